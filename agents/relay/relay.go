@@ -35,6 +35,8 @@ const (
 	// idLife is for how long the relay relies on the mesh above knowing the id of a push
 	// again. It knows them for 24 hours (PROTOCOL P2.6).
 	idLife = 23 * time.Hour
+	// clockStep is how far back the clock may be set without putting a push in doubt.
+	clockStep = time.Minute
 	// attemptTime bounds one attempt of a push.
 	attemptTime = 20 * time.Second
 	// firstPause and maxPause are between attempts that the mesh above refused.
@@ -192,6 +194,13 @@ func (m *memory) done() memory {
 	return memory{Done: all[max(0, len(all)-maxDone):]}
 }
 
+// inDoubt reports whether the attempt was sent, and perhaps so long ago that the mesh above
+// does not know its id. A clock that was set back says nothing about that.
+func (r *Relay) inDoubt(m memory) bool {
+	age := r.now().Sub(m.Since)
+	return !m.Since.IsZero() && (age >= idLife || age < -clockStep)
+}
+
 // The errors for which the gateway below keeps a delivery.
 var (
 	errNoRoute = errors.New("relay: no route begins at the subscription of this delivery")
@@ -226,7 +235,7 @@ func (r *Relay) Deliver(ctx context.Context, d bcp.Delivery) error {
 	if m.Doing != d.DeliveryID {
 		m = memory{Done: m.Done, Doing: d.DeliveryID}
 	}
-	if !m.Since.IsZero() && r.now().Sub(m.Since) >= idLife {
+	if r.inDoubt(m) {
 		switch r.config.InDoubt {
 		case Skip:
 			return r.write(d.FromAgent, m.done())
@@ -267,7 +276,7 @@ func (r *Relay) push(ctx context.Context, route Route, d bcp.Delivery, m *memory
 		if err := r.write(route.Reader, *m); err != nil {
 			return 0, err
 		}
-	} else if r.now().Sub(m.Since) >= idLife {
+	} else if r.inDoubt(*m) {
 		return 0, errDoubt
 	}
 	attempt, cancel := context.WithTimeout(ctx, attemptTime)

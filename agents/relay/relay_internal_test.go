@@ -132,7 +132,8 @@ func TestDone(t *testing.T) {
 }
 
 // A push whose answer was lost is in doubt when the mesh above may have forgotten its id:
-// then nothing goes on until somebody says what to do.
+// then nothing goes on until somebody says what to do. So it is when the clock went back,
+// as on a machine that has none of its own.
 func TestInDoubt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -147,6 +148,8 @@ func TestInDoubt(t *testing.T) {
 		"repeated":        {idLife, Repeat, nil, 2, false},
 		"skipped":         {idLife, Skip, nil, 1, true},
 		"repeated before": {idLife - 1, Repeat, nil, 2, true},
+		"set back":        {-clockStep, Stop, nil, 2, true},
+		"set back more":   {-clockStep - 1, Stop, errDoubt, 1, true},
 	} {
 		dir, now := t.TempDir(), time.Unix(1_800_000_000, 0)
 		a := &above{says: []error{errors.New("the answer was lost")}}
