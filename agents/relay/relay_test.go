@@ -121,20 +121,23 @@ func (l *link) carry(in net.Conn) {
 	}
 }
 
-// carrying runs a relay until stop. What it says is thrown away.
-func carrying(t *testing.T, below, above *meshtest.Mesh, up, down *link, folder string) (stop func()) {
+// connect connects an agent of a relay over a link.
+func (l *link) connect(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role) *agents.Connection {
 	t.Helper()
-	connect := func(m *meshtest.Mesh, l *link, name bcp.AgentName, role bcp.Role) *agents.Connection {
-		c, err := agents.Connect(t.Context(), l.url(), agents.CredsText(m.Creds(t, name, role)),
-			agents.Options{Name: name, Logger: hclog.NewNullLogger(), MaxWait: 100 * time.Millisecond, NATS: []nats.Option{nats.RetryOnFailedConnect(true)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+	c, err := agents.Connect(t.Context(), l.url(), agents.CredsText(m.Creds(t, name, role)),
+		agents.Options{Name: name, Logger: hclog.NewNullLogger(), MaxWait: 100 * time.Millisecond, NATS: []nats.Option{nats.RetryOnFailedConnect(true)}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	reader, controller := connect(above, up, "site7", bcp.RoleReader), connect(below, down, "gate", bcp.RoleController)
+	return c
+}
+
+// carrying runs a relay until stop. What it says is thrown away.
+func carrying(t *testing.T, below, above *meshtest.Mesh, up, down *link, folder string, report func(context.Context) error) (stop func()) {
+	t.Helper()
+	reader, controller := up.connect(t, above, "site7", bcp.RoleReader), down.connect(t, below, "gate", bcp.RoleController)
 	r, err := relay.New(relay.Config{Routes: []relay.Route{{Reader: "sensor", From: "readings", Controller: "main", To: "readings"}}, Folder: folder,
-		Push: agents.NewReader(reader).Push, Connected: reader.NATS().IsConnected, Logger: hclog.NewNullLogger()})
+		Push: agents.NewReader(reader).Push, Connected: reader.NATS().IsConnected, Report: report, Logger: hclog.NewNullLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +249,7 @@ func TestCarriesOnce(t *testing.T) {
 	h := &heard{ids: map[bcp.DeliveryID]bool{}}
 	hear(t, above, h)
 	sensor := below.Connect(t, "sensor", bcp.RoleReader)
-	stop := carrying(t, below, above, up, down, folder)
+	stop := carrying(t, below, above, up, down, folder, nil)
 	n := 0
 	push := func(count int) {
 		t.Helper()
@@ -262,12 +265,12 @@ func TestCarriesOnce(t *testing.T) {
 	up.set(true)
 	push(100) // more than are on their way at a time
 	stop()
-	stop = carrying(t, below, above, up, down, folder) // while the mesh above is away
+	stop = carrying(t, below, above, up, down, folder, nil) // while the mesh above is away
 	push(10)
 	up.set(false)
 	h.await(t, 60)
 	stop() // in the middle
-	stop = carrying(t, below, above, up, down, folder)
+	stop = carrying(t, below, above, up, down, folder, nil)
 	for range 5 {
 		push(5)
 		up.set(false) // connections end, and come again
@@ -304,7 +307,7 @@ func TestBudgetAbove(t *testing.T) {
 	h := &heard{ids: map[bcp.DeliveryID]bool{}}
 	hear(t, above, h)
 	sensor := below.Connect(t, "sensor", bcp.RoleReader)
-	stop := carrying(t, below, above, up, down, t.TempDir())
+	stop := carrying(t, below, above, up, down, t.TempDir(), nil)
 	const n = 8
 	for i := range n {
 		if got := sensor.Push(t, "gate", "readings", fmt.Sprintf(`{"n":%d}`, i), ""); got.Text("status") != "delivered" {
@@ -330,4 +333,31 @@ func TestBudgetAbove(t *testing.T) {
 	if a, b := spent(t, below, n), spent(t, above, n); a != b {
 		t.Errorf("below %d were spent, and above %d", a, b)
 	}
+}
+
+// Above, an agent with a lower base_taint says what is as tainted as it was below, since
+// its Controller reports.
+//
+// covers P8.1, P8.2
+func TestReportAbove(t *testing.T) {
+	t.Parallel()
+	files := head(100_000)
+	files["site7.md"] = "---\nname: site7\nbase_taint: low\nbcp_channels:\n- {peer: main, role: reader}\n- {peer: clerk, role: controller, max_category: 1, budget_bits: 10}\n---\n"
+	files["clerk.md"] = "---\nname: clerk\nbcp_channels:\n- {peer: site7, role: reader}\n---\n"
+	below, above := meshtest.Start(t, site()), meshtest.Start(t, files)
+	up, down := newLink(t, above), newLink(t, below)
+	h := &heard{ids: map[bcp.DeliveryID]bool{}}
+	hear(t, above, h)
+	sensor := below.Connect(t, "sensor", bcp.RoleReader)
+	side := up.connect(t, above, "site7", bcp.RoleController)
+	t.Cleanup(side.Close)
+	stop := carrying(t, below, above, up, down, t.TempDir(), func(ctx context.Context) error {
+		return agents.NewController(side).ReportTaint(ctx, bcp.SourceAgent)
+	})
+	if got := sensor.Push(t, "gate", "readings", `{"n":0}`, ""); got.Text("status") != "delivered" {
+		t.Fatalf("a push below: %s", got.JSON)
+	}
+	h.await(t, 1)
+	stop()
+	h.inOrder(t, 1)
 }
