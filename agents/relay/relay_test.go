@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -360,4 +362,65 @@ func TestReportAbove(t *testing.T) {
 	h.await(t, 1)
 	stop()
 	h.inOrder(t, 1)
+}
+
+// The longest answer of the longest spec comes up, and so does each kind of answer, as it
+// was delivered. What the spec above has no room for waits, and those behind it, until it
+// has; what there is no room for below never was a delivery.
+//
+// covers P2.2
+func TestLongestAnswer(t *testing.T) {
+	t.Parallel()
+	files := func(controller, reader string, words int) map[string]string {
+		return map[string]string{
+			controller + ".md": fmt.Sprintf("---\nname: %s\nbcp_channels:\n- {peer: %s, role: controller, max_category: 2, budget_bits: 10000000, subscriptions: [{id: readings, category: 2, questions: [%s, %s, %s]}]}\n---\n",
+				controller, reader, `{id: on, question: "?", expected_format: date, max_words: 1}`, `{id: from, question: "?", expected_format: email, max_words: 1}`,
+				fmt.Sprintf(`{id: text, question: "?", expected_format: short_text, max_words: %d}`, words)),
+			reader + ".md": fmt.Sprintf("---\nname: %s\nbcp_channels:\n- {peer: %s, role: reader}\n---\n", reader, controller),
+		}
+	}
+	const most = bcp.MaxSpecWords - 2
+	below, above := meshtest.Start(t, files("gate", "sensor", most)), meshtest.Start(t, files("main", "site7", most-1))
+	up, down := newLink(t, above), newLink(t, below)
+	h := &heard{ids: map[bcp.DeliveryID]bool{}}
+	hear(t, above, h)
+	sensor := below.Connect(t, "sensor", bcp.RoleReader)
+	stop := carrying(t, below, above, up, down, t.TempDir(), nil)
+	said := func(words int) string {
+		text := strings.TrimSuffix(strings.Repeat(strings.Repeat("キ", 24)+" ", words), " ")
+		return fmt.Sprintf(`{"on":"2026-11-26","from":"kim@example.org","text":"%s"}`, text)
+	}
+	if got := sensor.Push(t, "gate", "readings", said(most-1), ""); got.Text("status") != "delivered" {
+		t.Fatalf("a push below: %s", got.JSON)
+	}
+	want := []string{said(most-1) + " medium"}
+	h.await(t, 1)
+	for _, c := range []struct {
+		words  int
+		status string
+	}{{most + 1, "refused"}, {most, "delivered"}, {1, "delivered"}} {
+		if got := sensor.Push(t, "gate", "readings", said(c.words), ""); got.Text("status") != c.status {
+			t.Fatalf("a push of %d words below: %s", c.words, got.JSON)
+		}
+		if c.status == "delivered" {
+			want = append(want, said(c.words)+" medium")
+		}
+	}
+	above.WaitCount(t, 2, func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Code == bcp.ValidationFailed })
+	h.await(t, 1)
+	above.Definition = meshtest.Parse(t, files("main", "site7", most))
+	above.Restart(t)
+	up.lead(t, above)
+	hear(t, above, h)
+	up.set(false)
+	h.await(t, 3)
+	stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Equal(h.got, want) {
+		t.Errorf("%d came, not all as they were said", len(h.got))
+		for _, got := range h.got {
+			t.Logf("%.200s", got)
+		}
+	}
 }
