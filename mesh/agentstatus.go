@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -22,10 +23,16 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 	result := status.Agents{Agents: []status.Agent{}, Next: next}
 	var waits map[bcp.AgentName]status.Wait
 	suspended := make(map[bcp.AgentName]bool)
+	models := make(map[bcp.AgentName]*status.ModelUse)
+	now := time.Now()
 	if err := m.gateway.Inspect(ctx, func(s *state.State) {
 		waits = s.AgentWaits()
 		for i := range agents {
-			suspended[agents[i].Name] = s.Suspended(agents[i].Name)
+			a := &agents[i]
+			suspended[a.Name] = s.Suspended(a.Name)
+			if tokens, usd := s.ModelUse(a.Name, now); tokens > 0 {
+				models[a.Name] = &status.ModelUse{Tokens: tokens, USD: usd, TokenBudget: a.Run.TokenBudget, CostBudget: a.Run.CostBudget}
+			}
 		}
 	}); err != nil {
 		return result, err
@@ -48,7 +55,7 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 			command.State = supervisor.Stopped
 		}
 		status := statusOf(a, connections[a.Name], command, c != nil)
-		status.Waits, status.Suspended = waits[a.Name], suspended[a.Name]
+		status.Waits, status.Suspended, status.Model = waits[a.Name], suspended[a.Name], models[a.Name]
 		result.Agents = append(result.Agents, status)
 	}
 	return result, nil

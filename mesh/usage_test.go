@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/cost/tally"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -89,6 +90,15 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 	}
 	if err := k.ReserveCall(t.Context(), aCall("d")); !isExhausted(err) {
 		t.Errorf("one too many after a reload: %v", err)
+	}
+	said, err := m.Agents(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range said.Agents {
+		if a.Agent == "main" && a.Model != nil || a.Agent == "reader" && (a.Model == nil || *a.Model != status.ModelUse{Tokens: 7000, USD: 900*1000 + 50*100 + 50*5000 + 3*aCallCosts, TokenBudget: 7000}) {
+			t.Errorf("the status of %s says %+v", a.Agent, a.Model)
+		}
 	}
 	uses := tally.New(m.Definition, time.Now())
 	for _, d := range m.Decisions() {

@@ -141,6 +141,14 @@ func (u *usageState) count(d *bcp.Decision, tokens, money use) {
 	d.Usage.UsedTokens, d.Usage.UsedCost = tokens.after(u.tokens, d.At()), cost.USD(money.after(u.money, d.At()))
 }
 
+// ModelUse is what counts of the model of an agent at a time, reserved calls included.
+func (s *State) ModelUse(agent bcp.AgentName, now time.Time) (tokens int64, money cost.USD) {
+	if a := s.agents[agent]; a != nil {
+		tokens, money = use{}.after(a.usage.tokens, now), cost.USD(use{}.after(a.usage.money, now))
+	}
+	return tokens, money
+}
+
 func (add use) after(p *guard.Pool, now time.Time) int64 {
 	counts := p.Use(now)
 	reserved := counts.ReservedBytes + add.reserved

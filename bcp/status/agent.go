@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // State says how an agent is, in a word.
@@ -32,6 +33,8 @@ type Agent struct {
 	// NotStarted says why the mesh does not start the agent.
 	NotStarted string `json:"not_started,omitempty"`
 	Waits      Wait   `json:"waits"`
+	// Model is what the agent's model takes, where the mesh has counted any.
+	Model *ModelUse `json:"model,omitzero"`
 	// Suspended says that nothing is taken from it until the operator lifts it.
 	Suspended bool `json:"suspended,omitzero"`
 }
@@ -69,6 +72,15 @@ type Command struct {
 	// LastLine is what the process that ended last printed last: an attacker's text,
 	// escaped and cut. It never leaves the operator's hands.
 	LastLine string `json:"untrusted_last_line,omitempty"`
+}
+
+// ModelUse is what counts of an agent's model now, and what its definition allows in a
+// window (PROTOCOL P15). Calls that are not settled count as the most that they can take.
+type ModelUse struct {
+	Tokens      int64    `json:"tokens"`
+	USD         cost.USD `json:"usd"`
+	TokenBudget int64    `json:"token_budget,omitzero"` // 0: no limit
+	CostBudget  cost.USD `json:"cost_budget_usd,omitzero"`
 }
 
 // Wait counts what waits for an agent, and what it waits for.

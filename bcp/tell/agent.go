@@ -3,6 +3,7 @@ package tell
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,26 @@ func Agent(a *status.Agent, now time.Time) string {
 	if c := a.Command; c != nil {
 		parts = append(parts, commandSays(a.State, c, now))
 	}
+	parts = append(parts, modelTook(a.Model))
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+// modelTook tells what an agent's model takes.
+func modelTook(u *status.ModelUse) string {
+	if u == nil {
+		return ""
+	}
+	says := "its model takes " + Count(int(u.Tokens), "token")
+	if u.TokenBudget > 0 {
+		says += " of " + strconv.FormatInt(u.TokenBudget, 10)
+	}
+	if u.USD > 0 || u.CostBudget > 0 {
+		says += ", " + u.USD.String() + " USD"
+	}
+	if u.CostBudget > 0 {
+		says += " of " + u.CostBudget.String()
+	}
+	return says
 }
 
 func missingRoles(a *status.Agent) string {

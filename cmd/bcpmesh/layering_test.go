@@ -80,7 +80,7 @@ var rules = []rule{
 	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
 	{folder: "bcp/wire", core: true},
 	// What calls of models cost.
-	{folder: "bcp/status", core: true, internal: []string{"bcp"}},
+	{folder: "bcp/status", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/cost", core: true, external: []string{jsonText}},
 	{folder: "bcp/cost/tally", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
