@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
@@ -21,8 +22,9 @@ const (
 	streamBeat = 15 * time.Second
 	// streamPatience is how long a page may take to read a message.
 	streamPatience = 5 * time.Second
-	// maxEvents is how many decisions a message has; more are only counted.
-	maxEvents = 100
+	// maxEvents is how many decisions a message has; more are only counted. Nobody reads
+	// more than 200 in a second.
+	maxEvents = 20
 )
 
 // streams wakes the pages that are live. Its methods may be called concurrently.
@@ -76,10 +78,10 @@ type event struct {
 
 // message is what a page that is live gets at once.
 type message struct {
-	Events []event `json:"events"`          // oldest first
-	Missed int     `json:"missed,omitzero"` // decisions that are not among them
-	Fault  string  `json:"fault,omitempty"` // of faultOf
-	Total  uint64  `json:"total"`           // decisions so far: what the next stream begins after
+	Events []jsontext.Value `json:"events"`          // oldest first, each an event
+	Missed int              `json:"missed,omitzero"` // decisions that are not among them
+	Fault  string           `json:"fault,omitempty"` // of faultOf
+	Total  uint64           `json:"total"`           // decisions so far: what the next stream begins after
 }
 
 // events streams the decisions that come after those that a page knows.
@@ -109,7 +111,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	fault := ""
 	for send := true; ; {
 		if send {
-			m := message{Events: []event{}, Fault: s.fault()}
+			m := message{Fault: s.fault()}
 			m.Events, m.Missed, seen = s.since(seen)
 			m.Total = seen
 			fault = m.Fault
@@ -145,25 +147,38 @@ func (s *Server) fault() string {
 }
 
 // since returns the decisions after a number of them, and how many there are now.
-func (s *Server) since(seen uint64) (events []event, missed int, total uint64) {
+func (s *Server) since(seen uint64) (events []jsontext.Value, missed int, total uint64) {
 	entries, total := s.history.after(seen)
 	missed = int(total-seen) - len(entries)
 	if more := len(entries) - maxEvents; more > 0 {
 		entries, missed = entries[more:], missed+more
 	}
-	events = []event{}
+	events = []jsontext.Value{}
 	for _, e := range entries {
-		word := e.Verdict.String()
-		if e.Verdict == 0 {
-			word = "event"
-		}
-		over := ""
-		if e.Item != "" && (e.Kind == bcp.KindExpire || e.Kind == bcp.KindApproval && e.Verdict == bcp.Accept) {
-			over = itemPath(e.shard, e.Item)
-		}
-		events = append(events, event{decisionPath(e), strconv.FormatUint(e.Seq, 10), written(e.At()), word, tell.Sentence(&e.Decision), over})
+		events = append(events, e.tell())
 	}
 	return events, missed, total
+}
+
+// tell writes a decision for pages that are live.
+func (e *entry) tell() jsontext.Value {
+	if told := e.told.Load(); told != nil {
+		return *told
+	}
+	of := event{Path: decisionPath(e), Name: strconv.FormatUint(e.Seq, 10), Time: written(e.At()), Word: e.Verdict.String(), Line: tell.Sentence(&e.Decision)}
+	if e.Verdict == 0 {
+		of.Word = "event"
+	}
+	if e.Item != "" && (e.Kind == bcp.KindExpire || e.Kind == bcp.KindApproval && e.Verdict == bcp.Accept) {
+		of.Over = itemPath(e.shard, e.Item)
+	}
+	b, err := json.Marshal(of)
+	if err != nil {
+		b = []byte("{}") // texts are valid: they were made here
+	}
+	told := jsontext.Value(b)
+	e.told.Store(&told)
+	return told
 }
 
 func stream(w http.ResponseWriter, m message) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -81,14 +82,14 @@ func TestEvents(t *testing.T) {
 	if want := min(int(total), maxEvents); len(m.Events) != want || m.Missed != int(total)-want || m.Total != total {
 		t.Errorf("%d events, %d missed, of %d", len(m.Events), m.Missed, total)
 	}
-	for _, e := range m.Events {
+	for _, e := range read(t, m.Events) {
 		if strings.ContainsAny(e.Line, "\x1b\x07\u202e") {
 			t.Errorf("%q is not inert", e.Line)
 		}
 	}
 	s.history.add(0, total+1, &bcp.Decision{Seq: total + 1, Kind: bcp.KindAsk, Verdict: bcp.Accept, Time: 1})
 	s.streams.wake()
-	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || m.Events[0].Word != "accept" || !strings.HasPrefix(m.Events[0].Path, "/decisions/0/") {
+	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || read(t, m.Events)[0].Word != "accept" || !strings.HasPrefix(read(t, m.Events)[0].Path, "/decisions/0/") {
 		t.Errorf("after one decision: %+v", m)
 	}
 	for _, from := range []string{"", "?from=99999999", "?from=x"} { // of a server before this one
@@ -111,6 +112,19 @@ func TestEvents(t *testing.T) {
 			t.Errorf("after the end: %s", lines.Text())
 		}
 	}
+}
+
+// read returns events as a page reads them.
+func read(t *testing.T, events []jsontext.Value) (list []event) {
+	t.Helper()
+	for _, b := range events {
+		var e event
+		if err := json.Unmarshal(b, &e, json.RejectUnknownMembers(true)); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
 }
 
 func (s *streams) size() int {

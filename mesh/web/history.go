@@ -4,6 +4,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -15,6 +18,8 @@ const maxHistory = 20_000
 type entry struct {
 	shard int
 	bcp.Decision
+	// told is the decision for pages that are live, once one was: it is the same for all.
+	told atomic.Pointer[jsontext.Value]
 }
 
 // history keeps the newest decisions in the order in which they came. Its methods may
@@ -39,7 +44,7 @@ func (h *history) add(shard int, sequence uint64, d *bcp.Decision) {
 	if len(h.entries) == 2*maxHistory {
 		h.entries = append(make([]*entry, 0, 2*maxHistory), h.entries[maxHistory:]...)
 	}
-	h.entries = append(h.entries, &entry{shard, *d})
+	h.entries = append(h.entries, &entry{shard: shard, Decision: *d})
 }
 
 // total counts the decisions that were ever added.

@@ -118,12 +118,17 @@ type known struct {
 const (
 	// readTime bounds what a page waits for.
 	readTime = 5 * time.Second
-	// viewAge is how old may be what pages show of a shard's answers.
-	viewAge = time.Second
+	// viewAge is how old what pages show of a shard's answers may be before it is asked
+	// again, and viewPatience how old before a page waits for the answer: until then it
+	// shows what there is.
+	viewAge      = time.Second
+	viewPatience = 5 * time.Second
 )
 
 // viewCache keeps what shards said for a moment, so that many pages ask as often as one.
 type viewCache struct {
+	asking sync.Mutex // held while the shards are asked
+
 	mu    sync.Mutex
 	mesh  *Mesh // that was asked
 	at    time.Time
@@ -133,14 +138,39 @@ type viewCache struct {
 // of returns what the shards of a mesh said last; it asks again if that is old and the
 // mesh can be reached.
 func (c *viewCache) of(mesh *Mesh, connected bool) []known {
+	said, age := c.last(mesh)
+	switch {
+	case said != nil && (!connected || age < viewAge):
+		return said
+	case said != nil && age < viewPatience:
+		if c.asking.TryLock() {
+			go func() {
+				defer c.asking.Unlock()
+				c.ask(mesh)
+			}()
+		}
+		return said
+	}
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if said, age := c.last(mesh); said != nil && age < viewAge { // somebody asked meanwhile
+		return said
+	}
+	return c.ask(mesh)
+}
+
+// last returns what was said, nil if nothing was, and how long ago.
+func (c *viewCache) last(mesh *Mesh) ([]known, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mesh != mesh {
 		c.mesh, c.known = mesh, nil
 	}
-	if c.known != nil && (!connected || time.Since(c.at) < viewAge) {
-		return c.known
-	}
+	return c.known, time.Since(c.at)
+}
+
+// ask asks the shards. What one does not say stays as it was.
+func (c *viewCache) ask(mesh *Mesh) []known {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
 	said := make([]known, len(mesh.Shards))
@@ -149,6 +179,11 @@ func (c *viewCache) of(mesh *Mesh, connected bool) []known {
 		asking.Go(func() { said[i] = ask(ctx, shard) })
 	}
 	asking.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mesh != mesh {
+		return said // of a mesh that is not shown any more
+	}
 	for i := range said {
 		if said[i].err != nil && c.known != nil {
 			old := c.known[i]
@@ -163,28 +198,27 @@ func (c *viewCache) of(mesh *Mesh, connected bool) []known {
 // ask asks a shard for everything but its audit.
 func ask(ctx context.Context, shard Shard) known {
 	k := known{shard: shard.Number}
-	try := func(do func() error) {
-		if k.err == nil {
-			k.err = do()
-		}
-	}
-	try(func() (err error) { k.forecasts, err = shard.Budgets.Forecasts(ctx); return err })
-	try(func() (err error) { k.sessions, err = shard.Budgets.Sessions(ctx); return err })
-	try(func() (err error) { k.storage, err = shard.Budgets.Storage(ctx); return err })
+	var wrong [5]error
+	var all sync.WaitGroup
+	all.Go(func() { k.forecasts, wrong[0] = shard.Budgets.Forecasts(ctx) })
+	all.Go(func() { k.sessions, wrong[1] = shard.Budgets.Sessions(ctx) })
+	all.Go(func() { k.storage, wrong[2] = shard.Budgets.Storage(ctx) })
 	if shard.Operator != nil {
-		try(func() (err error) { k.agents, err = shard.Operator.Agents(ctx); return err })
+		all.Go(func() { k.agents, wrong[3] = shard.Operator.Agents(ctx) })
 	}
-	try(func() error {
+	all.Go(func() {
 		records, err := shard.Auditor.Ledger(ctx)
 		if errors.Is(err, agents.ErrNoRecords) {
-			return nil
+			return
 		}
+		wrong[4] = err
 		for _, r := range records {
 			if line, err := bcp.DecodeLedgerLine(r.Data); err == nil {
 				k.ledger = append(k.ledger, line)
 			}
 		}
-		return err
 	})
+	all.Wait()
+	k.err = errors.Join(wrong[:]...)
 	return k
 }

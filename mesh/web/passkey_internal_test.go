@@ -172,7 +172,7 @@ func TestItemIsOver(t *testing.T) {
 	}
 	events, _, _ := s.since(begin)
 	var over []string
-	for _, e := range events {
+	for _, e := range read(t, events) {
 		over = append(over, e.Over)
 	}
 	if strings.Join(over, " ") != "/approvals/2/i1 /approvals/2/i2   " {

@@ -528,3 +528,33 @@ func TestStory(t *testing.T) {
 		t.Error("the menu has a story")
 	}
 }
+
+// What a mesh said is shown for a second as it is; for four more it is shown while the mesh
+// is asked again, and after that a page waits for the answer.
+func TestViewsAreAskedForBeside(t *testing.T) {
+	t.Parallel()
+	mesh := &Mesh{}
+	for name, c := range map[string]struct {
+		age       time.Duration
+		connected bool
+		shown     int
+		asked     bool
+	}{
+		"new": {viewAge / 2, true, 1, false}, "old": {2 * viewAge, true, 1, true}, "too old": {viewPatience, true, 0, true},
+		"of a mesh that is away": {time.Hour, false, 1, false},
+	} {
+		v := viewCache{mesh: mesh, known: make([]known, 1), at: time.Now().Add(-c.age)} // the mesh has no shards: asked again, it says nothing
+		if got := v.of(mesh, c.connected); len(got) != c.shown {
+			t.Errorf("%s: %d views are shown, want %d", name, len(got), c.shown)
+		}
+		v.asking.Lock() // until whoever asks beside is done
+		if said, _ := v.last(mesh); (len(said) == 0) != c.asked {
+			t.Errorf("%s: asked again: %t, want %t", name, len(said) == 0, c.asked)
+		}
+		v.asking.Unlock()
+	}
+	v := viewCache{mesh: &Mesh{}, known: make([]known, 1), at: time.Now()}
+	if got := v.of(mesh, true); len(got) != 0 {
+		t.Error("what another mesh said is shown")
+	}
+}
