@@ -48,6 +48,7 @@ type link struct {
 	mu    sync.Mutex
 	to    string
 	cut   bool
+	deaf  bool
 	conns map[net.Conn]bool
 	all   sync.WaitGroup
 }
@@ -102,6 +103,29 @@ func (l *link) set(cut bool) {
 	clear(l.conns)
 }
 
+// deafen has what the mesh says get lost from now on, or no more; the mesh hears all.
+func (l *link) deafen(deaf bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deaf = deaf
+}
+
+// answers is the way of what a mesh says.
+type answers struct {
+	net.Conn
+	link *link
+}
+
+func (a answers) Write(b []byte) (int, error) {
+	a.link.mu.Lock()
+	deaf := a.link.deaf
+	a.link.mu.Unlock()
+	if deaf {
+		return len(b), nil
+	}
+	return a.Conn.Write(b)
+}
+
 func (l *link) carry(in net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +139,7 @@ func (l *link) carry(in net.Conn) {
 		return
 	}
 	l.conns[in], l.conns[out] = true, true
-	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+	for _, way := range [][2]net.Conn{{answers{in, l}, out}, {out, in}} {
 		l.all.Go(func() {
 			_, _ = io.Copy(way[0], way[1]) // it ends when one of them is closed
 			_, _ = way[0].Close(), way[1].Close()
@@ -273,6 +297,15 @@ func TestCarriesOnce(t *testing.T) {
 	h.await(t, 60)
 	stop() // in the middle
 	stop = carrying(t, below, above, up, down, folder, nil)
+	for range 2 { // the relay ends without having heard what became of a push
+		h.await(t, n)
+		up.deafen(true)
+		push(1)
+		above.WaitCount(t, n, accepted)
+		stop()
+		up.deafen(false)
+		stop = carrying(t, below, above, up, down, folder, nil)
+	}
 	for range 5 {
 		push(5)
 		up.set(false) // connections end, and come again
