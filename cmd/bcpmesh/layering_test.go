@@ -387,7 +387,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
 		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/relay", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
-		external: []string{commandLines, jsonText, logging, natsClient},
+		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh", program: true,

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 
@@ -185,11 +186,18 @@ func TestRelayIsRefused(t *testing.T) {
 	at, up := startProcess(t, site, filepath.Join(site, ".bcpmesh"), "127.0.0.1:0").url, startProcess(t, head, filepath.Join(head, ".bcpmesh"), "127.0.0.1:0").url
 	file := func(name string) string { return filepath.Join(creds, name+".creds") }
 	good := []string{"--below", file("gate"), "--below-url", at, "--above", file("site7"), "--above-url", up, "--store", t.TempDir()}
+	taken := t.TempDir()
+	lock := flock.New(filepath.Join(taken, "lock"))
+	if locked, err := lock.TryLock(); err != nil || !locked {
+		t.Fatal(locked, err)
+	}
+	t.Cleanup(func() { _ = lock.Close() })
 	for _, c := range []struct {
 		code int
 		says string
 		args []string
 	}{
+		{1, "is another relay's", append(good[:8:8], "--store", taken, "--map", "sensor/readings=main/readings")},
 		{2, "expected --map", good},
 		{2, "expected READER/SUBSCRIPTION=", append(good, "--map", "sensor")},
 		{2, "begin at the same subscription", append(good, "--map", "sensor/readings=main/readings", "--map", "sensor/readings=main/other")},

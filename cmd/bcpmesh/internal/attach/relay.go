@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -110,6 +112,16 @@ func runRelay(ctx context.Context, p *cli.Program, c relay.Config, below, above,
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
 		return cli.NotWritten(c.Folder, err)
 	}
+	// It ends with the process. Two relays would each write over what the other remembers.
+	lock := flock.New(filepath.Join(c.Folder, "lock"), flock.SetPermissions(0o600))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return cli.NotWritten(c.Folder, err)
+	}
+	if !locked {
+		return cli.Failf("--store %s is another relay's, which runs", cli.Quoted(c.Folder)).WithHint("end that one, or give this one a folder and routes of its own")
+	}
+	defer func() { _ = lock.Close() }()
 	c.Logger = cli.NewLogger(hclog.Info, p.Out.Stderr)
 	up, err := above.connect(ctx, p, "above", bcp.RoleReader, c.Logger)
 	if err != nil {
