@@ -162,6 +162,7 @@ func (s *Server) cookieOf(id string, age int) *http.Cookie {
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(s.cookie); err == nil {
 		s.doors.leave(c.Value)
+		s.guests.rest(s.doors.has)
 	}
 	http.SetCookie(w, s.cookieOf("", -1))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,6 +147,27 @@ func TestGuests(t *testing.T) {
 	if g.close(); closed != 3 {
 		t.Error("a connection outlives the pages")
 	}
+}
+
+// As many strangers are looked at at a time as is said, and one more is told to come back.
+func TestFewStrangers(t *testing.T) {
+	t.Parallel()
+	s := site{Server: newServer("443", Config{Site: &Site{Origin: "https://mesh.example.org", People: nobody{}}})}
+	within, leave := make(chan struct{}), make(chan struct{})
+	handler := s.few(func(w http.ResponseWriter, _ *http.Request) { within <- struct{}{}; <-leave })
+	var all sync.WaitGroup
+	for range maxStrangers {
+		all.Go(func() { handler(httptest.NewRecorder(), request("POST", "/login", "", nil)) })
+		<-within
+	}
+	w := httptest.NewRecorder()
+	if handler(w, request("POST", "/login", "", nil)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one stranger too many: %d", w.Code)
+	}
+	close(leave)
+	all.Wait()
+	go handler(httptest.NewRecorder(), request("POST", "/login", "", nil))
+	<-within
 }
 
 type someone func() *Person

@@ -45,14 +45,16 @@ type Server struct {
 	site     *Site // nil for people of this machine
 	doors    doors
 	guests   guests
-	scenes   func() []Scene // nil if the mesh is no demonstration
-	mesh     atomic.Pointer[Mesh]
-	views    viewCache
-	drawn    drawn
-	history  history
-	streams  streams
-	ending   chan struct{} // closed when pages that are live have to let go
-	http     http.Server
+	// strangers are the requests that few counts.
+	strangers atomic.Int32
+	scenes    func() []Scene // nil if the mesh is no demonstration
+	mesh      atomic.Pointer[Mesh]
+	views     viewCache
+	drawn     drawn
+	history   history
+	streams   streams
+	ending    chan struct{} // closed when pages that are live have to let go
+	http      http.Server
 }
 
 //go:embed assets/style.css
@@ -197,8 +199,8 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 	if s.site == nil {
 		routes["GET /login"], routes["POST /login"] = s.login, s.enter
 	} else {
-		routes["GET /login"], routes["POST /login"] = s.loginByPasskey, s.enterByPasskey
-		routes["GET "+enrolPath], routes["POST "+enrolPath] = s.enrol, s.enrolled
+		routes["GET /login"], routes["POST /login"] = s.loginByPasskey, s.few(s.enterByPasskey)
+		routes["GET "+enrolPath], routes["POST "+enrolPath] = s.enrol, s.few(s.enrolled)
 	}
 	return routes
 }
@@ -229,6 +231,24 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /sessions/{session}":                s.inside(s.session),
 		"GET " + storyPath:                       s.inside(s.story),
 		"/":                                      s.inside(s.missing),
+	}
+}
+
+// maxStrangers is how many requests of people who are not logged in are looked at at a
+// time, where that costs reading files or asking the mesh.
+const maxStrangers = 8
+
+// few refuses requests beyond maxStrangers.
+func (s *Server) few(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.strangers.Add(1) > maxStrangers {
+			s.strangers.Add(-1)
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "too many people log in or enrol at this moment: try again", http.StatusServiceUnavailable)
+			return
+		}
+		defer s.strangers.Add(-1)
+		handle(w, r)
 	}
 }
 
