@@ -28,7 +28,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
@@ -157,20 +156,6 @@ func (a *Agent) askWithin(ctx context.Context, q agents.Query) (any, error) {
 	return answerIn(parts, q)
 }
 
-// namesOf are the names that an answer to a spec has.
-func namesOf(spec bcp.Spec) (names []string) {
-	for _, f := range spec.Fields {
-		names = append(names, f.Name)
-	}
-	for _, question := range spec.Questions {
-		names = append(names, question.ID)
-	}
-	if spec.Category == 3 {
-		names = append(names, "summary")
-	}
-	return names
-}
-
 // answerOf makes an answer of whatever the agent said.
 func (a *Agent) answerOf(parts []*protocol.Part, q agents.Query) (any, error) {
 	texts, data := []string{}, map[string]any{}
@@ -190,7 +175,7 @@ func (a *Agent) answerOf(parts []*protocol.Part, q agents.Query) (any, error) {
 		return nil, &stdio.RunError{Reason: "the arguments of the query cannot be read"}
 	}
 	answer := map[string]any{}
-	for _, name := range namesOf(q.Spec) {
+	for _, name := range stdio.AnswerNames(q.Spec) {
 		extraction := a.answers[name]
 		if extraction == nil {
 			return agents.NotEnoughInformation{}, nil

@@ -170,6 +170,20 @@ type question struct {
 	LastDetail string `json:"last_detail,omitempty"`
 }
 
+// AnswerNames are the names that an answer to a spec has.
+func AnswerNames(spec bcp.Spec) (names []string) {
+	for _, f := range spec.Fields {
+		names = append(names, f.Name)
+	}
+	for _, q := range spec.Questions {
+		names = append(names, q.ID)
+	}
+	if spec.Category == 3 {
+		names = append(names, "summary")
+	}
+	return names
+}
+
 // ParseAnswer reads what a program printed. What it returns is well-formed; whether it
 // fits is for the gateway to say.
 func ParseAnswer(printed []byte, spec bcp.Spec) (any, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
@@ -104,7 +105,7 @@ func (t *Tool) check() error {
 	if len(t.Extract) > 0 {
 		return nil
 	}
-	names := namesOf(t.Answer)
+	names := stdio.AnswerNames(t.Answer)
 	for name, expression := range t.From {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("from: the answer has no %q", name)
@@ -119,21 +120,6 @@ func (t *Tool) check() error {
 		}
 	}
 	return nil
-}
-
-// namesOf are the names of what a spec asks for.
-func namesOf(spec bcp.Spec) []string {
-	var names []string
-	for _, f := range spec.Fields {
-		names = append(names, f.Name)
-	}
-	for _, q := range spec.Questions {
-		names = append(names, q.ID)
-	}
-	if spec.Category == 3 {
-		names = append(names, "summary")
-	}
-	return names
 }
 
 // validName keeps names to what hosts take, and a terminal shows as it is.
