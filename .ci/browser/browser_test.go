@@ -27,6 +27,7 @@ var (
 	program  = flag.String("program", "", "the bcpmesh `PROGRAM`")
 	axeFile  = flag.String("axe", "", "axe.min.js of axe-core")
 	pictures = flag.String("update", "", "write the pictures of the documents into this `DIR`")
+	every    = flag.Bool("every", false, "look at all pages in every view: both schemes, on a desk and on a phone")
 )
 
 // patience is how long anything that has to come may take.
@@ -126,8 +127,15 @@ var (
 	light = view{"light", "light", 1100, 900, false}
 	dark  = view{"dark", "dark", 1100, 900, false}
 	phone = view{"phone", "dark", 390, 844, true}
-	views = []view{light, dark, phone, {"phone-light", "light", 390, 844, true}}
 )
+
+// views are those in which pages are looked at: by day a light desk and a dark phone.
+func views() []view {
+	if *every || *pictures != "" {
+		return []view{light, dark, phone, {"phone-light", "light", 390, 844, true}}
+	}
+	return []view{light, phone}
+}
 
 func open(t *testing.T, m *mesh) *tab {
 	t.Helper()

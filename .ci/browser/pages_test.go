@@ -70,7 +70,7 @@ func TestStory(t *testing.T) {
 // all looks at pages in every view, and makes pictures of those with a name.
 func (b *tab) all(m *mesh, paths []string, shown map[string]string) {
 	b.t.Helper()
-	for _, v := range views {
+	for _, v := range views() {
 		b.look(v)
 		for _, path := range paths {
 			b.do(chromedp.Navigate(m.base + path))

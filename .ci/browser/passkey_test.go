@@ -80,7 +80,7 @@ func TestPasskeys(t *testing.T) {
 		t.Errorf("creds list does not show the words %q", words)
 	}
 
-	for _, v := range views {
+	for _, v := range views() {
 		b.look(v)
 		b.do(chromedp.Navigate(s.login))
 		b.until(`document.querySelector("form[data-sign] .status").textContent === ""`)
