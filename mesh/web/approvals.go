@@ -150,6 +150,7 @@ func (s *Server) item(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showItem(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
+	s.unsaid(r, tell.ItemFrames(&d.view, s.doors.now()))
 	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(s.frameWord(r), d)...)
 }
 
@@ -333,6 +334,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	}
 	parts := []m.Node{factRows(facts)}
 	frames := tell.PreviewFrames(&d.view, preview)
+	s.unsaid(r, frames)
 	for _, f := range frames {
 		parts = append(parts, framed(s.frameWord(r), f))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
@@ -182,6 +183,39 @@ func (s *Server) inside(page http.HandlerFunc) http.HandlerFunc {
 
 // frameWord returns the words of the session of a request.
 func (s *Server) frameWord(r *http.Request) string { return s.visit(r).word }
+
+// maxRewords is how often other words are chosen; a text cannot have guessed as many.
+const maxRewords = 32
+
+// unsaid gives a session other words if what is to be framed says those that it has: one
+// guess in a thousand would be right.
+func (s *Server) unsaid(r *http.Request, frames []tell.Frame) {
+	c, err := r.Cookie(s.cookie)
+	if err != nil {
+		return
+	}
+	s.doors.mu.Lock()
+	defer s.doors.mu.Unlock()
+	of := s.doors.sessions[c.Value]
+	for range maxRewords {
+		if of == nil || !says(frames, of.word) {
+			return
+		}
+		of.word = frameWords()
+	}
+}
+
+// says reports whether frames have words in what they hold, in whatever case and spaces.
+func says(frames []tell.Frame, words string) bool {
+	for _, f := range frames {
+		for _, part := range f.Parts {
+			if strings.Contains(strings.Join(strings.Fields(strings.ToLower(part.Asked+" "+part.Text)), " "), words) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // visit returns the session of a request, the zero value if it has none.
 func (s *Server) visit(r *http.Request) session {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 // nobody are people none of whom has enrolled.
@@ -147,6 +148,25 @@ func TestGuests(t *testing.T) {
 	if g.close(); closed != 3 {
 		t.Error("a connection outlives the pages")
 	}
+}
+
+// A text that guessed the words of the session is framed with others.
+//
+// covers A-FAKEUI
+func TestWordsThatWereGuessed(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	s.doors.renew()
+	cookie := s.logIn(t, s.codes[0])
+	r := request("GET", "/approvals/0/i1", cookie, nil)
+	for text, guessed := range map[string]bool{"amber heron end": true, "Amber \n HERON": true, "amber": false, "amber, heron": false} {
+		s.doors.sessions[cookie].word = "amber heron"
+		s.unsaid(r, []tell.Frame{{Parts: []tell.Part{{Text: "x"}, {Asked: "y", Text: text}}}})
+		if got := s.frameWord(r); (got != "amber heron") != guessed || len(strings.Fields(got)) != 2 {
+			t.Errorf("%q is framed with %q", text, got)
+		}
+	}
+	s.unsaid(request("GET", "/approvals/0/i1", "", nil), nil) // without a session
 }
 
 // As many strangers are looked at at a time as is said, and one more is told to come back.
