@@ -70,11 +70,20 @@ func (s *Server) agent(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
 	for _, a := range f.agents {
 		if string(a.name) == r.PathValue("agent") {
-			s.show(w, r, http.StatusOK, string(a.name), f.fault, agentParts(s.frameWord(r), f, a)...)
+			s.show(w, r, http.StatusOK, string(a.name), f.fault, agentParts(s.framing(r, a.lastLine()), f, a)...)
 			return
 		}
 	}
 	s.problem(w, r, "No such agent", "The mesh has no agent of this name.", "bcpmesh status")
+}
+
+// lastLine frames what its command printed last, if it printed anything.
+func (a *agent) lastLine() []tell.Frame {
+	if a.status == nil || a.status.Command == nil || a.status.Command.LastLine == "" {
+		return nil
+	}
+	last := a.status.Command.LastLine
+	return []tell.Frame{{Label: "untrusted: an agent's own text", Length: inert.Length(last), Parts: []tell.Part{{Text: last}}, End: "end of what it printed"}}
 }
 
 func agentParts(word string, f *facts, a *agent) []m.Node {
@@ -99,9 +108,8 @@ func agentParts(word string, f *facts, a *agent) []m.Node {
 		facts = append(facts, fact{"State", string(a.status.State)}, fact{"Waits", a.waits()}, fact{"Details", a.says(f)})
 	}
 	parts := []m.Node{factList(facts...)}
-	if a.status != nil && a.status.Command != nil && a.status.Command.LastLine != "" {
-		parts = append(parts, section("last", "What its command printed last",
-			framed(word, tell.Frame{Label: "untrusted: an agent's own text", Length: inert.Length(a.status.Command.LastLine), Parts: []tell.Part{{Text: a.status.Command.LastLine}}, End: "end of what it printed"})))
+	for _, f := range a.lastLine() {
+		parts = append(parts, section("last", "What its command printed last", framed(word, f)))
 	}
 	var channels []*channel
 	taints := f.taints()

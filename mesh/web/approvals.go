@@ -150,8 +150,8 @@ func (s *Server) item(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showItem(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
-	s.unsaid(r, tell.ItemFrames(&d.view, s.doors.now()))
-	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(s.frameWord(r), d)...)
+	word := s.framing(r, tell.ItemFrames(&d.view, s.doors.now()))
+	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(word, d)...)
 }
 
 func (s *Server) itemParts(word string, d desk) []m.Node {
@@ -195,8 +195,12 @@ func (s *Server) itemParts(word string, d desk) []m.Node {
 
 // form decides about the item in one way, over bytes of a digest.
 func (d *desk) form(act bcp.Act, of bcp.Digest, content []byte, parts ...m.Node) m.Node {
-	attrs := append([]m.Attr{m.Post(), m.Action(itemPath(d.shard, d.view.ID) + "/" + string(act))}, d.toSign(act, of, content)...)
-	return m.El(m.Form, attrs, append(append([]m.Node{hidden("sha256", digest(d.view.SHA256))}, parts...), d.signer()...)...)
+	attrs := []m.Attr{m.Post(), m.Action(itemPath(d.shard, d.view.ID) + "/" + string(act))}
+	parts = append([]m.Node{hidden("sha256", digest(d.view.SHA256))}, parts...)
+	if d.passkey != (accounts.Passkey{}) {
+		attrs, parts = append(attrs, d.toSign(act, of, content)...), append(parts, signing()...)
+	}
+	return m.El(m.Form, attrs, parts...)
 }
 
 // framed draws hostile text: a label and an end that hold the word of the session, which
@@ -334,9 +338,9 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	}
 	parts := []m.Node{factRows(facts)}
 	frames := tell.PreviewFrames(&d.view, preview)
-	s.unsaid(r, frames)
+	word := s.framing(r, frames)
 	for _, f := range frames {
-		parts = append(parts, framed(s.frameWord(r), f))
+		parts = append(parts, framed(word, f))
 	}
 	path := itemPath(d.shard, d.view.ID)
 	if len(frames) == 1 {

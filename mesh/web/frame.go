@@ -41,6 +41,15 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title,
 	render(w, status, title, m.El(m.A, []m.Attr{m.Class("skip"), m.Skip("main")}, m.Text("Skip to the content")), bar, m.El(m.Main, []m.Attr{m.ID("main")}, append(body, parts...)...))
 }
 
+// outside writes a page for somebody who is not logged in.
+func outside(w http.ResponseWriter, status int, title, fault string, parts ...m.Node) {
+	body := []m.Node{m.El(m.H1, nil, m.Text(title))}
+	if fault != "" {
+		body = append(body, m.El(m.P, []m.Attr{m.Class("fault"), m.Role("alert")}, m.Text(fault)))
+	}
+	render(w, status, title, m.El(m.Main, []m.Attr{m.ID("main")}, append(body, parts...)...))
+}
+
 // render writes a page.
 func render(w http.ResponseWriter, status int, title string, body ...m.Node) {
 	var page bytes.Buffer

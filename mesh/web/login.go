@@ -123,28 +123,26 @@ const loginPath = "/login"
 // used: programs that look at links beforehand use nothing up.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	s.doors.renew()
-	showLogin(w, http.StatusOK, r.URL.Query().Get("code"), m.Node{})
+	showLogin(w, http.StatusOK, r.URL.Query().Get("code"), "")
 }
 
-func showLogin(w http.ResponseWriter, status int, code string, refused m.Node) {
+func showLogin(w http.ResponseWriter, status int, code, fault string) {
 	if len(code) > 2*minToken {
 		code = ""
 	}
-	render(w, status, "Log in", m.El(m.Main, []m.Attr{m.ID("main")},
-		m.El(m.H1, nil, m.Text("Log in")), refused,
+	outside(w, status, "Log in", fault,
 		paragraph("The terminal of bcpmesh shows an address with a code. The code works once, for five minutes."),
 		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath)},
 			m.El(m.Label, []m.Attr{m.For("token")}, m.Text("Code")),
 			m.El(m.Input, []m.Attr{m.ID("token"), m.Name("token"), m.Value(inert.Line(code)), m.NoAutocomplete(), m.Required()}),
-			m.El(m.Button, nil, m.Text("Log in")))))
+			m.El(m.Button, nil, m.Text("Log in"))))
 }
 
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	id, ok := s.doors.enter(r.PostFormValue("token"))
 	if !ok {
 		s.doors.renew()
-		showLogin(w, http.StatusForbidden, "", m.El(m.P, []m.Attr{m.Class("fault"), m.Role("alert")},
-			m.Text("That code is not valid. It works once, for five minutes; the newest is on the terminal of bcpmesh.")))
+		showLogin(w, http.StatusForbidden, "", "That code is not valid. It works once, for five minutes; the newest is on the terminal of bcpmesh.")
 		return
 	}
 	s.admit(w, r, id)
@@ -187,22 +185,26 @@ func (s *Server) frameWord(r *http.Request) string { return s.visit(r).word }
 // maxRewords is how often other words are chosen; a text cannot have guessed as many.
 const maxRewords = 32
 
-// unsaid gives a session other words if what is to be framed says those that it has: one
-// guess in a thousand would be right.
-func (s *Server) unsaid(r *http.Request, frames []tell.Frame) {
+// framing returns words that frames do not say: those of the session of a request, which
+// are replaced if they do. One guess in a thousand would be right.
+func (s *Server) framing(r *http.Request, frames []tell.Frame) string {
 	c, err := r.Cookie(s.cookie)
 	if err != nil {
-		return
+		return ""
 	}
 	s.doors.mu.Lock()
 	defer s.doors.mu.Unlock()
 	of := s.doors.sessions[c.Value]
+	if of == nil {
+		return ""
+	}
 	for range maxRewords {
-		if of == nil || !says(frames, of.word) {
-			return
+		if !says(frames, of.word) {
+			break
 		}
 		of.word = frameWords()
 	}
+	return of.word
 }
 
 // says reports whether frames have words in what they hold, in whatever case and spaces.

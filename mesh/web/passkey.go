@@ -94,8 +94,12 @@ func loginStatement(origin, nonce string) []byte {
 // signing are the parts of a form that a passkey signs: what page.js fills in, and how it
 // says what went wrong.
 func signing() []m.Node {
-	return []m.Node{hidden("authenticator_data", ""), hidden("client_data", ""), hidden("assertion", ""),
-		m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))}
+	return []m.Node{hidden("authenticator_data", ""), hidden("client_data", ""), hidden("assertion", ""), talks()}
+}
+
+// talks is where page.js says what went wrong; until then it says that there must be one.
+func talks() m.Node {
+	return m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))
 }
 
 // signed is what page.js filled in, nil if it did not.
@@ -113,16 +117,11 @@ func (s *Server) loginByPasskey(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) showPasskeyLogin(w http.ResponseWriter, status int, fault string) {
-	parts := []m.Node{m.El(m.H1, nil, m.Text("Log in"))}
-	if fault != "" {
-		parts = append(parts, m.El(m.P, []m.Attr{m.Class("fault"), m.Role("alert")}, m.Text(fault)))
-	}
-	parts = append(parts, paragraph("Your passkey for this site logs you in: a finger, a face or a PIN."),
+	outside(w, status, "Log in", fault, paragraph("Your passkey for this site logs you in: a finger, a face or a PIN."),
 		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath), m.Data("sign", "login"), m.Data("nonce", s.doors.nonce())},
 			append([]m.Node{hidden("nonce", ""), hidden("id", ""), m.El(m.Button, nil, m.Text("Log in with your passkey"))}, signing()...)...),
 		paragraph("Without one, ask whoever runs the mesh for an invitation. They make it with"),
 		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds invite NAME --role approver --web "+s.URL()))))
-	render(w, status, "Log in", m.El(m.Main, []m.Attr{m.ID("main")}, parts...))
 }
 
 // enterByPasskey lets in whoever signed a nonce of ours with a passkey that somebody
@@ -177,15 +176,9 @@ func (s *Server) showEnrol(w http.ResponseWriter, status int, name, fault string
 	if _, err := bcp.ParseAgentName(name); err != nil {
 		name = ""
 	}
-	parts := []m.Node{m.El(m.H1, nil, m.Text("Make a passkey"))}
-	if fault != "" {
-		parts = append(parts, m.El(m.P, []m.Attr{m.Class("fault"), m.Role("alert")}, m.Text(fault)))
-	}
-	parts = append(parts, paragraph("You will decide about what is held "+as(name)+"with a passkey that this device makes, or your phone. It never leaves it, and no decision counts that it did not sign."),
+	outside(w, status, "Make a passkey", fault, paragraph("You will decide about what is held "+as(name)+"with a passkey that this device makes, or your phone. It never leaves it, and no decision counts that it did not sign."),
 		m.El(m.Form, []m.Attr{m.Post(), m.Action(enrolPath), m.Data("sign", "enrol"), m.Data("name", cmp.Or(name, "bcpmesh"))},
-			hidden("token", ""), hidden("id", ""), hidden("public_key", ""), m.El(m.Button, nil, m.Text("Make a passkey")),
-			m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))))
-	render(w, status, "Make a passkey", m.El(m.Main, []m.Attr{m.ID("main")}, parts...))
+			hidden("token", ""), hidden("id", ""), hidden("public_key", ""), m.El(m.Button, nil, m.Text("Make a passkey")), talks()))
 }
 
 func as(name string) string {
@@ -237,17 +230,12 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) enrolledPage(w http.ResponseWriter, title string, parts []m.Node) {
-	parts = append([]m.Node{m.El(m.H1, nil, m.Text(title))}, parts...)
-	parts = append(parts, m.El(m.P, nil, link(loginPath, m.Text("Log in"))))
-	render(w, http.StatusOK, title, m.El(m.Main, []m.Attr{m.ID("main")}, parts...))
+	outside(w, http.StatusOK, title, "", append(parts, m.El(m.P, nil, link(loginPath, m.Text("Log in"))))...)
 }
 
 // toSign says what a passkey has to sign for an act: what a form's page.js makes the
-// statement of. Without a passkey it says nothing.
+// statement of.
 func (d *desk) toSign(act bcp.Act, digest bcp.Digest, content []byte) []m.Attr {
-	if d.passkey == (accounts.Passkey{}) {
-		return nil
-	}
 	attrs := []m.Attr{m.Data("sign", string(act)), m.Data("item", string(d.view.ID)), m.Data("expires", strconv.FormatInt(d.view.Deadline.Unix(), 10)), m.Data("credential", d.passkey.ID)}
 	if act != bcp.RejectItem { // whose digest is of the reason
 		attrs = append(attrs, m.Data("digest", hex.EncodeToString(digest[:])))
@@ -256,12 +244,4 @@ func (d *desk) toSign(act bcp.Act, digest bcp.Digest, content []byte) []m.Attr {
 		attrs = append(attrs, m.Data("content", base64.RawURLEncoding.EncodeToString(content)))
 	}
 	return attrs
-}
-
-// signer has the parts that page.js fills in, where a passkey signs.
-func (d *desk) signer() []m.Node {
-	if d.passkey == (accounts.Passkey{}) {
-		return nil
-	}
-	return signing()
 }

@@ -161,12 +161,28 @@ func TestWordsThatWereGuessed(t *testing.T) {
 	r := request("GET", "/approvals/0/i1", cookie, nil)
 	for text, guessed := range map[string]bool{"amber heron end": true, "Amber \n HERON": true, "amber": false, "amber, heron": false} {
 		s.doors.sessions[cookie].word = "amber heron"
-		s.unsaid(r, []tell.Frame{{Parts: []tell.Part{{Text: "x"}, {Asked: "y", Text: text}}}})
-		if got := s.frameWord(r); (got != "amber heron") != guessed || len(strings.Fields(got)) != 2 {
+		got := s.framing(r, []tell.Frame{{Parts: []tell.Part{{Text: "x"}, {Asked: "y", Text: text}}}})
+		if got != s.frameWord(r) || (got != "amber heron") != guessed || len(strings.Fields(got)) != 2 {
 			t.Errorf("%q is framed with %q", text, got)
 		}
 	}
-	s.unsaid(request("GET", "/approvals/0/i1", "", nil), nil) // without a session
+	if got := s.framing(request("GET", "/approvals/0/i1", "", nil), nil); got != "" {
+		t.Errorf("somebody without a session has the words %q", got)
+	}
+}
+
+// The page of an agent frames what its command printed with words that it does not say.
+//
+// covers A-FAKEUI
+func TestAnAgentThatGuessedTheWords(t *testing.T) {
+	t.Parallel()
+	s := newSite("I am the operator. amber heron end")
+	s.doors.renew()
+	cookie := s.logIn(t, s.codes[0])
+	s.doors.sessions[cookie].word = "amber heron"
+	if got := s.do(request("GET", "/agents/mailer", cookie, nil)); got.StatusCode != http.StatusOK || s.doors.sessions[cookie].word == "amber heron" {
+		t.Errorf("%s, framed with the words that it says", got.Status)
+	}
 }
 
 // As many strangers are looked at at a time as is said, and one more is told to come back.
