@@ -295,7 +295,7 @@ func (f *ClusterFlags) Failure(what string, err error) *cli.Failure {
 	switch {
 	case errors.Is(err, nats.ErrNoServers):
 		return cli.Failf("no server answers at %s", cli.Quoted(f.URL)).WithHint("is the cluster running? --url may name several, with commas between them")
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+	case meshdir.CredsRefused(err):
 		return cli.Failf("the cluster does not take the credentials in %s", cli.Quoted(f.Creds)).
 			WithHint("it has to run with what bcpmesh accounts export wrote, and the gateway must not be revoked")
 	case errors.Is(err, fs.ErrPermission):

@@ -193,8 +193,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	switch {
 	case errors.Is(err, agents.ErrToken):
 		return cli.Usagef("join: this is no token").WithHint("bcpmesh creds invite makes one; copy it whole")
-	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted,
-		errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted, meshdir.CredsRefused(err):
 		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not take this token"}).
 			WithHint("it is used, over or cancelled, or of another mesh: ask for a new one. If you did not use it, somebody else did: say so")
 	case errors.Is(err, nats.ErrNoServers):

@@ -46,7 +46,7 @@ func ReadCreds(name string) (Creds, error) {
 // refuses them: the file itself, and the keys of the mesh if they are near it, may.
 func NotTaken(url, creds string, err error) *cli.Failure {
 	f := NotReached(url, err)
-	if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthExpired) && !errors.Is(err, nats.ErrAuthRevoked) {
+	if !CredsRefused(err) {
 		return f
 	}
 	who, failed := ReadCreds(creds)

@@ -18,6 +18,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
+// CredsRefused reports whether a server does not accept the credentials of a connection.
+func CredsRefused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
+}
+
 // NotReached says why there is no connection.
 func NotReached(url string, err error) *cli.Failure {
 	var f *cli.Failure
@@ -28,7 +33,7 @@ func NotReached(url string, err error) *cli.Failure {
 		f := cli.Failf("no mesh answers at %s", cli.Quoted(url)).WithHint("is it running? bcpmesh up starts it")
 		f.Cause = err
 		return f
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+	case CredsRefused(err):
 		return cli.Failf("the mesh at %s does not take these credentials", cli.Quoted(url)).
 			WithHint("it may be another mesh, not know the agent yet, or the credentials have expired")
 	}

@@ -110,8 +110,7 @@ func (p *people) connect(ctx context.Context, passkey accounts.Passkey) (*web.Pe
 
 // refused reports whether the mesh does not take the creds of a connection any more.
 func refused(nc *nats.Conn) bool {
-	err := nc.LastError()
-	return !nc.IsConnected() && (errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked))
+	return !nc.IsConnected() && meshdir.CredsRefused(nc.LastError())
 }
 
 // mesh is where the mesh is now.
@@ -146,10 +145,8 @@ func (p *people) join(ctx context.Context, token string, passkey accounts.Passke
 	if err != nil {
 		return "", err
 	}
-	full := 0
-	p.passkeys(func(string, accounts.Passkey) bool { full++; return true })
-	if full >= maxPeople {
-		return "", fmt.Errorf("%s has %d passkeys: remove those of people who left", p.dir, full)
+	if names, err := filepath.Glob(filepath.Join(p.dir, "*"+passkeySuffix)); err != nil || len(names) >= maxPeople {
+		return "", errors.Join(fmt.Errorf("%s has %d passkeys: remove those of people who left", p.dir, len(names)), err)
 	}
 	url, known := p.mesh()
 	secure, err := known.Options()
