@@ -13,8 +13,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -122,44 +120,22 @@ func (p *alternativesPart) stop() {
 }
 
 // useAlternative asks one over and over, over as many connections as Readers share.
-func useAlternative(ctx context.Context, o order) (r reply, err error) {
-	var mu sync.Mutex
-	var failed error
-	var workers sync.WaitGroup
-	var end atomic.Bool
+func useAlternative(ctx context.Context, o order) (reply, error) {
 	var ask []func(body []byte) error
 	for range min(o.Load.InFlight, pairs) {
 		one, stop, err := asker(ctx, o)
 		if err != nil {
-			return r, err
+			return reply{}, err
 		}
 		defer stop()
 		ask = append(ask, one)
 	}
-	begin := time.Now()
-	for w := range o.Load.InFlight {
-		workers.Go(func() {
-			var took Latencies
-			for !end.Load() && time.Since(begin) < o.Load.Duration {
-				body := pushBody(controllerName(0), rand.Text())
-				started := time.Now()
-				if err := ask[w%len(ask)](body); err != nil {
-					end.Store(true)
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-					break
-				}
-				took.add(time.Since(started))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			r.Latency.merge(took)
-		})
-	}
-	workers.Wait()
-	r.Took, r.Count = time.Since(begin), r.Latency.Count()
-	return r, failed
+	return work(o.Load, func(w, _ int) (time.Duration, error) {
+		body := pushBody(controllerName(0), rand.Text())
+		begin := time.Now()
+		err := ask[w%len(ask)](body)
+		return time.Since(begin), err
+	})
 }
 
 // asker connects to an alternative.

@@ -143,9 +143,14 @@ func (p *agentsPart) load(ctx context.Context, l load) (reply, error) {
 	if l.Mode == modeFlood {
 		return p.flood(ctx, l)
 	}
-	var r reply
+	return work(l, func(w, n int) (time.Duration, error) { return p.once(ctx, l, w, n) })
+}
+
+// work has workers do something over and over, as many as are in flight, until the
+// duration of the load is over or one fails. once is given the worker and how often it
+// worked before.
+func work(l load, once func(w, n int) (time.Duration, error)) (r reply, failed error) {
 	var mu sync.Mutex
-	var failed error
 	var workers sync.WaitGroup
 	var end atomic.Bool
 	begin := time.Now()
@@ -153,7 +158,7 @@ func (p *agentsPart) load(ctx context.Context, l load) (reply, error) {
 		workers.Go(func() {
 			var took Latencies
 			for n := 0; !end.Load() && time.Since(begin) < l.Duration; n++ {
-				d, err := p.once(ctx, l, w, n)
+				d, err := once(w, n)
 				if err != nil {
 					end.Store(true)
 					mu.Lock()

@@ -39,7 +39,7 @@ hold where other work makes every figure noisy.
 Measurements: ` + measurementNames(bench.Names()) + `
 
 A target that is missed is shown, and is no failure without --strict. Everything
-takes about twelve minutes, and --quick, which shows only that it works, less than
+takes about twenty minutes, and --quick, which shows only that it works, less than
 half a minute.`,
 		Example: `  bcpmesh bench
   bcpmesh bench --quick --json
