@@ -1,32 +1,31 @@
 // Package accounts keeps the keys of a mesh and turns permissions into the
 // JWTs by which a NATS server enforces them.
 //
-// The shortest correct use, for a mesh and for one agent of it:
+// The shortest correct use, for a mesh and one of its agents:
 //
 //	store, err := accounts.Create(stateFolder) // once; later accounts.Open
 //	bundle, err := accounts.Compile(store, subjects.Permissions(mesh), time.Now())
 //	creds, err := store.Issue("researcher", bcp.RoleReader, 24*time.Hour)
 //	err = creds.WriteFile("researcher.creds")
 //
-// There are five accounts. SYS is the server's own. CORE is the gateway's, the
-// only one with JetStream. READERS, CONTROLLERS and OPERATORS (people) import
-// from CORE exactly what package subjects says, and nothing from one another:
-// between a Reader and a Controller there is no path but the gateway.
+// There are five accounts. SYS is the server's own. CORE belongs to the
+// gateway and alone has JetStream. READERS, CONTROLLERS and OPERATORS (people)
+// import from CORE exactly what package subjects says, and nothing from one
+// another: the gateway is the only path between a Reader and a Controller.
 //
-// Every agent has, for each of its roles, a scoped signing key whose
-// permissions stand in the account's JWT. An edit of a definition therefore
-// needs no new creds file, and a leaked key can make users of that one agent
-// in that one role only.
+// Every agent has a scoped signing key for each of its roles; the account's
+// JWT holds the key's permissions. So an edited definition needs no new creds
+// file, and a leaked key can only make users of that agent in that role.
 //
-// A cluster's servers get the claims of [CompileCluster]. What they enforce, a
-// gateway that has no store reads with [Enforced], and [Bundle.Differences] says
-// where that is not what the definitions grant.
+// The servers of a cluster get the claims from [CompileCluster]. A gateway
+// without a store reads with [Enforced] what they enforce, and
+// [Bundle.Differences] lists the differences from the definitions.
 //
-// Private keys never leave this package but as a [Signer], which shows
-// nothing, and inside a [Creds], whose owner they belong to. The operator's
-// and the accounts' identity keys sign nothing but each other's claims: users
-// signed by an account's identity key are refused by the server.
+// Private keys leave this package only as a [Signer], which reveals nothing,
+// and inside the [Creds] of their owner. The operator's and the accounts'
+// identity keys sign nothing but each other's claims: users signed by an
+// account's identity key are refused by the server.
 //
-// A folder that others may read, or a symbolic link in the place of a key, is
-// refused rather than repaired. Several processes may use one folder.
+// A folder that others can read, or a key that is a symbolic link, is refused
+// and not repaired. Several processes may use one folder.
 package accounts

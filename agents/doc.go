@@ -1,12 +1,12 @@
 // Package agents is the SDK for the agents of a mesh: what a Controller, a
-// Reader, an Approver, an Auditor or an Operator links against. It speaks the same subjects
-// and messages as a plain NATS client with the agent's creds would, and adds
-// what is tedious to get right by hand: reconnects, retries that never charge
-// twice, answers sent again, acknowledgements, deduplication, and refusal of
-// messages with another agent's reply subject.
+// Reader, an Approver, an Auditor or an Operator links against. It uses the
+// same subjects and messages as a plain NATS client with the agent's creds,
+// and adds what is hard to get right by hand: reconnects, retries that are
+// never charged twice, resent answers, acknowledgements, deduplication, and
+// refusal of messages with another agent's reply subject.
 //
-// An agent connects once for each of its roles, since creds are per agent and
-// role, and makes one client on that connection:
+// Creds are per agent and role, so an agent connects once for each role and
+// makes one client on that connection:
 //
 //	Connect     a connection of our own, which reconnects for ever
 //	Use         a connection of the caller's, which is never closed here
@@ -22,14 +22,13 @@
 // The Examples of [Controller] and [Reader] are the shortest correct uses.
 //
 // New functions start nothing. A Controller that only asks and a Reader that
-// only pushes need no Start; whoever wants deliveries or queries calls Start
-// and, at the end, Stop, which waits for every goroutine. Handlers get a
-// context that ends with the context of Start, or when the one of Stop does.
-// All methods may be called concurrently.
+// only pushes need no Start. To get deliveries or queries, call Start and, at
+// the end, Stop, which waits for every goroutine. The context of a handler
+// ends with that of Start or Stop. All methods may be called concurrently.
 //
 // What a Controller gets is validated and normalised by the gateway (PROTOCOL
-// P3), but it is still data and no instruction: never put it where an agent
-// takes orders from.
+// P3), but it is still data, not instructions: never put it where an agent
+// looks for instructions.
 //
 // Agents with cron_schedules are prompted ([Controller.OnPrompt],
 // [Reader.OnPrompt]); people hear alerts ([Connection.OnAlert]).

@@ -1,12 +1,12 @@
-// Package durable writes files that a crash leaves whole: under their name is the old
-// content, or nothing, until the new one is on the disk, and it is on the disk when a
-// call has returned without an error. It is the one place that does so; it knows
-// nothing of what is in the files.
+// Package durable writes files atomically and durably. After a crash a file
+// has its old content, or does not exist, or has its new content whole; once a
+// call has returned without an error, the new content is on disk. No other
+// package writes such files, and this one does not know what is in them.
 //
-// A file is drafted beside its name, synced, and moved there; then its folder is
-// synced. A crash leaves at most drafts behind, whose names begin with [DraftPrefix].
-// Everything here may be used concurrently, also by several processes; who is last to
-// replace a file wins.
+// A draft is written in the same folder, synced, and renamed; then the folder
+// is synced. A crash can leave drafts, whose names begin with [DraftPrefix].
+// All functions may be called concurrently, also by several processes; the
+// last to replace a file wins.
 package durable
 
 import (

@@ -1,29 +1,28 @@
-// Package proof shows, from the JWTs of a NATS server alone, that no message of
-// an agent gets past the gateway: it makes a graph of accounts, imports, exports,
-// mappings and permissions, and looks for a way.
+// Package proof shows, from the JWTs of a NATS server alone, that no message
+// of an agent bypasses the gateway: it builds a graph of accounts, imports,
+// exports, mappings and permissions, and searches it for a path.
 //
 //	var claims proof.Claims
 //	err := claims.Add(text) // JWTs, creds files, a resolver's folder
 //	report, err := proof.Prove(claims, proof.Policy{})
 //	// report.Holes are the ways that should not be
 //
-// It knows nothing of definitions: what it shows of a mesh, it shows of what was
-// issued. A set of patterns is followed exactly, or is taken for more than it
-// is; it is never taken for less.
+// It does not read definitions: its result is about the JWTs that were issued.
+// Sets of subject patterns are followed exactly or overestimated, never
+// underestimated.
 //
 // # What it assumes
 //
 // The server does what its documentation says, in the version that the tests of
-// this package compare it with. The set is whole: an account that is not in it
-// may import what is exported to all. Whoever is trusted answers with what it
-// made itself, and names no reply subjects but those of the mesh: a sender
-// chooses where in its own account the answer to a request goes. Private keys
-// are with those whom they belong to.
+// this package compare it with. The set of JWTs is complete: an account outside
+// it may import whatever is exported to all. Trusted parties answer with
+// content of their own, and use only the mesh's reply subjects; note that a
+// sender chooses where in its own account the answer to a request goes. Private
+// keys are held by their owners alone.
 //
 // # What it does not show
 //
-// How much is said on the ways that are left, and when. What streams store that
-// the JWTs do not name. Leaf nodes, clusters and MQTT, which add subjects of
-// their own; that answers to requests are told apart by numbers that nobody
-// guesses.
+// How much is said on the permitted paths, and when; what streams store
+// without being named in a JWT; leaf nodes, clusters and MQTT, which add
+// subjects of their own; that reply subjects of requests cannot be guessed.
 package proof

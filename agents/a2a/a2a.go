@@ -1,11 +1,11 @@
 // Package a2a makes a Reader of an agent that speaks the Agent2Agent protocol, version 1,
-// over JSON-RPC. The agent is foreign and not trusted: what it answers is validated and
-// charged by the gateway like the answer of any Reader.
+// over JSON-RPC. The agent is not trusted: the gateway validates and charges its answers
+// like those of any Reader.
 //
-// Each query is one message in a context of its own, so nothing that the agent reads for
-// one Controller is there when it answers another. Requests go to one origin and follow
-// no redirect. The agent's card is pinned by its hash, and no word of it, or of an error
-// of the agent, is in anything that this package returns or logs.
+// Each query is one message in a new context, so content read for one
+// Controller is not there when the agent answers another. Requests go to one
+// origin and follow no redirects. The agent's card is pinned by hash. This
+// package returns and logs no text of the card or of the agent's errors.
 package a2a
 
 import (

@@ -1,8 +1,11 @@
-// Package cell is the half of a model-run agent that reads hostile text: it puts prompts together, runs the model's tools and
-// parses what they bring in. It has one door, two streams to its keeper (package keeper), who has the creds, the keys of
-// models, the network and the record. Over the door it is asked queries, deliveries and prompts, as any program that package
-// stdio serves, and asks for the methods "configuration", "model", "fetch", "end" and "done", and for those of its role.
+// Package cell is the half of a model-run agent that reads hostile text: it builds prompts, runs the model's tools and
+// parses their results. Its only connections are two streams to its keeper (package keeper), which has the creds, the
+// model API keys, the network and the transcript. Over them it receives queries, deliveries and prompts, as any
+// program that package stdio serves, and calls the methods "configuration", "model", "fetch", "end" and "done", and
+// those of its role.
 //
-// Nothing in a cell is trusted: whoever takes it over has what the door gives, which is what the definition allows its
-// agent, counted. Each conversation is about one query, prompt, delivery or task and begins with nothing of the others.
+// A cell is not trusted: whoever takes it over can do what these streams
+// allow, which is what the agent's definition allows, and is counted. Each
+// conversation is about one query, prompt, delivery or task, and shares
+// nothing with others.
 package cell

@@ -1,7 +1,7 @@
-// Package extract makes a Reader of a model without tools: each query is
-// answered by one extraction from a text that came from outside. The model
-// reads the text in a fence and returns one object in the shape of the query's
-// spec, or nothing; the gateway validates and charges it like any answer.
+// Package extract turns a model without tools into a Reader: it answers each
+// query by one extraction from an untrusted text. The model reads the text in
+// a fence and returns one object in the shape of the query's spec, or nothing;
+// the gateway validates and charges it like any answer.
 package extract
 
 import (

@@ -1,3 +1,3 @@
-// Package feed reads RSS, Atom and JSON feeds for a model. What it reads is fetched by a
-// [web.Fetcher], which decides, prices and records each request.
+// Package feed reads RSS, Atom and JSON feeds for a model. A [web.Fetcher]
+// fetches them, and decides, prices and records each request.
 package feed

@@ -1,6 +1,7 @@
-// Package files is the tools files_list, files_search and files_read: text files below folders that a definition names, to
-// be read by a model.
+// Package files has the tools files_list, files_search and files_read, by
+// which a model reads text files in folders that a definition names.
 //
-// A model names a file by the number under which it was listed, never by a path. Names and contents came from outside:
-// all of a result is one text of source file, in which a name is a quoted text on one line.
+// A model names a file by its number in the list, never by a path. Names and
+// contents are untrusted: a whole result is one text with source file, in
+// which each name is quoted, on one line.
 package files

@@ -1,7 +1,10 @@
-// Package folder opens what is below one folder to be read: regular files and folders, and nothing else.
+// Package folder opens regular files and folders below one folder for reading,
+// and nothing else.
 //
-// The folder may change while it is read, by somebody hostile. No name, ".." or symbolic link leads out of it (os.Root),
-// however fast it is swapped, and no FIFO, device or socket is waited for. A hard link cannot be told from a file.
+// An attacker may change the folder while it is read. No name, ".." or
+// symbolic link leads out of it (os.Root), however fast it is swapped, and
+// reading never waits for a FIFO, device or socket. A hard link cannot be told
+// from a file.
 package folder
 
 import (

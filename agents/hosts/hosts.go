@@ -1,8 +1,8 @@
-// Package hosts adds a server to the configuration files of hosts of the Model Context
-// Protocol, and takes it out again. What stands in a file stays as it is, byte for byte.
+// Package hosts adds a server to the configuration files of MCP hosts, and
+// removes it. The rest of a file stays as it is, byte for byte.
 //
-// [Host.Add] and [Host.Remove] are functions of a file's content. Nothing here reads or
-// writes files.
+// [Host.Add] and [Host.Remove] take a file's content and return the new one.
+// Nothing here reads or writes files.
 package hosts
 
 import (

@@ -3,19 +3,20 @@
 //
 // A Controller's host gets BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a
 // Reader's host gets BCPQueries, BCPRespond and, if its definition lists it and a
-// subscription names it, BCPPublish. The schemas of the tools are made from what the agent really
-// has, and the host is told when that changes with a reload of the mesh.
+// subscription names it, BCPPublish. The schemas of the tools list the agent's
+// own channels and subscriptions, and the host is told when a reload changes
+// them.
 //
 // The package is a client of the mesh like any other: it uses package agents and
 // an agent's own credentials, on the same subjects and under the same permissions.
-// What a Controller's host gets of a Reader is what the gateway delivered, and
-// nothing else.
+// From a Reader, a Controller's host gets what the gateway delivered and nothing
+// else.
 //
 // Shortest correct use:
 //
 //	server := mcp.New(name, bcp.RoleController, mcp.Options{})
 //	server.Serve or server.Handler; server.Start with a connection; server.Stop
 //
-// A host may come before the mesh does: it is answered at once, and what it asks
-// about the agent waits for Start.
+// A host may start before the mesh: it is answered at once, and its questions
+// about the agent wait for Start.
 package mcp

@@ -1,5 +1,5 @@
-// Package office has the tools of an office for a tool service of a kernel: a mailbox that is read, an outbox, contacts,
-// a calendar and files, all below one folder.
+// Package office has office tools for a kernel's tool service: a read-only
+// mailbox, an outbox, contacts, a calendar and files, all below one folder.
 //
 //	mail           a Maildir, an mbox file or a folder of messages: it is only read
 //	contacts.vcf   vCards: they are only read
@@ -7,7 +7,9 @@
 //	calendar.ics   iCalendar; an event that is added has the key of its call as its UID
 //	files/         text files
 //
-// The kernel judges each call before it comes here, and its arguments are of the tool's schema. They are hostile all the
-// same: a name of a file leads nowhere else, a header has no second line, and everything is bounded. What writes does it
-// once for each key, also where a process died between the effect and its answer.
+// The kernel judges each call first, and its arguments fit the tool's schema.
+// They are treated as hostile all the same: file names cannot leave the
+// folder, headers are one line, and everything is bounded. A write happens
+// once for each key, even if the process dies between the effect and its
+// answer.
 package office

@@ -1,12 +1,12 @@
-// Package plan makes a planner of a kernel of a model. The model is told the
-// task, the tools, what Readers can be asked, the limits and the codes of
-// errors, and nothing else: the same task and tools are the same bytes. Its one
-// tool takes a plan, which is given to the kernel as the model wrote it: the
-// kernel alone judges it.
+// Package plan turns a model into a kernel's planner. The model sees the task,
+// the tools, the questions that Readers can answer, the limits and the error
+// codes, and nothing else: the same task and tools give the same bytes. Its
+// one tool takes a plan, which goes unchanged to the kernel: the kernel alone
+// judges it.
 //
-// A sub-planner is told an instruction and content in place of the task. The
-// content is cleaned, redacted and fenced; it may hijack the model all the same,
-// so that all that its plans say is as tainted as the content.
+// A sub-planner sees an instruction and content in place of the task. The
+// content is cleaned, redacted and fenced, but may still hijack the model, so
+// its plans are as tainted as the content.
 package plan
 
 import (

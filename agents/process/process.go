@@ -1,9 +1,9 @@
-// Package process runs one program of somebody else's: in a process group of its own,
-// with exactly the environment that it is given, none of our open files, and no
-// terminal. When the program ends, everything that it started is killed.
+// Package process runs one foreign program in its own process group, with
+// exactly the given environment, none of our open files, and no terminal. When
+// the program ends, everything that it started is killed.
 //
-// What it prints can be logged without harm ([Output]). The mesh's supervisor and
-// agents/stdio start programs so.
+// [Output] makes its output safe to log. The mesh's supervisor and
+// agents/stdio use this package.
 package process
 
 import (

@@ -1,11 +1,10 @@
-// Package relay carries what a mesh at a site delivers to another mesh above it: a
-// Controller below that is a Reader above. Each delivery of a subscription below becomes
-// one push of a subscription above, in the order of its channel, once, however often the
-// link between them, the relay or one of the meshes goes.
+// Package relay forwards deliveries of a site's mesh to a mesh above it: it is
+// a Controller below and a Reader above. Each delivery of a subscription below
+// becomes one push to a subscription above, exactly once and in the order of
+// its channel, however often the link, the relay or one of the meshes fails.
 //
-// In comes what the mesh below delivered; out goes the same answer to the mesh above,
-// which validates and counts it as any Reader's. The relay has no right but those of the
-// two agents, and is outside of what either mesh trusts.
+// The mesh above validates and charges the answer like any Reader's. The relay
+// has only the rights of its two agents, and neither mesh trusts it.
 package relay
 
 import (

@@ -1,6 +1,8 @@
-// Package replay records what a cell (package cell) is asked and asks for, and runs a cell again on such a record: without a
-// mesh, keys or network, and request for request the same, or with another model over the content that was recorded.
+// Package replay records all messages to and from a cell (package cell), and
+// runs a cell again on such a recording without a mesh, keys or network:
+// request for request the same, or with another model on the recorded content.
 //
-// A record is as hostile as what the agent had read. Nothing here trusts it: a cell reads it as it reads anything else, and
-// whoever shows a part of it makes it inert.
+// A recording is as hostile as the content that the agent read, and is not
+// trusted: a cell reads it like any other content, and callers must make it
+// inert before they show it.
 package replay

@@ -1,13 +1,16 @@
-// Package sandbox confines a program before it runs: it reads its own files and those of the system, writes nothing,
-// and has no network, no other process and no more privileges than it was started with. What it can speak to are the
+// Package sandbox confines a program before it runs. The program can read its
+// own files and those of the system, write nothing, reach no network and no
+// other process, and gain no privileges. It can communicate only over the
 // streams that it inherits.
 //
-// A program is confined by a helper, which is this module's own: [Spec.Command] starts the helper, and the helper calls
-// [Enter], which confines itself and becomes the program. On Linux that takes Landlock (files, TCP, signals) and
-// seccomp (system calls); no privilege is needed. Other systems have no sandbox, and [Support.Missing] says so.
+// [Spec.Command] starts a helper of this module, which calls [Enter] to
+// confine itself and then becomes the program. On Linux this uses Landlock
+// (files, TCP, signals) and seccomp (system calls), and needs no privileges.
+// Other systems have no sandbox, and [Support.Missing] says so.
 //
-// It is no virtual machine: the program shares the kernel, the processor and the clock. It may see that a file exists, how
-// large it is and when it was changed. It may start processes, which are confined as it is, without a limit on their number.
+// It is not a virtual machine: the program shares the kernel, the processor
+// and the clock. It can see that a file exists, its size and when it was
+// changed. It can start any number of processes, which are confined like it.
 package sandbox
 
 import (

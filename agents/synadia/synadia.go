@@ -1,13 +1,14 @@
 // Package synadia makes a Reader of an agent that speaks the Synadia Agent Protocol for
-// NATS, version 0.3. The agent is foreign and not trusted: what it answers is validated
-// and charged by the gateway like the answer of any Reader.
+// NATS, version 0.3. The agent is not trusted: the gateway validates and charges its
+// answers like those of any Reader.
 //
-// The agent is on a NATS system of its own, or in another account: the mesh's subjects
-// and credentials are no part of this. A query is one prompt, sent to the agent's subject
-// with an inbox of its own; the answer is the JSON object in the text of its chunks. An
-// agent that asks back gets no answer, since that would be a way to it from the
-// Controller, and a message to a subject of its choice. No word of the agent, or of its
-// errors, is in anything that this package returns or logs.
+// The agent is on a separate NATS system or in another account; the mesh's
+// subjects and credentials are not used there. A query is one prompt, sent to
+// the agent's subject with a new inbox; the answer is the JSON object in the
+// text of its chunks. Questions from the agent get no answer: that would be a
+// path from the Controller to the agent, and a message to a subject of the
+// agent's choice. This package returns and logs no text of the agent or of its
+// errors.
 package synadia
 
 import (

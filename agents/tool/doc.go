@@ -1,6 +1,6 @@
-// Package tool is what the tools of a model have in common: strict arguments, a closed list of
-// failures, and outside text that is made ready for one result.
+// Package tool has what all tools of a model share: strict arguments, a closed
+// list of failures, and preparation of outside text as a result.
 //
-// What a tool returns is either outside text, all of which the engine of a conversation fences
-// (package llm), or a constant of this package. Nothing that came from outside is in a failure.
+// A tool returns either outside text, which package llm fences whole, or a
+// constant of this package. A failure contains nothing from outside.
 package tool

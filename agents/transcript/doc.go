@@ -1,5 +1,7 @@
-// Package transcript is the record of a model-run agent: what it was asked, each call of its model and of its tools with what
-// came of it, and its answers. It is lines of JSON, the first of which names the format.
+// Package transcript is the log of a model-run agent: its queries, each call
+// of its model and tools with the result, and its answers. It is lines of
+// JSON, the first of which names the format.
 //
-// A transcript holds hostile text in the clear. It holds no creds and no key: neither passes through what is recorded here.
+// A transcript holds hostile text in the clear. It holds no creds and no keys:
+// the recorded streams carry none.
 package transcript

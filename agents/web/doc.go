@@ -1,10 +1,11 @@
-// Package web is the tool web_fetch: it gets pages for the model of an agent.
+// Package web is the tool web_fetch, which gets web pages for an agent's
+// model.
 //
 // A [Tool] belongs to one conversation. It checks arguments and policy, prices
-// the URL, has a [Ledger] record every hop before its name is looked up, and
-// gives text that is extracted, cleaned, cut and redacted, or a code. A link of
-// a page that was served costs less than a URL that the agent put together,
-// because its bytes are cut from that page.
+// the URL, has a [Ledger] record every hop before the DNS lookup, and returns
+// text that was extracted, cleaned, cut and redacted, or a code. A link on a
+// served page costs less than a URL that the agent composed, because its bytes
+// come from that page.
 //
-// It never fails in another way than by a [Result] with a code.
+// Every failure is a [Result] with a code.
 package web

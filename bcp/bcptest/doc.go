@@ -1,8 +1,8 @@
-// Package bcptest is for tests of whatever speaks the protocol: vectors that
-// say what becomes of an answer, and generators of specs, answers, spellings
-// and damage for [pgregory.net/rapid].
+// Package bcptest helps to test implementations of the protocol: vectors of
+// answers with their verdicts, and generators of specs, answers, spellings and
+// damage for [pgregory.net/rapid].
 //
-// The vectors stand in bcp/testdata/vectors. The shortest correct use is
+// The vectors are in bcp/testdata/vectors. The shortest correct use is
 //
 //	groups, err := bcptest.Load(os.DirFS("testdata/vectors"))
 //	for _, g := range groups {
@@ -15,7 +15,7 @@
 // # The files
 //
 // A file is a txtar archive (golang.org/x/tools/txtar) about one spec. Its
-// comment names the rules that it checks. Its first sections are
+// comment names the rules that it tests. Its first sections are
 //
 //   - settings: optional, see [Settings].
 //   - spec: the spec in JSON, exactly as it would be asked.

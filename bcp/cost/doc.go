@@ -1,5 +1,5 @@
-// Package cost says what a call of a language model costs: before it, at most, from
-// the size of its request, and after it, from the tokens that its provider counted.
-// All amounts are whole billionths of a US dollar, rounded up. It keeps nothing; the
-// pool that a budget is held to is part of package bcp/state.
+// Package cost prices calls of language models: before a call its maximum,
+// from the size of the request, and afterwards the actual cost, from the
+// provider's token counts. All amounts are whole billionths of a US dollar,
+// rounded up. It keeps no state; budgets are in package bcp/state.
 package cost

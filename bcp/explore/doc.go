@@ -1,5 +1,5 @@
-// Package explore searches the commit protocol for a way to break a promise. It
-// has tests alone.
+// Package explore searches the commit protocol for a way to break its
+// guarantees. It contains tests only.
 //
 // The search is breadth first over a small world: two gateways with a lease, one
 // journal that appends by expected sequence, a Controller with two requests, a
@@ -9,12 +9,12 @@
 // never; the lease passes on although its holder still serves; a gateway crashes
 // and starts; time passes.
 //
-// What decides is the real code: every decision is made by [bcp.State], sealed,
-// encoded as a record, decoded and applied, and every state that a gateway has is
-// compared with a replay of the journal. What the search has of its own is the
-// order of the gateway's commit step and of its recovery (gateway_test.go): the
-// real one is step and recover of package mesh/gateway, which need a server.
+// The real code decides: [bcp.State] makes every decision, which is sealed,
+// encoded as a record, decoded and applied, and every state of a gateway is
+// compared with a replay of the journal. Only the order of the gateway's
+// commit step and recovery is a copy (gateway_test.go), since the originals,
+// step and recover of package mesh/gateway, need a server.
 //
-// For each promise there are reverts: gateways that break one rule on purpose. A
-// search that cannot find them would prove nothing.
+// For each guarantee there are reverts: gateways that break one rule on
+// purpose, which the search must find.
 package explore

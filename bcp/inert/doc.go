@@ -1,6 +1,6 @@
-// Package inert shows hostile text to people: on a terminal and on a page. What a
-// person approves is an attacker's text, so nothing of it may act, hide, or look
-// like ours:
+// Package inert shows hostile text to people: on a terminal and on a page. A
+// person approves an attacker's text, so none of it may act, hide, or look
+// like our own output:
 //
 //   - Everything that is not a plain visible character is shown as a mark such as
 //     ⟨U+200B⟩, and so are the signs that marks and frames are drawn with. A run of

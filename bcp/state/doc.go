@@ -1,12 +1,13 @@
-// Package state is what a gateway remembers, and what it decides from that (PROTOCOL P4 to
+// Package state is the gateway's state, and decides from it (PROTOCOL P4 to
 // P9): budgets, sessions, escalations, approvals, release order, taint.
 //
-// What comes in is a message and a [bcp.Moment]: a Decide method of [State] returns a
-// [bcp.Decision] and changes nothing. Once the decision is recorded, [State.Apply] changes
-// the state, and nothing else does, so that a journal replays to the state that made it.
-// [State.Checkpoint] and [Restore] save and read it, [Redecider] decides a journal again,
-// and [Recount] adds its charges up without a state.
+// A Decide method of [State] takes a message and a [bcp.Moment], returns a
+// [bcp.Decision] and changes nothing. Once the decision is recorded,
+// [State.Apply] changes the state. Nothing else does, so replaying a journal
+// gives the state that wrote it. [State.Checkpoint] and [Restore] save and
+// load it, [Redecider] decides a journal again, and [Recount] adds up its
+// charges without a state.
 //
-// It must not read a clock, draw a random number or act: those are the caller's. A State is
-// for one goroutine.
+// It reads no clock, draws no random numbers and has no effects: those belong
+// to the caller. A State is for one goroutine.
 package state

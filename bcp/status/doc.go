@@ -1,6 +1,6 @@
-// Package status has the words for how a mesh is: its agents and its disk. It decides
-// nothing about what an agent says.
+// Package status has the types for the health of a mesh: its agents and its
+// disk. It decides nothing about messages.
 //
-// It is for the operator alone: what a Reader's process does is the Reader's choice, so
-// nobody who asks it may hear of it but by the codes of PROTOCOL P10.
+// It is for the operator alone: a Reader chooses what its process does, so a
+// Controller may learn of it only by the codes of PROTOCOL P10.
 package status

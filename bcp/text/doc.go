@@ -14,19 +14,19 @@
 // letters that look like them are apostrophes; U+2010 to U+2013, U+2212, U+2043, U+058A and U+05BE are hyphens (the em dash is not: it
 // separates); U+2044 and U+2215 are slashes, U+2236 is a colon, U+066A to U+066C are percent sign, full stop and comma.
 //
-// Then only these stay: letters, at most four marks in a row behind a letter that bears them, digits, one apostrophe, hyphen, & or + between
-// letters or digits, one of . , : / between digits, % or a currency sign beside a digit. Everything else is a space, never nothing.
-// Lists and summaries also keep their separators, see [Join].
+// Then only these stay: letters, at most four marks in a row after a letter that takes them, digits, one apostrophe, hyphen, & or +
+// between letters or digits, one of . , : / between digits, % or a currency sign beside a digit. Everything else is a space, never
+// nothing. Lists and summaries also keep their separators, see [Join].
 //
-// A run without space and hyphen that mixes scripts is refused, Common and Inherited ignored. Han may stand with Hiragana, Katakana,
-// Bopomofo or Hangul, and where UAX #29 divides beside Han, Hiragana or Katakana a new run begins, so Chinese and Japanese may
-// hold Latin words without spaces.
+// A run without space and hyphen that mixes scripts is refused, Common and Inherited ignored. Han may be mixed with Hiragana,
+// Katakana, Bopomofo or Hangul, and where UAX #29 divides beside Han, Hiragana or Katakana a new run begins, so Chinese and
+// Japanese may hold Latin words without spaces.
 //
 // # Letters that look alike (PROTOCOL P3.4)
 //
 // Two texts that look the same are delivered as the same bytes, or one of them is refused. What looks the same is what UTS #39 says
-// (the files in the folder unicode; gen makes the tables of them), where ASCII stands for itself. It is applied to the small letters
-// that are delivered. Small Cherokee letters look like what their capitals look like, also where UTS #39 has the capital alone.
+// (the files in the folder unicode; gen makes the tables of them), where ASCII stands for itself. It is applied to the small
+// letters that are delivered. Small Cherokee letters look like their capitals, even if UTS #39 lists the capital alone.
 //
 // Letters. A letter stays if a living language writes it: if UTS #39 recommends it for identifiers or a language of CLDR has it in its
 // alphabet. Any other is spelled as what it looks like (ɡ as g, small capitals as letters) or refused, and so are scripts that no
@@ -35,13 +35,15 @@
 // exception: æ is ae, œ oe, þ th, ƒ f, ɣ gh, ʋ v, ĸ k. The tatweel, which only stretches a word, goes. A vowel letter and a vowel sign that
 // look like another vowel letter are that letter, and two Thai E are AE.
 //
-// Marks. A mark of a script stays behind a letter of that script, once. A generic mark, such as an accent, stays where it composes with
-// its letter, or where the alphabet of some language has the letter with it (ọ́, ɛ̀, a stressed а). Any other mark separates words.
+// Marks. A mark of a script stays after a letter of that script, once. A
+// generic mark, such as an accent, stays if it composes with its letter, or if
+// the alphabet of some language has the letter with it (ọ́, ɛ̀, a stressed а).
+// Any other mark separates words.
 //
-// Words. A run all of whose letters look like letters of another script is doubtful. The runs that are not say which scripts
-// the text is in, and so does a doubtful one that cannot be Latin, or for which only one script is likely. A doubtful run whose letters
-// are the same glyphs in several scripts (the intentional confusables of UTS #39: Cyrillic рау) is written in the one of most other runs, and
-// in Latin if there are none; a letter that few languages of a script write must stand elsewhere in the text. One whose letters only
+// Words. A run all of whose letters look like letters of another script is doubtful. The runs that are not say which scripts the text
+// is in, and so does a doubtful one that cannot be Latin, or for which only one script is likely. A doubtful run whose letters are the
+// same glyphs in several scripts (the intentional confusables of UTS #39: Cyrillic рау) is written in the one of most other runs, and
+// in Latin if there are none; a letter that few languages of a script use must occur elsewhere in the text. One whose letters only
 // resemble others (Greek ναι, Latin vai) stays in a text with other runs of its script, Latin always, and is refused otherwise. An
 // [Alphabet] of a script takes the place of Latin in all this.
 //
@@ -51,10 +53,11 @@
 // script than Latin, words of that script and of Latin whose letters only resemble each other; letters with vowel signs and other
 // marks of their scripts (Telugu and Kannada).
 //
-// All this is done code point by code point, with tables of what each stands for and what composes; no text is slower than
-// another by more than a small factor. What would make one so is refused: [ErrSpelling] where ligatures, abbreviations and the like
-// add more than 40 code points and one for every 32 bytes received, [ErrMarks] for more than eight marks in a row as received and for more than
-// 16 in a text that stand behind neither digit nor a letter that bears them. Ordinary spelling in any language, composed or not, meets none of these limits.
+// All this is done code point by code point, with tables of spellings and compositions; no text takes longer than another by more
+// than a small factor. Texts that would are refused: [ErrSpelling] where ligatures, abbreviations and the like add more than 40
+// code points and one for every 32 bytes received, [ErrMarks] for more than eight marks in a row as received and for more than 16
+// in a text that follow neither a digit nor a letter that takes them. Ordinary spelling in any language, composed or not, meets
+// none of these limits.
 //
 // # Words (PROTOCOL P3.3)
 //

@@ -1,14 +1,14 @@
 // Package wire is the one strict codec for bytes that agents send, and the
 // canonical encoder for bytes that go out to them (PROTOCOL P2.1 to P2.4).
 //
-// A message is walked by its schema, without a tree in between: make a
-// [Scanner], ask for what the schema expects, and let [Scanner.End] have the
-// last word. Nothing that was read counts before End has returned nil. The
-// Example of Scanner is the shortest correct use. Where no schema is at hand,
-// [Check] judges a whole document before some other library decodes it. An
-// agent whose encoding is MessagePack is read through [JSONFromMsgpack], so that
-// both encodings meet the same decoder and get the same verdict. What the gateway
-// made is read through [JSONFromGateway].
+// A message is read along its schema, without a tree in between: make a
+// [Scanner], ask for what the schema expects, and finish with [Scanner.End]. Use
+// nothing that was read before End has returned nil. The Example of Scanner is
+// the shortest correct use. Without a schema, [Check] judges a whole document
+// before another library decodes it. An agent whose encoding is MessagePack is
+// read through [JSONFromMsgpack], so that both encodings go through the same
+// decoder and get the same verdict. [JSONFromGateway] reads what the gateway
+// wrote.
 //
 // # What is accepted
 //
@@ -21,22 +21,22 @@
 //   - integers only, within int64, without fraction, exponent, leading zero
 //     or -0;
 //   - objects and arrays at most [MaxDepth] deep;
-//   - nothing behind the value.
+//   - nothing after the value.
 //
 // Keys are compared byte for byte after unescaping. A caller that walks an
 // object refuses unknown and repeated keys itself, because it knows the schema;
 // [Scanner.RawValue] and [Check] refuse repeated keys, more than [MaxKeys] of
 // them, and null.
 //
-// MessagePack is held to the same rules. It has one spelling for each value, the
+// The same rules apply to MessagePack. Each value has one encoding, the
 // shortest; integers of zero and above use the unsigned formats. Nil, floats,
 // bin, extension types and keys that are not strings are refused.
 //
 // # Cost
 //
 // Every function takes time linear in its input. Memory beyond the result is
-// constant. The size limit of P2.2 depends on the spec and is the caller's to
-// check, before it comes here.
+// constant. The size limit of P2.2 depends on the spec, and the caller must
+// check it first.
 //
 // # Errors
 //
@@ -46,6 +46,6 @@
 //
 // # When not to use it
 //
-// The package does not read the gateway's own records (journal, ledger, audit), nor
-// files of people; those have their own codecs.
+// Not for the gateway's own records (journal, ledger, audit) or for files of
+// people; those have their own codecs.
 package wire

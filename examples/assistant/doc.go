@@ -1,8 +1,8 @@
 // Package assistant is the example of the reasoning kernel: "Summarise my latest mail and send it to me", on real mail,
 // with a planted instruction, a Reader that obeys it, and a planner that is compromised.
 //
-// The folder mesh is a mesh to start with `bcpmesh up`; [Serve] takes the seats of its planner, Reader and tools in one
-// process, as `bcpmesh demo --kernel` does.
+// The folder mesh is for `bcpmesh up`; [Serve] plays its planner, Reader and
+// tools in one process, as `bcpmesh demo --kernel` does.
 package assistant
 
 import (

@@ -2,10 +2,10 @@
 // mailbox, and a clean Controller, the assistant, that sorts the mail and acts
 // without ever seeing it.
 //
-// The Reader has no model. On honest mail it answers by simple rules; on mail
-// with a planted instruction it acts hijacked and says, word for word, what the
-// attacker wants. What the assistant then hears is what the gateway lets
-// through: see the definitions in the folder mesh.
+// The Reader has no model. It answers about honest mail by simple rules; on
+// mail with a planted instruction it acts hijacked and repeats the attacker's
+// text word for word. The assistant hears only what the gateway lets through:
+// see the definitions in the folder mesh.
 //
 // [Run] connects both agents to a running mesh and works through the mail. The
 // command "bcpmesh demo" runs it and tells the story.

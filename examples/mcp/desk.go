@@ -1,6 +1,6 @@
 // Package desk plays the research desk of the subscriptions seed with two MCP
-// hosts: one for the Controller main, one for the Reader researcher. Where a real
-// host has a model, these have a script; everything else is as a host does it.
+// hosts: one for the Controller main, one for the Reader researcher. They have
+// a script in place of a model; all else is as in a real host.
 package desk
 
 import (

@@ -1,9 +1,10 @@
-// Package researchdesk is the example of agents that models run: an editor, who reads nothing, asks a reader of web pages and
-// a reader of mail which releases of the week concern a shop, by when, and who wrote about them. Four of its nine pages and
-// fifteen of its mails are hostile.
+// Package researchdesk is the example of agents that models run: an editor,
+// which reads no content, asks a reader of web pages and a reader of mail
+// which of the week's releases concern a shop, by when, and who wrote about
+// them. Four of its nine pages and fifteen of its mails are hostile.
 //
-// The folder mesh is a mesh to start with `bcpmesh up`, its pages are saved responses; [Work] takes the seats in one process,
-// as `bcpmesh demo --desk` does.
+// The folder mesh is for `bcpmesh up`; its pages are saved responses. [Work]
+// plays all agents in one process, as `bcpmesh demo --desk` does.
 package researchdesk
 
 import (

@@ -4,10 +4,10 @@
 //
 //	summary, err := verify.File(f, verify.Options{Keys: []string{key}})
 //
-// A nil error says: these are the decisions that the key's owner signed, from
-// the first to the last, each following the one before. It does not say that
-// the owner has signed no other history: compare checkpoints of different days
-// and places for that (Options.Since).
+// A nil error means: these are the decisions that the key's owner signed, from
+// the first to the last, without a gap. It does not mean that the owner has
+// signed no other history: compare checkpoints of different days and places
+// for that (Options.Since).
 //
-// The package does nothing by itself: it reads what it is given and computes.
+// The package has no effects: it reads its input and computes.
 package verify

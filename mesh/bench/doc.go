@@ -1,20 +1,19 @@
-// Package bench measures a mesh against floors: what the same path costs with
-// less in it. Every comparison is of one run, and its sides take turns, so that
-// whatever else the machine does hits all alike.
+// Package bench compares a mesh with floors: the same path with parts left
+// out. The sides of a comparison take turns in one run, so that other load on
+// the machine affects all alike.
 //
 // # Who runs where
 //
-// The sides are processes of their own ([Serve]): each mesh and each floor is
-// one, and so are the agents, which connect over TCP with creds. [Run] gives
-// them orders over their standard input and gathers what they report.
+// Each mesh and each floor is a separate process ([Serve]), and so are the
+// agents, which connect over TCP with creds. [Run] commands them over their
+// standard input and collects their reports.
 //
 // # The floors
 //
-// Floor A is the mesh's server with its accounts, and in place of the gateway
-// an echo with the same connections: what NATS costs. Floor B has one goroutine
-// behind these connections that writes whatever waits as one record of the
-// journal's stream, 300 bytes a message, each with the digest of the one
-// before, and then replies: what a durable, ordered, shared record costs. No
-// BCP is in either. What a message adds above floor B is the protocol:
-// validation, prices, the audit and the raw answer.
+// Floor A is the mesh's server and accounts with an echo in place of the
+// gateway: the cost of NATS. In floor B one goroutine writes all waiting
+// messages as one record of the journal's stream, 300 bytes a message, each
+// with the digest of the one before, and then replies: the cost of a durable,
+// ordered, shared record. Neither contains BCP. The cost above floor B is the
+// protocol: validation, prices, the audit and the raw answer.
 package bench

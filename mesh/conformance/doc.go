@@ -1,19 +1,20 @@
-// Package conformance plays the other side against somebody's agent, and says
-// which rules of the protocol it keeps.
+// Package conformance tests an agent by playing its peers, and reports which
+// rules of the protocol it keeps.
 //
 //	rig, err := conformance.Start(ctx, conformance.Config{Role: bcp.RoleReader, State: folder})
 //	// give the agent rig.URL() and rig.Creds(), and start it
 //	report := rig.Check(ctx)
 //	err = rig.Stop(ctx)
 //
-// The server is real, and so are accounts, creds and permissions. The gateway is
-// this package: it can say what a gateway never says, such as a query that wants
-// its answer on somebody else's subject. Nothing is kept: the mesh has one agent
-// under test, and ends with the rig.
+// Server, accounts, creds and permissions are real. This package plays the
+// gateway, and can send what a real one never sends, such as a query whose
+// reply subject belongs to another agent. The mesh has only the agent under
+// test, and nothing is left of it afterwards.
 //
-// An agent that is at work in its own mesh is judged by what others saw of it
-// there, which is less: see [Judge].
+// [Judge] tests an agent at work in its own mesh by what others saw of it,
+// which is less.
 //
-// Every check has an id that never changes its meaning. What the agent does by
-// its own will (push, ask) is judged where it does it, and is otherwise unseen.
+// Every check has an id whose meaning never changes. Pushes and asks, which
+// only the agent can start, are checked if it makes them, and otherwise
+// reported as unseen.
 package conformance

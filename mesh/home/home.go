@@ -1,7 +1,6 @@
-// Package home names what is in the state folder of a mesh: the files that
-// several packages find there. It computes paths, and neither reads nor writes;
-// files are written by accounts/durable. Who keeps a file that nobody else
-// looks for names it himself.
+// Package home has the paths of files in a mesh's state folder that several
+// packages use. It neither reads nor writes; accounts/durable writes files. A
+// package names the files that only it uses itself.
 package home
 
 import "path/filepath"

@@ -1,11 +1,11 @@
-// Package notify tells people what waits for them: held items, alerts and credentials
-// that expire, by the routes of mesh.yaml (PROTOCOL P4.6).
+// Package notify tells people about held items, alerts and expiring
+// credentials, by the routes of mesh.yaml (PROTOCOL P4.6).
 //
-// Each route has a durable cursor over the journal, which is all that has to outlive the
-// process: a record is done when the route has taken it, and comes again until then, after
-// kill -9 as well, on a cluster at whichever gateway serves. What a route has not taken is
-// tried again for as long as it fails; nobody else waits for it.
+// Each route has a durable consumer of the journal and no other state: a
+// record is redelivered until the route has taken it, also after kill -9, and
+// on a cluster by whichever gateway serves. A failing route is retried for as
+// long as it fails, and delays nothing else.
 //
-// A notification has kinds, numbers, and names of the definitions. It has no word of an
-// agent, and ids of items for people who may decide them alone.
+// A notification contains kinds, numbers, and names from the definitions, and
+// no text of agents. Ids of items go only to people who may decide them.
 package notify

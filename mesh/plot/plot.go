@@ -1,6 +1,6 @@
-// Package plot draws small pictures of figures: as SVG for documents, as text
-// for a terminal. Labels are escaped; who draws what an agent chose makes it
-// harmless for a terminal before.
+// Package plot draws small charts, as SVG for documents and as text for a
+// terminal. Labels are escaped in SVG; for a terminal, the caller makes text
+// of agents inert first.
 package plot
 
 import (

@@ -1,5 +1,5 @@
-// Package server runs the NATS server of a mesh inside this process, and is
-// the only package that knows that server.
+// Package server runs the NATS server of a mesh inside this process. No other
+// package uses that server.
 //
 // The shortest correct use:
 //
@@ -9,20 +9,21 @@
 //	err = s.UpdateAccounts(ctx, next)  // after an edit of the definitions
 //	err = s.Stop(ctx)
 //
-// The server lets in users of the bundle's accounts and nobody else, enforces
+// The server admits users of the bundle's accounts and nobody else, enforces
 // their permissions, and keeps the streams of the gateway's account under
-// StateDir. It listens on the loopback interface unless it has TLS. There is no
-// monitoring port: it would need no credentials.
+// StateDir. It listens on the loopback interface unless it has TLS. There is
+// no monitoring port, since anybody could read it without credentials.
 //
-// Clients come in through an entrance of this package's, over TCP or WebSocket,
-// where TLS ends. It reads each agent no faster than its pace, and bounds who may
-// connect: what floods waits in its own socket. Docs/limits.md has the limits.
+// Clients connect through this package's proxy, over TCP or WebSocket, which
+// terminates TLS. It limits the read rate of each agent and the number of
+// connections, so a flood waits in its sender's socket. docs/limits.md has the
+// limits.
 //
-// NATS tells nobody about refusals but the client and its own log. This
-// package reads them there and hands them out as [Denial] values, bounded in
-// rate, so that they can be audited. What clients chose themselves (names,
-// subjects, protocol text) is never logged.
+// NATS reports refusals only to the client and in its own log. This package
+// reads that log and reports them as [Denial] values, bounded in rate, for the
+// audit. Texts that clients choose (names, subjects, protocol text) are never
+// logged.
 //
-// For one server in one process; a cluster of servers is run outside, with the
-// claims of package accounts.
+// It is for one server in one process; clusters run outside, with the claims
+// of package accounts.
 package server

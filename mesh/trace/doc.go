@@ -1,25 +1,25 @@
 // Package trace makes traces of decisions: one for each exchange, which is a
-// query or a push with everything that came of it. It has no clock, no
-// randomness and no network; package otlp sends what it makes.
+// query or a push with all its consequences. It has no clock, no randomness
+// and no network; package otlp sends what it makes.
 //
 //	projection := trace.New(key, definition)
 //	spans := projection.Add(trace.FactOf(decision, storedAt))
 //
-// # What a trace is made of
+// # What a trace contains
 //
-// Traces are a projection, as the audit is: the journal decides what happened,
-// and the same decisions under the same key make the same spans. A root span
-// lasts from the first decision to the last acknowledgement. Below it stand a
-// span for each decision, from the decision until its record was stored, one for
-// each time that the query was its Reader's, one for each wait for a person, and
-// one for each delivery until it was acknowledged.
+// Traces are a projection of the journal, like the audit: the same decisions
+// under the same key make the same spans. A root span lasts from the first
+// decision to the last acknowledgement. Its children are a span for each
+// decision until its record was stored, one for each time that a Reader had
+// the query, one for each wait for a person, and one for each delivery until
+// it was acknowledged.
 //
-// # What it is not made of
+// # What it does not contain
 //
 // A trace has names that the operator declared, ids that the gateway made, words
-// of package bcp, times and bits. A [Fact] has room for nothing else of a decision:
-// no text of an agent, and no id that one chose (PROTOCOL P2.5). The ids of traces
-// and spans follow from a key and the gateway's ids. Nobody who lacks the key can
-// tell them beforehand, so no agent can join a trace, and nothing that an agent
-// sends is ever read for one: there is no place for it.
+// of package bcp, times and bits. A [Fact] has no field for anything else of a
+// decision: no text of an agent, and no id that one chose (PROTOCOL P2.5). The
+// ids of traces and spans are derived from a key and the gateway's ids, and
+// nobody without the key can predict them. Trace ids are never read from
+// messages, so no agent can join a trace.
 package trace

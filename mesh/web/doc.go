@@ -1,11 +1,12 @@
-// Package web serves pages about a mesh to its people. It is an ordinary client: it
-// asks over connections of people's roles, shows what they may see, and has no other
-// way to the mesh.
+// Package web serves web pages about a mesh to its people. It is an ordinary
+// client: it uses connections with people's roles, shows what they may see,
+// and has no other access to the mesh.
 //
-// In come what the mesh says to these connections ([Mesh]) and HTTP requests of browsers,
-// on the same machine or at a [Site]; out go pages that package markup builds as nodes. No page has
-// inline code or style, no text of an agent can become markup, and every response has a
-// policy that forbids both. A person logs in with a code that works once, on a site with a
-// passkey. What a held item holds is on its page alone, for its approver; a decision is
-// signed as the terminal signs it, on a site by the person's passkey.
+// It takes messages of the mesh ([Mesh]) and HTTP requests of browsers, on the
+// same machine or at a [Site], and returns pages that package markup builds as
+// nodes. No page has inline code or style, no text of an agent can become
+// markup, and every response has a policy that forbids both. A person logs in
+// with a one-time code, or at a site with a passkey. The content of a held
+// item is shown on its own page only, to its approver; a decision is signed as
+// in the terminal, or at a site by the person's passkey.
 package web

@@ -1,13 +1,13 @@
-// Package watch suspects agents that do not do what their role's contract says: a
-// projection of the audit, which counts what the records say of an agent and compares
-// it with thresholds.
+// Package watch finds agents that break their role's contract: a projection of
+// the audit, which counts events of each agent and compares the counts with
+// thresholds.
 //
 // It looks at no content and asks no model. Time is that of the journal, so a replay
-// raises the same alerts. Only what an agent's own connection sent counts against it: an
-// agent cannot have another suspected. What it keeps of an agent is bounded by the
+// raises the same alerts. Only messages of an agent's own connection count against
+// it, so no agent can make another one suspect. Memory per agent is bounded by the
 // thresholds, whatever the agent sends.
 //
-// What is not shown: an agent that stays below every threshold is not found.
+// An agent that stays below every threshold is not found.
 package watch
 
 import (

@@ -1,5 +1,5 @@
-// Package tally counts what the models of agents have taken, from decisions as the journal
-// or the audit has them.
+// Package tally adds up the tokens and costs of agents' models, from decisions
+// in the journal or the audit.
 package tally
 
 import (

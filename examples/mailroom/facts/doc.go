@@ -1,6 +1,5 @@
-// Package facts plays the parts of a language model that the mailroom example does
-// not have: [Extract] is an honest Reader of mail made of word rules, and
-// [FindInjection] is the ear of a hijacked one, which repeats what an attacker
-// wrote. Neither is a safeguard. Do not use FindInjection to decide whether mail is
-// safe.
+// Package facts replaces a language model in the mailroom example: [Extract]
+// reads mail honestly by word rules, and [FindInjection] finds the instruction
+// that a hijacked Reader repeats. Neither is a safeguard. Do not use
+// FindInjection to decide whether mail is safe.
 package facts

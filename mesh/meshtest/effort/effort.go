@@ -1,11 +1,12 @@
-// Package effort says how much tests do: all of it, their fast forms, or long ones.
+// Package effort says how thorough tests are: normal, fast or long.
 //
-// The fast form of a test asserts the same with fewer rounds. It is taken by
-// `go test -short`, for people who wait, and under the race detector, where everything
-// takes many times as long and one round has the races of a hundred. With -short, tests
-// whose one round is long are left out as well; each package lists its own in TestMain.
-// `go test` without -short does everything but long forms, and no step of .ci/run has
-// -short. Long forms are taken with -long, in packages that have some; .ci/nightly does.
+// The fast form of a test asserts the same with fewer rounds. `go test -short`
+// and the race detector use it; under the latter everything takes many times
+// as long, and one round shows the races of a hundred. -short also leaves out
+// tests whose one round is long; each package lists its own in TestMain. `go
+// test` without -short runs everything but long forms, and no step of .ci/run
+// has -short. Long forms need -long, in packages that have them; .ci/nightly
+// uses it.
 //
 // It is for tests alone; no program imports it.
 package effort

@@ -1,10 +1,11 @@
-// Package report writes what a red team found in the forms that other tools read: JUnit
-// for build servers, SARIF 2.1.0 for code scanning, one page of HTML for people, a report
-// of garak for its programs, and JSON. It compares two reports.
+// Package report writes the findings of a red team in the formats of other
+// tools: JUnit for build servers, SARIF 2.1.0 for code scanning, one page of
+// HTML for people, garak's report format, and JSON. It also compares two
+// reports.
 //
-// All functions are pure. What an attack left behind may be hostile text; it is made
-// harmless (package inert) in every form but JSON and SARIF, whose readers get it as the
-// value of a text.
+// All functions are pure. Findings may contain hostile text; it is made inert
+// (package inert) in every format but JSON and SARIF, which carry it as a
+// string value.
 package report
 
 import (

@@ -1,5 +1,5 @@
-// Package stats computes what a sample says of the bits that a channel moved. Nothing
-// here assumes a distribution but that trials are independent. All bits are log2.
+// Package stats estimates from samples how many bits a channel moved. It
+// assumes only that trials are independent. All bits are log2.
 //
 // It is pure. Randomness is an argument.
 package stats

@@ -1,8 +1,7 @@
-// Package markup builds pages as trees of golang.org/x/net/html, so that text has no
-// way to become markup: there is no function that takes HTML. Elements and attributes
-// come from closed lists; neither scripts, styles nor handlers are in them. All
-// functions are pure and safe for concurrent use; a node is built and rendered by one
-// goroutine.
+// Package markup builds pages as trees of golang.org/x/net/html, so text
+// cannot become markup: no function takes HTML. Elements and attributes come
+// from closed lists, without scripts, styles and handlers. All functions are
+// pure and safe for concurrent use; use each node in one goroutine.
 package markup
 
 import (

@@ -1,4 +1,4 @@
-// Package approvals has the commands of the people who decide about summaries:
-// list, show, approve, edit, reject and watch. All text of agents goes through
-// inert before it reaches a terminal.
+// Package approvals has the commands of approvers: list, show, approve, edit,
+// reject and watch. All text of agents is made inert before it reaches a
+// terminal.
 package approvals

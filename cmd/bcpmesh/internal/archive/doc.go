@@ -1,2 +1,3 @@
-// Package archive has backup and restore, of a state folder and of a cluster.
+// Package archive has the commands backup and restore, for state folders and
+// clusters.
 package archive

@@ -1,3 +1,3 @@
-// Package attach has the commands that connect somebody's program to a mesh as an
+// Package attach has the commands that connect a program to a mesh as an
 // agent: agent, reader and mcp.
 package attach

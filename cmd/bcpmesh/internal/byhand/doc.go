@@ -1,3 +1,3 @@
-// Package byhand has the commands with which a person acts as an agent or upon
-// one: query, publish, answer, inbox, session and taint.
+// Package byhand has the commands by which a person acts as an agent: query,
+// publish, answer, inbox, session and taint.
 package byhand

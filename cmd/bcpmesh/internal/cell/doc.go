@@ -1,3 +1,4 @@
-// Package cell runs programs confined: the command with which this program confines itself and becomes another one,
-// and the attempts that show what is confined.
+// Package cell runs programs in a sandbox: the command by which this program
+// confines itself and becomes another one, and the escape attempts of doctor
+// --sandbox.
 package cell

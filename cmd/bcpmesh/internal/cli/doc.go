@@ -1,6 +1,6 @@
-// Package cli is what every command is written with: the program that it is
-// given, its output (text, tables and JSON), failures with their exit codes and
-// hints, flags, questions to a person, and files that are written whole. It knows
-// no mesh. The commands about the program itself (completion, help, version) are
-// here too.
+// Package cli is the framework of all commands: streams and environment,
+// output (text, tables and JSON), errors with exit codes and hints, flags,
+// questions to a person, and durable file writes. It knows nothing of meshes.
+// The commands about the program itself (completion, help, version) are here
+// too.
 package cli

@@ -1,5 +1,5 @@
-// Package client connects a command to a mesh that runs: as an agent, an
-// operator, an auditor or an approver, with the credentials that the flags name or
-// that the state folder allows. On a cluster it asks each shard and merges what
-// they say. It shows results of shards and decides nothing.
+// Package client connects a command to a running mesh as an agent, operator,
+// auditor or approver, with the credentials that the flags name or the state
+// folder allows. On a cluster it asks each shard and merges the results. It
+// decides nothing.
 package client

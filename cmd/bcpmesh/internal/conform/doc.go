@@ -1,3 +1,3 @@
-// Package conform has the command that tests agents for conformance, a candidate
-// program alone or an agent that is connected to its mesh.
+// Package conform has the command conformance, which tests one program alone
+// or an agent in its own mesh.
 package conform

@@ -1,4 +1,4 @@
-// Package contentguard has the commands that ask the content guard, case by case: what is
-// fenced, redacted, quarantined or fetched, and which hosts and addresses are
-// allowed.
+// Package contentguard has the commands guard and fetch, which apply the
+// content guard without a mesh: fences, redaction, and the hosts and addresses
+// that may be fetched.
 package contentguard

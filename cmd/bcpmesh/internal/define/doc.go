@@ -1,3 +1,3 @@
-// Package define has the commands about definitions, for which no mesh needs to
-// run: init, check, perms, proposals, shards and validate.
+// Package define has the commands about definitions, which need no running
+// mesh: init, check, perms, proposals, shards and validate.
 package define

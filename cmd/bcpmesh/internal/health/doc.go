@@ -1,3 +1,3 @@
-// Package health has status and doctor: what runs, and what is wrong with it. They
-// change nothing.
+// Package health has the commands status and doctor, which show what runs and
+// what is wrong with it. They change nothing.
 package health

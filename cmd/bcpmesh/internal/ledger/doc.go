@@ -1,4 +1,4 @@
-// Package ledger has the commands that show what channels spent: books, history,
-// plots, subscriptions, forecasts and the comparison with the journal. It reads as
-// an auditor and changes nothing.
+// Package ledger has the commands that show the spending of channels:
+// balances, history, plots, subscriptions, forecasts and the comparison with
+// the journal. It reads as an auditor and changes nothing.
 package ledger

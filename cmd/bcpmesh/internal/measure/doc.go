@@ -1,3 +1,3 @@
-// Package measure has bench, which measures this machine, and scale, which
-// computes what a mesh of a size needs.
+// Package measure has the commands bench, which measures this machine, and
+// scale, which computes what a mesh of a given size needs.
 package measure

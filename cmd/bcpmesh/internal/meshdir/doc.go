@@ -1,4 +1,5 @@
-// Package meshdir finds what is on this machine: the folder of a mesh, its
-// definitions, its state folder with the keys and the ready file of the mesh that
-// runs, credentials files, and how to trust a server. It connects to nothing.
+// Package meshdir finds files on this machine: the folder of a mesh, its
+// definitions, its state folder with the keys and the ready file of the
+// running mesh, credentials files, and certificates to trust. It connects to
+// nothing.
 package meshdir

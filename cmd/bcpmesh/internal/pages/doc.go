@@ -1,3 +1,3 @@
-// Package pages has the command web, and serves the same pages for commands that run a
-// mesh themselves.
+// Package pages has the command web, and serves the same pages for up, gateway
+// and demo.
 package pages

@@ -1,5 +1,5 @@
-// Package roles has the commands about the roles of a mesh: who plays which (role list),
-// how far their contracts are kept (role report), what the organisation signs for others to
-// read (role attest and role revoke), which lies in the state folder, where the gateway
-// finds it, and the negotiation with meshes of other organisations (role show, role judge).
+// Package roles has the commands about roles in a mesh: role list and role
+// report; role attest and role revoke, which sign statements for other
+// organisations and leave them in the state folder for the gateway; role show
+// and role judge, which negotiate with other organisations' meshes.
 package roles

@@ -1,3 +1,3 @@
-// Package run has the commands that run a mesh in this process: up, gateway and
-// demo, and reload, which tells a mesh that runs of new definitions.
+// Package run has the commands that run a mesh in this process, up, gateway
+// and demo, and reload, which loads new definitions into a running mesh.
 package run

@@ -1,3 +1,4 @@
-// Package simulate has the commands kernel and role, which play cases against the
-// reasoning kernel and the contracts without a mesh, a model or a server.
+// Package simulate has the commands of kernel and role that need no mesh,
+// model or server: they run cases against the reasoning kernel and the
+// contracts.
 package simulate
