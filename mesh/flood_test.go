@@ -28,6 +28,15 @@ func beside() map[string]string {
 	files["mailer.md"] = agentFile("mailer", "max_connections: 64\n", reads("main"))
 	files["boss.md"] = agentFile("boss", "", controls("clerk", 1_000_000, alerts))
 	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
+	// The gateway has sixteen connections for all, in turns, in the order of the names:
+	// clerk and mailer share one.
+	main := make([]string, 0, 14)
+	for i := range 14 {
+		name := fmt.Sprintf("filler%02d", i)
+		files[name+".md"] = agentFile(name, "", reads("main"))
+		main = append(main, controls(name, 100, alerts))
+	}
+	files["main.md"] = agentFile("main", "", append(main, controls("mailer", 1_000_000, alerts))...)
 	return files
 }
 

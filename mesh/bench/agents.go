@@ -140,7 +140,7 @@ func (r *runner) agents() error {
 		r.report.add(Figure{Name: "agents", What: fmt.Sprintf("%d, all connect from one host", n), InFlight: atOnce, Value: all.Took.Seconds(), Unit: "s"}, nil)
 		figure(float64(all.Took)/float64(n)/float64(time.Millisecond), "ms", "connect, each", atOnce, nil)
 		each := func(large, small int64) float64 { return float64(large-small) / float64(n-few) / 1000 }
-		limit := atMost(160, " kB")
+		limit := atMost(64, " kB")
 		figure(each(all.Usage.RSS, one.Usage.RSS), "kB", "memory of each, resident", 0, &limit)
 		figure(each(all.Usage.Heap, one.Usage.Heap), "kB", "memory of each, heap and stacks", 0, nil)
 	}

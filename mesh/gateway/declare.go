@@ -260,8 +260,8 @@ func (g *Gateway) decideRevocations(m bcp.Moment, in *input) (bcp.Decision, bool
 	return g.state.DecideRevocations(m, bcp.Operator, bcp.RoleOperator, in.body, list)
 }
 
-// showsRoles reports whether what an agent asks about roles comes over its connection in
-// this role: one agent has one.
+// showsRoles reports whether what an agent asks about roles is listened to in this role: an
+// agent of both has one.
 func (g *Gateway) showsRoles(who agentRole) bool {
 	a, _ := g.config.State.Mesh.Agent(who.Agent)
 	return who.Role == bcp.RoleController || who.Role == bcp.RoleReader && !a.Controller

@@ -49,10 +49,10 @@ type Config struct {
 	// itself. The gateway sets its DisconnectErrHandler. The caller closes it,
 	// after Stop.
 	Conn *nats.Conn
-	// Connect returns a further connection to account CORE, of which the
-	// gateway takes one for each agent and role: everything from and to that
-	// agent goes over it, so that whoever floods has only itself to hurt. They
-	// should reconnect by themselves; Stop closes them. It is required.
+	// Connect returns a further connection to account CORE. The gateway takes 16 at
+	// most, which agents share, or on a cluster one for each agent and role:
+	// everything from and to an agent goes over one of them. They should reconnect
+	// by themselves; Stop closes them. It is required.
 	Connect func() (*nats.Conn, error)
 	// Slow, if set, is called by the gateway's goroutine to have less read of an
 	// agent that floods: one with 1,000 refusals or more in a second that were
@@ -137,9 +137,11 @@ type Gateway struct {
 	inbox  *inbox
 	events *lane // of what the server tells
 	linked sync.Mutex
-	links  map[agentRole]*nats.Conn // guarded by linked
-	calls  sync.WaitGroup           // of Reload and reconcile
-	asking *jetstream.Asking        // the journal
+	links  map[agentRole]link // guarded by linked, as the next two are
+	pool   []*nats.Conn       // that agents share
+	turn   int                // of the pool
+	calls  sync.WaitGroup     // of Reload and reconcile
+	asking *jetstream.Asking  // the journal
 	cancel context.CancelCauseFunc
 	ending <-chan struct{} // closed when the gateway is about to end
 	done   chan struct{}
@@ -267,7 +269,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), asking: config.Asking,
-		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
+		inbox: newInbox(), links: make(map[agentRole]link), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},

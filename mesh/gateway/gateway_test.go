@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -144,6 +145,44 @@ func TestLostLinksLoseNothing(t *testing.T) {
 	}
 	if n := len(g.wait(t, 2, of(bcp.KindConnect))); n != 2 {
 		t.Errorf("%d connections began", n)
+	}
+}
+
+// Agents share sixteen connections, and one more agent is no further connection; who is
+// heard over which makes no difference to them. On a cluster, where nothing paces what
+// agents send, each has its own.
+//
+// covers A-FLOODRESP
+func TestAgentsShareConnections(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		readers int
+		cluster bool
+		want    int
+	}{{11, false, 15}, {12, false, 16}, {13, false, 16}, {13, true, 17}} {
+		t.Run(fmt.Sprintf("%d agents and people, cluster %t", 4+test.readers, test.cluster), func(t *testing.T) {
+			files := map[string]string{}
+			main := "---\nname: main\nbcp_channels:\n"
+			for i := range test.readers {
+				name := fmt.Sprintf("reader%02d", i)
+				files[name+".md"] = strings.Replace(mailerFile, "mailer", name, 1)
+				main += "  - {peer: " + name + ", role: controller, max_category: 1, budget_bits: 1000}\n"
+			}
+			files["main.md"] = main + "---\n"
+			b := benchOf(t, files)
+			b.createStreams(t)
+			g := b.start(t, func(c *gateway.Config) { c.Cluster = test.cluster })
+			if n, shares := g.Links(); n != test.want || shares != 4+test.readers {
+				t.Errorf("%d of %d connections", n, shares)
+			}
+			asker, last := b.agent(t, "main"), b.agent(t, bcp.AgentName(fmt.Sprintf("reader%02d", test.readers-1)))
+			queries := last.Queries(t)
+			g.wait(t, 2, of(bcp.KindConnect))
+			id := asker.Accepted(t, last.Name, askUrgent)
+			if q := queries.Next(t); q.Text("query_id") != string(id) {
+				t.Errorf("query %s", q.JSON)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -174,11 +173,11 @@ func (b *inbox) close() {
 	}
 }
 
-// subscribe listens to what agents and people may send, over a connection for
-// each agent and role. One that sends more than the gateway reads loses that
-// connection, or messages on it, and nobody else does. A reload calls it before the
-// server has the new permissions, and leaves the connections of roles that were
-// taken: what an agent may send by either definitions is decided and recorded.
+// subscribe listens to what agents and people may send, each by subscriptions and a
+// queue of its own: one that sends more than the gateway reads loses messages, and
+// nobody else does. A reload calls it before the server has the new permissions, and
+// leaves the subscriptions of roles that were taken: what an agent may send by either
+// definitions is decided and recorded.
 func (g *Gateway) subscribe() error {
 	mesh := g.config.State.Mesh
 	everybody := []agentRole{{bcp.Operator, bcp.RoleOperator}}
@@ -196,55 +195,141 @@ func (g *Gateway) subscribe() error {
 	for _, name := range mesh.Approvers {
 		everybody = append(everybody, agentRole{name, bcp.RoleApprover})
 	}
+	runs, shows := requesters(mesh), mesh.RolesRequired()
 	for _, who := range everybody {
-		if err := g.link(who); err != nil {
+		patterns := patternsOf(who)
+		if who.Role == bcp.RoleController && runs[who.Agent] {
+			patterns = append(patterns, subjects.RunsOf(who.Agent))
+		}
+		if shows[who.Agent] && g.showsRoles(who) {
+			patterns = append(patterns, subjects.RolesOf(who.Agent))
+		}
+		if err := g.link(who, patterns); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// link connects for one agent or person in one role, unless it did before.
-func (g *Gateway) link(who agentRole) error {
-	if g.linkOf(who) != nil {
-		return nil
+// requesters returns the Controllers that may start runs. Nobody else has a subject for
+// it.
+func requesters(mesh *bcp.Mesh) map[bcp.AgentName]bool {
+	all := map[bcp.AgentName]bool{}
+	for i := range mesh.Kernels {
+		for _, r := range mesh.Kernels[i].Runs {
+			all[r.Requester] = true
+		}
 	}
-	conn, err := g.config.Connect()
+	return all
+}
+
+// poolSize is how many connections agents and people share, if the server's entrance
+// reads each agent at a pace. On a cluster nothing does: there each has one of its own
+// (ADR 0124).
+const poolSize = 16
+
+// link is the share of an agent or a person, in one role, of a connection.
+type link struct {
+	conn *nats.Conn
+	lane *lane
+	subs map[string]*nats.Subscription // by pattern
+}
+
+// link listens to one agent or person in one role, to each pattern once. What is sent to
+// it goes over the same connection.
+func (g *Gateway) link(who agentRole, patterns []string) error {
+	of, err := g.linkFor(who)
 	if err != nil {
 		return fmt.Errorf("connecting for the %s %s: %w", who.Role, who.Agent, err)
 	}
+	grown := false
+	for _, pattern := range patterns {
+		if of.subs[pattern] != nil {
+			continue
+		}
+		if of.subs[pattern], err = g.listen(of.conn, who, of.lane, pattern); err != nil {
+			return fmt.Errorf("subscribing to %s: %w", pattern, err)
+		}
+		grown = true
+	}
+	if grown {
+		return of.conn.Flush()
+	}
+	return nil
+}
+
+// linkFor returns the share of an agent, which it is given if it has none.
+func (g *Gateway) linkFor(who agentRole) (link, error) {
 	g.linked.Lock()
-	g.links[who] = conn
-	g.linked.Unlock()
+	defer g.linked.Unlock()
+	if of, ok := g.links[who]; ok {
+		return of, nil
+	}
+	conn, err := g.pooled()
+	if err != nil {
+		return link{}, err
+	}
+	of := link{conn, g.inbox.lane(), map[string]*nats.Subscription{}}
+	g.links[who] = of
+	return of, nil
+}
+
+// drop listens no more to those that are gone.
+func (g *Gateway) drop(gone func(agentRole) bool) {
+	g.linked.Lock()
+	defer g.linked.Unlock()
+	for who, of := range g.links {
+		if !gone(who) {
+			continue
+		}
+		for _, sub := range of.subs {
+			_ = sub.Unsubscribe() // a connection that is lost comes back without it
+		}
+		delete(g.links, who)
+	}
+}
+
+// pooled returns the connection of the pool whose turn it is.
+func (g *Gateway) pooled() (*nats.Conn, error) {
+	if len(g.pool) >= poolSize && !g.config.Cluster {
+		turn := g.turn % poolSize
+		g.turn++
+		return g.pool[turn], nil
+	}
+	conn, err := g.config.Connect()
+	if err != nil {
+		return nil, err
+	}
 	before := conn.ReconnectHandler()
 	conn.SetReconnectHandler(func(conn *nats.Conn) {
 		if before != nil {
 			before(conn)
 		}
-		g.tell(event{call: func() { g.relinked(who) }})
+		// On the connection that was lost answers were lost too, and nobody else sends a
+		// query again.
+		g.tell(event{call: func() {
+			for who, c := range g.agents {
+				if g.linkOf(who) == conn {
+					g.guard("a connection", func() { g.greet(who, c) })
+				}
+			}
+		}})
 	})
-	return g.listen(who, g.inbox.lane())
-}
-
-// relinked sends again what an agent has not answered: on the connection that was lost
-// its answers were lost too, and nobody else sends a query again.
-func (g *Gateway) relinked(who agentRole) {
-	if c := g.agents[who]; c != nil {
-		g.greet(who, c)
-	}
+	g.pool = append(g.pool, conn)
+	return conn, nil
 }
 
 func (g *Gateway) linkOf(who agentRole) *nats.Conn {
 	g.linked.Lock()
 	defer g.linked.Unlock()
-	return g.links[who]
+	return g.links[who].conn
 }
 
-// connections returns every connection.
+// connections returns those of the pool.
 func (g *Gateway) connections() []*nats.Conn {
 	g.linked.Lock()
 	defer g.linked.Unlock()
-	return slices.Collect(maps.Values(g.links))
+	return slices.Clone(g.pool)
 }
 
 // publish sends a message to an agent in its encoding, or to a person or a keeper in JSON.
@@ -280,40 +365,26 @@ func (g *Gateway) Flush(ctx context.Context) error {
 	return nil
 }
 
-// unlink closes the agents' connections.
+// unlink closes the connections of the pool.
 func (g *Gateway) unlink() {
 	for _, conn := range g.connections() {
 		conn.Close()
 	}
 }
 
-func (g *Gateway) listen(who agentRole, l *lane) error {
-	conn := g.linkOf(who)
-	for _, pattern := range g.patterns(who) {
-		dropped := 0
-		sub, err := conn.Subscribe(pattern, func(m *nats.Msg) {
-			if n, err := m.Sub.Dropped(); err == nil && n > dropped {
-				g.tell(event{kind: bcp.KindRefusals, agent: who, count: n - dropped})
-				dropped = n
-			}
-			receive(l, m)
-		})
-		if err == nil {
-			err = sub.SetPendingLimits(pendingMessages, pendingBytes)
+func (g *Gateway) listen(conn *nats.Conn, who agentRole, l *lane, pattern string) (*nats.Subscription, error) {
+	dropped := 0
+	sub, err := conn.Subscribe(pattern, func(m *nats.Msg) {
+		if n, err := m.Sub.Dropped(); err == nil && n > dropped {
+			g.tell(event{kind: bcp.KindRefusals, agent: who, count: n - dropped})
+			dropped = n
 		}
-		if err != nil {
-			return fmt.Errorf("subscribing to %s: %w", pattern, err)
-		}
+		receive(l, m)
+	})
+	if err == nil {
+		err = sub.SetPendingLimits(pendingMessages, pendingBytes)
 	}
-	return conn.Flush()
-}
-
-func (g *Gateway) patterns(who agentRole) []string {
-	own := patternsOf(who)
-	if g.showsRoles(who) {
-		own = append(own, subjects.RolesOf(who.Agent))
-	}
-	return own
+	return sub, err
 }
 
 func patternsOf(who agentRole) []string {
@@ -321,7 +392,7 @@ func patternsOf(who agentRole) []string {
 	case bcp.RoleReader:
 		return []string{subjects.PushesOf(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleController:
-		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent), subjects.RunsOf(who.Agent)}
+		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleKeeper:
 		return []string{subjects.Egress(who.Agent), subjects.Usage(who.Agent)}
 	case bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool:

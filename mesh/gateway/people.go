@@ -371,8 +371,7 @@ func (g *Gateway) left(agent bcp.AgentName) {
 
 var errEnded = errors.New("the gateway has ended")
 
-// prune closes the connections of agents and people that the definitions do not
-// have.
+// prune listens no more to agents and people that the definitions do not have.
 func (g *Gateway) prune() {
 	known := map[bcp.AgentName]bool{bcp.Operator: true}
 	for _, a := range g.config.State.Mesh.Agents {
@@ -389,14 +388,7 @@ func (g *Gateway) prune() {
 			}
 		}
 	}
-	g.linked.Lock()
-	defer g.linked.Unlock()
-	for who, conn := range g.links {
-		if !known[who.Agent] && !serves[who] {
-			conn.Close()
-			delete(g.links, who)
-		}
-	}
+	g.drop(func(who agentRole) bool { return !known[who.Agent] && !serves[who] })
 }
 
 // alert tells people of a decision that somebody should look at. What is lost on

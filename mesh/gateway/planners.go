@@ -45,11 +45,10 @@ func servesKernel(k *kernel.Kernel) []agentRole {
 	return everybody
 }
 
-// listenToKernel listens to the planners and tools of a kernel, over a connection for
-// each.
+// listenToKernel listens to the planners and tools of a kernel.
 func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
 	for _, who := range servesKernel(k) {
-		if err := g.link(who); err != nil {
+		if err := g.link(who, patternsOf(who)); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,9 @@ func (m *meter) read(b []byte) (cost int, on []byte, ok bool) {
 		}
 		on = on[:len(on)-len(rest)]
 		m.begun, m.spare = append(m.spare[:0], rest...), m.begun
+		if len(rest) == 0 {
+			m.begun, m.spare = nil, nil // an agent that rests keeps nothing
+		}
 	}
 	if m.sealed && len(b) > 0 {
 		n.frames = max(n.frames, 1)
