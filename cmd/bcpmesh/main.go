@@ -116,10 +116,10 @@ func rootCommand(p *cli.Program) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "bcpmesh",
-		Short: "Run a mesh of agents that learn no more from each other than declared",
+		Short: "Run a mesh of agents that can tell each other no more than declared",
 		Long: `bcpmesh runs a mesh of agents. Readers work with hostile content; Controllers
-act. Between them stands a gateway that lets through validated answers only, and
-counts every bit of them against a budget.
+act. A gateway between them lets only validated answers through, and charges
+every bit of them to a budget.
 
 A mesh is a folder with mesh.yaml and agents/*.md. Commands that need one find
 it from the current folder upwards.

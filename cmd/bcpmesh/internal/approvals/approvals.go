@@ -19,14 +19,14 @@ import (
 
 // ApprovalsCommand returns the command approvals.
 func ApprovalsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("approvals", "Decide what is held for a person",
+	return cli.Group("approvals", "Decide about held items",
 		`Decide what is held for a person: summaries, answers that the rules object to,
-and whether a summary is asked for at all. What nobody decides by its deadline is
-rejected.
+and whether a summary is asked for at all. Items that nobody decides by their
+deadline are rejected.
 
 Content is shown inert: no escape sequence, link or invisible character of it
-reaches the terminal, and each of its lines stands behind a bar. What an approval
-signs is the SHA-256 of exactly the bytes that it releases.
+reaches the terminal, and each of its lines follows a bar. What an approval signs
+is the SHA-256 of exactly the bytes that it releases.
 
 docs/approvers.md walks through it.`,
 		`  bcpmesh approvals watch
@@ -81,10 +81,10 @@ func approvalsListCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what waits for a decision",
-		Long: `List what waits for a decision of this approver: oldest first, the channels taking
-turns, so that one that floods does not hide the others. Items tell about content
-and hold none of it: show has it.`,
+		Short: "List the items that wait for a decision",
+		Long: `List what waits for a decision of this approver: oldest first, the channels
+taking turns, so that one that floods does not hide the others. The list has no
+content: use show for that.`,
 		Example: `  bcpmesh approvals list
   bcpmesh approvals list --as kim --json`,
 		Args: cli.Arguments(0),
@@ -140,13 +140,13 @@ func approvalsShowCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	cmd := &cobra.Command{
 		Use:   "show [ITEM]",
-		Short: "Show an item as its approver judges it",
+		Short: "Show an item as its approver sees it",
 		Long: `Show an item: what the mesh knows about it, what was asked, and what is said.
-Without ITEM, show the one that stands first in the list.
+Without ITEM, show the first in the list.
 
-Each line of content stands behind a bar, and nothing else does. A character that
-does not show, or that frames are drawn with, is shown as a mark such as
-⟨U+200B⟩. With --json, the content is the value that would be released.`,
+Each line of content follows a bar, and nothing else does. Invisible characters,
+and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. With
+--json, the content is the value that would be released.`,
 		Example: `  bcpmesh approvals show
   bcpmesh approvals show iEXAMPLE --json`,
 		Args:              cli.Arguments(0, "ITEM"),

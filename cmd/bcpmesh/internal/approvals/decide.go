@@ -84,7 +84,7 @@ func approveCommand(p *cli.Program) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "approve ITEM",
-		Short: "Release an item, exactly as it was shown",
+		Short: "Release an item exactly as shown",
 		Long: `Release an item: the content goes to its controller, or the question of an
 escalation to its reader. On a terminal the item is shown first, and then you are
 asked.
@@ -169,10 +169,10 @@ func rejectCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reject ITEM",
 		Short: "Refuse an item, with a reason",
-		Long: `Refuse an item. The reader whose answer it was hears the reason, so do not write
-anything into it that an attacker should not know. The controller hears that it
-was rejected and no more; of a push it hears nothing. The bits stay charged. Why an
-escalation is refused, no agent hears.
+		Long: `Refuse an item. The reader that answered gets the reason, so write nothing into it
+that an attacker should not know. The controller hears that it was rejected and no
+more; of a push it hears nothing. The bits stay charged. Why an escalation is
+refused, no agent hears.
 
 On a terminal, without --reason, the item is shown and you are asked for it.`,
 		Example: `  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'
@@ -233,11 +233,10 @@ func editCommand(p *cli.Program) *cobra.Command {
 	var yes, look bool
 	cmd := &cobra.Command{
 		Use:   "edit ITEM",
-		Short: "Release something else in place of an item's content",
+		Short: "Release edited content in place of an item's own",
 		Long: `Release your own words in place of an item's content. They are validated like an
-answer and brought into the one spelling in which they would be delivered; you see
-that spelling and what it replaces, and are asked. The controller cannot tell an
-edit from an answer.
+answer and brought into canonical form; you see that form and the text that it
+replaces, and are asked. The controller cannot tell an edit from an answer.
 
 On a terminal, without --response and --summary, $VISUAL or $EDITOR opens with the
 content. Without a terminal, --preview shows what would be released and its

@@ -22,15 +22,15 @@ func watchCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Decide in a full-screen view that follows what waits",
+		Short: "Decide in a live full-screen view",
 		Long: `Follow what waits for a decision in a full-screen view, and decide there: choose an
 item with j and k, read it to its end with space, then a approves, r rejects and e
 edits. ? shows all keys, q leaves.
 
-An item can be approved once all of its lines have been on the screen. What others
-decide meanwhile, or what expires, is said so. The terminal's bell rings when
-something new waits, and its title says how much. It needs a terminal: in scripts, use
-list and show with --json.`,
+An item can be approved once all of its lines have been on the screen. It says so when
+others decide an item or it expires. The terminal's bell rings when something new
+waits, and its title says how much. It needs a terminal: in scripts, use list and show
+with --json.`,
 		Example: `  bcpmesh approvals watch
   bcpmesh approvals watch --as kim --dir ./office`,
 		Args: cli.Arguments(0),

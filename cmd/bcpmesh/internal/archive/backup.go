@@ -54,7 +54,7 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	var shard client.ShardFlag
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write the state of a mesh to one file",
+		Short: "Back up a mesh to one file",
 		Long: `Write the state of a mesh to one file: its keys, every decision of its journal, and
 the newest snapshot, with the SHA-256 of each. The file is a gzipped tar that ends
 with a manifest. The chain of decisions is checked on the way.
@@ -62,26 +62,26 @@ with a manifest. The chain of decisions is checked on the way.
 The mesh may run and goes on meanwhile: the file ends with the newest decision of
 when the backup began. --truncate and --salvage need a mesh that rests.
 
-Raw answers are not in it, nor is what the mesh makes of the journal again. The
-definitions are yours to keep. Whoever has the file can be anybody in the mesh;
---without-keys leaves the keys out, and every creds file has to be issued again
-after a restore.
+It contains no raw answers, and no projections, which the mesh rebuilds from the
+journal. The definitions are yours to keep. Whoever has the file can act as
+anybody in the mesh; --without-keys leaves the keys out, and every creds file
+has to be issued again after a restore.
 
-A damaged journal is refused. With --salvage, what stands in front of the damage
-is backed up, and what is lost is said: restore that to go on from there. Budgets
-that were spent behind it count as unspent then.
+A damaged journal is refused. With --salvage, everything before the damage is
+backed up, and the command says what is lost: restore the file to go on from
+there. Budgets spent after that point then count as unspent.
 
-With --truncate, what is in the file is cut off the journal: it begins anew, behind
-a snapshot that holds what it amounted to. The file is read back and that snapshot
-is proven before. Keep the file: with those of earlier truncations it is your only
-copy of what was decided.
+With --truncate, the backed-up decisions are removed from the journal, which then
+begins after a snapshot of their result. Before that, the file is read back and
+the snapshot is proven. Keep the file: with those of earlier truncations it is
+your only copy of what was decided.
 
 With --url and --creds, the journal is that of a cluster, also while gateways serve,
 and the keys are those of the state folder that it was exported from. Where the mesh
 has several shards, each has a journal: back them up one by one, with --shard.
 
 A cluster's journal is truncated in a backup, while no gateway serves: --truncate
---from WHOLE makes FILE of WHOLE, with a journal that begins behind all of it, and
+--from WHOLE makes FILE of WHOLE, with a journal that begins after all of it, and
 signs a checkpoint of that. Empty the streams and restore FILE (docs/production.md).
 Keep WHOLE.`,
 		Example: `  bcpmesh backup office.tar.gz
@@ -181,7 +181,7 @@ func RestoreCommand(p *cli.Program) *cobra.Command {
 	var shard client.ShardFlag
 	cmd := &cobra.Command{
 		Use:   "restore FILE... [DIR]",
-		Short: "Make a new state folder of a backup, or fill a cluster with it",
+		Short: "Restore a backup into a new state folder or a cluster",
 		Long: `Make a new state folder of a backup. Everything in the file is checked before
 anything is written: the SHA-256 of each part, and the chain of decisions from the
 first to the last. The folder appears whole or not at all, and one that holds

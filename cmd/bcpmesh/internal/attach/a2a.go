@@ -24,13 +24,14 @@ func A2ACommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "a2a",
 		Short: "Serve a controller of the mesh to A2A clients",
-		Long: `Serve one controller of the mesh to clients of the Agent2Agent protocol 1.0, over
-JSON-RPC: an ask is a task, and its validated answer the task's one artifact.
+		Long: `Serve one controller of the mesh to clients of the Agent2Agent protocol 1.0,
+over JSON-RPC: an ask is a task, and its validated answer is the task's only
+artifact.
 
 A message has one data part: target, the reader's name; spec, as in an ask; and a
-justification for an escalation. The same message, by its messageId, is the same task
-and never charged twice. What a reader pushes is a task that has ended, in the context
-"subscription:ID". A query that waits for a person is a task that works.
+justification for an escalation. A message with the same messageId is the same task
+and is never charged twice. A reader's push is a completed task in the context
+"subscription:ID". A query that waits for a person is a task in the state working.
 
 Clients of this machine reach it with a token that is made and shown once, or read
 from --token-file. The card at /.well-known/agent-card.json says nothing of the mesh;

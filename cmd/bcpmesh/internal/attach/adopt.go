@@ -30,11 +30,11 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
 		Use:   "adopt HOST --as AGENT",
-		Short: "Make an MCP host on this machine an agent of the mesh",
+		Short: "Connect an MCP host on this machine to the mesh as an agent",
 		Long: `Make a host of the Model Context Protocol on this machine an agent of the mesh: add
-"bcpmesh mcp" with the agent's creds to the host's configuration file. What stands in
-the file stays as it is, comments too. --dry-run shows what would be added, --undo takes
-it out again. The file as it was is kept beside it, as FILE.before-bcpmesh.
+"bcpmesh mcp" with the agent's creds to the host's configuration file. The rest of the
+file stays as it is, comments included. --dry-run shows what would be added, --undo
+removes it again. The original is kept as FILE.before-bcpmesh.
 
 HOST is one of claude-code, claude-desktop, codex, cursor, cursor-project, gemini and
 vscode; --list shows their files. Those of a project are in the current folder.

@@ -31,7 +31,7 @@ func agentReplayCommand(p *cli.Program) *cobra.Command {
 	var dir, model string
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Run the cell of an agent again on a transcript",
+		Short: "Replay a transcript against an agent's cell",
 		Long: `Run the cell of an agent again on a transcript that bcpmesh agent run or agent task wrote
 with --record: without a mesh, a network or a key. Its model and its tools give what they
 gave then. The cell has to make the same requests, byte for byte, and end each conversation

@@ -36,7 +36,7 @@ func agentRunCommand(p *cli.Program) *cobra.Command {
 	var o seat
 	cmd := &cobra.Command{
 		Use:   "run NAME",
-		Short: "Run an agent by its model",
+		Short: "Run an agent with its model",
 		Long: `Run an agent by its definition. The model of a Reader answers queries and publishes,
 with the tools, the network and the limits that the definition gives it. That of a
 Controller deals with what Readers publish and with its schedule, and asks them. That of
@@ -44,9 +44,9 @@ a kernel's planner makes plans. bcpmesh up does this for every agent with "comma
 builtin"; this command does it by hand.
 
 A planner is one process, since its model has no tools. Any other agent is two. This one
-is the keeper: it has the creds, the key of the model and the network, and has each request
-to a host and each call of the model recorded before it is sent. What reads hostile text is
-the cell, its child, which has neither and one door, its standard streams.
+is the keeper: it has the creds, the key of the model and the network, and has each
+request to a host and each call of the model recorded before it is sent. Its child, the
+cell, reads hostile text and has none of these: only its standard streams.
 
 The definitions are those of the folder; the mesh is the one that runs there. It ends when
 it is interrupted.
@@ -86,7 +86,7 @@ func (o *seat) addTo(cmd *cobra.Command) {
 func agentCellCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:     "cell",
-		Short:   "Be the cell of an agent that a keeper has started",
+		Short:   "Run the cell of an agent; started by its keeper",
 		Long:    "Be the cell of an agent: what reads hostile text. bcpmesh agent run starts it, and\nspeaks with it over its stdin and stdout.",
 		Example: "  bcpmesh agent cell",
 		Hidden:  true,

@@ -20,16 +20,16 @@ func agentShowCommand(p *cli.Program) *cobra.Command {
 	var whole bool
 	cmd := &cobra.Command{
 		Use:   "show FILE",
-		Short: "Show a transcript of an agent to people",
+		Short: "Show an agent's transcript",
 		Long: `Show a transcript that bcpmesh agent run, agent task or planner model wrote with --record:
 each conversation with what the agent was asked, the prompt of its model as it was put
 together, each call of a tool with what it brought in, and the answer. A prompt is shown
 once, and then what each turn added.
 
-Whatever is not the program's own word is behind a bar and inert: control characters,
-invisible ones and those that turn the direction of text are shown as marks, and nothing is
-a link. What came from outside, and stood in a fence, is headed "untrusted". Long texts are
-cut after 20 lines; --whole shows all. With --json nothing is cut.`,
+All text that is not the program's own is after a bar and inert: control characters,
+invisible ones and those that turn the direction of text are shown as marks, and nothing
+is a link. Fenced text from outside is headed "untrusted". Long texts are cut after 20
+lines; --whole shows all. With --json nothing is cut.`,
 		Example: `  bcpmesh agent show calls.jsonl
   bcpmesh agent show calls.jsonl --whole`,
 		Args: cli.Arguments(1, "FILE"),

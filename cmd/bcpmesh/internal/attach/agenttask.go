@@ -19,15 +19,15 @@ func agentTaskCommand(p *cli.Program) *cobra.Command {
 	var o seat
 	cmd := &cobra.Command{
 		Use:   "task NAME [TEXT]",
-		Short: "Give a Controller a task, and wait for its result",
-		Long: `Give a Controller with "command: builtin" a task in words. Its model works on it: it asks
-the Readers that the definition lets it ask, in the categories and within the budgets of
-their channels, and says in the end what came of it. Without TEXT the task is read from
+		Short: "Give a Controller a task and wait for the result",
+		Long: `Give a Controller with "command: builtin" a task in words. Its model works on it: it
+asks the Readers that the definition lets it ask, in the categories and within the
+budgets of their channels, and reports the result. Without TEXT the task is read from
 stdin.
 
-The task is for you to write: the model follows it. What Readers answer is data to it, and
-a Reader that is hijacked can choose every value of its answers. So treat the result as
-something that was heard, and not as the truth.
+The task is for you to write: the model follows it. What Readers answer is data to it,
+and a Reader that is hijacked can choose every value of its answers. So treat the
+result as hearsay, not as fact.
 
 The mesh of the folder has to be up. The Controller is started for this task alone, and
 what Readers publish meanwhile is left for the one that the mesh runs.`,

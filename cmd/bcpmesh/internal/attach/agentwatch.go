@@ -142,11 +142,11 @@ func agentWatchCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Watch an agent that a model runs",
-		Long: `Watch an agent that a model runs on this machine, from now on: what it is asked, each turn
-of its model with what that was told and what it says, each call of a tool, and the answers.
-It is for the owner of the state folder, shown as bcpmesh agent show does: inert, and what
-stood in a fence headed "untrusted". Nothing is kept, and the agent never waits for whoever
-watches: one that is 256 lines behind is cut off.
+		Long: `Watch an agent that a model runs on this machine, from now on: what it is asked, each
+turn of its model with what that was told and what it says, each call of a tool, and the
+answers. It is for the owner of the state folder, shown as bcpmesh agent show does:
+inert, and what stood in a fence headed "untrusted". Nothing is kept, and the agent
+never waits for a watcher: one that lags 256 lines is cut off.
 
 It ends when the agent does, or when it is interrupted. With --json each line is one of a
 transcript.`,

@@ -41,7 +41,7 @@ func hookToolCommand(p *cli.Program) *cobra.Command {
 	var deny []string
 	cmd := &cobra.Command{
 		Use:   "tool",
-		Short: "Deny the tools that bring in what outsiders wrote",
+		Short: "Deny the tools that bring in untrusted content",
 		Long: `Answer a PreToolUse event of Claude Code on stdin: WebFetch, WebSearch and the tools
 that --deny names are denied, and the model hears whom to ask in their place. Every other
 tool is left to the host. An event that cannot be read is denied too (exit code 2, which
@@ -119,7 +119,7 @@ func hookSessionCommand(p *cli.Program) *cobra.Command {
 	var flags client.AgentFlags
 	cmd := &cobra.Command{
 		Use:   "session --creds FILE",
-		Short: "Tell a session whom it may ask, and what is left",
+		Short: "Tell a session whom it may ask, and the remaining budget",
 		Long: `Answer a SessionStart event of Claude Code: the model hears which Readers it may ask, up
 to which category, and what is left of each budget. Without a mesh within 5 seconds it
 hears that there is none now.`,

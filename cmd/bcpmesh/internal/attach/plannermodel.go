@@ -27,7 +27,7 @@ func plannerModelCommand(p *cli.Program) *cobra.Command {
 	var o plannerModelOptions
 	cmd := &cobra.Command{
 		Use:   "model --model PROVIDER/MODEL",
-		Short: "Make each plan by a model",
+		Short: "Make each plan with a model",
 		Long: `Make each plan by a model, on whatever machine this runs. The model is told the task,
 the tools of the run's grant, what Readers can be asked, the limits, and the codes of
 what was wrong with its earlier plans: no content, and no more. It answers by a call of

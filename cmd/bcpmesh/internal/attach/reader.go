@@ -17,7 +17,7 @@ import (
 
 // ReaderCommand returns the command reader.
 func ReaderCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("reader", "Be a Reader with something that is no agent yet",
+	return cli.Group("reader", "Run a Reader on top of a program, model, MCP server or foreign agent",
 		`Be a Reader of the mesh with something that is no agent yet: each query is handed
 to it, and what it answers is sent. Connections, repeats and reconnects are this
 program's.`,

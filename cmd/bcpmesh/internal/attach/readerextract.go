@@ -28,7 +28,7 @@ func readerExtractCommand(p *cli.Program) *cobra.Command {
 	o := extractOptions{source: cli.WordFlag{Value: string(guard.File), Words: sourceWords()}}
 	cmd := &cobra.Command{
 		Use:   "extract --file FILE --script FILE",
-		Short: "Answer each query by a model without tools that reads a file",
+		Short: "Answer each query with a model without tools that reads a file",
 		Long: `Answer each query by a model without tools that reads a file: the text reaches the
 model in a fence, and what it returns is an object in the shape of the query's spec,
 or not_enough_information. A model that answers with text, or calls anything else,

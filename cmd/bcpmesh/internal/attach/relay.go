@@ -62,7 +62,7 @@ func RelayCommand(p *cli.Program) *cobra.Command {
 	inDoubt := cli.WordFlag{Words: []string{string(relay.Repeat), string(relay.Skip)}}
 	cmd := &cobra.Command{
 		Use:   "relay",
-		Short: "Carry what a mesh at a site delivers to a mesh above it",
+		Short: "Forward deliveries of a site's mesh to a mesh above it",
 		Long: `Carry what a mesh at a site delivers to another mesh above it, as a Controller below
 that is a Reader above. Each delivery of a subscription below becomes one push of a
 subscription above: in the order of its channel, once, also if the link between them,

@@ -100,7 +100,7 @@ func toolProgramCommand(p *cli.Program) *cobra.Command {
 	const example = "bcpmesh tool command --creds mail.creds -- ./mail.py"
 	cmd := &cobra.Command{
 		Use:   "command -- PROGRAM [ARG...]",
-		Short: "Do each call of a service's tools by running a program",
+		Short: "Run a program for each call of a service's tools",
 		Long: `Do each call of a service's tools by running a program, in any language. It gets the call
 as one line of JSON on stdin: {"tool": "send_email", "args": {"to": …}, "key": …,
 "attempt": 1}, and prints what the tool returns, as its output_schema says.

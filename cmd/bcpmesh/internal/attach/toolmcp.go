@@ -21,7 +21,7 @@ func toolMCPCommand(p *cli.Program) *cobra.Command {
 	const example = "bcpmesh tool mcp --creds notes.creds --pin add_note=SHA256 -- npx -y @example/notes"
 	cmd := &cobra.Command{
 		Use:   "mcp -- SERVER [ARG...]",
-		Short: "Do each call with the tools of an MCP server",
+		Short: "Do each call with a tool of an MCP server",
 		Long: `Do each call of a service's tools with the tools of an MCP server that speaks over
 stdin and stdout. "bcpmesh tool import" writes the definition, with this command in it.
 

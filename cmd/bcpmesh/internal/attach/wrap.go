@@ -40,7 +40,7 @@ func WrapCommand(p *cli.Program) *cobra.Command {
 	var o wrapOptions
 	cmd := &cobra.Command{
 		Use:   "wrap READER -- SERVER [ARG...]",
-		Short: "Put an MCP server behind categories",
+		Short: "Make a Reader of an MCP server, with typed results",
 		Long: `Put any MCP server that speaks over stdin and stdout behind categories: its tools
 answer through the gateway, in fields that you agree to, and no other word of their
 results reaches the agent that calls them.

@@ -17,7 +17,7 @@ import (
 
 // AuditCommand returns the command audit.
 func AuditCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("audit", "Show what happened, prove it, decide it again, or erase what was said",
+	return cli.Group("audit", "Show, export, prove, re-decide or erase recorded decisions",
 		"Show what happened: every decision of the gateway, in order. Export it, and verify\nthat an export is what was signed. Decide it again by other definitions. Or erase\nwhat was said on a channel: that it happened stays.",
 		`  bcpmesh audit tail --follow
   bcpmesh audit replay --since 1h`,
@@ -33,8 +33,8 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 		Use:   "tail",
 		Short: "Show the newest records of the audit",
 		Long: `Show the newest records of the audit: asks, answers, pushes, verdicts, charges,
-deliveries, connections, violations of permissions. What was said stands there
-as a salted commitment only.
+deliveries, connections, violations of permissions. It has content only as
+salted commitments.
 
 It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh audit tail

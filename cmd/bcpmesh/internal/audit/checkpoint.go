@@ -23,7 +23,7 @@ func auditKeyCommand(p *cli.Program) *cobra.Command {
 		Use:   "key",
 		Short: "Show the public key that verifies exports",
 		Long: `Show the public key of the checkpoints, in the form of golang.org/x/mod/sumdb/note:
-name, hash and key. Give it to whoever verifies exports, on another way than the
+name, hash and key. Give it to whoever verifies exports, by another channel than the
 exports. The key is made once and stays; a lost one cannot be made again. Each shard of
 a mesh on a cluster has one of its own, whose name says the shard.`,
 		Example: `  bcpmesh audit key
@@ -85,9 +85,9 @@ decided, and when the mesh ends in order. Keep them elsewhere: "bcpmesh audit ve
 --since" shows that a later export continues them.
 
 The gateways of a cluster have no key that signs. There, this command does: it reads
-what each shard's journal has behind its newest checkpoint, and signs where that is
-anything. A journal that is not the one of the newest checkpoint is refused. Have it
-run every ten minutes (docs/production.md), with the witnesses that cosign them.`,
+each shard's journal after its newest checkpoint, and signs if there is anything
+new. A journal that is not the one of the newest checkpoint is refused. Have it run
+every ten minutes (docs/production.md), with the witnesses that cosign them.`,
 		Example: `  bcpmesh audit checkpoint > monday.checkpoint
   bcpmesh audit verify friday.bcpaudit --key office.key --since monday.checkpoint
   bcpmesh audit checkpoint --json >> office.checkpoints  # all shards of a cluster`,

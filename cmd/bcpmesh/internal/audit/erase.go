@@ -25,18 +25,18 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 	var raw, yes bool
 	cmd := &cobra.Command{
 		Use:   "erase",
-		Short: "Destroy the keys of what was said on a channel",
-		Long: `Destroy the keys under which the journal keeps what was said on a channel in the
-days before a date, in UTC: answers, questions, ids that agents chose; with --raw
-also the messages as they came, which otherwise expire with raw_retention. Older
-snapshots go.
+		Short: "Erase a channel's messages by destroying their keys",
+		Long: `Destroy the keys that seal a channel's content in the journal for all days before
+a date, in UTC: answers, questions, ids that agents chose; with --raw also the
+verbatim messages, which otherwise expire with raw_retention. Older snapshots are
+deleted.
 
 Nobody can read it any more. Verdicts, bits, names and times stay, and the chain
-of decisions verifies. The erasure itself is recorded first. Where the mesh still
-needs something of those days, nothing is erased and you hear what.
+of decisions verifies. The erasure is recorded first. If the mesh still needs
+something of those days, nothing is erased and the command says what.
 
-It does not reach backups and exports of before, nor what agents and models were
-told. The mesh has to run.`,
+It does not reach earlier backups and exports, nor what agents and models were
+told. The mesh must be running.`,
 		Example: `  bcpmesh audit erase --channel main/researcher --before 2026-03-15
   bcpmesh audit erase --channel main/researcher --before 2026-03-15 --raw --yes
   bcpmesh audit erase --channel _ --before 2026-03-15  # what belongs to no channel`,

@@ -44,12 +44,12 @@ func ExplainCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
 		Use:   "explain ID",
-		Short: "Say why a decision came out as it did, and what would change it",
-		Long: `Say why something was accepted, held or refused: every rule that was looked at, in
-order, with its number in bcp/PROTOCOL.md, the one that decided, and what would have
-let it through: a key of the definitions with a value that suffices, or another
-form, with its cost in bits. Each change is meant by itself; rules behind the one
-that decided were not looked at.
+		Short: "Give the reasons for a decision, and what would change it",
+		Long: `Give the reasons why something was accepted, held or refused: every rule that was
+checked, in order, with its number in bcp/PROTOCOL.md, the rule that decided, and
+what would have let the message through: a key of the definitions with a value that
+suffices, or another form, with its cost in bits. Each change is meant by itself;
+rules after the one that decided were not checked.
 
 ID is a query, a delivery, an item, or the number of a decision, such as that of a
 refusal or a violation of permissions, which audit tail and audit replay show.

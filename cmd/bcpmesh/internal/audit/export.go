@@ -39,13 +39,13 @@ func auditExportCommand(p *cli.Program) *cobra.Command {
 	var witnessed bool
 	cmd := &cobra.Command{
 		Use:   "export FILE",
-		Short: "Write the decisions to one file that can be verified",
-		Long: `Write the decisions of the journal to one file, as their bytes stand there, each
-with the digest of the one before, and at the end a checkpoint over all of them,
-signed with the key of the mesh. "bcpmesh audit verify" needs that file and the
-public key ("bcpmesh audit key"), and no mesh.
+		Short: "Export the decisions to one verifiable file",
+		Long: `Write the decisions of the journal to one file, byte for byte, each with the
+digest of the one before, and at the end a checkpoint over all of them, signed
+with the key of the mesh. "bcpmesh audit verify" needs that file and the public
+key ("bcpmesh audit key"), and no mesh.
 
---since and --until choose a time; what stands in front of it is then named by its
+--since and --until choose a period; earlier decisions are then represented by
 hashes. It works while the mesh runs and while it rests, for whoever owns the state
 folder; each shard of a mesh on a cluster has a journal, and so a file, of its own.
 With --witnessed it ends where "bcpmesh audit verify --witness" finds cosignatures.

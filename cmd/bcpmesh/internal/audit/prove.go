@@ -28,9 +28,9 @@ func auditProveCommand(p *cli.Program) *cobra.Command {
 		Use:   "prove DECISION",
 		Short: "Write a proof that one decision was made",
 		Long: `Write a proof that the decision with this number is among those of the newest
-checkpoint: its bytes, the hashes that tie it to the checkpoint's root, and the
+checkpoint: its bytes, the hashes that link it to the checkpoint's root, and the
 checkpoint (C2SP tlog-proof). "bcpmesh audit verify --proof" needs that and the public
-key, and nothing else is shown of the journal.`,
+key. The proof shows nothing else of the journal.`,
 		Example: `  bcpmesh audit prove 17 > 17.tlog-proof
   bcpmesh audit verify --proof 17.tlog-proof --key office.key`,
 		Args: cli.Arguments(1, "DECISION"),

@@ -43,23 +43,22 @@ func auditRedecideCommand(p *cli.Program) *cobra.Command {
 	f := redecideFlags{number: cli.NumberFlag{Value: 20, Least: 1}}
 	cmd := &cobra.Command{
 		Use:   "redecide",
-		Short: "Decide what was recorded again, by other definitions",
+		Short: "Decide recorded messages again, also by other definitions",
 		Long: `Decide again about every message that the journal kept, by the definitions of
 today or by those of --definitions, and show what comes out differently: verdicts
 first, then normalised values, then charges, grouped by the rule of
 bcp/PROTOCOL.md that makes the difference.
 
-History stays what it was: each message is judged on what was recorded before it.
-Where an ask would be refused, the answers to it only follow and are counted.
-Decisions of time and of people are not made again; what a person wrote in place
-of an answer is, and each decision of a person is checked to be signed as it is
-recorded. By the version and the definitions that decided, nothing differs:
-if it does, it is an incident.
+History stays what it was: each message is judged on what was recorded before
+it. Where an ask would be refused, the answers to it only follow and are
+counted. Timeouts and decisions of people are not decided again, but a person's
+edits are, and the signature of each decision of a person is verified. With the
+version and definitions that decided, a difference is an incident.
 
 It reads the state folder, while the mesh runs or rests, one shard of a cluster, or a
-backup. A truncated journal is decided again from where it begins. What is shown holds
-no word of a reader, unless --raw shows normalised answers, without secrets in them
-that --json has.
+backup. A truncated journal is decided again from where it begins. The output has no
+text of a reader. --raw adds normalised answers, with secrets hidden except with
+--json.
 
 Exit codes: 0 everything was decided again and is the same; 1 something differs,
 or it failed; 4 nothing differs, but messages were erased, have expired with

@@ -25,18 +25,18 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Tell what happened, exchange by exchange",
+		Short: "Show what happened, exchange by exchange",
 		Long: `Tell what happened, from the past or as it happens: for each exchange what was
 asked, what became of each answer and by which rule, what it cost, who approved it,
 and when it was delivered and acknowledged. An exchange is told when it has ended,
-or at the end with what there is of it. What was said stands in the audit as a
-salted commitment only.
+or at the end with what there is of it. The audit has content only as salted
+commitments.
 
-With --raw each message stands under its line as it came, for as long as
-raw_retention keeps it: what nobody should act on, shown so that it can do nothing.
-That is for whoever owns the state folder, while the mesh runs or rests, also on a
-cluster; no creds of an auditor open it. Secrets in it are hidden; --unredacted
-shows them. With --json it is in raw, in base64, as it came.
+With --raw each line is followed by the message verbatim, as long as
+raw_retention keeps it: untrusted text, shown inert. That is for whoever owns the
+state folder, while the mesh runs or rests, also on a cluster; no creds of an
+auditor open it. Secrets in it are hidden; --unredacted shows them. With --json
+it is in raw, in base64, unchanged.
 
 --agent, --session and --query take whole exchanges, --kind single records. With
 --json each record is a line. --speed 1x takes as long as it took.

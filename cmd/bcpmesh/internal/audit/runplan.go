@@ -20,7 +20,7 @@ func runPlanCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:   "plan KERNEL GRANT TASK",
-		Short: "Ask the planner of a kernel for a plan, and judge it: nothing is done",
+		Short: "Ask a kernel's planner for a plan and judge it, without running it",
 		Long: `Ask the planner of a kernel for a plan for a task, and say what the gate will say about
 each call, what label each value will have, and how many bits of it content can have
 chosen. Nothing is done: no tool is called and no Reader is asked. A plan that is wrong

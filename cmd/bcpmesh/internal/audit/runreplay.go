@@ -24,7 +24,7 @@ func runReplayCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
 		Use:   "replay RUN",
-		Short: "Decide a run again from its records, and compare",
+		Short: "Decide a run again from its records and compare",
 		Long: `Decide a run of a kernel again: each message of it, as it came, in the state that the
 records before it made, under the definitions of the folder. No planner, Reader or tool
 is asked, and nothing is done: a kernel has no model, so that the same messages are the

@@ -113,7 +113,7 @@ func runShowCommand(p *cli.Program) *cobra.Command {
 	var raw, contexts bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
-		Short: "Tell one run, record by record",
+		Short: "Show one run, record by record",
 		Long: `Tell one run of a kernel: what happened, in the order of the journal, with the number
 of each record.
 
@@ -211,7 +211,7 @@ func runExplainCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
 		Use:   "explain RUN",
-		Short: "Say why a run ended as it did, and what came from where",
+		Short: "Give the reasons for the end of a run, and the origin of its values",
 		Long: `Say why a run ended as it did: what the gate said of each call, by which rules and
 for which labels; from which values each value was made, and how many bits of it
 content can have chosen; and what would change the end.

@@ -25,7 +25,7 @@ func InboxCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:   "inbox",
-		Short: "Show the deliveries that wait for a controller, and acknowledge them",
+		Short: "Show and acknowledge the deliveries that wait for a controller",
 		Long: `Show the deliveries that wait for a controller: answers and pushes that the
 gateway let through. Each is acknowledged once it is shown, and does not come
 again. With --keep none is, and no more than the oldest 64 of each channel are

@@ -31,7 +31,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "run KERNEL GRANT TASK",
-		Short: "Have a kernel do a task, and wait for the end",
+		Short: "Run a task in a kernel and wait for the end",
 		Long: `Have a kernel of the mesh do a task, with one of the grants that you may name, and wait
 for the end. The planner sees TASK; no content does.
 
@@ -203,7 +203,7 @@ func kernelStopCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
-		Short: "End a run: it makes no further call",
+		Short: "Stop a run before its next call",
 		Long: `End a run of a kernel, as whoever owns the state folder. It makes no further call; a call
 that is on its way may still be made, and its outcome is recorded.`,
 		Example: "  bcpmesh kernel stop rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",

@@ -118,7 +118,7 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 	var unknown bool
 	cmd := &cobra.Command{
 		Use:   "answer [QUERY_ID [JSON]]",
-		Short: "List the queries that wait for a reader, or answer one",
+		Short: "List a reader's open queries, or answer one",
 		Long: `Without arguments, list the queries that wait for a reader of the mesh. With a
 query's id and a JSON object, as an argument or on stdin, answer it, and show
 what the gateway made of the answer.`,

@@ -15,7 +15,7 @@ import (
 
 // TaintCommand returns the command taint.
 func TaintCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("taint", "Report what an agent has read, or forget it",
+	return cli.Group("taint", "Report or reset the taint of an agent",
 		`Report what an agent has read, or forget it. What an agent answers is as tainted
 as what it has read: its base_taint, what was reported for it, and what was
 delivered to it. A report raises that and never lowers it, over restarts too.`,
@@ -30,7 +30,7 @@ func taintReportCommand(p *cli.Program) *cobra.Command {
 		source.Words = append(source.Words, string(s))
 	}
 	cmd := &cobra.Command{
-		Use: "report AGENT", Short: "Say that an agent has read something that others may have written",
+		Use: "report AGENT", Short: "Report that an agent has read untrusted content",
 		Long: `Say that an agent has read something that others may have written: a web page, a
 document, the answer of an API, a row of a database, the output of an agent
 outside the mesh. Each makes its taint high. A Controller can report so itself.`,
@@ -49,7 +49,7 @@ outside the mesh. Each makes its taint high. A Controller can report so itself.`
 
 func taintResetCommand(p *cli.Program) *cobra.Command {
 	return taintVerbCommand(p, &cobra.Command{
-		Use: "reset AGENT", Short: "Forget what was reported for an agent and delivered to it",
+		Use: "reset AGENT", Short: "Forget an agent's reported and delivered taint",
 		Long: `Forget what was reported for an agent and what was delivered to it: for an agent
 that has begun anew and remembers nothing. Its base_taint stays.`,
 		Example: "  bcpmesh taint reset main",

@@ -24,7 +24,7 @@ func EnterCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    enterWord + " SPEC",
 		Hidden: true,
-		Short:  "Be a program, confined",
+		Short:  "Confine this process and run a program in its place",
 		Long: `Confine this process by a SPEC, which "bcpmesh agent" writes, and become the program
 that it names.`,
 		Example: "  bcpmesh cell-enter SPEC",
@@ -40,7 +40,7 @@ func TryCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:    tryWord + " BAIT",
 		Hidden: true,
-		Short:  "Try what a confined program may not",
+		Short:  "Try to break out of the sandbox",
 		Long: `Try to reach a BAIT, which "bcpmesh doctor --sandbox" lays out, and say what was
 reached.`,
 		Example: "  bcpmesh cell-try BAIT --json",

@@ -12,8 +12,8 @@ func CompletionCommand(p *Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Write the completion script of a shell",
-		Long: `Write the script that completes bcpmesh in a shell: bash, zsh, fish or
-powershell. Beside commands and flags it completes the agents of the current mesh.`,
+		Long: `Write the script that completes bcpmesh in a shell: bash, zsh, fish or powershell.
+Besides commands and flags it completes the agents of the current mesh.`,
 		Example: `  source <(bcpmesh completion bash)
   bcpmesh completion fish > ~/.config/fish/completions/bcpmesh.fish`,
 		ValidArgs: shells,

@@ -33,7 +33,7 @@ type conformanceFlags struct {
 
 // ConformanceCommand returns the command conformance.
 func ConformanceCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("conformance", "Test somebody's agent against the rules of the protocol",
+	return cli.Group("conformance", "Test an agent against the rules of the protocol",
 		`Test somebody's agent, in any language, against the rules of the protocol. The
 command runs a mesh of its own for a moment, with real creds and permissions,
 plays the gateway and everybody else, and prints a checklist with stable ids,

@@ -31,7 +31,7 @@ func corpusCommand(p *cli.Program) *cobra.Command {
 	var o corpusOptions
 	cmd := &cobra.Command{
 		Use:   "corpus [DIR]",
-		Short: "Say what attackers have written, and count what arrives",
+		Short: "Send attackers' texts through answers, and count how many arrive",
 		Long: `Have an obedient Reader say each string of a corpus in every position of every spec:
 whole, cut to the limits, divided over the questions of an answer, and divided over
 several answers. Counted is what reaches a Controller unheld, four words of a string or

@@ -29,7 +29,7 @@ func leakageCommand(p *cli.Program) *cobra.Command {
 	o := leakageOptions{time: cli.DurationFlag{Value: 4 * time.Minute, Least: 10 * time.Second}}
 	cmd := &cobra.Command{
 		Use:   "leakage",
-		Short: "Look for more bits than the ledger shows",
+		Short: "Search for leaks that the ledger does not count",
 		Long: `Look for more bits than the ledger shows, on meshes of this command's own.
 
   exact   every strategy of the Readers, and of the people who decide, on the real state

@@ -19,7 +19,7 @@ func targetCommand(p *cli.Program) *cobra.Command {
 	var category int
 	cmd := &cobra.Command{
 		Use:   "target [DIR]",
-		Short: "Be the target of another red-team tool, over HTTP",
+		Short: "Serve as the target of another red-team tool, over HTTP",
 		Long: `Start a mesh of this command's own, with a hijacked Reader that says what a red-team
 tool sends: in every text position of an answer, whole or cut to the limits, and divided
 over the questions of one answer. What the Controller got comes back:

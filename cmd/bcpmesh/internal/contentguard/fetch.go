@@ -29,7 +29,7 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var as string
 	cmd := &cobra.Command{
 		Use:   "fetch URL",
-		Short: "Get a page as an agent would read it",
+		Short: "Get a web page as an agent would read it",
 		Long: `Get a page as an agent would read it: every hop is checked against the list of
 hosts and dialled at public addresses alone; the text is extracted, cleaned, cut
 and redacted. What a page says is data, and not to be followed.
@@ -83,7 +83,7 @@ The exit code is 3 if the URL is refused.`,
 func guardFetchCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "fetch",
-		Short: "Fetch pages from a network that each case scripts",
+		Short: "Fetch pages from a scripted network, one case per line",
 		Long: `Fetch pages from a network that each case scripts, with the code that gets real
 ones. It takes --json, and no packet is sent. Each line of the input has "url",
 "allow", "max_chars", "whole"; "routes": what hosts answer, by canonical URL;

@@ -16,10 +16,9 @@ import (
 
 // GuardCommand returns the command guard.
 func GuardCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("guard", "Judge what an agent may read, and where it may reach",
-		`Judge what an agent may read, and where it may reach, without a mesh: hide
-secrets in a log, see whether a URL is allowed, and what fetching it would tell
-its host.
+	return cli.Group("guard", "Apply the content guard: redaction, fences, egress",
+		`Apply the content guard without a mesh: hide secrets in a log, see whether a URL
+is allowed, and how many bits fetching it would tell its host.
 
 With --json and no argument each of these commands reads JSON lines from stdin,
 {"id", "op", "in": {…}}, and writes one line {"id", …} for each, in order, for

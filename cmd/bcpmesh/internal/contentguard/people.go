@@ -102,8 +102,8 @@ func guardRedactCommand(p *cli.Program) *cobra.Command {
 		Short: "Hide secrets in a text",
 		Long: `Hide secrets in a text: private keys, tokens of some sixty vendors, passwords in
 URLs, assignments and headers, and long hex and base64, with a placeholder such
-as [REDACTED:github-token] in place of each. Lines come out as they come in, so
-that it can stand behind a log.
+as [REDACTED:github-token] in place of each. It works line by line, so a log can
+be piped through it.
 
 The set keys leaves hex and base64 alone, for text in which hashes matter; seed
 has the nine rules of the specification, literally. Shapes are all that is
@@ -169,10 +169,11 @@ func writeText(p *cli.Program, text string) error {
 func guardCleanCommand(p *cli.Program) *cobra.Command {
 	return textCommand(p, "clean", &cobra.Command{
 		Use:   "clean [FILE]",
-		Short: "Remove what nobody sees from a text",
-		Long: `Remove what nobody sees from a text: control and format characters, invisible
-tags, variation selectors and private use. Line breaks of all kinds become one
-kind, and other white space a blank. All that an agent reads is cleaned first.`,
+		Short: "Remove invisible characters from a text",
+		Long: `Remove invisible characters from a text: control and format characters,
+invisible tags, variation selectors and private use. Line breaks of all kinds
+become one kind, and other white space a blank. All that an agent reads is
+cleaned first.`,
 		Example: `  bcpmesh guard clean < page.txt`,
 	}, judged(judgeClean), func(text string) any { return map[string]string{"text": text} }, func(r io.Reader) error {
 		text, err := readText(r)
@@ -214,7 +215,7 @@ the risk that a model obeys the text. It does not remove it.`,
 func guardTaintedCommand(p *cli.Program) *cobra.Command {
 	return textCommand(p, "tainted", &cobra.Command{
 		Use:   "tainted [FILE]",
-		Short: "Say whether a text is one whole fence",
+		Short: "Tell whether a text is one whole fence",
 		Long: `Say whether a text is exactly one fence, with nothing around it. The exit code is
 1 if it is not. A forged fence that passes is still a fence; only the source in
 it may lie, and nothing reads the source from text.`,
@@ -252,7 +253,7 @@ func guardEgressCommand(p *cli.Program) *cobra.Command {
 	var allow allowFlags
 	cmd := &cobra.Command{
 		Use:   "egress [URL]",
-		Short: "Say whether a URL may be fetched",
+		Short: "Tell whether a URL may be fetched",
 		Long: `Say whether a URL may be fetched, and how it is read. A list of hosts allows names
 and ports; what programs read in different ways is refused, whatever the list.
 Without --allow the list is that of the environment variable
@@ -282,7 +283,7 @@ The exit code is 3 if the URL is refused.`,
 func guardHostsCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hosts [LIST]",
-		Short: "Show how a list of hosts is read",
+		Short: "Show how a list of hosts is parsed",
 		Long: `Show how a list of hosts is read: that of the argument, or of the environment
 variable BCPMESH_EGRESS_ALLOW. Entries are separated by commas. What is no entry
 matches nothing; the exit code is then 1.`,
@@ -320,7 +321,7 @@ matches nothing; the exit code is then 1.`,
 func guardAddressCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "address [ADDRESS]",
-		Short: "Say whether an address is one of the open internet",
+		Short: "Tell whether an address is public",
 		Long: `Say whether an IP address is one of the open internet, by the registries of
 special-purpose addresses. Others are never dialled for an agent unless its
 operator wrote them down. The exit code is 3 if it is not public.`,
@@ -346,7 +347,7 @@ func guardPriceCommand(p *cli.Program) *cobra.Command {
 	var served []uint
 	cmd := &cobra.Command{
 		Use:   "price [URL]",
-		Short: "Say how many bits a fetch tells hosts",
+		Short: "Compute how many bits a fetch tells hosts",
 		Long: `Say how many bits a fetch tells hosts at most. A URL that an agent put together
 costs 8 bits a byte and a little more. A link costs less: it is one of the start
 URLs of the definition, or a piece of a page that the agent was served.`,

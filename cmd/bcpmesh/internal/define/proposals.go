@@ -84,7 +84,7 @@ with the keys that a definition has, given as an argument or on stdin.`,
 func proposalsListCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the proposals that are approved and not in the definitions",
+		Short: "List the approved proposals that are not in the definitions yet",
 		Long: `List the proposals that people approved within the last day and that the definitions
 do not have. Those that still wait are in bcpmesh approvals list.`,
 		Example: "  bcpmesh proposals list",

@@ -60,10 +60,10 @@ func DoctorCommand(p *cli.Program) *cobra.Command {
 	var confined bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong with a mesh, or with the way to it",
-		Long: `Look for what is wrong, and say what to do: with the mesh of the current folder,
-whether it runs or rests; or, with --url and --creds, with the way from here to a
-mesh elsewhere, as the agent whose file it is. It changes nothing.
+		Short: "Diagnose a mesh, or the connection to it",
+		Long: `Find problems and say what to do about them: in the mesh of the current folder,
+running or not; or, with --url and --creds, in the connection from here to a mesh
+elsewhere, as the agent of that file. It changes nothing.
 
 Each check has an id that never changes: clock, versions, state-mode, keys,
 definitions, commands, notify, permissions, resolver, jwt-size, creds-expiry, ca, journal,

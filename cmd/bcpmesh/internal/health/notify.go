@@ -22,7 +22,7 @@ import (
 func NotifyCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "notify",
-		Short: "Look at the notification routes of a mesh, and try them",
+		Short: "List and test the notification routes of a mesh",
 		Long: `Look at the notification routes of a mesh, and try them. Routes are declared
 under notify in mesh.yaml; a running mesh tells people by them what is held, what
 alerts there are, and whose credentials expire.`,
@@ -47,7 +47,7 @@ func notifyTestCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
 		Use:   "test [ROUTE]...",
-		Short: "Send a test message by each route, or by those named",
+		Short: "Send a test message by every route, or by those named",
 		Long: `Send a test message by each notification route of mesh.yaml, or by those named,
 and say what came of it. The mesh need not run: the message goes out from this
 process, with the variables of this environment and the files of the folder. Quiet
@@ -134,7 +134,7 @@ func notifyListCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the routes, and whether messages are taken",
+		Short: "List the routes, and whether they accept messages",
 		Long: `List the notification routes of mesh.yaml, with what the running mesh wrote of
 them last: when a message was taken, or since when none is and why.`,
 		Example: "  bcpmesh notify list",

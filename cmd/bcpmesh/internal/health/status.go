@@ -67,7 +67,7 @@ func StatusCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show whether the mesh runs, what waits and what is spent",
+		Short: "Show whether the mesh runs, and what is waiting and spent",
 		Long: `Show the mesh of the current folder: whether it runs and where, how much it has
 decided and how full its disk is, how each agent is, what waits for a person, and
 what the channels have spent.

@@ -22,7 +22,7 @@ import (
 
 // AccountsCommand returns the command accounts.
 func AccountsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("accounts", "Give the accounts of the mesh to a NATS cluster",
+	return cli.Group("accounts", "Export the mesh's accounts to a NATS cluster",
 		`Give the accounts of the mesh to a NATS cluster, for a mesh that runs there in
 place of a server of its own. The keys stay in the state folder, on a machine of
 the operator's: the cluster gets signed accounts, and each gateway two logins.`,
@@ -271,7 +271,7 @@ func accountsListCommand(p *cli.Program) *cobra.Command {
 	var where AccountsFlags
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the gateways that were given logins",
+		Short:   "List the logins of gateways",
 		Long:    "List the logins that exports have made: two for each gateway, one more for each tool\nof a kernel, and yours, with which you push. Those that were revoked are refused from\nthe push after that on.",
 		Example: "  bcpmesh accounts list\n  bcpmesh accounts list --state /secure/office --json",
 		Args:    cli.Arguments(0),
@@ -309,9 +309,9 @@ func accountsRevokeCommand(p *cli.Program) *cobra.Command {
 	var where AccountsFlags
 	cmd := &cobra.Command{
 		Use:   "revoke GATEWAY",
-		Short: "Have the logins of a gateway refused for ever",
-		Long: `Have the logins of a gateway refused for ever, from the next push on. Other
-gateways are let in like before. The next export makes it other logins.`,
+		Short: "Revoke a gateway's logins for good",
+		Long: `Revoke the logins of a gateway for good, from the next push on. Other gateways
+are not affected. The next export makes new logins for it.`,
 		Example: "  bcpmesh accounts revoke one --state /secure/office\n  bcpmesh accounts push --url nats://node-1:4222 --creds ./cluster/system.creds",
 		Args:    cli.Arguments(1, "GATEWAY"),
 		ValidArgsFunction: cli.FirstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

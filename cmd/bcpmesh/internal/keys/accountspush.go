@@ -43,23 +43,23 @@ func accountsPushCommand(p *cli.Program) *cobra.Command {
 	var f PushFlags
 	cmd := &cobra.Command{
 		Use:   "push [DIR]",
-		Short: "Give a NATS cluster the accounts as they are now",
+		Short: "Push the current accounts to a NATS cluster",
 		Long: `Give the servers of a NATS cluster the accounts of the mesh of a folder as they are
 now: after an edit of the definitions, and after credentials were revoked,
-restricted or rotated. It shows what is gone (-) and what is new (+), and ends when
-each server that answers has said that it keeps them and was read again. Accounts
-that every server has are left alone, so a push that was cut off is completed by
-the next.
+restricted or rotated. It shows what was removed (-) and added (+), and ends when
+every responding server has confirmed and returned the new accounts. Accounts that
+every server already has are skipped, so the next push completes an interrupted
+one.
 
-Servers know of no overlap: replaced credentials are good until the first push after
-its end. The command says when that is.
+Servers do not know about overlaps: replaced credentials work until the first
+push after the overlap. The command says when that is.
 
-From then on the commands beside the keys find the cluster by themselves.
+From then on, commands that have the keys find the cluster by themselves.
 
-Then it has the gateway that serves record what was done with credentials. Where
-none answers, the servers hold the accounts all the same and the changes wait for
-the next push; the exit code is 4. So it is where a server does not answer, of
-those that others know: it gets the accounts from them when it comes back.
+Then the active gateway records the changes of credentials. If none answers, the
+servers have the accounts all the same, the record waits for the next push, and
+the exit code is 4. It is also 4 if a known server does not answer: that one gets
+the accounts from the others when it comes back.
 
 After an edit of the definitions, give them to the gateways too, and then:
 bcpmesh reload.`,

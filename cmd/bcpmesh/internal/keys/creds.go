@@ -43,7 +43,7 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
 		Use:   "issue AGENT...",
-		Short: "Make the credentials of agents or people",
+		Short: "Issue credentials to agents or people",
 		Long: `Make the credentials of an agent, or of an approver or auditor, and write them to
 a new file that only its owner may read. An agent with several roles needs one
 file for each, and --role says which; that of its keeper is only made with --role keeper.

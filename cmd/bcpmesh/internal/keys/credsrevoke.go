@@ -90,11 +90,10 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "revoke AGENT",
-		Short: "Have credentials refused from now on, for ever",
-		Long: `Have credentials of an agent or a person refused from now on, for ever. A running
-mesh disconnects whoever uses them at once, and refuses them when they come back;
-one that rests does when it starts. Others of the agent stay good, and new ones
-can be issued.
+		Short: "Revoke credentials for good",
+		Long: `Revoke credentials of an agent or a person for good. A running mesh disconnects
+their users at once and refuses them from then on; a stopped one does so when it
+starts. Other credentials of the agent remain valid, and new ones can be issued.
 
 Without --user the agent must have exactly one file that is valid. --all is for
 all there are, in each of its roles or the one that --role names, those of
@@ -213,10 +212,10 @@ func credsRotateCommand(p *cli.Program) *cobra.Command {
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
 		Use:   "rotate AGENT",
-		Short: "Make credentials that take the place of others",
-		Long: `Make credentials that take the place of those of an agent or a person: for the
-same role, with the same restrictions, for as long. The old ones are refused when
-the overlap has passed; with --overlap 0s at once.
+		Short: "Replace credentials by new ones",
+		Long: `Replace credentials of an agent or a person by new ones for the same role, with
+the same restrictions and lifetime. The old ones are refused after the overlap;
+with --overlap 0s at once.
 
 Where FILE holds the old ones, the new ones are written over it, in one step: an
 agent that watches its file, as those of package agents do, goes over to them

@@ -16,13 +16,13 @@ func credsShowCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
 		Use:   "show FILE",
-		Short: "Show whose credentials a file holds, and never its private key",
+		Short: "Show whose credentials a file holds, without its private key",
 		Long: `Show whose credentials a file holds: agent, role, keys and times. Its private key
 is checked and never shown.
 
-Where the keys of the mesh are at hand, the status is what the mesh says of the
-credentials; otherwise it is what the file says of itself, which only a server
-can judge. The exit code is 1 where they are expired, revoked, or not of this mesh.
+If the keys of the mesh are here, the status comes from them; otherwise it comes
+from the file itself, which only a server can verify. The exit code is 1 where they
+are expired, revoked, or not of this mesh.
 
 With --json the result is {agent, role, public_key, issuer_key, account_key,
 issued, expires, status}.`,

@@ -26,19 +26,19 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
 		Use:   "invite AGENT",
-		Short: "Make a token with which somebody can join once",
+		Short: "Make a one-time token to join the mesh",
 		Long: `Make a token with which somebody can join the mesh once, as an agent or a person:
 "bcpmesh join" makes a private key where it runs and has the mesh sign it, so that
 no private key travels. The token is written to stdout; it is good for one hour,
 or what --within says, at most 7 days, and for one key.
 
-Send it to whoever should join on a way that others do not read. Whoever uses it
-first has joined; a second one is refused, and the audit shows it. The mesh has
-to run for somebody to join. With --passkey it is good for an approver who joins
-with a passkey ("bcpmesh join --passkey"), and decides with it alone: compare the six
-words that "creds list" shows with theirs. With --web it is the address of a page at which
-an approver makes the passkey in a browser ("bcpmesh web --origin"). "creds revoke AGENT --all", or --user with the key
-that "creds list" shows, cancels it.`,
+Send it to the person who should join, over a private channel. Whoever uses it first has
+joined; a second one is refused, and the audit shows it. The mesh has to run for
+somebody to join. With --passkey it is good for an approver who joins with a passkey
+("bcpmesh join --passkey"), and decides with it alone: compare the six words that "creds
+list" shows with theirs. With --web it is the address of a page at which an approver
+makes the passkey in a browser ("bcpmesh web --origin"). "creds revoke AGENT --all", or
+--user with the key that "creds list" shows, cancels it.`,
 		Example: `  bcpmesh creds invite researcher
   bcpmesh creds invite kim --role approver --web https://mesh.example.org
   bcpmesh creds invite kim --role approver --passkey
@@ -123,7 +123,7 @@ func JoinCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:   "join TOKEN",
-		Short: "Join a mesh with a token, with a key that does not leave this machine",
+		Short: "Join a mesh with a token; the private key stays on this machine",
 		Long: `Join a mesh that runs elsewhere: make a private key, have the mesh sign it for the
 agent that the token invites, and write the credentials to a new file that only
 its owner may read. The private key does not leave this machine.

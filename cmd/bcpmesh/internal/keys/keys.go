@@ -11,11 +11,11 @@ import (
 
 // KeysCommand returns the command keys.
 func KeysCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("keys", "Seal the keys of the mesh with a passphrase, and replace them",
-		`Seal the keys of the mesh, in its state folder, with a passphrase, and unseal them.
-Whoever has a copy of a sealed folder, or of its backup, can act as nobody without
-it. What was said can still be read there: encrypt the disk against that.
-Replace keys, while the mesh runs or rests.`,
+	return cli.Group("keys", "Encrypt or replace the keys of the mesh",
+		`Seal the keys of the mesh, in its state folder, with a passphrase, and unseal
+them. A copy of a sealed folder, or of its backup, lets nobody act in the mesh
+without the passphrase. Messages in it can still be read: encrypt the disk against
+that. Replace keys, while the mesh runs or rests.`,
 		`  bcpmesh keys seal
   bcpmesh keys unseal --dir ./office
   bcpmesh keys rotate operator`,
@@ -26,11 +26,11 @@ func keysSealCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
 		Use:   "seal",
-		Short: "Put the keys under a passphrase",
-		Long: `Put the private keys of the mesh under a passphrase of 12 characters or more: those
-of the operator, the accounts and the agents' signing keys, and those that sign
-checkpoints and certificates. Whatever needs one asks for it from then on, once:
-bcpmesh up when it starts, commands that make credentials, for others or for
+		Short: "Encrypt the keys with a passphrase",
+		Long: `Encrypt the private keys of the mesh with a passphrase of 12 characters or more:
+those of the operator, the accounts and the agents' signing keys, and those that
+sign checkpoints and certificates. Whatever needs one asks for it from then on,
+once: bcpmesh up when it starts, commands that make credentials, for others or for
 themselves, and those that read the journal of a mesh that rests. Where nobody is
 there to ask, it is the first line of the file that BCPMESH_PASSPHRASE_FILE names.
 
@@ -61,7 +61,7 @@ func keysUnsealCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
 		Use:     "unseal",
-		Short:   "Take the keys from under their passphrase",
+		Short:   "Store the keys unencrypted again",
 		Long:    "Take the private keys of the mesh from under their passphrase: whoever may read the\nstate folder has them then.",
 		Example: "  bcpmesh keys unseal",
 		Args:    cli.Arguments(0),

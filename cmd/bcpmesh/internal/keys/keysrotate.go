@@ -12,7 +12,7 @@ import (
 )
 
 func keysRotateCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("rotate", "Replace keys of the mesh, while it runs or rests",
+	return cli.Group("rotate", "Replace keys of the mesh, whether it runs or not",
 		`Replace keys of the mesh, while it runs or rests. Agents that are connected stay,
 or are disconnected and come back by themselves, and lose no message.
 

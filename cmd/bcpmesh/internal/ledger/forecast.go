@@ -24,7 +24,7 @@ func ledgerForecastCommand(p *cli.Program) *cobra.Command {
 	var channel client.ChannelFlag
 	cmd := client.OperatorCommand(&cobra.Command{
 		Use:   "forecast",
-		Short: "Show what still fits the budgets",
+		Short: "Show how many more queries and pushes the budgets allow",
 		Long: `Show for each channel what its budgets have left, how many more queries of each
 category and pushes of each subscription would be accepted if they came now, which
 limit refuses the next one, and when the sliding window gives back how much.
@@ -130,7 +130,7 @@ func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:   "reconcile",
-		Short: "Add up the journal again and compare",
+		Short: "Recompute the ledger from the journal and compare",
 		Long: `Add up the charges of the whole journal again, from its decisions alone, and
 compare them with the balance that each decision records, with the ledger, and with
 the books that the gateway decides by.

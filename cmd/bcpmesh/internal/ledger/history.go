@@ -26,7 +26,7 @@ func ledgerHistoryCommand(p *cli.Program) *cobra.Command {
 	number := cli.NumberFlag{Value: 1000, Least: 1}
 	cmd := &cobra.Command{
 		Use:   "history",
-		Short: "Show each line that moved bits",
+		Short: "Show each change of a balance",
 		Long: `Show each decision that moved bits, oldest first: what an ask reserved, what an
 answer, a push, an expiry or a denied escalation settled, and what the epoch held
 afterwards. A settlement gives back the rest of what its query had reserved.
@@ -136,7 +136,7 @@ func ledgerPlotCommand(p *cli.Program) *cobra.Command {
 	var svg string
 	cmd := &cobra.Command{
 		Use:   "plot",
-		Short: "Draw what each channel spent over time",
+		Short: "Plot each channel's spending over time",
 		Long: `Draw for each channel what its epoch has settled over time, by category, under the
 line of its budget of today. It falls where a new epoch begins; of the epochs
 within one step the highest is drawn.

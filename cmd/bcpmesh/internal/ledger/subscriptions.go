@@ -22,7 +22,7 @@ func ledgerSubscriptionsCommand(p *cli.Program) *cobra.Command {
 	var span client.SpanFlags
 	cmd := &cobra.Command{
 		Use:   "subscriptions",
-		Short: "Show what became of the pushes of each subscription",
+		Short: "Show how many pushes of each subscription were delivered, held or refused",
 		Long: `Show how many pushes of each subscription were accepted, were held for a person,
 or came to nothing: filtered by publish_when, beyond max_rate or a full window,
 invalid, or refused for want of budget or room. Beside them stand the bits that

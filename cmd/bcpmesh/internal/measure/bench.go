@@ -29,12 +29,12 @@ func BenchCommand(p *cli.Program) *cobra.Command {
 	o := benchOptions{duration: cli.DurationFlag{Least: 10 * time.Millisecond}}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what the protocol costs above its floors, on this machine",
+		Short: "Measure the cost of the protocol on this machine",
 		Long: `Measure meshes of their own against floors, in one run: the same NATS path with
 an echo in place of the gateway (A), and with a bare, fsynced, shared record and
 no protocol (B). Server, accounts, journal and fsync are real; the agents are a
-process of their own, over TCP, with creds. The sides take turns, so that ratios
-hold where other work makes every figure noisy.
+process of their own, over TCP, with creds. The sides take turns, so ratios hold
+even if other work makes every figure noisy.
 
 Measurements: ` + measurementNames(bench.Names()) + `
 
@@ -85,8 +85,8 @@ func BenchPartCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:    "bench-part",
 		Hidden: true,
-		Short:  "Be one process of bcpmesh bench",
-		Long: `Be one process of "bcpmesh bench", which starts it: orders come on stdin, and
+		Short:  "Run one process of bcpmesh bench",
+		Long: `Run one process of "bcpmesh bench", which starts it: commands come on stdin, and
 replies go to stdout.`,
 		Example: "  bcpmesh bench-part < orders",
 		Args:    cli.Arguments(0),

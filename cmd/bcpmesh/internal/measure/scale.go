@@ -73,7 +73,7 @@ func ScaleCommand(p *cli.Program) *cobra.Command {
 	o := scaleDefaults()
 	cmd := &cobra.Command{
 		Use:   "scale",
-		Short: "Compute what a mesh of a size needs, and what breaks first",
+		Short: "Compute what a mesh of a given size needs, and what breaks first",
 		Long: `Compute what a mesh of a size needs: cores, memory, disk, network, connections,
 accounts, shards, the time of a start and of a take-over; and what of it breaks
 first. It is a model: nothing is run. The costs that it computes with were measured

@@ -19,7 +19,7 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	var site siteFlags
 	cmd := &cobra.Command{
 		Use:   "web",
-		Short: "Serve pages that show the mesh to a browser on this machine",
+		Short: "Serve web pages about the mesh",
 		Long: `Serve pages that show the mesh: who hears whom with taint and both bit counts, what
 budgets have left, agents, sessions, the audit, alerts, and for each decision why it
 came out as it did. Nothing that a message held is on them, but for a held item, on

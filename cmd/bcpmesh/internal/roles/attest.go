@@ -39,7 +39,7 @@ func attestCommand(p *cli.Program) *cobra.Command {
 	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
 	cmd := &cobra.Command{
 		Use:   "attest [KERNEL...]",
-		Short: "Sign which roles the mesh's kernels are made of",
+		Short: "Sign an attestation of the roles of the mesh's kernels",
 		Long: `Sign which roles the mesh's kernels are made of, for other organisations.
 
 For each kernel the declaration is made from the definitions: its planner, its

@@ -24,7 +24,7 @@ func cardCommand(p *cli.Program) *cobra.Command {
 	var origin string
 	cmd := &cobra.Command{
 		Use:   "card KERNEL --url URL",
-		Short: "Sign an agent card of A2A that names a kernel's attestation",
+		Short: "Sign an A2A agent card that names a kernel's attestation",
 		Long: `Sign an agent card of A2A 1.0 that names a kernel's attestation, and print it. The
 card is that of bcpmesh a2a at the URL, where clients reach it. An extension has the
 SHA-256 of the statement that role attest has signed, and the signature is a JWS with

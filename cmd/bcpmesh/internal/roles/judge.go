@@ -20,7 +20,7 @@ func judgeCommand(p *cli.Program) *cobra.Command {
 	var last int64
 	cmd := &cobra.Command{
 		Use:   "judge AGENT --trust ORGANISATION=FILE",
-		Short: "Challenge a mesh of another organisation about an agent of its own",
+		Short: "Challenge another organisation's mesh about one of its agents",
 		Long: `Challenge a mesh of another organisation about an agent of its own, and judge what it
 answers: AGENT is a name and an organisation, and --trust has the public key that its
 organisation signs with. --creds are those that the other mesh has issued to an agent of

@@ -21,7 +21,7 @@ func reportCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Say how far the contracts of a mesh's roles are kept, with the evidence",
+		Short: "Report how far the roles keep their contracts, with evidence",
 		Long: `Say how far the contracts of a mesh's roles are kept. For each invariant: the level at
 which the contract declares it, the levels at which it is shown, and by what:
 

@@ -15,7 +15,7 @@ func revokeCommand(p *cli.Program) *cobra.Command {
 	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
 	cmd := &cobra.Command{
 		Use:   "revoke [AGENT|SERIAL|NKEY]",
-		Short: "Revoke attestations, and sign the list that says so",
+		Short: "Revoke attestations, and sign the revocation list",
 		Long: `Revoke attestations, and sign the list that says so.
 
 AGENT, such as desk@org1.example, revokes all attestations of that agent that have

@@ -32,7 +32,7 @@ func showCommand(p *cli.Program) *cobra.Command {
 	f := showing{every: cli.DurationFlag{Least: time.Second}}
 	cmd := &cobra.Command{
 		Use:   "show ATTESTATION REVOCATIONS --to ORGANISATION",
-		Short: "Show a mesh of another organisation which roles its agent is made of",
+		Short: "Show this mesh's attestation to another organisation's mesh",
 		Long: `Show a mesh of another organisation which roles an agent is made of, with the files
 that role attest has written. --creds are those that the other mesh has issued for the
 agent: they prove that it is there, to that organisation alone. The mesh answers until
@@ -196,7 +196,7 @@ func takeCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
 		Use:   "take LIST",
-		Short: "Take another organisation's list of revocations",
+		Short: "Import another organisation's revocation list",
 		Long: `Take another organisation's list of revocations, which role attest and role revoke of
 its mesh have signed. What it names is not accepted any more from then on. A list that
 is older than one that was seen is refused, and so is one of nobody in trust.

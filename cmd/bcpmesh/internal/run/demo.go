@@ -35,7 +35,7 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a hijacked reader of real mail meet the gateway",
+		Short: "See a hijacked mail reader meet the gateway",
 		Long: `Run a mesh in this process for a moment: a tainted reader works through a
 mailbox, a clean assistant learns from it through the gateway.
 

@@ -40,7 +40,7 @@ func GatewayCommand(p *cli.Program) *cobra.Command {
 	level := &cli.WordFlag{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
 		Use:   "gateway [DIR]",
-		Short: "Run a gateway of the mesh of a folder on a NATS cluster",
+		Short: "Run a gateway of a mesh on a NATS cluster",
 		Long: `Run one of the gateways of the mesh that a folder declares, on an existing NATS
 cluster in operator mode, until interrupted.
 

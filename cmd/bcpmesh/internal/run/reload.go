@@ -28,7 +28,7 @@ const watchPause = 200 * time.Millisecond
 func ReloadCommand(p *cli.Program) *cobra.Command {
 	return client.OperatorCommand(&cobra.Command{
 		Use:   "reload",
-		Short: "Have the running mesh load its definitions again",
+		Short: "Reload the definitions of the running mesh",
 		Long: `Have the running mesh load the definitions of its folder again, all of them or,
 where one has an error, none. It shows the permissions that were taken (-) and
 given (+), and the audit keeps them with the SHA-256 of each file.

@@ -27,7 +27,7 @@ func kernelCheckCommand(p *cli.Program) *cobra.Command {
 	var o kernelCheckOptions
 	cmd := &cobra.Command{
 		Use:   "check [FILE] [PLAN]",
-		Short: "Check a kernel, and a plan: verdicts, labels and widths before anything runs",
+		Short: "Check a kernel and a plan before anything runs",
 		Long: `Check a kernel, and a plan for it: what the gate will say about each call, what
 label each value will have, and how many bits of it content can have chosen. Nothing is
 asked and nothing is done.

@@ -19,7 +19,7 @@ import (
 
 // KernelCommand returns the command kernel, with the commands about runs of a mesh.
 func KernelCommand(p *cli.Program, ofRuns ...*cobra.Command) *cobra.Command {
-	return cli.Group("kernel", "Have kernels do tasks, and check plans",
+	return cli.Group("kernel", "Run tasks in kernels, and check plans",
 		`Have the kernels of a mesh do tasks, see what became of them, and check plans.
 
 A kernel turns a task into effects: a planner that never sees content proposes a
@@ -32,7 +32,7 @@ docs/kernel.md explains plans, labels and rules.`,
 func kernelSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "simulate",
-		Short: "Play cases, one JSON object a line",
+		Short: "Simulate cases, one JSON object per line",
 		Long: `Play cases, one JSON object a line, exactly as a kernel decides them.
 
 Each line has id, kind, input and perhaps expect. The kinds:

@@ -8,7 +8,7 @@ import (
 
 // RoleCommand returns the command role, with the commands that are about a mesh.
 func RoleCommand(p *cli.Program, ofMesh ...*cobra.Command) *cobra.Command {
-	return cli.Group("role", "Show what roles promise and keep, and judge attestations of others",
+	return cli.Group("role", "Show roles and their contracts, and judge attestations",
 		`Show what the roles of a dual-execution mesh promise, and how far they keep it.
 
 A planner makes plans and sees no content. A processor reads content and has no

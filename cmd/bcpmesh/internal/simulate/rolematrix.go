@@ -12,7 +12,7 @@ import (
 func roleMatrixCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "matrix",
-		Short: "Show what each role sees, and whom it speaks to",
+		Short: "Show what each role sees and sends to whom",
 		Long: `Show what each role sees, and whom it speaks to: the isolation matrix of the
 dual-execution draft with a row for tools, and the only eight ways between roles.
 

@@ -16,7 +16,7 @@ import (
 func roleSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "simulate",
-		Short: "Judge cases, one JSON object a line",
+		Short: "Judge cases, one JSON object per line",
 		Long: `Judge cases, one JSON object a line.
 
 Each line has id, kind, input and perhaps expect. The kinds:
