@@ -117,7 +117,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 			return errors.New("it has a signing key without a scope")
 		}
 		if e.issuers[key] {
-			return errors.New("a signing key stands twice")
+			return errors.New("a signing key is listed twice")
 		}
 		e.issuers[key] = true
 		if _, own := ownScope(claims.Name, scope.Role); own {

@@ -65,7 +65,7 @@ func (r Restriction) Checked() (Restriction, error) {
 	c.Connections = slices.Clone(r.Connections)
 	if len(c.Sources) > 0 {
 		if slices.Contains(c.Connections, WebSocket) {
-			return r, fmt.Errorf("%w: where a WebSocket comes from is not known, so a source needs a standard connection", errRestriction)
+			return r, fmt.Errorf("%w: the source of a WebSocket is not known, so --source needs a standard connection", errRestriction)
 		}
 		c.Connections = []string{Standard}
 	}

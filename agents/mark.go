@@ -47,7 +47,7 @@ func (k *marks) open(creds string) {
 	content, err := os.ReadFile(k.file)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			k.log.Warn("reading the mark beside the creds", "error", err)
+			k.log.Warn("reading the mark next to the creds", "error", err)
 		}
 		return
 	}

@@ -86,7 +86,7 @@ func (c *Chain) Add(decisions [][]byte) error {
 	for _, b := range decisions {
 		d, err := bcp.DecodeDecision(b)
 		if err != nil {
-			return fmt.Errorf("%w: behind decision %d: %w", ErrRecord, next.Decisions, err)
+			return fmt.Errorf("%w: after decision %d: %w", ErrRecord, next.Decisions, err)
 		}
 		if next.Decisions == 0 && d.Seq != 1 {
 			if next.Begin, err = beginningWith(&d); err != nil {
@@ -360,7 +360,7 @@ func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 			continue
 		case header.Name == manifestSum && manifest != nil && bytes.Equal(content, sumLine(manifest)):
 			if _, err := files.Next(); !errors.Is(err, io.EOF) {
-				return Manifest{}, fmt.Errorf("%w: something stands behind its end", ErrBackup)
+				return Manifest{}, fmt.Errorf("%w: there is data after its end", ErrBackup)
 			}
 			// Also the checksum at the end of the compressed bytes.
 			if _, err := io.Copy(io.Discard, zip); err != nil {
@@ -441,7 +441,7 @@ func checkManifest(content []byte, found []BackupFile, chain Chain) (Manifest, e
 	if begin := chain.Begin; begin.Truncated() && !slices.ContainsFunc(found, func(f BackupFile) bool {
 		return f.Name == BaseName(begin.Decision) && f.SHA256 == begin.Truncation.Base
 	}) {
-		return Manifest{}, fmt.Errorf("%w: it has not the base that its journal begins behind", ErrBackup)
+		return Manifest{}, fmt.Errorf("%w: it lacks the snapshot after which its journal begins", ErrBackup)
 	}
 	if m.Begins != chain.Begin.Position || m.Records != chain.Records || m.Decisions != chain.Decisions || m.Head != chain.Head {
 		return Manifest{}, fmt.Errorf("%w: its journal has %d decisions, and its manifest says %d", ErrBackup, chain.Decisions, m.Decisions)

@@ -22,7 +22,7 @@ import (
 
 // ErrBase says that the snapshot that a truncated journal begins behind is
 // missing, or is not the one.
-var ErrBase = errors.New("the journal begins behind a base that is damaged")
+var ErrBase = errors.New("the snapshot after which the journal begins is damaged")
 
 // Beginning is where a journal begins. The zero value is that of one that is
 // whole.
@@ -70,7 +70,7 @@ func beginningOf(sequence uint64, decisions [][]byte) (Beginning, error) {
 	}
 	begin, err := BeginningWith(&d)
 	if err == nil && begin.Sequence != sequence-1 {
-		err = fmt.Errorf("%w: it begins with record %d, and was truncated behind record %d", ErrRecord, sequence, begin.Sequence)
+		err = fmt.Errorf("%w: it begins with record %d, but was truncated after record %d", ErrRecord, sequence, begin.Sequence)
 	}
 	return begin, err
 }
@@ -106,7 +106,7 @@ func Truncate(ctx context.Context, js natsjs.JetStream, p Position) error {
 	}
 	info := stream.CachedInfo()
 	if p.Sequence == 0 || p.Sequence >= info.State.LastSeq {
-		return fmt.Errorf("truncating the journal: there is nothing behind record %d", p.Sequence)
+		return fmt.Errorf("truncating the journal: there is nothing after record %d", p.Sequence)
 	}
 	config := info.Config
 	config.Discard, config.MaxMsgs, config.MaxBytes = natsjs.DiscardOld, int64(info.State.LastSeq-p.Sequence), -1
@@ -115,7 +115,7 @@ func Truncate(ctx context.Context, js natsjs.JetStream, p Position) error {
 	}
 	begin, err := Begin(ctx, js)
 	if err == nil && begin.Position != p {
-		err = fmt.Errorf("%w: it begins behind record %d, and was to begin behind record %d", ErrRecord, begin.Sequence, p.Sequence)
+		err = fmt.Errorf("%w: it begins after record %d, but should begin after record %d", ErrRecord, begin.Sequence, p.Sequence)
 	}
 	return err
 }

@@ -332,7 +332,7 @@ func givenKey(given bcp.GivenKey, err error) (bcp.SealingKey, error) {
 	case given.Destroyed:
 		return bcp.SealingKey{}, nil
 	case len(given.Key) == 0:
-		return bcp.SealingKey{}, fmt.Errorf("%w: there is none", ErrKeyLost)
+		return bcp.SealingKey{}, fmt.Errorf("%w: no such key", ErrKeyLost)
 	}
 	return parseKey(given.Key)
 }

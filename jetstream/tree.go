@@ -165,7 +165,7 @@ func (t *Tree) Check(ctx context.Context, j Source) error {
 func (r *recorded) contradicted(err error) error {
 	switch {
 	case errors.Is(err, errEnds):
-		return fmt.Errorf("%w: it ends in front of record %d, behind which a checkpoint of %d decisions was signed", ErrLost, r.Sequence, r.tree.N)
+		return fmt.Errorf("%w: it ends before record %d, up to which a checkpoint of %d decisions was signed", ErrLost, r.Sequence, r.tree.N)
 	case errors.Is(err, ErrPosition):
 		return fmt.Errorf("%w: that of %d decisions", ErrRewritten, r.tree.N)
 	}

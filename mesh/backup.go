@@ -278,7 +278,7 @@ func readBackups(from []io.ReadSeeker, into jetstream.Restoring) (all jetstream.
 			return all, err
 		}
 		if end := (jetstream.Position{Sequence: all.Records, Decision: all.Decisions, Head: all.Head}); i > 0 && m.Begins != end {
-			return all, fmt.Errorf("%w: it begins behind decision %d, and the one before ends with decision %d", jetstream.ErrBackup, m.Begins.Decision, end.Decision)
+			return all, fmt.Errorf("%w: it begins after decision %d, but the one before ends with decision %d", jetstream.ErrBackup, m.Begins.Decision, end.Decision)
 		}
 		if i > 0 {
 			m.Begins = all.Begins

@@ -81,7 +81,7 @@ type GatewayConfig struct {
 }
 
 // ErrStandby says that another gateway serves, or none.
-var ErrStandby = errors.New("this gateway stands by")
+var ErrStandby = errors.New("this gateway is on standby")
 
 // Gateway is one of the gateways on a cluster. Its methods may be used concurrently.
 type Gateway struct {

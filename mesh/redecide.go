@@ -226,7 +226,7 @@ func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*stat
 	}
 	redecider, err := state.NewRedeciderBehind(configOf(o.Definition, o.Version), snapshot.Checkpoint)
 	if err != nil {
-		err = fmt.Errorf("%w; the journal was truncated behind decision %d", err, begin.Decision)
+		err = fmt.Errorf("%w; the journal was truncated after decision %d", err, begin.Decision)
 	}
 	return redecider, err
 }

@@ -104,7 +104,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	// What only history could answer is refused, and so is a base that is not it.
 	o := mesh.RedecideOptions{Definition: meshtest.Parse(t, pair(1000)), Version: "test", Each: func(*bcp.Decision, state.Redecision) error { return nil }}
 	o.Definition.Channels[0].BudgetWindow *= 2
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, state.ErrDefinitions) || !strings.Contains(err.Error(), "truncated behind decision") {
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, state.ErrDefinitions) || !strings.Contains(err.Error(), "truncated after decision") {
 		t.Errorf("a longer window: %v", err)
 	}
 	bases, err := filepath.Glob(filepath.Join(m.State, jetstream.BaseFolder, "*"))

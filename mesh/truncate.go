@@ -243,7 +243,7 @@ func (t *truncation) backUp(ctx context.Context, js natsjs.JetStream, w io.Write
 		t.made, err = putJournal(ctx, out, js, t.state, t.o.BackupOptions, true)
 	}
 	if err == nil && (t.made.Records != t.behind.Sequence || t.made.Decisions != t.behind.Decision || t.made.Head != t.behind.Head) {
-		err = fmt.Errorf("the backup ends with decision %d, and the base stands behind decision %d", t.made.Decisions, t.behind.Decision)
+		err = fmt.Errorf("the backup ends with decision %d, but the snapshot is of decision %d", t.made.Decisions, t.behind.Decision)
 	}
 	return err
 }

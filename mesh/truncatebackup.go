@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	errNotOfCluster = errors.New("the backup is of a mesh of one process, whose journal bcpmesh backup --truncate cuts where it is")
+	errNotOfCluster = errors.New("the backup is of a mesh in one process: bcpmesh backup --truncate truncates its journal in place")
 	errSalvaged     = errors.New("the backup is of a damaged journal, and holds a part of it")
 )
 
@@ -116,7 +116,7 @@ func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, conf
 	if m.Begins.Sequence == 0 {
 		t.state, err = state.New(config)
 	} else if t.state, err = restoredBase(begins, config); errors.Is(err, state.ErrDefinitions) {
-		err = fmt.Errorf("%w; the journal begins behind decision %d", err, m.Begins.Decision)
+		err = fmt.Errorf("%w; the journal begins after decision %d", err, m.Begins.Decision)
 	}
 	if err != nil {
 		return err

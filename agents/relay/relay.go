@@ -292,7 +292,7 @@ func (r *Relay) push(ctx context.Context, route Route, d bcp.Delivery, m *memory
 	case err == nil:
 		return -1, r.write(route.Reader, m.done())
 	case errors.As(err, &refused):
-		r.config.Logger.Warn("the mesh above refuses; the delivery and those behind it wait", "route", route, "code", refused.Code, "detail", refused.Detail)
+		r.config.Logger.Warn("the mesh above refuses; this delivery and later ones wait", "route", route, "code", refused.Code, "detail", refused.Detail)
 		if refused.Code != bcp.RateLimited { // which uses no id up
 			m.Attempt++
 		}

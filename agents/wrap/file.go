@@ -79,7 +79,7 @@ func Parse(content []byte) (*File, error) {
 			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 		}
 		if seen[t.Name] {
-			return nil, fmt.Errorf("tool %q stands there twice", t.Name)
+			return nil, fmt.Errorf("tool %q is listed twice", t.Name)
 		}
 		seen[t.Name] = true
 	}

@@ -119,7 +119,7 @@ func Parse(name string, b []byte) (Group, error) {
 		if suffix == ".want" {
 			last := len(g.Cases) - 1
 			if last < 0 || g.Cases[last].Name+suffix != section.Name {
-				return g, fmt.Errorf("%s stands behind no case of its name", section.Name)
+				return g, fmt.Errorf("%s does not follow a case of its name", section.Name)
 			}
 			g.Cases[last].Want = text
 			continue

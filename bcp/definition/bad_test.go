@@ -81,7 +81,7 @@ func TestBadInputs(t *testing.T) {
 
 		{inMesh, "name:«\ta\n", definition.CodeForbiddenYAML, "", "tabs"},
 		{inMesh, "name: a«\x01b\n", definition.CodeEncoding, "", "control"},
-		{inMesh, "vocabularies: {x«:[a]}\n", definition.CodeSyntax, "", "space behind the colon"},
+		{inMesh, "vocabularies: {x«:[a]}\n", definition.CodeSyntax, "", "space after the colon"},
 		{inMesh, "vocabularies:\n  x:\n  -\n  «y: [b]\n", definition.CodeSyntax, "", "deeper than line 3"},
 		{inMesh, "«!", definition.CodeSyntax, "", "keys and values"},
 

@@ -71,7 +71,7 @@ func (b *builder) egress(a *agent, agent *bcp.Agent) {
 			case err != nil:
 				a.source.errorf(url.position, CodeBadValue, index(key, i), "expected a URL within network, got %s: %s", quote(url.text), err)
 			case seen[target.String()]:
-				a.source.errorf(url.position, CodeDuplicate, index(key, i), "%s stands there twice", quote(url.text))
+				a.source.errorf(url.position, CodeDuplicate, index(key, i), "%s is listed twice", quote(url.text))
 			}
 			seen[target.String()] = true
 		}

@@ -36,7 +36,7 @@ func (b *builder) routes(o *object) []bcp.Route {
 		at := index("notify", i)
 		route := routeOf(r)
 		if r.has("name") && first[route.Name] {
-			b.meshSource.errorf(r.at("name"), CodeDuplicate, join(at, "name"), "%s stands there twice", quote(route.Name))
+			b.meshSource.errorf(r.at("name"), CodeDuplicate, join(at, "name"), "%s is listed twice", quote(route.Name))
 		}
 		first[route.Name] = true
 		b.checkRoute(r, at)

@@ -112,7 +112,7 @@ func checkColons(s *source, tokens token.Tokens, text []byte, before int) bool {
 				runes = []rune(string(lines[number-1]))
 			}
 			if column := t.Position.Column; column >= 1 && column < len(runes) && runes[column-1] == ':' && !unicode.IsSpace(runes[column]) {
-				s.errorf(position{t.Position.Line + before, column}, CodeSyntax, "", "expected a space behind the colon")
+				s.errorf(position{t.Position.Line + before, column}, CodeSyntax, "", "expected a space after the colon")
 				ok = false
 			}
 		}

@@ -268,7 +268,7 @@ func (w *walker) elements(v *value, key *Key, path string) {
 			continue
 		}
 		if first[e.text] && key.Type != TypeTexts {
-			w.source.errorf(e.position, CodeDuplicate, index(path, i), "%s stands there twice", quote(e.text))
+			w.source.errorf(e.position, CodeDuplicate, index(path, i), "%s is listed twice", quote(e.text))
 		}
 		first[e.text] = true
 	}

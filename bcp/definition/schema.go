@@ -140,7 +140,7 @@ var schema = slices.Concat(meshKeys, kernelKeys(), mcpKeys)
 
 var meshKeys = []Key{
 	{Level: LevelMesh, Name: "name", Type: TypeName, Default: "mesh", Rule: "P1.3",
-		Doc: "Names the mesh; the name stands in keys and audit."},
+		Doc: "Names the mesh, in keys and audit."},
 	{Level: LevelMesh, Name: "time_zone", Type: TypeTimeZone, Default: "UTC", Rule: "P1.3, P9.4",
 		Doc: "IANA time zone of all cron schedules."},
 	{Level: LevelMesh, Name: "idle_timeout", Type: TypeDuration, Min: 1, Max: 30 * day, Default: "30m", Rule: "P1.3, P9.2",

@@ -31,7 +31,7 @@ func kernelKeys() []Key {
 		{Level: LevelKernel, Name: "limits", Type: TypeObject, Child: LevelLimits, DefaultRule: "each at its default", Rule: "K3",
 			Doc: "Bounds of each run, with its sub-runs and later plans."},
 		{Level: LevelKernel, Name: "rules", Type: TypeObjects, Child: LevelRule, Min: 0, Max: kernel.MaxRules, DefaultRule: "none: content goes into no call that writes, but where it may flow", Rule: "K6",
-			Doc: "Rules of the gate, beside those of mesh.yaml."},
+			Doc: "Rules of the gate, in addition to those of mesh.yaml."},
 		{Level: LevelKernel, Name: "approvers", Type: TypeNames, Min: 1, Max: 256, DefaultRule: "all approvers of the mesh", Rule: "K10",
 			Doc: "People of the mesh's approvers who may decide about its calls."},
 

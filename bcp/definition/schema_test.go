@@ -19,7 +19,7 @@ func TestSchemaIsComplete(t *testing.T) {
 	for _, k := range definition.Schema() {
 		at := fmt.Sprintf("%s of %s", k.Name, k.Level)
 		if seen[at] {
-			t.Errorf("%s stands there twice", at)
+			t.Errorf("%s is listed twice", at)
 		}
 		seen[at] = true
 		if k.Level.String() == "" || k.Type == 0 || k.Rule == "" || !strings.HasSuffix(k.Doc, ".") {

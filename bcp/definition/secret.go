@@ -21,7 +21,7 @@ func checkSecrets(s *source, content []byte) {
 		at = f.Start
 		where := position{line, utf8.RuneCountInString(text[begin:at]) + 1}
 		if f.Certain {
-			s.errorf(where, CodeSecret, "", "a secret stands here (%s): take it out, and out of its history; give it to the agent's command by its environment", f.Kind)
+			s.errorf(where, CodeSecret, "", "this is a secret (%s): remove it, also from version history; pass it to the agent's command in the environment", f.Kind)
 		} else {
 			s.warnf(where, CodeSecretLike, "", "this looks like a secret (%s)", f.Kind)
 		}

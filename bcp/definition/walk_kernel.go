@@ -51,7 +51,7 @@ func (w *walker) textsOf(n *node, path string) []element {
 		case item.kind != nodeText:
 			w.wrongType(item, at, "text")
 		case first[item.text]:
-			w.source.errorf(item.position, CodeDuplicate, at, "%s stands there twice", quote(item.text))
+			w.source.errorf(item.position, CodeDuplicate, at, "%s is listed twice", quote(item.text))
 		default:
 			first[item.text] = true
 			texts = append(texts, element{item.position, item.text})

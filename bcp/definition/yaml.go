@@ -224,7 +224,7 @@ func (c *converter) mapping(values []*ast.MappingValueNode, at position, path st
 		}
 		key := join(path, short(name))
 		if before, again := first[name]; again {
-			c.source.errorf(at, CodeDuplicateKey, key, "this key stands already in line %d", before.line)
+			c.source.errorf(at, CodeDuplicateKey, key, "this key is already in line %d", before.line)
 			continue
 		}
 		first[name] = at

@@ -240,7 +240,7 @@ func trifecta(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 	}
 	agents := append([]bcp.AgentName{a.Name}, hears...)
 	ownInput := len(legs.Untrusted) > min(1, len(hears))
-	remedy := "give one of the three to another agent, behind a channel"
+	remedy := "give one of the three to another agent, across a channel"
 	if !ownInput {
 		remedy = "lower max_category of its channels to 1, or give the private data or the way out to another agent"
 	}

@@ -107,7 +107,7 @@ func TestFindingTexts(t *testing.T) {
 			"what a answers can come back to it as another's answer (a > b > a), and be passed on until budgets are spent; remove one of these channels"},
 		{"r high Read Glob WebFetch net:outbound",
 			"r has private data (Read, Glob), untrusted input (WebFetch, network, base_taint high) and a way out (WebFetch, network), so that a text can make it send the data away; " +
-				"give one of the three to another agent, behind a channel"},
+				"give one of the three to another agent, across a channel"},
 		{"m low Bash\nr high\nm < r 3",
 			"m has private data (Bash), untrusted input (text from r) and a way out (Bash), so that a text can make it send the data away; " +
 				"lower max_category of its channels to 1, or give the private data or the way out to another agent"},

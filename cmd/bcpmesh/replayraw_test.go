@@ -58,10 +58,10 @@ func TestReplayOfErasedMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	end()
-	if told := replayOf("violation"); strings.Contains(told, "giraffe") || !strings.Contains(told, "as it came: erased") {
+	if told := replayOf("violation"); strings.Contains(told, "giraffe") || !strings.Contains(told, "verbatim: erased") {
 		t.Errorf("the denied subject afterwards:\n%s", told)
 	}
-	if told := replay(); strings.Contains(told, "zebra") || !strings.Contains(told, "\n            as it came: erased\n") || !strings.Contains(told, "mailer pushes: accepted") {
+	if told := replay(); strings.Contains(told, "zebra") || !strings.Contains(told, "\n            verbatim: erased\n") || !strings.Contains(told, "mailer pushes: accepted") {
 		t.Errorf("afterwards:\n%s", told)
 	}
 }

@@ -162,7 +162,7 @@ func readKnownIDs(root fs.FS) (knownIDs, error) {
 	for _, line := range requirements {
 		if m := requirementRow.FindStringSubmatch(line); m != nil {
 			if known.all[m[1]] {
-				return known, fmt.Errorf("%s: %s stands there twice: number the second one anew", requirementsFile, m[1])
+				return known, fmt.Errorf("%s: %s is listed twice: number the second one anew", requirementsFile, m[1])
 			}
 			known.all[m[1]] = true
 			if !informationRow.MatchString(line) {
@@ -219,7 +219,7 @@ func readNotYet(root fs.FS, known knownIDs) (map[string]string, []string) {
 			case !known.all[id]:
 				defects = append(defects, fmt.Sprintf("%s: %s is not in %s: correct or delete it", where, id, requirementsFile))
 			case listed[id] != "":
-				defects = append(defects, fmt.Sprintf("%s: %s stands already at %s: delete one of the two", where, id, listed[id]))
+				defects = append(defects, fmt.Sprintf("%s: %s is already at %s: delete one of the two", where, id, listed[id]))
 			default:
 				listed[id] = where
 			}
@@ -404,12 +404,12 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"rule not yet", notYetFile, "SUB-1..SUB-2\tr\nP3.1\tr\n", `"P3.1" is neither an id nor a range`},
 		{"range backwards", notYetFile, "SUB-1..SUB-2\tr\nBCP-9..BCP-3\tr\n", `"BCP-9..BCP-3" is neither an id nor a range`},
 		{"range over two lists", notYetFile, "SUB-1..SUB-2\tr\nBCP-1..SUB-2\tr\n", "is neither an id nor a range"},
-		{"listed twice", notYetFile, "SUB-1..SUB-2\tr\nSUB-2\tr\n", "SUB-2 stands already at docs/not-yet.txt:1"},
+		{"listed twice", notYetFile, "SUB-1..SUB-2\tr\nSUB-2\tr\n", "SUB-2 is already at docs/not-yet.txt:1"},
 		{"overridden", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.4: otherwise\n", ""},
 		{"overridden by no rule", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.8: otherwise\n", "an overridden id names the rule"},
 		{"overridden by a requirement", notYetFile, "SUB-1\tr\nSUB-2\toverridden by BCP-1: otherwise\n", "an overridden id names the rule"},
 		{"overridden without saying how", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.4\n", "an overridden id names the rule"},
-		{"requirement twice", requirementsFile, "| BCP-1 | MUST |\n| BCP-1 | MUST |\n", "BCP-1 stands there twice"},
+		{"requirement twice", requirementsFile, "| BCP-1 | MUST |\n| BCP-1 | MUST |\n", "BCP-1 is listed twice"},
 		{"no requirements", requirementsFile, "nothing\n", "no requirement found"},
 	}
 	for _, test := range tests {

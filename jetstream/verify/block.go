@@ -150,7 +150,7 @@ func (w *walk) next() bool {
 	case !ok || m.kind >= uint64(len(w.block.kinds)) || len(m.controller) > 63 || len(m.reader) > 63:
 		return w.fail(due, w.at, "it cannot be read as a decision")
 	case m.number != due:
-		return w.fail(due, w.at, fmt.Sprintf("decision %d stands in its place", m.number))
+		return w.fail(due, w.at, fmt.Sprintf("decision %d is in its place", m.number))
 	}
 	// The digest covers a zero byte and the decision. The length in front of it
 	// was read and lends its last byte.

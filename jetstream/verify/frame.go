@@ -99,7 +99,7 @@ func (f *frames) end() error {
 	case err != nil:
 		return err
 	}
-	return &Fault{Offset: f.offset, Within: -1, Reason: "something stands behind the end"}
+	return &Fault{Offset: f.offset, Within: -1, Reason: "there is data after the end"}
 }
 
 // head is what a file says of itself. All of it is checked: the key against

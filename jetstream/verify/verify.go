@@ -131,7 +131,7 @@ func (b *batch) load(f *frames, due uint64) {
 			b.due += uint64(next.count)
 			b.n++
 		default:
-			b.err = &Fault{Decision: b.due, Offset: offset, Within: -1, Reason: "no such frame can stand there"}
+			b.err = &Fault{Decision: b.due, Offset: offset, Within: -1, Reason: "no such frame is allowed there"}
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (c *checker) begin(f *frames, o Options) error {
 	return c.compare(offset)
 }
 
-const changed = "it was changed: the decision behind it names another digest"
+const changed = "it was changed: the next decision names another digest"
 
 // add takes what a block found out.
 func (c *checker) add(b *block) error {
@@ -275,7 +275,7 @@ func (c *checker) end(payload []byte, offset int64) (Summary, error) {
 		return &Fault{Decision: number, Offset: offset, Within: -1, Reason: reason}
 	}
 	if len(payload) < len(Hash{}) || c.next == c.first {
-		return Summary{}, fault(0, "the end cannot be read, or nothing stands before it")
+		return Summary{}, fault(0, "the end cannot be read, or there is nothing before it")
 	}
 	head, signed := Hash(payload[:len(Hash{})]), payload[len(Hash{}):]
 	last := c.next - 1
@@ -291,7 +291,7 @@ func (c *checker) end(payload []byte, offset int64) (Summary, error) {
 	case checkpoint.Size > last:
 		return Summary{}, fault(last+1, fmt.Sprintf("it is missing: the checkpoint is over %d decisions", checkpoint.Size))
 	case checkpoint.Size < last:
-		return Summary{}, fault(checkpoint.Size+1, fmt.Sprintf("it stands behind the checkpoint, which is over %d decisions", checkpoint.Size))
+		return Summary{}, fault(checkpoint.Size+1, fmt.Sprintf("it comes after the checkpoint, which covers %d decisions", checkpoint.Size))
 	case head != c.head && !matches:
 		return Summary{}, &c.at // the last
 	case head != c.head:

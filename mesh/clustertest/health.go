@@ -48,7 +48,7 @@ func (g group) lacks(node string) error {
 	}
 	for _, r := range g.Replicas {
 		if g.Leader == node && (!r.Current || r.Offline) {
-			return errors.New("a replica is behind")
+			return errors.New("a replica lags")
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func (r *Rig) dropDeliveries(ctx context.Context) {
 		r.say(r.deliver(), broken[len(broken)-1], data)
 	}
 	_, ok := r.deliverUntil(ctx, r.message())
-	r.is(controllerMalformed, ok, "the delivery behind them was not acknowledged")
+	r.is(controllerMalformed, ok, "the delivery after them was not acknowledged")
 	r.quiet(ctx)
 	r.is(controllerForeign, len(r.came(wants)) == 0 && !r.refused(wants), "it acknowledged on another agent's subject")
 	r.is(controllerOther, len(r.came(borrowed)) == 0, "it acknowledged on the reply subject of another delivery")

@@ -243,7 +243,7 @@ func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 	r.say(r.query(), "", r.body(r.ask(spec))) // there is nowhere to answer
 
 	sound := r.ask(spec)
-	r.is(readerMalformed, r.answered(ctx, r.send(sound, 0)), "no answer came to the query behind them")
+	r.is(readerMalformed, r.answered(ctx, r.send(sound, 0)), "no answer came to the query after them")
 	r.quiet(ctx)
 	r.is(readerForeign, len(r.came(wants)) == 0 && !r.refused(wants), "it answered on another agent's subject")
 	r.is(readerOther, len(r.came(r.reply(borrowed, 0))) == 0, "it answered on the reply subject of another query")

@@ -117,7 +117,7 @@ func Rules(role bcp.Role) []Rule {
 			{controllerPush, "connects and acknowledges a delivery"},
 			{controllerAgain, "acknowledges a delivery again when it is sent again, on the reply subject of that sending"},
 			{controllerOutcomes, "acknowledges each outcome of a query"},
-			{controllerHeld, "acknowledges held, and the final outcome behind it"},
+			{controllerHeld, "acknowledges held, and the final outcome after it"},
 			{controllerForeign, "drops a delivery whose reply subject is another agent's"},
 			{controllerOther, "drops a delivery whose reply subject is of another delivery"},
 			{controllerSender, "drops a delivery that names another sender than its subject"},

@@ -118,7 +118,7 @@ func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *j
 	}
 	restored, err := restore()
 	if errors.Is(err, state.ErrDefinitions) {
-		err = fmt.Errorf("%w; the journal begins behind decision %d, and what was before is in %s and older backups", err, o.Decision, o.Truncation.File)
+		err = fmt.Errorf("%w; the journal begins after decision %d; earlier decisions are in %s and older backups", err, o.Decision, o.Truncation.File)
 	}
 	if err != nil {
 		return replayed{}, err

@@ -218,7 +218,7 @@ func (m *model) needs() []Need {
 		{Name: "definition files", Need: agents + 1, Limit: definitionFiles, Unit: "files", Why: "one for each agent, and mesh.yaml", Mend: "a second mesh"},
 		{Name: "definitions", Need: channels * c.DefinitionText / (1 << 20), Limit: definitionBytes >> 20, Unit: "MiB",
 			Why: "both ends of each channel and one subscription", Mend: "a second mesh, or shorter definitions"},
-		{Name: "loading definitions", Need: channels * c.DefinitionLoad / 1e6, Unit: "s of one core", Why: "also at every reload, beside the mesh that serves"},
+		{Name: "loading definitions", Need: channels * c.DefinitionLoad / 1e6, Unit: "s of one core", Why: "also at every reload, while the mesh serves"},
 		{Name: "largest account", Need: math.Min(agentsInAccount*claims, math.Max(accountRoom, claims)) / 1024, Limit: accountBytes / 1024, Unit: "KiB",
 			Why: "claims of its agents; new agents fill 400 KiB", Mend: "fewer channels for one Reader: an agent's claims are in one account"},
 		{Name: "accounts", Need: 2 * math.Ceil(agents/2/max(1, min(agentsInAccount, math.Floor(accountRoom/claims)))), Unit: "of Readers and Controllers", Why: "256 in each, and fewer where they have many channels"},
@@ -228,10 +228,10 @@ func (m *model) needs() []Need {
 			Why: "a channel that was silent the day before waits for its two sealing keys when it first speaks; those of others are made before midnight UTC", Mend: "more shards: nobody else is answered meanwhile"},
 		{Name: "snapshot", Need: (channels/shards*c.Snapshot + ids*c.IDSnapshot) / 1e9, Unit: "GB", Why: "channels and the ids of a day"},
 		{Name: "making a snapshot", Need: restore, Limit: snapshot, Unit: "s of one core",
-			Why: "the one before is restored; the next is due behind 100,000 decisions, a minute at least", Mend: "more shards: snapshots are late until then, and a start reads more"},
-		{Name: "start", Need: start, Limit: startLimit, Unit: "s of one core", Why: "definitions, permissions, the snapshot and the records behind it", Mend: "more shards or fewer channels"},
+			Why: "the one before is restored; the next is due after 100,000 decisions, a minute at least", Mend: "more shards: snapshots are late until then, and a start reads more"},
+		{Name: "start", Need: start, Limit: startLimit, Unit: "s of one core", Why: "definitions, permissions, the snapshot and the records after it", Mend: "more shards or fewer channels"},
 		{Name: "take-over", Need: takeOver, Limit: startLimit, Unit: "s of one core",
-			Why: "another gateway that has the definitions restores the snapshot and reads what is behind it; the lease's time comes in front", Mend: "more shards"},
+			Why: "after the lease ends, another gateway that has the definitions restores the snapshot and reads the records after it", Mend: "more shards"},
 	}
 	for i := range all {
 		if all[i].Limit > 0 {

@@ -191,7 +191,7 @@ func (s *Server) dropDescriptions(storeDir string) (dropped bool) {
 				failed = errors.Join(failed, err)
 			}
 		}
-		s.logger.Warn("the description of a stream is damaged, and is made anew", "stream", e.Stream, "error", failed)
+		s.logger.Warn("the description of a stream is damaged; writing a new one", "stream", e.Stream, "error", failed)
 		dropped = true
 	}
 	return dropped

@@ -215,7 +215,7 @@ func framed(word string, f tell.Frame) m.Node {
 	}
 	label := f.Label
 	if f.Length != "" {
-		label += ": " + f.Length + ", beside the double bar"
+		label += ": " + f.Length + ", next to the double bar"
 	}
 	edge := func(text string) m.Node {
 		return m.El(m.P, []m.Attr{m.Class("edge")}, m.El(m.Strong, nil, m.Text(word)), m.Text(" "), bdi(text))

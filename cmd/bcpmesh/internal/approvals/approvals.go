@@ -245,7 +245,7 @@ func ShowUndecided(o *cli.Output, err error) error {
 	}
 	if errors.Is(err, agents.ErrBound) {
 		return cli.Failf("these credentials decide with their passkey alone, and a terminal has none").
-			WithHint("look here, and decide where the passkey is; or use credentials that are not bound to one")
+			WithHint("look at the item here and decide on the device with the passkey; or use credentials that are not bound to one")
 	}
 	var unanswered *agents.UnansweredError
 	if errors.As(err, &unanswered) && !errors.Is(err, context.Canceled) {

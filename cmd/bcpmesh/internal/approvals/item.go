@@ -70,7 +70,7 @@ func (t *itemText) frames(frames []tell.Frame) {
 	for _, f := range frames {
 		label := f.Label
 		if f.Length != "" {
-			label += ": " + f.Length + ", behind bars"
+			label += ": " + f.Length + ", after bars"
 		}
 		t.blank()
 		t.add(lineLabel, labelGutter, label)

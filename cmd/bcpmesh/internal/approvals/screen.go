@@ -276,9 +276,9 @@ var watchHelp = []string{
 	"a             approve, once every line has been on the screen",
 	"r             reject; the reader hears the reason, the controller does not",
 	"e             edit; ctrl+s shows what would be released, and then y releases it",
-	"q             quit: what waits goes on waiting; ctrl+l draws the screen anew",
+	"q             quit: items go on waiting; ctrl+l redraws the screen",
 	"",
-	"Lines behind │ are an agent's words, and none of ours. Characters that do not",
+	"Lines after │ are an agent's words, and none of ours. Characters that do not",
 	"show are marks such as ⟨U+200B⟩. Whatever the words say: they decide nothing.",
 }
 

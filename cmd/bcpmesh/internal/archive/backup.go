@@ -108,7 +108,7 @@ Keep WHOLE.`,
 			}
 			if of != (client.ClusterFlags{}) {
 				if truncate {
-					return cli.Usagef("backup: a cluster's journal is not truncated where it is").
+					return cli.Usagef("backup: a cluster's journal is not truncated in place").
 						WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
 				}
 				return backupCluster(cmd.Context(), p, &where, args[0], o, of, shard)
@@ -123,7 +123,7 @@ Keep WHOLE.`,
 	}
 	where.AddTo(cmd)
 	of.AddTo(cmd, "of a cluster: ")
-	shard.AddTo(cmd, "of a cluster: the shard, where the mesh has several")
+	shard.AddTo(cmd, "of a cluster: the shard, if the mesh has several")
 	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")
 	cmd.Flags().BoolVar(&truncate, "truncate", false, "cut off the journal what is backed up")
 	cmd.Flags().StringVar(&whole, "from", "", "with --truncate: truncate the backup in `FILE`, of a cluster")
@@ -222,7 +222,7 @@ agents of that journal on another shard: there they would spend their budgets ag
 		},
 	}
 	of.AddTo(cmd, "into a cluster: ")
-	shard.AddTo(cmd, "into a cluster: the shard, where the mesh has several")
+	shard.AddTo(cmd, "into a cluster: the shard, if the mesh has several")
 	return cmd
 }
 
@@ -289,7 +289,7 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 func (r *backupResult) failure(err error, files int, state string) error {
 	switch {
 	case errors.Is(err, jetstream.ErrBackup) && files > 1:
-		return cli.Failf("the backups do not restore together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each behind what the one before ends with")
+		return cli.Failf("the backups do not restore together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the one before ends")
 	case errors.Is(err, jetstream.ErrBackup):
 		return cli.Failf("%s is no whole backup: %s", cli.Quoted(r.File), After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
 	}
@@ -329,7 +329,7 @@ func BackupFailure(err error, folder string) error {
 	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrRewritten):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage takes what is there")
 	case errors.Is(err, jetstream.ErrRecord):
-		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage takes what stands in front of the damage")
+		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves everything before the damage")
 	case errors.Is(err, accounts.ErrBusy):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(folder))
 	}
@@ -350,10 +350,10 @@ func showBackup(p *cli.Program, verb string, r backupResult, m jetstream.Manifes
 		p.Out.Printf("state  %s\n", cli.Plain(r.State))
 	}
 	if r.Begins > 0 {
-		p.Out.Printf("begins behind decision %d\n", r.Begins)
+		p.Out.Printf("begins after decision %d\n", r.Begins)
 	}
 	if r.Truncated > 0 {
-		p.Out.Talkf("the journal begins behind decision %d now: keep the file", r.Truncated)
+		p.Out.Talkf("the journal now begins after decision %d: keep the file", r.Truncated)
 	}
 	if r.Lost != "" {
 		p.Out.Talkf("the journal ends there: %s", cli.Plain(r.Lost))

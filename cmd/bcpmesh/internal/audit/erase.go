@@ -101,7 +101,7 @@ func showErased(p *cli.Program, r agents.Erased) error {
 	}
 	if failed == nil {
 		p.Out.Printf("erased: %s, %s of raw messages\n", cli.Count(r.Keys, "key"), cli.Count(r.RawKeys, "key"))
-		p.Out.Talkf("recorded as decision %d; backups and exports of before are not reached", r.Decision)
+		p.Out.Talkf("recorded as decision %d; earlier backups and exports are not erased", r.Decision)
 	}
 	return failed
 }

@@ -136,9 +136,9 @@ func (t *replayed) rawLines(unredacted bool) string {
 	case t.Raw == nil:
 		return ""
 	case t.Raw.Erased:
-		return indent + "as it came: erased\n"
+		return indent + "verbatim: erased\n"
 	}
-	head := indent + "as it came, " + cli.Count(t.Raw.Bytes, "byte")
+	head := indent + "verbatim, " + cli.Count(t.Raw.Bytes, "byte")
 	if kept := len(t.Raw.Base64); kept < t.Raw.Bytes {
 		head += ", the first " + cli.Count(kept, "byte")
 	}

@@ -97,7 +97,7 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 		return cli.Usagef("audit verify: --since is for exports, not for proofs")
 	}
 	if len(keys) == 0 {
-		return cli.Usagef("audit verify: --key is needed").WithHint("bcpmesh audit key shows it, where the mesh is")
+		return cli.Usagef("audit verify: --key is needed").WithHint("bcpmesh audit key shows it, on the machine of the mesh")
 	}
 	o := verify.Options{Run: together}
 	var err error
@@ -221,7 +221,7 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 	}
 	p.Out.Printf("verified %s: decisions %d to %d, %s to %s\n", cli.Plain(name), r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 	if r.First > 1 {
-		p.Out.Printf("It is a part: what stands in front of decision %d is known by its hashes alone.\n", r.First)
+		p.Out.Printf("It is partial: of the decisions before %d it has only hashes.\n", r.First)
 	}
 	p.Out.Printf("\n")
 	var rows [][]string

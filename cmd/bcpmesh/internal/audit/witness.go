@@ -69,7 +69,7 @@ func runWitness(ctx context.Context, p *cli.Program, store, listen, readyFile st
 	case store == "":
 		return cli.Usagef("witness: --store is needed").WithHint("it keeps the key of the witness, and what was cosigned")
 	case len(o.Logs) == 0:
-		return cli.Usagef("witness: --log is needed").WithHint("bcpmesh audit key shows it, where the mesh is")
+		return cli.Usagef("witness: --log is needed").WithHint("bcpmesh audit key shows it, on the machine of the mesh")
 	}
 	if o.Logs, err = keysOrFiles(o.Logs); err != nil {
 		return err

@@ -138,7 +138,7 @@ what the gateway made of the answer.`,
 			}
 			switch {
 			case unknown && len(args) != 1:
-				return cli.Usagef("answer: --not-enough-information stands in place of the JSON, behind QUERY_ID").
+				return cli.Usagef("answer: --not-enough-information replaces the JSON after QUERY_ID").
 					WithHint("bcpmesh answer --help shows an example")
 			case len(args) > 0 && !unknown:
 				var err error

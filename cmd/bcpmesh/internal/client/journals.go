@@ -40,7 +40,7 @@ func OpenJournals(ctx context.Context, where meshdir.StateFlags, shard ShardFlag
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
 		if meshdir.WasExported(folder.State) {
-			return nil, cli.Failf("there is no journal in %s, and nothing says where its cluster is", cli.Quoted(folder.State)).WithHint("bcpmesh accounts push tells the commands beside the keys")
+			return nil, cli.Failf("there is no journal in %s, and the address of its cluster is not known", cli.Quoted(folder.State)).WithHint("bcpmesh accounts push saves it for the commands that have the keys")
 		}
 		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
 	}

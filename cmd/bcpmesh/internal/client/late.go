@@ -114,7 +114,7 @@ func (l Late) Talk(p *cli.Program) {
 	for i := range l {
 		switch at := &l[i].Of; {
 		case at.behind > 0:
-			p.Out.Talkf(l[i].Label()+"the books do not show the last %s yet", cli.Count(int(at.behind), "decision"))
+			p.Out.Talkf(l[i].Label()+"the ledger does not show the last %s yet", cli.Count(int(at.behind), "decision"))
 		case !at.asked && at.shown > 0:
 			p.Out.Talkf(l[i].Label()+"as of decision %d of %s; the gateway was not asked for newer ones", at.shown, cli.Moment(at.at))
 		}

@@ -60,7 +60,7 @@ func (f *ShardFlag) AddTo(cmd *cobra.Command, usage string) {
 const OfPeople = "on a cluster: only this shard of the mesh"
 
 // OfJournal is the usage of the flag where one journal is read.
-const OfJournal = "on a cluster: the shard, where the mesh has several"
+const OfJournal = "on a cluster: the shard, if the mesh has several"
 
 // Among returns the shards that are meant, of a mesh of n.
 func (f *ShardFlag) Among(n int) ([]int, error) {

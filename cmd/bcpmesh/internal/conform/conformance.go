@@ -90,7 +90,7 @@ of an auditor more is seen.`,
 		Example: "  bcpmesh conformance " + word + " -- ./my-" + word + "\n  bcpmesh conformance " + word + " --listen 127.0.0.1:4333 --creds candidate.creds --json\n  " + example,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return cli.Usagef("conformance %s: one argument too many: %s", word, cli.Quoted(args[0])).WithHint("a command to start goes behind --")
+				return cli.Usagef("conformance %s: one argument too many: %s", word, cli.Quoted(args[0])).WithHint("a command to start goes after --")
 			}
 			return nil
 		},
@@ -108,7 +108,7 @@ of an auditor more is seen.`,
 				return cli.Usagef("conformance %s: with --url, --arrival goes with --auditor", word)
 			}
 			if len(args) > 0 {
-				return cli.Usagef("conformance %s: a command behind -- is for a mesh of its own, and --url for one that runs", word)
+				return cli.Usagef("conformance %s: a command after -- is for a temporary mesh, and --url for a running one", word)
 			}
 			if !cmd.Flags().Changed("agent") {
 				f.agent = ""

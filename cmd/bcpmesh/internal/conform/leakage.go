@@ -59,7 +59,7 @@ test could not be run.`,
 	}
 	cmd.Flags().StringSliceVar(&o.only, "only", nil, "these tests and methods alone: `IDS`")
 	cmd.Flags().Var(&o.time, "time", "about how long it may take on two cores")
-	cmd.Flags().StringVar(&o.write, "write", "", "write tables into leakage.md of `DIR`, and the plot beside it")
+	cmd.Flags().StringVar(&o.write, "write", "", "write tables into leakage.md of `DIR`, and the plot next to it")
 	cli.Complete(cmd, "write", cli.CompleteFolders)
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "the `NUMBER` that random acts are made from")
 	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -223,7 +223,7 @@ func (t *runningTest) reader(ctx context.Context, categories []bcp.Category) (co
 	held := slices.ContainsFunc(questions, func(q conformance.Question) bool { return q.Delivery != nil && q.Delivery.Outcome == bcp.Held })
 	if asked > 0 && !report.Arrived && !held {
 		return report, cli.Failf("%s answered nothing within %s", t.tested, &t.flags.patience).
-			WithHint("is it connected? bcpmesh creds list shows it where the mesh runs, and so does --auditor FILE here; --patience gives it more time")
+			WithHint("is it connected? bcpmesh creds list on the mesh's machine shows it, and so does --auditor FILE here; --patience gives it more time")
 	}
 	return report, nil
 }

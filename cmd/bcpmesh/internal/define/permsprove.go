@@ -29,7 +29,7 @@ type proveFlags struct {
 }
 
 func (f *proveFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.prove, "prove", false, "look in the JWTs as issued for ways past the gateway; exit 1 where there is one")
+	cmd.Flags().BoolVar(&f.prove, "prove", false, "search the issued JWTs for paths around the gateway; exit 1 if there is one")
 	cmd.Flags().StringArrayVar(&f.jwts, "jwts", nil, "`FILE or DIR` with JWTs or creds files to prove, in place of a mesh's; may be repeated")
 	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "`NAME` of a user, a scope's role or an account that is no agent; may be repeated")
 	cmd.Flags().StringArrayVar(&f.through, "through", nil, "`PATTERN` of subjects that lead to those who are trusted, besides a mesh's; may be repeated")

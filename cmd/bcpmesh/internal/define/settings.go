@@ -89,7 +89,7 @@ func flowYAML(members []member) ([]byte, error) {
 			err = enc.WriteValue(m.value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("settings: a key stands there twice, or a text is not valid Unicode")
+			return nil, fmt.Errorf("settings: a key is there twice, or a text is not valid Unicode")
 		}
 	}
 	if err := enc.WriteToken(jsontext.EndObject); err != nil {

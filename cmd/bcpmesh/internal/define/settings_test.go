@@ -47,9 +47,9 @@ func TestParseSettings(t *testing.T) {
 		`{"release_interval":60}`:             {wrong: "settings.release_interval: "},
 		`{"time_zone":"UTC"}`:                 {wrong: "settings.time_zone: unknown key"},
 		`{"capacity_budget_bits":9}`:          {wrong: "settings.capacity_budget_bits: "},
-		`{"peer":"x","peer":"y"}`:             {wrong: "settings: the key \"peer\" stands there twice"},
-		`{"vocabularies":{"v":[],"v":["a"]}}`: {wrong: "settings: a key stands there twice"},
-		`{"vocabularies":{"v":["\ud800"]}}`:   {wrong: "settings: a key stands there twice, or a text is not valid Unicode"},
+		`{"peer":"x","peer":"y"}`:             {wrong: "settings: the key \"peer\" is there twice"},
+		`{"vocabularies":{"v":[],"v":["a"]}}`: {wrong: "settings: a key is there twice"},
+		`{"vocabularies":{"v":["\ud800"]}}`:   {wrong: "settings: a key is there twice, or a text is not valid Unicode"},
 		`{"subscriptions":[{"id":"s","category":1,"fields":[{"name":"a","type":"boolean"}]}]}`: {subscriptions: 1},
 		`{"subscriptions":[{"id":"s","category":1,"fields":[{"name":"a","type":"bool"}]}]}`:    {wrong: "settings.subscriptions[0].fields[0].type: "},
 	} {

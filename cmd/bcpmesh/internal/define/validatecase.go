@@ -125,7 +125,7 @@ func membersOf(b []byte) ([]member, error) {
 		}
 		m := member{name: name.String()}
 		if seen[m.name] {
-			return nil, fmt.Errorf("the key %s stands there twice", cli.Quoted(m.name))
+			return nil, fmt.Errorf("the key %s is there twice", cli.Quoted(m.name))
 		}
 		seen[m.name] = true
 		value, err := dec.ReadValue()
@@ -140,7 +140,7 @@ func membersOf(b []byte) ([]member, error) {
 		return nil, notJSON(err)
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is something behind the JSON object")
+		return nil, errors.New("there is data after the JSON object")
 	}
 	return members, nil
 }

@@ -163,7 +163,7 @@ const skew = time.Minute
 // clock judges by times that were written before.
 func (c *checkup) clock(newest time.Time, what string) {
 	if ahead := newest.Sub(c.now); ahead > skew {
-		c.add("clock", failed, "set this machine's clock: creds and certificates are judged by it, and the journal's time stands still until then",
+		c.add("clock", failed, "set this machine's clock: creds and certificates depend on it, and the journal's time does not advance until then",
 			"%s is %s in the future", what, client.Within(ahead))
 		return
 	}

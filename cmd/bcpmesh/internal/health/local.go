@@ -199,7 +199,7 @@ func (c *checkup) resolver(state string) []*jwt.AccountClaims {
 			account, err = jwt.DecodeAccountClaims(string(content))
 		}
 		if err != nil {
-			c.add(id, failed, "start the mesh again: it makes them anew", "the claims in %s are damaged: %s", filepath.Base(file), cli.ReasonOf(err))
+			c.add(id, failed, "start the mesh again: it writes them again", "the claims in %s are damaged: %s", filepath.Base(file), cli.ReasonOf(err))
 			return nil
 		}
 		claims = append(claims, account)
@@ -207,7 +207,7 @@ func (c *checkup) resolver(state string) []*jwt.AccountClaims {
 		largest = max(largest, len(content))
 	}
 	if len(issuers) > 1 || !names[accounts.System] || !names[accounts.Core] {
-		c.add(id, failed, "start the mesh again: it makes them anew", "the claims are not those of one mesh")
+		c.add(id, failed, "start the mesh again: it writes them again", "the claims are not those of one mesh")
 		return nil
 	}
 	c.ok(id, "claims of %s", cli.Count(len(claims), "account"))
@@ -336,7 +336,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	if err != nil {
 		if _, statErr := os.Stat(home.Ready(folder.State)); errors.Is(statErr, fs.ErrNotExist) {
 			if onCluster(folder.State) {
-				c.add(id, warned, "bcpmesh accounts push tells the commands beside the keys", "nothing says where the cluster of the mesh is")
+				c.add(id, warned, "bcpmesh accounts push saves it for the commands that have the keys", "the address of the mesh's cluster is not known")
 			} else {
 				c.ok(id, "the mesh does not run")
 			}
@@ -346,7 +346,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		return nil
 	}
 	if !about.Alive() {
-		c.add(id, failed, "start it again: it goes on where it was", "the mesh was killed")
+		c.add(id, failed, "start it again: it resumes where it was", "the mesh was killed")
 		return nil
 	}
 	c.sealed(ctx, about.URL, about.Trust)

@@ -126,7 +126,7 @@ func (c *checkup) reach(ctx context.Context, text string) bool {
 		c.add(id, failed, "check the host name, and this machine's DNS", "%s is no host that is known here", cli.Quoted(u.Hostname()))
 		return false
 	case err != nil:
-		c.add(id, failed, "is the mesh running, and listening beyond loopback? does a firewall stand between?", "nothing answers at %s: %s", u.Host, cli.ReasonOf(errors.Unwrap(err)))
+		c.add(id, failed, "is the mesh running, and listening beyond loopback? is a firewall in the way?", "nothing answers at %s: %s", u.Host, cli.ReasonOf(errors.Unwrap(err)))
 		return false
 	}
 	_ = conn.Close() // it was only tried

@@ -324,14 +324,14 @@ func showStorage(o *cli.Output, s *status.Storage) {
 	}
 	o.Printf("journal: %s of %s, %s", megabytes(s.Journal), megabytes(s.JournalLimit), cli.Count(int(s.Records), "record"))
 	if s.Begins > 0 {
-		o.Printf(" behind decision %d", s.Begins)
+		o.Printf(" after decision %d", s.Begins)
 	}
 	o.Printf("\nstreams: %s of %s\n", megabytes(s.Used), megabytes(s.Limit))
 	if s.DiskSize > 0 {
 		o.Printf("disk: %s free of %s\n", megabytes(s.DiskFree), megabytes(s.DiskSize))
 	}
 	if s.Snapshot > 0 {
-		o.Printf("snapshot: behind decision %d, of %s\n", s.Snapshot, s.SnapshotMade.Local().Format(time.DateTime))
+		o.Printf("snapshot: after decision %d, of %s\n", s.Snapshot, s.SnapshotMade.Local().Format(time.DateTime))
 	}
 	switch s.Alert() {
 	case bcp.AlertDiskLow:

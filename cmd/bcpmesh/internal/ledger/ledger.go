@@ -83,7 +83,7 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			of := ofAgents(egress, costs)
 			if of != "" && (epochs || egress && costs || channel.Value != bcp.ChannelKey{}) {
-				return cli.Usagef("ledger show: %s is of agents, and has no other choice beside it", of)
+				return cli.Usagef("ledger show: %s is about agents, and takes no other filter", of)
 			}
 			rests, err := who.Resting(cmd.Context())
 			switch {

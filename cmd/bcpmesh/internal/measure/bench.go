@@ -63,7 +63,7 @@ half a minute.`,
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "fail when a target is missed")
 	cmd.Flags().StringSliceVar(&o.only, "only", nil, "measure these alone: `NAME,…`")
 	cmd.Flags().Var(&o.duration, "duration", "how long one measurement of a round takes (default 1s, quick 100ms)")
-	cmd.Flags().StringVar(&o.plots, "plots", "", "write plots and figures to `DIR`, and the tables into DIR.md where they stand")
+	cmd.Flags().StringVar(&o.plots, "plots", "", "write plots and figures to `DIR`, and the tables into their places in DIR.md")
 	cmd.Flags().StringVar(&o.state, "state", "", "make the temporary state in `DIR`: its disk is measured (default the system's)")
 	cmd.Flags().StringVar(&o.profile, "profile", "", "write processor profiles of the meshes to `DIR`, for go tool pprof")
 	cli.Complete(cmd, "profile", cli.CompleteFolders)

@@ -105,7 +105,7 @@ The exit code is 1 where something is beyond its limit.`,
 	f.Var(&o.disk, "disk", "disk of each machine, which max_disk_mb is set to")
 	f.StringVar(&o.costs, "costs", "", "compute with what a `FILE` of bcpmesh bench --json measured")
 	f.BoolVar(&o.compare, "compare", false, "simulate what was measured, and show how far off that is")
-	f.StringVar(&o.plots, "plots", "", "write the plots of the document to `DIR`, and its tables into DIR.md where they stand")
+	f.StringVar(&o.plots, "plots", "", "write the plots of the document to `DIR`, and its tables into their places in DIR.md")
 	cli.Complete(cmd, "plots", cli.CompleteFolders)
 	return cmd
 }

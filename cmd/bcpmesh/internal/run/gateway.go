@@ -73,7 +73,7 @@ that stands by. Traces are as with up.`,
 	o.ClusterFlags.AddTo(cmd, "")
 	cmd.Flags().StringVar(&o.name, "name", "", "`NAME` of this gateway (default: that of the folder of --creds)")
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of snapshots, of this gateway alone (default DIR/.bcpmesh/gateways/NAME)")
-	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or stands by")
+	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or is on standby")
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
 	cli.WaitFlag(cmd, &o.wait, 30*time.Second, "how long to wait for the cluster")
