@@ -11,7 +11,6 @@
 // Package bcp/explore has a copy of open, take, step and recover, and searches
 // it for a way to break a guarantee. Change both together.
 //
-// The gateway has a connection and a bounded queue for each agent, and serves
-// the queues in turn, so an agent that floods delays only itself. See
-// inbound.go.
+// The gateway has a bounded queue for each agent and serves the queues in turn,
+// so an agent that floods delays only itself. See inbound.go.
 package gateway
