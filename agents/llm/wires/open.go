@@ -57,7 +57,7 @@ func Open(s Spec, o Options) (llm.Endpoint, error) {
 	if !known {
 		return llm.Endpoint{}, ErrProvider
 	}
-	key, err := readKey(s.Key, o)
+	key, err := ReadKey(s.Key, "the key of the model", o)
 	if err != nil {
 		return llm.Endpoint{}, err
 	}
@@ -102,8 +102,9 @@ func readRegular(path, what string, most int64) ([]byte, error) {
 
 const maxKey = 4 << 10 // bytes of a file with a key
 
-// readKey reads a key from where it is.
-func readKey(place string, o Options) (string, error) {
+// ReadKey reads a key from where it is: env:NAME or file:PATH of [Options.Folder]. Nothing has none. The error says what the
+// key is of, and does not hold it.
+func ReadKey(place, of string, o Options) (string, error) {
 	kind, where, _ := strings.Cut(place, ":")
 	key := ""
 	switch kind {
@@ -114,30 +115,30 @@ func readKey(place string, o Options) (string, error) {
 			key, _ = o.Env(where)
 		}
 		if key == "" {
-			return "", fmt.Errorf("wires: the key of the model: the environment variable %s is not set", where)
+			return "", fmt.Errorf("wires: %s: the environment variable %s is not set", of, where)
 		}
 	case "file":
 		path := inFolder(o.Folder, where)
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("wires: the key of the model: %s cannot be read", where)
+			return "", fmt.Errorf("wires: %s: %s cannot be read", of, where)
 		case info.Mode().Perm()&0o077 != 0:
-			return "", fmt.Errorf("wires: the key of the model: others may read %s: chmod 600 it", where)
+			return "", fmt.Errorf("wires: %s: others may read %s: chmod 600 it", of, where)
 		case !info.Mode().IsRegular() || info.Size() > maxKey:
-			return "", fmt.Errorf("wires: the key of the model: %s holds no key", where)
+			return "", fmt.Errorf("wires: %s: %s holds no key", of, where)
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
-			return "", fmt.Errorf("wires: the key of the model: %s cannot be read", where)
+			return "", fmt.Errorf("wires: %s: %s cannot be read", of, where)
 		}
 		key = string(content)
 	default:
-		return "", errors.New("wires: the key of the model: expected env:NAME or file:PATH")
+		return "", fmt.Errorf("wires: %s: expected env:NAME or file:PATH", of)
 	}
 	key = strings.TrimSpace(key)
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("wires: the key of the model: what is there is no key")
+		return "", fmt.Errorf("wires: %s: what is there is no key", of)
 	}
 	return key, nil
 }
