@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -26,14 +25,15 @@ const (
 	maxLine = 16 << 20
 )
 
-// Upstream is a connection to a foreign MCP server, which runs as a process of its own with
-// a scrubbed environment. Its methods may be used concurrently.
+// Upstream is a connection to a foreign MCP server: a process of its own with a scrubbed
+// environment ([Start]), or one at a URL ([Dial]). Its methods may be used concurrently.
 type Upstream struct {
 	session *sdk.ClientSession
-	process *process.Process
-	stdin   io.Closer
-	stdout  io.Closer
+	done    <-chan struct{} // closed when the server has ended
+	end     func()
 }
+
+var implementation = &sdk.Implementation{Name: "bcpmesh", Version: "1"}
 
 // Program says how a server is started.
 type Program struct {
@@ -74,11 +74,23 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 		stderr.End()
 		output.End()
 	}()
-	u := &Upstream{process: p, stdin: stdin, stdout: stdout}
-	client := sdk.NewClient(&sdk.Implementation{Name: "bcpmesh", Version: "1"}, nil)
+	u := &Upstream{done: p.Done()}
+	u.end = func() {
+		_ = stdin.Close() // a server ends where its host leaves
+		select {
+		case <-p.Done():
+		case <-time.After(time.Second):
+			p.Kill()
+			<-p.Done()
+		}
+		if u.session != nil {
+			_ = u.session.Close() // the other end is gone
+		}
+		_ = stdout.Close() // again where the session did
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	u.session, err = client.Connect(ctx, &sdk.IOTransport{Reader: stdout, Writer: stdin, MaxLineLength: maxLine}, nil)
+	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &sdk.IOTransport{Reader: stdout, Writer: stdin, MaxLineLength: maxLine}, nil)
 	if err != nil {
 		u.Close()
 		return nil, errors.New("the server does not speak MCP over stdin and stdout, or ended")
@@ -89,23 +101,12 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 // ErrEnded is of a call whose server ended, or spoke MCP no more, before it answered.
 var ErrEnded = errors.New("the server has ended")
 
-// Close ends the server and everything that it started.
-func (u *Upstream) Close() {
-	_ = u.stdin.Close() // a server ends where its host leaves
-	select {
-	case <-u.process.Done():
-	case <-time.After(time.Second):
-		u.process.Kill()
-		<-u.process.Done()
-	}
-	if u.session != nil {
-		_ = u.session.Close() // the other end is gone
-	}
-	_ = u.stdout.Close() // again where the session did
-}
+// Close ends a server that was started, and everything that it started, and the session
+// with one at a URL.
+func (u *Upstream) Close() { u.end() }
 
-// Done is closed when the server has ended.
-func (u *Upstream) Done() <-chan struct{} { return u.process.Done() }
+// Done is closed when the server, or the session with it, has ended.
+func (u *Upstream) Done() <-chan struct{} { return u.done }
 
 // Tools lists what the server has.
 func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
@@ -123,6 +124,10 @@ func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
 	return tools, nil
 }
 
+// notSent is what the library itself says of a call that it could not send, or whose answer
+// it could not read.
+const notSent = -32005
+
 // Call calls a tool; meta may be nil. A call that the server refuses is a result that is an
 // error, without a word of the server's. An error is of a call that nobody knows the end of:
 // the server has ended ([ErrEnded]), or did not answer while ctx lasted.
@@ -131,7 +136,7 @@ func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, 
 	if err == nil {
 		return result, nil
 	}
-	if _, answered := errors.AsType[*jsonrpc.Error](err); answered {
+	if e, answered := errors.AsType[*jsonrpc.Error](err); answered && e.Code != notSent {
 		return &sdk.CallToolResult{IsError: true}, nil // its text is the server's
 	}
 	if ctx.Err() != nil {

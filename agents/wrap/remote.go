@@ -1,0 +1,126 @@
+package wrap
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	dialTimeout = 10 * time.Second // TCP, and TLS
+	// maxResponse bounds a response of a server, in bytes: of a stream all of its events.
+	maxResponse       = maxLine + 1<<20
+	maxResponseHeader = 64 << 10
+)
+
+// Remote is a server that speaks streamable HTTP.
+type Remote struct {
+	URL   string         // https, or http on this machine
+	Key   string         // sent as a bearer token; empty: none
+	Roots *x509.CertPool // authorities to believe; nil: those of the system
+}
+
+// ErrKey is of a server that does not accept the key, or wants one.
+var ErrKey = errors.New("the server does not accept the key, or wants one")
+
+// Dial greets a server at a URL. No proxy is asked, and no redirect is followed. The server
+// cannot send anything but responses: there is no stream of its own requests. The caller
+// calls Close.
+func Dial(ctx context.Context, server Remote) (*Upstream, error) {
+	at, err := url.Parse(server.URL)
+	if err != nil || at.Host == "" {
+		return nil, errors.New("the server's URL is none")
+	}
+	transport := &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: server.Roots},
+		TLSHandshakeTimeout:    dialTimeout,
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: maxResponseHeader,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        time.Minute,
+	}
+	speaks := &speaker{next: transport, scheme: at.Scheme, host: at.Host, key: server.Key}
+	ended := make(chan struct{})
+	u := &Upstream{done: ended}
+	u.end = func() {
+		if u.session != nil {
+			_ = u.session.Close() // a server that is gone needs no farewell
+		}
+		transport.CloseIdleConnections()
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &sdk.StreamableClientTransport{
+		Endpoint: server.URL, MaxRetries: -1, MaxEventSize: maxLine, DisableStandaloneSSE: true,
+		HTTPClient: &http.Client{Transport: speaks, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}, nil)
+	if err != nil {
+		u.Close()
+		if speaks.refused.Load() {
+			return nil, ErrKey
+		}
+		return nil, errors.New("the server does not speak MCP over streamable HTTP there, or cannot be reached")
+	}
+	go func() {
+		_ = u.session.Wait() // why it ended is the server's
+		close(ended)
+	}()
+	return u, nil
+}
+
+// speaker sends requests to one host, with the key, and reads bounded responses.
+type speaker struct {
+	next         http.RoundTripper
+	scheme, host string
+	key          string
+	refused      atomic.Bool // a request was
+}
+
+var errOtherHost = errors.New("a request to another host")
+
+// RoundTrip implements [http.RoundTripper].
+func (s *speaker) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != s.scheme || r.URL.Host != s.host {
+		return nil, errOtherHost
+	}
+	if s.key != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	response, err := s.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
+		s.refused.Store(true)
+	}
+	response.Body = &boundedBody{response.Body, maxResponse}
+	return response, nil
+}
+
+// boundedBody fails beyond a number of bytes.
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+var errTooLong = errors.New("the response is too long")
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
