@@ -81,10 +81,11 @@ type Service struct {
 	File        string  // path inside the folder
 }
 
-// MCPServer is an MCP server of which models of Readers may have tools. Their keepers start it.
+// MCPServer is an MCP server of which models of Readers may have tools. Their keepers start it, or speak to it at its URL.
 type MCPServer struct {
 	Service
-	Tools []MCPTool
+	URL, Key string // instead of a command: where it is, and where its key is
+	Tools    []MCPTool
 }
 
 // MCPTool is a tool of such a server, as an operator looked at it.
@@ -181,8 +182,7 @@ type Run struct {
 	MaxTurns    int // of the model in a conversation
 	MaxTokens   int // of a turn
 	MaxParallel int // conversations at a time
-	// CostBudget and TokenBudget bound what its model may take over Window (PROTOCOL P15);
-	// 0: no limit.
+	// CostBudget and TokenBudget bound what its model takes over Window (PROTOCOL P15); 0: no limit.
 	CostBudget  cost.USD
 	TokenBudget int64
 	Window      time.Duration

@@ -120,8 +120,8 @@ const (
 	ArchiveVariable = "BCPMESH_ARCHIVE"
 )
 
-// ofModel is what an agent that a model runs gets beside what every command gets: the key of its model and what our
-// environment says of all such agents, if they are in it, and digests of what it is defined by, so that it is started again if that changes.
+// ofModel is what an agent that a model runs gets beside what every command gets: the key of its model, what its
+// MCP servers need, and what our environment says of all such agents, if they are in it, and digests of what it is defined by, so that it is started again if that changes.
 func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 	model, _ := def.ModelOf(a.Model)
 	passed := []string{ModelVariable, ArchiveVariable}
@@ -131,6 +131,9 @@ func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 	for _, tool := range a.Tools {
 		if server, _ := def.MCPTool(tool); server != nil {
 			passed = append(passed, server.Environment...)
+			if variable, ok := strings.CutPrefix(server.Key, "env:"); ok {
+				passed = append(passed, variable)
+			}
 		}
 	}
 	env := c.environment(passed)

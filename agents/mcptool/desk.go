@@ -25,7 +25,7 @@ const (
 	maxResult = 1 << 20
 )
 
-// Start starts a server. The desk closes it.
+// Start starts a server, or connects to it. The desk closes it.
 type Start func(ctx context.Context, server *bcp.MCPServer) (*wrap.Upstream, error)
 
 // Desk does the calls of a model's cell, for its keeper, with tools of MCP servers that the operator named. It believes
@@ -117,7 +117,8 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 		d.changed(c.Tool)
 		return tool.Result{Failure: tool.Changed}
 	case err != nil:
-		if ctx.Err() == nil { // it has ended, or speaks MCP no more
+		// It has ended, or speaks MCP no more. At a URL its answer may go on.
+		if ctx.Err() == nil || t.server.definition.URL != "" {
 			t.server.end(server)
 		}
 		return tool.Result{Failure: failureOf(ctx, tool.Unavailable)}

@@ -39,7 +39,7 @@ func serveMore(s *sdk.Server) {
 func drafted(t *testing.T, kind string) (*bcp.Mesh, string) {
 	t.Helper()
 	_, listed := start(t, kind)
-	b, err := mcptool.DraftServer("notes", []string{"TOKEN"}, []string{"npx", "a: b # c"}, listed)
+	b, err := mcptool.DraftServer(&bcp.MCPServer{Service: bcp.Service{Name: "notes", Command: []string{"npx", "a: b # c"}, Environment: []string{"TOKEN"}}}, listed)
 	if err != nil {
 		t.Fatal(err)
 	}

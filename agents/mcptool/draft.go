@@ -61,17 +61,27 @@ const readerHead = `# A draft by "bcpmesh tool import --reader", for mesh.yaml. 
 # models see them. Write descriptions, and leave out the tools that no agent needs.
 `
 
-// DraftServer writes an entry of mcp_servers, for mesh.yaml, of a server that command starts with the variables of the
-// environment in pass. It does not load until an operator has written what each tool does.
-func DraftServer(name bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([]byte, error) {
+// DraftServer writes an entry of mcp_servers, for mesh.yaml, of a server with its command and environment, or its URL and
+// key. It does not load until an operator has written what each tool does.
+func DraftServer(server *bcp.MCPServer, listed []*sdk.Tool) ([]byte, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%smcp_servers:\n  - name: %s\n    command:\n", readerHead, name)
-	items(&b, "      ", command)
-	if len(pass) > 0 {
-		b.WriteString("    environment:\n")
-		items(&b, "      ", pass)
+	name := server.Name
+	fmt.Fprintf(&b, "%smcp_servers:\n  - name: %s\n", readerHead, name)
+	if server.URL != "" {
+		fmt.Fprintf(&b, "    url: %s\n", quoted(server.URL))
+		if server.Key != "" {
+			fmt.Fprintf(&b, "    key: %s\n", quoted(server.Key))
+		}
+	} else {
+		b.WriteString("    command:\n")
+		items(&b, "      ", server.Command)
+		if len(server.Environment) > 0 {
+			b.WriteString("    environment:\n")
+			items(&b, "      ", server.Environment)
+		}
+		b.WriteString("    sandbox: none\n")
 	}
-	b.WriteString("    sandbox: none\n    tools:\n")
+	b.WriteString("    tools:\n")
 	taken := map[string]bool{}
 	for _, tool := range listed {
 		pin, err := wrap.Pin(tool)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -18,8 +19,12 @@ const maxToolName = 64
 var mcpKeys = []Key{
 	{Level: LevelMCPServer, Name: "name", Type: TypeName, Required: true, Rule: "A1",
 		Doc: "Names the server in the names of its tools."},
-	{Level: LevelMCPServer, Name: "command", Type: TypeTexts, Min: 1, Max: 256, Required: true, Rule: "A1, P7.5",
+	{Level: LevelMCPServer, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "there is a url", Rule: "A1, P7.5",
 		Doc: "Program and arguments of a server that speaks MCP on stdin and stdout. The keeper of each agent that has a tool of it starts one."},
+	{Level: LevelMCPServer, Name: "url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "there is a command", Rule: "A1",
+		Doc: "Where a server is that speaks MCP over streamable HTTP, such as `https://mcp.example.com/mcp`; http only on this machine. The keeper of each agent that has a tool of it connects to it."},
+	{Level: LevelMCPServer, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "A1",
+		Doc: "Where the key of the server at the url is: `env:NAME` or `file:PATH` (a file that others may not read). It is sent as a bearer token."},
 	{Level: LevelMCPServer, Name: "environment", Type: TypeTexts, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5",
 		Doc: "Names of variables of the environment of `bcpmesh up` that the server gets besides PATH, HOME and the like."},
 	{Level: LevelMCPServer, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "own if the command begins with sudo -u, docker and the like; otherwise it is needed", Rule: "P7.5",
@@ -51,12 +56,15 @@ func (b *builder) mcpServers(o *object) []bcp.MCPServer {
 			b.meshSource.errorf(s.at("name"), CodeDuplicate, join(s.path, "name"), "two servers have this name")
 		}
 		seen[string(server.Name)] = true
+		if !s.bad {
+			b.remote(s, &server)
+		}
 		for _, name := range server.Environment {
 			if !passable(name) {
 				b.meshSource.errorf(s.at("environment"), CodeBadValue, join(s.path, "environment"), "expected names of variables, of letters, digits and underscores, and none of the mesh's own, which begin with BCPMESH_, got %s", quote(name))
 			}
 		}
-		if !s.bad {
+		if !s.bad && server.URL == "" && s.has("command") {
 			b.startable(b.meshSource, s, server.Command, &server.Sandbox,
 				"have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
 		}
@@ -71,6 +79,34 @@ func (b *builder) mcpServers(o *object) []bcp.MCPServer {
 		servers = append(servers, server)
 	}
 	return servers
+}
+
+// remote judges where a server is: a command or a URL.
+func (b *builder) remote(s *object, server *bcp.MCPServer) {
+	wrong := func(key, code, format string, args ...any) {
+		b.meshSource.errorf(s.at(key), code, join(s.path, key), format, args...)
+	}
+	server.URL, server.Key = s.get("url").text, s.get("key").text
+	switch at, err := guard.ParseTarget(server.URL); {
+	case !s.has("url") && !s.has("command"):
+		wrong("name", CodeMissingKey, "a server has a command, which is started, or a url, which is connected to")
+	case !s.has("url") && s.has("key"):
+		wrong("key", CodeBadValue, "only a server at a url gets a key: name variables for a command in environment")
+	case !s.has("url"):
+	case s.has("command"), s.has("environment"), s.has("sandbox"):
+		wrong("url", CodeBadValue, "nothing is started of a server at a url: leave out command, environment and sandbox")
+	case err != nil || strings.ContainsAny(server.URL, "?#"):
+		wrong("url", CodeBadValue, "expected an https URL such as https://mcp.example.com/mcp, without a query: a key has a place of its own")
+	case at.Scheme() != "https" && !onThisMachine(at):
+		wrong("url", CodeBadValue, "expected https: what the model sends, the answers and the key would be in the clear; http is for this machine, such as http://127.0.0.1:8000/mcp")
+	case s.has("key") && !keyPlace().MatchString(server.Key):
+		wrong("key", CodeBadValue, "expected where the key is, env:NAME or file:PATH, and not the key itself")
+	}
+}
+
+func onThisMachine(at guard.Target) bool {
+	address, literal := at.Address()
+	return literal && address.IsLoopback() || at.Name() == "localhost"
 }
 
 func (b *builder) mcpTool(server *bcp.MCPServer, o *object) bcp.MCPTool {

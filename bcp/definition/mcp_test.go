@@ -81,6 +81,37 @@ func TestMCPServers(t *testing.T) {
 			t.Errorf("%d beyond the limit: %s", n, got)
 		}
 	}
+	at := func(server string) string {
+		return strings.Replace(notesServer(server, ""), "  command: [./notes]\n", "", 1)
+	}
+	for mesh, want := range map[string]string{
+		at("url: https://mcp.example.com/mcp"):                            "",
+		at("url: https://mcp.example.com:8443/mcp\n  key: env:NOTES_KEY"): "",
+		at("url: https://10.1.2.3/mcp\n  key: file:notes.key"):            "",
+		at("url: http://127.0.0.1:8000/mcp"):                              "",
+		at("url: 'http://[::1]:8000/mcp'"):                                "",
+		at("url: http://localhost:8000/mcp"):                              "",
+		at("url: http://mcp.example.com/mcp"):                             "expected https",
+		at("url: http://10.1.2.3/mcp"):                                    "expected https",
+		at("url: http://127.0.0.1.example.com/mcp"):                       "expected https",
+		at("url: ftp://mcp.example.com/mcp"):                              "expected an https URL",
+		at("url: https://user:secret@mcp.example.com/mcp"):                "expected an https URL",
+		at("url: https://mcp.example.com/mcp?key=secret"):                 "expected an https URL",
+		at("url: https://mcp.example.com/mcp\n  key: sk-7f3a"):            "and not the key itself",
+		at("url: https://mcp.example.com/mcp\n  sandbox: none"):           "nothing is started",
+		at("url: https://mcp.example.com/mcp\n  environment: [A_B]"):      "nothing is started",
+		notesServer("url: https://mcp.example.com/mcp", ""):               "nothing is started",
+		notesServer("sandbox: none\n  key: env:NOTES_KEY", ""):            "only a server at a url gets a key",
+		strings.Replace(at("url: x"), "  url: x\n", "", 1):                "a server has a command, which is started, or a url",
+	} {
+		m, got := load(mesh, "[mcp__notes__find]", "")
+		if want == "" && got != "" || !strings.Contains(got, want) || strings.Contains(got, "secret") || strings.Contains(got, "7f3a") {
+			t.Errorf("%s\n%s", mesh, got)
+		}
+		if want == "" && (m == nil || !strings.HasPrefix(m.MCPServers[0].URL, "http") || m.MCPServers[0].Sandbox != 0) {
+			t.Errorf("%s\n%+v", mesh, m)
+		}
+	}
 	_, block, _ := strings.Cut(readFile(t, "../../docs/tools.md"), "```yaml\nmcp_servers:")
 	block, _, _ = strings.Cut(block, "```")
 	if m, got := load("mcp_servers:"+block, "[mcp__notes__find]", ""); m == nil {

@@ -2,14 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/agents/mcptool"
 )
 
@@ -38,9 +43,40 @@ func playNotes() {
 			return next(ctx, method, r)
 		}
 	})
-	if err := n.server.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+	err := error(nil)
+	if len(os.Args) > 1 && os.Args[1] == "--http" {
+		err = n.serveHTTP()
+	} else {
+		err = n.server.Run(context.Background(), &sdk.StdioTransport{})
+	}
+	if err != nil {
 		os.Exit(1)
 	}
+}
+
+// serveHTTP serves whoever bears the key notes-key, at an address or at one that it writes
+// to notes.url, until it is interrupted.
+func (n *notes) serveHTTP() error {
+	at := "127.0.0.1:0"
+	if len(os.Args) > 2 {
+		at = os.Args[2]
+	}
+	listener, err := net.Listen("tcp", at)
+	if err != nil {
+		return err
+	}
+	handler := mcp.Guard("notes-key", sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return n.server }, nil))
+	if err := os.WriteFile("notes.url", []byte("http://"+listener.Addr().String()+"/mcp"), 0o600); err != nil {
+		return err
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	server := &http.Server{Handler: handler}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 func (n *notes) add(name, description string, output any) {

@@ -2,6 +2,8 @@ package attach
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,11 +36,7 @@ func mcpToolsOf(def *bcp.Mesh, agent *bcp.Agent) []cell.MCPTool {
 // mcpDesk calls the tools of MCP servers that an agent has. Its servers are started when they are called.
 func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.Logger) (*mcptool.Desk, error) {
 	d, err := mcptool.NewDesk(def, agent.Tools, func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
-		program, err := mcpProgram(folder, s)
-		var u *wrap.Upstream
-		if err == nil {
-			u, err = wrap.Start(ctx, program)
-		}
+		u, err := startServer(ctx, folder, s)
 		if err != nil && ctx.Err() == nil {
 			log.Error("an MCP server does not run", "server", string(s.Name), "error", err)
 		}
@@ -50,6 +48,31 @@ func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.L
 		return nil, cli.Failf("%s", err)
 	}
 	return d, nil
+}
+
+// startServer starts a server, or connects to it.
+func startServer(ctx context.Context, folder meshdir.Folder, s *bcp.MCPServer) (*wrap.Upstream, error) {
+	if s.URL == "" {
+		program, err := mcpProgram(folder, s)
+		if err != nil {
+			return nil, err
+		}
+		return wrap.Start(ctx, program)
+	}
+	return dialServer(ctx, folder, s)
+}
+
+// dialServer connects to a server at a URL.
+func dialServer(ctx context.Context, folder meshdir.Folder, s *bcp.MCPServer) (*wrap.Upstream, error) {
+	key, err := folder.Key(s.Key, "the key of the server")
+	if err != nil {
+		return nil, err
+	}
+	u, err := wrap.Dial(ctx, wrap.Remote{URL: s.URL, Key: key})
+	if errors.Is(err, wrap.ErrKey) && s.Key != "" {
+		err = fmt.Errorf("%w: look at %s", err, s.Key)
+	}
+	return u, err
 }
 
 // mcpProgram says how a server is started: in the folder of the mesh, with what it may have of the environment. Nothing that

@@ -10,8 +10,10 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mcptool"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 func toolMCPCommand(p *cli.Program) *cobra.Command {
@@ -120,9 +122,11 @@ func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remembe
 func toolImportCommand(p *cli.Program) *cobra.Command {
 	var pass []string
 	var reader bool
+	var url, key string
 	const example = "bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml"
+	const remote = "bcpmesh tool import notes --reader --url https://mcp.example.com/mcp --key env:NOTES_KEY"
 	cmd := &cobra.Command{
-		Use:   "import SERVICE -- SERVER [ARG...]",
+		Use:   "import SERVICE [-- SERVER [ARG...]]",
 		Short: "Draft the definition of an MCP server's tools",
 		Long: `Start an MCP server, list its tools, and print a draft of tools/SERVICE.yaml.
 
@@ -132,9 +136,19 @@ planner reads it until you write it. The command in the draft pins every tool by
 hash. A hint of the server lowers nothing.
 
 With --reader it is an entry of mcp_servers for mesh.yaml, with tools that the model of
-a Reader calls ("command: builtin"), pinned in the same way.`,
-		Example: "  " + example + "\n  bcpmesh tool import notes --reader -- npx -y @example/notes",
+a Reader calls ("command: builtin"), pinned in the same way. Those of a server at a URL,
+over streamable HTTP, are drafted with --url in the place of the command.`,
+		Example: "  " + example + "\n  bcpmesh tool import notes --reader -- npx -y @example/notes\n  " + remote,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if url != "" {
+				if !reader || len(args) != 1 || len(pass) > 0 {
+					return cli.Usagef("tool import: --url is of tools of a Reader's model: expected SERVICE --reader --url URL").WithHint("for example %s", remote)
+				}
+				return nil
+			}
+			if key != "" {
+				return cli.Usagef("tool import: --key is of a server at a --url; --pass gives a command variables of the environment")
+			}
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return cli.Usagef("tool import: expected SERVICE -- SERVER").WithHint("for example %s", example)
 			}
@@ -145,7 +159,16 @@ a Reader calls ("command: builtin"), pinned in the same way.`,
 			if err != nil {
 				return cli.Usagef("tool import: %s is no name for a service: %s", cli.Quoted(args[0]), err)
 			}
-			upstream, _, err := startUpstream(cmd.Context(), p, args[1:], pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+			server := bcp.MCPServer{Service: bcp.Service{Name: service, Command: args[1:], Environment: pass}, URL: url, Key: key}
+			var upstream *wrap.Upstream
+			if url != "" {
+				upstream, err = dialServer(cmd.Context(), meshdir.Folder{Dir: "."}, &server)
+				if err != nil {
+					err = cli.Failf("%s: %s", cli.Quoted(url), err)
+				}
+			} else {
+				upstream, _, err = startUpstream(cmd.Context(), p, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+			}
 			if err != nil {
 				return err
 			}
@@ -157,11 +180,12 @@ a Reader calls ("command: builtin"), pinned in the same way.`,
 			if len(listed) == 0 {
 				return cli.Failf("the server has no tools")
 			}
-			write := mcptool.Draft
+			var draft []byte
 			if reader {
-				write = mcptool.DraftServer
+				draft, err = mcptool.DraftServer(&server, listed)
+			} else {
+				draft, err = mcptool.Draft(service, pass, server.Command, listed)
 			}
-			draft, err := write(service, pass, args[1:], listed)
 			if err != nil {
 				return cli.Failf("%s", err)
 			}
@@ -171,5 +195,7 @@ a Reader calls ("command: builtin"), pinned in the same way.`,
 	}
 	cmd.Flags().BoolVar(&reader, "reader", false, "draft tools of a Reader's model instead of a service of kernels")
 	cmd.Flags().StringArrayVar(&pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	cmd.Flags().StringVar(&url, "url", "", "`URL` of a server that speaks streamable HTTP")
+	cmd.Flags().StringVar(&key, "key", "", "where its key is: `env:NAME` or file:PATH")
 	return cmd
 }

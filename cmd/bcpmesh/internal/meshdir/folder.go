@@ -246,6 +246,15 @@ func (m Folder) Commands() []definition.Option {
 	}), definition.Reads(m.readable)}
 }
 
+// Key reads a key from where the definitions say that it is. The error says what it is of.
+func (m Folder) Key(place, of string) (string, error) {
+	key, err := wires.ReadKey(place, of, wires.Options{Env: os.LookupEnv, Folder: m.Dir})
+	if err != nil {
+		return "", errors.New(strings.TrimPrefix(err.Error(), "wires: "))
+	}
+	return key, nil
+}
+
 // PathOf returns where a file of the definitions is.
 func (m Folder) PathOf(name string) (string, error) {
 	name = filepath.FromSlash(name)
