@@ -64,7 +64,8 @@ func (k *Keeper) Settle(ctx context.Context, id string, bytes int64) error {
 	return err
 }
 
-// Refuse tells of what the keeper refused by itself, and why.
+// Refuse tells of what the keeper refused by itself, and why. Of [guard.ToolChanged] there
+// is no URL.
 func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error {
 	return k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, URL: url, Code: code}, func(receipt bcp.EgressReceipt) error {
 		if receipt.Code != code {

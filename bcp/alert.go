@@ -29,9 +29,10 @@ const (
 	AlertPanic AlertKind = "gateway_panic"
 	// The bits or bytes that an agent may send out are exhausted, for the first time in a window.
 	AlertEgress AlertKind = "egress_exhausted"
-	// The calls of an agent's model have taken 80 or 100 % of its budget, for the first time
-	// in a window.
+	// The calls of an agent's model have taken 80 or 100 % of its budget, once in a window.
 	AlertModel AlertKind = "model_budget"
+	// A tool of an MCP server of an agent is not as it was pinned, and is not called.
+	AlertTool AlertKind = "tool_changed"
 	// A witness has cosigned no checkpoint: it is away, or does not know the log.
 	AlertWitnessMissing AlertKind = "witness_missing"
 	// A witness has seen more of the journal than there is, or another history of it.
@@ -42,14 +43,11 @@ const (
 	// An agent or a person has seen more of the journal than there is, or another history
 	// of it, and proves it: the channels of the agent, or all, wait for the operator.
 	AlertRollbackSeen AlertKind = "rollback_seen"
-	// An agent or a person has shown something that is no mark of this mesh, or one of a
-	// key that this state does not have.
+	// Somebody has shown what is no mark of this mesh, or one of a key that it does not have.
 	AlertMarkStrange AlertKind = "mark_strange"
-	// It is not known whether a tool did what a run asked for, or it answered when it may
-	// not, or cannot be called.
+	// A tool may have done what a run asked for, or answered when it may not, or cannot be called.
 	AlertEffect AlertKind = "effect_uncertain"
-	// An agent does what its role does not (docs/suspicion.md), and is suspended if on_suspect
-	// says so.
+	// An agent does what its role does not (docs/suspicion.md); on_suspect may suspend it.
 	AlertSuspect AlertKind = "role_suspect"
 	// The operator lifts a suspension.
 	AlertLifted AlertKind = "suspension_lifted"
@@ -90,7 +88,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect, AlertSuspect, AlertLifted}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertTool, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect, AlertSuspect, AlertLifted}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -123,6 +121,8 @@ func (d *Decision) Alert() (Alert, bool) {
 		kind = AlertHeld
 	case d.Kind == KindEgress && d.Egress != nil && d.Egress.Alert:
 		kind = AlertEgress
+	case d.Kind == KindEgress && d.Egress != nil && string(d.Egress.Why) == string(AlertTool):
+		kind = AlertTool
 	case d.Kind == KindUsage && d.Usage != nil && d.Usage.Alert > 0:
 		kind = AlertModel
 	case d.Kind.IsRun() && d.Run != nil && d.Run.Alert != "":

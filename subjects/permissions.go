@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -214,7 +215,8 @@ func Dispatcher(kernel, service bcp.AgentName, tool string) bcp.AgentName {
 // keeperScope lets a keeper ask, and nothing else: what the agent reads and says is not its business.
 func keeperScope(a *bcp.Agent) Scope {
 	var publish []string
-	if len(a.Egress.Hosts) > 0 {
+	// Also the keeper of a model with tools of MCP servers tells of what it refuses.
+	if len(a.Egress.Hosts) > 0 || a.Builtin && slices.ContainsFunc(a.Tools, func(tool string) bool { return strings.HasPrefix(tool, "mcp__") }) {
 		publish = append(publish, Egress(a.Name))
 	}
 	if a.Builtin {

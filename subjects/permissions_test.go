@@ -236,3 +236,35 @@ func TestExportsKeepTheDirection(t *testing.T) {
 		}
 	}
 }
+
+// A keeper tells of egress only for an agent that has a way out: hosts, or tools of MCP
+// servers.
+//
+// covers P13.1, P13.5
+func TestWhatKeepersPublish(t *testing.T) {
+	t.Parallel()
+	egress, usage := subjects.Egress("web"), subjects.Usage("web")
+	for name, tt := range map[string]struct {
+		agent bcp.Agent
+		want  []string
+	}{
+		"a model":                        {bcp.Agent{Builtin: true}, []string{usage}},
+		"a model with files":             {bcp.Agent{Builtin: true, Tools: []string{"files"}}, []string{usage}},
+		"a model with an MCP tool":       {bcp.Agent{Builtin: true, Tools: []string{"files", "mcp__notes__find"}}, []string{egress, usage}},
+		"a model with hosts":             {bcp.Agent{Builtin: true, Egress: bcp.Egress{Hosts: []string{"example.com"}}}, []string{egress, usage}},
+		"a command with hosts":           {bcp.Agent{Egress: bcp.Egress{Hosts: []string{"example.com"}}}, []string{egress}},
+		"a command that names such tool": {bcp.Agent{Tools: []string{"mcp__notes__find"}}, nil},
+	} {
+		a := tt.agent
+		a.Name, a.Reader = "web", true
+		var got []string
+		for _, s := range subjects.Permissions(&bcp.Mesh{Agents: []bcp.Agent{a}}) {
+			if s.Role == bcp.RoleKeeper {
+				got = s.PubAllow
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

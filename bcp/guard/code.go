@@ -40,6 +40,9 @@ const (
 	Suspended        Code = "suspended"  // the agent is, until the operator lifts it
 )
 
+// ToolChanged is of no URL: a tool of an MCP server is not as it was pinned, and was not called.
+const ToolChanged Code = "tool_changed"
+
 // Codes returns all codes, sorted.
 func Codes() []Code { return slices.Sorted(maps.Keys(codeTexts)) }
 
@@ -77,6 +80,8 @@ var codeTexts = map[Code]string{
 	Unrecorded:       "the mesh could not record the request",
 	Suspended:        "the agent is suspended",
 	LinksOnly:        "only links and start URLs may be fetched",
+
+	ToolChanged: "the tool is not as it was pinned",
 }
 
 // Error returns a constant text for the code; for a word that is no code, the word.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // An epoch that could not pay is an alert, once, whatever did not fit and
@@ -177,6 +178,8 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"mark strange":        {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertMarkStrange), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertMarkStrange},
 		"suspect":             {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertSuspect), Agent: "mail", Rule: bcp.SuspectReply, Count: 1}, bcp.AlertSuspect},
 		"lifted":              {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertLifted), Agent: bcp.Operator, Target: "mail"}, bcp.AlertLifted},
+		"a changed tool":      {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Why: guard.ToolChanged}}, bcp.AlertTool},
+		"another refusal":     {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Why: guard.HostDenied}}, ""},
 		"egress":              {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Alert: true}}, bcp.AlertEgress},
 		"model":               {bcp.Decision{Kind: bcp.KindUsage, Verdict: bcp.Accept, Usage: &bcp.UsageChange{Alert: 80}}, bcp.AlertModel},
 		"model again":         {bcp.Decision{Kind: bcp.KindUsage, Verdict: bcp.Reject, Usage: &bcp.UsageChange{}}, ""},

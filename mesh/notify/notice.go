@@ -115,6 +115,7 @@ var sentences = map[bcp.AlertKind]string{
 	bcp.AlertPanic:            "the gateway made a mistake over a message of %s",
 	bcp.AlertEgress:           "%s has used up what it may send out",
 	bcp.AlertModel:            "the model of %s has taken 80 or 100 %% of its budget",
+	bcp.AlertTool:             "an MCP server says something else of a tool of %s, which is off",
 	bcp.AlertWitnessMissing:   "a witness has not cosigned the journal",
 	bcp.AlertWitnessRefused:   "a witness has seen another journal, or more of it",
 	bcp.AlertJournal:          "the journal cannot be written: nothing is decided",

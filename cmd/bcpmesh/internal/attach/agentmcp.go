@@ -7,16 +7,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/mcptool"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -33,8 +37,10 @@ func mcpToolsOf(def *bcp.Mesh, agent *bcp.Agent) []cell.MCPTool {
 	return tools
 }
 
-// mcpDesk calls the tools of MCP servers that an agent has. Its servers are started when they are called.
-func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.Logger) (*mcptool.Desk, error) {
+// mcpDesk calls the tools of MCP servers that an agent has. Its servers are started when they are called. changed is told
+// once of each tool that is not as it was pinned.
+func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.Logger, changed func()) (*mcptool.Desk, error) {
+	var told sync.Map // by tool
 	d, err := mcptool.NewDesk(def, agent.Tools, func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
 		u, err := startServer(ctx, folder, s)
 		if err != nil && ctx.Err() == nil {
@@ -43,11 +49,26 @@ func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.L
 		return u, err
 	}, mcptool.DeskTimeout, func(tool string) {
 		log.Error("a tool is not as it was pinned, and was not called", "tool", tool)
+		if _, before := told.LoadOrStore(tool, true); !before {
+			changed()
+		}
 	})
 	if err != nil {
 		return nil, cli.Failf("%s", err)
 	}
 	return d, nil
+}
+
+// tellTime bounds how long a call waits for the mesh to hear that its tool has changed.
+const tellTime = 10 * time.Second
+
+// toldOfTool has people told that a tool has changed: the record is the alert.
+func toldOfTool(ctx context.Context, k *agents.Keeper, log hclog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	if err := k.Refuse(ctx, "", guard.ToolChanged); err != nil {
+		log.Error("nobody could be told that a tool has changed", "error", err)
+	}
 }
 
 // startServer starts a server, or connects to it.

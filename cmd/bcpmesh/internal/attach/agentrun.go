@@ -177,7 +177,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 			return done, err
 		}
 	}
-	tools, err := mcpDesk(folder, def, &agent, log)
+	tools, err := mcpDesk(folder, def, &agent, log, func() { toldOfTool(ctx, agents.NewKeeper(kept), log) })
 	if err != nil {
 		return done, err
 	}
