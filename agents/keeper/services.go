@@ -28,6 +28,7 @@ type Services struct {
 	model         llm.Endpoint
 	desk          func() (*web.Desk, error)
 	tools         func(context.Context, tool.Call) tool.Result // nil: none of MCP servers
+	words         func(conversation, text string)              // nil: nobody listens
 
 	mu            sync.Mutex
 	conversations map[string]*conversation
@@ -46,6 +47,10 @@ func NewServices(configuration any, model llm.Endpoint, desk func() (*web.Desk, 
 
 // CallTools has call do what the cell asks of tools of MCP servers. It is called before [Services.Methods].
 func (s *Services) CallTools(call func(context.Context, tool.Call) tool.Result) { s.tools = call }
+
+// HearWords has hear told what the model says to a conversation, while it says it. It is called
+// before [Services.Methods].
+func (s *Services) HearWords(hear func(conversation, text string)) { s.words = hear }
 
 // Methods are what the cell calls.
 func (s *Services) Methods() map[string]stdio.Method {
@@ -114,7 +119,11 @@ func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, erro
 	if s.model.MaxTokens > 0 && (r.MaxTokens <= 0 || r.MaxTokens > s.model.MaxTokens) {
 		r.MaxTokens = s.model.MaxTokens
 	}
-	reply, err := s.model.Provider.Do(ctx, r, nil)
+	var delta func(llm.Delta)
+	if s.words != nil {
+		delta = func(d llm.Delta) { s.words(p.Conversation, d.Text) }
+	}
+	reply, err := s.model.Provider.Do(ctx, r, delta)
 	if err != nil {
 		code := llm.ErrorCode(err)
 		return nil, &stdio.CallError{Code: code, Message: llm.ErrorOf(code).Error()}

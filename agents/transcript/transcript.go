@@ -35,6 +35,9 @@ const (
 	Delivery      = "delivery"
 	Model         = "model"
 	End           = "end" // of a conversation, with its answer
+	// Words are what a model says while it says it: whoever watches is told, and no
+	// transcript keeps them.
+	Words = "words"
 )
 
 // Line is one line. What has ended has a response or the code of a failure.

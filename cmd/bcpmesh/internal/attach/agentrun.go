@@ -187,6 +187,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
 	}, model, desk)
 	services.CallTools(tools.Call)
+	services.HearWords(watched.words)
 	output := process.NewOutput(log)
 	defer output.End()
 	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, read, output)

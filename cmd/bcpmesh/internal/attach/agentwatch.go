@@ -4,13 +4,18 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
@@ -19,6 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
@@ -43,7 +49,20 @@ type watchers struct {
 type watcher struct {
 	conn   net.Conn
 	lines  chan []byte
+	to     *transcript.Writer
 	record func(stdio.Passage) error
+	words  atomic.Bool // it asked for them
+}
+
+// askWords is what a watcher sends to hear words while they are spoken.
+const askWords = "words\n"
+
+// listen hears what the watcher asks for.
+func (w *watcher) listen() {
+	asked := make([]byte, len(askWords))
+	if _, err := io.ReadFull(w.conn, asked); err == nil && string(asked) == askWords {
+		w.words.Store(true)
+	}
 }
 
 // Write queues a line.
@@ -81,12 +100,12 @@ func (w *watchers) accept() {
 		}
 		one := &watcher{conn: conn, lines: make(chan []byte, watchedLines)}
 		go one.send()
-		to, err := transcript.NewWriter(one)
-		if err != nil {
+		go one.listen()
+		if one.to, err = transcript.NewWriter(one); err != nil {
 			close(one.lines)
 			continue
 		}
-		one.record = replay.Record(to)
+		one.record = replay.Record(one.to)
 		w.mu.Lock()
 		if w.all == nil || w.configuration != nil && one.record(*w.configuration) != nil {
 			close(one.lines)
@@ -123,6 +142,26 @@ func (w *watchers) tell(p stdio.Passage) {
 	}
 }
 
+// words tells those who asked for it what a model is saying. It is left out for one that lags:
+// the turn has it all when it is over.
+func (w *watchers) words(conversation, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range w.all {
+		if !one.words.Load() || len(one.lines) > watchedLines/2 {
+			continue
+		}
+		said, err := json.Marshal(text, jsontext.AllowInvalidUTF8(true))
+		if err == nil {
+			err = one.to.Write(transcript.Line{Kind: transcript.Words, Conversation: conversation, Response: said})
+		}
+		if err != nil {
+			delete(w.all, one)
+			close(one.lines)
+		}
+	}
+}
+
 func (w *watchers) close() {
 	if w.listener == nil {
 		return
@@ -147,6 +186,9 @@ turn of its model with what that was told and what it says, each call of a tool,
 answers. It is for the owner of the state folder, shown as bcpmesh agent show does:
 inert, and what stood in a fence headed "untrusted". Nothing is kept, and the agent
 never waits for a watcher: one that lags 256 lines is cut off.
+
+On a terminal the last line shows what the model is saying, while it says it, if its
+provider sends it so.
 
 It ends when the agent does, or when it is interrupted. With --json each line is one of a
 transcript.`,
@@ -185,10 +227,15 @@ func watchAgent(ctx context.Context, p *cli.Program, state string, name bcp.Agen
 			_ = os.Remove(socket)
 			continue
 		}
+		if p.Out.Terminal && !p.Out.JSON {
+			if _, err := io.WriteString(conn, askWords); err != nil {
+				continue // it has just ended
+			}
+		}
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 		wait.Go(func() { follow(ctx, conn, lines) })
 	}
-	live := &liveShower{shower: shower{out: p.Out, whole: whole}, before: map[string]*llm.Request{}, turns: map[string]int{}}
+	live := &liveShower{shower: shower{out: p.Out, whole: whole}, before: map[string]*llm.Request{}, turns: map[string]int{}, said: map[string]string{}}
 	ended := make(chan struct{})
 	go func() { wait.Wait(); close(ended) }()
 	for heard := false; ; {
@@ -209,6 +256,7 @@ func watchAgent(ctx context.Context, p *cli.Program, state string, name bcp.Agen
 				return err
 			}
 		case <-ended:
+			live.quiet()
 			if !heard && ctx.Err() == nil {
 				return cli.Failf("no model runs %s here", name).WithHint("bcpmesh up starts an agent with command: builtin; bcpmesh agent run %s does it by hand", name)
 			}
@@ -252,9 +300,49 @@ type liveShower struct {
 	last   string // the conversation of the newest line
 	before map[string]*llm.Request
 	turns  map[string]int
+	said   map[string]string // the end of what a model is saying
+	status bool              // the last line on the screen shows it
+}
+
+// maxSaid bounds what is kept of what a model is saying, in bytes.
+const maxSaid = 4 << 10
+
+// words shows the end of what a model is saying, in the last line on the screen.
+func (s *liveShower) words(l *transcript.Line) {
+	var text string
+	if json.Unmarshal(l.Response, &text) != nil || text == "" {
+		return
+	}
+	said := s.said[l.Conversation] + text
+	s.said[l.Conversation] = strings.ToValidUTF8(said[max(0, len(said)-maxSaid):], "")
+	begin := fmt.Sprintf("%s is saying (untrusted): ", cli.Quoted(l.Conversation))
+	line := []rune(inert.Line(s.said[l.Conversation]))
+	columns, from := cli.WidthOf(s.out.Screen)-len(begin)-1, len(line)
+	for from > 0 {
+		if columns -= max(1, inert.Columns(line[from-1])); columns < 0 {
+			break
+		}
+		from--
+	}
+	s.out.Printf("\r\x1b[K%s%s", begin, string(line[from:]))
+	s.status = true
+}
+
+// quiet takes what a model is saying from the screen.
+func (s *liveShower) quiet() {
+	if s.status {
+		s.out.Printf("\r\x1b[K")
+		s.status = false
+	}
 }
 
 func (s *liveShower) line(l *transcript.Line) {
+	if l.Kind == transcript.Words {
+		s.words(l)
+		return
+	}
+	s.quiet()
+	delete(s.said, l.Conversation)
 	if l.Kind == transcript.Configuration {
 		if c, err := replay.ConfigurationOf(l); err == nil {
 			s.configuration(c)
