@@ -68,7 +68,9 @@ func decodeRecord(data []byte) (decisions [][]byte, err error) {
 		case err != nil:
 			return nil, err
 		case key == "v":
-			version, err = decoder.DecodeInt()
+			if version, err = decoder.DecodeInt(); err == nil && version != recordVersion {
+				return nil, fmt.Errorf("%w %d: this version of bcpmesh reads format %d only, and no journal of another version", errFormat, version, recordVersion)
+			}
 		case key == "d" && version == recordVersion && decisions == nil:
 			decisions, err = decodeDecisions(decoder, rest, data)
 		default:
@@ -155,4 +157,4 @@ func appendPublic(b, record []byte) ([]byte, error) {
 // The keys of what is sealed in a decision.
 var sealedKey, sealedRawKey = []byte("\xa2sl"), []byte("\xa2ra")
 
-var errFormat = errors.New("it is no record of this format")
+var errFormat = errors.New("unknown record format")
