@@ -99,7 +99,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 		return errors.New("there are two of this name")
 	}
 	if !nkeys.IsValidPublicAccountKey(claims.Subject) {
-		return errors.New("its key is none of an account")
+		return errors.New("its key is not an account's")
 	}
 	e.keys[claims.Name] = claims.Subject
 	if err := checkKnown(claims, token); err != nil {
@@ -125,7 +125,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 		}
 		agent, role, ok := subjects.ParseUserName(scope.Role)
 		if n, _ := parseAccount(claims.Name); !ok || accountOf(role) != n.kind {
-			return errors.New("it has a scope of nobody that belongs there")
+			return errors.New("it has a scope that belongs to nobody there")
 		}
 		who := party{agent, role}
 		if home := e.homes[who]; home != "" && home != claims.Name {

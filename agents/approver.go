@@ -140,7 +140,7 @@ func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, rep
 
 // ErrBound says that creds are bound to a passkey, so that their own key decides nothing:
 // see [Approver.Decide].
-var ErrBound = errors.New("agents: these creds decide with their passkey alone")
+var ErrBound = errors.New("agents: these creds need their passkey to decide")
 
 var errNoKey = errors.New("agents: the connection has no key to sign with")
 

@@ -75,7 +75,7 @@ func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error 
 	})
 }
 
-var errNoReceipt = errors.New("agents: the gateway gave no receipt")
+var errNoReceipt = errors.New("agents: the gateway did not acknowledge the message")
 
 // ReserveCall asks for one call of the agent's model, of which Act is set here, and
 // returns nil if it may be made. The same call with the same ID may be asked for again.

@@ -55,7 +55,7 @@ type Run struct {
 	body      []byte
 }
 
-var errNoRunReceipt = errors.New("agents: the gateway gave no receipt of the run")
+var errNoRunReceipt = errors.New("agents: the gateway did not acknowledge the run")
 
 // Run starts a run with one of the grants that the requester has, and returns when it is
 // recorded. Errors: [*RunRefusedError]; [*RefusedError]; [*UnansweredError] when ctx ended

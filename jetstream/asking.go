@@ -9,7 +9,7 @@ import (
 
 // ErrUnanswered says that the streams were closed, or their connection was lost,
 // while somebody asked them.
-var ErrUnanswered = errors.New("the streams do not answer")
+var ErrUnanswered = errors.New("JetStream is not responding")
 
 // Asking is somebody who asks the streams, one thing at a time. A server that
 // closes its streams answers nobody who asks before they are open again, and whoever

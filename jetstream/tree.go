@@ -41,7 +41,7 @@ var (
 	ErrTree = errors.New("the record of checkpoints is damaged")
 	// ErrHashes says that the tree of a truncated journal lacks the hashes of what
 	// was cut off, or has others: nothing in the journal makes them again.
-	ErrHashes = errors.New("the hashes of what was cut off the journal are damaged")
+	ErrHashes = errors.New("the hashes of the truncated part of the journal are damaged")
 	// ErrNoCheckpoint says that none was recorded yet.
 	ErrNoCheckpoint = errors.New("no checkpoint was recorded yet")
 )

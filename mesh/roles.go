@@ -82,6 +82,6 @@ func readEnvelope(name string) ([]byte, error) {
 }
 
 var (
-	errNotAttested      = errors.New("nothing was signed about this agent")
-	errOtherDeclaration = errors.New("what was signed about this agent is not what its definitions say")
+	errNotAttested      = errors.New("this agent has no attestation")
+	errOtherDeclaration = errors.New("the attestation of this agent differs from its definitions")
 )

@@ -118,7 +118,7 @@ func (s *Seat) setGiving(cancel context.CancelCauseFunc) {
 }
 
 // errGiven says that a term ended so that another gateway serves.
-var errGiven = errors.New("another gateway is to serve this shard")
+var errGiven = errors.New("another gateway takes over this shard")
 
 // Shard is the number of the shard.
 func (s *Seat) Shard() int { return s.shard }

@@ -180,7 +180,7 @@ func provenBase(made *state.State, sequence uint64, config state.Config) (jetstr
 		return jetstream.Snapshot{}, err
 	}
 	if again, err := restored.Checkpoint(); err != nil || !bytes.Equal(again, checkpoint) {
-		return jetstream.Snapshot{}, errors.Join(errors.New("the state restores to another one"), err)
+		return jetstream.Snapshot{}, errors.Join(errors.New("restoring the state gives another one"), err)
 	}
 	return jetstream.Snapshot{
 		Position:   jetstream.Position{Sequence: sequence, Decision: made.Last(), Head: made.Head()},

@@ -19,7 +19,7 @@ import (
 
 var (
 	errNotOfCluster = errors.New("the backup is of a mesh in one process: bcpmesh backup --truncate truncates its journal in place")
-	errSalvaged     = errors.New("the backup is of a damaged journal, and holds a part of it")
+	errSalvaged     = errors.New("the backup is of a damaged journal, and is incomplete")
 )
 
 // TruncateBackup writes the backup to w that a backup of a cluster amounts to: the same

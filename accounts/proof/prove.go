@@ -16,7 +16,7 @@ const (
 )
 
 // ErrTangled says that there are more ways than are followed: nothing is shown.
-var ErrTangled = errors.New("the accounts are too tangled to be shown anything of")
+var ErrTangled = errors.New("the accounts are too complex to prove anything about")
 
 // Prove follows everything that every principal may publish through imports,
 // exports and mappings, and holds what it reaches against the policy. It is

@@ -23,7 +23,7 @@ import (
 
 var (
 	// ErrURL says that a URL is not one to ask an agent at.
-	ErrURL = errors.New("a2a: expected the origin of an agent: https://HOST, or http on this machine")
+	ErrURL = errors.New("a2a: expected an agent's origin: https://HOST, or http on this machine")
 	// ErrCard says that the agent's card is not the pinned one.
 	ErrCard = errors.New("a2a: the agent's card has changed")
 

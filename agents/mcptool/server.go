@@ -56,7 +56,7 @@ func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 	case result.StructuredContent != nil:
 		return result.StructuredContent, nil
 	case other:
-		return nil, errors.New("what the MCP server returned is not text alone")
+		return nil, errors.New("the MCP server did not return text alone")
 	}
 	return map[string]string{textField: text}, nil
 }

@@ -147,7 +147,7 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 		return nil, err
 	}
 	if err := p.write(message{ID: jsontext.Value(call.Call), Method: method, Params: b}); err != nil {
-		return nil, &RunError{Reason: "the program has closed its end"}
+		return nil, &RunError{Reason: "the program has closed its output"}
 	}
 	timer := time.NewTimer(handlerTimeout)
 	defer timer.Stop()

@@ -100,7 +100,7 @@ func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 	timer := time.AfterFunc(finishTimeout, end)
 	s.calls.Wait()
 	timer.Stop()
-	cancel(errors.New("the program has closed its end"))
+	cancel(errors.New("the program has closed its output"))
 	_ = stop(context.WithoutCancel(ctx)) // what the program has not handled stays with the gateway
 	return err
 }

@@ -22,7 +22,7 @@ var (
 	// ErrNoEntry says that no file has the controller's entry of the channel.
 	ErrNoEntry = errors.New("the definitions have no such channel")
 	// ErrPatch says that the edited files would not be what was proposed.
-	ErrPatch = errors.New("with the subscription the definitions would not be what was approved")
+	ErrPatch = errors.New("adding the subscription would change something else in the definitions")
 )
 
 // AddSubscription returns the file of the controller with a subscription more, and

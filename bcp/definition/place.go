@@ -16,7 +16,7 @@ var (
 	// ErrFrontMatter says that a line cannot be added to an agent's front matter.
 	ErrFrontMatter = errors.New("the front matter is not written line by line: add the shard by hand")
 	// ErrPlace says that the edited files would say something else than before.
-	ErrPlace = errors.New("with the shards the definitions would say something else than before")
+	ErrPlace = errors.New("adding the shards would change something else in the definitions")
 )
 
 // ParseUnplaced is [Parse] for a mesh whose agents have no shards yet, or not all of

@@ -198,9 +198,9 @@ func (a *archive) moved(tip, r *record) (*record, error) {
 // maxBatch is more than a record of this world can need.
 const maxBatch = 32
 
-var errEndless = errors.New("what is due stays due when it was decided")
+var errEndless = errors.New("a due item is still due after it was decided")
 
-var errDiffers = errors.New("the state that the gateway had is not the one that the journal makes")
+var errDiffers = errors.New("the gateway's state differs from the replayed journal")
 
 // settle replays a new record and notes what follows from it. Live is the state of
 // its gateway, which has to be the same.

@@ -144,7 +144,7 @@ func TestPersonLetsACallThrough(t *testing.T) {
 		t.Errorf("approved again it is %s %s", again.Verdict, again.Code)
 	}
 	if made := checkpoint(t, l.replay(l.config, false)); string(made) != string(checkpoint(t, l.state)) {
-		t.Error("the records make another state")
+		t.Error("the records give another state")
 	}
 }
 

@@ -226,7 +226,7 @@ func maxBytesOf(v *bcp.Validator) int {
 	return v.MaxBytes()
 }
 
-var errAsked = errors.New("the spec has another price than what was reserved")
+var errAsked = errors.New("the price of the spec differs from the reserved one")
 
 // enter notes the session that the channel's escalations belong to.
 func (ch *channelState) enter(session bcp.SessionID) {

@@ -10,7 +10,7 @@ import (
 // definitions of today are. A gateway's own decisions always are; a journal that
 // lies is found here or by its balances, before it leads anywhere.
 
-var errUnfounded = errors.New("it does not follow from what was decided before")
+var errUnfounded = errors.New("it does not follow from the decisions before it")
 
 // check refuses a decision about things that are not there, were there before,
 // or belong to another channel, and figures that no decision has.

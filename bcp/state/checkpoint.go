@@ -34,7 +34,7 @@ var (
 	ErrCheckpoint = errors.New("the checkpoint cannot be used")
 	// ErrDefinitions says that a checkpoint was made under definitions that read
 	// the journal otherwise than those of today.
-	ErrDefinitions = errors.New("the checkpoint was made under definitions that read the journal otherwise")
+	ErrDefinitions = errors.New("the checkpoint was made under definitions that give another state")
 )
 
 // Checkpoint writes the state down: the same bytes for the same state.

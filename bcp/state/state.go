@@ -538,7 +538,7 @@ func (s *State) wake(t timer) { heap.Push(&s.deadline, t) }
 
 // ErrReplay says that a journal does not lead to the state that it records: a
 // different version, a changed record, or a mistake. The gateway stops.
-var ErrReplay = errors.New("the journal does not replay to what it records")
+var ErrReplay = errors.New("replaying the journal gives another result than it records")
 
 // Limits of the State.
 const (

@@ -116,7 +116,7 @@ func (p *Peer) Cosign(ctx context.Context, signed []byte, old int64, prove Proof
 			return nil, seen, fmt.Errorf("it answers with status %d", reply.Status)
 		}
 	}
-	return nil, seen, errors.New("others ask it at the same time")
+	return nil, seen, errors.New("others query it at the same time")
 }
 
 func (p *Peer) post(ctx context.Context, body []byte) (Reply, error) {

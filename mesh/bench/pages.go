@@ -290,7 +290,7 @@ func (r *runner) livePages(s *side, b *reader) error {
 		}
 	}
 	if heard == 0 {
-		return errors.New("no live page heard of anything")
+		return errors.New("no live page was updated")
 	}
 	a, w := summary("pages", "push, nobody looks", l.InFlight, alone), summary("pages", fmt.Sprintf("push, %d live pages", pageStreams), l.InFlight, beside)
 	r.report.Loads = append(r.report.Loads, a, w)

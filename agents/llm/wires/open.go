@@ -138,7 +138,7 @@ func ReadKey(place, of string, o Options) (string, error) {
 	}
 	key = strings.TrimSpace(key)
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("wires: %s: what is there is no key", of)
+		return "", fmt.Errorf("wires: %s: that is not a key", of)
 	}
 	return key, nil
 }

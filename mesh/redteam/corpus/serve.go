@@ -21,7 +21,7 @@ const (
 )
 
 // ErrNotLoopback says that others could reach the listener.
-var ErrNotLoopback = errors.New("the address is not of this machine alone")
+var ErrNotLoopback = errors.New("the address can be reached from other machines")
 
 func ownListener(l net.Listener) (net.Listener, error) {
 	address, ok := l.Addr().(*net.TCPAddr)

@@ -78,7 +78,7 @@ func edited(text string, isText bool) (any, error) {
 	}
 	value := jsontext.Value(text)
 	if !value.IsValid() || value.Kind() != '{' {
-		return nil, cli.Failf("the edit is not a JSON object").WithHint("change the values, and leave the names and the signs around them")
+		return nil, cli.Failf("the edit is not a JSON object").WithHint("change only the values, not the names or punctuation")
 	}
 	return value, nil
 }

@@ -133,7 +133,7 @@ func Matches(id bcp.ItemID, shown []byte, signed bcp.Digest) error {
 
 func mismatch(id bcp.ItemID) error {
 	return (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.DigestMismatch) + ": " + string(id) + " is not what its digest says"}).
-		WithHint("decide nothing about it, and tell the operator: gateway and program may be of different versions")
+		WithHint("do not decide about it, and tell the operator: gateway and program may have different versions")
 }
 
 // writeItem writes an item's lines to a terminal or a file.

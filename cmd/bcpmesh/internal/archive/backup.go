@@ -140,7 +140,7 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 		return err
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
-		return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+		return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
 	}
 	out, err := cli.CreateFile(file)
 	if err != nil {
@@ -182,17 +182,17 @@ func RestoreCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE... [DIR]",
 		Short: "Restore a backup into a new state folder or a cluster",
-		Long: `Make a new state folder of a backup. Everything in the file is checked before
+		Long: `Restore a backup into a new state folder. Everything in the file is checked before
 anything is written: the SHA-256 of each part, and the chain of decisions from the
 first to the last. The folder appears whole or not at all, and one that holds
 something is left alone.
 
-The newest file is enough for a mesh that goes on. Of several, oldest first, each
-of which begins behind what the one before ends with, the folder gets the whole
-journal: what "bcpmesh backup --truncate" cut off is in front of it again.
+The newest file is enough for a mesh that goes on. From several, oldest first,
+each beginning where the one before ends, the folder gets the whole journal,
+including what "bcpmesh backup --truncate" has removed.
 
 A witness that has cosigned more of the journal than the backup has refuses what the
-restored mesh signs: it was set back, and budgets that were spent since are full again.
+restored mesh signs: it was rolled back, and budgets spent since then are full again.
 
 Start the mesh there with "bcpmesh up --state DIR", or move the old .bcpmesh away
 and put DIR in its place.
@@ -327,7 +327,7 @@ func BackupFailure(err error, folder string) error {
 	case errors.Is(err, jetstream.ErrNothingToSalvage):
 		return cli.Failf("%s", cli.Plain(err.Error()))
 	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrRewritten):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage takes what is there")
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves what is left")
 	case errors.Is(err, jetstream.ErrRecord):
 		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves everything before the damage")
 	case errors.Is(err, accounts.ErrBusy):

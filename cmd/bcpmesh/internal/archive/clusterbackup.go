@@ -87,7 +87,7 @@ func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFla
 	case errors.Is(err, jetstream.ErrBackup):
 		return of.failure(err, 1, folder.State)
 	case errors.Is(err, mesh.ErrOtherShard):
-		return cli.Failf("%s: %s", cli.Quoted(whole), After(err, mesh.ErrOtherShard)).WithHint("--dir names the folder of the mesh that it is of")
+		return cli.Failf("%s: %s", cli.Quoted(whole), After(err, mesh.ErrOtherShard)).WithHint("--dir names the folder of its mesh")
 	case err != nil:
 		return BackupFailure(err, folder.State)
 	}
@@ -133,7 +133,7 @@ func restoreCluster(ctx context.Context, p *cli.Program, files []string, of clie
 	case errors.Is(err, bcp.ErrMoved):
 		return cli.Failf("%s", err).WithHint("nothing was written")
 	case errors.Is(err, mesh.ErrOtherShard):
-		return cli.Failf("%s: %s", cli.Quoted(r.File), After(err, mesh.ErrOtherShard)).WithHint("--shard says to which shard it goes: the one that it is of")
+		return cli.Failf("%s: %s", cli.Quoted(r.File), After(err, mesh.ErrOtherShard)).WithHint("--shard must name the shard that it was taken from")
 	case errors.Is(err, jetstream.ErrBackup):
 		return r.failure(err, len(files), "")
 	case err != nil:

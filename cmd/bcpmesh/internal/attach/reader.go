@@ -18,9 +18,9 @@ import (
 // ReaderCommand returns the command reader.
 func ReaderCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("reader", "Run a Reader on top of a program, model, MCP server or foreign agent",
-		`Be a Reader of the mesh with something that is no agent yet: each query is handed
-to it, and what it answers is sent. Connections, repeats and reconnects are this
-program's.`,
+		`Run a Reader of the mesh on top of a program, a model, an MCP server or a
+foreign agent, which gets each query and answers it. This program handles
+connections, repeats and reconnects.`,
 		`  bcpmesh reader command --creds researcher.creds -- ./answer.py`,
 		readerProgramCommand(p), readerExtractCommand(p), readerMCPCommand(p), readerA2ACommand(p), readerSynadiaCommand(p))
 }
@@ -48,8 +48,8 @@ on stdout: {"urgent": true}, or {"not_enough_information": true}.
 Each query has a run of its own. A run that fails, or whose answer cannot be read, is
 repeated, up to three times in all, and so is one whose answer the gateway refuses;
 the query then has attempt and last_detail, which says why. A run that takes longer
-than --timeout is killed, with everything that it started. What the program prints on
-stderr is shown here, made harmless.
+than --timeout is killed, with everything that it started. The program's stderr is
+shown here, made inert.
 
 The program gets PATH, HOME and the like of the environment, and what --pass names;
 no creds. It runs as the user who runs this command.

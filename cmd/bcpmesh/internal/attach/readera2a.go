@@ -36,16 +36,16 @@ func readerA2ACommand(p *cli.Program) *cobra.Command {
 		Use:   "a2a --agent URL",
 		Short: "Answer each query by asking an agent that speaks A2A",
 		Long: `Answer each query by asking an agent that speaks the Agent2Agent protocol, version
-1.0, over JSON-RPC. The agent stays foreign: what it answers is validated and charged
-like the answer of any Reader.
+1.0, over JSON-RPC. The agent is not trusted: its answers are validated and charged
+like those of any Reader.
 
 Each query is one message in a context of its own: the spec and its JSON Schema as a
 data part. The answer is the first data part that is an object, or else the first text
-that is one. An agent that asks back gets no answer, since that would be a way to it
-from the Controller. An agent that answers in prose needs --answer for each name of a
+that is one. Questions from the agent get no answer, since that would be a path from
+the Controller to it. An agent that answers in prose needs --answer for each name of a
 field or question: an expression (CEL) over result.text and result.data, whatever the
-agent said. Requests go to the agent's own origin, over https unless it is on
-this machine, and follow no redirect. A response has at most 256 KiB.
+agent said. Requests go to the agent's own origin, over https unless it is on this
+machine, and follow no redirect. A response has at most 256 KiB.
 
 The agent's card is pinned: without --card the command shows the card with its hash,
 and asks nothing. When the card changes, the command ends.`,

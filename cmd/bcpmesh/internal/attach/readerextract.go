@@ -34,7 +34,7 @@ model in a fence, and what it returns is an object in the shape of the query's s
 or not_enough_information. A model that answers with text, or calls anything else,
 has not answered. The gateway validates and charges the answer like any other.
 
-The file is read anew for each query. The model is scripted: --script has a turn a
+The file is read again for each query. The model is scripted: --script has a turn a
 line, {"structured": object}, {"structured_raw": text}, {"text"}, {"tool_call":
 {"name", "args"}} or {"error"}, and each query begins with the first of them. Other
 models are for programs in Go: package agents/extract takes any.`,

@@ -32,15 +32,16 @@ func readerSynadiaCommand(p *cli.Program) *cobra.Command {
 		Short: "Answer each query by prompting an agent on another NATS system",
 		Long: `Answer each query by prompting an agent that speaks the Synadia Agent Protocol for
 NATS, version 0.3: Claude Code, PI, OpenClaw and others have plugins for it. The agent
-stays foreign: what it answers is validated and charged like the answer of any Reader.
+is not trusted: its answers are validated and charged like those of any Reader.
 
 The agent is on a NATS system of its own, or in another account: --context is the name
 or the file of a context of the nats CLI, which says where, with url, creds and ca.
 Without --agent the command shows the agents that it finds there, and prompts none.
 
-Each query is one prompt with an inbox of its own. The answer is the JSON object in the
-agent's text, of at most 256 KiB. An agent that asks back gets no answer, since that
-would be a way to it from the Controller. One that is silent for a minute is given up.`,
+Each query is one prompt with an inbox of its own. The answer is the JSON object in
+the agent's text, of at most 256 KiB. Questions from the agent get no answer, since
+that would be a path from the Controller to it. One that is silent for a minute is
+given up.`,
 		Example: `  bcpmesh reader synadia --context agents
   bcpmesh reader synadia --context agents --agent agents.prompt.pi.kim.desk --creds researcher.creds`,
 		Args: cli.Arguments(0),

@@ -63,11 +63,11 @@ func RelayCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relay",
 		Short: "Forward deliveries of a site's mesh to a mesh above it",
-		Long: `Carry what a mesh at a site delivers to another mesh above it, as a Controller below
-that is a Reader above. Each delivery of a subscription below becomes one push of a
-subscription above: in the order of its channel, once, also if the link between them,
-one of the meshes or this program goes, for seconds or for days. Both meshes count what
-goes through, each by its own budgets, and the mesh above judges it as any Reader's.
+		Long: `Forward deliveries of a site's mesh to a mesh above it, as a Controller below and a
+Reader above. Each delivery of a subscription below becomes one push to a subscription
+above: exactly once and in the order of its channel, even if the link, one of the
+meshes or this program fails for seconds or for days. Both meshes charge the answers to
+their own budgets, and the mesh above judges them like any Reader's.
 
 Meanwhile deliveries wait with the mesh below, which goes on by itself; so do those that
 the mesh above refuses, as when a budget is spent. What was done is written to --store,
@@ -86,7 +86,7 @@ it says is medium there, and so no less than what it heard below. If it is lower
 			case len(routes) == 0:
 				return cli.Usagef("relay: expected --map READER/SUBSCRIPTION=CONTROLLER/SUBSCRIPTION").WithHint("for example --map sensor/readings=main/site7-readings")
 			case store == "":
-				return cli.Usagef("relay: expected --store DIR").WithHint("it keeps what was carried, so that nothing is carried twice")
+				return cli.Usagef("relay: expected --store DIR").WithHint("it records forwarded deliveries, so that none is forwarded twice")
 			}
 			c := relay.Config{Folder: store, InDoubt: relay.InDoubt(inDoubt.Value)}
 			for _, text := range routes {

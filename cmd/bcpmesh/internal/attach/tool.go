@@ -178,7 +178,7 @@ func callProgram(ctx context.Context, program *stdio.Program, c agents.Call) (an
 	}
 	result := jsontext.Value(printed)
 	if !result.IsValid() {
-		return nil, errors.New("what it printed is not one JSON value")
+		return nil, errors.New("its output is not one JSON value")
 	}
 	return result, nil // the kernel says whether it is of the tool's output_schema
 }

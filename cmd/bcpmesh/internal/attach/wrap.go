@@ -41,9 +41,9 @@ func WrapCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wrap READER -- SERVER [ARG...]",
 		Short: "Make a Reader of an MCP server, with typed results",
-		Long: `Put any MCP server that speaks over stdin and stdout behind categories: its tools
-answer through the gateway, in fields that you agree to, and no other word of their
-results reaches the agent that calls them.
+		Long: `Make a Reader of any MCP server that speaks over stdin and stdout: its tools answer
+through the gateway, in fields that you choose, and no other word of their results
+reaches the calling agent.
 
 It starts the server, lists its tools, and writes two files into the folder of the
 mesh: agents/READER.md, a Reader, and tools/READER.json, which has each tool with its
@@ -53,7 +53,7 @@ be; "decide" says what is left for you: a field with values or bounds under answ
 a question, and a CEL expression for it under from. The Controller's end of the channel is printed:
 it goes into the definition of --as.
 
-A tool that the server lists otherwise later is refused until you have looked at it:
+A tool whose listing changes later is refused until you have reviewed it:
 "bcpmesh wrap READER --accept" shows what changed, and pins it.
 
 The server runs as you, with a scrubbed environment: --pass names variables that it
@@ -307,11 +307,12 @@ func readerMCPCommand(p *cli.Program) *cobra.Command {
 		Short: "Answer queries with the tools of an MCP server",
 		Long: `Answer queries with the tools of an MCP server that "bcpmesh wrap" has wrapped. The
 arguments of a query say which tool is called, and with what; the answer is taken out
-of the result as the file says. What cannot be taken out is not_enough_information.
+of the result as the file says. If it cannot be extracted, the answer is
+not_enough_information.
 
-The server is started as a process of its own, and gets PATH, HOME and the like of the
-environment, and what --pass names; no creds. A tool that it lists otherwise than the
-file has it is not called.`,
+The server is started as a process of its own, and gets PATH, HOME and the like of
+the environment, and what --pass names; no creds. A tool whose listing differs from
+the file is not called.`,
 		Example: `  bcpmesh reader mcp --creds files.creds --tools tools/files.json`,
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -130,7 +130,7 @@ func checkpoints(ctx context.Context, where meshdir.StateFlags, shard client.Sha
 			return nil, err
 		}
 		if len(peers) > 0 {
-			return nil, cli.Usagef("audit checkpoint: --witness is for a mesh on a cluster").WithHint("a mesh of one process asks them by itself: bcpmesh up --witness KEY=URL")
+			return nil, cli.Usagef("audit checkpoint: --witness is for a mesh on a cluster").WithHint("a mesh in one process does so by itself: bcpmesh up --witness KEY=URL")
 		}
 		newest, err := mesh.Tree(folder.State, 0).Newest()
 		if err != nil {

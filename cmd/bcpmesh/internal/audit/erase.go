@@ -94,7 +94,7 @@ func showErased(p *cli.Program, r agents.Erased) error {
 	case r.Decision == 0:
 		failed = cli.Failf("nothing was erased: %s", cli.Plain(strings.Join(r.Reasons, "; ")))
 	case r.Failed != "":
-		failed = cli.Failf("the erasure is recorded and not complete: %s", cli.Plain(r.Failed)).WithHint("ask again: what is erased stays so")
+		failed = cli.Failf("the erasure is recorded and not complete: %s", cli.Plain(r.Failed)).WithHint("try again: what was erased stays erased")
 	}
 	if p.Out.JSON {
 		return errors.Join(p.Out.Value(r), failed)

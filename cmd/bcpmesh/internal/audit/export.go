@@ -144,7 +144,7 @@ func checkpointKeyFailure(err error, folder meshdir.Folder) error {
 	case errors.As(err, &said):
 		return said
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.Failf("there are no keys in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+		return cli.Failf("there are no keys in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
 	case errors.Is(err, accounts.ErrBusy):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(folder.State))
 	}

@@ -21,13 +21,12 @@ func runPlanCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan KERNEL GRANT TASK",
 		Short: "Ask a kernel's planner for a plan and judge it, without running it",
-		Long: `Ask the planner of a kernel for a plan for a task, and say what the gate will say about
-each call, what label each value will have, and how many bits of it content can have
-chosen. Nothing is done: no tool is called and no Reader is asked. A plan that is wrong
-is mended by its planner as in a run.
+		Long: `Ask the planner of a kernel for a plan for a task, and show the gate's verdict on each
+call, the label of each value, and how many of its bits content can have chosen. No
+tool is called and no Reader is asked. The planner corrects a wrong plan as in a run.
 
-It is recorded, as a run that ends as planned, or as blocked if a call is certain to be
-denied. The plan is read from the journal, so that the command is for whoever owns the
+It is recorded, as a run that ends as planned, or as blocked if a call is certain to
+be denied. The plan is read from the journal, so the command is for the owner of the
 state folder. Exit code 1 says that a call is certain to be denied, 3 that there is no
 plan.`,
 		Example: `  bcpmesh kernel plan desk reply "Summarise my latest mail and send it to me."`,

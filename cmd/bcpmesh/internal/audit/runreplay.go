@@ -27,15 +27,15 @@ func runReplayCommand(p *cli.Program) *cobra.Command {
 		Short: "Decide a run again from its records and compare",
 		Long: `Decide a run of a kernel again: each message of it, as it came, in the state that the
 records before it made, under the definitions of the folder. No planner, Reader or tool
-is asked, and nothing is done: a kernel has no model, so that the same messages are the
+is asked, and nothing is done: a kernel has no model, so the same messages give the
 same decisions, byte for byte.
 
 A record that the same definitions and version decide otherwise is an incident: somebody
 changed it, or the gateway did not decide by its rules. One that was made under other
 definitions may differ. A message that was erased, or kept in part, is not decided again.
 
-It is for whoever owns the state folder, of a mesh that runs or rests. Exit code 1 says
-that something differs.`,
+It is for the owner of the state folder, whether the mesh runs or not. Exit code
+1 means that something differs.`,
 		Example:           "  bcpmesh kernel replay rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel replay rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --json",
 		Args:              cli.Arguments(1, "RUN"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return replayRun(cmd, p, &who, args[0]) },

@@ -114,13 +114,13 @@ func runShowCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show one run, record by record",
-		Long: `Tell one run of a kernel: what happened, in the order of the journal, with the number
-of each record.
+		Long: `Show one run of a kernel: its events in the order of the journal, with the
+number of each record.
 
-With --raw it also shows what was said: the task, plans, arguments and values. With
---context it shows what planners and Readers were sent, byte for byte, as the definitions
-of today make it of the records. Both are for whoever owns the state folder; creds of an
-auditor open none of it. It is hostile text, shown so that it can do nothing.
+With --raw it also shows content: the task, plans, arguments and values. With --context
+it shows what planners and Readers were sent, byte for byte, as the definitions of today
+make it of the records. Both are for the owner of the state folder; an auditor's creds
+do not open it. It is hostile text, shown inert.
 
 It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: "  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --raw",
@@ -212,8 +212,8 @@ func runExplainCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain RUN",
 		Short: "Give the reasons for the end of a run, and the origin of its values",
-		Long: `Say why a run ended as it did: what the gate said of each call, by which rules and
-for which labels; from which values each value was made, and how many bits of it
+		Long: `Give the reasons for the end of a run: the gate's verdict on each call, by which
+rules and for which labels; the origin of each value, and how many of its bits
 content can have chosen; and what would change the end.
 
 It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,

@@ -36,18 +36,18 @@ func WitnessCommand(p *cli.Program) *cobra.Command {
 		Short: "Cosign the checkpoints of meshes",
 		Long: `Run a witness, until interrupted: it cosigns the checkpoints of the logs that it is
 given (C2SP tlog-witness, add-checkpoint), each only with a proof that it continues
-the one before. So the owner of a log cannot show two histories of it, nor set it
-back, without the witness noticing. It sees sizes and hashes, never a decision.
+the one before. So the owner of a log can neither show two histories of it nor roll
+it back unnoticed. It sees sizes and hashes, never a decision.
 
 Run it on a machine that the mesh's operator does not own. --log is the public key of
 a mesh ("bcpmesh audit key"), or of any other log that signs C2SP checkpoints.
 
-The store has the witness's key and the newest checkpoint of each log. Do not restore
-it from a backup: a witness that has forgotten what it cosigned could cosign another
-history. Where a store is lost, begin with a new one: its key is new.
+The store has the witness's key and the newest checkpoint of each log. Do not
+restore it from a backup: a witness that has forgotten what it cosigned could cosign
+another history. If a store is lost, begin with a new one, which has a new key.
 
-No TLS is needed: requests and answers are signed, and say nothing of what was decided.
-Put a proxy in front where sizes and times must not be seen.`,
+No TLS is needed: requests and answers are signed, and do not contain decisions.
+Put a proxy in front if sizes and times must not be seen.`,
 		Example: `  bcpmesh witness --store ./witness --listen 0.0.0.0:8053 --log "$(cat office.key)"
   bcpmesh up --witness "$(cat key.pub)=http://witness.example.org:8053"`,
 		Args: cli.Arguments(0),
@@ -176,7 +176,7 @@ func (f *WitnessFlags) Peers(command string) ([]*tlogwitness.Peer, error) {
 func cosignFailure(err error) error {
 	f := cli.Failf("not cosigned: %s", cli.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	if errors.Is(err, tlogwitness.ErrRolledBack) || errors.Is(err, tlogwitness.ErrForked) {
-		return f.WithHint("this journal is not what the witness has seen: it was set back, or written again")
+		return f.WithHint("this journal is not the one that the witness has seen: it was rolled back or rewritten")
 	}
 	return f
 }

@@ -32,8 +32,8 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run KERNEL GRANT TASK",
 		Short: "Run a task in a kernel and wait for the end",
-		Long: `Have a kernel of the mesh do a task, with one of the grants that you may name, and wait
-for the end. The planner sees TASK; no content does.
+		Long: `Run a task in a kernel of the mesh, with one of the grants that you may name,
+and wait for the end. The planner sees TASK and no content.
 
 --forbid TOOL=CEL adds a rule of your own to this run: calls of the tool for which
 the condition holds are refused, whatever the kernel's rules say; * is every tool.
@@ -204,8 +204,8 @@ func kernelStopCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
 		Short: "Stop a run before its next call",
-		Long: `End a run of a kernel, as whoever owns the state folder. It makes no further call; a call
-that is on its way may still be made, and its outcome is recorded.`,
+		Long: `Stop a run of a kernel, as owner of the state folder. It makes no further call;
+a call under way may still be made, and its outcome is recorded.`,
 		Example: "  bcpmesh kernel stop rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {

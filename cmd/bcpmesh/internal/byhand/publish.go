@@ -28,7 +28,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 		Short: "Push an answer against a subscription, as a reader",
 		Long: `Push an answer against a subscription that a controller's definition declares,
 as a reader of the mesh. The answer is a JSON object, given as an argument or on
-stdin. The gateway checks it, charges it, and tells what became of it.`,
+stdin. The gateway checks it, charges it, and returns the outcome.`,
 		Example: `  bcpmesh publish main research-alerts '{"has_breaking_news":true,"priority":"high"}'
   bcpmesh publish main research-findings - < finding.json`,
 		Args:              cli.Arguments(2, "CONTROLLER", "SUBSCRIPTION", "JSON"),

@@ -151,8 +151,8 @@ func QueryCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "query READER",
 		Short: "Ask a reader as a controller, and wait for the answer",
-		Long: `Ask a reader a question, as a controller of the mesh, and wait for what the
-gateway lets through.
+		Long: `Ask a reader a question, as a controller of the mesh, and wait for the validated
+answer.
 
 Ask in the lowest category that will do: fields with known values first, short
 answers second. A summary is an escalation: it needs a reason in your own words,

@@ -27,14 +27,13 @@ when it is idle for the mesh's idle_timeout.`,
   bcpmesh session open
   bcpmesh session close --as main`,
 		sessionListCommand(p), sessionVerbCommand(p, "open", "Open a session, where none is open",
-			`Open a session of a controller. Where none was open, its channels begin new
-epochs: their budgets are full again. Within idle_timeout of the end of a session
-that a delivery began they do not, so that no reader can have its own budget
-renewed by provoking one. With --renew it is the operator who opens the epochs,
-in any case.`, (*agents.Controller).OpenSession),
+			`Open a session of a controller. If none was open, its channels begin new epochs:
+their budgets are full again. Within idle_timeout of the end of a session that a
+delivery began they do not, so that no reader can have its own budget renewed by
+provoking one. With --renew the operator opens new epochs in any case.`, (*agents.Controller).OpenSession),
 		sessionVerbCommand(p, "close", "Close the session, and cancel its open queries",
 			`Close a controller's session. Its open queries are cancelled, at the price of a
-failure; what waits for a person stays.`, (*agents.Controller).CloseSession))
+failure; items that wait for a person stay.`, (*agents.Controller).CloseSession))
 }
 
 func sessionVerbCommand(p *cli.Program, verb, short, long string, do func(*agents.Controller, context.Context) error) *cobra.Command {

@@ -16,9 +16,9 @@ import (
 // TaintCommand returns the command taint.
 func TaintCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("taint", "Report or reset the taint of an agent",
-		`Report what an agent has read, or forget it. What an agent answers is as tainted
-as what it has read: its base_taint, what was reported for it, and what was
-delivered to it. A report raises that and never lowers it, over restarts too.`,
+		`Report or reset the taint of an agent. An agent's answers are as tainted as what
+it has read: its base_taint, its reported taint, and the taint of deliveries to
+it. A report never lowers taint; it holds across restarts.`,
 		`  bcpmesh taint report main --source web
   bcpmesh taint reset main`,
 		taintReportCommand(p), taintResetCommand(p))
@@ -31,9 +31,10 @@ func taintReportCommand(p *cli.Program) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use: "report AGENT", Short: "Report that an agent has read untrusted content",
-		Long: `Say that an agent has read something that others may have written: a web page, a
-document, the answer of an API, a row of a database, the output of an agent
-outside the mesh. Each makes its taint high. A Controller can report so itself.`,
+		Long: `Report that an agent has read something that others may have written: a web
+page, a document, the answer of an API, a row of a database, the output of an
+agent outside the mesh. Each makes its taint high. A Controller can report so
+itself.`,
 		Example: "  bcpmesh taint report main --source document",
 	}
 	source.AddTo(cmd, "source", "where it came from")
@@ -50,8 +51,8 @@ outside the mesh. Each makes its taint high. A Controller can report so itself.`
 func taintResetCommand(p *cli.Program) *cobra.Command {
 	return taintVerbCommand(p, &cobra.Command{
 		Use: "reset AGENT", Short: "Forget an agent's reported and delivered taint",
-		Long: `Forget what was reported for an agent and what was delivered to it: for an agent
-that has begun anew and remembers nothing. Its base_taint stays.`,
+		Long: `Reset the taint from reports and deliveries, for an agent that has restarted and
+remembers nothing. Its base_taint stays.`,
 		Example: "  bcpmesh taint reset main",
 	}, isAgent, func(ctx context.Context, o *agents.Operator, agent bcp.AgentName) error {
 		return o.ResetTaint(ctx, agent)

@@ -253,7 +253,7 @@ func (f *ClusterFlags) ShardConfig(command string, shard ShardFlag, def *bcp.Mes
 		return access, err
 	}
 	if len(shards) > 1 {
-		return access, cli.Usagef("%s: the mesh has %d shards, each with a journal of its own", command, n).WithHint("one after the other, each with a file of its own: --shard 0, --shard 1 and so on")
+		return access, cli.Usagef("%s: the mesh has %d shards, each with a journal of its own", command, n).WithHint("one after the other, each to its own file: --shard 0, --shard 1 and so on")
 	}
 	access.Shard = shards[0]
 	if err := there(access.Shard); err != nil {

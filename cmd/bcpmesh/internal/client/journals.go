@@ -42,7 +42,7 @@ func OpenJournals(ctx context.Context, where meshdir.StateFlags, shard ShardFlag
 		if meshdir.WasExported(folder.State) {
 			return nil, cli.Failf("there is no journal in %s, and the address of its cluster is not known", cli.Quoted(folder.State)).WithHint("bcpmesh accounts push saves it for the commands that have the keys")
 		}
-		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
 	}
 	j.Shards, err = shard.Among(1)
 	return j, err

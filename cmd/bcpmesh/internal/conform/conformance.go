@@ -34,11 +34,11 @@ type conformanceFlags struct {
 // ConformanceCommand returns the command conformance.
 func ConformanceCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("conformance", "Test an agent against the rules of the protocol",
-		`Test somebody's agent, in any language, against the rules of the protocol. The
-command runs a mesh of its own for a moment, with real creds and permissions,
-plays the gateway and everybody else, and prints a checklist with stable ids,
-which docs/conformance.md explains. With --url it plays the other end of a channel
-in the agent's own mesh instead, which shows less, and spends bits.`,
+		`Test an agent, in any language, against the rules of the protocol. The command
+runs a temporary mesh with real creds and permissions, plays the gateway and all
+peers, and prints a checklist with stable ids, which docs/conformance.md explains.
+With --url it plays the other end of a channel in the agent's own mesh instead,
+which shows less, and spends bits.`,
 		`  bcpmesh conformance reader -- ./my-reader
   bcpmesh conformance controller --creds candidate.creds
   bcpmesh conformance reader --url nats://127.0.0.1:4222 --creds main.creds`,
@@ -68,7 +68,7 @@ in bits, and asks before it asks.`
 		running = `With --url the agent is one of a mesh that runs, --creds are those of a Reader of
 its, and the command pushes in that Reader's place: samples, which the Controller
 takes for real ones. It says what that costs in bits, and asks before. A Reader
-sees nothing of its Controller, so that needs --auditor.`
+sees nothing of its Controller, so this needs --auditor.`
 		example = "bcpmesh conformance controller --url nats://127.0.0.1:4222 --creds researcher.creds --auditor alice.creds --yes"
 	}
 	cmd := &cobra.Command{
@@ -77,16 +77,16 @@ sees nothing of its Controller, so that needs --auditor.`
 		Long: `Test a ` + word + `. The command prints where the agent has to connect, waits for it,
 and ` + does + `
 
-A COMMAND behind -- is started for the test, and ended with it. In its environment
-it finds what a mesh gives to the commands of its agents: BCPMESH_URL,
-BCPMESH_AGENT, BCPMESH_ENCODING and BCPMESH_` + strings.ToUpper(word) + `_CREDS. Results are pass, fail and
+A COMMAND after -- is started for the test, and ended with it. In its
+environment it finds what a mesh gives to the commands of its agents:
+BCPMESH_URL, BCPMESH_AGENT, BCPMESH_ENCODING and BCPMESH_` + strings.ToUpper(word) + `_CREDS. Results are pass, fail and
 unseen, for what the agent did not do by its own will. With a failure the exit
 code is 1.
 
 ` + running + `
 
-What cannot be seen from there is listed as that, and never passes; with the creds
-of an auditor more is seen.`,
+Checks that cannot be made from there are listed as such, and never pass; with
+an auditor's creds there are fewer.`,
 		Example: "  bcpmesh conformance " + word + " -- ./my-" + word + "\n  bcpmesh conformance " + word + " --listen 127.0.0.1:4333 --creds candidate.creds --json\n  " + example,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {

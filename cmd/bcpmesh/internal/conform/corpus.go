@@ -34,14 +34,13 @@ func corpusCommand(p *cli.Program) *cobra.Command {
 		Short: "Send attackers' texts through answers, and count how many arrive",
 		Long: `Have an obedient Reader say each string of a corpus in every position of every spec:
 whole, cut to the limits, divided over the questions of an answer, and divided over
-several answers. Counted is what reaches a Controller unheld, four words of a string or
-more. Beside it stand 200 answers of honest Readers, and how many of these are held or
-refused.
+several answers. It counts the strings of which four words or more reach a Controller
+unheld, and how many of 200 answers of honest Readers are held or refused.
 
 Without DIR the specs are a sample's, with a channel for each on_anomaly; with DIR they
 are the subscriptions of the definitions in that folder, and the widest queries that its
-channels allow. The validator decides, as the gateway does; a sample of everything is
-said through a running mesh of this command's own, where it has to come out the same.
+channels allow. The validator decides, as the gateway does; a sample of everything goes
+through a temporary mesh, which must give the same result.
 
 Without --corpus the strings are 60 of ours, in 12 languages. With it they are those of a
 file, or of the files below a folder that are recognised: BIPIA, logs of AgentDojo,
@@ -53,8 +52,8 @@ Nothing is fetched. At most 1,000,000 strings are read, of each its first 64 KiB
 intervals at 95 %.
 
 The exit code is 1 if a string passes category 1, or a summary reaches a Controller
-unheld, or the mesh decides otherwise than the validator. What passes as free text of
-category 2 is a rate, and no failure: rules have gaps, and every word of it is charged.`,
+unheld, or the mesh decides otherwise than the validator. Free text of category 2 that
+passes is a rate and no failure: rules have gaps, and every word of it is charged.`,
 		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json\n  bcpmesh redteam corpus --report corpus.report.jsonl",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },

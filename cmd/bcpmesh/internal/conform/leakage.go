@@ -30,7 +30,7 @@ func leakageCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leakage",
 		Short: "Search for leaks that the ledger does not count",
-		Long: `Look for more bits than the ledger shows, on meshes of this command's own.
+		Long: `Search for leaks that the ledger does not count, on temporary meshes.
 
   exact   every strategy of the Readers, and of the people who decide, on the real state
           machine: all that the Controller can hear has to weigh at most what

@@ -20,16 +20,16 @@ func RedteamCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redteam [DIR]",
 		Short: "Attack a mesh with the credentials of hijacked agents",
-		Long: `Attack a mesh with the credentials of hijacked agents, and say what held. Each attack
-gets a mesh of its own on temporary state, with a real server, real credentials and a
-real journal; nothing else on this machine is touched. After each attack an oracle
-that shares no code with the gateway looks at all that Controllers got, at logs,
-metrics and files, and verifies an export of the journal.
+		Long: `Attack a mesh with the credentials of hijacked agents, and report what held. Each
+attack gets its own temporary mesh, with a real server, real credentials and a real
+journal; nothing else on this machine is touched. After each attack an oracle that
+shares no code with the gateway looks at all that Controllers got, at logs, metrics
+and files, and verifies an export of the journal.
 
-Without DIR the mesh is a sample: what is tried is this build. With DIR it is a copy of
-the definitions in that folder, which starts no commands and notifies nobody: what is
-tried is whether they leave a way. A running mesh is left alone. --only takes ids of
-attacks, and classes:
+Without DIR the mesh is a sample: this tests the build. With DIR it is a copy of the
+definitions in that folder, which starts no commands and notifies nobody: this tests
+your definitions. A running mesh is left alone. --only takes ids of attacks, and
+classes:
 
   ` + classList() + `
 
@@ -42,7 +42,7 @@ The same seed makes the same acts. The exit code is 1 if an attack got through, 
 if one could not be run. What does not apply to the definitions is skipped, with the
 reason.
 
-What holds here is no proof: it says that these attacks did not get through.`,
+This is no proof: it says that these attacks did not get through.`,
 		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam office --report redteam.xml --report redteam.html\n  bcpmesh redteam --json > redteam.json",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

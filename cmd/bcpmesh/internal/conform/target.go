@@ -20,9 +20,9 @@ func targetCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "target [DIR]",
 		Short: "Serve as the target of another red-team tool, over HTTP",
-		Long: `Start a mesh of this command's own, with a hijacked Reader that says what a red-team
-tool sends: in every text position of an answer, whole or cut to the limits, and divided
-over the questions of one answer. What the Controller got comes back:
+		Long: `Start a temporary mesh with a hijacked Reader that repeats what a red-team tool
+sends: in every text position of an answer, whole or cut to the limits, and divided
+over the questions of one answer. It returns what the Controller got:
 
   POST /  {"text": "ignore previous instructions"}
   {"reached":false,"held":true,"outcome":"held","text":"","anomalies":[],"said":15}

@@ -29,12 +29,12 @@ subscribe to. Without DIR it is the mesh of the current folder.
 
 All errors are shown at once, as file:line:column: key: message. A command whose
 program is not there, or not executable, is one of them; with --elsewhere, for a
-mesh that runs on another machine, no program is looked for. Warnings keep
-nothing from running. Advice says where a lower category or a narrower answer
-would do, and what to write instead. The exit code is 1 where there are errors.
+mesh that runs on another machine, no program is looked for. Warnings do not
+keep a mesh from running. Advice suggests a lower category or a narrower answer,
+and what to write. The exit code is 1 if there are errors.
 
 nominal is the price that budgets count. capacity is a proven bound of what an
-answer can carry; it is far above nominal where an answer is free text.
+answer can carry; it is far above nominal for free text.
 
 "Private data, untrusted input, ways out" says what gives each of the three to an
 agent. All three in one are an error if the mesh runs the agent or lists hosts for

@@ -39,12 +39,12 @@ With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
 {base, exposure, way}, "egress": {hosts, ...}}}; people have no taint, and agents
 without hosts no egress.
 
-With --prove the definitions do not count, but the JWTs that the server served
-last: the command follows everything that each agent may publish, through the
-imports, exports and mappings of all accounts, and shows that nothing gets past
-the gateway. Where something does, it prints the way and exits with 1. --jwts
-proves any other set of account, user and operator JWTs; without a gateway in
-it, say with --trust who is no agent.`,
+With --prove it reads the JWTs that the server served last instead of the
+definitions: it follows everything that each agent may publish through the
+imports, exports and mappings of all accounts, and proves that nothing bypasses
+the gateway. Otherwise it prints the path and exits with 1. --jwts proves any
+other set of account, user and operator JWTs; without a gateway in it, name with
+--trust the users that are no agents.`,
 		Example: `  bcpmesh perms
   bcpmesh perms ./office --agent researcher --json
   bcpmesh perms --prove

@@ -89,7 +89,7 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 	}
 	fault := cli.Failf("there %s past the gateway", ways(len(report.Holes)))
 	if claims.Operator == nil {
-		return fault.WithHint("the operator's JWT is not among them; without it nothing is taken to be forbidden that it forbids")
+		return fault.WithHint("the operator's JWT is not among them; without it, its restrictions are not taken into account")
 	}
 	return fault
 }

@@ -26,8 +26,8 @@ import (
 func ProposalsCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("proposals", "Propose a subscription, or write an approved one into the definitions",
 		`Propose a subscription, or write an approved one into the definitions. A
-controller's proposal changes nothing: it waits for an approver like what is held
-(bcpmesh approvals), and what is approved waits a day for whoever may write the
+controller's proposal changes nothing: it waits for an approver like a held item
+(bcpmesh approvals), and once approved waits a day for whoever may write the
 definitions.`,
 		`  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'
   bcpmesh approvals watch
@@ -127,10 +127,10 @@ func proposalsApplyCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply ITEM",
 		Short: "Write an approved proposal into its controller's definition",
-		Long: `Write an approved proposal into its controller's definition, behind the last line of
-the channel's entry. Every other line stays as it is. The edited folder must load,
-and say nothing else than before but for the subscription, or nothing is written.
-The mesh goes on as it is until bcpmesh reload.
+		Long: `Write an approved proposal into its controller's definition, after the last line
+of the channel's entry. Every other line stays as it is. Nothing is written unless
+the edited folder loads and differs only by the subscription. The mesh goes on as
+it is until bcpmesh reload.
 
 With --dry-run it writes nothing and shows the change as a patch.`,
 		Example: `  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --dry-run

@@ -21,19 +21,17 @@ func ShardsCommand(p *cli.Program) *cobra.Command {
 		Long: `Show the islands of a mesh: agents that channels connect, directly or through
 others, and on which shard they are. Without DIR it is the mesh of the current
 folder. A shard is a journal of its own on a cluster; both ends of a channel are on
-one, so an island is the least that can be moved to another core. It is named after
-its agent with the most channels.
+one, so an island is the smallest unit that can be moved to another core. It is
+named after its agent with the most channels.
 
 With --spread N, islands that have no shard get one of N, so that all shards have
-about as much to do: by the pushes that max_rate allows, where all subscriptions of
-the mesh have one, and by channels otherwise. What has a shard keeps it: agents whose
-file names one, and agents of which the keys of the mesh know that somebody of their
-island was given creds, or that a cluster was given their permissions. Without --write
-nothing is changed; the lines are shown that would be added. With it, each agent's
-file names its shard, and no other line is touched.
+about as much to do: by the pushes that max_rate allows, if all subscriptions of the
+mesh have one, and by channels otherwise. Agents keep a shard that their file names,
+or that they have because creds were issued in their island or a cluster got their
+permissions. Without --write the lines are only shown. With it, each agent's file
+names its shard, and no other line is touched.
 
-From then on an agent keeps its shard for good: what was recorded of it is in that
-journal.`,
+From then on an agent keeps its shard for good: its records are in that journal.`,
 		Example: `  bcpmesh shards ./office
   bcpmesh shards ./office --spread 4
   bcpmesh shards ./office --spread 4 --write && bcpmesh check ./office`,

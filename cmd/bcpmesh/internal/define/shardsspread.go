@@ -226,7 +226,7 @@ func (s spreading) tooFew(mesh *bcp.Mesh, islands []bcp.Island, homes map[bcp.Ag
 	f := cli.Failf("shard %d would have no agents: %d of %s have their shard already", empty, len(islands)-free, cli.Count(len(islands), "island"))
 	for _, h := range homes {
 		if h.keys {
-			return f.WithHint("agents keep their shard where somebody of their island was given creds, or a cluster their permissions; new agents may have another")
+			return f.WithHint("agents keep their shard once creds were issued in their island, or a cluster got their permissions; new agents may have another")
 		}
 	}
 	return f.WithHint("take out the lines \"shard:\" of a mesh that was never exported, or spread over fewer shards")

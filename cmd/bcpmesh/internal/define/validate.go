@@ -34,8 +34,8 @@ Each line of the input is a JSON object:
   settings         keys of a channel entry, such as on_anomaly, preserve_case,
                    release_interval, query_ttl, and vocabularies
 
-The answer is what stands under "response" of a bcp_response, alone. With
-encoding msgpack, a response that is given as JSON is sent as MessagePack.
+The answer is the value of "response" in a bcp_response. With encoding msgpack,
+a response that is given as JSON is sent as MessagePack.
 
 Each line of the output, which is always JSON, has the keys
 

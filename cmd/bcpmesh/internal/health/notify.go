@@ -23,9 +23,9 @@ func NotifyCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "notify",
 		Short: "List and test the notification routes of a mesh",
-		Long: `Look at the notification routes of a mesh, and try them. Routes are declared
-under notify in mesh.yaml; a running mesh tells people by them what is held, what
-alerts there are, and whose credentials expire.`,
+		Long: `List and test the notification routes of a mesh. Routes are declared under notify
+in mesh.yaml; a running mesh uses them to tell people about held items, alerts
+and expiring credentials.`,
 		Example: `  bcpmesh notify list
   bcpmesh notify test desk`,
 		Args: cobra.ArbitraryArgs,
@@ -49,11 +49,11 @@ func notifyTestCommand(p *cli.Program) *cobra.Command {
 		Use:   "test [ROUTE]...",
 		Short: "Send a test message by every route, or by those named",
 		Long: `Send a test message by each notification route of mesh.yaml, or by those named,
-and say what came of it. The mesh need not run: the message goes out from this
+and report the results. The mesh need not run: the message goes out from this
 process, with the variables of this environment and the files of the folder. Quiet
-hours and what a route is for do not matter.
+hours and the kinds of a route do not matter.
 
-The exit code is 1 where a message was not taken.`,
+The exit code is 1 if a message was not accepted.`,
 		Example: `  bcpmesh notify test
   bcpmesh notify test desk alice --dir ./office`,
 		Args: cobra.ArbitraryArgs,
@@ -135,8 +135,8 @@ func notifyListCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the routes, and whether they accept messages",
-		Long: `List the notification routes of mesh.yaml, with what the running mesh wrote of
-them last: when a message was taken, or since when none is and why.`,
+		Long: `List the notification routes of mesh.yaml with their last status in the running
+mesh: when a message was accepted, or since when none is, and why.`,
 		Example: "  bcpmesh notify list",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {

@@ -72,12 +72,12 @@ func StatusCommand(p *cli.Program) *cobra.Command {
 decided and how full its disk is, how each agent is, what waits for a person, and
 what the channels have spent.
 
-An agent is connected, or it is said why it is not: its command crashed, with how
-it ended, what it printed last, and when it is started again; or somebody else
-starts it. What an agent printed is its own text and not to be trusted.
+An agent is connected, or the reason is shown: its command crashed, with its
+exit, its last output and the time of its restart; or somebody else starts it.
+The output is the agent's own text: do not trust it.
 
 The exit code is 0 when it runs and 1 when it does not, or cannot write its
-journal. Of a mesh of several shards it is 4 where some do not answer.`,
+journal. For a mesh of several shards it is 4 if some do not answer.`,
 		Example: `  bcpmesh status
   bcpmesh status --dir ./office --json`,
 		Args: cli.Arguments(0),
@@ -112,7 +112,7 @@ func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 		if s.Unwritable = unwritable(ctx, who); s.Unwritable {
 			s.Running = true
 			err = cli.Failf("the mesh runs and answers nobody: its journal cannot be written").
-				WithHint("its log says why. Where the disk is full, make room, and it goes on by itself")
+				WithHint("its log says why. If the disk is full, make room, and it resumes by itself")
 		} else {
 			err = s.ask(ctx, who, def)
 		}

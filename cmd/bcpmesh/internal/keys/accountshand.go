@@ -174,7 +174,7 @@ func (h *hand) Update(ctx context.Context, account accounts.Account) error {
 		var s serverSays
 		switch {
 		case json.Unmarshal(m.Data, &s) != nil:
-			refused = errors.New("a server's answer is not understood")
+			refused = errors.New("a server's answer cannot be parsed")
 		case s.Error != nil:
 			refused = errors.New("a server refused it: " + s.Error.Description)
 		case s.Data != nil && s.Data.Account == account.PublicKey:

@@ -154,7 +154,7 @@ shows.`,
 func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.Trust, out, passkey string, wait time.Duration) error {
 	switch {
 	case url == "":
-		return cli.Usagef("join: expected --url URL").WithHint("whoever runs the mesh knows it: bcpmesh up shows it")
+		return cli.Usagef("join: expected --url URL").WithHint("ask the operator of the mesh: bcpmesh up shows it")
 	case out == "":
 		return cli.Usagef("join: expected --out FILE").WithHint("for example --out agent.creds")
 	}

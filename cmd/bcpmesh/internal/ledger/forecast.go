@@ -25,13 +25,13 @@ func ledgerForecastCommand(p *cli.Program) *cobra.Command {
 	cmd := client.OperatorCommand(&cobra.Command{
 		Use:   "forecast",
 		Short: "Show how many more queries and pushes the budgets allow",
-		Long: `Show for each channel what its budgets have left, how many more queries of each
-category and pushes of each subscription would be accepted if they came now, which
-limit refuses the next one, and when the sliding window gives back how much.
+		Long: `Show for each channel its remaining budgets, how many more queries of each
+category and pushes of each subscription would be accepted now, which limit
+refuses the next one, and when the sliding window returns how much.
 
-Queries differ in price; those shown stand for their category. The gateway answers
-by the rules that it decides by. What nothing else limits ends at the deliveries
-that a channel may have waiting.`,
+Queries differ in price; those shown stand for their category. The gateway
+answers from its own rules. Numbers that nothing else limits end at the
+deliveries that may wait on a channel.`,
 		Example: `  bcpmesh ledger forecast
   bcpmesh ledger forecast --channel main/researcher --json`,
 		Args: cli.Arguments(0),
@@ -132,11 +132,10 @@ func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 		Use:   "reconcile",
 		Short: "Recompute the ledger from the journal and compare",
 		Long: `Add up the charges of the whole journal again, from its decisions alone, and
-compare them with the balance that each decision records, with the ledger, and with
-the books that the gateway decides by.
+compare them with the balance in each decision, with the ledger, and with the
+gateway's state.
 
-It works while the mesh runs, and while it rests. The exit code is 1 where anything
-differs.`,
+It works whether the mesh runs or not. The exit code is 1 if anything differs.`,
 		Example: `  bcpmesh ledger reconcile
   bcpmesh ledger reconcile --json`,
 		Args: cli.Arguments(0),
@@ -186,7 +185,7 @@ func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[status.
 		return nil, err
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
-		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
 	}
 	def, err := folder.Load()
 	if err != nil {
@@ -231,7 +230,7 @@ func showReconciliation(p *cli.Program, of *client.Sharded[status.Reconciliation
 	n := len(r.Differences) + int(r.More)
 	if n > 0 {
 		return cli.Failf("%s in %s and %s of the ledger", cli.Count(n, "difference"), cli.Count(int(r.Decisions), "decision"), cli.Count(int(r.Lines), "line")).
-			WithHint("a ledger that differs is made again by bcpmesh up --rebuild; a journal or a state that does is an incident")
+			WithHint("bcpmesh up --rebuild rewrites a ledger that differs; a journal or state that differs is an incident")
 	}
 	p.Out.Talkf(of.Label()+"journal, ledger and state agree: %s, %s of the ledger", cli.Count(int(r.Decisions), "decision"), cli.Count(int(r.Lines), "line"))
 	return nil

@@ -27,9 +27,10 @@ func ledgerHistoryCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "Show each change of a balance",
-		Long: `Show each decision that moved bits, oldest first: what an ask reserved, what an
-answer, a push, an expiry or a denied escalation settled, and what the epoch held
-afterwards. A settlement gives back the rest of what its query had reserved.
+		Long: `Show each decision that changed a balance, oldest first: what an ask reserved,
+what an answer, a push, an expiry or a denied escalation settled, and what the
+epoch held afterwards. A settlement gives back the rest of what its query had
+reserved.
 
 It reads the audit as one of the mesh's auditors.`,
 		Example: `  bcpmesh ledger history --since 24h

@@ -21,7 +21,7 @@ import (
 func LedgerCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("ledger", "Show what the channels have spent",
 		`Show what the channels have spent of their budgets, in bits: now, over time, and
-what still fits; and check the figures against the journal.`,
+the forecast; and check the figures against the journal.`,
 		`  bcpmesh ledger show
   bcpmesh ledger history --channel main/researcher --since 24h
   bcpmesh ledger subscriptions
@@ -58,20 +58,19 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show each channel's budget, charges and what remains",
-		Long: `Show the newest epoch of each channel: in nominal bits the budget, what is
-settled, what open queries reserve and what remains; beside them the capacity that
-was charged, which bounds what the controller can have learned. The window is what
-counts of budget_window, over all epochs.
+		Long: `Show the newest epoch of each channel: in nominal bits the budget, the settled and
+reserved amounts and the rest; then the charged capacity, which bounds what the
+controller can have learned. The window is the spending within budget_window, over
+all epochs.
 
-With --epochs it shows all epochs of the past too, and reads the whole audit. With
---egress it shows what agents with a network have told hosts within egress_window,
-in bits, and the bytes that went over the wire. With --cost it shows what the models of
-agents have taken within cost_window, in tokens and US dollars, by agent and model,
-beside the bits that the agent delivered meanwhile and what a bit cost.
+--epochs also shows all past epochs, and reads the whole audit. --egress shows how many
+bits agents with a network have told hosts within egress_window, and the bytes sent.
+--cost shows the tokens and US dollars of agents' models within cost_window, by agent
+and model, with the bits delivered in that time and the cost of a bit.
 
-It waits up to 2 s for what was decided before, and says how many decisions the
-books do not show yet, if there are any: on a cluster a server may be behind. With
---creds, where nobody asks the gateway, it says how far the audit is.
+It waits up to 2 s for earlier decisions, and says how many the ledger does not
+show yet, if any: on a cluster a server may lag. With --creds, without access to
+the gateway, it says how far the audit is.
 
 It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh ledger show

@@ -23,11 +23,11 @@ func ledgerSubscriptionsCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "subscriptions",
 		Short: "Show how many pushes of each subscription were delivered, held or refused",
-		Long: `Show how many pushes of each subscription were accepted, were held for a person,
-or came to nothing: filtered by publish_when, beyond max_rate or a full window,
-invalid, or refused for want of budget or room. Beside them stand the bits that
-they were charged, and how many of a hundred were invalid. Windows are deliveries
-of a batch_window.
+		Long: `Show how many pushes of each subscription were accepted, held for a person, or
+dropped: filtered by publish_when, beyond max_rate or a full window, invalid, or
+refused for want of budget or room. It also shows the bits that they were
+charged, and the percentage of invalid ones. Windows are deliveries of a
+batch_window.
 
 It reads the audit as one of the mesh's auditors.`,
 		Example: `  bcpmesh ledger subscriptions --since 24h

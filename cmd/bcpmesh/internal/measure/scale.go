@@ -74,16 +74,17 @@ func ScaleCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale",
 		Short: "Compute what a mesh of a given size needs, and what breaks first",
-		Long: `Compute what a mesh of a size needs: cores, memory, disk, network, connections,
-accounts, shards, the time of a start and of a take-over; and what of it breaks
-first. It is a model: nothing is run. The costs that it computes with were measured
-on this program by "bcpmesh bench"; --costs takes your own, and --compare shows how
-far its simulation of waiting is from what was measured.
+		Long: `Compute what a mesh of a given size needs: cores, memory, disk, network,
+connections, accounts, shards, the time of a start and of a take-over; and which
+part breaks first. It is a model: nothing is run. "bcpmesh bench" measured its
+costs on this program; --costs takes your own, and --compare shows how far
+simulated waiting times are from measured ones.
 
-A decision is what the journal records one of: a push and its acknowledgement are
-two, a question, its answer and the acknowledgement are three.
+Everything that the journal records is a decision: a push and its
+acknowledgement are two, a question, its answer and the acknowledgement are
+three.
 
-The exit code is 1 where something is beyond its limit.`,
+The exit code is 1 if something is beyond its limit.`,
 		Example: `  bcpmesh scale --agents 10000 --channels 1e6 --rate 1e5
   bcpmesh scale --agents 1000 --channels 1e4 --rate 2000 --mean 200 --json
   bcpmesh bench --json > costs.json && bcpmesh scale --costs costs.json --compare`,

@@ -90,7 +90,7 @@ func RequireSealed(state string, ask, reachable bool) error {
 		}
 	}
 	if reachable {
-		return cli.Failf("up listens beyond this machine, and the keys of the mesh lie open").WithHint("add --seal: it puts them under a passphrase")
+		return cli.Failf("up listens beyond this machine, and the keys of the mesh lie open").WithHint("add --seal: it encrypts them with a passphrase")
 	}
 	return nil
 }

@@ -20,14 +20,14 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "web",
 		Short: "Serve web pages about the mesh",
-		Long: `Serve pages that show the mesh: who hears whom with taint and both bit counts, what
-budgets have left, agents, sessions, the audit, alerts, and for each decision why it
-came out as it did. Nothing that a message held is on them, but for a held item, on
-the page where its approver decides about it.
-bcpmesh up --web ADDRESS serves the same pages with the mesh.
+		Long: `Serve web pages about the mesh: who hears whom with taint and both bit counts,
+remaining budgets, agents, sessions, the audit, alerts, and the reasons for each
+decision. They show no content of messages, except that of a held item, on the page
+where its approver decides. bcpmesh up --web ADDRESS serves the same pages with the
+mesh.
 
-They are for a browser on this machine alone. The address that logs in is shown here:
-its code works once, for five minutes, and the next one follows when it was used.
+They are for a browser on this machine alone. The login address is printed: its
+code works once, for five minutes, and the next one follows when it was used.
 
 With --origin they are for browsers elsewhere, under that address, and people log in and
 decide with passkeys: "creds invite NAME --role approver --web ORIGIN" makes the address
@@ -36,9 +36,9 @@ this machine that has it and leaves the Host of requests as it is. Passkeys and 
 that are bound to them are kept in the folder of --store; they decide nothing without the
 device that made the passkey.
 
-It reads as one of the mesh's auditors. In the folder of the mesh it also shows who is
-connected and what became of agents' commands, which is for the folder's owner, and
-decides about what is held: as the mesh's only approver, or as the one of --approver.`,
+It reads as one of the mesh's auditors. In the folder of the mesh it also shows its
+owner the connections and the agents' commands, and lets them decide about held
+items: as the mesh's only approver, or as the one of --approver.`,
 		Example: `  bcpmesh web
   bcpmesh web --listen localhost:8080 --approver kim
   bcpmesh web --creds alice.creds --url nats://mesh.example.org:4222

@@ -30,7 +30,7 @@ them. It is told the verdict, and records it.
 It prints until when the agent is accepted, and the number of the list of revocations:
 give it as --last-revocations the next time, so that no older list is taken.
 
-Exit code 3 says that it is not accepted, and the code why.`,
+Exit code 3 means that it is not accepted; the code says why.`,
 		Example: "  bcpmesh role judge main@org1.example --trust org1.example=org1.pem --creds desk.creds --url tls://org1.example:4222",
 		Args:    cli.Arguments(1, "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ Exit code 3 says that it is not accepted, and the code why.`,
 				return cli.Usagef("role judge: %s is no agent", cli.Quoted(args[0])).WithHint("expected a name and an organisation, such as agent-a@org1.example")
 			}
 			if who.Creds == "" {
-				return cli.Usagef("role judge: expected --creds").WithHint("those that the other mesh has issued")
+				return cli.Usagef("role judge: expected --creds").WithHint("use the creds that the other mesh has issued")
 			}
 			by := agents.RoleTrust{LastRevocations: last, Requirement: contract.DualLLMRequirement()}
 			var err error

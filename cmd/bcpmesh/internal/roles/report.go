@@ -22,8 +22,9 @@ func reportCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report how far the roles keep their contracts, with evidence",
-		Long: `Say how far the contracts of a mesh's roles are kept. For each invariant: the level at
-which the contract declares it, the levels at which it is shown, and by what:
+		Long: `Report how far the roles of a mesh keep their contracts. For each invariant: the
+level that the contract declares, the levels at which it is proven, and the
+evidence:
 
   proof    the JWTs that the mesh's server served last, as perms --prove has them
   types    the messages that there are between roles
@@ -32,11 +33,11 @@ which the contract declares it, the levels at which it is shown, and by what:
   build    what the interpreter imports
   monitor  the records of all runs, counted
 
-An invariant holds if it is shown at its level or a stronger one. It fails if
-something shows the contrary: then the way or the record is named. What nothing shows
-is unverified, and so is everything else of a mesh that was never started.
+An invariant holds if it is proven at its level or a stronger one. It fails if there
+is evidence against it: the path or the record is then named. Without evidence it is
+unverified, as is most of a mesh that was never started.
 
-Exit code 1 says that some contract is not shown to be kept.
+Exit code 1 means that some contract is not proven to be kept.
 
 It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: "  bcpmesh role report\n  bcpmesh role report --json | jq '.[].report.ok'",

@@ -33,17 +33,17 @@ func showCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ATTESTATION REVOCATIONS --to ORGANISATION",
 		Short: "Show this mesh's attestation to another organisation's mesh",
-		Long: `Show a mesh of another organisation which roles an agent is made of, with the files
-that role attest has written. --creds are those that the other mesh has issued for the
-agent: they prove that it is there, to that organisation alone. The mesh answers until
-when the agent is accepted; show the newest files again before.
+		Long: `Show another organisation's mesh which roles an agent is made of, with the files that
+role attest has written. --creds are those that the other mesh has issued for the
+agent: they prove its identity to that organisation alone. The mesh answers until when
+the agent is accepted; show the newest files again before then.
 
-With --every it stays, looks at the files so often, and shows them again when they have
-changed: the mesh hears of a revocation as soon as role revoke has written the list. It
-ends when it is interrupted. Refusals and failures after the first showing are told, and
-do not end it.
+With --every it keeps running, checks the files at that interval, and shows them again
+when they change: the mesh hears of a revocation soon after role revoke has written the
+list. It runs until interrupted. Later refusals and failures are reported and do not end
+it.
 
-Exit code 3 says that it is not accepted, and the code why.`,
+Exit code 3 means that it is not accepted; the code says why.`,
 		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222\n  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --every 30s",
 		Args:    cli.Arguments(2, "ATTESTATION", "REVOCATIONS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +110,7 @@ func (f *showing) show(ctx context.Context, c *client.Client, papers agents.Pape
 	defer cancel()
 	v, err := c.ShowRole(ctx, f.to, f.requirement, papers)
 	if errors.Is(err, agents.ErrMessage) {
-		return v, cli.Failf("this is no mesh of %s", cli.Plain(f.to)).WithHint("to another organisation nothing is proved")
+		return v, cli.Failf("this is no mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
 	}
 	return v, meshdir.OutcomeOf(err)
 }
@@ -198,7 +198,7 @@ func takeCommand(p *cli.Program) *cobra.Command {
 		Use:   "take LIST",
 		Short: "Import another organisation's revocation list",
 		Long: `Take another organisation's list of revocations, which role attest and role revoke of
-its mesh have signed. What it names is not accepted any more from then on. A list that
+its mesh have signed. Revoked attestations are not accepted from then on. A list that
 is older than one that was seen is refused, and so is one of nobody in trust.
 
 Agents of that organisation bring lists, too; by a timer you do not depend on them.`,

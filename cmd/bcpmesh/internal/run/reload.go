@@ -29,12 +29,12 @@ func ReloadCommand(p *cli.Program) *cobra.Command {
 	return client.OperatorCommand(&cobra.Command{
 		Use:   "reload",
 		Short: "Reload the definitions of the running mesh",
-		Long: `Have the running mesh load the definitions of its folder again, all of them or,
-where one has an error, none. It shows the permissions that were taken (-) and
-given (+), and the audit keeps them with the SHA-256 of each file.
+		Long: `Reload the definitions of the running mesh from its folder: all of them or, if
+one has an error, none. It shows the permissions that were removed (-) and added
+(+), and the audit keeps them with the SHA-256 of each file.
 
-Of a mesh of several shards each loads them, one after the other; with --json each
-says so in a line. Those that refuse are named.
+Shards load them one after the other; with --json each has a line. Those that
+refuse are named.
 
 Agents whose permissions change are disconnected for a moment and keep their
 creds; agents that are gone are cut off. Budgets hold at once: what was spent
@@ -66,7 +66,7 @@ func showReloaded(p *cli.Program, of *client.Sharded[gateway.Reloaded]) error {
 	r := of.Of
 	var failed error
 	if len(r.Errors) > 0 {
-		failed = cli.Failf("the definitions were not loaded: %s", r.Errors[0]).WithHint("nothing has changed; bcpmesh check shows all that is wrong")
+		failed = cli.Failf("the definitions were not loaded: %s", r.Errors[0]).WithHint("nothing has changed; bcpmesh check shows all errors")
 	}
 	if p.Out.JSON {
 		if err := p.Out.Value(of); err != nil {

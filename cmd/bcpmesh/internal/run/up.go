@@ -55,13 +55,14 @@ func UpCommand(p *cli.Program) *cobra.Command {
 		Long: `Run the mesh that a folder declares, until interrupted: the NATS server, the
 gateway, the journal, the ledger and the audit.
 
-Agents connect with the files that "bcpmesh creds issue" makes. Everything that
-the mesh knows is in its state folder: start it again there and it goes on.
-It listens on this machine only, unless --listen or --websocket says otherwise:
+Agents connect with the files that "bcpmesh creds issue" makes. The state folder
+holds the whole state of the mesh: start it again there and it goes on. It
+listens on this machine only, unless --listen or --websocket says otherwise:
 that needs TLS. --tls makes a certificate under an authority of the mesh's own,
-whose certificate agents need beside their creds. A certificate of your own
-(--tls-cert, --tls-key) is read again when its files change. The keys of a mesh
-that listens beyond this machine have to be under a passphrase: --seal.
+whose certificate agents need in addition to their creds. A certificate of your
+own (--tls-cert, --tls-key) is read again when its files change. The keys of a
+mesh that listens beyond this machine must be encrypted with a passphrase:
+--seal.
 
 Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
 are saved.
@@ -70,23 +71,24 @@ With --rebuild, the audit and the ledger are deleted and filled again from the
 journal, which is the truth and stays as it is.
 
 With --witness, each signed checkpoint goes to a witness, which cosigns it if it
-continues what it has seen: whoever holds the state folder can then neither rewrite
-nor set back what was decided without its being seen ("bcpmesh witness"). One that is
-away is an alert and stops nothing, unless mesh.yaml says require_witness. If one has
-seen more of the journal than there is, as after an old backup was restored, budgets
-could be spent again: nothing is let through until --accept-rollback.
+continues what it has seen: the owner of the state folder can then neither rewrite
+nor roll back history unnoticed ("bcpmesh witness"). A missing witness is an alert
+and stops nothing, unless mesh.yaml says require_witness. If a witness has seen more
+of the journal than there is, as after the restore of an old backup, budgets could be
+spent twice: nothing is let through until --accept-rollback.
 
 With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
 the gateway answers. Keep agents from that port: metrics show what a Controller
 must not know of its Readers.
 
-With --web, pages for a browser on this machine show the mesh; the address that logs
-in is shown here. "bcpmesh web" serves them for a mesh that is elsewhere.
+With --web, web pages on this machine show the mesh; the login address is
+printed. "bcpmesh web" serves them for a mesh elsewhere.
 
-With --traces, a trace of each query and push goes to an OpenTelemetry collector,
-over OTLP/HTTP: who, when, verdicts and bits, never what was said. The variables
-OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _CERTIFICATE do the same. Traces leave
-this machine over https only; keep agents from the collector, as from metrics.`,
+With --traces, a trace of each query and push goes to an OpenTelemetry
+collector, over OTLP/HTTP: who, when, verdicts and bits, never content. The
+variables OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _CERTIFICATE do the same.
+Traces leave this machine over https only; keep agents from the collector, as
+from metrics.`,
 		Example: `  bcpmesh up
   bcpmesh up --watch
   bcpmesh up --web localhost:4280
@@ -393,15 +395,15 @@ func startFailure(err error, l listening, folder string) error {
 	case errors.Is(err, jetstream.ErrFull):
 		return f.WithHint("bcpmesh backup --truncate makes room, or a larger max_disk_mb")
 	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrMissing): // the next start tries again to read them
-		return f.WithHint("the disk of %s could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: what was lost is charged again, and said again", folder)
+		return f.WithHint("the disk of %s could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: lost charges and releases happen again", folder)
 	case errors.Is(err, jetstream.ErrRewritten):
 		return f.WithHint("it is not the journal that was signed: restore the newest backup, and compare with an earlier export")
 	case errors.Is(err, jetstream.ErrTree):
 		return f.WithHint("move %s away: it is made again from the journal; a backup has the earlier checkpoints", filepath.Join(folder, "tree"))
 	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, server.ErrStreams), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
-		return f.WithHint("the disk of %s is full or fails, or too many files are open: look after it, and start again", folder)
+		return f.WithHint("the disk of %s is full or fails, or too many files are open: fix that, and start again", folder)
 	case errors.Is(err, gateway.ErrPanic):
-		return f.WithHint("nobody was served and the journal is as it was: start the version of bcpmesh that wrote it, and tell the authors what the log says")
+		return f.WithHint("nobody was served and the journal is unchanged: start the version of bcpmesh that wrote it, and report the log to the authors")
 	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrRecord):
 		return f.WithHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}

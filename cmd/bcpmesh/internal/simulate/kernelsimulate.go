@@ -20,7 +20,7 @@ import (
 // KernelCommand returns the command kernel, with the commands about runs of a mesh.
 func KernelCommand(p *cli.Program, ofRuns ...*cobra.Command) *cobra.Command {
 	return cli.Group("kernel", "Run tasks in kernels, and check plans",
-		`Have the kernels of a mesh do tasks, see what became of them, and check plans.
+		`Run tasks in the kernels of a mesh, see the results, and check plans.
 
 A kernel turns a task into effects: a planner that never sees content proposes a
 plan, Readers turn content into typed values, and every call crosses one gate.

@@ -307,7 +307,7 @@ func (w *kernelWorld) restart() error {
 		}
 	}
 	if !bytes.Equal(before.Save(), w.state.Save()) {
-		return errors.New("the records make another state")
+		return errors.New("the records give another state")
 	}
 	w.todo = w.state.Pending()
 	for _, call := range w.state.Unanswered() {

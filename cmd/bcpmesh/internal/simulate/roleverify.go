@@ -44,10 +44,10 @@ no secrets, but tell the names and the channels of agents.
 With --report the reports on the contracts are those that were attested: FILE is what
 role report --json wrote there, byte for byte.
 
-Nothing is asked of the agent itself: that who answers has its keys is shown only
-when it answers a challenge.
+The agent itself is not asked: only a challenge shows that its peer has its
+keys.
 
-Exit code 3 says that the agent is not accepted.`,
+Exit code 3 means that the agent is not accepted.`,
 		Example: `  bcpmesh role verify attestation.json agent-a@org1.example \
     --trust org1.example=org1.pem --revocations revocations.json`,
 		Args: cli.Arguments(2, "FILE", "AGENT"),
@@ -143,7 +143,7 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 		return refusal.WithHint("ask its operator for the file that role attest --report was given")
 	case a.Accepted:
 		refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + report.Message}
-		return refusal.WithHint("ask its operator for operator.jwt and accounts of the state folder as of the attestation; a newer attestation may have other JWTs")
+		return refusal.WithHint("ask its operator for operator.jwt and accounts of the state folder at the time of the attestation; a newer attestation may have other JWTs")
 	}
 	refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + a.Code.Text() + " (" + string(a.Code) + ")"}
 	switch {
