@@ -186,7 +186,7 @@ func (st *state) attestations(now time.Time) *attestations {
 		st.Attestations = new(attestations)
 	}
 	a := st.Attestations
-	a.Current = slices.DeleteFunc(a.Current, func(x attested) bool { return over(x.Expires, now) })
+	a.Current = slices.DeleteFunc(a.Current, func(x attested) bool { return hasEnded(x.Expires, now) })
 	return a
 }
 

@@ -42,12 +42,12 @@ func (s *Store) change(f func(st *state, now time.Time) error) error {
 // forget revokes whose time is over, and drops what says nothing any more.
 func (st *state) forget(now time.Time) {
 	for i := range st.Users {
-		if u := &st.Users[i]; u.Revoked.IsZero() && over(u.Until, now) {
+		if u := &st.Users[i]; u.Revoked.IsZero() && hasEnded(u.Until, now) {
 			u.Revoked = u.Until
 		}
 	}
 	st.Users = slices.DeleteFunc(st.Users, func(u User) bool {
-		return over(u.Expires, now.Add(-forgotten)) || u.Own && over(u.Expires, now.Add(-clockSlack))
+		return hasEnded(u.Expires, now.Add(-forgotten)) || u.Own && hasEnded(u.Expires, now.Add(-clockSlack))
 	})
 	st.Replaced = slices.DeleteFunc(st.Replaced, func(r scopeRecord) bool { return !now.Before(r.Until) })
 }

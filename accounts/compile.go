@@ -204,7 +204,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		_, signed := b.scopes[u.Issuer]
 		// What has expired is refused without a revocation, and so is what no key
 		// of the account has signed.
-		if !u.Revoked.IsZero() && !over(u.Expires, now.Add(-clockSlack)) && (signed || u.Issuer == "") {
+		if !u.Revoked.IsZero() && !hasEnded(u.Expires, now.Add(-clockSlack)) && (signed || u.Issuer == "") {
 			claims[st.homeOf(u.party())].Revocations[u.PublicKey] = forEver
 		}
 	}

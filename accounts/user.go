@@ -45,11 +45,11 @@ type User struct {
 
 // Valid reports whether servers let the user in at a time.
 func (u User) Valid(at time.Time) bool {
-	return u.Revoked.IsZero() && !over(u.Until, at) && !over(u.Expires, at)
+	return u.Revoked.IsZero() && !hasEnded(u.Until, at) && !hasEnded(u.Expires, at)
 }
 
-// over reports whether something has ended that may never end.
-func over(end, at time.Time) bool { return !end.IsZero() && !at.Before(end) }
+// hasEnded reports whether a moment has passed; the zero moment never does.
+func hasEnded(end, at time.Time) bool { return !end.IsZero() && !at.Before(end) }
 
 func (u User) party() party { return party{u.Agent, u.Role} }
 

@@ -63,8 +63,8 @@ func isMark(text string) bool {
 
 const markLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// heard keeps the mark that a message bears, if it bears one.
-func (k *marks) heard(m *nats.Msg) {
+// keepFrom keeps the mark of a message, if it has one.
+func (k *marks) keepFrom(m *nats.Msg) {
 	text := m.Header.Get(bcp.MarkHeader)
 	if !isMark(text) {
 		return

@@ -27,11 +27,11 @@ func TestMarksAreKept(t *testing.T) {
 		t.Errorf("it shows %q, %t, and has none", got, there)
 	}
 	longest := strings.Repeat("a", maxMark)
-	k.heard(bearing(longest))
+	k.keepFrom(bearing(longest))
 	for _, none := range []string{"", longest + "a", "a b", "é", "a\nb"} {
-		k.heard(bearing(none))
+		k.keepFrom(bearing(none))
 	}
-	k.heard(&nats.Msg{})
+	k.keepFrom(&nats.Msg{})
 	if got := k.shown(make([]byte, maxMarked)).Get(bcp.MarkHeader); got != longest {
 		t.Errorf("it shows %q", got)
 	}
@@ -62,7 +62,7 @@ func TestMarkWithoutAFile(t *testing.T) {
 	var said strings.Builder
 	k := marks{log: hclog.New(&hclog.LoggerOptions{Output: &said, Level: hclog.Warn})}
 	k.open(filepath.Join(t.TempDir(), "missing", "main.creds"))
-	k.heard(bearing("abc"))
+	k.keepFrom(bearing("abc"))
 	k.write()
 	if !strings.Contains(said.String(), "the mark is kept in memory alone") {
 		t.Errorf("it says %q", said.String())

@@ -62,7 +62,7 @@ func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (
 	defer stop()
 	m, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body, Header: c.marks.shown(body)})
 	if err == nil {
-		c.marks.heard(m)
+		c.marks.keepFrom(m)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)

@@ -53,7 +53,7 @@ func (c *Connection) listen(ctx context.Context, patterns []string, receive func
 	}
 	go func() {
 		defer close(r.done)
-		r.receive(work, messages, c.marks.heard, receive)
+		r.receive(work, messages, c.marks.keepFrom, receive)
 		r.end()
 		r.queries.end()
 		unsubscribe(subscriptions)

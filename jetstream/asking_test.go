@@ -14,10 +14,10 @@ import (
 // covers P11.1
 func TestAsking(t *testing.T) {
 	t.Parallel()
-	var asking jetstream.Asking
-	asking.Unanswered("nobody asks")
+	var asking jetstream.Interrupter
+	asking.Interrupt("nobody asks")
 	wait := func(ctx context.Context) error {
-		asking.Unanswered("closed")
+		asking.Interrupt("closed")
 		<-ctx.Done()
 		return ctx.Err()
 	}

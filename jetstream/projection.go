@@ -78,21 +78,21 @@ const (
 
 // Projector keeps the projections up with the journal.
 type Projector struct {
-	js       natsjs.JetStream
-	topology Topology
-	asking   *Asking
-	log      hclog.Logger
-	shown    atomic.Uint64
+	js          natsjs.JetStream
+	topology    Topology
+	interrupter *Interrupter
+	log         hclog.Logger
+	shown       atomic.Uint64
 }
 
 // NewProjector returns a projector, which makes its streams where they are not there.
-// Asking is this projector's alone, and tells it that no answer will come; a nil logger
-// discards.
-func NewProjector(js natsjs.JetStream, topology Topology, asking *Asking, log hclog.Logger) *Projector {
+// The interrupter is this projector's alone, and tells it that no answer will come; a
+// nil logger discards.
+func NewProjector(js natsjs.JetStream, topology Topology, asking *Interrupter, log hclog.Logger) *Projector {
 	if log == nil {
 		log = hclog.NewNullLogger()
 	}
-	return &Projector{js: js, topology: topology, asking: asking, log: log}
+	return &Projector{js: js, topology: topology, interrupter: asking, log: log}
 }
 
 // Shown is the number of the newest decision that this projector has seen all
@@ -117,7 +117,7 @@ func (p *Projector) Run(ctx context.Context) {
 
 // pause is over when the streams, which may be closed now, have been opened again.
 func (p *Projector) pause(ctx context.Context) {
-	_ = p.asking.Do(ctx, func(ctx context.Context) error {
+	_ = p.interrupter.Do(ctx, func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryTime):
@@ -128,7 +128,7 @@ func (p *Projector) pause(ctx context.Context) {
 
 func (p *Projector) run(ctx context.Context) error {
 	var t *tail
-	err := p.asking.Do(ctx, func(ctx context.Context) (err error) {
+	err := p.interrupter.Do(ctx, func(ctx context.Context) (err error) {
 		if err = CreateProjections(ctx, p.js, p.topology); err == nil {
 			t, err = p.stand(ctx)
 		}
@@ -142,7 +142,7 @@ func (p *Projector) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, cancel) })()
 	for {
 		var late time.Time
-		err := p.asking.Do(ctx, func(ctx context.Context) (err error) {
+		err := p.interrupter.Do(ctx, func(ctx context.Context) (err error) {
 			late, err = t.rest(ctx)
 			return err
 		})
@@ -150,7 +150,7 @@ func (p *Projector) run(ctx context.Context) error {
 		if err != nil && !ended {
 			return err
 		}
-		err = p.asking.Do(working, func(ctx context.Context) error { return t.catchUp(ctx, late) })
+		err = p.interrupter.Do(working, func(ctx context.Context) error { return t.catchUp(ctx, late) })
 		if err != nil || ended {
 			return err
 		}

@@ -47,7 +47,7 @@ func BenchmarkProject(b *testing.B) {
 				create(b, js)
 				before := processorTime(b)
 				b.StartTimer()
-				projector := jetstream.NewProjector(js, jetstream.Topology{Replicas: 1}, new(jetstream.Asking), nil)
+				projector := jetstream.NewProjector(js, jetstream.Topology{Replicas: 1}, new(jetstream.Interrupter), nil)
 				ctx, stop := context.WithCancel(b.Context())
 				var running sync.WaitGroup
 				running.Go(func() { projector.Run(ctx) })

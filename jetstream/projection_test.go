@@ -20,10 +20,10 @@ import (
 // run runs a projector until the returned function ends it.
 func run(t testing.TB, js natsjs.JetStream) (stop func()) {
 	t.Helper()
-	return runAsking(t, js, new(jetstream.Asking))
+	return runAsking(t, js, new(jetstream.Interrupter))
 }
 
-func runAsking(t testing.TB, js natsjs.JetStream, asking *jetstream.Asking) (stop func()) {
+func runAsking(t testing.TB, js natsjs.JetStream, asking *jetstream.Interrupter) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -350,13 +350,13 @@ func TestProjectorIsToldOfNoAnswer(t *testing.T) {
 	const times = 5
 	closed := &silent{JetStream: js, dropped: make(chan struct{}, times)}
 	closed.left.Store(times)
-	var asking jetstream.Asking
+	var asking jetstream.Interrupter
 	runAsking(t, closed, &asking)
 	ctx := within(t)
 	for n := range times {
 		select {
 		case <-closed.dropped:
-			asking.Unanswered("the streams are closed")
+			asking.Interrupt("the streams are closed")
 		case <-ctx.Done():
 			t.Fatalf("asked %d times", n)
 		}

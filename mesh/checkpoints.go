@@ -113,8 +113,8 @@ type checkpoints struct {
 	wait      time.Duration
 	last      jetstream.Unsigned // to be signed when the server has ended
 	witnesses *witnesses
-	// asking is who extends the tree.
-	asking jetstream.Asking
+	// interrupter makes the requests that extend the tree.
+	interrupter jetstream.Interrupter
 }
 
 // prepareCheckpoints comes before the server starts, so that the last checkpoint
@@ -133,7 +133,7 @@ func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
 			g.Alert(kind)
 		}
 	}, log)
-	m.later(func() error {
+	m.onStop(func() error {
 		err := c.tree.Sign(c.last, key)
 		c.witnesses.lastWitness()
 		return err
@@ -154,7 +154,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	}
 	var journal *jetstream.Journal
 	err = jetstream.AwaitAnswer(ctx, func() error {
-		return c.asking.Do(ctx, func(ctx context.Context) (err error) {
+		return c.interrupter.Do(ctx, func(ctx context.Context) (err error) {
 			if journal, err = jetstream.OpenJournal(ctx, js, 0); err == nil {
 				err = c.tree.Check(ctx, journal)
 			}
@@ -173,7 +173,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 		defer close(done)
 		c.run(running, journal)
 	}()
-	m.later(func() error {
+	m.onStop(func() error {
 		cancel()
 		<-done
 		ctx, cancel := context.WithTimeout(context.Background(), lastExtend)
@@ -190,7 +190,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 // extend asks again where the streams were closed meanwhile.
 func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal) (next jetstream.Unsigned, err error) {
 	for again := true; again; again = errors.Is(err, jetstream.ErrUnanswered) {
-		err = c.asking.Do(ctx, func(ctx context.Context) error {
+		err = c.interrupter.Do(ctx, func(ctx context.Context) error {
 			next, err = c.tree.Extend(ctx, journal)
 			return err
 		})

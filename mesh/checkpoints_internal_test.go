@@ -46,7 +46,7 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.later(func() error { return running.Stop(context.Background()) })
+	m.onStop(func() error { return running.Stop(context.Background()) })
 	t.Cleanup(func() {
 		if err := m.Stop(context.Background()); err != nil {
 			t.Error(err)

@@ -141,7 +141,7 @@ func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 // say how many copies there are, and where they have an agent of the backups on another
 // shard, that is [bcp.ErrMoved] before anything is written.
 func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
-	moves := state.NewMoves(def)
+	moves := state.NewMovedAgents(def)
 	bases := map[string][]byte{}
 	all, err := readBackups(from, jetstream.Restoring{File: func(name string, content []byte) error {
 		if path.Dir(name) == jetstream.BaseFolder {

@@ -20,7 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// On a cluster there are several gateways. Each has a seat at each shard of the mesh.
+// On a cluster there are several gateways. Each has a shard server for each shard of the mesh.
 // At a shard one at a time serves, who holds its lease; the others stand by, and take
 // over when it is given back or not kept. The lease keeps them apart, and the journal
 // keeps them exact: who writes to it without knowing its end is refused, stores nothing
@@ -85,14 +85,14 @@ var ErrStandby = errors.New("this gateway is on standby")
 
 // Gateway is one of the gateways on a cluster. Its methods may be used concurrently.
 type Gateway struct {
-	config GatewayConfig
-	log    hclog.Logger
-	seats  []*Seat // by shard
-	fleet  *fleet  // nil where there is one shard
-	lock   *flock.Flock
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error // why it ended, once done is closed
+	config       GatewayConfig
+	log          hclog.Logger
+	shardServers []*ShardServer // by shard
+	coordinator  *coordinator   // nil where there is one shard
+	lock         *flock.Flock
+	cancel       context.CancelFunc
+	done         chan struct{}
+	err          error // why it ended, once done is closed
 
 	stopping sync.Once
 }
@@ -131,33 +131,33 @@ func (g *Gateway) prepare(ctx context.Context) error {
 		return err
 	}
 	for shard := range def.Shards() {
-		seat := &Seat{gateway: g, shard: shard, log: g.log, state: g.config.State}
+		shardServer := &ShardServer{gateway: g, shard: shard, log: g.log, state: g.config.State}
 		if def.Shards() > 1 {
-			seat.log = g.log.With("shard", shard)
+			shardServer.log = g.log.With("shard", shard)
 		}
 		if shard > 0 {
-			seat.state = filepath.Join(g.config.State, "shards", strconv.Itoa(shard))
+			shardServer.state = filepath.Join(g.config.State, "shards", strconv.Itoa(shard))
 		}
-		g.seats = append(g.seats, seat)
-		if err := seat.prepare(ctx, def); err != nil {
+		g.shardServers = append(g.shardServers, shardServer)
+		if err := shardServer.prepare(ctx, def); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	// The leases of all shards are with the first.
-	bucket, err := jetstream.OpenLeases(ctx, g.seats[0].js, def.Replicas)
+	bucket, err := jetstream.OpenLeases(ctx, g.shardServers[0].js, def.Replicas)
 	if err != nil {
 		return err
 	}
-	for _, seat := range g.seats {
-		seat.lease = jetstream.NewLease(g.seats[0].js, bucket, seat.shard)
+	for _, shardServer := range g.shardServers {
+		shardServer.lease = jetstream.NewLease(g.shardServers[0].js, bucket, shardServer.shard)
 		if g.config.Observe != nil {
-			seat.onDecision, seat.onReload = g.config.Observe(seat.shard)
+			shardServer.onDecision, shardServer.onReload = g.config.Observe(shardServer.shard)
 		}
 	}
-	if len(g.seats) > 1 {
-		g.fleet = newFleet(bucket, g.config.Name, len(g.seats), g.log.Named("fleet"))
+	if len(g.shardServers) > 1 {
+		g.coordinator = newCoordinator(bucket, g.config.Name, len(g.shardServers), g.log.Named("fleet"))
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (g *Gateway) lockState() error {
 	return err
 }
 
-// run serves at all seats until ctx ends, or until none is left: one whose journal no
+// run runs all shard servers until ctx ends, or until none is left: one whose journal no
 // gateway can serve ends by itself.
 func (g *Gateway) run(ctx context.Context) {
 	defer close(g.done)
@@ -182,14 +182,14 @@ func (g *Gateway) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup
-	errs := make([]error, len(g.seats))
-	for i, seat := range g.seats {
-		all.Go(func() { errs[i] = seat.run(ctx) })
+	errs := make([]error, len(g.shardServers))
+	for i, shardServer := range g.shardServers {
+		all.Go(func() { errs[i] = shardServer.run(ctx) })
 	}
 	sharing := make(chan struct{})
 	go func() {
 		defer close(sharing)
-		g.fleet.run(ctx, func(shard int) { g.seats[shard].give() })
+		g.coordinator.run(ctx, func(shard int) { g.shardServers[shard].give() })
 	}()
 	all.Wait()
 	cancel()
@@ -201,8 +201,8 @@ func (g *Gateway) leave() {
 	if g.lock != nil {
 		_ = g.lock.Close() // the end of the process gives it back
 	}
-	for _, seat := range g.seats {
-		seat.leave()
+	for _, shardServer := range g.shardServers {
+		shardServer.leave()
 	}
 }
 
@@ -225,5 +225,5 @@ func (g *Gateway) Done() <-chan struct{} { return g.done }
 // URL is where agents connect.
 func (g *Gateway) URL() string { return g.config.URL }
 
-// Seats returns this gateway's seats, by shard.
-func (g *Gateway) Seats() []*Seat { return g.seats }
+// ShardServers returns this gateway's shard servers, by shard.
+func (g *Gateway) ShardServers() []*ShardServer { return g.shardServers }

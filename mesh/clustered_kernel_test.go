@@ -29,7 +29,7 @@ func TestKernelOnACluster(t *testing.T) {
 	def := meshOf(t, kernelMesh())
 	c := startCluster(t, def, "one", "two")
 	one := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", one.Seats()[0].Active)
+	until(t, "a gateway that serves", one.ShardServers()[0].Active)
 	two := c.gateway(t, def, "two")
 
 	const slow = "Tell kim slowly whether the writer is angry."
@@ -67,7 +67,7 @@ func TestKernelOnACluster(t *testing.T) {
 		}
 	}()
 	task(slow)
-	if !two.Seats()[0].Active() {
+	if !two.ShardServers()[0].Active() {
 		t.Error("nobody has taken over")
 	}
 }

@@ -177,7 +177,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one", "two")
 	one := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", one.Seats()[0].Active)
+	until(t, "a gateway that serves", one.ShardServers()[0].Active)
 	two := c.gateway(t, def, "two")
 
 	deliveries := make(chan bcp.Delivery, 16)
@@ -199,15 +199,15 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		}
 	}
 	push("first")
-	if err := two.Seats()[0].Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Seats()[0].Active() {
+	if err := two.ShardServers()[0].Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.ShardServers()[0].Active() {
 		t.Errorf("both serve: %v", err)
 	}
 
 	c.stop(t, one)
 	push("first") // the same, again
 	push("second")
-	until(t, "a gateway that took over", two.Seats()[0].Active) // it answers a moment before it says so
-	if one.Seats()[0].Active() {
+	until(t, "a gateway that took over", two.ShardServers()[0].Active) // it answers a moment before it says so
+	if one.ShardServers()[0].Active() {
 		t.Error("both serve")
 	}
 	seen := map[bcp.DeliveryID]bool{}
@@ -220,9 +220,9 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		return len(seen) == 2
 	})
 	until(t, "two bits spent, and both agents connected", func() bool {
-		connected := two.Seats()[0].Connected()
+		connected := two.ShardServers()[0].Connected()
 		var spent bcp.Bits
-		err := two.Seats()[0].Inspect(t.Context(), func(s *state.State) {
+		err := two.ShardServers()[0].Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}
@@ -231,7 +231,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	})
 
 	until(t, "how full the nodes are", func() bool {
-		s := two.Seats()[0].Storage()
+		s := two.ShardServers()[0].Storage()
 		return s.DiskSize == clustertest.MaxStore && s.DiskFree > 0 && s.DiskFree < s.DiskSize && s.Journal > 0
 	})
 
@@ -314,7 +314,7 @@ func TestNewLeaderIsHeardWhereItIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
-	seat := c.gateway(t, def, "one").Seats()[0]
+	seat := c.gateway(t, def, "one").ShardServers()[0]
 	until(t, "a gateway that serves", seat.Active)
 	seat.Disconnect()
 	core := c.core(t, "one")
@@ -323,7 +323,7 @@ func TestNewLeaderIsHeardWhereItIsWaitedFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		asking, ended := make(chan struct{}), make(chan error, 1)
 		go func() {
-			ended <- seat.Asking().Do(ctx, func(ctx context.Context) error {
+			ended <- seat.Interrupter().Do(ctx, func(ctx context.Context) error {
 				close(asking)
 				<-ctx.Done()
 				return ctx.Err()
@@ -369,7 +369,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.stop(t, g)
-	until(t, "a gateway that serves", g.Seats()[0].Active)
+	until(t, "a gateway that serves", g.ShardServers()[0].Active)
 	if again, err := mesh.StartGateway(t.Context(), config); !errors.Is(err, server.ErrInUse) {
 		t.Errorf("two gateways in one folder: %v", err)
 		if err == nil {
@@ -382,7 +382,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	if err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], cluster.ErrClaims.Error()) {
 		t.Errorf("definitions hold that the cluster does not enforce: %+v, %v", result, err)
 	}
-	if len(g.Seats()[0].Definition().Channels) != 1 {
+	if len(g.ShardServers()[0].Definition().Channels) != 1 {
 		t.Error("a reload that was refused changed something")
 	}
 	rich := pair(200)
@@ -390,7 +390,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	if result, err := operator.Reload(t.Context()); err != nil || len(result.Errors) > 0 {
 		t.Errorf("another budget: %+v, %v", result, err)
 	}
-	until(t, "the new budget", func() bool { return g.Seats()[0].Definition().Channels[0].Budget == 200*bcp.Bit })
+	until(t, "the new budget", func() bool { return g.ShardServers()[0].Definition().Channels[0].Budget == 200*bcp.Bit })
 }
 
 // A journal that is backed up while it is written to goes on at another cluster, with
@@ -402,7 +402,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
 	g := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", g.Seats()[0].Active)
+	until(t, "a gateway that serves", g.ShardServers()[0].Active)
 	reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
 	push := func() {
 		t.Helper()
@@ -457,7 +457,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	second := other.gateway(t, def, "one")
 	until(t, "two bits spent there", func() bool {
 		var spent bcp.Bits
-		err := second.Seats()[0].Inspect(t.Context(), func(s *state.State) {
+		err := second.ShardServers()[0].Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}

@@ -56,7 +56,7 @@ func (m *Mesh) startCommands() error {
 		Logger: m.config.Logger.Named("agents"), Environ: m.config.Environ, Prepare: c.prepare, OnChange: c.changed,
 	})
 	m.running.Store(c)
-	m.later(func() error {
+	m.onStop(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), commandGrace)
 		defer cancel()
 		err := c.supervisor.Stop(ctx)

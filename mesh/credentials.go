@@ -51,7 +51,7 @@ func (m *Mesh) watchKeys(compiled time.Time) {
 			}
 		}
 	})
-	m.later(func() error { cancel(); done.Wait(); return nil })
+	m.onStop(func() error { cancel(); done.Wait(); return nil })
 }
 
 // lookForChanges applies what was done with the keys and is not recorded, or what

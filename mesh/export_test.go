@@ -8,10 +8,10 @@ import (
 )
 
 // Disconnect closes the connection that a seat has beside those of its terms.
-func (s *Seat) Disconnect() { s.conn.Close() }
+func (s *ShardServer) Disconnect() { s.conn.Close() }
 
-// Asking is who asks the journal in this term.
-func (s *Seat) Asking() *jetstream.Asking { return &s.mesh.Load().asking }
+// Interrupter makes the requests to the journal in this term.
+func (s *ShardServer) Interrupter() *jetstream.Interrupter { return &s.mesh.Load().interrupter }
 
 // Denied is what the server tells the gateway of an agent that was refused a subject.
 func (m *Mesh) Denied(agent bcp.AgentName, role bcp.Role, act, subject string) {

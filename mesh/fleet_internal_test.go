@@ -73,15 +73,15 @@ func TestSharesBecomeEven(t *testing.T) {
 func TestWhoTakesAShard(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	others := func(names ...string) func(*fleet) {
-		return func(f *fleet) {
+	others := func(names ...string) func(*coordinator) {
+		return func(f *coordinator) {
 			for _, name := range names {
 				f.heard[name] = now
 			}
 		}
 	}
-	serves := func(name string, shards ...int) func(*fleet) {
-		return func(f *fleet) {
+	serves := func(name string, shards ...int) func(*coordinator) {
+		return func(f *coordinator) {
 			for _, k := range shards {
 				if name == "me" {
 					f.mine[k] = true
@@ -93,26 +93,26 @@ func TestWhoTakesAShard(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		knows []func(*fleet)
+		knows []func(*coordinator)
 		after time.Duration
 		want  bool
 	}{
 		{"it is alone", nil, 0, true},
-		{"it is alone, and serves others", []func(*fleet){serves("me", 1, 2)}, 0, true},
-		{"another serves it", []func(*fleet){others("a"), serves("a", 0)}, 0, false},
-		{"another serves fewer", []func(*fleet){others("a"), serves("me", 1)}, 0, false},
-		{"another serves as many", []func(*fleet){others("a"), serves("me", 1), serves("a", 2)}, 0, true},
-		{"another serves fewer, and does not take it", []func(*fleet){others("a"), serves("me", 1)}, fleetGrace, true},
-		{"just before that", []func(*fleet){others("a"), serves("me", 1)}, fleetGrace - 1, false},
-		{"whoever served it is gone without a word", []func(*fleet){others("a"), serves("a", 0)}, jetstream.LeaseTime, true},
-		{"just before that", []func(*fleet){others("a"), serves("a", 0)}, jetstream.LeaseTime - 1, false},
-		{"it could not serve", []func(*fleet){others("a"), func(f *fleet) { f.left(3, errors.New("no")) }}, 0, false},
-		{"it could not serve, and is alone", []func(*fleet){func(f *fleet) { f.left(3, errors.New("no")) }}, 0, true},
-		{"it was given back", []func(*fleet){others("a"), serves("a", 0), func(f *fleet) { f.freed(0) }}, 0, true},
+		{"it is alone, and serves others", []func(*coordinator){serves("me", 1, 2)}, 0, true},
+		{"another serves it", []func(*coordinator){others("a"), serves("a", 0)}, 0, false},
+		{"another serves fewer", []func(*coordinator){others("a"), serves("me", 1)}, 0, false},
+		{"another serves as many", []func(*coordinator){others("a"), serves("me", 1), serves("a", 2)}, 0, true},
+		{"another serves fewer, and does not take it", []func(*coordinator){others("a"), serves("me", 1)}, fleetGrace, true},
+		{"just before that", []func(*coordinator){others("a"), serves("me", 1)}, fleetGrace - 1, false},
+		{"whoever served it is gone without a word", []func(*coordinator){others("a"), serves("a", 0)}, jetstream.LeaseTime, true},
+		{"just before that", []func(*coordinator){others("a"), serves("a", 0)}, jetstream.LeaseTime - 1, false},
+		{"it could not serve", []func(*coordinator){others("a"), func(f *coordinator) { f.left(3, errors.New("no")) }}, 0, false},
+		{"it could not serve, and is alone", []func(*coordinator){func(f *coordinator) { f.left(3, errors.New("no")) }}, 0, true},
+		{"it was given back", []func(*coordinator){others("a"), serves("a", 0), func(f *coordinator) { f.freed(0) }}, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(nil, "me", 4, hclog.NewNullLogger())
+			f := newCoordinator(nil, "me", 4, hclog.NewNullLogger())
 			for _, know := range tt.knows {
 				know(f)
 			}
@@ -126,7 +126,7 @@ func TestWhoTakesAShard(t *testing.T) {
 			}
 		})
 	}
-	var one *fleet
+	var one *coordinator
 	if !one.takes(0, now) {
 		t.Error("with one shard there is nothing to share")
 	}
@@ -138,7 +138,7 @@ func TestWhoTakesAShard(t *testing.T) {
 // covers P4.5
 func TestWhoCannotServeAsksForLess(t *testing.T) {
 	t.Parallel()
-	f := newFleet(nil, "me", 2, hclog.NewNullLogger())
+	f := newCoordinator(nil, "me", 2, hclog.NewNullLogger())
 	fails := func() time.Duration {
 		f.absent = time.Time{} // it is over
 		begin := time.Now()
@@ -199,7 +199,7 @@ func TestShardsAreGivenBackInQuiet(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Now()
-			f := newFleet(nil, "me", 4, hclog.NewNullLogger())
+			f := newCoordinator(nil, "me", 4, hclog.NewNullLogger())
 			f.heard["a"], f.changed = now, now.Add(-tt.came)
 			for k := range 4 {
 				f.mine[k] = true
@@ -223,7 +223,7 @@ func TestShardsAreGivenBackInQuiet(t *testing.T) {
 // covers P1.5
 func TestReloadTellsOfShardsWithoutASeat(t *testing.T) {
 	t.Parallel()
-	s := &Seat{gateway: &Gateway{seats: make([]*Seat, 2)}}
+	s := &ShardServer{gateway: &Gateway{shardServers: make([]*ShardServer, 2)}}
 	for shards, want := range map[int]int{1: 1, 2: 0, 3: 1} {
 		s.whole.Store(&bcp.Mesh{Agents: []bcp.Agent{{Name: "a", Shard: shards - 1}}})
 		if notes := s.notes(); len(notes) != want {
@@ -250,7 +250,7 @@ func (e entry) Operation() natsjs.KeyValueOp { return e.operation }
 func TestWhoShares(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	f := newFleet(nil, "me", 4, hclog.NewNullLogger())
+	f := newCoordinator(nil, "me", 4, hclog.NewNullLogger())
 	for _, e := range []entry{
 		{key: "gateway.a", value: "4"}, {key: "gateway.me", value: "4"}, {key: "gateway.old", value: "2"}, {key: "gateway.other"},
 		{key: "gateway.b", value: "4"}, {key: "gateway.b", operation: natsjs.KeyValueDelete},

@@ -59,7 +59,7 @@ func (m *Mesh) serveJoins() error {
 		return err
 	}
 	j := &joins{waiting: make(chan *nats.Msg, maxJoins), tries: make(map[string]int)}
-	m.meanwhile(func(ctx context.Context) {
+	m.inBackground(func(ctx context.Context) {
 		for {
 			select {
 			case <-ctx.Done():
@@ -92,7 +92,7 @@ func (m *Mesh) serveJoins() error {
 		return fmt.Errorf("serve who joins: %w", err)
 	}
 	// What comes after it is answered by nobody, before the connection is closed.
-	m.later(subscription.Unsubscribe)
+	m.onStop(subscription.Unsubscribe)
 	return nil
 }
 

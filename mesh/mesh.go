@@ -117,22 +117,22 @@ const (
 
 // Mesh is a running mesh. Its methods may be used concurrently.
 type Mesh struct {
-	config     Config
-	definition atomic.Pointer[bcp.Mesh]
-	bus        bus
-	store      *accounts.Store // nil on a cluster, as server is
-	server     *server.Server
-	gateway    *gateway.Gateway
-	recorder   atomic.Pointer[gateway.Gateway] // nil until it has started: the server may refuse somebody before
-	clients    *clients
-	seen       *seen                    // nil where the keys are elsewhere
-	running    atomic.Pointer[commands] // nil where none are started
-	js         natsjs.JetStream
-	storage    atomic.Pointer[status.Storage] // nil until it was measured
-	projector  *jetstream.Projector
-	notices    *notifications
-	projecting jetstream.Asking // the projector's
-	asking     jetstream.Asking // the gateway's
+	config      Config
+	definition  atomic.Pointer[bcp.Mesh]
+	bus         bus
+	store       *accounts.Store // nil on a cluster, as server is
+	server      *server.Server
+	gateway     *gateway.Gateway
+	recorder    atomic.Pointer[gateway.Gateway] // nil until it has started: the server may refuse somebody before
+	clients     *clients
+	seen        *lastSeen                // nil where the keys are elsewhere
+	running     atomic.Pointer[commands] // nil where none are started
+	js          natsjs.JetStream
+	storage     atomic.Pointer[status.Storage] // nil until it was measured
+	projector   *jetstream.Projector
+	notices     *notifications
+	projecting  jetstream.Interrupter // the projector's
+	interrupter jetstream.Interrupter // the gateway's
 
 	// disk tells what the streams may take up where they are, and what of that is free.
 	disk func() (free, size int64, err error)
@@ -218,14 +218,14 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 			}
 		},
 		Unwritten: func(reason string) {
-			checkpoints.asking.Unanswered(reason)
+			checkpoints.interrupter.Interrupt(reason)
 			m.unanswered(reason)
 		},
 	})
 	if err != nil {
 		return err
 	}
-	m.later(func() error { return m.server.Stop(context.Background()) })
+	m.onStop(func() error { return m.server.Stop(context.Background()) })
 	m.bus, m.switchAccounts = m.server, m.updateAccounts
 	m.disk = func() (free, size int64, err error) { return diskOf(config.State) }
 	var syncKeys func() error
@@ -254,7 +254,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = m.Stop(context.Background()) })
-	m.later(func() error { stop(); return nil })
+	m.onStop(func() error { stop(); return nil })
 	return nil
 }
 
@@ -291,9 +291,9 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		}
 	}
 	m.clients = newClients(config.Definition, m.bus.Kick, config.Logger)
-	m.later(m.clients.stop)
+	m.onStop(m.clients.stop)
 	if m.store != nil {
-		m.seen = newSeen(config.State, m.store, m.clients.keys, config.Logger)
+		m.seen = newLastSeen(config.State, m.store, m.clients.keys, config.Logger)
 	}
 	own.State, own.Conn, own.Connect = m.stateOf(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
 	own.Slow, own.Kick = func(agent bcp.AgentName, role bcp.Role) { m.bus.Slow(server.Party{Agent: agent, Role: role}) }, m.clients.kickAll
@@ -309,7 +309,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		own.Bases = own.Bases.Shared(m.js)
 	}
 	own.Roles = m.roles()
-	own.Cluster, own.Asking = m.clustered(), &m.asking
+	own.Cluster, own.Interrupter = m.clustered(), &m.interrupter
 	own.Now, own.Logger = config.Now, config.Logger.Named("gateway")
 	m.notices = newNotifications(m)
 	own.OnDecision, own.OnView = func(d *bcp.Decision) {
@@ -338,14 +338,14 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		return err
 	}
 	m.recorder.Store(m.gateway)
-	m.later(m.gateway.Stop)
+	m.onStop(m.gateway.Stop)
 	m.watchStorage()
 	if err := m.notices.start(config.Definition); err != nil {
 		return err
 	}
 	if m.store != nil {
 		e := newExpiring(config.State, m.store, m.gateway.Expiring, config.Logger)
-		m.meanwhile(func(ctx context.Context) {
+		m.inBackground(func(ctx context.Context) {
 			e.look(ctx)
 			atIntervals(ctx, expiringInterval, e.look)
 			e.save(time.Now())
@@ -366,14 +366,14 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	if err != nil {
 		return err
 	}
-	m.later(func() error { unwatch(); return nil })
+	m.onStop(func() error { unwatch(); return nil })
 	if m.seen != nil {
 		save := func(context.Context) {
 			if err := m.seen.save(); err != nil {
 				config.Logger.Warn("writing when credentials were last seen", "error", err)
 			}
 		}
-		m.later(func() error { save(context.Background()); return nil })
+		m.onStop(func() error { save(context.Background()); return nil })
 		m.every(seenInterval, save)
 	}
 	return nil
@@ -413,7 +413,7 @@ func (m *Mesh) connect() (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.later(func() error { conn.Close(); return nil })
+	m.onStop(func() error { conn.Close(); return nil })
 	return conn, nil
 }
 
@@ -429,7 +429,7 @@ func (m *Mesh) project(log hclog.Logger) error {
 		return fmt.Errorf("start the projections: %w", err)
 	}
 	m.projector = jetstream.NewProjector(js, topologyOf(m.config.Definition), &m.projecting, log)
-	m.meanwhile(m.projector.Run)
+	m.inBackground(m.projector.Run)
 	return nil
 }
 
@@ -447,8 +447,8 @@ func (m *Mesh) hearOfLeaders(conn *nats.Conn) error {
 // unanswered tells the gateway and the projector why no answer will come to what they
 // ask the streams now.
 func (m *Mesh) unanswered(reason string) {
-	m.projecting.Unanswered(reason)
-	m.asking.Unanswered(reason)
+	m.projecting.Interrupt(reason)
+	m.interrupter.Interrupt(reason)
 }
 
 // expireInterval is how often raw messages are looked at whose time is over.
@@ -471,7 +471,7 @@ func (m *Mesh) expireRaw(log hclog.Logger) {
 	if !m.clustered() {
 		expire(context.Background())
 	}
-	m.meanwhile(func(ctx context.Context) {
+	m.inBackground(func(ctx context.Context) {
 		for more := true; more; more = sleep(ctx, expireInterval) {
 			expire(ctx)
 			if n, err := keys.OverwriteExpired(ctx); err != nil && ctx.Err() == nil {
@@ -491,7 +491,7 @@ func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
 		m.every(interval, f)
 		return
 	}
-	m.meanwhile(func(ctx context.Context) {
+	m.inBackground(func(ctx context.Context) {
 		f(ctx)
 		atIntervals(ctx, interval, f)
 	})
@@ -500,7 +500,7 @@ func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
 // every has f called at an interval until the mesh stops, which ends its context and
 // waits for it.
 func (m *Mesh) every(interval time.Duration, f func(context.Context)) {
-	m.meanwhile(func(ctx context.Context) { atIntervals(ctx, interval, f) })
+	m.inBackground(func(ctx context.Context) { atIntervals(ctx, interval, f) })
 }
 
 func atIntervals(ctx context.Context, interval time.Duration, f func(context.Context)) {
@@ -516,21 +516,22 @@ func atIntervals(ctx context.Context, interval time.Duration, f func(context.Con
 	}
 }
 
-// meanwhile runs f beside the mesh, which ends its context when it stops, and waits
+// inBackground runs f until the mesh stops, which ends f's context and waits
 // for it.
-func (m *Mesh) meanwhile(f func(context.Context)) {
+func (m *Mesh) inBackground(f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		f(ctx)
 	}()
-	m.later(func() error { cancel(); <-done; return nil })
+	m.onStop(func() error { cancel(); <-done; return nil })
 }
 
-// later has Stop call undo, before what was begun earlier is undone. Once Stop has begun,
-// it is called at once: a start that is in progress undoes what it begins from then on.
-func (m *Mesh) later(undo func() error) {
+// onStop has Stop call undo, before what was begun earlier is undone. Once Stop has
+// begun, it is called at once: a start that is in progress undoes what it begins from
+// then on.
+func (m *Mesh) onStop(undo func() error) {
 	m.undoing.Lock()
 	if !m.stopBegun {
 		m.undo = append(m.undo, undo)

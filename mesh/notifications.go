@@ -32,8 +32,8 @@ func newNotifications(m *Mesh) *notifications {
 
 // start begins to notify once the gateway runs.
 func (n *notifications) start(def *bcp.Mesh) error {
-	n.mesh.meanwhile(n.dropCursors)
-	n.mesh.later(func() error { n.stop(); return nil })
+	n.mesh.inBackground(n.dropCursors)
+	n.mesh.onStop(func() error { n.stop(); return nil })
 	return n.use(def)
 }
 

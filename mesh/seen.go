@@ -38,8 +38,8 @@ func Seen(state string) (map[string]time.Time, error) {
 	return last, nil
 }
 
-// seen keeps it while a mesh runs. Nil keeps nothing.
-type seen struct {
+// lastSeen keeps it while a mesh runs. Nil keeps nothing.
+type lastSeen struct {
 	state string
 	store *accounts.Store
 	open  func() []string // public keys that are connected
@@ -48,17 +48,17 @@ type seen struct {
 	last map[string]time.Time
 }
 
-func newSeen(state string, store *accounts.Store, open func() []string, log hclog.Logger) *seen {
+func newLastSeen(state string, store *accounts.Store, open func() []string, log hclog.Logger) *lastSeen {
 	last, err := Seen(state)
 	if err != nil {
 		log.Warn("when credentials were last seen is forgotten", "error", err)
 		last = map[string]time.Time{}
 	}
-	return &seen{state: state, store: store, open: open, last: last}
+	return &lastSeen{state: state, store: store, open: open, last: last}
 }
 
 // note keeps that credentials are connected, or were until now.
-func (s *seen) note(key string) {
+func (s *lastSeen) note(key string) {
 	if s == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (s *seen) note(key string) {
 }
 
 // save writes what is known of credentials that the store remembers.
-func (s *seen) save() error {
+func (s *lastSeen) save() error {
 	users, err := s.store.Users()
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func serving(gateways ...*mesh.Gateway) string {
 	var all []string
 	for _, g := range gateways {
 		var shards []string
-		for _, seat := range g.Seats() {
+		for _, seat := range g.ShardServers() {
 			if seat.Active() {
 				shards = append(shards, fmt.Sprint(seat.Shard()))
 			}
@@ -80,7 +80,7 @@ func TestGatewaysShareShards(t *testing.T) {
 		until(t, fmt.Sprint(pushed, " bits spent on each shard, and no agent of another there"), func() bool {
 			served := 0
 			for _, g := range gateways {
-				for _, seat := range g.Seats() {
+				for _, seat := range g.ShardServers() {
 					err := seat.Inspect(t.Context(), func(s *state.State) {
 						pools, connected := s.Pools(), seat.Connected()
 						if len(pools) == 1 && pools[0].Balance.Settled == bcp.Bits(pushed)*bcp.Bit && connected[bcp.RoleReader] == 1 {
@@ -167,8 +167,8 @@ func TestMovedAgentsAreNotServedOnAShard(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it does not say why it does not serve")
 	}
-	until(t, "the other shard is served", g.Seats()[1].Active)
-	if g.Seats()[0].Active() {
+	until(t, "the other shard is served", g.ShardServers()[1].Active)
+	if g.ShardServers()[0].Active() {
 		t.Error("a shard is served whose agents are on another")
 	}
 	if n := len(slices.Collect(c.decisions(t, "one"))); uint64(n) != m.Decisions {

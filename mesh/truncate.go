@@ -219,7 +219,7 @@ const projectTimeout = 10 * time.Minute
 func project(ctx context.Context, js natsjs.JetStream, topology jetstream.Topology, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, projectTimeout)
 	var running sync.WaitGroup
-	running.Go(func() { jetstream.NewProjector(js, topology, new(jetstream.Asking), nil).Run(ctx) })
+	running.Go(func() { jetstream.NewProjector(js, topology, new(jetstream.Interrupter), nil).Run(ctx) })
 	err := jetstream.Projected(ctx, js, last)
 	cancel()
 	running.Wait()

@@ -163,7 +163,7 @@ func TestTruncateBackup(t *testing.T) {
 		t.Helper()
 		until(t, fmt.Sprint(pushed, " bits spent on each shard"), func() bool {
 			exact := 0
-			for _, seat := range g.Seats() {
+			for _, seat := range g.ShardServers() {
 				_ = seat.Inspect(t.Context(), func(s *state.State) {
 					if pools := s.Pools(); len(pools) == 1 && pools[0].Balance.Settled == bcp.Bits(pushed)*bcp.Bit {
 						exact++
@@ -349,7 +349,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	def.Replicas = 1
 	c := startCluster(t, def, "one")
 	g := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", g.Seats()[0].Active)
+	until(t, "a gateway that serves", g.ShardServers()[0].Active)
 	push := func(id bcp.ClientID) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -375,7 +375,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	push("second")
 	until(t, "two bits spent", func() bool {
 		var spent bcp.Bits
-		err := g.Seats()[0].Inspect(t.Context(), func(s *state.State) {
+		err := g.ShardServers()[0].Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}

@@ -300,7 +300,7 @@ func (m *Mesh) startWitnesses(ctx context.Context, w *witnesses) error {
 			return fmt.Errorf("start the mesh: %w", err)
 		}
 	}
-	m.meanwhile(w.run)
+	m.inBackground(w.run)
 	return nil
 }
 

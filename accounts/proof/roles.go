@@ -129,7 +129,7 @@ func (v *roles) judge(reached []reach) error {
 			continue
 		}
 		for i := range carriers {
-			if err := v.told(a, &carriers[i]); err != nil {
+			if err := v.followTrusted(a, &carriers[i]); err != nil {
 				return err
 			}
 		}
@@ -217,9 +217,10 @@ func (v *roles) overheard(from *principal, hit hit, carried map[*carrier][]patte
 	}
 }
 
-// told looks at who hears the messages of a carrier in an account of those who are
-// trusted: what the orchestrator sends there, and what is sent to it.
-func (v *roles) told(a *account, c *carrier) error {
+// followTrusted follows the messages of a carrier to their receivers in a
+// trusted account: those that the orchestrator sends there, and those sent to
+// it.
+func (v *roles) followTrusted(a *account, c *carrier) error {
 	gateway := &principal{name: "the orchestrator", account: a}
 	first := &station{account: a, region: region{pattern: c.pattern}, how: "publish"}
 	stations := []*station{first}

@@ -149,7 +149,7 @@ func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, 
 	}
 	n := &principal{name: name, account: a, agent: identityOf(name)}
 	n.entrances, n.outlets = n.agent.entrances(), n.agent.outlets()
-	n.publish, n.subscribe = regions(permissions.Pub, permissions.Resp != nil), heard(permissions.Sub)
+	n.publish, n.subscribe = regions(permissions.Pub, permissions.Resp != nil), receivable(permissions.Sub)
 	if permissions.Resp != nil {
 		n.publish = append(n.publish, n.agent.answers()...)
 	}
@@ -193,11 +193,11 @@ func regions(p jwt.Permission, answers bool) []region {
 	return allowed(allow, parsePatterns(templateless(p.Deny)))
 }
 
-// heard is what a subscription may bring. An entry may name a queue: its subject
-// is heard through that queue, and denied to that queue alone. A "*" at the end
-// lets a client subscribe to ">" there: the server compares the subscription
-// with it as if it were a subject.
-func heard(p jwt.Permission) []region {
+// receivable is what a subscription may bring. An entry may name a queue: its
+// subject is heard through that queue, and denied to that queue alone. A "*" at
+// the end lets a client subscribe to ">" there: the server compares the
+// subscription with it as if it were a subject.
+func receivable(p jwt.Permission) []region {
 	var allow, deny []pattern
 	for _, s := range untemplated(p.Allow) {
 		words := strings.Fields(s)

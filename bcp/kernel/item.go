@@ -137,8 +137,9 @@ func (c *Change) held() bcp.ItemID {
 	return bcp.ItemID(c.Wait.ID)
 }
 
-// over is the item that does not wait for a person any more once the change is made.
-func (s *State) over(c *Change) bcp.ItemID {
+// settledItem is the item that no longer waits for a person once the change is
+// made.
+func (s *State) settledItem(c *Change) bcp.ItemID {
 	r := s.runs[c.Run]
 	if r == nil || c.Code != "" || !r.wait.Kind.person() || r.wait.ID != c.Input {
 		return ""

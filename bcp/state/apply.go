@@ -41,7 +41,7 @@ func (s *State) applyQuotable(d *bcp.Decision, record bcp.Digest, runs [][8]byte
 }
 
 func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
-	s.noteForeign(d)
+	s.noteUndefined(d)
 	s.moves.Add(d)
 	if d.Repeat {
 		s.repeat(d)
@@ -543,13 +543,13 @@ func (s *State) prune(now int64) {
 	for len(s.decided) > 0 && now-s.decided[0].at >= clientMemory {
 		s.decided = s.decided[1:]
 	}
-	for len(s.deadline) > 0 && s.over(s.deadline[0]) {
+	for len(s.deadline) > 0 && s.obsolete(s.deadline[0]) {
 		heap.Pop(&s.deadline)
 	}
 }
 
-// over reports whether what t was set for has ended.
-func (s *State) over(t timer) bool {
+// obsolete reports whether what t was set for has ended.
+func (s *State) obsolete(t timer) bool {
 	switch {
 	case t.cron > 0:
 		return s.crons[t.cron-1].due != t.at

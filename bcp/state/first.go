@@ -24,17 +24,17 @@ func clientKeyOf(d *bcp.Decision) (key clientKey) {
 	return key
 }
 
-// firsts keeps the first outcome of every client id of a day. There may be
-// millions, so what most of them have is without a pointer: the collector of
-// garbage passes over all of it.
-type firsts struct {
+// firstOutcomes keeps the first outcome of every client id of a day. There may
+// be millions, so what most of them have is without a pointer: the collector
+// of garbage passes over all of it.
+type firstOutcomes struct {
 	found map[clientKey]first
 	words map[clientKey]firstWords // of those that have any
 	aging []clientKey              // oldest first
 }
 
-func newFirsts(n int) firsts {
-	return firsts{found: make(map[clientKey]first, n), words: make(map[clientKey]firstWords), aging: make([]clientKey, 0, n)}
+func newFirstOutcomes(n int) firstOutcomes {
+	return firstOutcomes{found: make(map[clientKey]first, n), words: make(map[clientKey]firstWords), aging: make([]clientKey, 0, n)}
 }
 
 // first is the first outcome of a client's id. It is short of the 128 bytes
@@ -60,7 +60,7 @@ type firstWords struct {
 	query bcp.QueryID
 }
 
-func (f *firsts) add(key clientKey, one first, words firstWords) {
+func (f *firstOutcomes) add(key clientKey, one first, words firstWords) {
 	f.found[key] = one
 	if words != (firstWords{}) {
 		f.words[key] = words
@@ -69,7 +69,7 @@ func (f *firsts) add(key clientKey, one first, words firstWords) {
 }
 
 // forget drops what is older than clientMemory.
-func (f *firsts) forget(now int64) {
+func (f *firstOutcomes) forget(now int64) {
 	for len(f.aging) > 0 && now-f.found[f.aging[0]].time >= clientMemory {
 		delete(f.found, f.aging[0])
 		delete(f.words, f.aging[0])

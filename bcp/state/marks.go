@@ -10,10 +10,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// marks are what [State.Apply] reads of the definitions, and so what a
-// checkpoint depends on. Everything else in them is read by the decisions to
-// come alone: budgets, limits and people change without a word of history.
-type marks struct {
+// definitionDigests cover what [State.Apply] reads of the definitions, and so what a
+// checkpoint depends on. Only future decisions read the rest: budgets, limits and
+// people change without a word of history.
+type definitionDigests struct {
 	mesh     bcp.Digest
 	channels map[bcp.ChannelKey]bcp.Digest
 }
@@ -24,7 +24,7 @@ func markOf(values ...any) bcp.Digest {
 
 // readMarks has a line for each thing that Apply reads: TestMarks changes every
 // field of the definitions and looks whether a replay differs.
-func (s *State) readMarks(c Config) marks {
+func (s *State) readMarks(c Config) definitionDigests {
 	mesh := []any{Versions(c.Version), s.rules.Digest(), int64(s.mesh.IdleTimeout), fmt.Sprint(s.mesh.TimeZone), c.Constraints != nil}
 	for _, name := range slices.Sorted(maps.Keys(s.mesh.Vocabularies)) {
 		mesh = append(mesh, name, s.mesh.Vocabularies[name])
@@ -33,7 +33,7 @@ func (s *State) readMarks(c Config) marks {
 		cron := &s.crons[i]
 		mesh = append(mesh, cron.agent, cron.role, cron.Schedule, cron.Message)
 	}
-	m := marks{mesh: markOf(mesh...), channels: make(map[bcp.ChannelKey]bcp.Digest)}
+	m := definitionDigests{mesh: markOf(mesh...), channels: make(map[bcp.ChannelKey]bcp.Digest)}
 	for key, ch := range s.channels {
 		d := &ch.definition
 		channel := []any{int64(d.ReleaseInterval), int64(d.BudgetWindow), int64(d.AlertBits), uint8(d.OnAnomaly), d.PreserveCase,
@@ -48,20 +48,20 @@ func (s *State) readMarks(c Config) marks {
 	return m
 }
 
-// foreign is what the history has and the definitions do not: what became of it
-// is not known here, and a checkpoint cannot tell it to definitions that have it.
-type foreign struct {
+// undefinedNames are in the history and not in the definitions: their state is not
+// known here, and a checkpoint cannot tell it to definitions that have them.
+type undefinedNames struct {
 	agents   map[bcp.AgentName]bool
 	channels map[bcp.ChannelKey]bool
 }
 
-func newForeign() foreign {
-	return foreign{make(map[bcp.AgentName]bool), make(map[bcp.ChannelKey]bool)}
+func newUndefinedNames() undefinedNames {
+	return undefinedNames{make(map[bcp.AgentName]bool), make(map[bcp.ChannelKey]bool)}
 }
 
-// noteForeign leaves out who is named without a trace: what credentials are of, people,
+// noteUndefined leaves out who is named without a trace: what credentials are of, people,
 // and whose channel is erased that had nothing. On shard 0 that would be all agents.
-func (s *State) noteForeign(d *bcp.Decision) {
+func (s *State) noteUndefined(d *bcp.Decision) {
 	names := [...]bcp.AgentName{d.Agent, d.Controller, d.Reader, d.Target}
 	switch {
 	case d.Kind == bcp.KindCredential, d.Kind == bcp.KindErase:

@@ -53,7 +53,7 @@ func TestMoves(t *testing.T) {
 			t.Parallel()
 			c.of.Seq = 7
 			for shard, want := range map[int]string{0: "", 1: c.want} {
-				moves := NewMoves(mesh(shard))
+				moves := NewMovedAgents(mesh(shard))
 				moves.Add(&bcp.Decision{Seq: 6, Kind: bcp.KindReload, Agent: bcp.Operator, Role: bcp.RoleOperator})
 				moves.Add(&c.of)
 				again := c.of
@@ -73,13 +73,13 @@ func TestMoves(t *testing.T) {
 					t.Errorf("on shard %d: %v", shard, err)
 				}
 			}
-			whole := NewMoves((&bcp.Mesh{Agents: []bcp.Agent{{Name: "boss", Shard: 1}}}))
+			whole := NewMovedAgents((&bcp.Mesh{Agents: []bcp.Agent{{Name: "boss", Shard: 1}}}))
 			if whole.Add(&c.of); whole.Err() != nil {
 				t.Errorf("as a whole: %v", whole.Err())
 			}
 		})
 	}
-	moves := NewMoves(mesh(1))
+	moves := NewMovedAgents(mesh(1))
 	ask := channel(bcp.Decision{Seq: 7, Kind: bcp.KindAsk, Agent: "boss", Role: bcp.RoleController, Verdict: bcp.Accept})
 	moves.Add(&ask)
 	const want = "an agent keeps its shard: boss is on shard 1, and in the journal of shard 0 since decision 7, and so with 1 more; " +

@@ -181,7 +181,7 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 			return err
 		}
 	}
-	s.firsts = newFirsts(len(saved.Firsts))
+	s.firsts = newFirstOutcomes(len(saved.Firsts))
 	for i := range saved.Firsts {
 		if err := s.restoreFirst(&saved.Firsts[i]); err != nil {
 			return err

@@ -8,19 +8,19 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Moves finds the agents that are in the journal of one shard and that the definitions
-// have on another, where they would begin with budgets that they have spent. Agents that
+// MovedAgents finds the agents that are in the journal of one shard and on another in
+// the definitions, where they would begin with budgets that they have spent. Agents that
 // the definitions do not have at all are none of them.
-type Moves struct {
+type MovedAgents struct {
 	shard     int
 	elsewhere map[bcp.AgentName]int
 	found     map[bcp.AgentName]uint64 // the first decision of each
 }
 
-// NewMoves returns what finds them for definitions that [bcp.Mesh.OfShard] has made, and finds
-// none for others.
-func NewMoves(m *bcp.Mesh) Moves {
-	return Moves{shard: m.Shard, elsewhere: m.Elsewhere, found: make(map[bcp.AgentName]uint64)}
+// NewMovedAgents finds them for definitions that [bcp.Mesh.OfShard] has made,
+// and none for others.
+func NewMovedAgents(m *bcp.Mesh) MovedAgents {
+	return MovedAgents{shard: m.Shard, elsewhere: m.Elsewhere, found: make(map[bcp.AgentName]uint64)}
 }
 
 // Add looks at the next decision of the journal. An agent is in it that did something, a
@@ -29,7 +29,7 @@ func NewMoves(m *bcp.Mesh) Moves {
 // taint was reported. Only to be named does not count: changes of credentials are on
 // shard 0 for all agents, people may erase channels that a shard never had, and there may
 // be a person of the same name.
-func (v *Moves) Add(d *bcp.Decision) {
+func (v *MovedAgents) Add(d *bcp.Decision) {
 	if len(v.elsewhere) == 0 || d.Kind == bcp.KindCredential {
 		return
 	}
@@ -51,7 +51,7 @@ func (v *Moves) Add(d *bcp.Decision) {
 	}
 }
 
-func (v *Moves) add(agent bcp.AgentName, seq uint64) {
+func (v *MovedAgents) add(agent bcp.AgentName, seq uint64) {
 	if _, ok := v.elsewhere[agent]; ok && v.found[agent] == 0 {
 		v.found[agent] = seq
 	}
@@ -59,7 +59,7 @@ func (v *Moves) add(agent bcp.AgentName, seq uint64) {
 
 // Err is [bcp.ErrMoved] where there are any: it names the first of them, both shards, and
 // what to do.
-func (v *Moves) Err() error {
+func (v *MovedAgents) Err() error {
 	if len(v.found) == 0 {
 		return nil
 	}

@@ -36,7 +36,7 @@ type State struct {
 	open     map[bcp.QueryID]*queryState                   // those of queries that have not ended
 	openWith map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
 	items    map[bcp.ItemID]*itemState
-	firsts   firsts
+	firsts   firstOutcomes
 	endings  []bcp.QueryID // queries that ended, oldest first
 	decided  []decidedItem // items that were decided or expired, oldest first
 	deadline deadlines
@@ -48,9 +48,9 @@ type State struct {
 	passkeys bcp.PasskeyVerifier
 	origin   int64                           // time of the first decision
 	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
-	foreign  foreign
-	moves    Moves
-	marks    marks
+	foreign  undefinedNames
+	moves    MovedAgents
+	marks    definitionDigests
 	runs     bcp.Runs
 	roles    roleState
 	watch    *watch.Watch
@@ -214,7 +214,7 @@ func New(c Config) (*State, error) {
 		open:     make(map[bcp.QueryID]*queryState),
 		openWith: make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
 		items:    make(map[bcp.ItemID]*itemState),
-		firsts:   newFirsts(0),
+		firsts:   newFirstOutcomes(0),
 		compiled: make(map[compiledSpec]*bcp.Validator),
 		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
 		noticed:  make(map[bcp.DeliveryID]agentRole),
@@ -247,7 +247,7 @@ func New(c Config) (*State, error) {
 	if err := s.readSchedules(c.Schedules); err != nil {
 		return nil, err
 	}
-	s.foreign, s.moves, s.marks = newForeign(), NewMoves(c.Mesh), s.readMarks(c)
+	s.foreign, s.moves, s.marks = newUndefinedNames(), NewMovedAgents(c.Mesh), s.readMarks(c)
 	return s, nil
 }
 

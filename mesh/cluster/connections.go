@@ -203,7 +203,7 @@ func (c *Cluster) open() (server.OpenConnections, error) {
 	if len(open.Of) == 0 {
 		return server.OpenConnections{}, errSilent
 	}
-	for id := range c.gone() {
+	for id := range c.silentServers() {
 		open.Of[id] = true
 	}
 	return open, nil

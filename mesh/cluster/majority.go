@@ -16,7 +16,7 @@ func (c *Cluster) stay(quit <-chan struct{}) {
 		case !r.cutOff():
 			alone = 0
 			c.noted(r)
-			c.leave(c.gone())
+			c.leave(c.silentServers())
 		default:
 			c.noted(r)
 			if alone++; alone >= silentCalls {

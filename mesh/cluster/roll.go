@@ -108,8 +108,8 @@ func (a attendance) present() map[string]bool {
 	return a.where(func(missed int) bool { return missed == 0 })
 }
 
-// gone are those that have been silent for long enough.
-func (a attendance) gone() map[string]bool {
+// silent are those that have not answered for long enough.
+func (a attendance) silent() map[string]bool {
 	return a.where(func(missed int) bool { return missed >= silentCalls })
 }
 
@@ -144,11 +144,11 @@ func (c *Cluster) Fullest() Store {
 	return c.fullest
 }
 
-// gone are the servers that are gone.
-func (c *Cluster) gone() map[string]bool {
+// silentServers are the servers that count as gone.
+func (c *Cluster) silentServers() map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.attended.gone()
+	return c.attended.silent()
 }
 
 // inOrder returns the servers' URLs as a new connection should try them, and whether

@@ -75,7 +75,7 @@ func TestAttendance(t *testing.T) {
 	}
 	expect := func(present, gone []string) {
 		t.Helper()
-		if diff := cmp.Diff([][]string{present, gone}, [][]string{slices.Sorted(maps.Keys(a.present())), slices.Sorted(maps.Keys(a.gone()))}); diff != "" {
+		if diff := cmp.Diff([][]string{present, gone}, [][]string{slices.Sorted(maps.Keys(a.present())), slices.Sorted(maps.Keys(a.silent()))}); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -178,7 +178,7 @@ func TestRestartedServerIsNotAwaited(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(50 * time.Millisecond) {
 			c.mu.Lock()
-			present, gone := c.attended.present(), c.attended.gone()
+			present, gone := c.attended.present(), c.attended.silent()
 			c.mu.Unlock()
 			if done(present, gone) {
 				return present

@@ -173,7 +173,7 @@ func (c *Cluster) Restart(t testing.TB, i int) {
 func (c *Cluster) Kill(t testing.TB, i int) {
 	t.Helper()
 	c.signal(t, i, syscall.SIGKILL)
-	c.gone(t, i)
+	c.waitForExit(t, i)
 }
 
 // Empty removes what the streams of a node that does not run have on its disk.
@@ -192,7 +192,7 @@ func (c *Cluster) Empty(t testing.TB, i int) {
 func (c *Cluster) Stop(t testing.TB, i int) {
 	t.Helper()
 	c.signal(t, i, syscall.SIGINT)
-	c.gone(t, i)
+	c.waitForExit(t, i)
 }
 
 // Retire ends a node as nodes are ended for maintenance: it hands over what it
@@ -214,7 +214,7 @@ func (c *Cluster) Retire(t testing.TB, i int) {
 		return err
 	})
 	_ = n.process.Process.Signal(syscall.SIGINT) // it may have ended
-	c.gone(t, i)
+	c.waitForExit(t, i)
 }
 
 // Pause stops a node where it stands: its connections stay, and nothing moves.
@@ -306,8 +306,8 @@ func (c *Cluster) signal(t testing.TB, i int, s syscall.Signal) {
 	}
 }
 
-// gone waits until a node has ended.
-func (c *Cluster) gone(t testing.TB, i int) {
+// waitForExit waits until a node has ended.
+func (c *Cluster) waitForExit(t testing.TB, i int) {
 	t.Helper()
 	n := c.nodes[i]
 	select {

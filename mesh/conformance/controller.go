@@ -129,11 +129,11 @@ func (r *Rig) dropDeliveries(ctx context.Context) {
 	_, ok := r.deliverUntil(ctx, r.message())
 	r.is(controllerMalformed, ok, "the delivery after them was not acknowledged")
 	r.quiet(ctx)
-	r.is(controllerForeign, len(r.came(wants)) == 0 && !r.refused(wants), "it acknowledged on another agent's subject")
-	r.is(controllerOther, len(r.came(borrowed)) == 0, "it acknowledged on the reply subject of another delivery")
-	r.is(controllerSender, len(r.came(sender)) == 0, "it acknowledged")
+	r.is(controllerForeign, len(r.messagesOn(wants)) == 0 && !r.refused(wants), "it acknowledged on another agent's subject")
+	r.is(controllerOther, len(r.messagesOn(borrowed)) == 0, "it acknowledged on the reply subject of another delivery")
+	r.is(controllerSender, len(r.messagesOn(sender)) == 0, "it acknowledged")
 	for _, reply := range broken {
-		if len(r.came(reply)) > 0 {
+		if len(r.messagesOn(reply)) > 0 {
 			r.decide(controllerMalformed, Failed, "it acknowledged a message that is not well-formed")
 		}
 	}

@@ -122,7 +122,7 @@ func (r *Rig) judge(id string, q question, reply string, came bool) {
 		r.decide(id, Failed, "no answer came")
 		return
 	}
-	in, ok := r.read(r.came(reply)[0].data)
+	in, ok := r.read(r.messagesOn(reply)[0].data)
 	if !ok {
 		r.decide(id, Failed, "the answer is not well-formed")
 		return
@@ -245,11 +245,11 @@ func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 	sound := r.ask(spec)
 	r.is(readerMalformed, r.answered(ctx, r.send(sound, 0)), "no answer came to the query after them")
 	r.quiet(ctx)
-	r.is(readerForeign, len(r.came(wants)) == 0 && !r.refused(wants), "it answered on another agent's subject")
-	r.is(readerOther, len(r.came(r.reply(borrowed, 0))) == 0, "it answered on the reply subject of another query")
-	r.is(readerController, len(r.came(r.reply(another, 0))) == 0, "it answered")
+	r.is(readerForeign, len(r.messagesOn(wants)) == 0 && !r.refused(wants), "it answered on another agent's subject")
+	r.is(readerOther, len(r.messagesOn(r.reply(borrowed, 0))) == 0, "it answered on the reply subject of another query")
+	r.is(readerController, len(r.messagesOn(r.reply(another, 0))) == 0, "it answered")
 	for _, broken := range r.broken(spec) {
-		if len(r.came(r.reply(broken.question, 0))) > 0 {
+		if len(r.messagesOn(r.reply(broken.question, 0))) > 0 {
 			r.decide(readerMalformed, Failed, "it answered a message that is not well-formed")
 		}
 	}
@@ -258,7 +258,7 @@ func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 
 // answeredWrongly reports whether something but not_enough_information came.
 func (r *Rig) answeredWrongly(reply string) bool {
-	for _, h := range r.came(reply) {
+	for _, h := range r.messagesOn(reply) {
 		if in, ok := r.read(h.data); !ok || !in.NotEnoughInformation {
 			return true
 		}

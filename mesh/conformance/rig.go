@@ -286,14 +286,14 @@ func (r *Rig) quiet(ctx context.Context) {
 	r.until(ctx, r.config.Quiet, func() bool { return false })
 }
 
-// came returns what was heard on a reply subject of the agent.
-func (r *Rig) came(subject string) []heard {
+// messagesOn returns what was heard on a reply subject of the agent.
+func (r *Rig) messagesOn(subject string) []heard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cameLocked(subject)
+	return r.messagesOnLocked(subject)
 }
 
-func (r *Rig) cameLocked(subject string) []heard {
+func (r *Rig) messagesOnLocked(subject string) []heard {
 	var list []heard
 	for _, h := range r.heard {
 		if h.to.String() == subject {
@@ -305,7 +305,7 @@ func (r *Rig) cameLocked(subject string) []heard {
 
 // answered waits for a message on a reply subject.
 func (r *Rig) answered(ctx context.Context, subject string) bool {
-	return r.until(ctx, r.config.Patience, func() bool { return len(r.cameLocked(subject)) > 0 })
+	return r.until(ctx, r.config.Patience, func() bool { return len(r.messagesOnLocked(subject)) > 0 })
 }
 
 // persist sends again and again, each time with a reply subject of its own, until
@@ -317,7 +317,7 @@ func (r *Rig) persist(ctx context.Context, send func(attempt int) (reply string)
 		replies = append(replies, send(len(replies)))
 		if r.until(ctx, pause, func() bool {
 			for _, reply := range replies {
-				if len(r.cameLocked(reply)) > 0 {
+				if len(r.messagesOnLocked(reply)) > 0 {
 					return true
 				}
 			}

@@ -109,9 +109,9 @@ type Config struct {
 	// SyncKeys, if set, writes the stream of sealing keys to the disk: for a store
 	// that syncs at intervals.
 	SyncKeys func() error
-	// Asking, if set, is who asks the journal for this gateway: it can be told that
-	// no answer will come before Start has returned.
-	Asking *jetstream.Asking
+	// Interrupter, if set, makes this gateway's requests to the journal: it
+	// can be told that no answer will come before Start has returned.
+	Interrupter *jetstream.Interrupter
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
 	// OnDecision, if set, is called by the gateway's goroutine with each decision
@@ -134,18 +134,18 @@ type Gateway struct {
 	js     natsjs.JetStream
 	keys   *jetstream.SealingKeys
 
-	inbox  *inbox
-	events *lane // of what the server tells
-	linked sync.Mutex
-	links  map[agentRole]link // guarded by linked, as the next two are
-	pool   []*nats.Conn       // that agents share
-	turn   int                // of the pool
-	calls  sync.WaitGroup     // of Reload and reconcile
-	asking *jetstream.Asking  // the journal
-	cancel context.CancelCauseFunc
-	ending <-chan struct{} // closed when the gateway is about to end
-	done   chan struct{}
-	err    error // why run ended, once done is closed
+	inbox       *inbox
+	events      *lane // of what the server tells
+	linked      sync.Mutex
+	links       map[agentRole]link     // guarded by linked, as the next two are
+	pool        []*nats.Conn           // that agents share
+	turn        int                    // of the pool
+	calls       sync.WaitGroup         // of Reload and reconcile
+	interrupter *jetstream.Interrupter // the journal
+	cancel      context.CancelCauseFunc
+	ending      <-chan struct{} // closed when the gateway is about to end
+	done        chan struct{}
+	err         error // why run ended, once done is closed
 
 	snapshots chan state.Config // to be made under these definitions
 	beside    sync.WaitGroup    // of what runs beside deciding until the gateway ends
@@ -256,8 +256,8 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if config.Asking == nil {
-		config.Asking = new(jetstream.Asking)
+	if config.Interrupter == nil {
+		config.Interrupter = new(jetstream.Interrupter)
 	}
 	var options []natsjs.JetStreamOpt
 	if config.Cluster {
@@ -268,7 +268,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("starting the gateway: %w", err)
 	}
 	g := &Gateway{
-		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), asking: config.Asking,
+		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), interrupter: config.Interrupter,
 		inbox: newInbox(), links: make(map[agentRole]link), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
@@ -329,7 +329,7 @@ func (g *Gateway) Hasten() { g.events.hasten() }
 // Unwritten tells the gateway that the journal cannot be written, and why: an
 // acknowledgement that it waits for will not come.
 func (g *Gateway) Unwritten(reason string) {
-	g.asking.Unanswered(reason)
+	g.interrupter.Interrupt(reason)
 }
 
 // Done is closed when the gateway ended, by Stop or because another gateway
@@ -349,7 +349,7 @@ var (
 func (g *Gateway) openFirst(ctx context.Context) error {
 	var first error
 	for end := time.Now().Add(startPatience); ; {
-		err := g.asking.Do(ctx, g.openSafely)
+		err := g.interrupter.Do(ctx, g.openSafely)
 		unwritten := errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrUnanswered) ||
 			g.replicated() && errors.Is(err, jetstream.ErrLost) ||
 			!g.config.Cluster && (jetstream.Unanswered(err) || errors.Is(err, natsjs.ErrStreamNotFound))
@@ -534,7 +534,7 @@ func (g *Gateway) run(ctx context.Context) {
 			}
 			return
 		}
-		err := g.asking.Do(context.WithoutCancel(ctx), func(ctx context.Context) error { return g.stepSafely(ctx, batch) })
+		err := g.interrupter.Do(context.WithoutCancel(ctx), func(ctx context.Context) error { return g.stepSafely(ctx, batch) })
 		if err == nil { // everybody of the batch has been answered
 			clear(batch)
 			batch, err, g.failed = batch[:0], g.failed, nil
@@ -592,7 +592,7 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 	}
 	defer g.events.hold(false)
 	for tries := 1; ctx.Err() == nil; tries++ {
-		err := g.asking.Do(ctx, g.openSafely)
+		err := g.interrupter.Do(ctx, g.openSafely)
 		if err == nil {
 			g.released = g.state.Last()
 			g.forgetSent()

@@ -275,7 +275,7 @@ func (g *Gateway) recordNow(d bcp.Decision) (bcp.Decision, error) {
 	o := unasked(d)
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 	defer cancel()
-	g.failed = g.asking.Do(ctx, func(ctx context.Context) error {
+	g.failed = g.interrupter.Do(ctx, func(ctx context.Context) error {
 		if err := g.apply(ctx, &o); err != nil {
 			return err
 		}

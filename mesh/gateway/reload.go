@@ -34,7 +34,7 @@ func (g *Gateway) switchTo(ctx context.Context, next nextState, changes []string
 		}
 		ctx, cancel := g.whileServing(ctx, reloadTimeout)
 		defer cancel()
-		result <- g.asking.Do(ctx, func(ctx context.Context) error { return g.reloadSafely(ctx, next, changes, switchOver) })
+		result <- g.interrupter.Do(ctx, func(ctx context.Context) error { return g.reloadSafely(ctx, next, changes, switchOver) })
 	}})
 	begins := ctx.Done()
 	for {

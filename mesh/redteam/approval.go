@@ -18,7 +18,7 @@ import (
 
 // hold has the Reader say something that waits for a person, and returns the item.
 func (r *Rig) hold(text string) view {
-	controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+	controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 	known := map[string]bool{}
 	for _, id := range r.items() {
 		known[id] = true
@@ -49,7 +49,7 @@ type view struct {
 }
 
 func (r *Rig) items() []string {
-	reply := r.Seat(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbList), "{}")
+	reply := r.Client(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbList), "{}")
 	var list struct {
 		Items []struct {
 			ID string `json:"item_id"`
@@ -66,7 +66,7 @@ func (r *Rig) items() []string {
 }
 
 func (r *Rig) view(item string) (v view) {
-	reply := r.Seat(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbGet), `{"item_id":`+quoted(item)+`}`)
+	reply := r.Client(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbGet), `{"item_id":`+quoted(item)+`}`)
 	if err := json.Unmarshal(reply.Data, &v); err != nil || v.ID == "" {
 		r.abandon("the item %s: %s", item, reply.Data)
 	}
@@ -99,12 +99,12 @@ func approvals() []Attack {
 			other := r.keyOf(r.Creds(kim, bcp.RoleAuditor))
 			text := r.decision(other, item.ID, "approve", item.SHA256, item.Deadline)
 			for _, who := range hijacked {
-				s := r.Seat(who.name, who.role)
+				s := r.Client(who.name, who.role)
 				for _, verb := range subjects.Verbs() {
 					s.publishes(subjects.Approval(ann, verb), subjects.Approval(who.name, verb))
 				}
 			}
-			person := r.Seat(ann, bcp.RoleApprover)
+			person := r.Client(ann, bcp.RoleApprover)
 			if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), text); reply.Text("error") == "" {
 				r.Broken("a decision signed by another key: %s", reply.Data)
 			}
@@ -169,7 +169,7 @@ func approvals() []Attack {
 			all.Wait()
 			r.Settle()
 			ids := map[string]bool{}
-			for _, m := range r.Seat(main, bcp.RoleController).Heard(func(m Message) bool {
+			for _, m := range r.Client(main, bcp.RoleController).Heard(func(m Message) bool {
 				return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""
 			}) {
 				ids[m.Text("delivery_id")] = true
@@ -179,7 +179,7 @@ func approvals() []Attack {
 			}
 		}},
 		{ID: "A-ANSI", Class: ClassPeople, Text: "puts terminal escapes and bidi controls into what a person sees", Property: "what is shown to a person has none", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			for _, text := range []string{"a \x1b[2J b", "a \x1b]0;x\x07 b", "a \u202e b", "a \u0007 b", "a \r b", "a \u009b31m b", "see \u2066 this \u2069"} {
 				id := controller.Ask(mailer, askSum)
 				query, ok := hijacked.await(func(m Message) bool { return m.Text("query_id") == id }, time.Second)
@@ -209,7 +209,7 @@ func approvals() []Attack {
 		}},
 		{ID: "A-FAKEUI", Class: ClassPeople, Text: "imitates the label and the prompt of an approval", Property: "content is one member of the view, and changes no other", Run: func(r *Rig) {
 			item := r.hold("ignore approve Y")
-			reply := r.Seat(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbGet), `{"item_id":`+quoted(item.ID)+`}`)
+			reply := r.Client(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbGet), `{"item_id":`+quoted(item.ID)+`}`)
 			var fields map[string]json.RawMessage
 			if err := json.Unmarshal(reply.Data, &fields); err != nil {
 				r.Broken("the view is no object: %v", err)
@@ -233,15 +233,15 @@ func approvals() []Attack {
 			if reply.Text("error") != "" {
 				r.abandon("the rejection: %s", reply.Data)
 			}
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			controller.Delivery(item.query)
 			if got := controller.Heard(func(m Message) bool { return strings.Contains(string(m.Data), reason) }); len(got) > 0 {
 				r.Broken("the Controller got %s", got[0].Data)
 			}
 		}},
 		{ID: "A-BURY", Class: ClassPeople, Text: "floods a person with items", Property: "as many wait as the channel allows", files: sample(100_000, "max_pending_approvals: 3"), Run: func(r *Rig) {
-			hijacked := r.Seat(mailer, bcp.RoleReader)
-			r.Seat(main, bcp.RoleController)
+			hijacked := r.Client(mailer, bcp.RoleReader)
+			r.Client(main, bcp.RoleController)
 			for range 12 {
 				hijacked.Push(main, "digest", `{"summary":"All is well."}`, "")
 			}
@@ -269,7 +269,7 @@ func (r *Rig) approve(item string) {
 // undecided holds an item to waiting still, and its content to having reached nobody.
 func (r *Rig) undecided(item view) {
 	r.Settle()
-	if got := r.Seat(main, bcp.RoleController).Heard(func(m Message) bool {
+	if got := r.Client(main, bcp.RoleController).Heard(func(m Message) bool {
 		return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""
 	}); len(got) > 0 {
 		r.Broken("the Controller got %s", got[0].Data)

@@ -9,7 +9,7 @@ import (
 )
 
 // pushes pushes n answers at once and returns how many were delivered.
-func (r *Rig) pushes(s *Seat, n int) int {
+func (r *Rig) pushes(s *Client, n int) int {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	delivered := 0
@@ -31,13 +31,13 @@ func (r *Rig) pushes(s *Seat, n int) int {
 func budgets() []Attack {
 	return []Attack{
 		{ID: "A-RACE", Class: ClassBudget, Text: "pushes a hundred times at once against a budget of ten", Property: "ten are charged and delivered", files: sample(10, "push_budget_bits: 10"), Run: func(r *Rig) {
-			r.Seat(main, bcp.RoleController)
-			if n := r.pushes(r.Seat(mailer, bcp.RoleReader), 100); n != 10 {
+			r.Client(main, bcp.RoleController)
+			if n := r.pushes(r.Client(mailer, bcp.RoleReader), 100); n != 10 {
 				r.Broken("%d pushes of a bit were delivered of a budget of 10", n)
 			}
 		}},
 		{ID: "A-ASKRACE", Class: ClassBudget, Text: "asks a hundred times at once against a budget of ten", Property: "ten are accepted", files: sample(10), Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			var all sync.WaitGroup
 			var mu sync.Mutex
 			accepted := 0
@@ -57,7 +57,7 @@ func budgets() []Attack {
 			}
 		}},
 		{ID: "A-FREE", Class: ClassBudget, Text: "uses what costs nothing: one-valued questions, refusals, repeats", Property: "what a Controller can see of it is charged", files: sample(20), Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			spec := `{"type":"bcp_query_request","category":1,"fields":[{"name":"c","type":"enum","values":["a"]}]}`
 			asked := 0
 			for i := range 60 {
@@ -79,7 +79,7 @@ func budgets() []Attack {
 			}
 		}},
 		{ID: "A-FREEPUSH", Class: ClassBudget, Text: "signals by refused pushes and their number", Property: "a Controller sees nothing of them", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			before := controller.Request(subjects.Session(main), `{"verb":"channels"}`)
 			for i := range 50 {
 				hijacked.Push(main, "alerts", fmt.Sprintf(`{"urgent":%d}`, i), "")
@@ -93,10 +93,10 @@ func budgets() []Attack {
 			}
 		}},
 		{ID: "A-RDRRESET", Class: ClassBudget, Text: "connects again to have a fresh budget", Property: "the pool is the gateway's", files: sample(5, "push_budget_bits: 5"), Run: func(r *Rig) {
-			r.Seat(main, bcp.RoleController)
+			r.Client(main, bcp.RoleController)
 			total := 0
 			for range 4 {
-				s := r.Seat(mailer, bcp.RoleReader)
+				s := r.Client(mailer, bcp.RoleReader)
 				total += r.pushes(s, 4)
 				s.conn.Close()
 			}
@@ -107,8 +107,8 @@ func budgets() []Attack {
 		{ID: "A-RESTART", Class: ClassBudget, Text: "has the mesh restarted to have a fresh budget", Property: "the journal keeps the pool", files: sample(5, "push_budget_bits: 5"), Run: func(r *Rig) {
 			total := 0
 			for round := range 3 {
-				r.Seat(main, bcp.RoleController)
-				total += r.pushes(r.Seat(mailer, bcp.RoleReader), 3+round)
+				r.Client(main, bcp.RoleController)
+				total += r.pushes(r.Client(mailer, bcp.RoleReader), 3+round)
 				r.Restart()
 			}
 			if total != 5 {
@@ -116,14 +116,14 @@ func budgets() []Attack {
 			}
 		}},
 		{ID: "A-EXHAUST", Class: ClassBudget, Text: "burns the pool by pushes so that the Controller cannot ask", Property: "pushes have a pool of their own, or the Controller hears of it", files: sample(100, "push_budget_bits: 10"), Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
-			r.pushes(r.Seat(mailer, bcp.RoleReader), 80)
+			controller := r.Client(main, bcp.RoleController)
+			r.pushes(r.Client(mailer, bcp.RoleReader), 80)
 			if receipt := controller.Request(askSubject(mailer), askNote); receipt.Text("query_id") == "" {
 				r.Broken("10 bits of pushes leave no 44 of 100 to ask with: %s", receipt.Data)
 			}
 		}},
 		{ID: "A-CONCQ", Class: ClassBudget, Text: "asks category 2 at once beyond max_cat2_queries", Property: "as many as allowed are accepted", files: sample(100_000, "max_cat2_queries: 7"), Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			var all sync.WaitGroup
 			var mu sync.Mutex
 			accepted := 0
@@ -143,7 +143,7 @@ func budgets() []Attack {
 			}
 		}},
 		{ID: "A-SESSION", Class: ClassBudget, Text: "asks beyond the budget of a session, in several", Property: "each has the budget that the definition gives", files: sample(5), Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			for range 4 {
 				accepted := 0
 				controller.Request(subjects.Session(main), `{"type":"bcp_session","verb":"open"}`)
@@ -161,7 +161,7 @@ func budgets() []Attack {
 
 		}},
 		{ID: "A-CLOCK", Class: ClassBudget, Text: "reads a Reader's acts from refused asks within a release slot", Property: "what is refused depends on nothing that the Reader did in the slot", files: sample(2000, "release_interval: 1h"), Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			big := `{"type":"bcp_query_request","category":2,"questions":[{"id":"n","question":"What?","max_words":160,"expected_format":"short_text"}]}`
 			first := controller.Request(askSubject(mailer), big)
 			id := first.Text("query_id")

@@ -15,7 +15,7 @@ import (
 func combinations() []Attack {
 	return []Attack{
 		{ID: "A-COLLUDE", Class: ClassCombined, Text: "two Readers deliver half of a text each", Property: "each half is charged, and a total budget ends both", files: withTotal(sample(100), 100), Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			arrived := 0
 			for _, reader := range []bcp.AgentName{mailer, packer, mailer, packer} {
 				receipt := controller.Request(askSubject(reader), askNote)
@@ -23,7 +23,7 @@ func combinations() []Attack {
 				if id == "" {
 					continue
 				}
-				s := r.Seat(reader, bcp.RoleReader)
+				s := r.Client(reader, bcp.RoleReader)
 				s.Answer(s.Query(id), `"response":{"note":"half of it all"}`)
 				controller.Delivery(id)
 				arrived++
@@ -33,30 +33,30 @@ func combinations() []Attack {
 			}
 		}},
 		{ID: "A-SIGNAL", Class: ClassCombined, Text: "one Reader signals another by using up a shared budget", Property: "one's pushes do not depend on the other's", files: withTotal(sample(100, "push_budget_bits: 8"), 100), Run: func(r *Rig) {
-			r.Seat(main, bcp.RoleController)
-			alone := r.pushes(r.Seat(packer, bcp.RoleReader), 1)
-			r.pushes(r.Seat(mailer, bcp.RoleReader), 60)
-			if after := r.pushes(r.Seat(packer, bcp.RoleReader), 1); after != alone {
+			r.Client(main, bcp.RoleController)
+			alone := r.pushes(r.Client(packer, bcp.RoleReader), 1)
+			r.pushes(r.Client(mailer, bcp.RoleReader), 60)
+			if after := r.pushes(r.Client(packer, bcp.RoleReader), 1); after != alone {
 				r.Broken("a push of one Reader is delivered %d times, and %d times after another's", alone, after)
 			}
 		}},
 		{ID: "A-TWOSEATS", Class: ClassCombined, Text: "connects twice with the same creds to answer and listen apart", Property: "the newest connection counts, and a query is answered once", Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			creds := r.Creds(mailer, bcp.RoleReader)
-			var seats []*Seat
+			var clients []*Client
 			for range 3 {
 				if s, err := r.Connect(mailer, bcp.RoleReader, creds); err == nil {
-					seats = append(seats, s)
+					clients = append(clients, s)
 				}
 			}
-			if len(seats) == 0 {
+			if len(clients) == 0 {
 				r.abandon("nobody is connected")
 			}
 			id := controller.Ask(mailer, askFour)
-			last := seats[len(seats)-1]
+			last := clients[len(clients)-1]
 			query := last.Query(id)
 			var all sync.WaitGroup
-			for i, s := range seats {
+			for i, s := range clients {
 				all.Go(func() {
 					_ = s.conn.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"a":true,"b":%d,"c":"pay","d":false}}`, id, i))
 				})
@@ -76,9 +76,9 @@ func combinations() []Attack {
 			}
 		}},
 		{ID: "A-ROLES", Class: ClassCombined, Text: "uses one role's creds for the other role", Property: "a Reader asks nothing and a Controller answers nothing", Run: func(r *Rig) {
-			r.Seat(mailer, bcp.RoleReader).publishes(subjects.Ask(mailer, main), subjects.Ask(mailer, clerk), subjects.Session(mailer))
-			r.Seat(main, bcp.RoleController).publishes(subjects.Push(main, mailer, "alerts"), subjects.ReplyReader(mailer, "q1", 0))
-			r.Seat(main, bcp.RoleController).subscribes(subjects.QueriesOf(main))
+			r.Client(mailer, bcp.RoleReader).publishes(subjects.Ask(mailer, main), subjects.Ask(mailer, clerk), subjects.Session(mailer))
+			r.Client(main, bcp.RoleController).publishes(subjects.Push(main, mailer, "alerts"), subjects.ReplyReader(mailer, "q1", 0))
+			r.Client(main, bcp.RoleController).subscribes(subjects.QueriesOf(main))
 		}},
 		{ID: "A-EXPIRED", Class: ClassCombined, Text: "uses creds after their end", Property: "the server refuses to connect, and ends open connections", Run: func(r *Rig) {
 			creds, err := r.Mesh().Issue(mailer, bcp.RoleReader, 2*time.Second)
@@ -103,9 +103,9 @@ func combinations() []Attack {
 			}
 		}},
 		{ID: "A-FLOODRESP", Class: ClassCombined, Text: "floods answers and pushes from several connections while another channel works", Property: "the other channel is served", Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			var all sync.WaitGroup
-			flood := func(s *Seat, subject, members string) {
+			flood := func(s *Client, subject, members string) {
 				body := []byte(`{"type":"bcp_response",` + members + `,"response":{"urgent":"` + strings.Repeat("x", 300) + `"}}`)
 				all.Go(func() {
 					for range 1500 {
@@ -116,7 +116,7 @@ func combinations() []Attack {
 					_ = s.conn.FlushTimeout(patience) // it may be cut off
 				})
 			}
-			hijacked := r.Seat(mailer, bcp.RoleReader)
+			hijacked := r.Client(mailer, bcp.RoleReader)
 			for _, id := range []bcp.SubscriptionID{"alerts", "notes"} {
 				flood(hijacked, subjects.Push(mailer, main, id), `"controller":"main","subscription_id":"`+string(id)+`"`)
 			}
@@ -126,7 +126,7 @@ func combinations() []Attack {
 				r.abandon("the flood came to %d messages", n)
 			}
 			r.alive()
-			hijacked = r.Seat(mailer, bcp.RoleReader)
+			hijacked = r.Client(mailer, bcp.RoleReader)
 			id := controller.Ask(mailer, askUrgent)
 			flood(hijacked, hijacked.Query(id).Reply, `"query_id":"`+id+`"`)
 			r.alive()

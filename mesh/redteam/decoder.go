@@ -13,7 +13,7 @@ import (
 
 // refusedPushes holds raw bytes, pushed on a subscription, to being refused.
 func (r *Rig) refusedPushes(reader bcp.AgentName, id string, bodies map[string][]byte) {
-	s := r.Seat(reader, bcp.RoleReader)
+	s := r.Client(reader, bcp.RoleReader)
 	for name, body := range bodies {
 		if result := s.RequestRaw(subjects.Push(reader, main, bcp.SubscriptionID(id)), body); result.Text("success") != "" || result.Text("status") != "refused" {
 			r.Broken("%s is %s", name, result.Data)
@@ -44,7 +44,7 @@ func long(head byte, n uint32, rest ...byte) []byte {
 func decoders() []Attack {
 	return []Attack{
 		{ID: "A-LEN", Class: ClassDecoder, Text: "claims lengths of gigabytes in MessagePack", Property: "refused, and no memory is taken for them", Run: func(r *Rig) {
-			r.Seat(packer, bcp.RoleReader)
+			r.Client(packer, bcp.RoleReader)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			bodies := map[string][]byte{}
@@ -125,7 +125,7 @@ func decoders() []Attack {
 		}},
 		{ID: "A-SIZE", Class: ClassDecoder, Text: "sends messages up to and beyond the limit", Property: "refused or the connection ends; nobody else notices", Run: func(r *Rig) {
 			for _, size := range []int{2 << 10, 64 << 10, 900 << 10, 2 << 20} {
-				s := r.Seat(mailer, bcp.RoleReader)
+				s := r.Client(mailer, bcp.RoleReader)
 				if s.conn.Publish(subjects.Push(mailer, main, "alerts"), bytes.Repeat([]byte("x"), size)) == nil {
 					_ = s.conn.FlushTimeout(patience) // it may be cut off
 				}
@@ -134,7 +134,7 @@ func decoders() []Attack {
 		{ID: "A-RANDOM", Class: ClassDecoder, Text: "sends random and mutated bytes on every subject that it may use", Property: "the gateway goes on, and nothing arrives that is not a valid value", Run: func(r *Rig) {
 			seeds := map[bcp.AgentName][]byte{mailer: []byte(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":"no"}}`), packer: packed(urgent(0xa2, 'n', 'o'))}
 			for _, reader := range []bcp.AgentName{mailer, packer} {
-				s := r.Seat(reader, bcp.RoleReader)
+				s := r.Client(reader, bcp.RoleReader)
 				for range 400 {
 					body := bytes.Clone(seeds[reader])
 					for range 1 + r.rand.IntN(6) {
@@ -145,7 +145,7 @@ func decoders() []Attack {
 					}
 					for _, id := range []string{"alerts", "notes", "digest"} {
 						if s.conn.Publish(subjects.Push(reader, main, bcp.SubscriptionID(id)), body) != nil {
-							s = r.Seat(reader, bcp.RoleReader)
+							s = r.Client(reader, bcp.RoleReader)
 						}
 					}
 				}

@@ -22,7 +22,7 @@ const (
 // returns what the Controller got: the response, or the outcome of the query once
 // the spelling was refused and not_enough_information said in its place.
 func (r *Rig) spellings(reader bcp.AgentName, spec string, answers []string) []string {
-	controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(reader, bcp.RoleReader)
+	controller, hijacked := r.Client(main, bcp.RoleController), r.Client(reader, bcp.RoleReader)
 	var got []string
 	for _, answer := range answers {
 		id := controller.Ask(reader, spec)
@@ -73,7 +73,7 @@ func (r *Rig) allRefused(reader bcp.AgentName, spec string, answers ...string) {
 
 // specsRefused holds asks to being refused, whatever the code.
 func (r *Rig) specsRefused(specs ...string) {
-	controller := r.Seat(main, bcp.RoleController)
+	controller := r.Client(main, bcp.RoleController)
 	for _, spec := range specs {
 		if receipt := controller.Request(subjects.Ask(main, mailer), spec); receipt.Text("query_id") != "" {
 			r.Broken("the spec was accepted: %s", spec)
@@ -131,7 +131,7 @@ func encodings() []Attack {
 			}
 		}},
 		{ID: "A-ORDTOP", Class: ClassEncoding, Text: "permutes the members of the message around an answer", Property: "all orders arrive as the same bytes", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			var first string
 			for _, order := range permutations([]string{`"type":"bcp_response"`, `"query_id":%q`, `"response":{"urgent":true}`}) {
 				id := controller.Ask(mailer, askUrgent)
@@ -213,7 +213,7 @@ func encodings() []Attack {
 			r.specsRefused(questions(texts...)...)
 		}},
 		{ID: "A-SYN", Class: ClassEncoding, Text: "chooses among all values that a format takes", Property: "what is charged covers the values that there are", Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			for _, spec := range []struct {
 				text string
 				bits float64

@@ -96,7 +96,7 @@ func formats() []Attack {
 				`"response":{"a":true,"b":7,"c":"pay","d":false},"not_enough_information":true`, `"not_enough_information":false`, `"not_enough_information":"yes"`)
 		}},
 		{ID: "A-XQUERY", Class: ClassFormat, Text: "spreads a text over many answers", Property: "each is charged, and the budget ends them", files: sample(200), Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			arrived := 0
 			for range 10 {
 				receipt := controller.Request(askSubject(mailer), askNote)

@@ -88,19 +88,19 @@ func subKernelFiles() map[string]string {
 type stage struct {
 	*Rig
 	kernel                             bcp.AgentName
-	requester, planner, service, reads *Seat
+	requester, planner, service, reads *Client
 	runs                               int
 	calls                              []string // that the service got: tool and arguments
 
-	sub     *Seat  // who plans sub-runs
-	subplan string // what it answers
+	sub     *Client // who plans sub-runs
+	subplan string  // what it answers
 	told    []Message
 }
 
 func (r *Rig) stage(kernel, planner bcp.AgentName) *stage {
 	return &stage{
-		Rig: r, kernel: kernel, requester: r.Seat(main, bcp.RoleController), planner: r.Seat(planner, bcp.RolePlanner),
-		service: r.Seat(mailbox, bcp.RoleTool), reads: r.Seat(mailer, bcp.RoleReader),
+		Rig: r, kernel: kernel, requester: r.Client(main, bcp.RoleController), planner: r.Client(planner, bcp.RolePlanner),
+		service: r.Client(mailbox, bcp.RoleTool), reads: r.Client(mailer, bcp.RoleReader),
 	}
 }
 
@@ -243,8 +243,8 @@ func kernels() []Attack {
 			r.refusesPlans("read", send, strings.ReplaceAll(send, `"tool":"send"`, `"tool":"*"`), strings.ReplaceAll(send, `"tool":"send"`, `"tool":"mailbox.send"`), strings.ReplaceAll(send, `"tool":"send"`, `"tool":"Send"`),
 				planOf(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`),
 				strings.Replace(send, `{"steps"`, `{"grant":["mail.send"],"steps"`, 1), strings.Replace(send, `"tool":"send"`, `"grant":["mail.send"],"tool":"send"`, 1))
-			r.Seat(main, bcp.RoleController).publishes(subjects.Run(main, shop, "all"), subjects.Run(main, desk, "everything"), subjects.Run(boss, desk, "all"), subjects.Run(main, clerk, "all"))
-			r.Seat(boss, bcp.RoleController).publishes(subjects.Run(boss, desk, "all"), subjects.Run(main, desk, "all"))
+			r.Client(main, bcp.RoleController).publishes(subjects.Run(main, shop, "all"), subjects.Run(main, desk, "everything"), subjects.Run(boss, desk, "all"), subjects.Run(main, clerk, "all"))
+			r.Client(boss, bcp.RoleController).publishes(subjects.Run(boss, desk, "all"), subjects.Run(main, desk, "all"))
 		}},
 		{ID: "A-PLAN", Text: "a planner writes plans with content in arguments, another kernel's names, unknown members and steps of other runs", Property: "no call that the rules do not allow is made, and no such run commits", Run: func(r *Rig) {
 			bodyTo := planOf(lookStep, sendStep(`{"ref":"mail","path":"body"}`, "true"))
@@ -258,7 +258,7 @@ func kernels() []Attack {
 		}},
 		{ID: "A-SUBPLAN", Text: "a planner of sub-runs does what the content says, with constants, a wider grant and sub-runs of its own", Property: "its words are content: nothing that content may not choose is called, and it is not told the task", files: subKernelFiles(), Run: func(r *Rig) {
 			s := r.stage(desk, sage)
-			s.sub = r.Seat(mole, bcp.RoleSubplanner)
+			s.sub = r.Client(mole, bcp.RoleSubplanner)
 			run := func(grant, subplan string) string {
 				t := s.begin("all")
 				s.subplan = subplan
@@ -384,7 +384,7 @@ func kernels() []Attack {
 			t := s.begin("all")
 			id := t.asked.Text("plan_id")
 			s.plan(t.asked, id, planOf(sendStep(quoted(kimAt), "true")))
-			again := func(who *Seat, subject, text string) {
+			again := func(who *Client, subject, text string) {
 				if err := who.Refused(subject, func() error { return who.conn.Publish(subject, []byte(text)) }); err != nil {
 					r.Broken("%s answers twice: %v", who.name, err)
 				}
@@ -408,7 +408,7 @@ func kernels() []Attack {
 				subjects.ReplyPlanner(bcp.RolePlanner, sage, t.asked.Text("plan_id"), 2), subjects.ReplyPlanner(bcp.RolePlanner, rival, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.ReplyReader(mailer, "q1", 1),
 				subjects.Ask(desk, mailer), subjects.Push(desk, main, bcp.ResultSubscription), subjects.Control(bcp.ControlStopRun), subjects.Session(main), subjects.Commit(0),
 			}
-			for _, who := range []*Seat{s.planner, s.service, s.reads, r.Seat(rival, bcp.RolePlanner)} {
+			for _, who := range []*Client{s.planner, s.service, s.reads, r.Client(rival, bcp.RolePlanner)} {
 				who.publishes(all...)
 				others := []string{"bcp.v1.>", subjects.All(subjects.KindCall), subjects.All(subjects.KindPlan), subjects.RunsOf(main), subjects.QueriesOf(packer), subjects.DeliveriesOf(bcp.RoleController, main), subjects.InboxesOf(main)}
 				if who != s.planner {

@@ -40,7 +40,7 @@ func (r *Rig) exported() ([]byte, string) {
 
 // traffic makes some decisions of each kind.
 func (r *Rig) traffic(word string) {
-	controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+	controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 	for range 5 {
 		id := controller.Ask(mailer, askUrgent)
 		hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
@@ -109,7 +109,7 @@ func operations() []Attack {
 			r.state = filepath.Join(filepath.Dir(r.state), "fresh") // the oracle looks at a whole one
 		}},
 		{ID: "A-LOGFILL", Class: ClassOperations, Text: "fills logs and journal with refused messages", Property: "refusals are limited and records bounded", files: withRefusals(sample(100_000), "60/m"), Run: func(r *Rig) {
-			hijacked := r.Seat(mailer, bcp.RoleReader)
+			hijacked := r.Client(mailer, bcp.RoleReader)
 			body := []byte(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":"` + strings.Repeat("x", 400) + `"}}`)
 			for range 3000 {
 				if hijacked.conn.Publish(subjects.Push(mailer, main, "alerts"), body) != nil {
@@ -128,7 +128,7 @@ func operations() []Attack {
 		{ID: "A-METRIC", Class: ClassOperations, Text: "makes series of metrics by ids and names", Property: "no label is a Reader's word", Run: func(r *Rig) {
 			word := r.Canary()
 			before := strings.Count(r.Metrics(), "\n")
-			hijacked := r.Seat(mailer, bcp.RoleReader)
+			hijacked := r.Client(mailer, bcp.RoleReader)
 			for i := range 100 {
 				hijacked.Push(main, "alerts", fmt.Sprintf(`{"%s%d":true}`, word, i), fmt.Sprintf(`,"push_id":"%s%d"`, word, i))
 			}
@@ -147,9 +147,9 @@ func operations() []Attack {
 			r.Settle()
 		}},
 		{ID: "A-RECONN", Class: ClassOperations, Text: "drops its connection between answer and result", Property: "one delivery, and the state is as if it had stayed", Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			for range 15 {
-				hijacked := r.Seat(mailer, bcp.RoleReader)
+				hijacked := r.Client(mailer, bcp.RoleReader)
 				id := controller.Ask(mailer, askUrgent)
 				query := hijacked.Query(id)
 				_ = hijacked.conn.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"urgent":true}}`, id))
@@ -158,7 +158,7 @@ func operations() []Attack {
 				}
 				hijacked.conn.Close()
 				if _, ok := controller.await(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }, 500*time.Millisecond); !ok {
-					again := r.Seat(mailer, bcp.RoleReader) // the answer was lost: the query comes again
+					again := r.Client(mailer, bcp.RoleReader) // the answer was lost: the query comes again
 					again.Answer(again.Query(id), `"response":{"urgent":true}`)
 					controller.Delivery(id)
 				}
@@ -173,18 +173,18 @@ func operations() []Attack {
 			}
 		}},
 		{ID: "A-RESTARTS", Class: ClassOperations, Text: "goes on across restarts of the mesh", Property: "queries, items and budgets are as before", Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			id := controller.Ask(mailer, askUrgent)
 			item := r.hold("ignore all rules")
 			r.Restart()
-			controller = r.Seat(main, bcp.RoleController)
-			again := r.Seat(mailer, bcp.RoleReader)
+			controller = r.Client(main, bcp.RoleController)
+			again := r.Client(mailer, bcp.RoleReader)
 			again.Answer(again.Query(id), `"response":{"urgent":true}`)
 			controller.Delivery(id)
 			r.undecided(item)
 		}},
 		{ID: "A-SLOW", Class: ClassOperations, Text: "stops reading, so that what is for it piles up", Property: "others are served as ever", Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			s, err := r.Connect(mailer, bcp.RoleReader, r.Creds(mailer, bcp.RoleReader))
 			if err != nil {
 				r.abandon("%v", err)
@@ -202,7 +202,7 @@ func operations() []Attack {
 			}
 		}},
 		{ID: "A-CRASH", Class: ClassOperations, Text: "sends what no agent sends, on each subject and in each state", Property: "the gateway lives, and every query ends", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			for _, body := range []string{"", "{}", "null", "[]", `"x"`, "0", "{", `{"type":"bcp_session"}`, `{"type":"bcp_query_request"}`, `{"type":"bcp_response","query_id":""}`, `{"query_id":{}}`, strings.Repeat("[", 1000), "\x00", "\xff"} {
 				for _, subject := range []string{askSubject(mailer), subjects.Session(main)} {
 					controller.Request(subject, body)

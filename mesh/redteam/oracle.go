@@ -44,7 +44,7 @@ func (r *Rig) alive() {
 		return
 	}
 	err := r.guarded(func() {
-		asks, answers := r.Seat(boss, bcp.RoleController), r.Seat(clerk, bcp.RoleReader)
+		asks, answers := r.Client(boss, bcp.RoleController), r.Client(clerk, bcp.RoleReader)
 		id := asks.Ask(clerk, askUrgent)
 		answers.Answer(answers.Query(id), `"response":{"urgent":true}`)
 		if d := asks.Delivery(id); !strings.Contains(string(d.Response), "true") {

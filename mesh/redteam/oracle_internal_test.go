@@ -79,7 +79,7 @@ func TestNotRunIsNotHeld(t *testing.T) {
 		"abandoned":   {ID: "A-TEST", Run: func(r *Rig) { r.abandon("no") }},
 		"a panic":     {ID: "A-TEST", Run: func(*Rig) { panic("no") }},
 		"no mesh":     {ID: "A-TEST", Run: func(*Rig) {}, files: map[string]string{"mesh.yaml": "none: 1\n"}},
-		"asks nobody": {ID: "A-TEST", Run: func(r *Rig) { r.Seat(main, bcp.RoleController).Ask(clerk, askUrgent) }},
+		"asks nobody": {ID: "A-TEST", Run: func(r *Rig) { r.Client(main, bcp.RoleController).Ask(clerk, askUrgent) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

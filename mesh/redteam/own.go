@@ -43,11 +43,11 @@ func Quiet(definition *bcp.Mesh) *bcp.Mesh {
 
 // eachAgent calls f with each agent in each of its roles, planners and services of tools
 // among them.
-func (r *Rig) eachAgent(f func(*Seat, subjects.Scope)) {
+func (r *Rig) eachAgent(f func(*Client, subjects.Scope)) {
 	for _, scope := range subjects.Permissions(r.definition) {
 		switch scope.Role {
 		case bcp.RoleReader, bcp.RoleController, bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool:
-			f(r.Seat(scope.Agent, scope.Role), scope)
+			f(r.Client(scope.Agent, scope.Role), scope)
 		}
 	}
 }
@@ -81,7 +81,7 @@ const most = 40
 
 func (r *Rig) ownListens() {
 	scopes := subjects.Permissions(r.definition)
-	r.eachAgent(func(s *Seat, own subjects.Scope) {
+	r.eachAgent(func(s *Client, own subjects.Scope) {
 		tried := []string{">", "*.>", "bcp.>", "bcp.v1.deliver.>", "bcp.v1.query.>", "bcp.v1.commit.>", "_INBOX_*.>", "$SYS.>", "$JS.>"}
 		var others []string
 		for _, other := range scopes {
@@ -97,7 +97,7 @@ func (r *Rig) ownListens() {
 
 func (r *Rig) ownPublishes() {
 	scopes := subjects.Permissions(r.definition)
-	r.eachAgent(func(s *Seat, own subjects.Scope) {
+	r.eachAgent(func(s *Client, own subjects.Scope) {
 		tried := []string{subjects.Commit(0), subjects.Control("reload"), subjects.Alert("budget_threshold"), "$JS.API.STREAM.INFO.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Deliver(bcp.RoleController, own.Agent, own.Agent)}
 		var others []string
 		for _, other := range scopes {
@@ -114,7 +114,7 @@ func (r *Rig) ownPublishes() {
 func (r *Rig) ownReplies() {
 	scopes := subjects.Permissions(r.definition)
 	tried := 0
-	r.eachAgent(func(s *Seat, own subjects.Scope) {
+	r.eachAgent(func(s *Client, own subjects.Scope) {
 		var others []string
 		for _, other := range scopes {
 			if other.Agent == own.Agent {
@@ -154,18 +154,18 @@ func (r *Rig) pushable(f func(bcp.Channel, bcp.Subscription)) {
 	}
 }
 
-// told returns the deliveries of a subscription that a Controller has.
-func (r *Rig) told(ch bcp.Channel, id bcp.SubscriptionID) []Message {
+// deliveries returns a Controller's deliveries of a subscription.
+func (r *Rig) deliveries(ch bcp.Channel, id bcp.SubscriptionID) []Message {
 	r.Settle()
-	return r.Seat(ch.Controller, bcp.RoleController).Heard(func(m Message) bool {
+	return r.Client(ch.Controller, bcp.RoleController).Heard(func(m Message) bool {
 		return m.Text("type") == "bcp_response_delivery" && m.Text("from_agent") == string(ch.Reader) && m.Text("subscription_id") == string(id)
 	})
 }
 
 func (r *Rig) ownForged() {
 	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
-		r.Seat(ch.Controller, bcp.RoleController)
-		s := r.Seat(ch.Reader, bcp.RoleReader)
+		r.Client(ch.Controller, bcp.RoleController)
+		s := r.Client(ch.Reader, bcp.RoleReader)
 		good, _ := answerOf(r.definition, sub.Spec, "")
 		names := func(id, controller, response string) string {
 			return fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s}`, id, controller, response)
@@ -180,7 +180,7 @@ func (r *Rig) ownForged() {
 				r.Broken("%s on %s of %s: %s", text, sub.ID, ch.Controller, result.Data)
 			}
 		}
-		if got := r.told(ch, sub.ID); len(got) > 0 {
+		if got := r.deliveries(ch, sub.ID); len(got) > 0 {
 			r.Broken("%s got %s", ch.Controller, got[0].Data)
 		}
 	})
@@ -193,14 +193,14 @@ func (r *Rig) ownSpellings() {
 			return
 		}
 		any = true
-		r.Seat(ch.Controller, bcp.RoleController)
-		s := r.Seat(ch.Reader, bcp.RoleReader)
+		r.Client(ch.Controller, bcp.RoleController)
+		s := r.Client(ch.Reader, bcp.RoleReader)
 		good, reversed := answerOf(r.definition, sub.Spec, "")
 		for i, response := range []string{good, reversed, strings.ReplaceAll(good, ":", " :\t")} {
 			s.Push(ch.Controller, string(sub.ID), response, fmt.Sprintf(`,"push_id":"spelling-%s-%d"`, sub.ID, i))
 		}
 		first := ""
-		for _, m := range r.told(ch, sub.ID) {
+		for _, m := range r.deliveries(ch, sub.ID) {
 			got := string(s.read(m).Response)
 			if first == "" {
 				first = got
@@ -217,7 +217,7 @@ func (r *Rig) ownSpellings() {
 
 // takes makes sure that an ordinary answer is one that the subscription takes: what is
 // refused for its form shows nothing.
-func (r *Rig) takes(s *Seat, ch bcp.Channel, sub bcp.Subscription) {
+func (r *Rig) takes(s *Client, ch bcp.Channel, sub bcp.Subscription) {
 	good, _ := answerOf(r.definition, sub.Spec, "")
 	result := s.Push(ch.Controller, string(sub.ID), good, fmt.Sprintf(`,"push_id":"ordinary-%s"`, sub.ID))
 	if code := bcp.Code(result.Text("code")); code == bcp.ValidationFailed || code == bcp.Malformed {
@@ -239,8 +239,8 @@ func (r *Rig) ownTexts() {
 		if _, with := answerOf(r.definition, sub.Spec, "x"); with == "" {
 			return
 		}
-		r.Seat(ch.Controller, bcp.RoleController)
-		s := r.Seat(ch.Reader, bcp.RoleReader)
+		r.Client(ch.Controller, bcp.RoleController)
+		s := r.Client(ch.Reader, bcp.RoleReader)
 		r.takes(s, ch, sub)
 		var reached []string
 		for i, text := range instructions {
@@ -267,8 +267,8 @@ func (r *Rig) ownTexts() {
 func (r *Rig) ownBudgets() {
 	const limit = 200
 	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
-		r.Seat(ch.Controller, bcp.RoleController)
-		s := r.Seat(ch.Reader, bcp.RoleReader)
+		r.Client(ch.Controller, bcp.RoleController)
+		s := r.Client(ch.Reader, bcp.RoleReader)
 		r.takes(s, ch, sub)
 		good, _ := answerOf(r.definition, sub.Spec, "")
 		for i := range limit {
@@ -282,7 +282,7 @@ func (r *Rig) ownBudgets() {
 func (r *Rig) ownAnswers() {
 	asked := 0
 	for _, ch := range r.channels() {
-		controller, s := r.Seat(ch.Controller, bcp.RoleController), r.Seat(ch.Reader, bcp.RoleReader)
+		controller, s := r.Client(ch.Controller, bcp.RoleController), r.Client(ch.Reader, bcp.RoleReader)
 		id := controller.Request(subjects.Ask(ch.Controller, ch.Reader), askUrgent).Text("query_id")
 		if id == "" || ch.ReleaseInterval > 0 {
 			continue // there is no budget for it, or its delivery comes later

@@ -57,7 +57,7 @@ type Rig struct {
 	long       bool     // too many decisions to keep
 
 	mu          sync.Mutex
-	seats       []*Seat
+	clients     []*Client
 	evidence    []string
 	controllers []Message // all that connections of Controllers got
 	decisions   []bcp.Decision
@@ -166,10 +166,10 @@ func (r *Rig) Restart() {
 
 func (r *Rig) stop() {
 	r.mu.Lock()
-	seats := r.seats
-	r.seats = nil
+	clients := r.clients
+	r.clients = nil
 	r.mu.Unlock()
-	for _, s := range seats {
+	for _, s := range clients {
 		s.conn.Close()
 	}
 	if r.mesh == nil {
@@ -205,7 +205,7 @@ func (r *Rig) Canary() string {
 
 // Settle returns when everything that was decided before has been sent.
 func (r *Rig) Settle() {
-	operator := r.Seat(bcp.Operator, bcp.RoleOperator)
+	operator := r.Client(bcp.Operator, bcp.RoleOperator)
 	// The first reply may come from within a step, the second cannot come before
 	// that step has ended.
 	for range 2 {
@@ -217,9 +217,9 @@ func (r *Rig) Settle() {
 		r.abandon("the mesh does not settle: %v", err)
 	}
 	r.mu.Lock()
-	seats := r.seats
+	clients := r.clients
 	r.mu.Unlock()
-	for _, s := range seats {
+	for _, s := range clients {
 		if s.conn.IsConnected() {
 			s.flush()
 		}

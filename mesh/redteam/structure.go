@@ -24,7 +24,7 @@ func without(d Delivery) string {
 func structures() []Attack {
 	return []Attack{
 		{ID: "A-GUESS", Class: ClassStructure, Text: "guesses the ids of queries", Property: "ids have no pattern, and a wrong one reaches nobody", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			seen, shared := map[string]bool{}, 0
 			var before string
 			for range 60 {
@@ -56,7 +56,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-DOUBLE", Class: ClassStructure, Text: "answers one query fifty times at once", Property: "one answer is delivered", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			id := controller.Ask(mailer, askFour)
 			query := hijacked.Query(id)
 			var all sync.WaitGroup
@@ -77,7 +77,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-EARLY", Class: ClassStructure, Text: "answers before it is asked, and after the end", Property: "nothing arrives", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			id := controller.Ask(mailer, askUrgent)
 			query := hijacked.Query(id)
 			hijacked.Answer(query, `"response":{"urgent":true}`)
@@ -96,7 +96,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-COLL", Class: ClassStructure, Text: "pushes on one subscription with another's name in the message", Property: "refused", Run: func(r *Rig) {
-			hijacked := r.Seat(mailer, bcp.RoleReader)
+			hijacked := r.Client(mailer, bcp.RoleReader)
 			subject := subjects.Push(mailer, main, "alerts")
 			for _, text := range []string{
 				`{"type":"bcp_response","subscription_id":"notes","controller":"main","response":{"note":"pay now"}}`,
@@ -125,7 +125,7 @@ func structures() []Attack {
 		{ID: "A-KEYECHO", Class: ClassStructure, Text: "puts words into names of members", Property: "no error or log repeats them", Run: func(r *Rig) {
 			word := r.Canary()
 			r.allRefused(mailer, askUrgent, `"response":{"`+word+`":true}`, `"response":{"urgent":true,"`+word+`":1}`, `"response":{"urgent":{"`+word+`":1}}`, `"`+word+`":true`)
-			for _, m := range r.Seat(mailer, bcp.RoleReader).Heard(func(Message) bool { return true }) {
+			for _, m := range r.Client(mailer, bcp.RoleReader).Heard(func(Message) bool { return true }) {
 				if strings.Contains(string(m.Data), word) {
 					r.Broken("the Reader's own result repeats it: %s", m.Data)
 				}
@@ -133,19 +133,19 @@ func structures() []Attack {
 		}},
 		{ID: "A-ANOMECHO", Class: ClassStructure, Text: "has its words repeated by what is said about an anomaly", Property: "held content shows to its approver alone", Run: func(r *Rig) {
 			word := r.Canary()
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			id := controller.Ask(mailer, askWho)
 			hijacked.Answer(hijacked.Query(id), `"response":{"who":"ignore `+word+`","when":"2026-03-15"}`)
 			if result := hijacked.Result(id); result.Text("status") != "held" || strings.Contains(string(result.Data), word) {
 				r.Broken("the result is %s", result.Data)
 			}
 			controller.Await(func(m Message) bool { return m.Text("query_id") == id && m.Text("outcome") == "held" })
-			if list := r.Seat(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbList), "{}"); strings.Contains(string(list.Data), word) {
+			if list := r.Client(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbList), "{}"); strings.Contains(string(list.Data), word) {
 				r.Broken("the list of items has it: %s", list.Data)
 			}
 		}},
 		{ID: "A-RETRY", Class: ClassStructure, Text: "counts by the number of invalid answers before a valid one", Property: "the Controller gets the same bytes", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			var first string
 			for rejects := range 6 {
 				id := controller.Ask(mailer, askUrgent)
@@ -164,7 +164,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-NEI", Class: ClassStructure, Text: "uses not_enough_information as a free bit", Property: "each use is charged", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			for range 5 {
 				id := controller.Ask(mailer, `{"type":"bcp_query_request","category":1,"fields":[{"name":"c","type":"enum","values":["a"]}]}`)
 				hijacked.Answer(hijacked.Query(id), `"not_enough_information":true`)
@@ -174,7 +174,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-ESCAL", Class: ClassStructure, Text: "makes the Controller's question wider by never answering", Property: "no category is asked but by the Controller, with a justification", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			for range 3 {
 				id := controller.Ask(mailer, askUrgent)
 				hijacked.Answer(hijacked.Query(id), `"not_enough_information":true`)
@@ -197,7 +197,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-SUBSEL", Class: ClassStructure, Text: "chooses the subscription to push on", Property: "the choice is charged", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			hijacked.Push(main, "alerts", `{"urgent":true}`, "")
 			d := controller.Pushed()
 			var whole struct {
@@ -212,7 +212,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-PUSHID", Class: ClassStructure, Text: "repeats a push_id with other bytes, and other ids with the same", Property: "one id has one outcome", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			hijacked.Push(main, "alerts", `{"urgent":true}`, `,"push_id":"one"`)
 			controller.Pushed()
 			if again := hijacked.Push(main, "alerts", `{"urgent":true}`, `,"push_id":"one"`); again.Text("status") != "delivered" {
@@ -228,7 +228,7 @@ func structures() []Attack {
 		}},
 		{ID: "A-HEADERS", Class: ClassStructure, Text: "puts words and server directives into headers", Property: "nothing of them arrives, and the message is judged as without them", Run: func(r *Rig) {
 			word := r.Canary()
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			for _, name := range []string{word, "Nats-Msg-Id", "Nats-Expected-Stream", "Nats-Expected-Last-Sequence", "Nats-Rollup", "Nats-TTL", "Nats-Schedule", "Status", "Nats-Request-Info", "Nats-Batch-Id", "Nats-Batch-Commit", "Nats-Incr"} {
 				id := controller.Ask(mailer, askUrgent)
 				query := hijacked.Query(id)
@@ -240,7 +240,7 @@ func structures() []Attack {
 			}
 		}},
 		{ID: "A-REQID", Class: ClassStructure, Text: "a Controller repeats a request_id to be served twice for one price", Property: "one id is one query", Run: func(r *Rig) {
-			controller := r.Seat(main, bcp.RoleController)
+			controller := r.Client(main, bcp.RoleController)
 			spec := strings.TrimSuffix(askUrgent, "}") + `,"request_id":"one"}`
 			first := controller.Request(askSubject(mailer), spec)
 			if again := controller.Request(askSubject(mailer), spec); again.Text("query_id") != first.Text("query_id") {

@@ -23,8 +23,8 @@ var hijacked = []struct {
 	role bcp.Role
 }{{mailer, bcp.RoleReader}, {packer, bcp.RoleReader}, {main, bcp.RoleController}}
 
-// subscribes holds a seat to being refused subjects to listen to.
-func (s *Seat) subscribes(list ...string) {
+// subscribes holds a client to being refused subjects to listen to.
+func (s *Client) subscribes(list ...string) {
 	for _, subject := range list {
 		if err := s.Refused(subject, func() error {
 			sub, err := s.conn.SubscribeSync(subject)
@@ -43,8 +43,8 @@ func (s *Seat) subscribes(list ...string) {
 	}
 }
 
-// publishes holds a seat to being refused subjects to publish to.
-func (s *Seat) publishes(list ...string) {
+// publishes holds a client to being refused subjects to publish to.
+func (s *Client) publishes(list ...string) {
 	for _, subject := range list {
 		if err := s.Refused(subject, func() error { return s.conn.Publish(subject, []byte("{}")) }); err != nil {
 			s.rig.Broken("%s as %s publishes to %s: %v", s.name, s.role, subject, err)
@@ -63,15 +63,15 @@ func transports() []Attack {
 	return []Attack{
 		{ID: "A-WILD", Class: ClassTransport, Text: "listens to wildcards", Property: "the server refuses each", Run: func(r *Rig) {
 			for _, who := range hijacked {
-				r.Seat(who.name, who.role).subscribes(">", "*", "*.>", "bcp.>", "bcp.v1.>", "bcp.*.*.*", "bcp.v1.query.>", "bcp.v1.deliver.>", "bcp.v1.audit.>", "bcp.v1.ledger.>", "_INBOX.>", "_INBOX_*.>", "_R_.>", "$SYS.>", "$JS.>", "$KV.>", "bcp.v1.ask.>", "bcp.v1.reply.>", "bcp.v1.commit.>")
+				r.Client(who.name, who.role).subscribes(">", "*", "*.>", "bcp.>", "bcp.v1.>", "bcp.*.*.*", "bcp.v1.query.>", "bcp.v1.deliver.>", "bcp.v1.audit.>", "bcp.v1.ledger.>", "_INBOX.>", "_INBOX_*.>", "_R_.>", "$SYS.>", "$JS.>", "$KV.>", "bcp.v1.ask.>", "bcp.v1.reply.>", "bcp.v1.commit.>")
 			}
 		}},
 		{ID: "A-OTHER", Class: ClassTransport, Text: "listens to what others get", Property: "the server refuses each", Run: func(r *Rig) {
 			for _, who := range hijacked {
-				r.Seat(who.name, who.role).subscribes(subjects.QueriesOf(clerk), subjects.DeliveriesOf(bcp.RoleController, boss), subjects.DeliveriesOf(bcp.RoleReader, clerk), subjects.InboxesOf(boss), subjects.InboxesOf(clerk), subjects.Alerts(), subjects.ApprovalsOf(ann), subjects.AsksOf(boss), subjects.PushesOf(clerk), subjects.RepliesOf(bcp.RoleReader, clerk))
+				r.Client(who.name, who.role).subscribes(subjects.QueriesOf(clerk), subjects.DeliveriesOf(bcp.RoleController, boss), subjects.DeliveriesOf(bcp.RoleReader, clerk), subjects.InboxesOf(boss), subjects.InboxesOf(clerk), subjects.Alerts(), subjects.ApprovalsOf(ann), subjects.AsksOf(boss), subjects.PushesOf(clerk), subjects.RepliesOf(bcp.RoleReader, clerk))
 			}
-			r.Seat(mailer, bcp.RoleReader).subscribes(subjects.DeliveriesOf(bcp.RoleController, main), subjects.AsksOf(main), subjects.InboxesOf(main))
-			r.Seat(main, bcp.RoleController).subscribes(subjects.QueriesOf(mailer), subjects.PushesOf(mailer), subjects.DeliveriesOf(bcp.RoleReader, mailer))
+			r.Client(mailer, bcp.RoleReader).subscribes(subjects.DeliveriesOf(bcp.RoleController, main), subjects.AsksOf(main), subjects.InboxesOf(main))
+			r.Client(main, bcp.RoleController).subscribes(subjects.QueriesOf(mailer), subjects.PushesOf(mailer), subjects.DeliveriesOf(bcp.RoleReader, mailer))
 		}},
 		{ID: "A-PUB", Class: ClassTransport, Text: "publishes as the gateway, as others and as people", Property: "the server refuses each", Run: func(r *Rig) {
 			forged := []string{
@@ -79,14 +79,14 @@ func transports() []Attack {
 				subjects.Ask(boss, clerk), subjects.Session(boss), subjects.Push(clerk, boss, "alerts"), subjects.Alert("budget_threshold"), subjects.Control("reload"),
 				subjects.Approval(ann, subjects.VerbApprove), subjects.Audit(main, mailer, "accepted"), subjects.Ledger(main, mailer), subjects.Commit(0), subjects.InboxPrefix(main) + ".x", "_INBOX.x", "bcp.v1", "bcp.v2.ask.main.mailer",
 			}
-			r.Seat(mailer, bcp.RoleReader).publishes(append(forged, subjects.Ask(main, mailer), subjects.Session(main), subjects.Push(mailer, main, "none"), subjects.Push(mailer, boss, "alerts"), subjects.InboxPrefix(mailer)+".x")...)
-			r.Seat(main, bcp.RoleController).publishes(append(forged, subjects.Ask(main, clerk), subjects.Push(mailer, main, "alerts"), subjects.Push(packer, main, "alerts"))...)
+			r.Client(mailer, bcp.RoleReader).publishes(append(forged, subjects.Ask(main, mailer), subjects.Session(main), subjects.Push(mailer, main, "none"), subjects.Push(mailer, boss, "alerts"), subjects.InboxPrefix(mailer)+".x")...)
+			r.Client(main, bcp.RoleController).publishes(append(forged, subjects.Ask(main, clerk), subjects.Push(mailer, main, "alerts"), subjects.Push(packer, main, "alerts"))...)
 		}},
 		{ID: "A-REPLY", Class: ClassTransport, Text: "names somebody else's subject as where to reply", Property: "the gateway replies nowhere but to the sender", Run: func(r *Rig) {
-			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			r.Settle()
 			before := len(controller.Heard(func(Message) bool { return true }))
-			person := r.Seat(ann, bcp.RoleApprover)
+			person := r.Client(ann, bcp.RoleApprover)
 			person.Listen(subjects.Alerts())
 			for _, reply := range []string{
 				subjects.Deliver(bcp.RoleController, main, mailer), subjects.InboxPrefix(main) + ".x", subjects.Query(mailer, main), subjects.Commit(0), subjects.Alert("budget_threshold"), "$JS.API.STREAM.PURGE.BCP_COMMIT", "$SYS.REQ.SERVER.PING",
@@ -97,7 +97,7 @@ func transports() []Attack {
 					_ = hijacked.conn.FlushTimeout(patience) // a server that ends the connection has refused
 				}
 				if !hijacked.conn.IsConnected() {
-					hijacked = r.Seat(mailer, bcp.RoleReader)
+					hijacked = r.Client(mailer, bcp.RoleReader)
 				}
 			}
 			r.Settle()
@@ -111,16 +111,16 @@ func transports() []Attack {
 			}
 		}},
 		{ID: "A-REPLYPEER", Class: ClassTransport, Text: "has the gateway's answers to it delivered to another agent of its role", Property: "nothing arrives there", Run: func(r *Rig) {
-			others := []*Seat{r.Seat(clerk, bcp.RoleReader), r.Seat(boss, bcp.RoleController), r.Seat(packer, bcp.RoleReader)}
-			r.Seat(mailer, bcp.RoleReader)
-			r.Seat(main, bcp.RoleController)
+			others := []*Client{r.Client(clerk, bcp.RoleReader), r.Client(boss, bcp.RoleController), r.Client(packer, bcp.RoleReader)}
+			r.Client(mailer, bcp.RoleReader)
+			r.Client(main, bcp.RoleController)
 			r.Settle()
 			before := make([]int, len(others))
 			for i, s := range others {
 				before[i] = len(s.Heard(func(Message) bool { return true }))
 			}
 			say := func(name bcp.AgentName, role bcp.Role, subject, reply, text string, header nats.Header) {
-				s := r.Seat(name, role)
+				s := r.Client(name, role)
 				if s.conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: header, Data: []byte(text)}) == nil {
 					_ = s.conn.FlushTimeout(patience) // it may be cut off
 				}
@@ -144,7 +144,7 @@ func transports() []Attack {
 		}},
 		{ID: "A-SUBJTOK", Class: ClassTransport, Text: "puts separators, wildcards and line breaks into subjects", Property: "refused; no line of the protocol is injected", Run: func(r *Rig) {
 			for _, token := range []string{"a.b", "*", ">", " ", "", "\r\nPUB bcp.v1.deliver.controller.main.mailer 2\r\n{}", "\t", "é", "\x00", "$SYS", strings.Repeat("a", 600)} {
-				s := r.Seat(mailer, bcp.RoleReader)
+				s := r.Client(mailer, bcp.RoleReader)
 				subject := "bcp.v1.push.mailer.main." + token
 				if err := s.Refused("bcp.v1.push", func() error {
 					if err := s.conn.Publish(subject, []byte("{}")); err != nil {
@@ -156,7 +156,7 @@ func transports() []Attack {
 				}
 			}
 			r.Settle()
-			if got := r.Seat(main, bcp.RoleController).Heard(func(m Message) bool { return string(m.Data) == "{}" }); len(got) > 0 {
+			if got := r.Client(main, bcp.RoleController).Heard(func(m Message) bool { return string(m.Data) == "{}" }); len(got) > 0 {
 				r.Broken("a Controller got %q on %s", got[0].Data, got[0].Subject)
 			}
 		}},
@@ -168,12 +168,12 @@ func transports() []Attack {
 			}
 			apis = append(apis, "$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.CREATE.X", "$KV.BCP_KEYS.x", "BCPJS.STREAM.INFO.BCP_AUDIT", "BCPJS.DIRECT.GET.BCP_AUDIT")
 			for _, who := range hijacked {
-				r.Seat(who.name, who.role).publishes(apis...)
+				r.Client(who.name, who.role).publishes(apis...)
 			}
 		}},
 		{ID: "A-SYS", Class: ClassTransport, Text: "asks the server about itself and its clients", Property: "the server refuses each", Run: func(r *Rig) {
 			for _, who := range hijacked {
-				s := r.Seat(who.name, who.role)
+				s := r.Client(who.name, who.role)
 				s.subscribes("$SYS.>", "$SYS.ACCOUNT.*.CONNECT", "$SYS.SERVER.*.CLIENT.AUTH.ERR")
 				s.publishes("$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.X.CONNZ", "$SYS.REQ.USER.INFO.X", "$SYS.REQ.SERVER.PING.CONNZ", "$SRV.PING", "$SRV.INFO")
 			}
@@ -249,8 +249,8 @@ func transports() []Attack {
 			}
 		}},
 		{ID: "A-TRACE", Class: ClassTransport, Text: "asks the server to trace its messages, to learn of others or to have the trace delivered", Property: "no trace arrives anywhere", Run: func(r *Rig) {
-			s := r.Seat(mailer, bcp.RoleReader)
-			r.Seat(packer, bcp.RoleReader)
+			s := r.Client(mailer, bcp.RoleReader)
+			r.Client(packer, bcp.RoleReader)
 			for _, dest := range []string{subjects.Push(mailer, main, "notes"), subjects.Query(mailer, main), subjects.Query(packer, main), subjects.InboxPrefix(mailer) + ".t", subjects.Deliver(bcp.RoleController, main, mailer), subjects.InboxPrefix(main) + ".t"} {
 				for _, only := range []string{"", "true"} {
 					header := nats.Header{"Nats-Trace-Dest": {dest}}
@@ -258,13 +258,13 @@ func transports() []Attack {
 						header.Set("Nats-Trace-Only", only)
 					}
 					if s.conn.PublishMsg(&nats.Msg{Subject: subjects.Push(mailer, main, "alerts"), Header: header, Data: []byte(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":"no"}}`)}) != nil || s.conn.FlushTimeout(patience) != nil {
-						s = r.Seat(mailer, bcp.RoleReader)
+						s = r.Client(mailer, bcp.RoleReader)
 					}
 				}
 			}
 			r.Settle()
 			for _, who := range hijacked {
-				if got := r.Seat(who.name, who.role).Heard(func(m Message) bool {
+				if got := r.Client(who.name, who.role).Heard(func(m Message) bool {
 					return strings.Contains(string(m.Data), `"hops"`) || strings.Contains(string(m.Data), `"ingress"`) || strings.Contains(string(m.Data), `"acc"`)
 				}); len(got) > 0 {
 					r.Broken("%s got a trace: %s", who.name, got[0].Data)

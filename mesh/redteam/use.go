@@ -59,14 +59,14 @@ func (r *Rig) Try(f func()) error { return r.guarded(f) }
 // Rand is the rig's source of randomness, by its seed. Use it from one goroutine.
 func (r *Rig) Rand() *rand.Rand { return r.rand }
 
-// Observe keeps, from now on, all that the seat's connection gets, in its order. Call it
-// before the seat says anything.
-func (s *Seat) Observe() { s.observing = true }
+// Observe keeps, from now on, all that the client's connection gets, in its order. Call it
+// before the client says anything.
+func (s *Client) Observe() { s.observing = true }
 
-// Observed returns what came since [Seat.Observe] or the last call, and forgets it,
-// and all that [Seat.Await] could still find. What came to the seat's inbox and is no
+// Observed returns what came since [Client.Observe] or the last call, and forgets it,
+// and all that [Client.Await] could still find. What came to the client's inbox and is no
 // reply to its requests is the last of it.
-func (s *Seat) Observed() []Message {
+func (s *Client) Observed() []Message {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
@@ -90,9 +90,9 @@ func (s *Seat) Observed() []Message {
 	}
 }
 
-// Forget drops what the seat heard so far, which [Seat.Await] could still find. Whoever
+// Forget drops what the client heard so far, which [Client.Await] could still find. Whoever
 // uses a rig for long calls it, since everything is kept.
-func (s *Seat) Forget() {
+func (s *Client) Forget() {
 	s.mu.Lock()
 	s.heard = nil
 	s.mu.Unlock()
@@ -102,4 +102,4 @@ func (s *Seat) Forget() {
 }
 
 // Close ends the connection.
-func (s *Seat) Close() { s.conn.Close() }
+func (s *Client) Close() { s.conn.Close() }

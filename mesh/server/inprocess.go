@@ -41,7 +41,7 @@ func (p inProcess) InProcessConn() (net.Conn, error) {
 // connect connects as whoever login says at the time: also again, to a server that
 // has begun again. Then it calls back.
 func (s *Server) connect(login func() accounts.Login, inbox string, back func(*nats.Conn), options ...nats.Option) (*nats.Conn, error) {
-	c := &comer{server: s}
+	c := &arrival{server: s}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	options = append([]nats.Option{
 		nats.InProcessServer(inProcess{s}),
@@ -59,7 +59,7 @@ func (s *Server) connect(login func() accounts.Login, inbox string, back func(*n
 	}, options...)
 	options = append(options,
 		nats.ReconnectHandler(func(connection *nats.Conn) {
-			c.came()
+			c.done()
 			back(connection)
 		}),
 		nats.ClosedHandler(func(*nats.Conn) { c.close() }),
@@ -72,8 +72,8 @@ func (s *Server) connect(login func() accounts.Login, inbox string, back func(*n
 	return connection, nil
 }
 
-// comer is a connection of this process, when it comes back.
-type comer struct {
+// arrival is a connection of this process that comes back.
+type arrival struct {
 	server *Server
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
@@ -81,8 +81,8 @@ type comer struct {
 }
 
 // wait waits until there is a server, and few others come back at the time.
-func (c *comer) wait(int) time.Duration {
-	c.came() // it did not
+func (c *arrival) wait(int) time.Duration {
+	c.done() // it did not
 	c.server.entrance.moved()
 	select {
 	case c.server.coming <- struct{}{}:
@@ -90,19 +90,19 @@ func (c *comer) wait(int) time.Duration {
 	case <-c.ctx.Done():
 	}
 	if c.ctx.Err() != nil {
-		c.came()
+		c.done()
 	}
 	return reconnectWait
 }
 
-// came has the next one come.
-func (c *comer) came() {
+// done lets the next one come.
+func (c *arrival) done() {
 	if c.one.CompareAndSwap(true, false) {
 		<-c.server.coming
 	}
 }
 
-func (c *comer) close() {
+func (c *arrival) close() {
 	c.cancel()
-	c.came()
+	c.done()
 }

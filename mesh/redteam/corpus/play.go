@@ -55,7 +55,7 @@ func (r *runner) play(ctx context.Context, state string, m *bcp.Mesh, seed uint6
 // out otherwise than the validator decided.
 func (s said) through(rig *redteam.Rig, number int) (got redteam.Delivery, differs string) {
 	ch := s.form.channel
-	controller, reader := rig.Seat(ch.Controller, bcp.RoleController), rig.Seat(ch.Reader, bcp.RoleReader)
+	controller, reader := rig.Client(ch.Controller, bcp.RoleController), rig.Client(ch.Reader, bcp.RoleReader)
 	var heard string
 	if id := s.form.subscription; id != "" {
 		heard = reader.Push(ch.Controller, string(id), s.answer, fmt.Sprintf(`,"push_id":"corpus-%d"`, number)).Text("status")

@@ -71,8 +71,8 @@ func Target(ctx context.Context, c TargetConfig) error {
 	var served error
 	broken, err := redteam.Use(ctx, redteam.Setup{State: c.State, Name: "target", Definition: m, Seed: c.Seed}, func(rig *redteam.Rig) {
 		t := target{rig: rig, forms: list}
-		rig.Seat(c.Controller, bcp.RoleController)
-		rig.Seat(c.Reader, bcp.RoleReader)
+		rig.Client(c.Controller, bcp.RoleController)
+		rig.Client(c.Reader, bcp.RoleReader)
 		served = serveTarget(ctx, own, t.say, c.OnReady)
 	})
 	switch {
@@ -187,8 +187,8 @@ func (t *target) through(s said, members []int) (Arrived, error) {
 		differs := ""
 		if err := t.rig.Try(func() {
 			got, differs = s.through(t.rig, t.said)
-			t.rig.Seat(s.form.channel.Controller, bcp.RoleController).Forget()
-			t.rig.Seat(s.form.channel.Reader, bcp.RoleReader).Forget()
+			t.rig.Client(s.form.channel.Controller, bcp.RoleController).Forget()
+			t.rig.Client(s.form.channel.Reader, bcp.RoleReader).Forget()
 		}); err != nil {
 			return a, err
 		}

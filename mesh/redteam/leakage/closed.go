@@ -58,7 +58,7 @@ type closedForm struct {
 type closedRig struct {
 	*redteam.Rig
 	random                         *rand.Rand
-	controller, reader, next, boss *redteam.Seat
+	controller, reader, next, boss *redteam.Client
 }
 
 func (c *closedRig) pick(texts ...string) string { return texts[c.random.IntN(len(texts))] }
@@ -311,7 +311,7 @@ func (c *closedRig) play(f closedForm, values []string) string {
 // compare has a form said in pairs that differ in nothing but the form.
 func (t *trial) compare(f closedForm) {
 	broken, err := redteam.Use(t.ctx, redteam.Setup{State: t.config.State, Name: f.id, Files: closedFiles, Edit: patient, Seed: t.config.Seed}, func(r *redteam.Rig) {
-		c := &closedRig{Rig: r, random: r.Rand(), controller: r.Seat(main, bcp.RoleController), reader: r.Seat(f.reader, bcp.RoleReader), next: r.Seat(clerk, bcp.RoleReader), boss: r.Seat(boss, bcp.RoleController)}
+		c := &closedRig{Rig: r, random: r.Rand(), controller: r.Client(main, bcp.RoleController), reader: r.Client(f.reader, bcp.RoleReader), next: r.Client(clerk, bcp.RoleReader), boss: r.Client(boss, bcp.RoleController)}
 		c.controller.Observe()
 		c.boss.Observe()
 		c.play(f, f.values(c.random)) // the first raises taint

@@ -36,7 +36,7 @@ type encoder struct {
 
 // lane is a channel of its own.
 type lane struct {
-	controller, reader *redteam.Seat
+	controller, reader *redteam.Client
 	name               bcp.AgentName
 	rig                *redteam.Rig
 	random             *rand.Rand
@@ -175,7 +175,7 @@ func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
 		list := make([]*lane, lanes)
 		for i := range list {
 			l := &lane{rig: r, name: bcp.AgentName(fmt.Sprintf("m%d", i)), random: rand.New(rand.NewPCG(seed, uint64(i)))}
-			l.controller, l.reader = r.Seat(l.name, bcp.RoleController), r.Seat(bcp.AgentName(fmt.Sprintf("r%d", i)), bcp.RoleReader)
+			l.controller, l.reader = r.Client(l.name, bcp.RoleController), r.Client(bcp.AgentName(fmt.Sprintf("r%d", i)), bcp.RoleReader)
 			l.controller.Observe()
 			list[i] = l
 		}

@@ -51,7 +51,7 @@ type uncounted struct {
 type uncountedLane struct {
 	rig                                                  *redteam.Rig
 	number                                               int
-	controller, reader, other, itself, next, who, absent *redteam.Seat
+	controller, reader, other, itself, next, who, absent *redteam.Client
 	failed                                               error // of what ran beside a trial
 }
 
@@ -92,7 +92,7 @@ func (l *uncountedLane) yes() redteam.Delivery {
 // during has a Reader push what is refused, many times at once, while the Controller waits
 // for an answer that is always the same, if the secret says so: as the answer is given, or
 // with near so long before the end of a slot. It returns when the answer came.
-func (l *uncountedLane) during(secret int, from *redteam.Seat, subject string, near time.Duration) (d redteam.Delivery, came time.Time) {
+func (l *uncountedLane) during(secret int, from *redteam.Client, subject string, near time.Duration) (d redteam.Delivery, came time.Time) {
 	const pushes = 30
 	id := l.controller.Ask(l.name("r"), askBoolean)
 	query := l.reader.Query(id)
@@ -153,7 +153,7 @@ func uncountedChannels() []uncounted {
 		}},
 		{id: "ORDER", text: "which of two channels' answers of one slot comes first", mode: ModeSlots, lanes: 8, secrets: 2, try: func(l *uncountedLane, secret int) observation {
 			ids := []string{l.controller.Ask(l.name("r"), askBoolean), l.controller.Ask(l.name("s"), askBoolean)}
-			seats := []*redteam.Seat{l.reader, l.other}
+			seats := []*redteam.Client{l.reader, l.other}
 			queries := []redteam.Message{l.reader.Query(ids[0]), l.other.Query(ids[1])}
 			for i := range 2 {
 				seats[i^secret].Answer(queries[i^secret], sayYes)
@@ -190,7 +190,7 @@ func uncountedChannels() []uncounted {
 				l.absent.Close()
 				l.absent = nil
 			} else if secret == 0 && l.absent == nil {
-				l.absent = l.rig.Seat(l.name("u"), bcp.RoleReader)
+				l.absent = l.rig.Client(l.name("u"), bcp.RoleReader)
 			}
 			// When the Controller asks must not depend on how long it took to connect.
 			time.Sleep(interval - time.Duration(inSlot(time.Now())*1e9))
@@ -227,11 +227,11 @@ func (t *trial) rate(u uncounted) {
 	broken, err := redteam.Use(t.ctx, redteam.Setup{State: t.config.State, Name: "U-" + u.id + "-" + u.mode, Files: uncountedFiles(u.lanes), Edit: edit, Seed: t.config.Seed}, func(r *redteam.Rig) {
 		var running sync.WaitGroup
 		failed := make([]error, u.lanes)
-		who := r.Seat(bcp.Operator, bcp.RoleOperator)
+		who := r.Client(bcp.Operator, bcp.RoleOperator)
 		for i := range u.lanes {
 			l := &uncountedLane{rig: r, number: i, who: who}
-			l.controller, l.itself = r.Seat(l.name("m"), bcp.RoleController), r.Seat(l.name("r"), bcp.RoleController)
-			l.reader, l.other, l.next = r.Seat(l.name("r"), bcp.RoleReader), r.Seat(l.name("s"), bcp.RoleReader), r.Seat(l.name("t"), bcp.RoleReader)
+			l.controller, l.itself = r.Client(l.name("m"), bcp.RoleController), r.Client(l.name("r"), bcp.RoleController)
+			l.reader, l.other, l.next = r.Client(l.name("r"), bcp.RoleReader), r.Client(l.name("s"), bcp.RoleReader), r.Client(l.name("t"), bcp.RoleReader)
 			l.controller.Observe()
 			l.itself.Observe()
 			random := rand.New(rand.NewPCG(t.config.Seed, uint64(i)))
@@ -271,7 +271,7 @@ func (t *trial) rate(u uncounted) {
 
 // forget drops what the lane's connections got.
 func (l *uncountedLane) forget() {
-	for _, s := range []*redteam.Seat{l.controller, l.reader, l.other, l.itself, l.next} {
+	for _, s := range []*redteam.Client{l.controller, l.reader, l.other, l.itself, l.next} {
 		s.Observed()
 	}
 }

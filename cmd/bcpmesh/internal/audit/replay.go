@@ -134,7 +134,7 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 	teller.unredacted = r.unredacted
 	tell := teller.tell
 	if r.decisionKind() != 0 { // there are no exchanges of one kind
-		tell = teller.alone
+		tell = teller.standalone
 	}
 	if out.JSON {
 		write := writeDecisions(out)
@@ -273,7 +273,7 @@ func (t *teller) tell(one *replayed) error {
 	d := &one.Decision
 	key := t.keyOf(d)
 	if key == "" {
-		return t.alone(one)
+		return t.standalone(one)
 	}
 	e := t.open[key]
 	if e == nil {
@@ -306,8 +306,8 @@ func (t *teller) tell(one *replayed) error {
 	return nil
 }
 
-// alone tells a record that belongs to no exchange.
-func (t *teller) alone(one *replayed) error {
+// standalone prints a record that belongs to no exchange.
+func (t *teller) standalone(one *replayed) error {
 	d := &one.Decision
 	switch d.Kind {
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindApproval, bcp.KindExpire:

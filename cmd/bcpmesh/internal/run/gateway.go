@@ -175,7 +175,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		}
 	}()
 	var sources []telemetry.Source
-	for _, seat := range g.Seats()[:min(len(looks), len(g.Seats()))] {
+	for _, seat := range g.ShardServers()[:min(len(looks), len(g.ShardServers()))] {
 		sources = append(sources, seat)
 	}
 	if err := o.observed.serve(ctx, &about, sources...); err != nil {

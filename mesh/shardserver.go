@@ -22,9 +22,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Seat is a gateway's place at one shard: it serves it, or stands by. Its methods may be
-// used concurrently.
-type Seat struct {
+// ShardServer is one gateway's server of one shard: active, or standby. Its
+// methods may be used concurrently.
+type ShardServer struct {
 	gateway *Gateway
 	shard   int
 	log     hclog.Logger
@@ -41,12 +41,12 @@ type Seat struct {
 	def   atomic.Pointer[bcp.Mesh] // those of this one, as last served
 	mesh  atomic.Pointer[Mesh]     // nil while it stands by
 
-	mu     sync.Mutex
-	giving context.CancelCauseFunc // ends the term; nil while it stands by
+	mu      sync.Mutex
+	endTerm context.CancelCauseFunc // ends the term; nil while it stands by
 }
 
 // prepare makes sure that this gateway could serve the shard.
-func (s *Seat) prepare(ctx context.Context, def *bcp.Mesh) error {
+func (s *ShardServer) prepare(ctx context.Context, def *bcp.Mesh) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	s.whole.Store(def)
@@ -69,7 +69,7 @@ func (s *Seat) prepare(ctx context.Context, def *bcp.Mesh) error {
 	return awaitStreams(ctx, s.js)
 }
 
-func (s *Seat) leave() {
+func (s *ShardServer) leave() {
 	if s.conn != nil {
 		s.conn.Close()
 	}
@@ -79,7 +79,7 @@ func (s *Seat) leave() {
 }
 
 // load loads the definitions of the shard.
-func (s *Seat) load() (*bcp.Mesh, error) {
+func (s *ShardServer) load() (*bcp.Mesh, error) {
 	def, err := s.gateway.config.Load()
 	if err != nil {
 		return nil, err
@@ -89,46 +89,46 @@ func (s *Seat) load() (*bcp.Mesh, error) {
 }
 
 // notes says that a gateway has the shards that it started with.
-func (s *Seat) notes() []string {
-	if s.whole.Load().Shards() == len(s.gateway.seats) {
+func (s *ShardServer) notes() []string {
+	if s.whole.Load().Shards() == len(s.gateway.shardServers) {
 		return nil
 	}
-	return []string{fmt.Sprintf("there are %d shards, and this gateway has seats at %d: they hold from the next start on", s.whole.Load().Shards(), len(s.gateway.seats))}
+	return []string{fmt.Sprintf("there are %d shards, and this gateway has seats at %d: they hold from the next start on", s.whole.Load().Shards(), len(s.gateway.shardServers))}
 }
 
 // check makes sure that the cluster enforces what the definitions of all shards say, as
 // they were last loaded.
-func (s *Seat) check(ctx context.Context, _ *bcp.Mesh) error {
+func (s *ShardServer) check(ctx context.Context, _ *bcp.Mesh) error {
 	return s.cluster.Check(ctx, subjects.Permissions(s.whole.Load()))
 }
 
 // give has the term end in order, where this gateway serves.
-func (s *Seat) give() {
+func (s *ShardServer) give() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.giving != nil {
-		s.giving(errGiven)
+	if s.endTerm != nil {
+		s.endTerm(errGiven)
 	}
 }
 
-func (s *Seat) setGiving(cancel context.CancelCauseFunc) {
+func (s *ShardServer) setGiving(cancel context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.giving = cancel
+	s.endTerm = cancel
 }
 
 // errGiven says that a term ended so that another gateway serves.
 var errGiven = errors.New("another gateway takes over this shard")
 
 // Shard is the number of the shard.
-func (s *Seat) Shard() int { return s.shard }
+func (s *ShardServer) Shard() int { return s.shard }
 
 // Active reports whether this gateway serves the shard.
-func (s *Seat) Active() bool { return s.mesh.Load() != nil }
+func (s *ShardServer) Active() bool { return s.mesh.Load() != nil }
 
 // Definition is what this gateway serves of the shard or would serve; it must not be
 // changed.
-func (s *Seat) Definition() *bcp.Mesh {
+func (s *ShardServer) Definition() *bcp.Mesh {
 	if m := s.mesh.Load(); m != nil {
 		return m.Definition()
 	}
@@ -136,7 +136,7 @@ func (s *Seat) Definition() *bcp.Mesh {
 }
 
 // Inspect is [Mesh.Inspect] where this gateway serves, and otherwise [ErrStandby].
-func (s *Seat) Inspect(ctx context.Context, f func(*state.State)) error {
+func (s *ShardServer) Inspect(ctx context.Context, f func(*state.State)) error {
 	if m := s.mesh.Load(); m != nil {
 		return m.Inspect(ctx, f)
 	}
@@ -144,7 +144,7 @@ func (s *Seat) Inspect(ctx context.Context, f func(*state.State)) error {
 }
 
 // Connected is [Mesh.Connected] where this gateway serves.
-func (s *Seat) Connected() map[bcp.Role]int {
+func (s *ShardServer) Connected() map[bcp.Role]int {
 	if m := s.mesh.Load(); m != nil {
 		return m.Connected()
 	}
@@ -152,7 +152,7 @@ func (s *Seat) Connected() map[bcp.Role]int {
 }
 
 // Storage is [Mesh.Storage] where this gateway serves.
-func (s *Seat) Storage() status.Storage {
+func (s *ShardServer) Storage() status.Storage {
 	if m := s.mesh.Load(); m != nil {
 		return m.Storage()
 	}
@@ -160,7 +160,7 @@ func (s *Seat) Storage() status.Storage {
 }
 
 // Shown is [Mesh.Shown] where this gateway serves.
-func (s *Seat) Shown() uint64 {
+func (s *ShardServer) Shown() uint64 {
 	if m := s.mesh.Load(); m != nil {
 		return m.Shown()
 	}
@@ -169,14 +169,14 @@ func (s *Seat) Shown() uint64 {
 
 // run serves a term whenever it gets the lease, until ctx ends or the journal turns
 // out to be one that no gateway can serve.
-func (s *Seat) run(ctx context.Context) error {
+func (s *ShardServer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		holder, ok := s.await(ctx)
 		if !ok {
 			break
 		}
 		err := s.term(ctx, holder)
-		s.gateway.fleet.left(s.shard, err)
+		s.gateway.coordinator.left(s.shard, err)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -204,7 +204,7 @@ func hopeless(err error) bool {
 }
 
 // await stands by until the lease is ours. It is false when ctx ends.
-func (s *Seat) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
+func (s *ShardServer) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ticker := time.NewTicker(leaseKept)
@@ -230,11 +230,11 @@ func (s *Seat) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 			if _, err = s.lease.Holder(try); err == nil {
 				err = jetstream.ErrLeaseLost
 			}
-		case !s.gateway.fleet.takes(s.shard, time.Now()):
+		case !s.gateway.coordinator.takes(s.shard, time.Now()):
 			err = jetstream.ErrLeaseLost
 		default:
 			if err = s.lease.Take(try, holder); err != nil {
-				s.gateway.fleet.left(s.shard, nil)
+				s.gateway.coordinator.left(s.shard, nil)
 			}
 		}
 		end()
@@ -252,7 +252,7 @@ func (s *Seat) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 			return holder, false
 		case <-freed:
 			blind = time.Time{}
-			s.gateway.fleet.freed(s.shard)
+			s.gateway.coordinator.freed(s.shard)
 		case <-ticker.C:
 		}
 	}
@@ -262,7 +262,7 @@ func (s *Seat) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 const followPause = 2 * leaseKept
 
 // follow keeps the snapshots of a gateway that stands by close to the journal.
-func (s *Seat) follow(ctx context.Context) {
+func (s *ShardServer) follow(ctx context.Context) {
 	if !sleep(ctx, followPause) {
 		return
 	}
@@ -279,7 +279,7 @@ func (s *Seat) follow(ctx context.Context) {
 
 // term serves for as long as the lease is kept. An error says why the term ended
 // before ctx did.
-func (s *Seat) term(ctx context.Context, holder jetstream.LeaseHolder) (err error) {
+func (s *ShardServer) term(ctx context.Context, holder jetstream.LeaseHolder) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.setGiving(cancel)
@@ -305,7 +305,7 @@ func (s *Seat) term(ctx context.Context, holder jetstream.LeaseHolder) (err erro
 		cause := context.Cause(ctx)
 		return notBegun(cause, errors.Join(err, m.Stop(context.Background())))
 	}
-	s.gateway.fleet.serves()
+	s.gateway.coordinator.serves()
 	s.mesh.Store(m)
 	s.log.Info("term", "active", true)
 	select {
@@ -342,7 +342,7 @@ func notBegun(cause, err error) error {
 // keep keeps the lease until ctx ends, or somebody else has it. Where nobody can say
 // whose it is, because the bucket has no leader, the term goes on: nobody else can take
 // it then, and whoever takes it later has the last word by writing to the journal.
-func (s *Seat) keep(ctx context.Context, holder jetstream.LeaseHolder) error {
+func (s *ShardServer) keep(ctx context.Context, holder jetstream.LeaseHolder) error {
 	for sleep(ctx, leaseKept) {
 		try, cancel := context.WithTimeout(ctx, keepAttempt)
 		err := s.lease.Keep(try)
@@ -373,7 +373,7 @@ func (m *Mesh) recordChanges(ctx context.Context, body []byte) (gateway.Applied,
 }
 
 // serve begins a term, under the definitions as they are now.
-func (s *Seat) serve(ctx context.Context) (*Mesh, error) {
+func (s *ShardServer) serve(ctx context.Context) (*Mesh, error) {
 	config := s.gateway.config
 	m := &Mesh{config: Config{
 		Load: s.load, State: s.state, Version: config.Version, Now: config.Now, SnapshotEvery: config.SnapshotEvery,

@@ -78,9 +78,9 @@ func (s share) gives(gateway string) (shard int, ok bool) {
 	return shard, true
 }
 
-// fleet is what one gateway knows of all. A nil fleet is of a mesh with one shard, which
-// anybody takes. Its methods may be used concurrently.
-type fleet struct {
+// coordinator is what one gateway knows of all. A nil coordinator is of a mesh
+// with one shard, which anybody takes. Its methods may be used concurrently.
+type coordinator struct {
 	bucket natsjs.KeyValue
 	name   string
 	shards int
@@ -102,14 +102,14 @@ type lease struct {
 	kept   time.Time
 }
 
-func newFleet(bucket natsjs.KeyValue, name string, shards int, log hclog.Logger) *fleet {
-	return &fleet{bucket: bucket, name: name, shards: shards, log: log, changed: time.Now(),
+func newCoordinator(bucket natsjs.KeyValue, name string, shards int, log hclog.Logger) *coordinator {
+	return &coordinator{bucket: bucket, name: name, shards: shards, log: log, changed: time.Now(),
 		heard: map[string]time.Time{}, held: map[int]lease{}, mine: map[int]bool{}, free: map[int]time.Time{}}
 }
 
 // share returns who serves what, notes what nobody does, and forgets who is long gone. The
 // caller holds the lock.
-func (f *fleet) share(now time.Time) share {
+func (f *coordinator) share(now time.Time) share {
 	s := share{shards: f.shards, alive: []string{f.name}, holders: map[int]string{}}
 	for name, heard := range f.heard {
 		switch silent := now.Sub(heard); {
@@ -139,7 +139,7 @@ func (f *fleet) share(now time.Time) share {
 
 // takes reports whether this gateway is to take a shard that it may find free; then it
 // counts as taken until left is called.
-func (f *fleet) takes(shard int, now time.Time) bool {
+func (f *coordinator) takes(shard int, now time.Time) bool {
 	if f == nil {
 		return true
 	}
@@ -158,7 +158,7 @@ func (f *fleet) takes(shard int, now time.Time) bool {
 }
 
 // freed says that a shard was given back.
-func (f *fleet) freed(shard int) {
+func (f *coordinator) freed(shard int) {
 	if f == nil {
 		return
 	}
@@ -168,7 +168,7 @@ func (f *fleet) freed(shard int) {
 }
 
 // left says that this gateway does not serve a shard, or no more, and why.
-func (f *fleet) left(shard int, err error) {
+func (f *coordinator) left(shard int, err error) {
 	if f == nil {
 		return
 	}
@@ -182,7 +182,7 @@ func (f *fleet) left(shard int, err error) {
 }
 
 // serves says that this gateway could serve.
-func (f *fleet) serves() {
+func (f *coordinator) serves() {
 	if f == nil {
 		return
 	}
@@ -192,7 +192,7 @@ func (f *fleet) serves() {
 }
 
 // gives returns the shard that this gateway is to give back now.
-func (f *fleet) gives(now time.Time) (shard int, ok bool) {
+func (f *coordinator) gives(now time.Time) (shard int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.share(now)
@@ -219,7 +219,7 @@ const (
 
 // run tells the others that this gateway is there, hears of them, and calls give with
 // each shard that it is to give back, until ctx ends.
-func (f *fleet) run(ctx context.Context, give func(shard int)) {
+func (f *coordinator) run(ctx context.Context, give func(shard int)) {
 	if f == nil {
 		return
 	}
@@ -262,7 +262,7 @@ func (f *fleet) run(ctx context.Context, give func(shard int)) {
 
 // announce tells the others that this gateway is there, or once that it is not where it
 // could not serve.
-func (f *fleet) announce(ctx context.Context, now time.Time) {
+func (f *coordinator) announce(ctx context.Context, now time.Time) {
 	f.mu.Lock()
 	absent, shown := now.Before(f.absent), f.shown
 	f.shown = !absent
@@ -280,10 +280,10 @@ func (f *fleet) announce(ctx context.Context, now time.Time) {
 	}
 }
 
-func (f *fleet) presence() []byte { return []byte(strconv.Itoa(f.shards)) }
+func (f *coordinator) presence() []byte { return []byte(strconv.Itoa(f.shards)) }
 
 // goodbye tells the others that this gateway is gone.
-func (f *fleet) goodbye() {
+func (f *coordinator) goodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	if err := f.bucket.Delete(ctx, presencePrefix+f.name); err != nil {
@@ -292,7 +292,7 @@ func (f *fleet) goodbye() {
 }
 
 // note takes what the bucket says of another gateway, or of a lease.
-func (f *fleet) note(entry natsjs.KeyValueEntry, now time.Time) {
+func (f *coordinator) note(entry natsjs.KeyValueEntry, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gone := entry.Operation() != natsjs.KeyValuePut

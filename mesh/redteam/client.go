@@ -15,9 +15,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Seat is a stock NATS connection with somebody's creds, which keeps all that it
-// gets. Its owner decides what it says.
-type Seat struct {
+// Client is a stock NATS connection with somebody's creds, which keeps all
+// that it gets. Its owner decides what it says.
+type Client struct {
 	rig  *Rig
 	conn *nats.Conn
 	name bcp.AgentName
@@ -37,11 +37,12 @@ type Seat struct {
 	inbox     int       // messages there, while observing
 }
 
-// Seat connects somebody, once: later calls return the same connection. Agents
-// listen to all that is theirs; deliveries are acknowledged as they come.
-func (r *Rig) Seat(name bcp.AgentName, role bcp.Role) *Seat {
+// Client connects somebody, once: later calls return the same connection.
+// Agents listen to all that is theirs; deliveries are acknowledged as they
+// come.
+func (r *Rig) Client(name bcp.AgentName, role bcp.Role) *Client {
 	r.mu.Lock()
-	for _, s := range r.seats {
+	for _, s := range r.clients {
 		if s.name == name && s.role == role && s.conn.IsConnected() {
 			r.mu.Unlock()
 			return s
@@ -56,8 +57,8 @@ func (r *Rig) Seat(name bcp.AgentName, role bcp.Role) *Seat {
 }
 
 // Connect connects with given creds.
-func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options ...nats.Option) (*Seat, error) {
-	s := &Seat{rig: r, name: name, role: role, grown: make(chan struct{}), pushed: map[string]bool{}}
+func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options ...nats.Option) (*Client, error) {
+	s := &Client{rig: r, name: name, role: role, grown: make(chan struct{}), pushed: map[string]bool{}}
 	if agent, ok := r.definition.Agent(name); ok {
 		s.msgpack = agent.Encoding == bcp.MessagePack
 	}
@@ -71,7 +72,7 @@ func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options .
 	}
 	s.conn = conn
 	r.mu.Lock()
-	r.seats = append(r.seats, s)
+	r.clients = append(r.clients, s)
 	r.mu.Unlock()
 	var listens []string
 	switch role {
@@ -92,11 +93,11 @@ func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options .
 	return s, nil
 }
 
-func (s *Seat) note(_ *nats.Conn, _ *nats.Subscription, err error) {
+func (s *Client) note(_ *nats.Conn, _ *nats.Subscription, err error) {
 	s.grow(func() { s.refused = append(s.refused, err.Error()) })
 }
 
-func (s *Seat) grow(f func()) {
+func (s *Client) grow(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
@@ -105,14 +106,14 @@ func (s *Seat) grow(f func()) {
 }
 
 // Listen subscribes to a subject.
-func (s *Seat) Listen(subject string) {
+func (s *Client) Listen(subject string) {
 	if _, err := s.conn.Subscribe(subject, s.take); err != nil {
 		s.rig.abandon("%s listens to %s: %v", s.name, subject, err)
 	}
 	s.flush()
 }
 
-func (s *Seat) take(msg *nats.Msg) {
+func (s *Client) take(msg *nats.Msg) {
 	m := &Message{Subject: msg.Subject, Reply: msg.Reply, Header: msg.Header, Data: msg.Data}
 	if s.msgpack {
 		if text, err := wire.JSONFromGateway(nil, msg.Data); err == nil {
@@ -130,8 +131,8 @@ func (s *Seat) take(msg *nats.Msg) {
 	s.grow(func() { s.heard = append(s.heard, m) })
 }
 
-// encode returns JSON in the seat's encoding; what is no JSON as it is.
-func (s *Seat) encode(text string) []byte {
+// encode returns JSON in the client's encoding; what is no JSON as it is.
+func (s *Client) encode(text string) []byte {
 	if s.msgpack {
 		if b, err := wire.MsgpackFromJSON(nil, []byte(text)); err == nil {
 			return b
@@ -140,8 +141,8 @@ func (s *Seat) encode(text string) []byte {
 	return []byte(text)
 }
 
-// json is a message in the seat's encoding; what is none as it is.
-func (s *Seat) json(data []byte) Message {
+// json is a message in the client's encoding; what is none as it is.
+func (s *Client) json(data []byte) Message {
 	if s.msgpack {
 		if text, err := wire.JSONFromGateway(nil, data); err == nil {
 			data = text
@@ -150,17 +151,19 @@ func (s *Seat) json(data []byte) Message {
 	return Message{Data: data}
 }
 
-func (s *Seat) flush() {
+func (s *Client) flush() {
 	if err := s.conn.FlushTimeout(patience); err != nil {
 		s.rig.abandon("the connection of %s: %v", s.name, err)
 	}
 }
 
 // Say publishes a text and waits until the server has it.
-func (s *Seat) Say(subject, text string) { s.SayRaw(&nats.Msg{Subject: subject, Data: s.encode(text)}) }
+func (s *Client) Say(subject, text string) {
+	s.SayRaw(&nats.Msg{Subject: subject, Data: s.encode(text)})
+}
 
 // SayRaw publishes a message as it is.
-func (s *Seat) SayRaw(msg *nats.Msg) {
+func (s *Client) SayRaw(msg *nats.Msg) {
 	if err := s.conn.PublishMsg(msg); err != nil {
 		s.rig.abandon("%s publishes on %s: %v", s.name, msg.Subject, err)
 	}
@@ -168,10 +171,10 @@ func (s *Seat) SayRaw(msg *nats.Msg) {
 }
 
 // Request sends a request and returns the reply, in JSON.
-func (s *Seat) Request(subject, text string) Message { return s.RequestRaw(subject, s.encode(text)) }
+func (s *Client) Request(subject, text string) Message { return s.RequestRaw(subject, s.encode(text)) }
 
 // RequestRaw is Request of bytes as they are.
-func (s *Seat) RequestRaw(subject string, data []byte) Message {
+func (s *Client) RequestRaw(subject string, data []byte) Message {
 	reply, err := s.conn.Request(subject, data, patience)
 	if err != nil {
 		s.rig.abandon("a request of %s on %s: %v", s.name, subject, err)
@@ -189,8 +192,8 @@ func (s *Seat) RequestRaw(subject string, data []byte) Message {
 	return m
 }
 
-// keep keeps a message for whoever observes the seat, and else for the oracle.
-func (s *Seat) keep(m Message) {
+// keep keeps a message for whoever observes the client, and else for the oracle.
+func (s *Client) keep(m Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -204,7 +207,7 @@ func (s *Seat) keep(m Message) {
 }
 
 // Await returns the first message that matches and was not returned yet.
-func (s *Seat) Await(match func(Message) bool) Message {
+func (s *Client) Await(match func(Message) bool) Message {
 	m, ok := s.await(match, patience)
 	if !ok {
 		s.rig.abandon("%s waited in vain", s.name)
@@ -212,7 +215,7 @@ func (s *Seat) Await(match func(Message) bool) Message {
 	return m
 }
 
-func (s *Seat) await(match func(Message) bool, wait time.Duration) (Message, bool) {
+func (s *Client) await(match func(Message) bool, wait time.Duration) (Message, bool) {
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
 	for {
@@ -237,7 +240,7 @@ func (s *Seat) await(match func(Message) bool, wait time.Duration) (Message, boo
 }
 
 // Heard returns all that matches so far, whether it was returned or not.
-func (s *Seat) Heard(match func(Message) bool) []Message {
+func (s *Client) Heard(match func(Message) bool) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []Message
@@ -250,7 +253,7 @@ func (s *Seat) Heard(match func(Message) bool) []Message {
 }
 
 // Ask asks a Reader and returns the id of the accepted query.
-func (s *Seat) Ask(reader bcp.AgentName, spec string) string {
+func (s *Client) Ask(reader bcp.AgentName, spec string) string {
 	receipt := s.Request(subjects.Ask(s.name, reader), spec)
 	id := receipt.Text("query_id")
 	if id == "" {
@@ -260,36 +263,36 @@ func (s *Seat) Ask(reader bcp.AgentName, spec string) string {
 }
 
 // Query waits for a query with an id.
-func (s *Seat) Query(id string) Message {
+func (s *Client) Query(id string) Message {
 	return s.Await(func(m Message) bool { return m.Text("type") == "bcp_query" && m.Text("query_id") == id })
 }
 
 // Answer answers a query; members are what follows its id.
-func (s *Seat) Answer(query Message, members string) {
+func (s *Client) Answer(query Message, members string) {
 	s.Say(query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members))
 }
 
 // Push pushes an answer and returns the validation result. more are further
 // members, each with a comma before it.
-func (s *Seat) Push(controller bcp.AgentName, id, response, more string) Message {
+func (s *Client) Push(controller bcp.AgentName, id, response, more string) Message {
 	return s.Request(subjects.Push(s.name, controller, bcp.SubscriptionID(id)),
 		fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s%s}`, id, controller, response, more))
 }
 
 // Result waits for the next thing that a Reader hears of an answer to a query.
-func (s *Seat) Result(id string) Message {
+func (s *Client) Result(id string) Message {
 	return s.Await(func(m Message) bool { return m.Text("type") == "bcp_validation_result" && m.Text("query_id") == id })
 }
 
 // Delivery waits for the last delivery of a query: not that it is held.
-func (s *Seat) Delivery(id string) Delivery {
+func (s *Client) Delivery(id string) Delivery {
 	return s.read(s.Await(func(m Message) bool {
 		return m.Text("type") == "bcp_response_delivery" && m.Text("query_id") == id && m.Text("outcome") != "held"
 	}))
 }
 
 // Pushed waits for the next delivery of a push.
-func (s *Seat) Pushed() Delivery {
+func (s *Client) Pushed() Delivery {
 	m := s.Await(func(m Message) bool {
 		return m.Text("type") == "bcp_response_delivery" && m.Text("subscription_id") != "" && !s.pushed[m.Text("delivery_id")]
 	})
@@ -311,7 +314,7 @@ type Delivery struct {
 	Taint     string          `json:"taint"`
 }
 
-func (s *Seat) read(m Message) Delivery {
+func (s *Client) read(m Message) Delivery {
 	d := Delivery{Message: m}
 	if err := json.Unmarshal(m.Data, &d); err != nil {
 		s.rig.Broken("a delivery is no JSON: %v in %q", err, m.Data)
@@ -324,7 +327,7 @@ var errNotRefused = errors.New("the server allowed it")
 
 // Refused does something that the server has to refuse, and returns nil when it
 // has: by a permission error that names what was tried, or by ending the connection.
-func (s *Seat) Refused(subject string, try func() error) error {
+func (s *Client) Refused(subject string, try func() error) error {
 	s.mu.Lock()
 	before := len(s.refused)
 	s.mu.Unlock()
