@@ -20,7 +20,7 @@ func (s *Server) agents(w http.ResponseWriter, r *http.Request) {
 	}
 	parts := []m.Node{table("Agents", []m.Node{column("Agent"), column("Roles"), column("Taint"), column("State"), column("Waits"), column("Details")}, rows)}
 	if !f.statusKnown() {
-		parts = append(parts, paragraph("Who is connected, and what became of agents' commands, is for the owner of the state folder: run bcpmesh web in the folder of the mesh."))
+		parts = append(parts, paragraph("Connections and agents' commands are for the owner of the state folder: run bcpmesh web in the folder of the mesh."))
 	}
 	s.show(w, r, http.StatusOK, "Agents", f.fault, parts...)
 }
@@ -109,7 +109,7 @@ func agentParts(word string, f *facts, a *agent) []m.Node {
 	}
 	parts := []m.Node{factList(facts...)}
 	for _, f := range a.lastLine() {
-		parts = append(parts, section("last", "What its command printed last", framed(word, f)))
+		parts = append(parts, section("last", "Last output of its command", framed(word, f)))
 	}
 	var channels []*channel
 	taints := f.taints()

@@ -43,7 +43,7 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	for _, shard := range mesh.Shards {
 		list, err := person.On(shard.Number).List(ctx)
 		if err != nil {
-			fault = "What waits is not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
+			fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
 			continue
 		}
 		for _, it := range list {
@@ -69,7 +69,7 @@ func (s *Server) itemList(person *Person, items []waiting) []m.Node {
 		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(tell.TimeLeft(s.doors.now(), it.Deadline)),
 			cell(tell.Channel(it.Controller, it.Reader)), number(strconv.Itoa(int(it.Category))), number(tell.BitCount(it.Nominal)), cell(strings.Join(it.Anomalies, ", "))))
 	}
-	return []m.Node{you, table("What waits, the next deadline first", []m.Node{column("Kind"), column("Deadline"), column("Channel"), numbers("Category"), numbers("Nominal bits"), column("Anomalies")}, rows)}
+	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Kind"), column("Deadline"), column("Channel"), numbers("Category"), numbers("Nominal bits"), column("Anomalies")}, rows)}
 }
 
 func itemPath(shard int, id bcp.ItemID) string {
@@ -108,7 +108,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 			return desk{}, false
 		}
 		if !tell.Intact(&d.view) {
-			s.show(w, r, http.StatusConflict, "Not what its digest says", "", paragraph("The content of this item is not what its digest is of. Decide nothing about it, and tell the operator: gateway and program may be of different versions."))
+			s.show(w, r, http.StatusConflict, "Not what its digest says", "", paragraph("The content of this item does not match its digest. Do not decide about it, and tell the operator: gateway and program may have different versions."))
 			return desk{}, false
 		}
 		return d, true
@@ -119,7 +119,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 
 // undecided says why nothing was decided.
 func (s *Server) undecided(w http.ResponseWriter, r *http.Request, err error) {
-	status, title, text := http.StatusBadGateway, "The mesh does not answer", "Nothing is known of what became of this. Look at the list again; a decision counts once at most."
+	status, title, text := http.StatusBadGateway, "The mesh does not answer", "The outcome of this is not known. Look at the list again; a decision counts at most once."
 	var refused *agents.RefusedError
 	if errors.Is(err, agents.ErrBound) {
 		status, title, text = http.StatusForbidden, "Not signed", "You decide with your passkey, and your browser did not sign. Nothing was decided. It needs JavaScript."
@@ -133,9 +133,9 @@ func (s *Server) undecided(w http.ResponseWriter, r *http.Request, err error) {
 		case bcp.ItemNotFound:
 			status, title, text = http.StatusNotFound, "No such item", "No item of this number waits for you. It may have been decided or have expired."
 		case bcp.NotPermitted:
-			status, title, text = http.StatusForbidden, "Not taken", "The mesh does not take this decision from you: another passkey signed it, or something else than this page shows. Nothing was decided; look at it again."
+			status, title, text = http.StatusForbidden, "Not taken", "The mesh does not accept this decision: another passkey signed it, or it is not about what this page shows. Nothing was decided; look at it again."
 		case bcp.DigestMismatch:
-			title, text = "Changed", "The item is not what this page showed. Nothing was decided; look at it again."
+			title, text = "Changed", "The item has changed since this page was loaded. Nothing was decided; look at it again."
 		}
 	}
 	s.show(w, r, status, title, "", paragraph(inert.Line(text)), m.El(m.P, nil, link("/approvals", m.Text("What waits"))))
@@ -294,7 +294,7 @@ func (s *Server) decide(act func(w http.ResponseWriter, r *http.Request, ctx con
 			return
 		}
 		if r.PostFormValue("sha256") != digest(d.view.SHA256) {
-			s.showItem(w, r, http.StatusConflict, d, "The item is not what your page showed. Nothing was decided; this is what it is now.")
+			s.showItem(w, r, http.StatusConflict, d, "The item has changed since your page was loaded. Nothing was decided; this is its content now.")
 			return
 		}
 		if p := d.passkey; p != (accounts.Passkey{}) {
@@ -317,7 +317,7 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, ctx context.Cont
 	case utf8.RuneCountInString(reason) > maxReason:
 		wrong = "The reason may have " + strconv.Itoa(maxReason) + " characters."
 	case inert.Line(reason) != reason:
-		wrong = "The reason has characters that do not show. Write it in one line of plain text."
+		wrong = "The reason has invisible characters. Write it in one line of plain text."
 	}
 	if wrong != "" {
 		s.showItem(w, r, http.StatusUnprocessableEntity, d, wrong)
@@ -344,7 +344,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	}
 	path := itemPath(d.shard, d.view.ID)
 	if len(frames) == 1 {
-		parts = append(parts, paragraph("It replaces nothing: this is what was said. Approve it instead."))
+		parts = append(parts, paragraph("The edit changes nothing. Approve the item instead."))
 	} else {
 		parts = append(parts, section("decide", "Decide", d.form(bcp.EditItem, preview.SHA256, preview.Content, hidden("edit", digest(preview.SHA256)),
 			hidden("response", r.PostFormValue("response")), m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.EditQuestion(&d.view))))))
@@ -355,13 +355,13 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 func (s *Server) previewOf(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk, text string) (bcp.EditPreview, bool) {
 	response := edited(&d.view, text)
 	if response == nil {
-		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit has not the form of an answer. Change the values, and leave the names and the signs around them.")
+		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit does not have the form of an answer. Change only the values, not the names or punctuation.")
 		return bcp.EditPreview{}, false
 	}
 	preview, err := d.approver.Preview(ctx, d.view, response)
 	var refused *agents.RefusedError
 	if errors.As(err, &refused) && (refused.Code == bcp.ValidationFailed || refused.Code == bcp.Malformed) {
-		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit is no answer to what was asked: "+inert.Line(cmp.Or(refused.Detail, string(refused.Code)))+". Nothing was decided.")
+		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit does not fit the question: "+inert.Line(cmp.Or(refused.Detail, string(refused.Code)))+". Nothing was decided.")
 		return preview, false
 	}
 	if err != nil {

@@ -33,7 +33,7 @@ func channelParts(f *facts, c *channel) []m.Node {
 	parts := []m.Node{factList(fact{"Nominal bits", nominal}, fact{"Capacity bits", capacity}, fact{"Taint", c.taint.String()}, fact{"Epoch", epoch},
 		fact{"Accepted", strconv.Itoa(c.verdicts[bcp.Accept])}, fact{"Held", strconv.Itoa(c.verdicts[bcp.Hold])}, fact{"Refused", strconv.Itoa(c.verdicts[bcp.Reject])})}
 	if c.forecast == nil {
-		parts = append(parts, paragraph("What its budgets have left is not known now."))
+		parts = append(parts, paragraph("Its remaining budgets are not known now."))
 	} else {
 		parts = append(parts, section("left", "What is left", budgetTable(c), spending(f.now, c)), section("fits", "What fits now", fitTable(c.forecast), frees(c.forecast)))
 	}
@@ -93,7 +93,7 @@ func fitTable(f *bcp.Forecast) m.Node {
 				number(tell.BitCount(fit.Nominal)), number(tell.BitCount(fit.Capacity)), number(strconv.Itoa(fit.Times)), cell(until)))
 		}
 	}
-	return table("If they come now, as many of these are accepted", []m.Node{column("Form"), numbers("Category"), numbers("Nominal bits"), numbers("Capacity bits"), numbers("Fit"), column("Then refused by")}, rows)
+	return table("Accepted now: this many of each", []m.Node{column("Form"), numbers("Category"), numbers("Nominal bits"), numbers("Capacity bits"), numbers("Fit"), column("Then refused by")}, rows)
 }
 
 // frees says when the sliding window gives back what.
@@ -105,7 +105,7 @@ func frees(f *bcp.Forecast) m.Node {
 	for _, part := range f.Frees[:min(10, len(f.Frees))] {
 		lines = append(lines, m.El(m.Li, nil, timeOf(part.At), m.Text(" "+tell.Bits(part.Bits))))
 	}
-	return m.El(m.Details, nil, m.El(m.Summary, nil, m.Text("When the window gives bits back")), m.El(m.Ul, nil, lines...))
+	return m.El(m.Details, nil, m.El(m.Summary, nil, m.Text("When the window returns bits")), m.El(m.Ul, nil, lines...))
 }
 
 func subscriptionTable(f *facts, c *channel) m.Node {

@@ -120,7 +120,7 @@ func (s *Server) showPasskeyLogin(w http.ResponseWriter, status int, fault strin
 	outside(w, status, "Log in", fault, paragraph("Your passkey for this site logs you in: a finger, a face or a PIN."),
 		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath), m.Data("sign", "login"), m.Data("nonce", s.doors.nonce())},
 			append([]m.Node{hidden("nonce", ""), hidden("id", ""), m.El(m.Button, nil, m.Text("Log in with your passkey"))}, signing()...)...),
-		paragraph("Without one, ask whoever runs the mesh for an invitation. They make it with"),
+		paragraph("Without one, ask the operator of the mesh for an invitation. They make it with"),
 		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds invite NAME --role approver --web "+s.URL()))))
 }
 
@@ -139,7 +139,7 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	}
 	person, err := s.guests.connect(ctx, s.site.People, p)
 	if err != nil {
-		s.showPasskeyLogin(w, http.StatusBadGateway, "The mesh cannot be reached, or does not take your credentials any more. Whoever runs it sees them in bcpmesh creds list.")
+		s.showPasskeyLogin(w, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds list.")
 		return
 	}
 	s.doors.mu.Lock()
@@ -200,7 +200,7 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 		s.showEnrol(w, http.StatusUnprocessableEntity, "", "Your browser made no passkey that can sign here (ES256, EdDSA or RS256). Try another device.")
 		return
 	}
-	words := []m.Node{paragraph("Whoever runs the mesh has to see these six words in bcpmesh creds list. Compare them by voice: other words are another's passkey."),
+	words := []m.Node{paragraph("The operator of the mesh must see these six words in bcpmesh creds list. Compare them by voice: different words mean another person's passkey."),
 		m.El(m.P, []m.Attr{m.Class("words")}, m.Text(accounts.PasskeyWords(hash)))}
 	token := r.PostFormValue("token")
 	if token == "" {
@@ -210,7 +210,7 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.enrolledPage(w, "Nearly there", append([]m.Node{
-			paragraph("This address had no invitation. Give this text to whoever runs the mesh, as the file NAME.passkey:"),
+			paragraph("This address had no invitation. Give this text to the operator of the mesh, as the file NAME.passkey:"),
 			m.El(m.P, []m.Attr{m.Class("said")}, m.Text(string(file))),
 			paragraph("They make credentials that are bound to it, and put both files into the folder of these pages (--store):"),
 			m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds issue NAME --role approver --passkey NAME.passkey --out NAME.creds")))}, words...))
@@ -220,10 +220,10 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 	var refused *agents.RefusedError
 	switch {
 	case errors.Is(err, agents.ErrToken), errors.As(err, &refused):
-		s.showEnrol(w, http.StatusForbidden, "", "The mesh does not take this invitation: it is used, over or cancelled, or not for an approver. Ask for a new one; if you did not use it, somebody else did: say so.")
+		s.showEnrol(w, http.StatusForbidden, "", "The mesh does not accept this invitation: it is used, expired or cancelled, or not for an approver. Ask for a new one; if you did not use it, somebody else did: say so.")
 		return
 	case err != nil:
-		s.showEnrol(w, http.StatusBadGateway, "", "The mesh did not answer, or what it gave cannot be kept here. Ask for a new invitation; whoever serves these pages sees why.")
+		s.showEnrol(w, http.StatusBadGateway, "", "The mesh did not answer, or its answer cannot be stored here. Ask for a new invitation; the output of bcpmesh web says why.")
 		return
 	}
 	s.enrolledPage(w, "You are enrolled", append([]m.Node{paragraph("You decide as " + inert.Line(string(name)) + ".")}, words...))

@@ -44,7 +44,7 @@ func (s *Server) proof(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	parts = append(parts, section("verify", "Verify it yourself",
-		paragraph("An export is the audit as a file with a checkpoint at its end. Whoever has the key and that file needs nothing else, and no trust in whoever runs the mesh."),
+		paragraph("An export is the audit as a file with a checkpoint at its end. Verifying it needs the key and that file, and no trust in the operator of the mesh."),
 		commandLine("bcpmesh audit export FILE"), commandLine("bcpmesh audit verify FILE --key KEY"),
 		paragraph("The journal can be decided again, which shows that each decision follows from the rules, and that each signature of a person is good:"), commandLine("bcpmesh audit redecide")))
 	s.show(w, r, http.StatusOK, "Proof", f.fault, parts...)

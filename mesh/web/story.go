@@ -54,7 +54,7 @@ func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 	}
 	scenes := s.scenes()
 	parts := []m.Node{
-		paragraph("A reader works through a mailbox and is hijacked by the instructions that are planted in it: it says, word for word, what they want. The assistant never sees a mail. Left is what it would hear from this reader without a gateway; right is what it heard."),
+		paragraph("A reader works through a mailbox and is hijacked by the instructions that are planted in it: it says, word for word, what they want. The assistant never sees a mail. Left: what it would hear from this reader without a gateway. Right: what it heard."),
 		sumOf(scenes),
 		paragraph("What came through are choices among declared values, such as urgent: true. The bits of each are counted, and bounded by a budget."),
 	}
