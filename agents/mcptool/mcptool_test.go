@@ -174,7 +174,7 @@ func TestPinnedToolsAreCalled(t *testing.T) {
 	if result, err := call(s, "count", `{}`); err != nil || result.(map[string]any)["n"] != 3. {
 		t.Errorf("got %v, %v", result, err)
 	}
-	for tool, want := range map[string]string{"fails": "no such note", "refuses": "failed: ", "image": "not text alone"} {
+	for tool, want := range map[string]string{"fails": "no such note", "refuses": "failed: ", "image": "did not return text alone"} {
 		_, err := call(s, tool, `{}`)
 		_, not := errors.AsType[*agents.NotPerformedError](err)
 		if err == nil || not || errors.Is(err, agents.ErrNoOutcome) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "IGNORE") {

@@ -633,7 +633,7 @@ func TestKeys(t *testing.T) {
 	write("empty", "\n", 0o600)
 	env := func(key string) (string, bool) { return map[string]string{"GOOD": "sk-secret"}[key], key == "GOOD" }
 	for key, want := range map[string]string{
-		"env:GOOD": "", "file:good": "", "": "", "env:NONE": "NONE is not set", "file:none": "none cannot be read", "file:open": "chmod 600", "file:two": "no key", "file:empty": "no key",
+		"env:GOOD": "", "file:good": "", "": "", "env:NONE": "NONE is not set", "file:none": "none cannot be read", "file:open": "chmod 600", "file:two": "not a key", "file:empty": "not a key",
 		"file:.": "", "sk-secret": "expected env:NAME",
 	} {
 		_, err := wires.Open(wires.Spec{Provider: "anthropic", Model: "m", Key: key}, wires.Options{Env: env, Folder: folder})
