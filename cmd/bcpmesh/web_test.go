@@ -181,7 +181,7 @@ func TestPagesOfAMeshElsewhere(t *testing.T) {
 	}
 	remote, _ := browse(t, "web", "--listen", "localhost:0", "--creds", creds, "--url", at)
 	remote.sees(t, "/channels/main/researcher", "budget_bits", "1000")
-	remote.sees(t, "/agents", "researcher", "is for the owner of the state folder")
+	remote.sees(t, "/agents", "researcher", "are for the owner of the state folder")
 	remote.sees(t, "/proof", "with the owner of the state folder")
 
 	local, end := browse(t, "web", "--listen", "localhost:0", "--dir", dir)

@@ -224,7 +224,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, page)
 		}
 	}
-	if status, page := b.post(t, "/enrol", "same-origin", kim.enrolment("bcpjoin1.x")); status != http.StatusForbidden || !strings.Contains(page, "does not take this invitation") {
+	if status, page := b.post(t, "/enrol", "same-origin", kim.enrolment("bcpjoin1.x")); status != http.StatusForbidden || !strings.Contains(page, "does not accept this invitation") {
 		t.Errorf("no invitation: %d %s", status, page)
 	}
 	status, page := b.post(t, "/enrol", "same-origin", kim.enrolment(token))
@@ -355,7 +355,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 			t.Fatalf("who is revoked sees %s", page)
 		}
 	}
-	if status, page := b.logIn(t, kim); status != http.StatusBadGateway || !strings.Contains(page, "does not take your credentials") {
+	if status, page := b.logIn(t, kim); status != http.StatusBadGateway || !strings.Contains(page, "no longer accepts your credentials") {
 		t.Errorf("who is revoked logs in: %d %s", status, page)
 	}
 }
