@@ -60,7 +60,7 @@ the newest snapshot, with the SHA-256 of each. The file is a gzipped tar that en
 with a manifest. The chain of decisions is checked on the way.
 
 The mesh may run and goes on meanwhile: the file ends with the newest decision of
-when the backup began. --truncate and --salvage need a mesh that rests.
+when the backup began. --truncate and --salvage need a stopped mesh.
 
 It contains no raw answers, and no projections, which the mesh rebuilds from the
 journal. The definitions are yours to keep. Whoever has the file can act as

@@ -36,7 +36,7 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 deliveries, connections, violations of permissions. It has content only as
 salted commitments.
 
-It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: `  bcpmesh audit tail
   bcpmesh audit tail -n 100 --json
   bcpmesh audit tail --follow`,

@@ -54,7 +54,7 @@ rules after the one that decided were not checked.
 ID is a query, a delivery, an item, or the number of a decision, such as that of a
 refusal or a violation of permissions, which audit tail and audit replay show.
 
-It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: `  bcpmesh explain 12
   bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json`,
 		Args: cli.Arguments(1, "ID"),

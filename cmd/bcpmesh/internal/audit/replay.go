@@ -41,7 +41,7 @@ it is in raw, in base64, unchanged.
 --agent, --session and --query take whole exchanges, --kind single records. With
 --json each record is a line. --speed 1x takes as long as it took.
 
-It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: `  bcpmesh audit replay --since 1h
   bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16
   bcpmesh audit replay --agent researcher --follow

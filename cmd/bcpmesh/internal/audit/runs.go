@@ -37,7 +37,7 @@ func runListCommand(p *cli.Program) *cobra.Command {
 		Long: `List the runs of kernels, oldest first: who asked, under which grant, how each ended
 and what it used of its limits.
 
-It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: "  bcpmesh kernel list --since 24h\n  bcpmesh kernel list --open --json",
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -122,7 +122,7 @@ it shows what planners and Readers were sent, byte for byte, as the definitions 
 make it of the records. Both are for the owner of the state folder; an auditor's creds
 do not open it. It is hostile text, shown inert.
 
-It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: "  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --raw",
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -216,7 +216,7 @@ func runExplainCommand(p *cli.Program) *cobra.Command {
 rules and for which labels; the origin of each value, and how many of its bits
 content can have chosen; and what would change the end.
 
-It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: "  bcpmesh kernel explain rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {

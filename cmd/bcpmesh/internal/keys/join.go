@@ -128,7 +128,7 @@ func JoinCommand(p *cli.Program) *cobra.Command {
 agent that the token invites, and write the credentials to a new file that only
 its owner may read. The private key does not leave this machine.
 
-Whoever runs the mesh makes the token with "bcpmesh creds invite AGENT". It is
+The operator of the mesh makes the token with "bcpmesh creds invite AGENT". It is
 good once. With "-" it is read from stdin, so that it stands in no history of a
 shell.
 
@@ -194,7 +194,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	case errors.Is(err, agents.ErrToken):
 		return cli.Usagef("join: this is no token").WithHint("bcpmesh creds invite makes one; copy it whole")
 	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted, meshdir.CredsRefused(err):
-		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not take this token"}).
+		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not accept this token"}).
 			WithHint("it is used, over or cancelled, or of another mesh: ask for a new one. If you did not use it, somebody else did: say so")
 	case errors.Is(err, nats.ErrNoServers):
 		return meshdir.NotReached(url, err)
@@ -223,7 +223,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	p.Out.Printf("%s\n", cli.Plain(out))
 	p.Out.Talkf("%s as %s: keep it as you keep a password", agent, role)
 	if words != "" {
-		p.Out.Talkf("passkey: %s. Whoever runs the mesh has to see the same words in bcpmesh creds list", words)
+		p.Out.Talkf("passkey: %s. The operator of the mesh must see the same words in bcpmesh creds list", words)
 	}
 	return nil
 }

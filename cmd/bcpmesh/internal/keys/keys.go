@@ -31,7 +31,7 @@ func keysSealCommand(p *cli.Program) *cobra.Command {
 those of the operator, the accounts and the agents' signing keys, and those that
 sign checkpoints and certificates. Whatever needs one asks for it from then on,
 once: bcpmesh up when it starts, commands that make credentials, for others or for
-themselves, and those that read the journal of a mesh that rests. Where nobody is
+themselves, and those that read the journal of a stopped mesh. If nobody is
 there to ask, it is the first line of the file that BCPMESH_PASSPHRASE_FILE names.
 
 A running mesh goes on; to follow later changes of keys it has to be started again.

@@ -72,7 +72,7 @@ It waits up to 2 s for earlier decisions, and says how many the ledger does not
 show yet, if any: on a cluster a server may lag. With --creds, without access to
 the gateway, it says how far the audit is.
 
-It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: `  bcpmesh ledger show
   bcpmesh ledger show --channel main/researcher --epochs
   bcpmesh ledger show --egress
