@@ -154,14 +154,19 @@ func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Ta
 		}
 		return []netip.Addr{a}, nil
 	}
+	return lookUp(ctx, f.Resolver, f.Addresses, t)
+}
+
+// lookUp returns the addresses of a name, all of which may be dialled.
+func lookUp(ctx context.Context, r Resolver, prefixes []netip.Prefix, t guard.Target) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookupTimeout)
 	defer cancel()
-	addresses, err := f.Resolver.Lookup(ctx, t.Name())
+	addresses, err := r.Lookup(ctx, t.Name())
 	if err != nil || len(addresses) == 0 {
 		return nil, guard.DNSFailed
 	}
 	for _, a := range addresses {
-		if !guard.Reachable(a, f.Addresses) {
+		if !guard.Reachable(a, prefixes) {
 			return nil, guard.PrivateAddress
 		}
 	}

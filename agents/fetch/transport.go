@@ -83,7 +83,7 @@ func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []neti
 	if t.Scheme() == "http" {
 		return exchange(ctx, wire, t)
 	}
-	secure, err := n.secure(ctx, t, wire, until)
+	secure, err := n.secure(ctx, t, wire, until, "http/1.1")
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func (n *NetTransport) dial(ctx context.Context, t guard.Target, addresses []net
 }
 
 // secure proves who the host is.
-func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn, until time.Time) (net.Conn, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: n.roots, ServerName: t.Name(), NextProtos: []string{"http/1.1"}}
+func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn, until time.Time, protocol string) (net.Conn, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: n.roots, ServerName: t.Name(), NextProtos: []string{protocol}}
 	if a, ok := t.Address(); ok {
 		config.ServerName = a.String()
 	}

@@ -1,0 +1,60 @@
+package fetch
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// Dialer connects by TLS to a host of the operator, for a protocol other than HTTP. Names, addresses and certificates are
+// checked as those of a fetch are, but an address that is not public has to be inside [Dialer.Addresses]: no port in a list
+// opens it. Its zero value reaches nothing.
+type Dialer struct {
+	// Policy is asked before each connection. Nil allows nothing.
+	Policy func() guard.Policy
+	// Addresses are prefixes, beside the public addresses, that may be dialled ([guard.Reachable]).
+	Addresses []netip.Prefix
+	Resolver  Resolver
+	Roots     *x509.CertPool // authorities to believe; nil: those of the system
+}
+
+// Dial connects to t and proves who it is. protocol is that of ALPN, which a server need not know. The error has a code.
+func (d *Dialer) Dial(ctx context.Context, t guard.Target, protocol string) (net.Conn, error) {
+	if d.Policy == nil || d.Resolver == nil {
+		return nil, guard.DenyAll
+	}
+	if err := d.Policy().Check(t); err != nil {
+		return nil, err
+	}
+	addresses, err := d.addresses(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	n := NewTransport(d.Addresses, d.Roots)
+	until := time.Now().Add(connectTime)
+	conn, err := n.dial(ctx, t, addresses, until)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := n.secure(ctx, t, conn, until, protocol)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+func (d *Dialer) addresses(ctx context.Context, t guard.Target) ([]netip.Addr, error) {
+	a, ok := t.Address()
+	switch {
+	case !ok:
+		return lookUp(ctx, d.Resolver, d.Addresses, t)
+	case !guard.Reachable(a, d.Addresses):
+		return nil, guard.PrivateAddress
+	}
+	return []netip.Addr{a}, nil
+}
