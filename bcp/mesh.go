@@ -145,6 +145,7 @@ type Agent struct {
 	Sandbox        Sandbox  // what confines Command or Builtin; zero where there is none
 	Files          []string // what the tool files reads, or a Command that the mesh confines beside its own files
 	Mailbox        string   // what the tool mailbox reads
+	MailboxKey     string   // where the key of a mailbox of a server is
 	Feeds          []string // URLs that the tool feeds fetches
 	Encoding       Encoding
 	BaseTaint      Taint
@@ -173,8 +174,7 @@ type Execution struct {
 // Supervised reports whether the mesh starts the agent.
 func (a *Agent) Supervised() bool { return len(a.Command) > 0 || a.Builtin && !a.OnDemand }
 
-// Kept reports whether the agent has a keeper, which asks the mesh before something
-// leaves: it may reach hosts, or a model runs it.
+// Kept reports whether the agent has a keeper: it may reach hosts, or a model runs it.
 func (a *Agent) Kept() bool { return len(a.Egress.Hosts) > 0 || a.Builtin }
 
 // Run bounds an agent that a model runs.

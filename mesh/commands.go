@@ -120,13 +120,16 @@ const (
 	ArchiveVariable = "BCPMESH_ARCHIVE"
 )
 
-// ofModel is what an agent that a model runs gets beside what every command gets: the key of its model, what its
-// MCP servers need, and what our environment says of all such agents, if they are in it, and digests of what it is defined by, so that it is started again if that changes.
+// ofModel is what an agent that a model runs gets beside what every command gets: the keys of its model, its mailbox
+// and its MCP servers, what else these need, what our environment says of all such agents, if they are in it, and
+// digests of what it is defined by, so that it is started again if that changes.
 func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 	model, _ := def.ModelOf(a.Model)
-	passed := []string{ModelVariable, ArchiveVariable}
-	if variable, ok := strings.CutPrefix(model.Key, "env:"); ok {
-		passed = append(passed, variable)
+	passed := []string{ModelVariable, ArchiveVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // whose certificates are believed
+	for _, key := range []string{model.Key, a.MailboxKey} {
+		if variable, ok := strings.CutPrefix(key, "env:"); ok {
+			passed = append(passed, variable)
+		}
 	}
 	for _, tool := range a.Tools {
 		if server, _ := def.MCPTool(tool); server != nil {

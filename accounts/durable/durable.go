@@ -108,11 +108,14 @@ func (d *Draft) Discard() {
 // Move gives a file, or a folder, another name on the same disk. It replaces a file,
 // and no folder that holds anything. What is in it the caller has synced.
 func Move(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
+	if err := MoveUnsynced(from, to); err != nil {
 		return err
 	}
 	return SyncFolder(filepath.Dir(to))
 }
+
+// MoveUnsynced is Move for one of many files of a folder: it outlives a crash once [SyncFolder] has returned.
+func MoveUnsynced(from, to string) error { return os.Rename(from, to) }
 
 // SyncFolder writes the names in a folder to the disk. On Windows folders have no
 // sync, and it does nothing.

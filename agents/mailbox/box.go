@@ -16,10 +16,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 )
 
-const (
-	maxListed = 10_000   // of the newest messages of a mailbox
-	maxTail   = 64 << 20 // bytes at the end of an mbox file that are looked at
-)
+// MaxListed bounds the messages of a mailbox: it has the newest.
+const MaxListed = 10_000
+
+const maxTail = 64 << 20 // bytes at the end of an mbox file that are looked at
 
 // Box is a mailbox that is read again and again while mail comes and goes: a Maildir, an mbox file or a single message.
 // It is never written to or locked. It is safe for concurrent use.
@@ -99,8 +99,8 @@ func (b *Box) keys(ctx context.Context) (keys []string, older bool, err error) {
 		seen[key] = true
 		return again
 	})
-	if len(keys) > maxListed {
-		keys, older = keys[:maxListed], true
+	if len(keys) > MaxListed {
+		keys, older = keys[:MaxListed], true
 	}
 	return keys, older, nil
 }

@@ -37,6 +37,8 @@ type builder struct {
 	model string
 	// reads says why what a tool reads cannot be read. Nil where that is not looked at.
 	reads func(tool, path string) error
+	// keys says why a key cannot be had. Nil where that is not looked at.
+	keys func(place, of string) error
 }
 
 // agent is one agent file.
@@ -190,6 +192,7 @@ func (a *agent) agent() bcp.Agent {
 		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
 		Files:          o.texts("files"),
 		Mailbox:        o.get("mailbox").text,
+		MailboxKey:     o.get("mailbox_key").text,
 		Feeds:          o.texts("feeds"),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),

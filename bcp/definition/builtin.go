@@ -79,7 +79,7 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
 	if !agent.Builtin {
-		for _, key := range []string{"feeds", "mailbox", "max_turns", "max_output_tokens", "max_parallel", "cost_budget", "token_budget", "cost_window"} {
+		for _, key := range []string{"feeds", "mailbox", "mailbox_key", "max_turns", "max_output_tokens", "max_parallel", "cost_budget", "token_budget", "cost_window"} {
 			if o.has(key) {
 				a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
 			}
@@ -162,12 +162,15 @@ func (b *builder) builtinPlanner(a *agent, agent *bcp.Agent) {
 // readByTools judges what the tools of an agent that the mesh runs read.
 func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
 	o := a.object
+	if o.has("mailbox_key") && !guard.IsMailServer(agent.Mailbox) {
+		a.source.warnf(o.at("mailbox_key"), CodeNoEffect, "mailbox_key", "no effect: the mailbox is none of a server")
+	}
 	for _, reads := range []struct {
 		tool, key, missing string
 		names              []element
 	}{
 		{filesTool, "files", "the tool files reads below folders: list them in `files`, such as files: [documents]", o.get("files").texts},
-		{mailboxTool, "mailbox", "the tool mailbox reads a Maildir or an mbox file: name it in `mailbox`, such as mailbox: mail", mailboxOf(o)},
+		{mailboxTool, "mailbox", "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailboxOf(o)},
 		{feedsTool, "feeds", "the tool feeds fetches feeds: list their URLs in `feeds`, such as feeds: ['https://news.example.com/feed']", o.get("feeds").texts},
 	} {
 		switch has := slices.Contains(agent.Tools, reads.tool); {
@@ -175,8 +178,33 @@ func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
 			a.source.errorf(o.at("tools"), CodeMissingKey, reads.key, "%s", reads.missing)
 		case !has && len(reads.names) > 0:
 			a.source.warnf(o.at(reads.key), CodeNoEffect, reads.key, "no effect: the agent has not the tool %s", reads.tool)
+		case has && reads.tool == mailboxTool && guard.IsMailServer(agent.Mailbox):
+			b.mailServer(a, agent)
 		case has && reads.tool != feedsTool:
 			b.readable(a, reads.key, reads.names)
+		}
+	}
+}
+
+// mailServer judges a mailbox of an IMAP server, and where its key is.
+func (b *builder) mailServer(a *agent, agent *bcp.Agent) {
+	o := a.object
+	server, err := guard.ParseMailServer(agent.Mailbox)
+	if err != nil {
+		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s", strings.TrimPrefix(err.Error(), "guard: "))
+		return
+	}
+	if address, ok := server.Target.Address(); ok && !guard.Reachable(address, prefixesOf(b.mesh)) {
+		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s is no public address: list its prefix in allow_addresses of mesh.yaml", address)
+	}
+	switch key := agent.MailboxKey; {
+	case key == "":
+		a.source.errorf(o.at("mailbox"), CodeMissingKey, "mailbox_key", "the server asks for a password: say where it is, such as mailbox_key: env:MAIL_PASSWORD")
+	case !keyPlace().MatchString(key):
+		a.source.errorf(o.at("mailbox_key"), CodeBadValue, "mailbox_key", "expected where the password is, env:NAME or file:PATH, and not the password itself")
+	case b.keys != nil:
+		if err := b.keys(key, "the key of the mailbox"); err != nil {
+			a.source.errorf(o.at("mailbox_key"), CodeNoFile, "mailbox_key", "%s", err)
 		}
 	}
 }

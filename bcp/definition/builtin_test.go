@@ -117,6 +117,12 @@ func TestBuiltin(t *testing.T) {
 // covers ALF-78
 func TestWhatToolsRead(t *testing.T) {
 	t.Parallel()
+	keys := definition.Keys(func(place, _ string) error {
+		if place == "env:GONE" {
+			return errors.New("the environment variable GONE is not set")
+		}
+		return nil
+	})
 	reads := definition.Reads(func(tool, path string) error {
 		if path == "gone" || tool == "mailbox" && path == "documents" {
 			return errors.New("no such file or directory")
@@ -124,31 +130,44 @@ func TestWhatToolsRead(t *testing.T) {
 		return nil
 	})
 	for front, want := range map[string]string{
-		"tools: [files]\nfiles: [documents, /srv/public]\n":                   "",
-		"tools: Read\nfiles: [documents]\n":                                   "",
-		"tools: [files]\n":                                                    "the tool files reads below folders: list them in `files`",
-		"tools: [files]\nfiles: [documents, gone]\n":                          "files[1]: it cannot be read: no such file or directory",
-		"tools: [files]\nfiles: [documents, .]\n":                             `files[1]: "." holds what no agent may read`,
-		"tools: [files]\nfiles: [../other]\n":                                 `files[0]: "../other" holds what no agent may read`,
-		"tools: [files]\nfiles: [a/../.bcpmesh/x]\n":                          "holds what no agent may read",
-		"tools: [files]\nfiles: [/]\n":                                        "holds what no agent may read",
-		"tools: [mailbox]\nmailbox: mail\n":                                   "",
-		"tools: Mailbox\nmailbox: /var/mail/me\n":                             "",
-		"tools: [mailbox]\n":                                                  "the tool mailbox reads a Maildir or an mbox file: name it in `mailbox`",
-		"tools: [mailbox]\nmailbox: documents\n":                              "mailbox: it cannot be read: no such file or directory",
-		"tools: [mailbox]\nmailbox: .bcpmesh/x\n":                             `mailbox: ".bcpmesh/x" holds what no agent may read`,
-		"tools: [feeds]\nnetwork: [a.test]\nfeeds: ['https://a.test/feed']\n": "",
-		"tools: [feeds]\nnetwork: [a.test]\n":                                 "the tool feeds fetches feeds: list their URLs in `feeds`",
-		"tools: [feeds]\nfeeds: ['https://a.test/feed']\n":                    "feeds[0]: the agent's network has no hosts",
-		"tools: [feeds]\nnetwork: [a.test]\nfeeds: ['https://b.test/feed']\n": "feeds[0]: expected a URL within network",
-		"network: [a.test]\nfeeds: ['https://a.test/feed']\n":                 "no effect: the agent has not the tool feeds",
-		"mailbox: mail\n":                                                     "no effect: the agent has not the tool mailbox",
-		"files: [documents]\n":                                                "no effect: the agent has not the tool files",
+		"tools: [files]\nfiles: [documents, /srv/public]\n":                                  "",
+		"tools: Read\nfiles: [documents]\n":                                                  "",
+		"tools: [files]\n":                                                                   "the tool files reads below folders: list them in `files`",
+		"tools: [files]\nfiles: [documents, gone]\n":                                         "files[1]: it cannot be read: no such file or directory",
+		"tools: [files]\nfiles: [documents, .]\n":                                            `files[1]: "." holds what no agent may read`,
+		"tools: [files]\nfiles: [../other]\n":                                                `files[0]: "../other" holds what no agent may read`,
+		"tools: [files]\nfiles: [a/../.bcpmesh/x]\n":                                         "holds what no agent may read",
+		"tools: [files]\nfiles: [/]\n":                                                       "holds what no agent may read",
+		"tools: [mailbox]\nmailbox: mail\n":                                                  "",
+		"tools: Mailbox\nmailbox: /var/mail/me\n":                                            "",
+		"tools: [mailbox]\n":                                                                 "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`",
+		"tools: [mailbox]\nmailbox: documents\n":                                             "mailbox: it cannot be read: no such file or directory",
+		"tools: [mailbox]\nmailbox: .bcpmesh/x\n":                                            `mailbox: ".bcpmesh/x" holds what no agent may read`,
+		"tools: [feeds]\nnetwork: [a.test]\nfeeds: ['https://a.test/feed']\n":                "",
+		"tools: [feeds]\nnetwork: [a.test]\n":                                                "the tool feeds fetches feeds: list their URLs in `feeds`",
+		"tools: [feeds]\nfeeds: ['https://a.test/feed']\n":                                   "feeds[0]: the agent's network has no hosts",
+		"tools: [feeds]\nnetwork: [a.test]\nfeeds: ['https://b.test/feed']\n":                "feeds[0]: expected a URL within network",
+		"network: [a.test]\nfeeds: ['https://a.test/feed']\n":                                "no effect: the agent has not the tool feeds",
+		"tools: [mailbox]\nmailbox: imaps://me@mail.test/INBOX\nmailbox_key: env:MAIL_KEY\n": "",
+		"tools: [mailbox]\nmailbox: imaps://me@mail.test\nmailbox_key: file:mail.key\n":      "",
+		"tools: [mailbox]\nmailbox: imaps://me@mail.test\n":                                  "mailbox_key: the server asks for a password: say where it is",
+		"tools: [mailbox]\nmailbox: imaps://me@mail.test\nmailbox_key: env:GONE\n":           "mailbox_key: the environment variable GONE is not set",
+		"tools: [mailbox]\nmailbox: imaps://me@mail.test\nmailbox_key: swordfish1\n":         "and not the password itself",
+		"tools: [mailbox]\nmailbox: imap://me@mail.test\nmailbox_key: env:MAIL_KEY\n":        "mailbox: only imaps",
+		"tools: [mailbox]\nmailbox: imaps://me:x@mail.test\nmailbox_key: env:MAIL_KEY\n":     "mailbox: only a user's name stands before the @",
+		"tools: [mailbox]\nmailbox: imaps://mail.test\nmailbox_key: env:MAIL_KEY\n":          "mailbox: expected imaps://user@host/INBOX",
+		"tools: [mailbox]\nmailbox: imaps://me@10.1.2.3\nmailbox_key: env:MAIL_KEY\n":        "mailbox: 10.1.2.3 is no public address: list its prefix in allow_addresses",
+		"tools: [mailbox]\nmailbox: imaps://me@192.168.1.2:993\nmailbox_key: env:MAIL_KEY\n": "",
+		"tools: [mailbox]\nmailbox: 'imaps://me@[fe80::1]:993'\nmailbox_key: env:MAIL_KEY\n": "fe80::1 is no public address",
+		"tools: [mailbox]\nmailbox: mail\nmailbox_key: env:MAIL_KEY\n":                       "mailbox_key: no effect: the mailbox is none of a server",
+		"mailbox: mail\n":      "no effect: the agent has not the tool mailbox",
+		"files: [documents]\n": "no effect: the agent has not the tool files",
 	} {
 		_, report := definition.Load(folderOf(map[string][]byte{
 			"agents/main.md":   []byte("---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 9}\n---\n"),
 			"agents/reader.md": []byte("---\nname: reader\ncommand: builtin\nmodel: ollama/m\n" + front + "bcp_channels:\n- {peer: main, role: reader}\n---\n"),
-		}), reads)
+			"mesh.yaml":        []byte("allow_addresses: [192.168.0.0/16]\n"),
+		}), reads, keys)
 		if got := strings.Join(messages(append(report.Errors, report.Warnings...)), "\n"); want == "" && len(report.Errors) > 0 || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", front, got)
 		}

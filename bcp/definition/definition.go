@@ -55,6 +55,11 @@ func Model(name string) Option { return func(b *builder) { b.model = name } }
 // ([CodeNoFile]).
 func Reads(open func(tool, path string) error) Option { return func(b *builder) { b.reads = open } }
 
+// Keys has the key of each mailbox of a server and of each MCP server at a URL looked for: read
+// says why it is not where the definition says, in words for people, and its error is one of
+// the definitions ([CodeNoFile]).
+func Keys(read func(place, of string) error) Option { return func(b *builder) { b.keys = read } }
+
 // Load reads the folder and returns its mesh, or nil and all its errors. It
 // reads mesh.yaml, agents/*.md, tools/*.yaml, contracts/*.json and *.md at the root, and nothing else;
 // files whose names begin with a dot are left alone. What it found is decided by

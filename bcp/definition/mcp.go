@@ -101,6 +101,10 @@ func (b *builder) remote(s *object, server *bcp.MCPServer) {
 		wrong("url", CodeBadValue, "expected https: what the model sends, the answers and the key would be in the clear; http is for this machine, such as http://127.0.0.1:8000/mcp")
 	case s.has("key") && !keyPlace().MatchString(server.Key):
 		wrong("key", CodeBadValue, "expected where the key is, env:NAME or file:PATH, and not the key itself")
+	case s.has("key") && b.keys != nil:
+		if err := b.keys(server.Key, "the key of the server"); err != nil {
+			wrong("key", CodeNoFile, "%s", err)
+		}
 	}
 }
 

@@ -230,6 +230,7 @@ func edits() map[string]edit {
 		"Agent.Sandbox":        {kept, agents(func(a *bcp.Agent) { a.Sandbox = bcp.SandboxOwn })},
 		"Agent.Files":          {kept, agents(func(a *bcp.Agent) { a.Files = []string{"x"} })},
 		"Agent.Mailbox":        {kept, agents(func(a *bcp.Agent) { a.Mailbox = "x" })},
+		"Agent.MailboxKey":     {kept, agents(func(a *bcp.Agent) { a.MailboxKey = "x" })},
 		"Agent.Address":        {kept, agents(func(a *bcp.Agent) { a.Address = "x" })},
 		"Agent.Execution":      {kept, agents(func(a *bcp.Agent) { a.Execution.Role = "planner" })},
 		"Agent.Feeds":          {kept, agents(func(a *bcp.Agent) { a.Feeds = []string{"x"} })},

@@ -153,6 +153,8 @@ var rules = []rule{
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
 
+	// Copies a mailbox of a server, and reads no message.
+	{folder: "agents/imap", internal: []string{"accounts/durable", "agents/fetch", "agents/mailbox", "bcp/guard"}, external: []string{fileLock, logging}},
 	// Gets pages, and knows no HTML: who fetches for an agent reads nothing of what it gets.
 	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
 	// Makes text of pages where hostile bytes are read.
@@ -386,7 +388,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/relay", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/fetch", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/relay", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{

@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"bcpmesh": main, "desk": playDesk, "hostile": playHostile, "notes": playNotes})
+	testscript.Main(tests{m}, map[string]func(){"bcpmesh": main, "desk": playDesk, "hostile": playHostile, "mailserver": playMail, "notes": playNotes})
 }
 
 // tests are those of the package, where the process is none of its programs.

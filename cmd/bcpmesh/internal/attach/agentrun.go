@@ -26,6 +26,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
@@ -171,6 +172,12 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	watched := openWatch(state, agent.Name, log)
 	defer watched.close()
+	maildir, endMail, err := copyMail(ctx, folder, def, &agent, state, log)
+	if err != nil {
+		return done, err
+	}
+	defer endMail()
+	read = append(read, maildir...)
 	var desk func() (*web.Desk, error)
 	if len(agent.Egress.Hosts) > 0 {
 		if desk, err = deskOf(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(kept))); err != nil {
@@ -293,12 +300,12 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 	return model, nil
 }
 
-// toolFiles returns what the tools of an agent read: its folders, then its mailbox if it has one. Nothing secret is below
+// toolFiles returns what the tools of an agent read: its folders, then its mailbox if it has one of its own. Nothing secret is below
 // any of it.
 func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
 	var paths []string
 	names := slices.Clone(agent.Files)
-	if agent.Mailbox != "" {
+	if agent.Mailbox != "" && !guard.IsMailServer(agent.Mailbox) {
 		names = append(names, agent.Mailbox)
 	}
 	for _, name := range names {
@@ -307,12 +314,21 @@ func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string
 			return nil, cli.Failf("%s cannot read %s: %s", agent.Name, cli.Quoted(name), cli.ReasonOf(err))
 		}
 		secrets := []string{folder.State}
-		if model, _ := def.ModelOf(agent.Model); strings.HasPrefix(model.Key, "file:") {
-			key, err := folder.PathOf(strings.TrimPrefix(model.Key, "file:"))
-			if err != nil {
-				return nil, cli.Failf("the key of the model: %s", cli.ReasonOf(err))
+		model, _ := def.ModelOf(agent.Model)
+		places := []string{model.Key, agent.MailboxKey}
+		for _, name := range agent.Tools {
+			if server, _ := def.MCPTool(name); server != nil {
+				places = append(places, server.Key)
 			}
-			secrets = append(secrets, key)
+		}
+		for _, place := range places {
+			if file, ok := strings.CutPrefix(place, "file:"); ok {
+				key, err := folder.PathOf(file)
+				if err != nil {
+					return nil, cli.Failf("a key of %s: %s", agent.Name, cli.ReasonOf(err))
+				}
+				secrets = append(secrets, key)
+			}
 		}
 		for _, secret := range secrets {
 			if meshdir.Covers([]string{path}, secret) != "" {

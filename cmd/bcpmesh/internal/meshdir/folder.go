@@ -243,7 +243,10 @@ func (m Folder) Commands() []definition.Option {
 	return []definition.Option{OneModel(), definition.Commands(mesh.FindCommand(m.Dir, os.Environ())), definition.Models(func(model bcp.Model) error {
 		_, err := m.OpenModel(model, 0)
 		return err
-	}), definition.Reads(m.readable)}
+	}), definition.Reads(m.readable), definition.Keys(func(place, of string) error {
+		_, err := m.Key(place, of)
+		return err
+	})}
 }
 
 // Key reads a key from where the definitions say that it is. The error says what it is of.

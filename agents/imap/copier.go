@@ -1,0 +1,241 @@
+package imap
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+var errTaken = errors.New("another process copies the mailbox")
+
+// Options are what a mailbox is copied with.
+type Options struct {
+	Server guard.MailServer
+	Key    string // of the user; printable ASCII
+	Dialer *fetch.Dialer
+	Folder string // the Maildir, which is made. Nobody else writes there
+	Logger hclog.Logger
+
+	limits limits // zero: those of always
+}
+
+// limits are smaller in tests.
+type limits struct {
+	messages     int           // the newest
+	message, all int64         // bytes
+	silence      time.Duration // of the server
+	poll         time.Duration // between two looks
+	soon, late   time.Duration // first and longest pause after something failed
+	locked       time.Duration // the first after the login was refused
+	longest      time.Duration // and the longest
+	forget       time.Duration // until messages that could not be had are asked for again
+}
+
+func defaults() limits {
+	return limits{
+		messages: mailbox.MaxListed, message: int64(mailbox.DefaultLimits().MaxMessageBytes), all: 1 << 30,
+		silence: time.Minute, poll: time.Minute, soon: 5 * time.Second, late: 5 * time.Minute,
+		locked: time.Minute, longest: 30 * time.Minute, forget: time.Hour,
+	}
+}
+
+// Copier copies a mailbox for as long as it runs.
+type Copier struct {
+	o     Options
+	log   hclog.Logger
+	store store
+	first func()
+	ready chan struct{}
+
+	// Of the copy, while it is held.
+	failed      map[int64]int // how often a message was asked for and did not come
+	failedSince time.Time
+	complete    state // of the mailbox when all that could be had was there
+	held        int
+	bytes       int64
+}
+
+// state changes whenever a message comes or goes.
+type state struct{ validity, uidNext, exists int64 }
+
+// NewCopier returns the copier of a mailbox, whose Maildir is there from now on.
+func NewCopier(o Options) (*Copier, error) {
+	if o.limits == (limits{}) {
+		o.limits = defaults()
+	}
+	s, err := openStore(o.Folder)
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan struct{})
+	return &Copier{o: o, log: o.Logger, store: s, ready: ready, first: sync.OnceFunc(func() { close(ready) }), failed: map[int64]int{}}, nil
+}
+
+// Looked is closed when the server was looked at once, or could not be reached.
+func (c *Copier) Looked() <-chan struct{} { return c.ready }
+
+// Run copies until ctx ends. Whatever fails is tried again: after seconds, then minutes. A refused login is tried again after
+// a minute at the earliest, so that no account is locked.
+func (c *Copier) Run(ctx context.Context) {
+	defer c.first()
+	lock := flock.New(filepath.Join(c.o.Folder, "lock"), flock.SetPermissions(0o600))
+	defer func() { _ = lock.Close() }()
+	said, failures, refused := "", 0, 0
+	for ctx.Err() == nil {
+		passes, err := c.hold(ctx, lock)
+		c.first()
+		if ctx.Err() != nil {
+			return
+		}
+		if passes > 0 {
+			failures, refused, said = 0, 0, ""
+		}
+		pause := backoff(c.o.limits.soon, c.o.limits.late, failures)
+		if errors.Is(err, errLogin) {
+			pause = backoff(c.o.limits.locked, c.o.limits.longest, refused)
+			refused++
+		}
+		failures++
+		if text := reason(err); text != said || errors.Is(err, errLogin) {
+			said = text
+			c.log.Warn("the mailbox is not copied", "reason", text, "again_in", pause)
+		}
+		sleep(ctx, pause)
+	}
+}
+
+// reason is an error in our words.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, guard.PrivateAddress):
+		return "the server's address is not public: list its prefix in allow_addresses of mesh.yaml"
+	case errors.Is(err, guard.TLSFailed):
+		return "the server does not prove by TLS that it is the one"
+	case errors.Is(err, guard.HostDenied), errors.Is(err, guard.PortDenied), errors.Is(err, guard.DenyAll):
+		return "BCPMESH_EGRESS_ALLOW does not list the server with its port"
+	}
+	return err.Error()
+}
+
+func backoff(first, longest time.Duration, times int) time.Duration {
+	for range times {
+		if first *= 2; first >= longest {
+			return longest
+		}
+	}
+	return first
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// hold copies while nothing fails, if no other process does. It returns how often it has seen everything.
+func (c *Copier) hold(ctx context.Context, lock *flock.Flock) (passes int, err error) {
+	switch ours, err := lock.TryLock(); {
+	case err != nil:
+		return 0, writing(err)
+	case !ours:
+		return 0, errTaken
+	}
+	if err := c.store.clean(); err != nil {
+		return 0, err
+	}
+	s, closed, err := c.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer closed()
+	for {
+		if err := c.pass(s); err != nil {
+			return passes, err
+		}
+		if passes++; passes == 1 {
+			c.log.Info("the mailbox is copied", "messages", c.held, "bytes", c.bytes)
+		}
+		c.first()
+		if sleep(ctx, c.o.limits.poll); ctx.Err() != nil {
+			return passes, ctx.Err()
+		}
+	}
+}
+
+// connect logs in. The connection is closed when ctx ends.
+func (c *Copier) connect(ctx context.Context) (s *session, closed func(), err error) {
+	conn, err := c.o.Dialer.Dial(ctx, c.o.Server.Target, "imap")
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	closed = func() {
+		stop()
+		_ = conn.Close()
+	}
+	s = &session{wire: newWire(conn, c.o.limits.silence)}
+	if err = s.greet(); err == nil {
+		err = s.login(c.o.Server.User, c.o.Key)
+	}
+	if err != nil {
+		closed()
+		return nil, nil, err
+	}
+	return s, closed, nil
+}
+
+// pass looks at the mailbox once, and makes the Maildir what it is.
+func (c *Copier) pass(s *session) error {
+	if err := s.examine(c.o.Server.Mailbox); err != nil {
+		return err
+	}
+	now := state{s.validity, s.uidNext, s.exists}
+	if c.complete.validity != now.validity || len(c.failed) > 0 && time.Since(c.failedSince) > c.o.limits.forget {
+		c.complete, c.failed, c.failedSince = state{}, map[int64]int{}, time.Now()
+	}
+	if now == c.complete && now.uidNext != 0 {
+		return nil
+	}
+	have, err := c.store.messages(now.validity)
+	if err != nil {
+		return err
+	}
+	listed, err := s.newest(now, c.o.limits.messages)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(c.failed, func(uid int64, _ int) bool { _, there := listed[uid]; return !there })
+	missing := choose(listed, have, c.o.limits)
+	c.complete, c.held, c.bytes = state{validity: now.validity}, 0, 0
+	for uid, m := range have {
+		if !m.listed {
+			if err := c.store.remove(now.validity, uid); err != nil {
+				return err
+			}
+			continue
+		}
+		c.held++
+		c.bytes += m.size
+	}
+	left, err := c.fetchAll(s, now.validity, missing)
+	if err != nil {
+		return err
+	}
+	if left == 0 {
+		c.complete = now
+	}
+	return nil
+}

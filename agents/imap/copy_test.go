@@ -1,0 +1,179 @@
+package imap
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
+)
+
+// A Maildir becomes what a real server has, and stays so while mail comes and goes. Nothing changes at the server.
+//
+// covers AGENTS A7
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "mail")
+	server := realServer(t, mails(1, 70)...)
+	c, out := copier(t, server.address, folder, quick())
+	same := func(want []string) {
+		t.Helper()
+		if err := once(t, c); err != nil {
+			t.Fatal(err)
+		}
+		if got := inMaildir(t, folder); !slices.Equal(got, want) {
+			t.Fatalf("%d messages, %d expected", len(got), len(want))
+		}
+	}
+	same(mails(1, 70))
+	box, err := mailbox.OpenBox(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	newest, err := box.Newest(t.Context(), 100)
+	if err != nil || len(newest) != 70 || newest[0].Subject != "Message 70" || newest[69].Subject != "Message 1" {
+		t.Fatalf("%d messages, %v", len(newest), err)
+	}
+	before := len(server.heard.String())
+	same(mails(1, 70))
+	if said := server.heard.String()[before:]; strings.Contains(said, "FETCH") {
+		t.Errorf("nothing had changed: %s", said)
+	}
+	server.add(mails(71, 75)...)
+	same(mails(1, 75))
+	server.remove("3,70")
+	same(slices.Concat(mails(1, 2), mails(4, 69), mails(71, 75)))
+	if err := server.user.Delete("INBOX"); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.user.Create("INBOX", nil); err != nil { // with another UIDVALIDITY
+		t.Fatal(err)
+	}
+	server.add(mails(100, 103)...)
+	same(mails(100, 103))
+	server.remove("1,2,3,4")
+	same(nil)
+
+	allowed := regexp.MustCompile(`^B\d+ (LOGIN |EXAMINE "INBOX"$|FETCH \d+:\d+ \(UID RFC822\.SIZE\)$|UID FETCH [\d,]+ \(UID BODY\.PEEK\[\]\)$)`)
+	for line := range strings.SplitSeq(server.heard.String(), "\r\n") {
+		if regexp.MustCompile(`^B\d+ [A-Z]`).MatchString(line) && !regexp.MustCompile(`^B\d+ (OK|NO|BAD)`).MatchString(line) && !allowed.MatchString(line) {
+			t.Errorf("it said %q", line)
+		}
+		if strings.Contains(line, `\Seen`) && strings.Contains(line, "FETCH (") {
+			t.Errorf("a flag was set: %q", line)
+		}
+	}
+	if strings.Contains(out.String(), "canary") {
+		t.Errorf("the log has the key: %s", out)
+	}
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The newest messages are copied, as many bytes of each as are read, and as many of all as there is room for.
+//
+// covers AGENTS A7
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	body := func(size int) string { return "Subject: x\r\n\r\n" + strings.Repeat("y", size-14) }
+	for name, c := range map[string]struct {
+		messages []string
+		change   func(*limits)
+		want     []string
+	}{
+		"as many as the limit":     {mails(1, 8), func(l *limits) { l.messages = 8 }, mails(1, 8)},
+		"one more":                 {mails(1, 9), func(l *limits) { l.messages = 8 }, mails(2, 9)},
+		"a message of the limit":   {[]string{body(200), mail(1)}, func(l *limits) { l.message = 200 }, []string{body(200), mail(1)}},
+		"one of a byte more":       {[]string{body(201), mail(1)}, func(l *limits) { l.message = 200 }, []string{body(201), mail(1)}},
+		"one that is far too long": {[]string{body(20_000), mail(1)}, func(l *limits) { l.message = 200 }, []string{body(20_000)[:201], mail(1)}},
+		"as much as the limit":     {[]string{body(300), body(200), body(100)}, func(l *limits) { l.all = 600 }, []string{body(300), body(200), body(100)}},
+		"a byte less room":         {[]string{body(300), body(200), body(100)}, func(l *limits) { l.all = 599 }, []string{body(200), body(100)}},
+	} {
+		l := quick()
+		c.change(&l)
+		folder := t.TempDir()
+		copier, _ := copier(t, realServer(t, c.messages...).address, folder, l)
+		for range 2 {
+			if err := once(t, copier); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := inMaildir(t, folder); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %d messages, %d expected", name, len(got), len(c.want))
+			}
+		}
+	}
+	// A large message is marked as one that was cut.
+	folder := t.TempDir()
+	large, _ := copier(t, realServer(t, "Subject: large\r\n\r\n"+strings.Repeat("z", 9<<20)).address, folder, quick())
+	if err := once(t, large); err != nil {
+		t.Fatal(err)
+	}
+	box, err := mailbox.OpenBox(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	if m, err := box.Newest(t.Context(), 1); err != nil || len(m) != 1 || !m[0].Has(mailbox.TooLarge) || m[0].Subject != "large" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if defaults().messages != 10_000 || defaults().message != 8<<20 || defaults().all != 1<<30 {
+		t.Error("the limits are others than the documents say")
+	}
+}
+
+// What is in the way of the copier in its own folder is no message.
+func TestStrangeFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	c, _ := copier(t, realServer(t, mails(1, 2)...).address, folder, quick())
+	if err := once(t, c); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(elsewhere, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, filepath.Join(folder, newFolder, fileName(1, 7))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"0000000001-1", "0000000001-+000000001", "x", "0000000002-0000000001"} {
+		if err := os.WriteFile(filepath.Join(folder, newFolder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, tmpFolder, "message"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.complete = state{}
+	if err := c.store.clean(); err != nil {
+		t.Fatal(err)
+	}
+	if err := once(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if got := inMaildir(t, folder); !slices.Equal(got, mails(1, 2)) {
+		t.Errorf("%q", got)
+	}
+	if left, err := os.ReadDir(filepath.Join(folder, tmpFolder)); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if _, err := os.Stat(elsewhere); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,326 @@
+package imap
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goimap "github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapserver"
+	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const (
+	user = "anna@example.org"
+	key  = `canary-"of"\the-key`
+)
+
+// certificate is that of the name mail.test, and the pool that believes it.
+var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"mail.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		panic(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		panic(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, roots
+})
+
+// here resolves every name to this machine.
+type here struct{}
+
+func (here) Lookup(context.Context, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+}
+
+// quick are the limits of always with a quick clock.
+func quick() limits {
+	l := defaults()
+	l.silence, l.poll = 20*time.Second, time.Millisecond
+	return l
+}
+
+// journal is a log that is looked at while it is written.
+type journal struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.String()
+}
+
+// options are those of a copier of a server at an address.
+func options(t testing.TB, address, folder string, l limits) (Options, *journal) {
+	t.Helper()
+	_, roots := certificate()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := guard.ParseMailServer("imaps://" + user + "@mail.test:" + port + "/INBOX")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, _ := guard.ParsePolicy([]string{"mail.test:" + port})
+	out := &journal{}
+	return Options{
+		Server: server, Key: key, Folder: folder, Logger: hclog.New(&hclog.LoggerOptions{Output: out}), limits: l,
+		Dialer: &fetch.Dialer{
+			Policy: func() guard.Policy { return policy }, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Resolver: here{}, Roots: roots,
+		},
+	}, out
+}
+
+func copier(t testing.TB, address, folder string, l limits) (*Copier, *journal) {
+	t.Helper()
+	o, out := options(t, address, folder, l)
+	c, err := NewCopier(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, out
+}
+
+// once connects and looks once.
+func once(t testing.TB, c *Copier) error {
+	t.Helper()
+	s, closed, err := c.connect(t.Context())
+	if err != nil {
+		return err
+	}
+	defer closed()
+	return c.pass(s)
+}
+
+// real is a server that is not ours, with a mailbox of a user.
+type real struct {
+	t       testing.TB
+	address string
+	user    *imapmemserver.User
+	heard   *journal // what clients said and what it answered
+}
+
+func realServer(t testing.TB, messages ...string) *real {
+	t.Helper()
+	r := &real{t: t, user: imapmemserver.NewUser(user, key), heard: &journal{}}
+	if err := r.user.Create("INBOX", nil); err != nil {
+		t.Fatal(err)
+	}
+	mem := imapmemserver.New()
+	mem.AddUser(r.user)
+	server := imapserver.New(&imapserver.Options{
+		NewSession: func(*imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
+			return mem.NewSession(), nil, nil
+		},
+		InsecureAuth: true, DebugWriter: r.heard, Logger: log.New(io.Discard, "", 0),
+	})
+	ours, _ := certificate()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ours}, NextProtos: []string{"imap"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.address = listener.Addr().String()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	r.add(messages...)
+	return r
+}
+
+func (r *real) add(messages ...string) {
+	r.t.Helper()
+	for _, m := range messages {
+		if _, err := r.user.Append("INBOX", literal{strings.NewReader(m)}, &goimap.AppendOptions{}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// remove removes the messages of a range of numbers.
+func (r *real) remove(set string) {
+	r.t.Helper()
+	s := imapmemserver.NewUserSession(r.user)
+	if _, err := s.Select("INBOX", &goimap.SelectOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	var uids goimap.UIDSet
+	for text := range strings.SplitSeq(set, ",") {
+		uid, err := strconv.Atoi(text)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		uids.AddNum(goimap.UID(uid))
+	}
+	if err := s.Store(nil, uids, &goimap.StoreFlags{Op: goimap.StoreFlagsAdd, Silent: true, Flags: []goimap.Flag{goimap.FlagDeleted}}, nil); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := s.Expunge(nil, nil); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+type literal struct{ *strings.Reader }
+
+func (l literal) Size() int64 { return l.Reader.Size() }
+
+// inMaildir returns the messages of a Maildir in the order of their names.
+func inMaildir(t testing.TB, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(folder, newFolder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
+	var all []string
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(folder, newFolder, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(b))
+	}
+	return all
+}
+
+// mail is a message of a number.
+func mail(n int) string {
+	return fmt.Sprintf("From: Bo <bo@example.net>\r\nSubject: Message %d\r\nDate: Mon, 02 Mar 2026 08:05:10 +0000\r\n\r\n%s\r\n", n, strings.Repeat(fmt.Sprintf("Line of %d. ", n), 1+n%40))
+}
+
+func mails(from, to int) (all []string) {
+	for n := from; n <= to; n++ {
+		all = append(all, mail(n))
+	}
+	return all
+}
+
+// scripted is a server that says what it likes to each connection.
+func scripted(t testing.TB, serve func(t testing.TB, c *client)) (address string) {
+	t.Helper()
+	ours, _ := certificate()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ours}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var working sync.WaitGroup
+	var mu sync.Mutex
+	open := map[net.Conn]bool{}
+	working.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open[conn] = true
+			mu.Unlock()
+			working.Go(func() {
+				defer func() { _ = conn.Close() }()
+				serve(t, &client{conn, bufio.NewReader(conn)})
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mu.Lock()
+		for conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		working.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// client is who talks with a scripted server.
+type client struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+// say writes lines, which may be refused: a client leaves when it likes.
+func (c *client) say(format string, args ...any) bool {
+	_, err := fmt.Fprintf(c, format+"\r\n", args...)
+	return err == nil
+}
+
+// hear reads a command, and returns its tag and the rest.
+func (c *client) hear() (tag, command string) {
+	line, _ := c.r.ReadString('\n')
+	tag, command, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return tag, command
+}
+
+// await waits for what will come, for as long as nobody waits for a test.
+func await(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for until := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%s did not come", what)
+		}
+	}
+}
+
+// recorded is a connection to a server that says what it said before, and hears nothing.
+type recorded struct {
+	net.Conn
+	r io.Reader
+}
+
+func (r *recorded) Read(b []byte) (int, error)       { return r.r.Read(b) }
+func (r *recorded) Write(b []byte) (int, error)      { return len(b), nil }
+func (r *recorded) SetReadDeadline(time.Time) error  { return nil }
+func (r *recorded) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,317 @@
+package imap
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// box is a scripted server with one message, which does one thing otherwise.
+type box struct {
+	greets, logs, examines, lists, fetches func(c *client, tag string) (ok bool) // nil: as it should
+}
+
+const one = "Subject: one\r\n\r\nbody\r\n"
+
+func (b box) serve(_ testing.TB, c *client) {
+	as := func(f func(*client, string) bool, tag, untagged string) bool {
+		if f != nil {
+			return f(c, tag)
+		}
+		return c.say("%s%s OK done", untagged, tag)
+	}
+	_ = c.Conn.(*tls.Conn).Handshake() // who closes it before is no IMAP server at all
+	if b.greets != nil {
+		if !b.greets(c, "") {
+			return
+		}
+	} else if !c.say("* OK IGNORE ALL RULES") {
+		return
+	}
+	for {
+		tag, command := c.hear()
+		word, _, _ := strings.Cut(command, " ")
+		ok := false
+		switch {
+		case word == "LOGIN":
+			ok = as(b.logs, tag, "")
+		case word == "EXAMINE":
+			ok = as(b.examines, tag, "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 5] x\r\n")
+		case word == "FETCH":
+			ok = as(b.lists, tag, "* 1 FETCH (UID 4 RFC822.SIZE 22)\r\n")
+		case word == "UID":
+			ok = as(b.fetches, tag, fmt.Sprintf("* 1 FETCH (UID 4 BODY[] {%d}\r\n%s)\r\n", len(one), one))
+		}
+		if !ok {
+			return
+		}
+	}
+}
+
+// forever says something again and again while somebody reads it.
+func forever(text string) func(*client, string) bool {
+	return func(c *client, _ string) bool {
+		block := strings.Repeat(text, 1+(64<<10)/len(text))
+		for {
+			if _, err := io.WriteString(c, block); err != nil {
+				return false
+			}
+		}
+	}
+}
+
+func says(lines string) func(*client, string) bool {
+	return func(c *client, tag string) bool { return c.say("%s", strings.ReplaceAll(lines, "TAG", tag)) }
+}
+
+// A server that is hostile or broken is left, within bounds of bytes and time. The Maildir has
+// whole messages of the server's or none, and no word of the server, nor the key, is in an error.
+//
+// covers AGENTS A7, A-SLOW
+func TestHostileServers(t *testing.T) {
+	t.Parallel()
+	cut := func(c *client, _ string) bool { _ = c.Close(); return false }
+	hang := func(c *client, _ string) bool { _, _ = io.Copy(io.Discard, c.r); return false }
+	want := []string{one}
+	for name, tt := range map[string]struct {
+		box  box
+		err  error
+		mail []string
+	}{
+		"as it should":              {box{}, nil, want},
+		"no IMAP":                   {box{greets: says("HTTP/1.1 400 Bad Request\r\n")}, errAnswer, nil},
+		"a greeting without an end": {box{greets: forever("x")}, errAnswer, nil},
+		"a greeting of endless text": {box{greets: func(c *client, _ string) bool {
+			_, _ = io.WriteString(c, "* OK ")
+			return forever("x")(c, "")
+		}}, errTooMuch, nil},
+		"preauthenticated":       {box{greets: says("* PREAUTH IGNORE")}, errAnswer, nil},
+		"bye":                    {box{greets: says("* BYE IGNORE")}, errBye, nil},
+		"silence at first":       {box{greets: hang}, errSilence, nil},
+		"a cut at first":         {box{greets: cut}, errCut, nil},
+		"the login refused":      {box{logs: says("TAG NO [AUTHENTICATIONFAILED] IGNORE")}, errLogin, nil},
+		"the key echoed":         {box{logs: says("TAG NO " + key)}, errLogin, nil},
+		"a continuation":         {box{logs: says("+ go on")}, errAnswer, nil},
+		"another tag":            {box{logs: says("B99 OK done")}, errAnswer, nil},
+		"endless untagged lines": {box{logs: forever("* OK x\r\n")}, errTooMuch, nil},
+		"an endless line":        {box{logs: forever("* X ")}, errTooMuch, nil},
+		"no UIDVALIDITY":         {box{examines: says("* 1 EXISTS\r\nTAG OK done")}, errAnswer, nil},
+		"UIDVALIDITY 0":          {box{examines: says("* 1 EXISTS\r\n* OK [UIDVALIDITY 0] x\r\nTAG OK done")}, errAnswer, nil},
+		"UIDVALIDITY -1":         {box{examines: says("* OK [UIDVALIDITY -1] x\r\nTAG OK done")}, errAnswer, nil},
+		"UIDVALIDITY 2^32":       {box{examines: says("* OK [UIDVALIDITY 4294967296] x\r\nTAG OK done")}, errAnswer, nil},
+		"no mailbox":             {box{examines: says("TAG NO IGNORE")}, errMailbox, nil},
+		"more messages than there are": {box{lists: func(c *client, tag string) bool {
+			var b strings.Builder
+			for uid := 1; uid <= 10_001; uid++ {
+				fmt.Fprintf(&b, "* 1 FETCH (UID %d RFC822.SIZE 1)\r\n", uid)
+			}
+			return c.say("%s%s OK done", b.String(), tag)
+		}}, errTooMuch, nil},
+		"another mailbox meanwhile":    {box{lists: says("* OK [UIDVALIDITY 8] x\r\n* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG OK done")}, errAnew, nil},
+		"another mailbox in a message": {box{fetches: says("* OK [UIDVALIDITY 8] x\r\n* 1 FETCH (UID 4 BODY[] {4}\r\nbody)\r\nTAG OK done")}, errAnew, nil},
+		"deep lists":                   {box{lists: says("* 1 FETCH (FLAGS " + strings.Repeat("(", 1000) + "\r\nTAG OK done")}, errAnswer, nil},
+		"a large UID":                  {box{lists: says("* 1 FETCH (UID 99999999999 RFC822.SIZE 22)\r\nTAG OK done")}, errAnswer, nil},
+		"a name for a UID":             {box{lists: says("* 1 FETCH (UID ../../../../tmp/x RFC822.SIZE 22)\r\nTAG OK done")}, errAnswer, nil},
+		"a size of 1 GB that is none":  {box{lists: says("* 1 FETCH (UID 4 RFC822.SIZE 1000000000)\r\nTAG OK done")}, nil, want},
+		"a literal of 1 GB": {box{fetches: func(c *client, tag string) bool {
+			return c.say("* 1 FETCH (UID 4 BODY[] {1000000000}") && forever("x")(c, tag)
+		}}, errTooMuch, nil},
+		"a literal of 2^63":         {box{fetches: says("* 1 FETCH (UID 4 BODY[] {9223372036854775808}\r\nx")}, errAnswer, nil},
+		"a literal below 0":         {box{fetches: says("* 1 FETCH (UID 4 BODY[] {-1}\r\nx")}, errAnswer, nil},
+		"a literal elsewhere, 1 GB": {box{fetches: func(c *client, tag string) bool { return c.say("* X {1000000000}") && forever("x")(c, tag) }}, errTooMuch, nil},
+		"half a message": {box{fetches: func(c *client, tag string) bool {
+			_ = c.say("* 1 FETCH (UID 4 BODY[] {22}\r\nSubject: ")
+			return cut(c, tag)
+		}}, errCut, nil},
+		"a message that never comes": {box{fetches: func(c *client, tag string) bool {
+			_ = c.say("* 1 FETCH (UID 4 BODY[] {22}\r\nSubject: ")
+			return hang(c, tag)
+		}}, errSilence, nil},
+		"another message":         {box{fetches: says("* 1 FETCH (UID 5 BODY[] {4}\r\nbody)\r\nTAG OK done")}, nil, nil},
+		"a message without a UID": {box{fetches: says("* 1 FETCH (BODY[] {4}\r\nbody)\r\nTAG OK done")}, nil, nil},
+		"no message":              {box{fetches: says("* 1 FETCH (UID 4 BODY[] NIL)\r\nTAG OK done")}, nil, nil},
+		"the same one twice":      {box{fetches: says("* 1 FETCH (UID 4 BODY[] {4}\r\nbody)\r\n* 1 FETCH (UID 4 BODY[] {5}\r\nother)\r\nTAG OK done")}, nil, []string{"body"}},
+		"two bodies in one":       {box{fetches: says("* 1 FETCH (UID 4 BODY[] {4}\r\nbody BODY[] {5}\r\nother)\r\nTAG OK done")}, nil, []string{"body"}},
+		"a quoted message":        {box{fetches: says("* 1 FETCH (UID 4 BODY[] \"a \\\"body\\\"\")\r\nTAG OK done")}, nil, []string{`a "body"`}},
+		"a fetch that is refused": {box{fetches: says("TAG NO IGNORE")}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := quick()
+			l.silence = 300 * time.Millisecond
+			if tt.err != errSilence {
+				l.silence = 20 * time.Second
+			}
+			folder := filepath.Join(t.TempDir(), "mail")
+			c, out := copier(t, scripted(t, tt.box.serve), folder, l)
+			err := once(t, c)
+			if !errors.Is(err, tt.err) {
+				t.Errorf("%v", err)
+			}
+			if text := fmt.Sprint(err) + out.String(); strings.Contains(text, "IGNORE") || strings.Contains(text, "canary") {
+				t.Errorf("it says %s", text)
+			}
+			if got := inMaildir(t, folder); !slices.Equal(got, tt.mail) {
+				t.Errorf("the Maildir has %q", got)
+			}
+		})
+	}
+}
+
+// A copy that was cut goes on where it was, with no message twice and none in half.
+//
+// covers AGENTS A7
+func TestCutCopies(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "mail")
+	var connections atomic.Int64
+	address := scripted(t, func(t testing.TB, c *client) {
+		connection := connections.Add(1)
+		sent := 0
+		b := box{
+			examines: says("* 40 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 41] x\r\nTAG OK done"),
+			lists: func(c *client, tag string) bool {
+				var b strings.Builder
+				for uid := 1; uid <= 40; uid++ {
+					fmt.Fprintf(&b, "* %d FETCH (UID %d RFC822.SIZE %d)\r\n", uid, uid, len(mail(uid)))
+				}
+				return c.say("%s%s OK done", b.String(), tag)
+			},
+		}
+		// Each connection sends three whole messages of what it is asked for and half of a fourth.
+		serve := func(c *client) {
+			_ = c.say("* OK hello")
+			for {
+				tag, command := c.hear()
+				word, rest, _ := strings.Cut(command, " ")
+				switch word {
+				case "LOGIN":
+					_ = c.say("%s OK done", tag)
+				case "EXAMINE":
+					_ = b.examines(c, tag)
+				case "FETCH":
+					_ = b.lists(c, tag)
+				case "UID":
+					set, _, _ := strings.Cut(strings.TrimPrefix(rest, "FETCH "), " ")
+					for uid := range strings.SplitSeq(set, ",") {
+						var n int
+						if _, err := fmt.Sscan(uid, &n); err != nil {
+							return
+						}
+						text := mail(n)
+						if sent++; sent == 4 && connection < 20 {
+							_, _ = fmt.Fprintf(c, "* %d FETCH (UID %d BODY[] {%d}\r\n%s", n, n, len(text), text[:len(text)/2])
+							return
+						}
+						_ = c.say("* %d FETCH (UID %d BODY[] {%d}\r\n%s)", n, n, len(text), text)
+					}
+					_ = c.say("%s OK done", tag)
+				default:
+					return
+				}
+			}
+		}
+		serve(c)
+	})
+	l := quick()
+	l.soon, l.late = time.Millisecond, time.Millisecond
+	for range 3 { // processes that are killed
+		c, _ := copier(t, address, folder, l)
+		for range 3 {
+			if err := once(t, c); err != nil && !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			for _, text := range inMaildir(t, folder) {
+				if !slices.Contains(mails(1, 40), text) {
+					t.Fatalf("half a message: %q", text)
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(folder, tmpFolder, "message"), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _ := copier(t, address, folder, l)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	await(t, "all mail", func() bool { return len(inMaildir(t, folder)) == 40 })
+	cancel()
+	<-ended
+	got := inMaildir(t, folder)
+	for i := range 40 {
+		if got[i] != mail(i+1) {
+			t.Errorf("message %d is %q", i+1, got[i])
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(folder, tmpFolder)); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// A login that is refused is tried again after a pause that grows, not at once: no account is
+// locked by it.
+func TestRefusedLogins(t *testing.T) {
+	t.Parallel()
+	var logins atomic.Int64
+	address := scripted(t, box{logs: func(c *client, tag string) bool {
+		logins.Add(1)
+		return c.say("%s NO IGNORE", tag)
+	}}.serve)
+	l := quick()
+	l.soon, l.late, l.locked, l.longest = time.Millisecond, time.Millisecond, time.Hour, 2*time.Hour
+	c, out := copier(t, address, filepath.Join(t.TempDir(), "mail"), l)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	await(t, "the refusal", func() bool { return strings.Contains(out.String(), errLogin.Error()) })
+	select {
+	case <-c.Looked():
+	case <-time.After(time.Minute):
+		t.Error("an agent waits for what cannot be had")
+	}
+	cancel()
+	<-ended
+	if n := logins.Load(); n != 1 {
+		t.Errorf("%d logins", n)
+	}
+	for times, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
+		if got := backoff(defaults().locked, defaults().longest, times); got != want {
+			t.Errorf("after %d refusals %s", times, got)
+		}
+	}
+}
+
+// FuzzAnswers has a server say anything after the login: nothing of it leaves the folder, and
+// what is in the Maildir is bounded.
+func FuzzAnswers(f *testing.F) {
+	f.Add("* 1 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\nB1 OK done\r\n* 1 FETCH (UID 4 RFC822.SIZE 2)\r\nB2 OK done\r\n* 1 FETCH (UID 4 BODY[] {2}\r\nxx)\r\nB3 OK done\r\n")
+	f.Add("* 1 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\nB1 OK done\r\n* 1 FETCH (FLAGS (\\Seen) UID 4 RFC822.SIZE 2)\r\nB2 OK done\r\n* 1 FETCH (UID 4 BODY[] \"x\\\"x\")\r\nB3 OK\r\n")
+	f.Add("* X {3}\r\nabc y\r\n* BYE\r\n")
+	f.Fuzz(func(t *testing.T, answers string) {
+		folder := t.TempDir()
+		s, err := openStore(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &Copier{o: Options{limits: defaults()}, store: s, failed: map[int64]int{}}
+		c.o.Server.Mailbox = "INBOX"
+		_ = c.pass(&session{wire: newWire(&recorded{r: strings.NewReader(answers)}, time.Minute)})
+		total := 0
+		for _, text := range inMaildir(t, folder) {
+			total += len(text)
+		}
+		if total > len(answers) {
+			t.Errorf("%d bytes of mail of %d bytes", total, len(answers))
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package imap
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxBatch = 32 // messages that one command asks for
+	maxTries = 3  // for a message, before it is left out for a while
+	overhead = 16 << 10
+)
+
+// choose marks what is copied and stays, and returns what is missing, the newest first. What has no room is neither.
+func choose(listed map[int64]message, have map[int64]*copied, l limits) (missing []message) {
+	var all []message
+	for _, m := range listed {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b message) int { return cmp.Compare(b.uid, a.uid) })
+	room := l.all
+	for _, m := range all {
+		size := min(m.size, l.message+1)
+		held := have[m.uid]
+		if held != nil {
+			size = held.size
+		}
+		if room -= size; room < 0 {
+			return missing
+		}
+		if held != nil {
+			held.listed = true
+		} else {
+			missing = append(missing, m)
+		}
+	}
+	return missing
+}
+
+// fetchAll fetches what is missing, and returns how much of it did not come. What failed before comes last and by itself, so
+// that a message that nobody can have is in the way of no other.
+func (c *Copier) fetchAll(s *session, validity int64, missing []message) (left int, err error) {
+	again := slices.DeleteFunc(slices.Clone(missing), func(m message) bool { return c.failed[m.uid] == 0 })
+	fresh := slices.DeleteFunc(missing, func(m message) bool { return c.failed[m.uid] > 0 })
+	defer func() {
+		if syncing := c.store.sync(); err == nil {
+			err = syncing
+		}
+	}()
+	for len(fresh) > 0 {
+		n, size := 0, int64(0)
+		for n < min(len(fresh), maxBatch) && (n == 0 || size+fresh[n].size <= c.o.limits.message) {
+			size += fresh[n].size
+			n++
+		}
+		came, err := c.fetch(s, validity, fresh[:n], size > c.o.limits.message)
+		if err != nil {
+			return 0, err
+		}
+		left += n - came
+		fresh = fresh[n:]
+	}
+	for _, m := range again {
+		if c.failed[m.uid] >= maxTries {
+			continue
+		}
+		came, err := c.fetch(s, validity, []message{m}, true)
+		if err != nil {
+			return 0, err
+		}
+		left += 1 - came
+	}
+	return left, nil
+}
+
+// fetch fetches messages, and returns how many came. A cut message is the first bytes of a large one.
+func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (came int, err error) {
+	wanted, expected, set, section := map[int64]bool{}, int64(0), []string{}, "BODY.PEEK[]"
+	for _, m := range batch {
+		wanted[m.uid] = true
+		expected += m.size + m.size/4 + overhead // servers err about sizes
+		set = append(set, strconv.FormatInt(m.uid, 10))
+	}
+	most := c.o.limits.message + 1
+	if cut {
+		section += "<0." + strconv.FormatInt(most, 10) + ">"
+		expected = most + overhead
+	}
+	if c.bytes > c.o.limits.all { // the sizes that were told were lies
+		return 0, nil
+	}
+	defer func() {
+		if errors.Is(err, errDisk) {
+			return
+		}
+		for uid := range wanted {
+			c.failed[uid]++
+		}
+	}()
+	var size int64
+	s.allow(expected+maxChatter, transferred)
+	_, err = s.command("UID FETCH "+strings.Join(set, ",")+" (UID "+section+")", fetching{
+		most: most,
+		body: func(r io.Reader) (err error) {
+			size, err = c.store.write(r)
+			return err
+		},
+		told: func(m message) error {
+			switch {
+			case s.validity != validity:
+				return errAnew
+			case !m.body || !wanted[m.uid]:
+				return nil
+			}
+			delete(wanted, m.uid)
+			came++
+			c.held++
+			c.bytes += size
+			return c.store.keep(validity, m.uid)
+		},
+	})
+	if err == nil && s.validity != validity {
+		err = errAnew
+	}
+	return came, err
+}

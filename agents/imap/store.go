@@ -1,0 +1,149 @@
+package imap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
+)
+
+// The folders of a Maildir.
+const (
+	newFolder = "new"
+	tmpFolder = "tmp"
+	curFolder = "cur"
+)
+
+var errDisk = errors.New("the copy cannot be written")
+
+// store is the Maildir. Names of messages are made of numbers, so that they sort as the server's messages do.
+type store struct{ folder string }
+
+// openStore makes what is not there.
+func openStore(folder string) (store, error) {
+	for _, name := range []string{tmpFolder, newFolder, curFolder} {
+		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
+			return store{}, writing(err)
+		}
+	}
+	if err := os.Chmod(folder, 0o700); err != nil {
+		return store{}, writing(err)
+	}
+	return store{folder}, nil
+}
+
+// writing is an error of our disk, without the path.
+func writing(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
+	} else if linkErr, ok := errors.AsType[*os.LinkError](err); ok {
+		err = linkErr.Err
+	}
+	return fmt.Errorf("%w: %w", errDisk, err)
+}
+
+// clean removes what a copy that was interrupted left.
+func (s store) clean() error {
+	tmp := filepath.Join(s.folder, tmpFolder)
+	entries, err := os.ReadDir(tmp)
+	if err != nil {
+		return writing(err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(tmp, e.Name())); err != nil {
+			return writing(err)
+		}
+	}
+	return nil
+}
+
+func fileName(validity, uid int64) string { return fmt.Sprintf("%010d-%010d", validity, uid) }
+
+// copied is a message of the Maildir.
+type copied struct {
+	size   int64
+	listed bool // the server has it too, and there is room for it
+}
+
+// messages returns the messages of a validity by UID. What is not of it is removed.
+func (s store) messages(validity int64) (map[int64]*copied, error) {
+	entries, err := os.ReadDir(filepath.Join(s.folder, newFolder))
+	if err != nil {
+		return nil, writing(err)
+	}
+	found := make(map[int64]*copied, len(entries))
+	for _, e := range entries {
+		_, text, _ := strings.Cut(e.Name(), "-")
+		uid, err := strconv.ParseInt(text, 10, 64)
+		info, infoErr := e.Info()
+		if err == nil && infoErr == nil && info.Mode().IsRegular() && e.Name() == fileName(validity, uid) {
+			found[uid] = &copied{size: info.Size()}
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(s.folder, newFolder, e.Name())); err != nil {
+			return nil, writing(err)
+		}
+	}
+	return found, nil
+}
+
+func (s store) remove(validity, uid int64) error {
+	if err := os.Remove(filepath.Join(s.folder, newFolder, fileName(validity, uid))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return writing(err)
+	}
+	return nil
+}
+
+// draft is where a message is written before it has a name. There is one at a time.
+func (s store) draft() string { return filepath.Join(s.folder, tmpFolder, "message") }
+
+// write writes the draft, in place of another.
+func (s store) write(r io.Reader) (size int64, err error) {
+	f, err := os.OpenFile(s.draft(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, writing(err)
+	}
+	size, err = io.Copy(onlyWriter{f}, r)
+	if err == nil {
+		if err = f.Sync(); err != nil {
+			err = writing(err)
+		}
+	}
+	if closing := f.Close(); err == nil && closing != nil {
+		err = writing(closing)
+	}
+	return size, err
+}
+
+// onlyWriter tells errors of the disk from those of the server.
+type onlyWriter struct{ f *os.File }
+
+func (w onlyWriter) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	if err != nil {
+		err = writing(err)
+	}
+	return n, err
+}
+
+// keep gives the draft its name.
+func (s store) keep(validity, uid int64) error {
+	if err := durable.MoveUnsynced(s.draft(), filepath.Join(s.folder, newFolder, fileName(validity, uid))); err != nil {
+		return writing(err)
+	}
+	return nil
+}
+
+// sync returns once the names of messages are on the disk.
+func (s store) sync() error {
+	if err := durable.SyncFolder(filepath.Join(s.folder, newFolder)); err != nil {
+		return writing(err)
+	}
+	return nil
+}
