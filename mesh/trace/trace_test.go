@@ -145,10 +145,16 @@ func day(t *testing.T) (*meshtest.Mesh, []bcp.Decision) {
 			t.Fatal(err)
 		}
 	}
+	// What comes next is decided after the acknowledgement: they come over two connections.
+	acknowledge := func(d meshtest.Message) {
+		t.Helper()
+		before := m.Count(meshtest.Of(bcp.KindAcknowledge))
+		main.Acknowledge(t, d)
+		m.WaitCount(t, before+1, meshtest.Of(bcp.KindAcknowledge))
+	}
 	heard := func(id bcp.QueryID, outcome string) {
 		t.Helper()
-		main.Acknowledge(t, told.NextOf(t, func(d meshtest.Message) bool { return d.Text("query_id") == string(id) && d.Text("outcome") == outcome }))
-		m.Settle(t)
+		acknowledge(told.NextOf(t, func(d meshtest.Message) bool { return d.Text("query_id") == string(id) && d.Text("outcome") == outcome }))
 	}
 
 	// An answer that is asked for twice.
@@ -166,19 +172,16 @@ func day(t *testing.T) (*meshtest.Mesh, []bcp.Decision) {
 	heard(id, "")
 	// Pushes: delivered, repeated, refused, held.
 	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`)
-	main.Acknowledge(t, told.NextOf(t, meshtest.With("subscription_id", "alerts")))
-	m.Settle(t)
+	acknowledge(told.NextOf(t, meshtest.With("subscription_id", "alerts")))
 	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`)
 	mailer.Push(t, "main", "alerts", `{"urgent":1}`, "")
 	mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
 	approve()
-	main.Acknowledge(t, told.NextOf(t, meshtest.With("subscription_id", "digest")))
-	m.Settle(t)
+	acknowledge(told.NextOf(t, meshtest.With("subscription_id", "digest")))
 	// A refused ask, a query that stays open, and an answer to none, which the
 	// server would have refused.
 	main.Ask(t, "mailer", `{"category":3,"directive":"Sum it up.","max_words":10}`)
 	main.Accepted(t, "mailer", askUrgent)
-	m.WaitCount(t, 5, meshtest.Of(bcp.KindAcknowledge))
 	decisions := m.Decisions()
 	last := decisions[len(decisions)-1]
 	return m, append(decisions, bcp.Decision{
