@@ -118,6 +118,8 @@ const (
 	ModelVariable = "BCPMESH_MODEL"
 	// ArchiveVariable is the environment variable that names a folder of saved pages, in the place of the network.
 	ArchiveVariable = "BCPMESH_ARCHIVE"
+	// allowVariable is the environment variable of package agents/web that narrows what their keepers reach.
+	allowVariable = "BCPMESH_EGRESS_ALLOW"
 )
 
 // ofModel is what an agent that a model runs gets beside what every command gets: the keys of its model, its mailbox
@@ -125,7 +127,7 @@ const (
 // digests of what it is defined by, so that it is started again if that changes.
 func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 	model, _ := def.ModelOf(a.Model)
-	passed := []string{ModelVariable, ArchiveVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // whose certificates are believed
+	passed := []string{ModelVariable, ArchiveVariable, allowVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // whose certificates are believed
 	for _, key := range []string{model.Key, a.MailboxKey} {
 		if variable, ok := strings.CutPrefix(key, "env:"); ok {
 			passed = append(passed, variable)
