@@ -137,9 +137,8 @@ type Gateway struct {
 	inbox       *inbox
 	events      *lane // of what the server tells
 	linked      sync.Mutex
-	links       map[agentRole]link     // guarded by linked, as the next two are
-	pool        []*nats.Conn           // that agents share
-	turn        int                    // of the pool
+	links       map[agentRole]link     // guarded by linked, as the next is
+	pool        []*pooled              // connections that agents share
 	calls       sync.WaitGroup         // of Reload and reconcile
 	interrupter *jetstream.Interrupter // the journal
 	cancel      context.CancelCauseFunc

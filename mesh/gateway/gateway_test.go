@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -183,6 +185,31 @@ func TestAgentsShareConnections(t *testing.T) {
 				t.Errorf("query %s", q.JSON)
 			}
 		})
+	}
+}
+
+// A connection that nobody shares any more is closed: on a cluster that of an agent that the
+// definitions do not have.
+//
+// covers P1.5
+func TestConnectionsOfAgentsThatWent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t, func(c *gateway.Config) { c.Cluster = true })
+	before, _ := g.Links()
+	next := state.Config{Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}, Mesh: meshtest.Parse(t, map[string]string{"main.md": "---\nname: main\n---\n"})}
+	if err := g.Reload(t.Context(), next, []string{"- mailer"}, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	after, shares := g.Links()
+	open := 0
+	for _, conn := range g.conns[1:] { // but the journal's
+		if !conn.IsClosed() {
+			open++
+		}
+	}
+	if after >= before || after != shares || open != after {
+		t.Errorf("%d connections, then %d for %d, and %d are open", before, after, shares, open)
 	}
 }
 

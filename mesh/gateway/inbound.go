@@ -208,7 +208,7 @@ func (g *Gateway) subscribe() error {
 			return err
 		}
 	}
-	return nil
+	return g.listening()
 }
 
 // requesters returns the Controllers that may start runs. Nobody else has a subject for
@@ -228,32 +228,52 @@ func requesters(mesh *bcp.Mesh) map[bcp.AgentName]bool {
 // (ADR 0124).
 const poolSize = 16
 
+// pooled is a connection of the pool.
+type pooled struct {
+	*nats.Conn
+	shares int
+	grown  bool // the server may not have its newest subscriptions yet
+}
+
 // link is the share of an agent or a person, in one role, of a connection.
 type link struct {
-	conn *nats.Conn
+	conn *pooled
 	lane *lane
 	subs map[string]*nats.Subscription // by pattern
 }
 
-// link listens to one agent or person in one role, to each pattern once. What is sent to
-// it goes over the same connection.
+// link listens to one agent or person in one role, to each pattern once, from the moment
+// that [Gateway.listening] returns. What is sent to it goes over the same connection.
 func (g *Gateway) link(who agentRole, patterns []string) error {
 	of, err := g.linkFor(who)
 	if err != nil {
 		return fmt.Errorf("connecting for the %s %s: %w", who.Role, who.Agent, err)
 	}
-	grown := false
 	for _, pattern := range patterns {
 		if of.subs[pattern] != nil {
 			continue
 		}
-		if of.subs[pattern], err = g.listen(of.conn, who, of.lane, pattern); err != nil {
+		if of.subs[pattern], err = g.listen(of.conn.Conn, who, of.lane, pattern); err != nil {
 			return fmt.Errorf("subscribing to %s: %w", pattern, err)
 		}
-		grown = true
+		of.conn.grown = true
 	}
-	if grown {
-		return of.conn.Flush()
+	return nil
+}
+
+// listening returns when the server has all subscriptions.
+func (g *Gateway) listening() error {
+	g.linked.Lock()
+	pool := slices.Clone(g.pool)
+	g.linked.Unlock()
+	for _, conn := range pool {
+		if !conn.grown {
+			continue
+		}
+		if err := conn.Flush(); err != nil {
+			return err
+		}
+		conn.grown = false
 	}
 	return nil
 }
@@ -265,16 +285,18 @@ func (g *Gateway) linkFor(who agentRole) (link, error) {
 	if of, ok := g.links[who]; ok {
 		return of, nil
 	}
-	conn, err := g.pooled()
+	conn, err := g.share()
 	if err != nil {
 		return link{}, err
 	}
+	conn.shares++
 	of := link{conn, g.inbox.lane(), map[string]*nats.Subscription{}}
 	g.links[who] = of
 	return of, nil
 }
 
-// drop listens no more to those that are gone.
+// drop listens no more to those that are gone. A connection that nobody shares any more is
+// closed.
 func (g *Gateway) drop(gone func(agentRole) bool) {
 	g.linked.Lock()
 	defer g.linked.Unlock()
@@ -285,16 +307,21 @@ func (g *Gateway) drop(gone func(agentRole) bool) {
 		for _, sub := range of.subs {
 			_ = sub.Unsubscribe() // a connection that is lost comes back without it
 		}
+		of.conn.shares--
 		delete(g.links, who)
 	}
+	g.pool = slices.DeleteFunc(g.pool, func(conn *pooled) bool {
+		if conn.shares == 0 {
+			conn.Close()
+		}
+		return conn.shares == 0
+	})
 }
 
-// pooled returns the connection of the pool whose turn it is.
-func (g *Gateway) pooled() (*nats.Conn, error) {
+// share returns the connection that the fewest share.
+func (g *Gateway) share() (*pooled, error) {
 	if len(g.pool) >= poolSize && !g.config.Cluster {
-		turn := g.turn % poolSize
-		g.turn++
-		return g.pool[turn], nil
+		return slices.MinFunc(g.pool, func(a, b *pooled) int { return a.shares - b.shares }), nil
 	}
 	conn, err := g.config.Connect()
 	if err != nil {
@@ -315,21 +342,29 @@ func (g *Gateway) pooled() (*nats.Conn, error) {
 			}
 		}})
 	})
-	g.pool = append(g.pool, conn)
-	return conn, nil
+	of := &pooled{Conn: conn}
+	g.pool = append(g.pool, of)
+	return of, nil
 }
 
 func (g *Gateway) linkOf(who agentRole) *nats.Conn {
 	g.linked.Lock()
 	defer g.linked.Unlock()
-	return g.links[who].conn
+	if of, ok := g.links[who]; ok {
+		return of.conn.Conn
+	}
+	return nil
 }
 
 // connections returns those of the pool.
 func (g *Gateway) connections() []*nats.Conn {
 	g.linked.Lock()
 	defer g.linked.Unlock()
-	return slices.Clone(g.pool)
+	all := make([]*nats.Conn, 0, len(g.pool))
+	for _, conn := range g.pool {
+		all = append(all, conn.Conn)
+	}
+	return all
 }
 
 // publish sends a message to an agent in its encoding, or to a person or a keeper in JSON.

@@ -52,7 +52,7 @@ func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
 			return err
 		}
 	}
-	return nil
+	return g.listening()
 }
 
 // askPlanner sends a plan request. Each sending has a reply subject of its own, also of
