@@ -27,14 +27,15 @@ type Process struct {
 }
 
 // Start starts a program. Of the command, Path, Args, Dir, Stdin, Stdout and Stderr are
-// the caller's, and so is Env, where nil means an empty one. The error is for [Reason].
+// the caller's, and so are ExtraFiles, SysProcAttr, to which a group of its own is added,
+// and Env, where nil means an empty one. The error is for [Reason].
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if err := hideFiles(); err != nil {
 		return nil, err
 	}
 	// Not nil, which would mean our whole environment.
 	cmd.Env = append([]string{}, cmd.Env...)
-	cmd.SysProcAttr, cmd.WaitDelay = ownGroup(), outputDelay
+	cmd.SysProcAttr, cmd.WaitDelay = ownGroup(cmd.SysProcAttr), outputDelay
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

@@ -53,6 +53,11 @@ func (s Spec) enter(environ []string) error {
 			return fmt.Errorf("limit the program's resources: %w", err)
 		}
 	}
+	if s.Local {
+		if err := handOver(); err != nil {
+			return fmt.Errorf("make a network with the keeper alone, which user namespaces allow where they are allowed: %w", err)
+		}
+	}
 	if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
@@ -63,7 +68,7 @@ func (s Spec) enter(environ []string) error {
 	if err := landlock.V11.BestEffort().Restrict(rules...); err != nil {
 		return fmt.Errorf("restrict files: %w", err)
 	}
-	if err := loadFilter(s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
+	if err := loadFilter(s.Local, s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
 		return fmt.Errorf("restrict system calls: %w", err)
 	}
 	err = unix.Exec(s.Path, s.Args, environ)
@@ -95,6 +100,9 @@ func dropCapabilities() error {
 // rules are the files that the program has.
 func (s Spec) rules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{landlock.RWFiles("/dev/null").IgnoreIfMissing(), landlock.ROFiles("/dev/zero", "/dev/urandom", "/dev/random").IgnoreIfMissing()}
+	if s.Local {
+		rules = append(rules, landlock.ConnectTCP(localPort))
+	}
 	names := append([]string{s.Path}, s.Read...)
 	if !s.Alone {
 		names = append(names, System()...)

@@ -1,11 +1,13 @@
 // Package sandbox confines a program before it runs. The program can read its
 // own files and those of the system, write nothing, reach no network and no
 // other process, and gain no privileges. It can communicate only over the
-// streams that it inherits.
+// streams that it inherits and, with [Spec.Local], over one TCP port that its
+// keeper listens to.
 //
 // [Spec.Command] starts a helper of this module, which calls [Enter] to
 // confine itself and then becomes the program. On Linux this uses Landlock
-// (files, TCP, signals) and seccomp (system calls), and needs no privileges.
+// (files, TCP, signals) and seccomp (system calls), and needs no privileges;
+// a Local one also needs user namespaces, for a network of its own.
 // Other systems have no sandbox, and [Support.Missing] says so.
 //
 // It is not a virtual machine: the program shares the kernel, the processor
@@ -35,9 +37,15 @@ type Spec struct {
 	Alone bool `json:"alone,omitzero"`
 	// Memory bounds what the program allocates, in bytes (RLIMIT_DATA); 0 is no bound.
 	Memory int64 `json:"memory,omitzero"`
+	// Local gives the program a network of its own, in which it can connect to [Address] and nowhere else. Its keeper
+	// takes the connections, by [Listen].
+	Local bool `json:"local,omitzero"`
 	// NoScopes has signals filtered as on kernels whose Landlock does not know them. For tests.
 	NoScopes bool `json:"no_scopes,omitzero"`
 }
+
+// Address is where a program with [Spec.Local] finds its keeper. It is TCP, in a network where nobody else is.
+const Address = "127.0.0.1:3128"
 
 // maxFiles is how many files a confined program may have open.
 const maxFiles = 512
@@ -49,7 +57,11 @@ func (s Spec) Command(helper []string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &exec.Cmd{Path: helper[0], Args: append(append([]string{}, helper...), string(text))}, nil
+	cmd := &exec.Cmd{Path: helper[0], Args: append(append([]string{}, helper...), string(text))}
+	if s.Local {
+		cmd.SysProcAttr = ownNetwork()
+	}
+	return cmd, nil
 }
 
 // Enter confines this process by a spec of [Spec.Command] and executes the program in its place. It returns only if
@@ -86,7 +98,7 @@ type Support struct {
 	// Landlock is the version of its interface, 0 for none.
 	Landlock int  `json:"landlock"`
 	Seccomp  bool `json:"seccomp"`
-	// UserNamespaces says whether this user may make one, of [UserNamespaces]. The sandbox needs none.
+	// UserNamespaces says whether this user may make one, of [UserNamespaces]. Only [Spec.Local] needs one.
 	UserNamespaces bool `json:"user_namespaces"`
 }
 

@@ -12,8 +12,8 @@ import (
 
 // denied are the system calls that fail with EPERM, whatever their arguments.
 var denied = append([]uint32{
-	// Sockets: what is spoken to are the streams that it has.
-	unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
+	// Sockets that others find.
+	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
 	// Other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
 	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
@@ -37,6 +37,18 @@ var denied = append([]uint32{
 	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 }, deniedHere...)
 
+// connecting are those of a program that speaks over the streams that it has, and no others.
+var connecting = []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT}
+
+// onlyTCP are the conditions of a program with [Spec.Local]: TCP over IPv4 is what its network is for. Multipath TCP, which
+// Landlock does not see, is another protocol.
+var onlyTCP = []condition{
+	{unix.SYS_SOCKET, 0, bpf.JumpNotEqual, unix.AF_INET},
+	{unix.SYS_SOCKET, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM},
+	{unix.SYS_SOCKET, 1, bpf.JumpBitsSet, socketTypes &^ unix.SOCK_STREAM},
+	{unix.SYS_SOCKET, 2, bpf.JumpBitsSet, ^uint32(unix.IPPROTO_TCP)}, // 0 is TCP, too
+}
+
 // A condition refuses a system call by one of its arguments, of which the kernel reads these 32 bits.
 type condition struct {
 	call, argument uint32
@@ -48,8 +60,8 @@ type condition struct {
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// conditions of every confined program, whose process id is pid.
-func conditions(pid uint32, signals bool) []condition {
+// conditions of a confined program, whose process id is pid.
+func conditions(pid uint32, local, signals bool) []condition {
 	list := []condition{
 		{unix.SYS_CLONE, 0, bpf.JumpBitsSet, newNamespaces &^ unix.CLONE_NEWTIME}, // CLONE_NEWTIME is a signal here
 		// A pair of streams is connected to itself. A datagram of a pair would reach any socket.
@@ -68,6 +80,9 @@ func conditions(pid uint32, signals bool) []condition {
 		// Limits and processors of other processes: 0 is its own.
 		{unix.SYS_PRLIMIT64, 0, bpf.JumpNotEqual, 0},
 		{unix.SYS_SCHED_SETAFFINITY, 0, bpf.JumpNotEqual, 0},
+	}
+	if local {
+		list = append(list, onlyTCP...)
 	}
 	if !signals {
 		return list
@@ -95,7 +110,7 @@ const (
 )
 
 // filter is the program that judges system calls.
-func filter(pid uint32, signals bool) []bpf.Instruction {
+func filter(pid uint32, local, signals bool) []bpf.Instruction {
 	loadCall := bpf.LoadAbsolute{Off: offsetCall, Size: 4}
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
@@ -113,6 +128,11 @@ func filter(pid uint32, signals bool) []bpf.Instruction {
 	for _, call := range denied {
 		refuse(call, notPermitted)
 	}
+	if !local {
+		for _, call := range connecting {
+			refuse(call, notPermitted)
+		}
+	}
 	if signals {
 		refuse(unix.SYS_TKILL, notPermitted)
 		refuse(unix.SYS_PIDFD_SEND_SIGNAL, notPermitted)
@@ -125,7 +145,7 @@ func filter(pid uint32, signals bool) []bpf.Instruction {
 			loadCall,
 		)
 	}
-	for _, c := range conditions(pid, signals) {
+	for _, c := range conditions(pid, local, signals) {
 		program = append(program,
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: c.call, SkipTrue: 4},
 			bpf.LoadAbsolute{Off: offsetArguments + 8*c.argument, Size: 4},
@@ -145,8 +165,8 @@ func hasFilters() bool {
 }
 
 // loadFilter has all threads of this process filtered. It has no_new_privs.
-func loadFilter(signals bool) error {
-	raw, err := bpf.Assemble(filter(uint32(os.Getpid()), signals))
+func loadFilter(local, signals bool) error {
+	raw, err := bpf.Assemble(filter(uint32(os.Getpid()), local, signals))
 	if err != nil {
 		return err
 	}
