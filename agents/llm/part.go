@@ -33,6 +33,10 @@ func FromController(text string) Instruction { return Instruction{text} }
 // FromGateway returns a text of the gateway, such as why an answer was refused.
 func FromGateway(text string) Instruction { return Instruction{text} }
 
+// FromProgram returns a text that an agent's program sends to its model, which is the program's to judge: it has no fence, and
+// means no more than that the program said so.
+func FromProgram(text string) Instruction { return Instruction{text} }
+
 // Failure returns what a tool says of a failure: the constant text of a code, and a number. A word that is no code is
 // not shown.
 func Failure(code guard.Code, number int) Instruction {

@@ -1,0 +1,221 @@
+package wires
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+)
+
+// The paths below which the wires are served, which the vendors' libraries take for the base of their URLs.
+const (
+	AnthropicBase = "/anthropic"
+	OpenAIBase    = "/openai/v1"
+	GoogleBase    = "/google"
+)
+
+// Serve serves a model to programs that speak to it by the library of a vendor, on the wires of Messages, Chat Completions
+// and generateContent, whichever provider it has. The model and the limit of tokens are those of the endpoint, whatever a
+// program asks for. No key is asked for: who may connect is the caller's to say.
+//
+// A request is read into an [llm.Request], so that nothing passes but texts and tools of the program's own: nothing that has
+// a provider fetch, search, run or keep something. What would be lost is refused and named, but for what only tunes a
+// model, such as temperature. A stream begins when the reply is complete.
+func Serve(model llm.Endpoint) http.Handler {
+	mux := http.NewServeMux()
+	for path, d := range map[string]dialect{
+		AnthropicBase + "/v1/messages":       anthropicDialect,
+		OpenAIBase + "/chat/completions":     openAIDialect,
+		GoogleBase + "/v1beta/models/{call}": googleDialect,
+	} {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { serve(w, r, d, model) })
+	}
+	for base, d := range map[string]dialect{AnthropicBase: anthropicDialect, OpenAIBase: openAIDialect, GoogleBase: googleDialect} {
+		mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
+			fail(w, d, &refusal{http.StatusNotFound, "only " + d.serves + " is served here"})
+		})
+	}
+	return mux
+}
+
+// dialect is a wire, as a server speaks it.
+type dialect struct {
+	serves string
+	// read reads a request, and reports whether its reply is to be a stream. The error is for the program.
+	read   func(r *http.Request, body []byte) (asked *llm.Request, stream bool, err error)
+	whole  func(said) any
+	events func(said) []event
+	failed func(status int, message string) any
+}
+
+// said is a reply with what a wire tells beside it.
+type said struct {
+	*llm.Reply
+	model string
+	id    string
+	at    time.Time
+}
+
+// event is one of a stream. A text is sent as it is.
+type event struct {
+	name string
+	data any
+}
+
+// refusal is why a request has no reply.
+type refusal struct {
+	status  int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+func serve(w http.ResponseWriter, r *http.Request, d dialect, model llm.Endpoint) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		fail(w, d, &refusal{http.StatusRequestEntityTooLarge, "the request did not come whole, or is longer than 4 MiB"})
+		return
+	}
+	asked, stream, err := d.read(r, body)
+	if err != nil {
+		fail(w, d, err)
+		return
+	}
+	asked.Model = model.Model
+	if asked.MaxTokens <= 0 || model.MaxTokens > 0 && asked.MaxTokens > model.MaxTokens {
+		asked.MaxTokens = model.MaxTokens
+	}
+	if err := asked.Check(); err != nil {
+		fail(w, d, &refusal{http.StatusBadRequest, strings.TrimPrefix(err.Error(), "llm: ")})
+		return
+	}
+	reply, err := model.Provider.Do(r.Context(), asked, nil)
+	if err != nil {
+		fail(w, d, err)
+		return
+	}
+	answer := said{reply, model.Model, "bcpmesh-" + strconv.FormatInt(time.Now().UnixNano(), 36), time.Now()}
+	if !stream {
+		write(w, http.StatusOK, d.whole(answer))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, e := range d.events(answer) {
+		if e.name != "" {
+			_, _ = io.WriteString(w, "event: "+e.name+"\n")
+		}
+		text, ok := e.data.(string)
+		if !ok {
+			encoded, _ := json.Marshal(e.data)
+			text = string(encoded)
+		}
+		_, _ = io.WriteString(w, "data: "+text+"\n\n") // or the program has gone
+	}
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.MarshalWrite(w, body) // or the program has gone
+}
+
+// fail says why there is no reply. The libraries try again what has a status of 429 or 500 and above.
+func fail(w http.ResponseWriter, d dialect, err error) {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		r = &refusal{statusOf(err), err.Error()}
+	}
+	if limited, ok := errors.AsType[llm.RateLimited](err); ok && limited.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.RetryAfter.Seconds()))))
+	}
+	write(w, r.status, d.failed(r.status, r.message))
+}
+
+// statusOf is the status of an error of a provider.
+func statusOf(err error) int {
+	switch {
+	case errors.As(err, new(llm.Budget)), errors.As(err, new(llm.Auth)):
+		return http.StatusForbidden
+	case errors.As(err, new(llm.TooLong)), errors.As(err, new(llm.Filtered)):
+		return http.StatusBadRequest
+	case errors.As(err, new(llm.RateLimited)):
+		return http.StatusTooManyRequests
+	case errors.As(err, new(llm.Overloaded)), errors.As(err, new(llm.Unrecorded)):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusBadGateway
+}
+
+// strictly reads JSON that has no member but those that are known here.
+func strictly(body []byte, into any) error {
+	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	where := ""
+	if e, ok := errors.AsType[*json.SemanticError](err); ok {
+		where = strings.ReplaceAll(strings.TrimPrefix(string(e.JSONPointer), "/"), "/", ".")
+	}
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return refused(where + " is not passed on: the model of this agent gets texts and tools of the program's own")
+	case where != "":
+		return refused(where + " is not of the type that is expected here")
+	}
+	return refused("the request is no JSON of this interface")
+}
+
+func refused(message string) error { return &refusal{http.StatusBadRequest, message} }
+
+// listOf reads what may be one text in the place of a list; of is what that text is then.
+func listOf[T any](raw jsontext.Value, of func(text string) T) (list []T, err error) {
+	switch raw.Kind() {
+	case 0, 'n':
+		return nil, nil
+	case '"':
+		var text string
+		err = strictly(raw, &text)
+		return []T{of(text)}, err
+	}
+	return list, strictly(raw, &list)
+}
+
+// say adds a text of the program, unless it is empty, to a turn.
+func say(turn *llm.Turn, text string) {
+	switch {
+	case text == "":
+	case turn.Role == llm.Model:
+		turn.Parts = append(turn.Parts, llm.NewSaid(text))
+	default:
+		turn.Parts = append(turn.Parts, llm.FromProgram(text))
+	}
+}
+
+// resultOf is what a call gave, by the words of the program.
+func resultOf(call, text string, failed bool) llm.Result {
+	r := llm.Result{Call: call, Failed: failed}
+	if text != "" {
+		r.Parts = []llm.Part{llm.FromProgram(text)}
+	}
+	return r
+}
+
+// textIn is all that a reply says.
+func textIn(r *llm.Reply) string {
+	var b strings.Builder
+	for _, s := range r.Said {
+		b.WriteString(s.Text())
+	}
+	return b.String()
+}
