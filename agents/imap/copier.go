@@ -122,7 +122,7 @@ func reason(err error) string {
 	case errors.Is(err, guard.TLSFailed):
 		return "the server does not prove by TLS that it is the one"
 	case errors.Is(err, guard.HostDenied), errors.Is(err, guard.PortDenied), errors.Is(err, guard.DenyAll):
-		return "BCPMESH_EGRESS_ALLOW does not list the server with its port"
+		return guard.AllowVariable + " does not list the server with its port"
 	}
 	return err.Error()
 }

@@ -2,15 +2,12 @@ package web
 
 import "github.com/bcpmesh/bcpmesh/bcp/guard"
 
-// AllowVariable is the environment variable that narrows what may be fetched: hosts, separated by commas.
-const AllowVariable = "BCPMESH_EGRESS_ALLOW"
-
-// Policy returns the policy of an agent's network, narrowed by [AllowVariable] if it is set, as lookup (os.LookupEnv) has it
+// Policy returns the policy of an agent's network, narrowed by [guard.AllowVariable] if it is set, as lookup (os.LookupEnv) has it
 // at the moment of each call.
 func Policy(network []string, lookup func(key string) (string, bool)) func() guard.Policy {
 	allowed, _ := guard.ParsePolicy(network)
 	return func() guard.Policy {
-		value, set := lookup(AllowVariable)
+		value, set := lookup(guard.AllowVariable)
 		if !set {
 			return allowed
 		}

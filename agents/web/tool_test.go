@@ -230,7 +230,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 func TestEnvironmentNarrows(t *testing.T) {
 	t.Parallel()
 	value, set := "", false
-	policy := Policy([]string{"good.test"}, func(key string) (string, bool) { return value, set && key == AllowVariable })
+	policy := Policy([]string{"good.test"}, func(key string) (string, bool) { return value, set && key == guard.AllowVariable })
 	tool, world, _ := scripted(t, Options{Policy: policy}, map[string]fetch.Route{"/": html("x")})
 	const arguments = `{"url":"https://good.test/"}`
 	for _, step := range []struct {

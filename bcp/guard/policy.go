@@ -61,7 +61,10 @@ func ParsePolicy(allow []string) (p Policy, invalid []string) {
 	return Policy{lists: [][]entry{list}}, invalid
 }
 
-// SplitHosts splits the value of an environment variable, such as BCPMESH_EGRESS_ALLOW, into entries: they are separated by
+// AllowVariable is the environment variable that narrows what agents may fetch: hosts, for [SplitHosts].
+const AllowVariable = "BCPMESH_EGRESS_ALLOW"
+
+// SplitHosts splits the value of an environment variable, such as [AllowVariable], into entries: they are separated by
 // commas, and white space around them and empty ones do not count.
 func SplitHosts(value string) []string {
 	entries := []string{}

@@ -14,9 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
-// egressVariable has the list of hosts of who has no definition, and narrows that of who has.
-const egressVariable = "BCPMESH_EGRESS_ALLOW"
-
 // allowFlags are the flags with a list of hosts.
 type allowFlags struct{ entries []string }
 
@@ -29,7 +26,7 @@ func (a *allowFlags) addTo(cmd *cobra.Command) {
 func (a *allowFlags) policy(p *cli.Program) (guard.Policy, error) {
 	entries := a.entries
 	if entries == nil {
-		entries = guard.SplitHosts(p.Env(egressVariable))
+		entries = guard.SplitHosts(p.Env(guard.AllowVariable))
 	}
 	policy, invalid := guard.ParsePolicy(entries)
 	if len(invalid) > 0 {
@@ -294,7 +291,7 @@ matches nothing; the exit code is then 1.`,
 			if p.Out.JSON && len(args) == 0 {
 				return judgeLines(cmd.Context(), p, "hosts", judged(judgeHosts))
 			}
-			value := p.Env(egressVariable)
+			value := p.Env(guard.AllowVariable)
 			if len(args) > 0 {
 				value = args[0]
 			}
