@@ -33,9 +33,9 @@ const (
 func Serve(model llm.Endpoint) http.Handler {
 	mux := http.NewServeMux()
 	for path, d := range map[string]dialect{
-		AnthropicBase + "/v1/messages":       anthropicDialect,
-		OpenAIBase + "/chat/completions":     openAIDialect,
-		GoogleBase + "/v1beta/models/{call}": googleDialect,
+		AnthropicBase + "/v1/messages":          anthropicDialect,
+		OpenAIBase + "/chat/completions":        openAIDialect,
+		GoogleBase + "/{version}/models/{call}": googleDialect,
 	} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { serve(w, r, d, model) })
 	}

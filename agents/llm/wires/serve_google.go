@@ -13,7 +13,7 @@ import (
 
 // googleDialect is the wire of generateContent and, with alt=sse, streamGenerateContent.
 var googleDialect = dialect{
-	serves: "POST " + GoogleBase + "/v1beta/models/MODEL:generateContent, or :streamGenerateContent?alt=sse,",
+	serves: "POST " + GoogleBase + "/v1/models/MODEL:generateContent, or :streamGenerateContent?alt=sse,",
 	read:   readGoogle,
 	whole:  googleSaid,
 	events: func(s said) []event { return []event{{data: googleSaid(s)}} },

@@ -169,7 +169,7 @@ func TestServedWiresPassTextAlone(t *testing.T) {
 		{"a stream that is none", wires.GoogleBase + "/v1beta/models/any:streamGenerateContent", `{}`, "alt=sse"},
 		{"another path", wires.AnthropicBase + "/v1/files", `{}`, "only POST /anthropic/v1/messages is served"},
 		{"another path", wires.OpenAIBase + "/responses", `{}`, "only POST /openai/v1/chat/completions is served"},
-		{"another path", wires.GoogleBase + "/upload/v1beta/files", `{}`, "is served here"},
+		{"another path", wires.GoogleBase + "/upload/v1beta/models/any:generateContent", `{}`, "is served here"},
 	} {
 		t.Run(c.path+" "+c.name, func(t *testing.T) {
 			t.Parallel()
