@@ -35,15 +35,12 @@ type Mesh struct {
 	Models []Model
 	// MCPServers are those that mesh.yaml names, in its order.
 	MCPServers []MCPServer
-	// RequireWitness is how old the newest cosignature of a witness may be until asks and
-	// pushes are refused; 0: any age.
+	// RequireWitness is how old the newest cosignature of a witness may be until asks and pushes are refused; 0: any age.
 	RequireWitness time.Duration
-	// Trust are the keys of other organisations, and RoleRequirements what may be required
-	// of their agents.
+	// Trust are the keys of other organisations, and RoleRequirements what may be required of their agents.
 	Trust            []Trust
 	RoleRequirements []RoleRequirement
-	// SuspendSuspects suspends an agent that is suspected of leaving its role; false: people
-	// are told alone.
+	// SuspendSuspects suspends an agent that is suspected of leaving its role; false: people are told alone.
 	SuspendSuspects bool
 	// Notify are the ways in which people are notified.
 	Notify []Route
@@ -141,7 +138,7 @@ type Agent struct {
 	Command        []string
 	Builtin        bool     // the mesh itself runs the agent, by Model; Command is empty
 	OnDemand       bool     // of Builtin: nothing but a task starts it
-	Run            Run      // of Builtin
+	Run            Run      // of Builtin, and of a Command that asks Model through its keeper
 	Sandbox        Sandbox  // what confines Command or Builtin; zero where there is none
 	Files          []string // what the tool files reads, or a Command that the mesh confines beside its own files
 	Mailbox        string   // what the tool mailbox reads
@@ -174,10 +171,13 @@ type Execution struct {
 // Supervised reports whether the mesh starts the agent.
 func (a *Agent) Supervised() bool { return len(a.Command) > 0 || a.Builtin && !a.OnDemand }
 
-// Kept reports whether the agent has a keeper: it may reach hosts, or a model runs it.
-func (a *Agent) Kept() bool { return len(a.Egress.Hosts) > 0 || a.Builtin }
+// AsksModel reports whether the agent's keeper calls Model: for the agent itself, or for its confined Command.
+func (a *Agent) AsksModel() bool { return a.Builtin || a.Run != Run{} }
 
-// Run bounds an agent that a model runs.
+// Kept reports whether the agent has a keeper: it may reach hosts, or ask a model.
+func (a *Agent) Kept() bool { return len(a.Egress.Hosts) > 0 || a.AsksModel() }
+
+// Run bounds what an agent does with its model.
 type Run struct {
 	MaxTurns    int // of the model in a conversation
 	MaxTokens   int // of a turn

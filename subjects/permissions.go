@@ -219,7 +219,7 @@ func keeperScope(a *bcp.Agent) Scope {
 	if len(a.Egress.Hosts) > 0 || a.Builtin && slices.ContainsFunc(a.Tools, func(tool string) bool { return strings.HasPrefix(tool, "mcp__") }) {
 		publish = append(publish, Egress(a.Name))
 	}
-	if a.Builtin {
+	if a.AsksModel() {
 		publish = append(publish, Usage(a.Name))
 	}
 	s := scope(a.Name, bcp.RoleKeeper, publish)

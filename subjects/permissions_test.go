@@ -249,6 +249,7 @@ func TestWhatKeepersPublish(t *testing.T) {
 		want  []string
 	}{
 		"a model":                        {bcp.Agent{Builtin: true}, []string{usage}},
+		"a command with a model":         {bcp.Agent{Command: []string{"./r"}, Run: bcp.Run{MaxTokens: 1}}, []string{usage}},
 		"a model with files":             {bcp.Agent{Builtin: true, Tools: []string{"files"}}, []string{usage}},
 		"a model with an MCP tool":       {bcp.Agent{Builtin: true, Tools: []string{"files", "mcp__notes__find"}}, []string{egress, usage}},
 		"a model with hosts":             {bcp.Agent{Builtin: true, Egress: bcp.Egress{Hosts: []string{"example.com"}}}, []string{egress, usage}},

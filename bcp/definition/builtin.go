@@ -36,7 +36,14 @@ func runOf(o *object) bcp.Run {
 	if o.get("command").word == "" {
 		return bcp.Run{}
 	}
-	return bcp.Run{MaxTurns: int(o.get("max_turns").number), MaxTokens: int(o.get("max_output_tokens").number), MaxParallel: int(o.get("max_parallel").number),
+	run := callsOf(o)
+	run.MaxTurns, run.MaxParallel = int(o.get("max_turns").number), int(o.get("max_parallel").number)
+	return run
+}
+
+// callsOf bounds the calls of a model.
+func callsOf(o *object) bcp.Run {
+	return bcp.Run{MaxTokens: int(o.get("max_output_tokens").number),
 		CostBudget: cost.USD(o.get("cost_budget").number), TokenBudget: o.get("token_budget").number, Window: o.get("cost_window").duration}
 }
 
@@ -75,33 +82,61 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 	return models
 }
 
-// builtin judges an agent that the mesh itself runs.
-func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
+// programModel judges the model of an agent whose command somebody else wrote. Its keeper asks it for the command, if the
+// mesh confines that; otherwise a model is what people call it.
+func (b *builder) programModel(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
-	if !agent.Builtin {
-		for _, key := range []string{"feeds", "mailbox", "mailbox_key", "max_turns", "max_output_tokens", "max_parallel", "cost_budget", "token_budget", "cost_window"} {
-			if o.has(key) {
-				a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
-			}
-		}
-		return
+	_, known := m.ModelOf(agent.Model)
+	asks := known && len(agent.Command) > 0 && agent.Sandbox == bcp.SandboxRequired
+	if asks {
+		agent.Run = callsOf(o)
+		b.callable(m, a, agent)
 	}
+	for _, key := range []string{"feeds", "mailbox", "mailbox_key", "max_turns", "max_parallel"} {
+		if o.has(key) {
+			a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
+		}
+	}
+	for _, key := range []string{"max_output_tokens", "cost_budget", "token_budget", "cost_window"} {
+		if o.has(key) && !asks {
+			a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`, and no command with `sandbox: required` and a model that mesh.yaml has")
+		}
+	}
+}
+
+// callable judges the model that an agent's keeper calls, and reports whether there is one.
+func (b *builder) callable(m *bcp.Mesh, a *agent, agent *bcp.Agent) bool {
+	o := a.object
 	if b.model != "" {
 		agent.Model = b.model
 	}
 	model, ok := m.ModelOf(agent.Model)
-	if !ok && b.model != "" {
-		a.source.errorf(o.at("model"), CodeBadValue, "model", "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.model), strings.Join(bcp.Providers(), ", "))
-	} else if !ok && (o.values["model"] == nil || !o.values["model"].bad) {
-		a.source.errorf(o.at("model"), CodeBadValue, "model", "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
+	if !ok {
+		if b.model != "" {
+			a.source.errorf(o.at("model"), CodeBadValue, "model", "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.model), strings.Join(bcp.Providers(), ", "))
+		}
+		return false
 	}
-	if _, priced := model.Price(); ok && !priced && agent.Run.CostBudget > 0 {
+	if _, priced := model.Price(); !priced && agent.Run.CostBudget > 0 {
 		a.source.errorf(o.at("cost_budget"), CodeNoPrice, "cost_budget", "nobody knows what %s costs: state its price under models in mesh.yaml, or use token_budget", quote(agent.Model))
 	}
-	if ok && b.open != nil {
+	if b.open != nil {
 		if err := b.open(model); err != nil {
 			a.source.errorf(o.at("model"), CodeNoModel, "model", "%s", err)
 		}
+	}
+	return true
+}
+
+// builtin judges an agent that the mesh itself runs.
+func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
+	o := a.object
+	if !agent.Builtin {
+		b.programModel(m, a, agent)
+		return
+	}
+	if !b.callable(m, a, agent) && b.model == "" && (o.values["model"] == nil || !o.values["model"].bad) {
+		a.source.errorf(o.at("model"), CodeBadValue, "model", "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
 	}
 	if b.plans(agent.Name, "planner") || b.plans(agent.Name, "sub_planner") {
 		b.builtinPlanner(a, agent)

@@ -12,20 +12,22 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
+// readerWith is a folder with models, and with a Reader whose definition begins so.
+func readerWith(front string) map[string][]byte {
+	const models = "models:\n- {name: small, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1', key: 'file:key.txt'}\n- {name: far, provider: anthropic, model: large}\n- {name: own, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1'}\n"
+	return map[string][]byte{
+		"mesh.yaml":      []byte(models),
+		"agents/main.md": []byte("---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 9}\n---\n"),
+		"agents/reader.md": []byte("---\nname: reader\n" + front +
+			"bcp_channels:\n- {peer: main, role: reader}\n---\n"),
+	}
+}
+
 // An agent that the mesh runs has a model, tools that there are, a channel to read for, and a sandbox unless its definition
 // says otherwise.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
-	const models = "models:\n- {name: small, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1', key: 'file:key.txt'}\n- {name: far, provider: anthropic, model: large}\n- {name: own, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1'}\n"
-	reader := func(front string) map[string][]byte {
-		return map[string][]byte{
-			"mesh.yaml":      []byte(models),
-			"agents/main.md": []byte("---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 9}\n---\n"),
-			"agents/reader.md": []byte("---\nname: reader\n" + front +
-				"bcp_channels:\n- {peer: main, role: reader}\n---\n"),
-		}
-	}
-	mesh, report := definition.Parse(reader("command: builtin\nmodel: small\ntools: WebFetch\nmax_turns: 3\n"))
+	mesh, report := definition.Parse(readerWith("command: builtin\nmodel: small\ntools: WebFetch\nmax_turns: 3\n"))
 	if mesh == nil || len(report.Warnings) > 0 {
 		t.Fatalf("%v", report)
 	}
@@ -48,7 +50,7 @@ func TestBuiltin(t *testing.T) {
 		"price: {input: 1, output: 2.5}":                                 {Input: cost.Dollar, CacheRead: cost.Dollar, CacheWrite: cost.Dollar, Output: cost.Dollar * 5 / 2},
 		"price: {input: 1, cache_read: 0, cache_write: 1.25, output: 2}": {Input: cost.Dollar, CacheWrite: cost.Dollar * 5 / 4, Output: 2 * cost.Dollar},
 	} {
-		files := reader("command: builtin\nmodel: a\ncost_budget: 1\n")
+		files := readerWith("command: builtin\nmodel: a\ncost_budget: 1\n")
 		files["mesh.yaml"] = []byte("models:\n- {name: a, provider: openai, model: x, base_url: 'http://x/', key: 'env:A_KEY_1', " + front + "}\n")
 		m, report := definition.Parse(files)
 		if len(report.Errors) > 0 {
@@ -83,16 +85,16 @@ func TestBuiltin(t *testing.T) {
 		"command: builtin\nmodel: small\nnetwork: [a.test]\n":           "",
 		"command: builtin\nmodel: small\nsandbox: none\nmax_turns: 9\n": "",
 	} {
-		_, report := definition.Parse(reader(front))
+		_, report := definition.Parse(readerWith(front))
 		if got := strings.Join(messages(report.Errors), "\n"); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", front, got)
 		}
 	}
 	unopened := definition.Models(func(m bcp.Model) error { return errors.New("no key for " + m.Name) })
-	if _, report := definition.Load(folderOf(reader("command: builtin\nmodel: small\n")), unopened); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || !strings.Contains(report.Errors[0].String(), "no key for small") {
+	if _, report := definition.Load(folderOf(readerWith("command: builtin\nmodel: small\n")), unopened); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || !strings.Contains(report.Errors[0].String(), "no key for small") {
 		t.Errorf("%v", report.Errors)
 	}
-	files := reader("command: builtin\nmodel: small\n")
+	files := readerWith("command: builtin\nmodel: small\n")
 	for bad, want := range map[string]string{
 		"models:\n- {name: a, provider: script, model: x, key: sk-something}\n":                              "and not the key itself",
 		"models:\n- {name: a, provider: script, model: x, base_url: 'ftp://x'}\n":                            "expected an http or https URL",
@@ -109,6 +111,46 @@ func TestBuiltin(t *testing.T) {
 		if got := strings.Join(messages(report.Errors), "\n"); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", bad, got)
 		}
+	}
+}
+
+// The keeper of a command that the mesh confines asks the model of its definition, within its budget; of any other command a
+// model is what people call it.
+//
+// covers P7.5, P15.1
+func TestModelOfACommand(t *testing.T) {
+	t.Parallel()
+	for front, want := range map[string]struct {
+		asks    bool
+		problem string
+	}{
+		"command: [./r]\nsandbox: required\nmodel: small\n":                                         {true, ""},
+		"command: [./r]\nsandbox: required\nmodel: ollama/m\ncost_budget: 1\ntoken_budget: 5\n":     {true, ""},
+		"command: [./r]\nsandbox: required\nmodel: small\nmax_output_tokens: 16\ncost_window: 1h\n": {true, ""},
+		"command: [./r]\nsandbox: required\nmodel: small\ncost_budget: 1\n":                         {true, `nobody knows what "small" costs`},
+		"command: [./r]\nsandbox: required\nmodel: small\nmax_turns: 2\n":                           {true, "max_turns: no effect"},
+		"command: [./r]\nsandbox: required\nmodel: sonnet\n":                                        {false, ""},
+		"command: [./r]\nsandbox: required\nmodel: sonnet\ntoken_budget: 5\n":                       {false, "token_budget: no effect"},
+		"command: [./r]\nsandbox: required\n":                                                       {false, ""},
+		"command: [./r]\nsandbox: none\nmodel: small\ncost_window: 1h\n":                            {false, "cost_window: no effect"},
+		"command: [docker, run, r]\nmodel: small\nmax_output_tokens: 16\n":                          {false, "max_output_tokens: no effect"},
+		"model: small\ncost_budget: 1\n":                                                            {false, "cost_budget: no effect"},
+	} {
+		m, report := definition.Parse(readerWith(front))
+		got := strings.Join(append(messages(report.Errors), messages(report.Warnings)...), "\n")
+		if want.problem == "" && strings.Contains(got, "model") || !strings.Contains(got, want.problem) {
+			t.Errorf("%q: %s", front, got)
+		}
+		if m == nil {
+			continue // it is refused
+		}
+		if agent, _ := m.Agent("reader"); agent.AsksModel() != want.asks || agent.Kept() != want.asks {
+			t.Errorf("%q: %+v", front, agent)
+		}
+	}
+	unopened := definition.Models(func(m bcp.Model) error { return errors.New("no key for " + m.Name) })
+	if _, report := definition.Load(folderOf(readerWith("command: [./r]\nsandbox: required\nmodel: openai/x\n")), unopened); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel {
+		t.Errorf("%v", report.Errors)
 	}
 }
 

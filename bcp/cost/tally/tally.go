@@ -52,7 +52,7 @@ func New(m *bcp.Mesh, now time.Time) *Tally {
 	u := &Tally{now, map[bcp.AgentName]bcp.Run{}, map[[2]string]*Use{}, map[bcp.AgentName]bcp.Bits{}, map[uint64]*bcp.UsageChange{}, map[uint64]*Use{}}
 	if m != nil {
 		for i := range m.Agents {
-			if a := &m.Agents[i]; a.Builtin {
+			if a := &m.Agents[i]; a.AsksModel() {
 				u.runs[a.Name] = a.Run
 				u.of(a.Name, a.Model)
 			}
