@@ -133,7 +133,7 @@ func grants(def *bcp.Mesh) []string {
 		if len(a.Egress.Hosts) > 0 {
 			all = append(all, fmt.Sprintf("%s may tell hosts %s bits within %s", a.Name, a.Egress.Budget, a.Egress.Window))
 		}
-		if a.Builtin {
+		if a.AsksModel() {
 			all = append(all, fmt.Sprintf("%s may call %s%s", a.Name, a.Model, mayCost(a.Run)))
 		}
 	}

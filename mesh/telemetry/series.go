@@ -185,7 +185,7 @@ func (k *maker) agent(definition bcp.Agent) *agentSeries {
 		}
 		a.egressBits, a.egressBytes = k.counter(egressBits, name), k.counter(egressBytes, name)
 	}
-	if definition.Builtin {
+	if definition.AsksModel() {
 		a.calls = map[bcp.Code]prometheus.Counter{}
 		for _, code := range []bcp.Code{"", bcp.BudgetExhausted, bcp.NotPermitted, bcp.Malformed} {
 			a.calls[code] = k.counter(modelCalls, name, string(code))
