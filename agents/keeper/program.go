@@ -1,0 +1,93 @@
+package keeper
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+)
+
+// headerTimeout bounds how long a program may take for the head of a request. It may take its time for the rest.
+const headerTimeout = 10 * time.Second
+
+// Server serves a confined program over the one port that it reaches (package sandbox): POST /fetch and /end take what the
+// methods of the same names take, and the model is served as [wires.Serve] does. What the program does not have is 403.
+func (s *Services) Server() *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /fetch", answering(s.fetch))
+	mux.HandleFunc("POST /end", answering(s.end))
+	model := refuse("this agent has no model: name one of mesh.yaml in its definition")
+	if s.model.Provider != nil {
+		model = s.limited(wires.Serve(s.model))
+	}
+	for _, base := range []string{wires.AnthropicBase, wires.OpenAIBase, wires.GoogleBase} {
+		mux.Handle(base+"/", model)
+	}
+	return &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader}
+}
+
+const (
+	maxHeader = 64 << 10 // bytes of the head of a request
+	maxAsk    = 16 << 10 // bytes of what /fetch and /end take
+)
+
+// limited refuses calls beyond those that a cell could have at a time.
+func (s *Services) limited(next http.Handler) http.Handler {
+	slots := make(chan struct{}, maxConversations)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			next.ServeHTTP(w, r)
+		default:
+			tell(w, http.StatusTooManyRequests, errMany)
+		}
+	})
+}
+
+func refuse(message string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		tell(w, http.StatusForbidden, &stdio.CallError{Code: "not_permitted", Message: message})
+	})
+}
+
+// answering is a method as HTTP has it.
+func answering(method stdio.Method) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAsk))
+		if err != nil {
+			tell(w, http.StatusRequestEntityTooLarge, errParams)
+			return
+		}
+		result, err := method(r.Context(), body)
+		if err == nil {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.MarshalWrite(w, result) // or the program has gone
+			return
+		}
+		refused := &stdio.CallError{Code: "failed", Message: "the call failed"}
+		_ = errors.As(err, &refused)
+		status := http.StatusBadGateway
+		switch refused.Code {
+		case errParams.Code:
+			status = http.StatusBadRequest
+		case "not_permitted":
+			status = http.StatusForbidden
+		case errMany.Code:
+			status = http.StatusTooManyRequests
+		}
+		tell(w, status, refused)
+	}
+}
+
+// tell says why there is no result, in the words of JSON-RPC's errors.
+func tell(w http.ResponseWriter, status int, why *stdio.CallError) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.MarshalWrite(w, map[string]any{"error": map[string]string{"code": why.Code, "message": why.Message}}) // or the program has gone
+}

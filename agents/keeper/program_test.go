@@ -1,0 +1,105 @@
+package keeper_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+)
+
+// A program has what its definition gives it, one model at a time of 64, and is told why it has nothing else.
+//
+// covers P7.5, ALF-10
+func TestProgramIsServed(t *testing.T) {
+	t.Parallel()
+	const (
+		messages = "/anthropic/v1/messages"
+		call     = `{"model":"dearer","max_tokens":1000000,"messages":[{"role":"user","content":"x"}]}`
+		fetch    = `{"conversation":"c","ask":{"url":"https://good.test/"}}`
+	)
+	model, script := endpoint(1)
+	whole := keeper.NewServices(nil, model, pages)
+	nothing := keeper.NewServices(nil, llm.Endpoint{}, nil)
+	for _, c := range []struct {
+		services   *keeper.Services
+		path, body string
+		status     int
+		want       string
+	}{
+		{whole, messages, call, http.StatusOK, `"model":"pinned"`},
+		{whole, "/fetch", fetch, http.StatusOK, `"page":1`},
+		{whole, "/fetch", `{"conversation":"c","ask":{"url":"https://evil.test/"}}`, http.StatusOK, `"error":"host"`},
+		{whole, "/end", `{"conversation":"c"}`, http.StatusOK, `{}`},
+		{whole, "/fetch", `{"conversation":"c"`, http.StatusBadRequest, `"code":"malformed"`},
+		{whole, "/fetch", fetch + strings.Repeat(" ", 16<<10-len(fetch)), http.StatusOK, `"page":1`},
+		{whole, "/fetch", fetch + strings.Repeat(" ", 16<<10-len(fetch)+1), http.StatusRequestEntityTooLarge, `"code":"malformed"`},
+		{whole, "/model", `{"conversation":"c","request":{}}`, http.StatusNotFound, ""},
+		{whole, "/configuration", `{}`, http.StatusNotFound, ""},
+		{whole, "/mcp", `{"conversation":"c"}`, http.StatusNotFound, ""},
+		{nothing, messages, call, http.StatusForbidden, "this agent has no model"},
+		{nothing, "/openai/v1/chat/completions", call, http.StatusForbidden, "this agent has no model"},
+		{nothing, "/google/v1/models/x:generateContent", `{}`, http.StatusForbidden, "this agent has no model"},
+		{nothing, "/fetch", fetch, http.StatusForbidden, "this agent has no network"},
+	} {
+		w := httptest.NewRecorder()
+		c.services.Server().Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body)))
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %.60s: %d, %s", c.path, c.body, w.Code, w.Body)
+		}
+	}
+	if r := script.Requests[0]; r.Model != "pinned" || r.MaxTokens != 100 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A program has as many calls of its model at a time as a cell has conversations, and not one more.
+func TestProgramsCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	model, _ := endpoint(0)
+	handler := keeper.NewServices(nil, model, nil).Server().Handler
+	asked := func(body io.Reader) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/anthropic/v1/messages", body))
+		return w
+	}
+	begun := make(chan struct{})
+	var open []*io.PipeWriter
+	ended := make(chan struct{})
+	for range 64 {
+		r, w := io.Pipe()
+		open = append(open, w)
+		go func() {
+			asked(&reading{r, begun})
+			ended <- struct{}{}
+		}()
+		<-begun
+	}
+	if w := asked(strings.NewReader(`{}`)); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "rate_limited") {
+		t.Errorf("the 65th: %d, %s", w.Code, w.Body)
+	}
+	for _, w := range open {
+		_ = w.Close()
+		<-ended
+	}
+	if w := asked(strings.NewReader(`{`)); w.Code != http.StatusBadRequest {
+		t.Errorf("after they have ended: %d, %s", w.Code, w.Body)
+	}
+}
+
+// reading says when it is read first.
+type reading struct {
+	io.Reader
+	begun chan struct{}
+}
+
+func (r *reading) Read(p []byte) (int, error) {
+	if r.begun != nil {
+		r.begun <- struct{}{}
+		r.begun = nil
+	}
+	return r.Reader.Read(p)
+}
