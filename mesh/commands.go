@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
@@ -94,8 +95,8 @@ func (c *commands) use(def *bcp.Mesh) {
 	for i := range def.Agents {
 		a := &def.Agents[i]
 		command, more := c.mesh.config.commandOf(a), []string(nil)
-		if a.Builtin {
-			more = c.ofModel(def, a)
+		if keeps(a) {
+			more = c.ofKeeper(def, a)
 		}
 		if len(command) > 0 {
 			programs = append(programs, supervisor.Program{Agent: a.Name, Command: command, Dir: c.mesh.config.Folder, Env: append(more,
@@ -118,27 +119,44 @@ const (
 	ModelVariable = "BCPMESH_MODEL"
 	// ArchiveVariable is the environment variable that names a folder of saved pages, in the place of the network.
 	ArchiveVariable = "BCPMESH_ARCHIVE"
-	// allowVariable is the environment variable of package agents/web that narrows what their keepers reach.
-	allowVariable = "BCPMESH_EGRESS_ALLOW"
 )
 
-// ofModel is what an agent that a model runs gets beside what every command gets: the keys of its model, its mailbox
-// and its MCP servers, what else these need, what our environment says of all such agents, if they are in it, and
-// digests of what it is defined by, so that it is started again if that changes.
-func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
-	model, _ := def.ModelOf(a.Model)
-	passed := []string{ModelVariable, ArchiveVariable, allowVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // whose certificates are believed
-	for _, key := range []string{model.Key, a.MailboxKey} {
-		if variable, ok := strings.CutPrefix(key, "env:"); ok {
+// keeps reports whether what is started for an agent is its keeper, too.
+func keeps(a *bcp.Agent) bool {
+	return a.Builtin || a.Sandbox == bcp.SandboxRequired && len(a.Command) > 0 && a.Kept()
+}
+
+// KeyPlaces returns where the keys are that an agent's keeper reads, as env:NAME or file:PATH: those of its model, its
+// mailbox and its MCP servers.
+func KeyPlaces(def *bcp.Mesh, a *bcp.Agent) []string {
+	var places []string
+	if model, ok := def.ModelOf(a.Model); ok && a.AsksModel() {
+		places = append(places, model.Key)
+	}
+	if a.Builtin {
+		places = append(places, a.MailboxKey)
+		for _, tool := range a.Tools {
+			if server, _ := def.MCPTool(tool); server != nil {
+				places = append(places, server.Key)
+			}
+		}
+	}
+	return places
+}
+
+// ofKeeper is what the keeper of an agent gets beside what every command gets: its keys, what else its MCP servers need,
+// what our environment says of all keepers, if they are in it, and digests of what the agent is defined by, so that it is
+// started again if that changes.
+func (c *commands) ofKeeper(def *bcp.Mesh, a *bcp.Agent) []string {
+	passed := []string{ModelVariable, ArchiveVariable, guard.AllowVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // whose certificates are believed
+	for _, place := range KeyPlaces(def, a) {
+		if variable, ok := strings.CutPrefix(place, "env:"); ok {
 			passed = append(passed, variable)
 		}
 	}
 	for _, tool := range a.Tools {
-		if server, _ := def.MCPTool(tool); server != nil {
+		if server, _ := def.MCPTool(tool); server != nil && a.Builtin {
 			passed = append(passed, server.Environment...)
-			if variable, ok := strings.CutPrefix(server.Key, "env:"); ok {
-				passed = append(passed, variable)
-			}
 		}
 	}
 	env := c.environment(passed)
@@ -217,7 +235,7 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 		key  string
 	}{
 		{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"},
-		{def.Builtin, bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
+		{known && keeps(&def), bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
 		{plans, bcp.RolePlanner, "BCPMESH_PLANNER_CREDS"}, {reads, bcp.RoleSubplanner, "BCPMESH_SUBPLANNER_CREDS"}, {serves, bcp.RoleTool, "BCPMESH_TOOL_CREDS"},
 	} {
 		if !role.has {

@@ -40,9 +40,17 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 		return err
 	}
 	defer agent.Conn.Close()
-	env = append(env, "BCPMESH_AGENT="+string(agent.Name), "BCPMESH_DOOR=stdio")
-	cmd, err := cell.Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory})
+	local, err := openLocal(ctx, p, agent, append(append(sandbox.System(), path), read...))
 	if err != nil {
+		return err
+	}
+	defer local.close()
+	env = append(append(env, local.environment()...), "BCPMESH_AGENT="+string(agent.Name), "BCPMESH_DOOR=stdio")
+	cmd, err := cell.Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory, Local: local != nil})
+	if err != nil {
+		return err
+	}
+	if err := local.prepare(cmd); err != nil {
 		return err
 	}
 	ours, theirs, err := streams()
@@ -56,9 +64,13 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, theirs.in, theirs.out, stderr
 	running, err := process.Start(cmd)
 	theirs.close()
-	if err != nil {
+	switch {
+	case err != nil && local != nil && !sandbox.UserNamespaces():
+		return cli.Failf("the program is not started: it has a model or hosts, so that it needs a network of its own, and this user may not make user namespaces")
+	case err != nil:
 		return cli.Failf("the program cannot be started: %s", process.Reason(err))
 	}
+	local.serve(ctx, running)
 	err = stdio.Serve(ctx, stdio.Agent{
 		Connection: agent.Conn, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log,
 	}, ours.in, ours.out)

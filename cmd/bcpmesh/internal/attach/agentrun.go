@@ -261,12 +261,23 @@ func metered(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *
 		return nil, err
 	}
 	k := agents.NewKeeper(conn)
+	if model.Provider == nil {
+		return conn, nil
+	}
 	*model = wires.Each(*model, func(one llm.Provider) llm.Provider { return keeper.NewMeter(k, agent.Model, one) })
 	return conn, nil
 }
 
 // builtinAgent finds the definition of an agent that the mesh runs.
 func builtinAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdir.Folder, def *bcp.Mesh, agent bcp.Agent, err error) {
+	if folder, def, agent, err = definedAgent(p, dir, name); err == nil && !agent.Builtin {
+		err = cli.Failf("%s has no `command: builtin`", name).WithHint("write it into %s, with a model", agent.File)
+	}
+	return folder, def, agent, err
+}
+
+// definedAgent finds the definition of an agent: in a folder, or where the mesh says that started this.
+func definedAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdir.Folder, def *bcp.Mesh, agent bcp.Agent, err error) {
 	if file := p.Env("BCPMESH_DEFINITION"); dir == "" && file != "" {
 		dir = filepath.Dir(filepath.Dir(file))
 	}
@@ -282,11 +293,8 @@ func builtinAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdi
 		return folder, nil, agent, err
 	}
 	agent, ok := def.Agent(name)
-	switch {
-	case !ok:
+	if !ok {
 		return folder, nil, agent, cli.Usagef("agent run: the mesh has no agent %s", cli.Quoted(string(name)))
-	case !agent.Builtin:
-		return folder, nil, agent, cli.Failf("%s has no `command: builtin`", name).WithHint("write it into %s, with a model", agent.File)
 	}
 	return folder, def, agent, nil
 }
@@ -303,6 +311,10 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 // toolFiles returns what the tools of an agent read: its folders, then its mailbox if it has one of its own. Nothing secret is below
 // any of it.
 func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
+	secrets, err := folder.Secrets(def, agent)
+	if err != nil {
+		return nil, cli.Failf("a key of %s: %s", agent.Name, cli.ReasonOf(err))
+	}
 	var paths []string
 	names := slices.Clone(agent.Files)
 	if agent.Mailbox != "" && !guard.IsMailServer(agent.Mailbox) {
@@ -312,23 +324,6 @@ func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string
 		path, err := folder.PathOf(name)
 		if err != nil {
 			return nil, cli.Failf("%s cannot read %s: %s", agent.Name, cli.Quoted(name), cli.ReasonOf(err))
-		}
-		secrets := []string{folder.State}
-		model, _ := def.ModelOf(agent.Model)
-		places := []string{model.Key, agent.MailboxKey}
-		for _, name := range agent.Tools {
-			if server, _ := def.MCPTool(name); server != nil {
-				places = append(places, server.Key)
-			}
-		}
-		for _, place := range places {
-			if file, ok := strings.CutPrefix(place, "file:"); ok {
-				key, err := folder.PathOf(file)
-				if err != nil {
-					return nil, cli.Failf("a key of %s: %s", agent.Name, cli.ReasonOf(err))
-				}
-				secrets = append(secrets, key)
-			}
 		}
 		for _, secret := range secrets {
 			if meshdir.Covers([]string{path}, secret) != "" {

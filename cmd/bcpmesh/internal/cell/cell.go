@@ -73,8 +73,9 @@ func Confined(s sandbox.Spec) (*exec.Cmd, error) {
 	return s.Command([]string{program, enterWord})
 }
 
-// Attempts has a confined process of this program try what it may not, and returns what became of it. Nothing stays.
-func Attempts(ctx context.Context) (outcomes []sandbox.Outcome, err error) {
+// Attempts has a confined process of this program try what it may not, and returns what became of it. Nothing stays. A
+// local one has a network with its keeper alone.
+func Attempts(ctx context.Context, local bool) (outcomes []sandbox.Outcome, err error) {
 	folder, err := os.MkdirTemp("", "bcpmesh-sandbox")
 	if err != nil {
 		return nil, err
@@ -93,9 +94,23 @@ func Attempts(ctx context.Context) (outcomes []sandbox.Outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, tryWord, string(text), "--json"}, Memory: sandbox.DefaultMemory})
+	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, tryWord, string(text), "--json"}, Memory: sandbox.DefaultMemory, Local: local})
 	if err != nil {
 		return nil, err
+	}
+	started := func() {}
+	if local {
+		theirs, accept, err := sandbox.Listen(cmd)
+		if err != nil {
+			return nil, err
+		}
+		defer theirs.Close()
+		started = func() {
+			_ = theirs.Close() // it has its own
+			if listener, err := accept(); err == nil {
+				_ = listener.Close() // nobody is there
+			}
+		}
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = process.Scrub(os.Environ()), &stdout, &stderr
@@ -103,6 +118,7 @@ func Attempts(ctx context.Context) (outcomes []sandbox.Outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
+	started()
 	select {
 	case <-running.Done():
 	case <-ctx.Done():

@@ -17,12 +17,8 @@ func (c *checkup) confinement(ctx context.Context) {
 		return
 	}
 	c.ok("sandbox", "%s, Landlock version %d, seccomp: `sandbox: required` works", offers.System, offers.Landlock)
-	may := "may"
-	if !offers.UserNamespaces {
-		may = "may not"
-	}
-	c.ok("sandbox-user-namespaces", "this user %s make user namespaces, which the sandbox needs not", may)
-	outcomes, err := cell.Attempts(ctx)
+	c.localConfinement(ctx, offers.UserNamespaces)
+	outcomes, err := cell.Attempts(ctx, false)
 	if err != nil {
 		c.add("sandbox-attempts", failed, "report this, with the machine's kernel and bcpmesh version", "a program was not confined: %s", err)
 		return
@@ -35,4 +31,25 @@ func (c *checkup) confinement(ctx context.Context) {
 		}
 		c.ok(id, "refused: %s", o.Does)
 	}
+}
+
+// localConfinement tries the same from a network with the keeper alone, which commands have that ask a model or hosts.
+func (c *checkup) localConfinement(ctx context.Context, namespaces bool) {
+	const id, remedy = "sandbox-local", "allow user namespaces, such as by a profile of AppArmor; or have the mesh run the agent: `command: builtin`"
+	if !namespaces {
+		c.add(id, warned, remedy, "this user may not make user namespaces: a confined command that has a model or hosts is not started")
+		return
+	}
+	outcomes, err := cell.Attempts(ctx, true)
+	if err != nil {
+		c.add(id, warned, remedy, "a confined command that has a model or hosts is not started: %s", err)
+		return
+	}
+	for _, o := range outcomes {
+		if o.Reached {
+			c.add(id, failed, "do not rely on the sandbox here, and report this", "a confined program with a model or hosts could %s", o.Does)
+			return
+		}
+	}
+	c.ok(id, "a confined command that has a model or hosts has a network with its keeper alone: all %d attempts below are refused there, too", len(outcomes))
 }

@@ -258,6 +258,21 @@ func (m Folder) Key(place, of string) (string, error) {
 	return key, nil
 }
 
+// Secrets returns the state of the mesh and the files with keys that an agent's keeper reads: nothing of either is for the agent.
+func (m Folder) Secrets(def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
+	secrets := []string{m.State}
+	for _, place := range mesh.KeyPlaces(def, agent) {
+		if file, ok := strings.CutPrefix(place, "file:"); ok {
+			key, err := m.PathOf(file)
+			if err != nil {
+				return nil, err
+			}
+			secrets = append(secrets, key)
+		}
+	}
+	return secrets, nil
+}
+
 // PathOf returns where a file of the definitions is.
 func (m Folder) PathOf(name string) (string, error) {
 	name = filepath.FromSlash(name)
