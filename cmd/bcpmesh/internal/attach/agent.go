@@ -32,7 +32,8 @@ With a COMMAND it starts the program itself, confined: a sandbox of Linux (Landl
 seccomp) leaves it stdin and stdout, on which it speaks as above, and no network, no
 creds, no other process and no file but those of the system, those that the command
 names, and those of --read. It writes nothing. Where that cannot be done it is not
-started. A mesh does so with an agent that has sandbox: required.
+started. A mesh does so with an agent that has sandbox: required; if its definition has
+a model or hosts, the program reaches these at 127.0.0.1:3128 and nothing else.
 
 Started by a program that a mesh started, it finds the creds and the mesh in its
 environment, and needs no flags.`,

@@ -1,0 +1,151 @@
+// Command sdk is a Reader that asks its model by the official libraries for Go of Anthropic, OpenAI and Google, which know
+// nothing of the mesh but what their environment variables say. It answers each query with how many of their replies were
+// right: three of each.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/openai/openai-go/v3"
+	"google.golang.org/genai"
+)
+
+// What is asked, and what the script of the mesh answers.
+const (
+	howMany, twelve = "How many?", "12"
+	look, found     = "Look there.", "34"
+	model           = "any"
+)
+
+var where = map[string]any{"where": map[string]any{"type": "string"}}
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.Unmarshal(lines.Bytes(), &m) != nil || m.Method != "query" {
+			continue
+		}
+		n := 0
+		for name, ask := range map[string]func(context.Context) ([]string, error){"anthropic": askAnthropic, "openai": askOpenAI, "google": askGoogle} {
+			said, err := ask(context.Background())
+			for i, want := range []string{twelve, twelve, found} {
+				if err == nil && said[i] == want {
+					n++
+				}
+			}
+			fmt.Fprintln(os.Stderr, name, said, err)
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"n":%d}}`+"\n", m.ID, n)
+	}
+}
+
+func askAnthropic(ctx context.Context) ([]string, error) {
+	client := anthropic.NewClient()
+	ask := anthropic.MessageNewParams{Model: model, MaxTokens: 50, System: []anthropic.TextBlockParam{{Text: "Be brief."}},
+		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(howMany))}}
+	whole, err := client.Messages.New(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	ask.Messages = append(ask.Messages, whole.ToParam(), anthropic.NewUserMessage(anthropic.NewTextBlock("Again.")))
+	var pieces anthropic.Message
+	stream := client.Messages.NewStreaming(ctx, ask)
+	for stream.Next() {
+		if err := pieces.Accumulate(stream.Current()); err != nil {
+			return nil, err
+		}
+	}
+	if stream.Err() != nil {
+		return nil, stream.Err()
+	}
+	ask.Messages = []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(look))}
+	ask.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{Name: "look", Description: anthropic.String("Looks."), InputSchema: anthropic.ToolInputSchemaParam{Properties: where}}}}
+	called, err := client.Messages.New(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	use := called.Content[len(called.Content)-1]
+	ask.Messages = append(ask.Messages, called.ToParam(), anthropic.NewUserMessage(anthropic.NewToolResultBlock(use.ID, "thirty-four "+string(use.Input), false)))
+	last, err := client.Messages.New(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	return []string{whole.Content[0].Text, pieces.Content[0].Text, last.Content[0].Text}, nil
+}
+
+func askOpenAI(ctx context.Context) ([]string, error) {
+	client := openai.NewClient()
+	ask := openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("Be brief."), openai.UserMessage(howMany)}}
+	whole, err := client.Chat.Completions.New(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	ask.Messages = append(ask.Messages, whole.Choices[0].Message.ToParam(), openai.UserMessage("Again."))
+	var pieces openai.ChatCompletionAccumulator
+	stream := client.Chat.Completions.NewStreaming(ctx, ask)
+	for stream.Next() {
+		pieces.AddChunk(stream.Current())
+	}
+	if stream.Err() != nil {
+		return nil, stream.Err()
+	}
+	ask.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage(look)}
+	ask.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
+		Name: "look", Description: openai.String("Looks."), Parameters: openai.FunctionParameters{"type": "object", "properties": where}})}
+	called, err := client.Chat.Completions.New(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	call := called.Choices[0].Message.ToolCalls[0]
+	ask.Messages = append(ask.Messages, called.Choices[0].Message.ToParam(), openai.ToolMessage("thirty-four "+call.Function.Arguments, call.ID))
+	last, err := client.Chat.Completions.New(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	return []string{whole.Choices[0].Message.Content, pieces.Choices[0].Message.Content, last.Choices[0].Message.Content}, nil
+}
+
+func askGoogle(ctx context.Context) ([]string, error) {
+	client, err := genai.NewClient(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	asked := []*genai.Content{genai.NewContentFromText(howMany, genai.RoleUser)}
+	config := &genai.GenerateContentConfig{SystemInstruction: genai.NewContentFromText("Be brief.", genai.RoleUser)}
+	whole, err := client.Models.GenerateContent(ctx, model, asked, config)
+	if err != nil {
+		return nil, err
+	}
+	asked = append(asked, whole.Candidates[0].Content, genai.NewContentFromText("Again.", genai.RoleUser))
+	pieces := ""
+	for piece, err := range client.Models.GenerateContentStream(ctx, model, asked, config) {
+		if err != nil {
+			return nil, err
+		}
+		pieces += piece.Text()
+	}
+	config.Tools = []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "look", Description: "Looks.",
+		Parameters: &genai.Schema{Type: genai.TypeObject, Properties: map[string]*genai.Schema{"where": {Type: genai.TypeString}}}}}}}
+	asked = []*genai.Content{genai.NewContentFromText(look, genai.RoleUser)}
+	called, err := client.Models.GenerateContent(ctx, model, asked, config)
+	if err != nil {
+		return nil, err
+	}
+	call := called.FunctionCalls()[0]
+	result := genai.NewPartFromFunctionResponse(call.Name, map[string]any{"output": fmt.Sprint("thirty-four ", call.Args)})
+	asked = append(asked, called.Candidates[0].Content, genai.NewContentFromParts([]*genai.Part{result}, genai.RoleUser))
+	last, err := client.Models.GenerateContent(ctx, model, asked, config)
+	if err != nil {
+		return nil, err
+	}
+	return []string{whole.Text(), pieces, last.Text()}, nil
+}
