@@ -286,7 +286,7 @@ func failure(err error) error {
 	switch {
 	case errors.Is(err, errRedirect):
 		reason, again = "it redirects: requests go to its own origin alone", false
-	case errors.Is(err, errTooLong):
+	case errors.As(err, new(*http.MaxBytesError)):
 		reason, again = "its answer is too long", false
 	case errors.Is(err, protocol.ErrUnauthenticated), errors.Is(err, protocol.ErrUnauthorized):
 		reason, again = "it wants other credentials", false

@@ -28,7 +28,6 @@ var (
 	ErrCard = errors.New("a2a: the agent's card has changed")
 
 	errRedirect = errors.New("a2a: a redirect")
-	errTooLong  = errors.New("a2a: too long")
 )
 
 // Card is what an agent says of itself. Its texts are the agent's own: show them inert.
@@ -165,23 +164,7 @@ type bounded struct{ next http.RoundTripper }
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(r)
 	if err == nil {
-		response.Body = &body{response.Body, maxBody}
+		response.Body = http.MaxBytesReader(nil, response.Body, maxBody)
 	}
 	return response, err
-}
-
-type body struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, errTooLong
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
-	if b.left -= n; b.left < 0 {
-		return 0, errTooLong
-	}
-	return n, err
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -104,23 +103,6 @@ func (s *speaker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
 		s.refused.Store(true)
 	}
-	response.Body = &boundedBody{response.Body, maxResponse}
+	response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
 	return response, nil
-}
-
-// boundedBody fails beyond a number of bytes.
-type boundedBody struct {
-	io.ReadCloser
-	left int
-}
-
-var errTooLong = errors.New("the response is too long")
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }
