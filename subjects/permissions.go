@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -101,7 +100,7 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], roles(a.Name, shows, nil), maxAnswer)))
 		}
 		if a.Kept() {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(&a)))
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(mesh, &a)))
 		}
 	}
 	scopes = append(scopes, kernelScopes(mesh)...)
@@ -213,10 +212,14 @@ func Dispatcher(kernel, service bcp.AgentName, tool string) bcp.AgentName {
 }
 
 // keeperScope lets a keeper ask, and nothing else: what the agent reads and says is not its business.
-func keeperScope(a *bcp.Agent) Scope {
+func keeperScope(mesh *bcp.Mesh, a *bcp.Agent) Scope {
 	var publish []string
+	ofServer := func(tool string) bool {
+		server, _ := mesh.MCPTool(tool)
+		return server != nil
+	}
 	// Also the keeper of a model with tools of MCP servers tells of what it refuses.
-	if len(a.Egress.Hosts) > 0 || a.Builtin && slices.ContainsFunc(a.Tools, func(tool string) bool { return strings.HasPrefix(tool, "mcp__") }) {
+	if len(a.Egress.Hosts) > 0 || a.Builtin && slices.ContainsFunc(a.Tools, ofServer) {
 		publish = append(publish, Egress(a.Name))
 	}
 	if a.AsksModel() {

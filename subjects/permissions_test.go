@@ -252,6 +252,7 @@ func TestWhatKeepersPublish(t *testing.T) {
 		"a command with a model":         {bcp.Agent{Command: []string{"./r"}, Run: bcp.Run{MaxTokens: 1}}, []string{usage}},
 		"a model with files":             {bcp.Agent{Builtin: true, Tools: []string{"files"}}, []string{usage}},
 		"a model with an MCP tool":       {bcp.Agent{Builtin: true, Tools: []string{"files", "mcp__notes__find"}}, []string{egress, usage}},
+		"a model with a tool of none":    {bcp.Agent{Builtin: true, Tools: []string{"mcp__notes__drop"}}, []string{usage}},
 		"a model with hosts":             {bcp.Agent{Builtin: true, Egress: bcp.Egress{Hosts: []string{"example.com"}}}, []string{egress, usage}},
 		"a command with hosts":           {bcp.Agent{Egress: bcp.Egress{Hosts: []string{"example.com"}}}, []string{egress}},
 		"a command that names such tool": {bcp.Agent{Tools: []string{"mcp__notes__find"}}, nil},
@@ -259,7 +260,7 @@ func TestWhatKeepersPublish(t *testing.T) {
 		a := tt.agent
 		a.Name, a.Reader = "web", true
 		var got []string
-		for _, s := range subjects.Permissions(&bcp.Mesh{Agents: []bcp.Agent{a}}) {
+		for _, s := range subjects.Permissions(&bcp.Mesh{Agents: []bcp.Agent{a}, MCPServers: []bcp.MCPServer{{Tools: []bcp.MCPTool{{Name: "mcp__notes__find"}}}}}) {
 			if s.Role == bcp.RoleKeeper {
 				got = s.PubAllow
 			}
