@@ -1,19 +1,13 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
-	"net"
+	"net/http/httptest"
 	"os"
 	"strings"
-	"time"
 
 	goimap "github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapserver"
@@ -30,18 +24,9 @@ func playMail() {
 }
 
 func serveMail(files []string) error {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		return err
-	}
+	web := httptest.NewTLSServer(nil) // has a certificate for this machine
+	certificate := web.TLS.Certificates[0]
+	web.Close()
 	user := imapmemserver.NewUser("anna", "mail-key")
 	if err := user.Create("INBOX", nil); err != nil {
 		return err
@@ -64,11 +49,11 @@ func serveMail(files []string) error {
 		},
 		InsecureAuth: true, Logger: log.New(io.Discard, "", 0),
 	})
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile("mail.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile("mail.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), 0o600); err != nil {
 		return err
 	}
 	if err := os.WriteFile("mail.address", []byte(listener.Addr().String()), 0o600); err != nil {
