@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +78,110 @@ func (k *killable) processes() (keepers, cells []int) {
 	return keepers, cells
 }
 
+// newKillable starts a mesh whose researcher has the model of an endpoint, and more in its definition. ask has main ask it, and
+// waits for the end of the question.
+func newKillable(t *testing.T, endpoint, more string) (k *killable, ask func()) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "desk")
+	if got := execute(t, "", "init", dir, "--model", "openai/x", "--endpoint", endpoint); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	if more != "" {
+		file := filepath.Join(dir, "agents", "researcher.md")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, bytes.Replace(text, []byte("tools: []\n"), []byte(more), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	k = &killable{t: t, dir: dir, address: clustertest.FreeAddress(t), log: log}
+	k.start()
+	t.Cleanup(k.kill)
+	creds := filepath.Join(t.TempDir(), "main.creds")
+	if got := execute(t, "", "creds", "issue", "main", "--role", "controller", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	conn, err := agents.Connect(t.Context(), "nats://"+k.address, agents.CredsFile(creds), agents.Options{Name: "main", Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	main := agents.NewController(conn)
+	if err := main.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = main.Stop(context.Background()) })
+	return k, func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*clustertest.Patience)
+		defer cancel()
+		d, err := main.AskAndWait(ctx, "researcher", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "breaking", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
+		var refused *agents.RefusedError
+		if err != nil && !errors.As(err, &refused) {
+			said, _ := os.ReadFile(log.Name())
+			t.Fatalf("a question has no end: %v\n%s", err, said[max(0, len(said)-4000):])
+		}
+		if err == nil && d.Outcome == "" && string(d.Response) != `{"breaking":true}` {
+			t.Fatalf("delivered %+v", d)
+		}
+	}
+}
+
+// strike kills the cells, the keepers, the mesh, or mesh and keepers at once, as when the machine goes: one after the other.
+func (k *killable) strike(round int) {
+	keepers, cells := k.processes()
+	switch round % 4 {
+	case 0:
+		killAll(cells)
+	case 1:
+		killAll(keepers)
+	case 2:
+		k.kill()
+		k.start()
+	case 3:
+		k.kill()
+		killAll(keepers)
+		k.start()
+	}
+}
+
+func killAll(processes []int) {
+	for _, pid := range processes {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// usage is what the audit says once it has come to rest, since it is behind the journal for a moment.
+func (k *killable) usage() *usage {
+	k.t.Helper()
+	var last uint64
+	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(50 * time.Millisecond) {
+		before := last
+		u := readUsage(k.t, k.dir)
+		if last = u.last; last == before && u.last > 0 {
+			return u
+		}
+		if time.Now().After(deadline) {
+			k.t.Fatal("the audit does not come to rest")
+		}
+	}
+}
+
+// callOf is the stream of a model that calls a tool, for 99 tokens.
+func callOf(tool, arguments string) []string {
+	return []string{
+		fmt.Sprintf(`{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, tool, arguments),
+		`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":9}}`, `[DONE]`,
+	}
+}
+
 // Keeper, cell and mesh are killed while a model is asked. Each question has one answer or
 // ends in another of its outcomes; no call of the model is made without a record, none is
 // recorded or settled twice, and what counts against the budget afterwards is what was
@@ -107,10 +213,7 @@ func TestUsageSurvivesKills(t *testing.T) {
 		asked.Add(1)
 		time.Sleep(pause())
 		w.Header().Set("Content-Type", "text/event-stream")
-		for _, data := range []string{
-			`{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"answer","arguments":"{\"breaking\":true}"}}]}}]}`,
-			`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":9}}`, `[DONE]`,
-		} {
+		for _, data := range callOf("answer", `{"breaking":true}`) {
 			if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil || http.NewResponseController(w).Flush() != nil {
 				return // who asked was killed
 			}
@@ -121,46 +224,7 @@ func TestUsageSurvivesKills(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 
-	dir := filepath.Join(t.TempDir(), "desk")
-	if got := execute(t, "", "init", dir, "--model", "openai/x", "--endpoint", "http://"+listener.Addr().String()+"/v1"); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = log.Close() })
-	k := &killable{t: t, dir: dir, address: clustertest.FreeAddress(t), log: log}
-	k.start()
-	t.Cleanup(func() { k.kill() })
-	creds := filepath.Join(t.TempDir(), "main.creds")
-	if got := execute(t, "", "creds", "issue", "main", "--role", "controller", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
-	conn, err := agents.Connect(t.Context(), "nats://"+k.address, agents.CredsFile(creds), agents.Options{Name: "main", Logger: hclog.NewNullLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	main := agents.NewController(conn)
-	if err := main.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = main.Stop(context.Background()) })
-	ask := func() {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*clustertest.Patience)
-		defer cancel()
-		d, err := main.AskAndWait(ctx, "researcher", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "breaking", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
-		var refused *agents.RefusedError
-		if err != nil && !errors.As(err, &refused) {
-			said, _ := os.ReadFile(log.Name())
-			t.Fatalf("a question has no end: %v\n%s", err, said[max(0, len(said)-4000):])
-		}
-		if err == nil && d.Outcome == "" && string(d.Response) != `{"breaking":true}` {
-			t.Fatalf("delivered %+v", d)
-		}
-	}
+	k, ask := newKillable(t, "http://"+listener.Addr().String()+"/v1", "")
 	ask()
 	for round := range rounds {
 		var asking sync.WaitGroup
@@ -169,42 +233,76 @@ func TestUsageSurvivesKills(t *testing.T) {
 		wait := time.Duration(random.IntN(250)) * time.Millisecond
 		mu.Unlock()
 		time.Sleep(wait) // anywhere in a call
-		keepers, cells := k.processes()
-		switch round % 4 {
-		case 0:
-			for _, pid := range cells {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		case 1:
-			for _, pid := range keepers {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		case 2:
-			k.kill()
-			k.start()
-		case 3: // mesh and keeper at once, as when the machine goes
-			k.kill()
-			for _, pid := range keepers {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-			k.start()
-		}
+		k.strike(round)
 		asking.Wait()
 	}
 	ask()
 
-	// The audit is behind the journal for a moment.
-	var last uint64
-	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(50 * time.Millisecond) {
-		before := last
-		u := readUsage(t, dir)
-		if last = u.last; last == before && u.last > 0 {
-			u.check(t, asked.Load(), served.Load())
-			return
+	k.usage().check(t, asked.Load(), served.Load())
+}
+
+// Keeper, cell and mesh are killed between two turns of a conversation: the first call of its model is recorded, answered and
+// settled, and the page that it asked for has not come. The question has one answer all the same, or ends in another of its
+// outcomes; the calls that were made are counted once, and each request of a page is recorded.
+//
+// covers P15.1, P13.1, ALF-60
+func TestKilledBetweenTurns(t *testing.T) {
+	t.Parallel()
+	var asked, served, pages atomic.Int64
+	held, release := make(chan struct{}), make(chan struct{})
+	var holding atomic.Bool // whether the next page is held until its asker was killed
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages.Add(1)
+		if holding.CompareAndSwap(true, false) {
+			held <- struct{}{}
+			<-release
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the audit does not come to rest")
+		_, _ = fmt.Fprint(w, "nothing new")
+	}))
+	t.Cleanup(page.Close)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // who asked was killed
 		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		events := callOf("web_fetch", fmt.Sprintf(`{"url":"%s/"}`, page.URL))
+		if bytes.Contains(body, []byte(`"role":"tool"`)) {
+			events = callOf("answer", `{"breaking":true}`)
+		}
+		for _, data := range events {
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", data)
+		}
+		served.Add(1)
+	}))
+	t.Cleanup(model.Close)
+	host := strings.TrimPrefix(page.URL, "http://")
+	k, ask := newKillable(t, model.URL+"/v1", "tools: [web_fetch]\nnetwork: ['"+host+"']\nstart_urls: ['"+page.URL+"/']\n")
+	ask()
+	rounds := 4
+	if effort.Long() {
+		rounds = 20
+	}
+	for round := range rounds {
+		holding.Store(true)
+		var asking sync.WaitGroup
+		asking.Go(ask)
+		<-held
+		k.strike(round)
+		release <- struct{}{}
+		asking.Wait()
+	}
+	u := k.usage()
+	u.check(t, asked.Load(), served.Load())
+	if len(u.answers) != rounds+1 {
+		t.Errorf("%d of %d questions were answered", len(u.answers), rounds+1)
+	}
+	if unsettled := len(u.reserves) - len(u.settled); unsettled > 0 {
+		t.Errorf("%d calls are not settled, and nobody was killed in one", unsettled)
+	}
+	if u.requests < int(pages.Load()) {
+		t.Errorf("the page was asked for %d times, and %d requests are recorded", pages.Load(), u.requests)
 	}
 }
 
@@ -215,6 +313,7 @@ type usage struct {
 	answers  map[string]int // accepted, by query
 	ended    map[string]int // by query
 	queries  map[string]bool
+	requests int // of pages, that were let through
 	twice    []string
 	used     int64
 	last     uint64
@@ -226,7 +325,7 @@ func readUsage(t *testing.T, dir string) *usage {
 	if got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
-	u := &usage{map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, map[string]bool{}, nil, 0, 0}
+	u := &usage{map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, map[string]bool{}, 0, nil, 0, 0}
 	lines := bufio.NewScanner(bytes.NewReader([]byte(got.stdout)))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -235,7 +334,10 @@ func readUsage(t *testing.T, dir string) *usage {
 			Kind    string `json:"kind"`
 			Verdict string `json:"verdict"`
 			Query   string `json:"query_id"`
-			Usage   *struct {
+			Egress  *struct {
+				Act string `json:"act"`
+			} `json:"egress"`
+			Usage *struct {
 				Act    string `json:"act"`
 				ID     string `json:"call_id"`
 				Tokens int64  `json:"tokens"`
@@ -253,6 +355,8 @@ func readUsage(t *testing.T, dir string) *usage {
 			u.answers[d.Query]++
 		case d.Kind == "expire" && d.Query != "":
 			u.ended[d.Query]++
+		case d.Egress != nil && d.Verdict == "accept" && d.Egress.Act != "settle":
+			u.requests++
 		case d.Usage != nil && d.Verdict == "accept":
 			of := u.reserves
 			if d.Usage.Act == "settle" {
