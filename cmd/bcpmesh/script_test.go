@@ -37,7 +37,7 @@ func (t tests) Run() int {
 	effort.LeaveOut(
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoApprove", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
-		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestMCPOverHTTP", "TestOwnCertificate",
+		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
 		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestRelayIsKilled", "TestReplayOfErasedMessages", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)

@@ -35,6 +35,7 @@ import (
 type killable struct {
 	t            *testing.T
 	dir, address string
+	env          []string // beside ours
 	cmd          *exec.Cmd
 	log          *os.File
 }
@@ -44,7 +45,7 @@ func (k *killable) start() {
 	ready := filepath.Join(k.t.TempDir(), "ready.json")
 	k.cmd = exec.Command("bcpmesh", "up", k.dir, "--listen", k.address, "--ready-file", ready)
 	k.cmd.Stdout, k.cmd.Stderr = k.log, k.log
-	k.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=k-123")
+	k.cmd.Env = append(os.Environ(), k.env...)
 	if err := k.cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func (k *killable) processes() (keepers, cells []int) {
 
 // newKillable starts a mesh whose researcher has the model of an endpoint, and more in its definition. ask has main ask it, and
 // waits for the end of the question.
-func newKillable(t *testing.T, endpoint, more string) (k *killable, ask func()) {
+func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killable, ask func()) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "desk")
 	if got := execute(t, "", "init", dir, "--model", "openai/x", "--endpoint", endpoint); got.code != cli.ExitOK {
@@ -95,13 +96,20 @@ func newKillable(t *testing.T, endpoint, more string) (k *killable, ask func()) 
 		if err := os.WriteFile(file, bytes.Replace(text, []byte("tools: []\n"), []byte(more), 1), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		file = filepath.Join(dir, "mesh.yaml")
+		if text, err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, append(text, "\nallow_addresses: [127.0.0.0/8]\n"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.Close() })
-	k = &killable{t: t, dir: dir, address: clustertest.FreeAddress(t), log: log}
+	k = &killable{t: t, dir: dir, address: clustertest.FreeAddress(t), env: append(env, "OPENAI_API_KEY=k-123"), log: log}
 	k.start()
 	t.Cleanup(k.kill)
 	creds := filepath.Join(t.TempDir(), "main.creds")
