@@ -1,6 +1,7 @@
 package wires
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,6 +39,16 @@ var presets = map[string]string{
 	"google": "https://generativelanguage.googleapis.com", "ollama": "http://127.0.0.1:11434/v1",
 }
 
+// BaseOf returns the URL below which a provider is asked: its own, or base if that is not empty. It is empty for one that
+// answers on this machine, without a network.
+func BaseOf(provider, base string) string {
+	own, known := presets[provider]
+	if !known {
+		return ""
+	}
+	return strings.TrimRight(cmp.Or(base, own), "/")
+}
+
 // ErrProvider says that there is no such provider.
 var ErrProvider = errors.New("wires: there is no such provider")
 
@@ -53,18 +64,15 @@ func Open(s Spec, o Options) (llm.Endpoint, error) {
 		script, err := readScript(inFolder(o.Folder, s.Model))
 		return llm.Endpoint{Provider: script, Model: s.Model, MaxTokens: o.MaxTokens}, err
 	}
-	base, known := presets[s.Provider]
-	if !known {
+	base := BaseOf(s.Provider, s.BaseURL)
+	if base == "" {
 		return llm.Endpoint{}, ErrProvider
 	}
 	key, err := ReadKey(s.Key, "the key of the model", o)
 	if err != nil {
 		return llm.Endpoint{}, err
 	}
-	c := client{base: strings.TrimRight(base, "/"), key: key, http: newHTTP(o.Transport)}
-	if s.BaseURL != "" {
-		c.base = strings.TrimRight(s.BaseURL, "/")
-	}
+	c := client{base: base, key: key, http: newHTTP(o.Transport)}
 	var w llm.Provider
 	switch s.Provider {
 	case "anthropic":

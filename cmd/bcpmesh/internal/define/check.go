@@ -39,7 +39,8 @@ answer can carry; it is far above nominal for free text.
 "Private data, untrusted input, ways out" says what gives each of the three to an
 agent. All three in one are an error if the mesh runs the agent or lists hosts for
 it, unless its definition has egress_budget_bits. bits a day is what it can tell
-hosts by which URLs it fetches; the use of other ways out is not counted.
+hosts by which URLs it fetches; the use of other ways out is not counted. "What keepers
+speak to" has the model, the MCP servers and the mailbox of each agent.
 
 With --json the result is {ok, errors, warnings, channels, permissions, agents}, with
 kernels if there are any, shards if there are several, and replicas if they are above 1; advice are the warnings
@@ -244,6 +245,7 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 	p.Out.Printf("\n")
 	showKernels(p.Out, result.Kernels)
 	showReach(p, result.Agents)
+	showPartners(p, result.Agents, "", "\n")
 	showPermissions(p, result.Permissions)
 	p.Out.Printf("\n%s, %s, ", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"))
 	if result.Shards > 0 {

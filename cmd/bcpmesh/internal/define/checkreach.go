@@ -25,6 +25,8 @@ type reachInfo struct {
 	Window       int64    `json:"egress_window_seconds"`
 	MaxBytes     int64    `json:"egress_bytes"`
 	MaxHostBytes int64    `json:"egress_host_bytes"`
+	// Partners are those to whom the agent's keeper speaks.
+	Partners []partner `json:"speaks_to,omitempty"`
 }
 
 // describeReach returns what each agent of a mesh holds, reads and may send out.
@@ -37,6 +39,7 @@ func describeReach(mesh *bcp.Mesh) []reachInfo {
 			Agent: a.Name, Private: some(legs.Private), Untrusted: some(legs.Untrusted), Out: some(legs.Out),
 			Network: a.Network, Hosts: some(e.Hosts), LinksOnly: e.LinksOnly,
 			BitsPerDay: e.PerDay(), BudgetBits: e.Budget, Window: cli.Seconds(e.Window), MaxBytes: e.MaxBytes, MaxHostBytes: e.MaxHostBytes,
+			Partners: partnersOf(mesh, &a),
 		})
 	}
 	return list
@@ -85,10 +88,11 @@ func bitsPerDay(r reachInfo) string {
 	return ""
 }
 
-// withReach adds the agents that have hosts to the JSON form of perms: no role is called egress.
+// withReach adds the agents that have hosts, or others to whom their keepers speak, to the JSON form of perms: no role is
+// called egress.
 func withReach(all map[bcp.AgentName]map[string]any, list []reachInfo) map[bcp.AgentName]map[string]any {
 	for _, r := range list {
-		if len(r.Hosts) > 0 && all[r.Agent] != nil {
+		if len(r.Hosts)+len(r.Partners) > 0 && all[r.Agent] != nil {
 			all[r.Agent]["egress"] = r
 		}
 	}

@@ -34,10 +34,12 @@ shortest way on which that comes, beginning with an agent that is tainted by
 itself. A taint that is reported for an agent comes on top.
 
 "Egress" has the hosts that the mesh lists for agents, and how much they may tell them.
+"What keepers speak to" has who else hears what an agent reads or says, or tells it
+something: its model, its MCP servers and its mailbox.
 
 With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
-{base, exposure, way}, "egress": {hosts, ...}}}; people have no taint, and agents
-without hosts no egress.
+{base, exposure, way}, "egress": {hosts, speaks_to, ...}}}; people have no taint, and
+agents whose keeper speaks to nobody no egress.
 
 With --prove it reads the JWTs that the server served last instead of the
 definitions: it follows everything that each agent may publish through the
@@ -84,6 +86,7 @@ other set of account, user and operator JWTs; without a gateway in it, name with
 			showPermissions(p, all)
 			showTaints(p, taints)
 			showEgress(p, reach)
+			showPartners(p, reach, "\n", "")
 			return nil
 		},
 	}
