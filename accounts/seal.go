@@ -102,7 +102,9 @@ func (s *Store) sealing() (*age.X25519Identity, error) {
 	return identity, nil
 }
 
-func openSeal(content, passphrase []byte) (*age.X25519Identity, error) {
+// OpenSealed opens what age has encrypted with a passphrase, as `age -p` does. Without the passphrase it is
+// [ErrPassphrase].
+func OpenSealed(content, passphrase []byte) ([]byte, error) {
 	identity, err := age.NewScryptIdentity(string(passphrase))
 	if err != nil {
 		return nil, ErrPassphrase // it is empty
@@ -113,7 +115,15 @@ func openSeal(content, passphrase []byte) (*age.X25519Identity, error) {
 	if errors.As(err, &wrong) {
 		return nil, ErrPassphrase
 	}
-	if err != nil {
+	return text, err
+}
+
+func openSeal(content, passphrase []byte) (*age.X25519Identity, error) {
+	text, err := OpenSealed(content, passphrase)
+	switch {
+	case errors.Is(err, ErrPassphrase):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", sealFile, err)
 	}
 	key, err := age.ParseX25519Identity(string(text))

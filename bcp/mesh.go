@@ -319,7 +319,7 @@ type Model struct {
 	Name     string
 	Provider string // one of [Providers]
 	Model    string // as the provider calls it
-	// Key says where the API key is: env:NAME or file:PATH, never the key itself. Empty
+	// Key says where the API key is, as env:, file: or command:, never the key itself. Empty
 	// means none.
 	Key     string
 	BaseURL string // empty: the provider's own

@@ -119,6 +119,8 @@ const (
 	ModelVariable = "BCPMESH_MODEL"
 	// ArchiveVariable is the environment variable that names a folder of saved pages, in the place of the network.
 	ArchiveVariable = "BCPMESH_ARCHIVE"
+	// PassphraseVariable is the environment variable that names a file with the passphrase of keys.
+	PassphraseVariable = "BCPMESH_PASSPHRASE_FILE"
 )
 
 // keeps reports whether what is started for an agent is its keeper, too.
@@ -126,8 +128,8 @@ func keeps(a *bcp.Agent) bool {
 	return a.Builtin || a.Sandbox == bcp.SandboxRequired && len(a.Command) > 0 && a.Kept()
 }
 
-// KeyPlaces returns where the keys are that an agent's keeper reads, as env:NAME or file:PATH: those of its model, its
-// mailbox and its MCP servers.
+// KeyPlaces returns where the keys are that an agent's keeper reads, as definitions have it: those of its model, its mailbox
+// and its MCP servers.
 func KeyPlaces(def *bcp.Mesh, a *bcp.Agent) []string {
 	var places []string
 	if model, ok := def.ModelOf(a.Model); ok && a.AsksModel() {
@@ -150,8 +152,13 @@ func KeyPlaces(def *bcp.Mesh, a *bcp.Agent) []string {
 func (c *commands) ofKeeper(def *bcp.Mesh, a *bcp.Agent) []string {
 	passed := []string{ModelVariable, ArchiveVariable, guard.AllowVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // whose certificates are believed
 	for _, place := range KeyPlaces(def, a) {
-		if variable, ok := strings.CutPrefix(place, "env:"); ok {
-			passed = append(passed, variable)
+		switch kind, where, _ := strings.Cut(place, ":"); {
+		case kind == "env":
+			passed = append(passed, where)
+		case kind == "command": // of a store of passwords, which the session of the user has open
+			passed = append(passed, "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+		case strings.HasSuffix(where, ".age"):
+			passed = append(passed, PassphraseVariable)
 		}
 	}
 	for _, tool := range a.Tools {

@@ -49,7 +49,7 @@ func callsOf(o *object) bcp.Run {
 
 // keyPlace is where a key may be. It takes milliseconds to compile, which no program pays that reads none.
 var keyPlace = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200})$`)
+	return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200}|command:.{1,200})$`)
 })
 
 // modelsOf returns the models of mesh.yaml.
@@ -63,7 +63,7 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 		}
 		seen[model.Name] = true
 		if model.Key != "" && !keyPlace().MatchString(model.Key) {
-			b.meshSource.errorf(m.at("key"), CodeBadValue, join(m.path, "key"), "expected where the key is, env:NAME or file:PATH, and not the key itself")
+			b.meshSource.errorf(m.at("key"), CodeBadValue, join(m.path, "key"), "expected where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself")
 		}
 		if _, err := guard.ParseTarget(model.BaseURL); model.BaseURL != "" && (err != nil || strings.ContainsAny(model.BaseURL, "?#")) {
 			b.meshSource.errorf(m.at("base_url"), CodeBadValue, join(m.path, "base_url"), "expected an http or https URL such as http://127.0.0.1:8080/v1")
@@ -236,7 +236,7 @@ func (b *builder) mailServer(a *agent, agent *bcp.Agent) {
 	case key == "":
 		a.source.errorf(o.at("mailbox"), CodeMissingKey, "mailbox_key", "the server asks for a password: say where it is, such as mailbox_key: env:MAIL_PASSWORD")
 	case !keyPlace().MatchString(key):
-		a.source.errorf(o.at("mailbox_key"), CodeBadValue, "mailbox_key", "expected where the password is, env:NAME or file:PATH, and not the password itself")
+		a.source.errorf(o.at("mailbox_key"), CodeBadValue, "mailbox_key", "expected where the password is, env:NAME, file:PATH or command:WORDS, and not the password itself")
 	case b.keys != nil:
 		if err := b.keys(key, "the key of the mailbox"); err != nil {
 			a.source.errorf(o.at("mailbox_key"), CodeNoFile, "mailbox_key", "%s", err)

@@ -24,7 +24,7 @@ var mcpKeys = []Key{
 	{Level: LevelMCPServer, Name: "url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "there is a command", Rule: "A1",
 		Doc: "Where a server is that speaks MCP over streamable HTTP, such as `https://mcp.example.com/mcp`; http only on this machine. The keeper of each agent that has a tool of it connects to it."},
 	{Level: LevelMCPServer, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "A1",
-		Doc: "Where the key of the server at the url is: `env:NAME` or `file:PATH` (a file that others may not read). It is sent as a bearer token."},
+		Doc: "Where the key of the server at the url is: `env:NAME`, `file:PATH` or `command:WORDS`. It is sent as a bearer token."},
 	{Level: LevelMCPServer, Name: "environment", Type: TypeTexts, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5",
 		Doc: "Names of variables of the environment of `bcpmesh up` that the server gets besides PATH, HOME and the like."},
 	{Level: LevelMCPServer, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "own if the command begins with sudo -u, docker and the like; otherwise it is needed", Rule: "P7.5",
@@ -100,7 +100,7 @@ func (b *builder) remote(s *object, server *bcp.MCPServer) {
 	case at.Scheme() != "https" && !onThisMachine(at):
 		wrong("url", CodeBadValue, "expected https: what the model sends, the answers and the key would be in the clear; http is for this machine, such as http://127.0.0.1:8000/mcp")
 	case s.has("key") && !keyPlace().MatchString(server.Key):
-		wrong("key", CodeBadValue, "expected where the key is, env:NAME or file:PATH, and not the key itself")
+		wrong("key", CodeBadValue, "expected where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself")
 	case s.has("key") && b.keys != nil:
 		if err := b.keys(server.Key, "the key of the server"); err != nil {
 			wrong("key", CodeNoFile, "%s", err)

@@ -303,7 +303,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{

@@ -18,7 +18,7 @@ type Spec struct {
 	Name     string
 	Provider string // anthropic, google, gullible, ollama, openai, replay or script
 	Model    string // as the provider calls it; of script and replay a file of the folder
-	Key      string // env:NAME, file:PATH or nothing
+	Key      string // where the key is, for [ReadKey]; or nothing
 	BaseURL  string // empty: the provider's own
 }
 
@@ -28,6 +28,10 @@ type Options struct {
 	Env func(key string) (value string, set bool)
 	// Folder is what relative paths are of.
 	Folder string
+	// Run runs a command of a key's place and returns what it prints, and Unseal opens a file that is sealed. Nil runs and
+	// opens nothing.
+	Run    func(words []string) ([]byte, error)
+	Unseal func(sealed []byte) ([]byte, error)
 	// Transport sends requests; nil is one of our own.
 	Transport http.RoundTripper
 	MaxTokens int // of a turn
@@ -110,43 +114,78 @@ func readRegular(path, what string, most int64) ([]byte, error) {
 
 const maxKey = 4 << 10 // bytes of a file with a key
 
-// ReadKey reads a key from where it is: env:NAME or file:PATH of [Options.Folder]. Nothing has none. The error says what the
-// key is of, and does not hold it.
+// sealedSuffix is how the name of a file ends that age has sealed.
+const sealedSuffix = ".age"
+
+// ReadKey reads a key from where it is: env:NAME; file:PATH of [Options.Folder], sealed if PATH ends in .age; or
+// command:WORDS, between blanks and without a shell, what the command prints. Nothing has none. The error says what the key
+// is of, and does not hold it.
 func ReadKey(place, of string, o Options) (string, error) {
-	kind, where, _ := strings.Cut(place, ":")
-	key := ""
-	switch kind {
-	case "":
+	if place == "" {
 		return "", nil
+	}
+	key, err := o.read(place)
+	if err != nil {
+		return "", fmt.Errorf("wires: %s: %w", of, err)
+	}
+	text := strings.TrimSpace(string(key))
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("wires: %s: that is not a key", of)
+	}
+	return text, nil
+}
+
+func (o Options) read(place string) ([]byte, error) {
+	kind, where, _ := strings.Cut(place, ":")
+	switch kind {
 	case "env":
+		key := ""
 		if o.Env != nil {
 			key, _ = o.Env(where)
 		}
 		if key == "" {
-			return "", fmt.Errorf("wires: %s: the environment variable %s is not set", of, where)
+			return nil, fmt.Errorf("the environment variable %s is not set", where)
 		}
+		return []byte(key), nil
 	case "file":
-		path := inFolder(o.Folder, where)
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("wires: %s: %s cannot be read", of, where)
-		case info.Mode().Perm()&0o077 != 0:
-			return "", fmt.Errorf("wires: %s: others may read %s: chmod 600 it", of, where)
-		case !info.Mode().IsRegular() || info.Size() > maxKey:
-			return "", fmt.Errorf("wires: %s: %s holds no key", of, where)
+		return o.readFile(where)
+	case "command":
+		words := strings.Fields(where)
+		if len(words) == 0 || o.Run == nil {
+			return nil, errors.New("no command is run here")
 		}
-		content, err := os.ReadFile(path)
+		key, err := o.Run(words)
 		if err != nil {
-			return "", fmt.Errorf("wires: %s: %s cannot be read", of, where)
+			return nil, fmt.Errorf("the command %s: %w", words[0], err)
 		}
-		key = string(content)
-	default:
-		return "", fmt.Errorf("wires: %s: expected env:NAME or file:PATH", of)
+		return key, nil
 	}
-	key = strings.TrimSpace(key)
-	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("wires: %s: that is not a key", of)
+	return nil, errors.New("expected env:NAME, file:PATH or command:WORDS")
+}
+
+func (o Options) readFile(name string) ([]byte, error) {
+	path := inFolder(o.Folder, name)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read", name)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("others may read %s: chmod 600 it", name)
+	case !info.Mode().IsRegular() || info.Size() > maxKey:
+		return nil, fmt.Errorf("%s holds no key", name)
 	}
-	return key, nil
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read", name)
+	}
+	if !strings.HasSuffix(name, sealedSuffix) {
+		return content, nil
+	}
+	if o.Unseal == nil {
+		return nil, fmt.Errorf("%s is sealed, and nothing opens it here", name)
+	}
+	if content, err = o.Unseal(content); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return content, nil
 }

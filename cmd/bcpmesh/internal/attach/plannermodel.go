@@ -65,7 +65,7 @@ answers the same requests with the same replies.`,
 	o.AddTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
 	cmd.Flags().StringVar(&o.model, "model", "", "the `PROVIDER/MODEL` that plans")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "`URL` of the provider (default: its own)")
-	cmd.Flags().StringVar(&o.key, "key", "", "where the key is, as `PLACE` env:NAME or file:PATH (default: the usual one)")
+	cmd.Flags().StringVar(&o.key, "key", "", "where the key is, as `PLACE` env:NAME, file:PATH or command:WORDS (default: the usual one)")
 	cmd.Flags().StringVar(&o.guidelines, "guidelines", "", "what else the model is told, for every task: a `FILE` of at most 64 KiB")
 	cmd.Flags().StringVar(&o.record, "record", "", "write the calls of the model to a new `FILE`")
 	cmd.Flags().IntVar(&o.tokens, "max-tokens", 4096, "how many `TOKENS` a plan may have")

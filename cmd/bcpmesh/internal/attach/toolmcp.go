@@ -196,6 +196,6 @@ over streamable HTTP, are drafted with --url in the place of the command.`,
 	cmd.Flags().BoolVar(&reader, "reader", false, "draft tools of a Reader's model instead of a service of kernels")
 	cmd.Flags().StringArrayVar(&pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
 	cmd.Flags().StringVar(&url, "url", "", "`URL` of a server that speaks streamable HTTP")
-	cmd.Flags().StringVar(&key, "key", "", "where its key is: `env:NAME` or file:PATH")
+	cmd.Flags().StringVar(&key, "key", "", "where its key is: `PLACE` env:NAME, file:PATH or command:WORDS")
 	return cmd
 }

@@ -147,7 +147,7 @@ model: %s
 tools: []
 `
 	modelsOfMesh = `
-# Where the models of agents are. A key is named by its place, key: env:NAME or file:PATH.
+# Where the models of agents are. A key is named by its place, key: env:NAME, file:PATH or command:WORDS.
 models:
   - {name: own, provider: %s, model: %s, base_url: %s}
 `

@@ -13,8 +13,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/folder"
-	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -241,21 +239,12 @@ func OneModel() definition.Option { return definition.Model(os.Getenv(mesh.Model
 // Commands has each command, each model and what tools read looked for, as this machine would start it.
 func (m Folder) Commands() []definition.Option {
 	return []definition.Option{OneModel(), definition.Commands(mesh.FindCommand(m.Dir, os.Environ())), definition.Models(func(model bcp.Model) error {
-		_, err := m.OpenModel(model, 0)
+		_, err := openModel(model, m.lookedFor())
 		return err
 	}), definition.Reads(m.readable), definition.Keys(func(place, of string) error {
-		_, err := m.Key(place, of)
+		_, err := readKey(place, of, m.lookedFor())
 		return err
 	})}
-}
-
-// Key reads a key from where the definitions say that it is. The error says what it is of.
-func (m Folder) Key(place, of string) (string, error) {
-	key, err := wires.ReadKey(place, of, wires.Options{Env: os.LookupEnv, Folder: m.Dir})
-	if err != nil {
-		return "", errors.New(strings.TrimPrefix(err.Error(), "wires: "))
-	}
-	return key, nil
 }
 
 // Secrets returns the state of the mesh and the files with keys that an agent's keeper reads: nothing of either is for the agent.
@@ -301,16 +290,6 @@ func (m Folder) readable(tool, name string) error {
 		return errors.New(strings.TrimPrefix(cli.ReasonOf(err), "mailbox "+path+": "))
 	}
 	return opened.Close()
-}
-
-// OpenModel opens a model of the definitions, whose turns have at most so many tokens.
-func (m Folder) OpenModel(model bcp.Model, tokens int) (llm.Endpoint, error) {
-	e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model, Key: model.Key, BaseURL: model.BaseURL},
-		wires.Options{Env: os.LookupEnv, Folder: m.Dir, MaxTokens: tokens})
-	if err != nil {
-		return e, errors.New(strings.TrimPrefix(err.Error(), "wires: "))
-	}
-	return e, nil
 }
 
 // LoadAll is load with every error, a line each, for a mesh that runs.

@@ -12,11 +12,15 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
 // passphraseVariable names a file whose first line is the passphrase of the keys,
 // for where nobody is there to type it.
-const passphraseVariable = "BCPMESH_PASSPHRASE_FILE"
+const passphraseVariable = mesh.PassphraseVariable
+
+// passphraseOfKeys asks once for the passphrase of the keys.
+var passphraseOfKeys = sync.OnceValues(func() ([]byte, error) { return ReadPassphrase("passphrase of the keys: ") })
 
 // ReadPassphrase gets the passphrase of the keys: from the file that the
 // environment names, or from whoever sits at the terminal.
@@ -41,7 +45,7 @@ func ReadPassphrase(question string) ([]byte, error) {
 // Unlock opens sealed keys when they are needed, and asks once for those of one
 // state folder.
 var Unlock = sync.OnceValue(func() accounts.OpenOption {
-	return accounts.Passphrase(func() ([]byte, error) { return ReadPassphrase("passphrase of the keys: ") })
+	return accounts.Passphrase(passphraseOfKeys)
 })
 
 // newPassphrase gets one to seal with; who types it types it twice.
