@@ -1,12 +1,15 @@
 package keeper
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/net/netutil"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
@@ -15,9 +18,19 @@ import (
 // headerTimeout bounds how long a program may take for the head of a request. It may take its time for the rest.
 const headerTimeout = 10 * time.Second
 
-// Server serves a confined program over the one port that it reaches (package sandbox): POST /fetch and /end take what the
-// methods of the same names take, and the model is served as [wires.Serve] does. What the program does not have is 403.
-func (s *Services) Server() *http.Server {
+// Serve serves a confined program over the one port that it reaches (package sandbox), until ctx ends: POST /fetch and /end
+// take what the methods of the same names take, and the model is served as [wires.Serve] does. What the program does not
+// have is 403. Connections beyond 128 wait.
+func (s *Services) Serve(ctx context.Context, at net.Listener) error {
+	server := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	return server.Serve(netutil.LimitListener(at, maxConnections))
+}
+
+func (s *Services) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /fetch", answering(s.fetch))
 	mux.HandleFunc("POST /end", answering(s.end))
@@ -28,12 +41,13 @@ func (s *Services) Server() *http.Server {
 	for _, base := range []string{wires.AnthropicBase, wires.OpenAIBase, wires.GoogleBase} {
 		mux.Handle(base+"/", model)
 	}
-	return &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader}
+	return mux
 }
 
 const (
-	maxHeader = 64 << 10 // bytes of the head of a request
-	maxAsk    = 16 << 10 // bytes of what /fetch and /end take
+	maxConnections = 128
+	maxHeader      = 64 << 10 // bytes of the head of a request
+	maxAsk         = 16 << 10 // bytes of what /fetch and /end take
 )
 
 // limited refuses calls beyond those that a cell could have at a time.

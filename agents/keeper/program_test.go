@@ -1,11 +1,16 @@
 package keeper_test
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -46,7 +51,7 @@ func TestProgramIsServed(t *testing.T) {
 		{nothing, "/fetch", fetch, http.StatusForbidden, "this agent has no network"},
 	} {
 		w := httptest.NewRecorder()
-		c.services.Server().Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body)))
+		c.services.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body)))
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %.60s: %d, %s", c.path, c.body, w.Code, w.Body)
 		}
@@ -60,7 +65,7 @@ func TestProgramIsServed(t *testing.T) {
 func TestProgramsCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	model, _ := endpoint(0)
-	handler := keeper.NewServices(nil, model, nil).Server().Handler
+	handler := keeper.NewServices(nil, model, nil).Handler()
 	asked := func(body io.Reader) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/anthropic/v1/messages", body))
@@ -87,6 +92,58 @@ func TestProgramsCallsAreBounded(t *testing.T) {
 	}
 	if w := asked(strings.NewReader(`{`)); w.Code != http.StatusBadRequest {
 		t.Errorf("after they have ended: %d, %s", w.Code, w.Body)
+	}
+}
+
+// A program has 128 connections. One more is taken when another has ended, and all end with the keeper.
+func TestProgramsConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	model, _ := endpoint(0)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- keeper.NewServices(nil, model, nil).Serve(ctx, listener) }()
+	answered := func(conn net.Conn) bool {
+		if _, err := conn.Write([]byte("GET /fetch HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			return false
+		}
+		_, err := bufio.NewReader(conn).ReadString('\n')
+		return err == nil
+	}
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	var open []net.Conn
+	for range 128 {
+		conn := dial()
+		if !answered(conn) {
+			t.Fatal("a connection is not answered")
+		}
+		open = append(open, conn)
+	}
+	late := make(chan bool)
+	conn := dial()
+	go func() { late <- answered(conn) }()
+	select {
+	case <-late:
+		t.Error("the 129th is answered while the others are open")
+	case <-time.After(50 * time.Millisecond):
+	}
+	_ = open[0].Close()
+	if !<-late {
+		t.Error("the 129th is not answered when another has ended")
+	}
+	end()
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
 	}
 }
 

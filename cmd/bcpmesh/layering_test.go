@@ -178,7 +178,7 @@ var rules = []rule{
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", jsonText}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.

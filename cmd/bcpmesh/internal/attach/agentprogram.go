@@ -70,7 +70,9 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 	case err != nil:
 		return cli.Failf("the program cannot be started: %s", process.Reason(err))
 	}
-	local.serve(ctx, running)
+	serving, endServing := context.WithCancel(ctx)
+	defer endServing()
+	local.serve(serving, running)
 	err = stdio.Serve(ctx, stdio.Agent{
 		Connection: agent.Conn, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log,
 	}, ours.in, ours.out)

@@ -3,7 +3,6 @@ package attach
 import (
 	"context"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 
@@ -22,12 +21,12 @@ import (
 // local is what a confined program reaches at [sandbox.Address]: its model and its network, as its definition has them.
 // A nil one is nothing: the program has neither.
 type local struct {
-	server  *http.Server
-	kept    *agents.Connection // of its keeper
-	model   bool
-	fetches bool
-	theirs  *os.File
-	accept  func() (net.Listener, error)
+	services *keeper.Services
+	kept     *agents.Connection // of its keeper
+	model    bool
+	fetches  bool
+	theirs   *os.File
+	accept   func() (net.Listener, error)
 }
 
 // openLocal opens what the definition of a program's agent gives it, if a mesh started this for one. Nothing that the
@@ -69,7 +68,7 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 			return nil, err
 		}
 	}
-	l.server = keeper.NewServices(nil, model, desk).Server()
+	l.services = keeper.NewServices(nil, model, desk)
 	return l, nil
 }
 
@@ -102,20 +101,19 @@ func (l *local) prepare(cmd *exec.Cmd) (err error) {
 	return err
 }
 
-// serve serves a program that was started, and ends one whose network cannot be made: it says why itself.
+// serve serves a program that was started until ctx ends, and ends one whose network cannot be made: it says why itself.
 func (l *local) serve(ctx context.Context, running *process.Process) {
 	if l == nil {
 		return
 	}
 	_ = l.theirs.Close() // it has its own
-	l.server.BaseContext = func(net.Listener) context.Context { return ctx }
 	go func() {
 		listener, err := l.accept()
 		if err != nil {
 			end(ctx, running)
 			return
 		}
-		_ = l.server.Serve(listener) // until close
+		_ = l.services.Serve(ctx, listener)
 	}()
 }
 
@@ -123,6 +121,5 @@ func (l *local) close() {
 	if l == nil {
 		return
 	}
-	_ = l.server.Close()
 	l.kept.Close()
 }
