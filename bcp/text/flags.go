@@ -13,6 +13,7 @@ const (
 	sawLong   // a run long enough to be an encoded blob
 	sawDigits // digits and letters side by side, or a percent sign
 	sawBeside // not kept: see beside
+	sawRare   // what letters, short numbers, single blanks, full stops and commas are not: see Result.Prose
 )
 
 // asciiFlags is what a byte raises by itself; sawBeside asks for a look at its neighbours.
@@ -79,3 +80,28 @@ func beside(src []byte, at int) flags {
 	}
 	return 0
 }
+
+// proseDigits is the longest number of prose: a year, and one or two digits more.
+const proseDigits = 6
+
+// rareAt judges an ASCII byte that is neither letter, digit nor blank: see [Result.Prose].
+func rareAt(src []byte, at int) flags {
+	behind := byte(' ')
+	if at+1 < len(src) {
+		behind = src[at+1]
+	}
+	switch src[at] {
+	case '\n':
+		if behind != ' ' && behind != '\n' {
+			return 0
+		}
+	case '.', ',':
+		if behind == ' ' || behind == '\n' {
+			return 0
+		}
+	}
+	return sawRare
+}
+
+// prose says whether the flags of a text are those of [Result.Prose].
+func (f flags) prose() bool { return f&(sawRare|sawInvisible|sawLong|sawDigits) == 0 }

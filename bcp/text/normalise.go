@@ -35,6 +35,10 @@ type Result struct {
 	Chars int
 	// Capitals counts the initial capitals kept; 0 without PreserveCase.
 	Capitals int
+	// Prose says that the text as received is nothing but ASCII letters, numbers, and white space, full stops and commas behind
+	// them: words are shorter than 16 characters and numbers than 7, none has both letters and digits, a full stop or comma
+	// has white space or the end behind it, and no blank a blank. No key or password can be in such a text (package guard).
+	Prose bool
 	// Anomalies are the codes raised by the rules.
 	Anomalies Set
 }
@@ -75,7 +79,7 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	if rules == nil {
 		rules = DefaultRules()
 	}
-	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept}
+	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept, Prose: s.flags.prose()}
 	out.Anomalies = rules.screen(src, s.out[s.begun:], s.flags)
 	return out, nil
 }

@@ -8,15 +8,14 @@ import (
 // phrases finds word sequences in normalised text: an Aho-Corasick automaton over hashes of words. Whatever stands
 // between two words is ignored, so punctuation and line breaks do not hide a phrase.
 type phrases struct {
-	first [64]uint64  // filter on the hashes of first words
-	start [128]uint64 // filter on the first letters of first words, see startKey
-	keys  []uint64    // open addressing by state and word; 0 is free
-	next  []int32
-	fail  []int32
-	found []Set
-	all   Set
-	pairs []pair
-	marks []int32 // of a state: its place in firsts and thens, or 0
+	filter [edgeBits / 64]uint64 // of the keys: small enough to stay in the nearest cache, and nearly all words end here
+	keys   []uint64              // open addressing by state and word; 0 is free
+	next   []int32
+	fail   []int32
+	found  []Set
+	all    Set
+	pairs  []pair
+	marks  []int32 // of a state: its place in firsts and thens, or 0
 	// The pairs of which a phrase that ends in the state is the first part, or the second.
 	firsts, thens [][]uint8
 	edges         map[edge]int32 // while building
@@ -37,27 +36,24 @@ func newPhrases() *phrases {
 	return &phrases{fail: []int32{0}, found: []Set{0}, marks: []int32{0}, firsts: [][]uint8{nil}, thens: [][]uint8{nil}, edges: map[edge]int32{}}
 }
 
-// noKey stands for the key of a word that is not ASCII.
-const noKey = ^uint32(0)
+// edgeBits is the size of the filter: some ten for each word of the default rules.
+const edgeBits = 1 << 17
 
-// startKey places a word of small ASCII letters in a filter of 8,192 bits.
-func startKey(word []byte) uint32 {
-	second := byte(0)
-	if len(word) > 1 {
-		second = word[1]
-	}
-	return uint32(word[0]&31)<<8 | uint32(second&31)<<3 | uint32(len(word)&7)
+// bit is the place of a key in the filter. The highest bit of a key is always set.
+func bit(key uint64) (word, mask uint64) {
+	at := key >> (63 - 17) & (edgeBits - 1)
+	return at >> 6, 1 << (at & 63)
 }
 
-// add enters one phrase; key is the startKey of its first word, or noKey.
-func (p *phrases) add(words []uint64, key uint32, code Set) {
-	p.found[p.enter(words, key)] |= code
+// add enters one phrase.
+func (p *phrases) add(words []uint64, code Set) {
+	p.found[p.enter(words)] |= code
 	p.all |= code
 }
 
 // addPart enters a phrase as the first part of a pair, or as the second.
-func (p *phrases) addPart(words []uint64, key uint32, pair int, second bool) {
-	mark := p.mark(p.enter(words, key))
+func (p *phrases) addPart(words []uint64, pair int, second bool) {
+	mark := p.mark(p.enter(words))
 	list := &p.firsts[mark]
 	if second {
 		list = &p.thens[mark]
@@ -76,10 +72,7 @@ func (p *phrases) mark(state int32) int32 {
 }
 
 // enter returns the state of a phrase.
-func (p *phrases) enter(words []uint64, key uint32) int32 {
-	if key != noKey {
-		p.start[key>>6] |= 1 << (key & 63)
-	}
+func (p *phrases) enter(words []uint64) int32 {
 	state := int32(0)
 	for _, w := range words {
 		to, ok := p.edges[edge{state, w}]
@@ -89,9 +82,6 @@ func (p *phrases) enter(words []uint64, key uint32) int32 {
 			p.fail = append(p.fail, 0)
 			p.found = append(p.found, 0)
 			p.marks = append(p.marks, 0)
-		}
-		if state == 0 {
-			p.first[w>>58] |= 1 << (w >> 52 & 63)
 		}
 		state = to
 	}
@@ -147,6 +137,8 @@ func (p *phrases) build() {
 			at = (at + 1) & uint64(size-1)
 		}
 		p.keys[at], p.next[at] = key, int32(s)
+		word, mask := bit(key)
+		p.filter[word] |= mask
 	}
 	p.edges = nil
 }
@@ -157,15 +149,11 @@ func edgeKey(state int32, word uint64) uint64 {
 }
 
 func (p *phrases) step(state int32, word uint64) int32 {
-	if state == 0 && p.first[word>>58]&(1<<(word>>52&63)) == 0 {
-		return 0
-	}
 	for {
 		key := edgeKey(state, word)
-		mask := uint64(len(p.keys) - 1)
-		for at := key & mask; p.keys[at] != 0; at = (at + 1) & mask {
-			if p.keys[at] == key {
-				return p.next[at]
+		if at, mask := bit(key); p.filter[at]&mask != 0 {
+			if to := p.edge(key); to != 0 {
+				return to
 			}
 		}
 		if state == 0 {
@@ -173,6 +161,17 @@ func (p *phrases) step(state int32, word uint64) int32 {
 		}
 		state = p.fail[state]
 	}
+}
+
+// edge looks a key up: the state that it leads to, or 0.
+func (p *phrases) edge(key uint64) int32 {
+	mask := uint64(len(p.keys) - 1)
+	for at := key & mask; p.keys[at] != 0; at = (at + 1) & mask {
+		if p.keys[at] == key {
+			return p.next[at]
+		}
+	}
+	return 0
 }
 
 // minSpelled is the least number of single letters in a row that are also read as one word.
@@ -196,14 +195,6 @@ func (p *phrases) match(text []byte) Set {
 		} else if letters > 0 {
 			found |= p.spelled(spelled[:min(letters, len(spelled))])
 			letters = 0
-		}
-		if t.small != nil {
-			if state == 0 {
-				if k := startKey(t.small); p.start[k>>6]&(1<<(k&63)) == 0 {
-					continue
-				}
-			}
-			t.word = hashWord(t.small)
 		}
 		if state = p.step(state, t.word); state != 0 {
 			found |= p.found[state]
@@ -241,7 +232,7 @@ func (p *phrases) spelled(letters []byte) Set {
 	if len(letters) < minSpelled {
 		return 0
 	}
-	return p.found[p.step(0, hashWord(letters))]
+	return p.found[p.step(0, hashWord(letters, letters))]
 }
 
 // tokens walks over the words of a normalised text.
@@ -250,8 +241,6 @@ type tokens struct {
 	at     int
 	word   uint64 // hash of the word, apostrophes left out, digits between letters read as letters
 	other  uint64 // a second reading (1 as l), or 0
-	small  []byte // the word itself where it is small ASCII letters only; word is then not set
-	key    uint32 // startKey of what an ASCII word with capitals, digits or apostrophes is read as
 	letter byte   // the letter, if the word is a single ASCII letter
 }
 
@@ -274,11 +263,19 @@ func (t *tokens) next() bool {
 		i++
 	}
 	begun := i
-	t.small, t.letter, t.other, t.key = nil, 0, 0, noKey
-	i += letterRun(text[i:])
-	kinds := uint8(tokenLower)
-	if i == begun || text[begun] < 'a' {
-		i, kinds = begun, 0
+	t.letter, t.other = 0, 0
+	if n := letterRun(text[i:]); n > 0 && text[i] >= 'a' {
+		if i += n; i == len(text) || tokenKinds[text[i]] == tokenBreak { // nearly all are small letters only
+			if n == 1 {
+				t.letter = text[begun]
+			}
+			t.at, t.word = i, hashWord(text[begun:i], text[begun:])
+			return true
+		}
+	}
+	kinds := uint8(0)
+	if i > begun {
+		kinds = tokenLower
 	}
 	for i < len(text) {
 		k := tokenKinds[text[i]]
@@ -296,15 +293,7 @@ func (t *tokens) next() bool {
 		return false
 	}
 	t.at = i
-	word := text[begun:i]
-	if kinds == tokenLower {
-		if len(word) == 1 {
-			t.letter = word[0]
-		}
-		t.small = word
-		return true
-	}
-	t.plain(word, kinds)
+	t.plain(text[begun:i], kinds)
 	return true
 }
 
@@ -336,12 +325,9 @@ func (t *tokens) plain(word []byte, kinds uint8) {
 	if n == 1 && kinds&tokenDigit == 0 {
 		t.letter = buf[0]
 	}
-	t.word = hashWord(buf[:n])
-	if n > 0 {
-		t.key = startKey(buf[:n])
-	}
+	t.word = hashWord(buf[:n], buf[:])
 	if ones {
-		t.other = hashWord(other[:n])
+		t.other = hashWord(other[:n], other[:])
 	}
 }
 
@@ -383,11 +369,9 @@ func (t *tokens) wide(begun int) bool {
 	}
 	t.at = i
 	if started && alike {
-		if n = latinWord(&buf, n); buf[0] < utf8.RuneSelf {
-			t.key = startKey(buf[:n])
-		}
+		n = latinWord(&buf, n)
 	}
-	t.word = hashWord(buf[:n])
+	t.word = hashWord(buf[:n], buf[:])
 	return started
 }
 
@@ -405,22 +389,25 @@ func latinWord(word *[maxToken]byte, length int) int {
 	return n
 }
 
-// hashWord tells words of up to 7 bytes apart for certain and longer ones but for one chance in 2^64. A word that
-// an agent makes collide only raises a code against itself.
-func hashWord(b []byte) uint64 {
+// hashWord tells words of up to 8 bytes apart for certain and longer ones but for one chance in 2^64. A word that
+// an agent makes collide only raises a code against itself. spare is the text that the word begins, so that eight bytes can
+// be read at once; no word holds a zero byte.
+func hashWord(word, spare []byte) uint64 {
 	const mul = 0x9e3779b97f4a7c15
-	h := uint64(len(b)) * 0xff51afd7ed558ccd
-	for len(b) >= 8 {
-		h = (h ^ binary.LittleEndian.Uint64(b)) * mul
+	h := uint64(0)
+	for len(word) > 8 {
+		h = (h ^ binary.LittleEndian.Uint64(word)) * mul
 		h ^= h >> 32
-		b = b[8:]
+		word, spare = word[8:], spare[8:]
 	}
-	switch n := len(b); {
-	case n >= 4:
-		h ^= uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
-	case n > 0:
-		h ^= uint64(b[0]) | uint64(b[n/2])<<8 | uint64(b[n-1])<<16
+	last := uint64(0)
+	if len(spare) >= 8 {
+		last = binary.LittleEndian.Uint64(spare) & (^uint64(0) >> (64 - 8*len(word)))
+	} else {
+		for i, b := range word {
+			last |= uint64(b) << (8 * i)
+		}
 	}
-	h *= mul
+	h = (h ^ last) * mul
 	return h ^ h>>32
 }

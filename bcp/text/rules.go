@@ -195,19 +195,19 @@ func compile(file rulesFile) (*Rules, error) {
 
 func (r *Rules) addPhrases() error {
 	n := 0
-	each := func(name string, list []string, add func(words []uint64, key uint32)) error {
+	each := func(name string, list []string, add func(words []uint64)) error {
 		if len(list) == 0 {
 			return fmt.Errorf("%w: %s: no phrase", ErrRules, name)
 		}
 		for _, phrase := range list {
-			words, key, err := phraseWords(phrase)
+			words, err := phraseWords(phrase)
 			if err != nil {
 				return fmt.Errorf("%w: %s: %q: %w", ErrRules, name, phrase, err)
 			}
 			if n++; n > maxPhrases || len(words) > maxPhraseWords {
 				return fmt.Errorf("%w: %s: %q: over %d words or %d phrases", ErrRules, name, phrase, maxPhraseWords, maxPhrases)
 			}
-			add(words, key)
+			add(words)
 		}
 		return nil
 	}
@@ -217,7 +217,7 @@ func (r *Rules) addPhrases() error {
 		if !ok {
 			return fmt.Errorf("%w: %s: unknown code %q", ErrRules, name, rule.Code)
 		}
-		if err := each(name, rule.Phrases, func(words []uint64, key uint32) { r.phrases.add(words, key, code) }); err != nil {
+		if err := each(name, rule.Phrases, func(words []uint64) { r.phrases.add(words, code) }); err != nil {
 			return err
 		}
 	}
@@ -235,7 +235,7 @@ func (r *Rules) addPhrases() error {
 		}
 		r.phrases.pairs = append(r.phrases.pairs, pair{code, int32(rule.Within)})
 		for part, list := range [][]string{rule.First, rule.Then} {
-			if err := each(name, list, func(words []uint64, key uint32) { r.phrases.addPart(words, key, i, part == 1) }); err != nil {
+			if err := each(name, list, func(words []uint64) { r.phrases.addPart(words, i, part == 1) }); err != nil {
 				return err
 			}
 		}
@@ -244,26 +244,20 @@ func (r *Rules) addPhrases() error {
 	return nil
 }
 
-// phraseWords hashes the words of a phrase after normalisation, as match will meet them. key is the startKey of the
-// first word, or noKey.
-func phraseWords(phrase string) (words []uint64, key uint32, err error) {
+// phraseWords hashes the words of a phrase after normalisation, as match will meet them.
+func phraseWords(phrase string) ([]uint64, error) {
+	var words []uint64
 	s := scanner{limit: Any.limit(), own: noScript, maxWords: len(phrase), maxChars: 4 * len(phrase)}
 	if err := s.scan([]byte(phrase)); err != nil {
-		return nil, noKey, err
+		return nil, err
 	}
 	for t := (tokens{text: s.out}); t.next(); {
-		if t.small != nil {
-			t.word, t.key = hashWord(t.small), startKey(t.small)
-		}
-		if len(words) == 0 {
-			key = t.key
-		}
 		words = append(words, t.word)
 	}
 	if len(words) == 0 {
-		return nil, noKey, ErrEmpty
+		return nil, ErrEmpty
 	}
-	return words, key, nil
+	return words, nil
 }
 
 func (r *Rules) addPatterns() error {

@@ -98,11 +98,17 @@ func (s *scanner) scan(src []byte) error {
 					return err
 				}
 				s.out = append(s.out, b)
+				if s.piece > proseDigits {
+					s.flags |= sawRare
+				}
 			case classStrip:
 				i++
 				s.flags |= sawInvisible
 			case classSpace:
 				i++
+				if b != ' ' || i < len(src) && src[i] == ' ' {
+					s.flags |= sawRare
+				}
 				if s.held != 0 || s.sep != sepNone || s.list.progress != numberNone {
 					if err := s.mark(c, ' '); err != nil {
 						return err
@@ -112,13 +118,14 @@ func (s *scanner) scan(src []byte) error {
 				s.sep, s.marks, s.rise = sepSpace, 0, false
 			default:
 				i++
-				s.flags |= flagsAt(src, at, s.flags)
+				s.flags |= flagsAt(src, at, s.flags) | rareAt(src, at)
 				if err := s.mark(c, rune(b)); err != nil {
 					return err
 				}
 			}
 			continue
 		}
+		s.flags |= sawRare
 		r, size := utf8.DecodeRune(src[i:])
 		if r == utf8.RuneError && size == 1 {
 			return ErrCodePoint
