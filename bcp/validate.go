@@ -3,6 +3,8 @@ package bcp
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -43,6 +45,9 @@ func (v *Validator) Validate(raw []byte, encoding Encoding) Verdict {
 func (v *Validator) Judge(raw RawAnswer) Verdict {
 	if len(v.items) == 0 || raw.form == formNone { // zero values
 		return Verdict{Outcome: Reject, Reason: ReasonMalformed}
+	}
+	if canonical, ok := v.usual.Match(raw.json); ok && raw.form <= formFields {
+		return Verdict{Outcome: Accept, Answer: Answer{json: canonical}}
 	}
 	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
 	if len(v.items) > len(w.few) {
@@ -304,12 +309,9 @@ func (w *answerWalk) enum(i int, raw []byte) bool {
 // composesToASCII reports whether the NFC of a text is ASCII: only the Kelvin
 // sign, the Greek question mark and the Greek varia are ASCII in another form.
 func composesToASCII(text []byte) bool {
-	for _, r := range string(text) {
-		if r >= utf8.RuneSelf && r != '\u212a' && r != '\u037e' && r != '\u1fef' {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsFunc(text, func(r rune) bool {
+		return r >= utf8.RuneSelf && r != '\u212a' && r != '\u037e' && r != '\u1fef'
+	})
 }
 
 // text checks a string against the item's format.
@@ -407,34 +409,17 @@ func (w *answerWalk) integer(i int, n int64) bool {
 
 // vocabulary checks that every word stands in the item's word list.
 func (w *answerWalk) vocabulary(i int) bool {
-	rest := w.norm[w.at(i).from:]
-	for len(rest) > 0 {
-		end := 0
-		for end < len(rest) && rest[end] != ' ' {
-			end++
-		}
-		if !containsSorted(w.v.items[i].values, rest[:end]) {
+	for word := range bytes.SplitSeq(w.norm[w.at(i).from:], []byte(" ")) {
+		if !containsSorted(w.v.items[i].values, word) {
 			return w.fail(ReasonValue, i)
 		}
-		rest = rest[min(end+1, len(rest)):]
 	}
 	return true
 }
 
 func containsSorted(sorted []string, word []byte) bool {
-	low, high := 0, len(sorted)
-	for low < high {
-		middle := (low + high) / 2
-		switch {
-		case sorted[middle] == string(word):
-			return true
-		case sorted[middle] < string(word):
-			low = middle + 1
-		default:
-			high = middle
-		}
-	}
-	return false
+	_, found := slices.BinarySearchFunc(sorted, word, func(value string, word []byte) int { return strings.Compare(value, string(word)) })
+	return found
 }
 
 func (value *answerValue) setBool(b bool) bool {
