@@ -100,7 +100,7 @@ type answerWalk struct {
 
 	few  [8]answerValue // by place in the spec
 	more []answerValue  // those behind few
-	raw  [128]byte      // room for a string with escapes
+	raw  [256]byte      // room for a string with escapes
 }
 
 // answerValue is one checked value: a boolean as 0 or 1, an integer, the index

@@ -26,19 +26,23 @@ func appendTwo(dst []byte, n int) []byte { return append(dst, '0'+byte(n/10%10),
 
 const maxDateBytes = 48
 
-// dateLayouts is the closed table of layouts in words: M a month, D a day, Y a year of four digits, O the word of.
-var dateLayouts = map[string]struct{}{
-	"MD": {}, "MDY": {}, "MD,Y": {},
-	"DM": {}, "DMY": {}, "DM,Y": {},
-	"DOM": {}, "DOMY": {}, "DOM,Y": {},
-	"YMD": {},
+// isLayout is the closed table of layouts in words: M a month, D a day, Y a year of four digits, O the word of.
+func isLayout(words []byte) bool {
+	switch string(words) {
+	case "MD", "MDY", "MD,Y",
+		"DM", "DMY", "DM,Y",
+		"DOM", "DOMY", "DOM,Y",
+		"YMD":
+		return true
+	}
+	return false
 }
 
 var monthNames = [...]string{"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"}
 
 // ParseDate reads one calendar date (PROTOCOL P3.2): 2026-03-15, --03-15, or the name of a month (whole, three letters,
 // or Sept, with or without a full stop) with a day (plain or as an English ordinal) and perhaps a year of four digits, in the
-// orders of dateLayouts: "March 15", "15 March 2026", "Mar. 15th, 2026", "15th of March". Case and white space do not matter; nothing else may
+// orders of isLayout: "March 15", "15 March 2026", "Mar. 15th, 2026", "15th of March". Case and white space do not matter; nothing else may
 // stand around it. February 29 is a date without a year. The error is ErrDate.
 func ParseDate(src []byte) (Date, error) {
 	var room [maxDateBytes]byte
@@ -129,8 +133,7 @@ func wordDate(text []byte) (d Date, ok bool) {
 		layout[n] = kind
 		n++
 	}
-	_, ok = dateLayouts[string(layout[:n])]
-	return d, ok
+	return d, isLayout(layout[:n])
 }
 
 // word reads one word of a date and says what it is; 0 for anything else.

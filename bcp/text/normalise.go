@@ -57,6 +57,13 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	if s.maxChars <= 0 {
 		s.maxChars = int(^uint(0) >> 1)
 	}
+	rules := o.Rules
+	if rules == nil {
+		rules = DefaultRules()
+	}
+	if own == noScript && !o.PreserveCase { // else what is written may change once more
+		s.walk.phrases = rules.phrases
+	}
 	if err := s.scan(src); err != nil {
 		return Result{}, err
 	}
@@ -75,12 +82,11 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	if kept > 0 {
 		kept = s.raise()
 	}
-	rules := o.Rules
-	if rules == nil {
-		rules = DefaultRules()
+	if s.walk.phrases == nil || s.foreign {
+		s.walk, s.walked = walk{phrases: rules.phrases}, 0
 	}
 	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept, Prose: s.flags.prose()}
-	out.Anomalies = rules.screen(src, s.out[s.begun:], s.flags)
+	out.Anomalies = rules.screen(src, s.out[s.begun+s.walked:], &s.walk, s.flags)
 	return out, nil
 }
 

@@ -179,60 +179,78 @@ const minSpelled = 4
 
 // match finds the codes of all phrases in a normalised text.
 func (p *phrases) match(text []byte) Set {
-	found, state := Set(0), int32(0)
-	var met [maxPairs]int32 // at which word the first part of a pair ended last
-	at := int32(0)
-	var spelled [MaxWordChars]byte
-	letters := 0
-	t := tokens{text: text}
-	for t.next() {
-		at++
-		if t.letter != 0 {
-			if letters < len(spelled) {
-				spelled[letters] = t.letter
-			}
-			letters++
-		} else if letters > 0 {
-			found |= p.spelled(spelled[:min(letters, len(spelled))])
-			letters = 0
-		}
-		if state = p.step(state, t.word); state != 0 {
-			found |= p.found[state]
-			if mark := p.marks[state]; mark != 0 {
-				found |= p.paired(mark, at, &met)
-			}
-			if found == p.all {
-				return found
-			}
-		}
-		if t.other != 0 {
-			found |= p.found[p.step(0, t.other)]
-		}
-	}
-	if letters > 0 {
-		found |= p.spelled(spelled[:min(letters, len(spelled))])
-	}
-	return found
+	w := walk{phrases: p}
+	w.text(text)
+	return w.end()
 }
 
-// paired notes the parts of pairs that end at a word, and returns the codes of those that are whole by it.
-func (p *phrases) paired(mark, at int32, met *[maxPairs]int32) (found Set) {
+// walk meets the words of a text one after the other, and knows the phrases found so far.
+type walk struct {
+	phrases *phrases
+	found   Set
+	state   int32
+	at      int32 // words met
+	letters int   // single letters in a row, of which spelled has the first
+	spelled [MaxWordChars]byte
+	met     [maxPairs]int32 // at which word the first part of a pair ended last
+}
+
+// text meets all words of a normalised text, or of a part of one that has whole words.
+func (w *walk) text(text []byte) {
+	for t := (tokens{text: text}); w.found != w.phrases.all && t.next(); {
+		w.word(t.word, t.letter)
+		if t.other != 0 {
+			w.found |= w.phrases.found[w.phrases.step(0, t.other)]
+		}
+	}
+}
+
+// word meets a word by its hash; letter is it, if it is a single letter.
+func (w *walk) word(hash uint64, letter byte) {
+	p := w.phrases
+	w.at++
+	if letter != 0 {
+		if w.letters < len(w.spelled) {
+			w.spelled[w.letters] = letter
+		}
+		w.letters++
+	} else if w.letters > 0 {
+		w.spell()
+	}
+	if w.state = p.step(w.state, hash); w.state != 0 {
+		w.found |= p.found[w.state]
+		if mark := p.marks[w.state]; mark != 0 {
+			w.paired(mark)
+		}
+	}
+}
+
+// end returns the codes of all phrases found.
+func (w *walk) end() Set {
+	w.spell()
+	return w.found
+}
+
+// paired notes the parts of pairs that end at the last word, and the codes of those that are whole by it.
+func (w *walk) paired(mark int32) {
+	p := w.phrases
 	for _, i := range p.thens[mark] {
-		if met[i] != 0 && at-met[i] <= p.pairs[i].within {
-			found |= p.pairs[i].code
+		if w.met[i] != 0 && w.at-w.met[i] <= p.pairs[i].within {
+			w.found |= p.pairs[i].code
 		}
 	}
 	for _, i := range p.firsts[mark] {
-		met[i] = at
+		w.met[i] = w.at
 	}
-	return found
 }
 
-func (p *phrases) spelled(letters []byte) Set {
-	if len(letters) < minSpelled {
-		return 0
+// spell reads the single letters met last as one word.
+func (w *walk) spell() {
+	if w.letters >= minSpelled {
+		letters := w.spelled[:min(w.letters, len(w.spelled))]
+		w.found |= w.phrases.found[w.phrases.step(0, hashWord(letters, letters))]
 	}
-	return p.found[p.step(0, hashWord(letters, letters))]
+	w.letters = 0
 }
 
 // tokens walks over the words of a normalised text.

@@ -32,14 +32,17 @@ func letterRun(text []byte) int {
 	n := 0
 	for ; len(text)-n >= 8; n += 8 {
 		x := binary.LittleEndian.Uint64(text[n:])
-		small := x&^highBits | smallBits
-		letters := (small + (0x80-'a')*everyByte) &^ (small + (0x80-'z'-1)*everyByte) &^ x & highBits
-		if letters != highBits {
-			return n + bits.TrailingZeros64(letters^highBits)/8
+		if others := notLetters(x, x&^highBits|smallBits); others != 0 {
+			return n + bits.TrailingZeros64(others)/8
 		}
 	}
 	for n < len(text) && asciiClass[text[n]] == classLetter {
 		n++
 	}
 	return n
+}
+
+// notLetters has the high bit of each of eight bytes that is no ASCII letter; small are the bytes as small letters.
+func notLetters(x, small uint64) uint64 {
+	return ((small + (0x80-'a')*everyByte) &^ (small + (0x80-'z'-1)*everyByte) &^ x & highBits) ^ highBits
 }

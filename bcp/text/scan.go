@@ -50,6 +50,8 @@ type scanner struct {
 	rise      bool // the next letter was upper case
 	capitalAt []int
 	list      listState
+	walk      walk // with nil phrases, words are met later
+	walked    int  // how much of the output it has met
 }
 
 // A text may grow by extraFree code points and one more for every extraShare bytes: several times what ordinary spelling
@@ -68,12 +70,18 @@ func (s *scanner) scan(src []byte) error {
 			at := i
 			switch c := asciiClass[b]; c {
 			case classLetter:
+				behindSpace := s.sep == sepSpace && s.held == 0 && s.list.progress == numberNone && len(s.out) > s.begun
+				if behindSpace && s.walk.phrases != nil {
+					if i = s.plainWords(src, at); i > at {
+						continue
+					}
+				}
 				// A run of letters is the same word from its first letter on.
 				i += letterRun(src[i:])
 				if s.capitals && b <= 'Z' {
 					s.rise = true
 				}
-				if s.sep == sepSpace && s.held == 0 && s.list.progress == numberNone && len(s.out) > s.begun {
+				if behindSpace {
 					if err := s.plainWord(src[at:i], src[at:]); err != nil {
 						return err
 					}

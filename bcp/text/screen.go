@@ -20,7 +20,7 @@ func (r *Rules) Screen(received, normalised []byte) Set {
 		}
 		i += size
 	}
-	return r.screen(received, normalised, f)
+	return r.screen(received, normalised, &walk{phrases: r.phrases}, f)
 }
 
 // everything is what unusable rules find, so that nothing passes them unseen.
@@ -29,12 +29,13 @@ const everything = Instruction | URL | Code | Encoded | RoleMarker | ToolCall | 
 // foldedRoom is the size up to which received text is read without allocating.
 const foldedRoom = 1024
 
-// screen runs the parts that can find something, as flags say.
-func (r *Rules) screen(received, normalised []byte, f flags) Set {
+// screen runs the parts that can find something, as flags say. normalised is what the walk over phrases has not met.
+func (r *Rules) screen(received, normalised []byte, w *walk, f flags) Set {
 	if r.phrases == nil {
 		return everything
 	}
-	found := r.phrases.match(normalised)
+	w.text(normalised)
+	found := w.end()
 	if f&sawInvisible != 0 {
 		found |= Invisible
 	}

@@ -27,9 +27,10 @@ func (r span) text(buf, scratch []byte) []byte {
 func (s *Scanner) quoted() (span, error) {
 	b := s.buf
 	ref := span{start: s.pos + 1}
-	i := plain(b, ref.start)
+	i := ref.start
 	ascii := true
 	for {
+		i = plain(b, i)
 		for i < len(b) && !escapes[b[i]] {
 			ascii = ascii && b[i] < utf8.RuneSelf
 			i++
