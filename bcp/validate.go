@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -54,7 +55,10 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 		w.more = make([]answerValue, len(v.items)-len(w.few))
 	}
 	if v.hasText {
-		w.norm = make([]byte, 0, len(raw.json)+textSlack)
+		room := rooms.Get().(*[]byte)
+		defer rooms.Put(room)
+		*room = slices.Grow(*room, len(raw.json)+textSlack)
+		w.norm = *room
 	}
 	if !w.walk(raw.form) {
 		if wire.Check(raw.json) != nil {
@@ -82,6 +86,9 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	verdict.Answer = Answer{json: w.canonical()}
 	return verdict
 }
+
+// rooms are empty, for the normalised texts of one answer at a time; nothing of a verdict is in one.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // textSlack is room for dates and times, which may be longer than what was
 // received.

@@ -103,5 +103,14 @@ func rareAt(src []byte, at int) flags {
 	return sawRare
 }
 
+// behindWord says whether an ASCII letter or digit stands before a place.
+func behindWord(src []byte, at int) bool {
+	if at == 0 {
+		return false
+	}
+	c := asciiClass[src[at-1]]
+	return c == classLetter || c == classDigit
+}
+
 // prose says whether the flags of a text are those of [Result.Prose].
 func (f flags) prose() bool { return f&(sawRare|sawInvisible|sawLong|sawDigits) == 0 }

@@ -225,6 +225,16 @@ func (w *walk) word(hash uint64, letter byte) {
 	}
 }
 
+// passes says that no phrase begins with a word, and that none has begun: the walk goes on behind it.
+func (w *walk) passes(hash uint64) bool {
+	at, mask := bit(edgeKey(0, hash))
+	if w.state|int32(w.letters) != 0 || w.phrases.filter[at]&mask != 0 {
+		return false
+	}
+	w.at++
+	return true
+}
+
 // end returns the codes of all phrases found.
 func (w *walk) end() Set {
 	w.spell()
@@ -411,21 +421,27 @@ func latinWord(word *[maxToken]byte, length int) int {
 // an agent makes collide only raises a code against itself. spare is the text that the word begins, so that eight bytes can
 // be read at once; no word holds a zero byte.
 func hashWord(word, spare []byte) uint64 {
-	const mul = 0x9e3779b97f4a7c15
 	h := uint64(0)
 	for len(word) > 8 {
-		h = (h ^ binary.LittleEndian.Uint64(word)) * mul
-		h ^= h >> 32
+		h = hashMore(h, binary.LittleEndian.Uint64(word))
 		word, spare = word[8:], spare[8:]
 	}
 	last := uint64(0)
 	if len(spare) >= 8 {
-		last = binary.LittleEndian.Uint64(spare) & (^uint64(0) >> (64 - 8*len(word)))
+		last = firstBytes(binary.LittleEndian.Uint64(spare), len(word))
 	} else {
 		for i, b := range word {
 			last |= uint64(b) << (8 * i)
 		}
 	}
-	h = (h ^ last) * mul
+	return hashMore(h, last)
+}
+
+// hashMore goes on with the hash of a word by up to eight bytes of it.
+func hashMore(h, bytes uint64) uint64 {
+	h = (h ^ bytes) * 0x9e3779b97f4a7c15
 	return h ^ h>>32
 }
+
+// firstBytes are the first n of eight bytes, with zeros behind them.
+func firstBytes(eight uint64, n int) uint64 { return eight & (^uint64(0) >> (64 - 8*n)) }

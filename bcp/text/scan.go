@@ -90,10 +90,14 @@ func (s *scanner) scan(src []byte) error {
 				if err := s.begin(classLetter, attachAlpha, scriptLatin); err != nil {
 					return err
 				}
+				fresh := s.piece == 0
 				if err := s.grow(i - at); err != nil {
 					return err
 				}
 				s.out = lower(s.out, src[at:i], src[at:])
+				if fresh {
+					s.meet(src, at, i)
+				}
 			case classDigit:
 				i++
 				if err := s.begin(classDigit, attachNumeric, 0); err != nil {
@@ -126,7 +130,9 @@ func (s *scanner) scan(src []byte) error {
 				s.sep, s.marks, s.rise = sepSpace, 0, false
 			default:
 				i++
-				s.flags |= flagsAt(src, at, s.flags) | rareAt(src, at)
+				if rare := rareAt(src, at); rare != 0 || b == '.' && !behindWord(src, at) {
+					s.flags |= rare | flagsAt(src, at, s.flags)
+				}
 				if err := s.mark(c, rune(b)); err != nil {
 					return err
 				}

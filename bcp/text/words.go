@@ -9,6 +9,53 @@ import (
 // joins what stands before it.
 var wordEnds = [256]bool{' ': true, '\n': true, ',': true, '.': true}
 
+// word is a word of 1 to 15 ASCII letters, in lower case, with zeros behind it.
+type word struct {
+	first, last uint64
+	length      int
+}
+
+// shortWord reads the word of ASCII letters that begins at src[at]. It is false for a longer one, one that may go on behind the
+// letters, and one so near the end of src that its bytes cannot be read eight at a time.
+func shortWord(src []byte, at int) (w word, ok bool) {
+	if at+8 > len(src) {
+		return w, false
+	}
+	x := binary.LittleEndian.Uint64(src[at:])
+	w.first = x&^highBits | smallBits
+	if others := notLetters(x, w.first); others != 0 {
+		w.length = bits.TrailingZeros64(others) / 8
+		w.first = firstBytes(w.first, w.length)
+	} else {
+		if at+16 > len(src) {
+			return w, false
+		}
+		x = binary.LittleEndian.Uint64(src[at+8:])
+		w.last = x&^highBits | smallBits
+		w.length = 8 + bits.TrailingZeros64(notLetters(x, w.last))/8
+		w.last = firstBytes(w.last, w.length-8)
+	}
+	end := at + w.length
+	return w, w.length < longPiece && (end == len(src) || wordEnds[src[end]])
+}
+
+// hash is what hashWord returns of the word.
+func (w word) hash() uint64 {
+	h := hashMore(0, w.first)
+	if w.length > 8 {
+		h = hashMore(h, w.last)
+	}
+	return h
+}
+
+// letter is the letter of a word that is a single one, or 0.
+func (w word) letter() byte {
+	if w.length == 1 {
+		return byte(w.first)
+	}
+	return 0
+}
+
 // plainWords takes words of ASCII letters that stand behind one space each, from src[at] on, as plainWord does, and has the
 // phrases meet them at once: most words of most texts. It returns the place behind the last one, or at where the word there is none
 // of them. What it does not take, such as a word that is one too many, is for the rest of the scanner.
@@ -17,17 +64,10 @@ func (s *scanner) plainWords(src []byte, at int) int {
 	words := s.maxWords - max(s.segments, s.splits)
 	room := s.maxChars - s.chars
 	count := 0
-	for at+8 <= len(src) {
-		x := binary.LittleEndian.Uint64(src[at:])
-		small := x&^highBits | smallBits
-		n := 8
-		if others := notLetters(x, small); others != 0 {
-			n = bits.TrailingZeros64(others) / 8
-		} else {
-			n += letterRun(src[at+8:])
-		}
-		end := at + n
-		if n >= longPiece || count == words || room < 1+n || end < len(src) && !wordEnds[src[end]] || cap(out)-len(out) <= longPiece {
+	for {
+		word, ok := shortWord(src, at)
+		n, end := word.length, at+word.length
+		if !ok || count == words || room < 1+n || cap(out)-len(out) <= longPiece {
 			break
 		}
 		if count == 0 {
@@ -38,15 +78,12 @@ func (s *scanner) plainWords(src []byte, at int) int {
 		begun := len(out) + 1
 		out = out[:begun+n]
 		out[begun-1] = ' '
-		binary.LittleEndian.PutUint64(out[begun:begun+8], small)
-		for i := 8; i < n; i++ {
-			out[begun+i] = src[at+i] | 0x20
+		space := out[begun : begun+longPiece]
+		binary.LittleEndian.PutUint64(space, word.first)
+		binary.LittleEndian.PutUint64(space[8:], word.last)
+		if hash := word.hash(); n == 1 || !s.walk.passes(hash) {
+			s.walk.word(hash, word.letter())
 		}
-		letter := byte(0)
-		if n == 1 {
-			letter = out[begun]
-		}
-		s.walk.word(hashWord(out[begun:], out[begun:begun+longPiece]), letter)
 		s.piece, taken = n, end
 		if at = end + 1; at >= len(src) || src[end] != ' ' || asciiClass[src[at]] != classLetter {
 			break
@@ -58,4 +95,25 @@ func (s *scanner) plainWords(src []byte, at int) int {
 		s.sep, s.ended, s.last, s.attach, s.script, s.marks = sepNone, false, lastLetter, attachAlpha, scriptLatin, 0
 	}
 	return taken
+}
+
+// meet has the phrases meet the word of letters that has just been written, from src[at:end], if they have met all words before it and it
+// is whole.
+func (s *scanner) meet(src []byte, at, end int) {
+	if s.walk.phrases == nil {
+		return
+	}
+	between := s.out[s.begun+s.walked : len(s.out)-(end-at)]
+	if len(between) > 2 {
+		return
+	}
+	for _, b := range between {
+		if tokenKinds[b] != tokenBreak {
+			return
+		}
+	}
+	if w, ok := shortWord(src, at); ok {
+		s.walk.word(w.hash(), w.letter())
+		s.walked = len(s.out) - s.begun
+	}
 }
