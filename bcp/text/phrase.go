@@ -426,15 +426,7 @@ func hashWord(word, spare []byte) uint64 {
 		h = hashMore(h, binary.LittleEndian.Uint64(word))
 		word, spare = word[8:], spare[8:]
 	}
-	last := uint64(0)
-	if len(spare) >= 8 {
-		last = firstBytes(binary.LittleEndian.Uint64(spare), len(word))
-	} else {
-		for i, b := range word {
-			last |= uint64(b) << (8 * i)
-		}
-	}
-	return hashMore(h, last)
+	return hashMore(h, firstBytes(eight(spare), len(word)))
 }
 
 // hashMore goes on with the hash of a word by up to eight bytes of it.

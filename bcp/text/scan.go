@@ -99,6 +99,11 @@ func (s *scanner) scan(src []byte) error {
 					s.meet(src, at, i)
 				}
 			case classDigit:
+				if s.join == List && s.numbers(src, at) {
+					i += len("1. ")
+					s.marks, s.rise = 0, false
+					continue
+				}
 				i++
 				if err := s.begin(classDigit, attachNumeric, 0); err != nil {
 					return err

@@ -15,28 +15,33 @@ type word struct {
 	length      int
 }
 
-// shortWord reads the word of ASCII letters that begins at src[at]. It is false for a longer one, one that may go on behind the
-// letters, and one so near the end of src that its bytes cannot be read eight at a time.
+// shortWord reads the word of ASCII letters that begins at src[at]. It is false for a longer one, and one that may go on behind
+// the letters.
 func shortWord(src []byte, at int) (w word, ok bool) {
-	if at+8 > len(src) {
-		return w, false
-	}
-	x := binary.LittleEndian.Uint64(src[at:])
+	x := eight(src[at:])
 	w.first = x&^highBits | smallBits
 	if others := notLetters(x, w.first); others != 0 {
 		w.length = bits.TrailingZeros64(others) / 8
 		w.first = firstBytes(w.first, w.length)
 	} else {
-		if at+16 > len(src) {
-			return w, false
-		}
-		x = binary.LittleEndian.Uint64(src[at+8:])
+		x = eight(src[at+8:])
 		w.last = x&^highBits | smallBits
 		w.length = 8 + bits.TrailingZeros64(notLetters(x, w.last))/8
 		w.last = firstBytes(w.last, w.length-8)
 	}
 	end := at + w.length
 	return w, w.length < longPiece && (end == len(src) || wordEnds[src[end]])
+}
+
+// eight returns the first eight bytes of a text, with zeros behind its end.
+func eight(text []byte) (x uint64) {
+	if len(text) >= 8 {
+		return binary.LittleEndian.Uint64(text)
+	}
+	for i, b := range text {
+		x |= uint64(b) << (8 * i)
+	}
+	return x
 }
 
 // hash is what hashWord returns of the word.
@@ -70,7 +75,7 @@ func (s *scanner) plainWords(src []byte, at int) int {
 		if !ok || count == words || room < 1+n || cap(out)-len(out) <= longPiece {
 			break
 		}
-		if count == 0 {
+		if count == 0 && len(out) > s.begun+s.walked {
 			s.walk.text(out[s.begun+s.walked:])
 		}
 		count++
