@@ -166,7 +166,7 @@ func (d *Date) word(w []byte) byte {
 		}
 	}
 	for i, name := range monthNames {
-		if string(w) == name || string(w) == name[:3] || i == 8 && string(w) == "sept" {
+		if w[0] == name[0] && (string(w) == name || string(w) == name[:3]) || i == 8 && string(w) == "sept" {
 			d.Month = i + 1
 			return 'M'
 		}
