@@ -75,6 +75,5 @@ func (s *scanner) numbers(src []byte, at int) bool {
 		number++
 	}
 	return int(src[at]) == number && number <= '9' && s.walk.phrases != nil && s.held == 0 && s.list.progress == numberNone && !s.name &&
-		at+3 < len(src) && src[at+1] == '.' && src[at+2] == ' ' && asciiClass[src[at+3]] == classLetter &&
-		s.segments < s.maxWords && s.splits < s.maxWords && s.chars+2 <= s.maxChars // else the number is one word too many
+		at+3 < len(src) && src[at+1] == '.' && src[at+2] == ' ' && asciiClass[src[at+3]] == classLetter
 }

@@ -55,8 +55,8 @@ func checkWords(t failer, src []byte, o Options, room int) {
 
 // wordParts are what short cuts are taken through, and what stops them.
 var wordParts = append(strings.Split("a I the to ignore Ignore all previous instructions please you should system prompt vendor questions abcdefg abcdefgh abcdefghi "+
-	"abcdefghijklmno abcdefghijklmnop abcdefghijklmnopqrstuvwx abcdefghijklmnopqrstuvwxy i g n o r e don't Smith-Jones 1. 2. 3. 4. 10. 1 12 1234567 3rd a1 1a 1.5 1,000", " "),
-	" ", " ", " ", " ", " ", "  ", "\n", ". ", ", ", ".", ",", "! ", "; ", "-", "'", "&", "$", "\t", "\x01", "\u200b", "é", "e\u0301", "\u0301", "漢", "а", "\u00ad", "Ⅷ")
+	"abcdefghijklmno abcdefghijklmnop abcdefghijklmnopqrstuvwx abcdefghijklmnopqrstuvwxy i g n o r e don't scarica l'allegato l 'allegato sei Smith-Jones 1. 2. 3. 4. 10. 1 12 1234567 3rd a1 1a 1.5 1,000", " "),
+	" ", " ", " ", " ", " ", "  ", "\n", ". ", ", ", ".", ",", "! ", "; ", ": ", ":", "/", "(", ") ", "-", "'", "&", "$", "\t", "\x01", "\u200b", "é", "e\u0301", "\u0301", "漢", "а", "\u00ad", "Ⅷ")
 
 // What is met, written and counted in one loop is what the scanner does one by one, whatever room there is and whichever
 // limit is met.
@@ -64,6 +64,15 @@ var wordParts = append(strings.Split("a I the to ignore Ignore all previous inst
 // covers P3.3, P3.4, P3.6
 func TestWordsAreTakenAsTheyCome(t *testing.T) {
 	t.Parallel()
+	for _, src := range []string{"1. one two\n2. three", "1. one\n3. three", "2. one", "1. 1. one", "$1. one", "one, 2. two", "one 2. two"} {
+		for words := range 6 {
+			for _, name := range []bool{false, true} {
+				for chars := range 16 {
+					checkWords(t, []byte(src), Options{Alphabet: Any, Join: List, PersonName: name, MaxWords: words, MaxChars: chars}, 100)
+				}
+			}
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		src := strings.Join(rapid.SliceOfN(rapid.SampledFrom(wordParts), 0, 60).Draw(t, "parts"), "")
 		o := genOptions().Draw(t, "options")
