@@ -2,7 +2,6 @@ package bcp
 
 import (
 	"math/big"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
@@ -30,28 +29,10 @@ func (c *Channel) JudgeJustification(settings *Settings, e *Escalation) (reason 
 	}
 	list := settings.Vocabularies[c.JustificationVocabulary]
 	words := text.Fields(result.Text)
-	for word := range fields(result.Text) {
-		if !containsSorted(list, word) {
-			return "", 0, false
-		}
+	if !text.AllIn(result.Text, list) {
+		return "", 0, false
 	}
 	return string(result.Text), vocabularyBits(len(list), words), true
-}
-
-// fields iterates over what single spaces separate.
-func fields(canonical []byte) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for len(canonical) > 0 {
-			end := slices.Index(canonical, ' ')
-			if end < 0 {
-				end = len(canonical)
-			}
-			if !yield(canonical[:end]) {
-				return
-			}
-			canonical = canonical[min(end+1, len(canonical)):]
-		}
-	}
 }
 
 // JustificationBits is the most that a justification of the channel can carry.

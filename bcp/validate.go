@@ -3,8 +3,6 @@ package bcp
 import (
 	"bytes"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -50,15 +48,23 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	if canonical, ok := v.usual.Match(raw.json); ok && raw.form <= formFields {
 		return Verdict{Outcome: Accept, Answer: Answer{json: canonical}}
 	}
-	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
+	if !v.hasText {
+		return v.judge(raw, nil)
+	}
+	room := rooms.Get().(*[]byte)
+	if cap(*room) < len(raw.json)+textSlack {
+		*room = make([]byte, 0, len(raw.json)+textSlack)
+	}
+	verdict := v.judge(raw, *room)
+	rooms.Put(room)
+	return verdict
+}
+
+// judge judges an answer without the short cut; room is for its texts.
+func (v *Validator) judge(raw RawAnswer, room []byte) Verdict {
+	w := answerWalk{v: v, s: wire.NewScanner(raw.json), norm: room}
 	if len(v.items) > len(w.few) {
 		w.more = make([]answerValue, len(v.items)-len(w.few))
-	}
-	if v.hasText {
-		room := rooms.Get().(*[]byte)
-		defer rooms.Put(room)
-		*room = slices.Grow(*room, len(raw.json)+textSlack)
-		w.norm = *room
 	}
 	if !w.walk(raw.form) {
 		if wire.Check(raw.json) != nil {
@@ -333,7 +339,7 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 		value.from, value.to = len(w.norm), len(result.Text)
 		w.norm = result.Text
 		if it.kind == FormatVocabulary {
-			return w.vocabulary(i)
+			return text.AllIn(w.norm[value.from:], it.values) || w.fail(ReasonValue, i)
 		}
 		w.anomalies |= result.Anomalies
 		if !result.Prose && (guard.HasSecret(raw) || guard.HasSecret(w.norm[value.from:value.to])) {
@@ -412,21 +418,6 @@ func (w *answerWalk) integer(i int, n int64) bool {
 	}
 	w.at(i).n = n
 	return true
-}
-
-// vocabulary checks that every word stands in the item's word list.
-func (w *answerWalk) vocabulary(i int) bool {
-	for word := range bytes.SplitSeq(w.norm[w.at(i).from:], []byte(" ")) {
-		if !containsSorted(w.v.items[i].values, word) {
-			return w.fail(ReasonValue, i)
-		}
-	}
-	return true
-}
-
-func containsSorted(sorted []string, word []byte) bool {
-	_, found := slices.BinarySearchFunc(sorted, word, func(value string, word []byte) int { return strings.Compare(value, string(word)) })
-	return found
 }
 
 func (value *answerValue) setBool(b bool) bool {

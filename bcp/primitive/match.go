@@ -2,7 +2,6 @@ package primitive
 
 import (
 	"encoding/binary"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"unicode/utf8"
@@ -15,22 +14,12 @@ const (
 	MaxKept = 64
 )
 
-// Kind is the type of a field. The zero value is none.
-type Kind uint8
-
-// The types of category 1 (PROTOCOL P3.1).
-const (
-	Boolean Kind = 1
-	Enum    Kind = 2
-	Integer Kind = 3
-)
-
-// Field is one field of a valid spec.
+// Field is one field of a valid spec: a boolean, an enum, or an integer, which has no values.
 type Field struct {
 	Key      []byte // its name in canonical JSON and a colon
-	Kind     Kind
-	Min, Max int64    // of an integer
+	Boolean  bool
 	Values   [][]byte // of an enum, in NFC, in canonical JSON
+	Min, Max int64    // of an integer
 }
 
 // Matcher reads answers to one spec. It is safe for concurrent use, and what it answers never changes. A nil Matcher knows
@@ -41,12 +30,11 @@ type Matcher struct {
 }
 
 type field struct {
-	kind   Kind
+	key    token
+	values []token
 	min    int64
 	most   uint64 // how many values there are behind the first
 	weight uint64 // of a value, in the number of an answer
-	key    token
-	values []token
 }
 
 // token is something that is always spelled the same.
@@ -62,25 +50,23 @@ func New(of []Field) *Matcher {
 		return nil
 	}
 	m := &Matcher{fields: make([]field, len(of))}
-	answers := uint64(1)
+	answers, usual := uint64(1), true
 	for i, f := range of {
-		if f.Kind < Boolean || f.Kind > Integer || unusual(f.Key) || slices.ContainsFunc(f.Values, unusual) {
-			return nil
-		}
 		to := &m.fields[i]
-		*to = field{kind: f.Kind, key: tokenOf(f.Key), weight: answers}
-		switch f.Kind {
-		case Boolean:
-			to.most = 1
-		case Enum:
-			to.most = uint64(len(f.Values)) - 1
-			for _, v := range f.Values {
-				to.values = append(to.values, tokenOf(v))
-			}
-		case Integer:
-			to.min, to.most = f.Min, uint64(f.Max)-uint64(f.Min)
+		to.key, to.weight, to.min, to.most = tokenOf(f.Key, &usual), answers, f.Min, uint64(f.Max)-uint64(f.Min)
+		if f.Boolean {
+			f.Values = booleans
+		}
+		if f.Values != nil {
+			to.values, to.most = make([]token, len(f.Values)), uint64(len(f.Values))-1
+		}
+		for n, v := range f.Values {
+			to.values[n] = tokenOf(v, &usual)
 		}
 		answers = min(answers*(min(to.most, MaxKept)+1), MaxKept+1)
+	}
+	if !usual {
+		return nil
 	}
 	if answers <= MaxKept {
 		m.kept = make([]atomic.Pointer[string], answers)
@@ -88,15 +74,17 @@ func New(of []Field) *Matcher {
 	return m
 }
 
-// unusual says whether canonical JSON has an escape, or what is not ASCII.
-func unusual(canonical []byte) bool {
-	return slices.ContainsFunc(canonical, func(c byte) bool { return c >= utf8.RuneSelf || c == '\\' })
-}
+// booleans are the values of a boolean.
+var booleans = [][]byte{[]byte("false"), []byte("true")}
 
-func tokenOf(text []byte) token {
-	var head [8]byte
-	n := copy(head[:], text)
-	return token{text, binary.LittleEndian.Uint64(head[:]), ^uint64(0) >> (64 - 8*n)}
+// tokenOf returns canonical JSON as a token, and says that it is not usual if it has an escape, or what is not ASCII.
+func tokenOf(text []byte, usual *bool) token {
+	for _, c := range text {
+		if c >= utf8.RuneSelf || c == '\\' {
+			*usual = false
+		}
+	}
+	return token{text, headOf(text), ^uint64(0) >> (64 - 8*min(8, len(text)))}
 }
 
 // begins says whether rest begins with the token; head is its first eight bytes, zeros behind its end.
@@ -171,36 +159,27 @@ func blanks(raw []byte, at int) int {
 // find returns which field's key rest begins with, or -1. It tries the one at guess first: most answers have the order of the spec.
 func (m *Matcher) find(rest []byte, guess int) int {
 	head := headOf(rest)
-	if m.fields[guess].key.begins(head, rest) {
-		return guess
-	}
-	for i := range m.fields {
+	i := guess
+	for range m.fields {
 		if m.fields[i].key.begins(head, rest) {
 			return i
+		}
+		if i++; i == len(m.fields) {
+			i = 0
 		}
 	}
 	return -1
 }
 
-// The values of a boolean, by number.
-var (
-	words    = [2]string{"false", "true"}
-	booleans = [2]token{tokenOf([]byte(words[0])), tokenOf([]byte(words[1]))}
-)
-
 // read reads the value that rest begins with, and returns its number and how long it is, or 0. That it ends there is for what
 // follows to say.
 func (f *field) read(rest []byte) (value uint64, size int) {
-	values := f.values
-	switch f.kind {
-	case Integer:
+	if f.values == nil {
 		return f.integer(rest)
-	case Boolean:
-		values = booleans[:]
 	}
 	head := headOf(rest)
-	for i := range values {
-		if t := &values[i]; t.begins(head, rest) {
+	for i := range f.values {
+		if t := &f.values[i]; t.begins(head, rest) {
 			return uint64(i), len(t.text)
 		}
 	}
@@ -238,20 +217,15 @@ func (f *field) integer(rest []byte) (value uint64, size int) {
 // canonical writes an answer.
 func (m *Matcher) canonical(values *[MaxFields]uint64) string {
 	var room [256]byte
-	out := append(room[:0], '{')
+	out, between := room[:0], byte('{')
 	for i := range m.fields {
-		f, value := &m.fields[i], values[i]
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, f.key.text...)
-		switch f.kind {
-		case Boolean:
-			out = append(out, words[value]...)
-		case Enum:
-			out = append(out, f.values[value].text...)
-		case Integer:
-			out = strconv.AppendInt(out, f.min+int64(value), 10)
+		f := &m.fields[i]
+		out = append(append(out, between), f.key.text...)
+		between = ','
+		if f.values == nil {
+			out = strconv.AppendInt(out, f.min+int64(values[i]), 10)
+		} else {
+			out = append(out, f.values[values[i]].text...)
 		}
 	}
 	return string(append(out, '}'))

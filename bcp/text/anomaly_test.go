@@ -232,7 +232,7 @@ func TestPairsMatchNaiveSearch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					p.addPart(words, i, part == 1)
+					p.addPart(p.enter(words), i, part == 1)
 				}
 			}
 			ends := func(list [][]string, at int) bool {
@@ -300,7 +300,7 @@ func TestPhrasesMatchNaiveSearch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.add(words, 1<<i)
+			p.add(p.enter(words), 1<<i)
 			if strings.Contains(text, " "+strings.Join(phrase, " ")+" ") {
 				want |= 1 << i
 			}

@@ -45,15 +45,15 @@ func bit(key uint64) (word, mask uint64) {
 	return at >> 6, 1 << (at & 63)
 }
 
-// add enters one phrase.
-func (p *phrases) add(words []uint64, code Set) {
-	p.found[p.enter(words)] |= code
+// add gives a code to the phrase of a state.
+func (p *phrases) add(phrase int32, code Set) {
+	p.found[phrase] |= code
 	p.all |= code
 }
 
-// addPart enters a phrase as the first part of a pair, or as the second.
-func (p *phrases) addPart(words []uint64, pair int, second bool) {
-	mark := p.mark(p.enter(words))
+// addPart makes the phrase of a state the first part of a pair, or the second.
+func (p *phrases) addPart(phrase int32, pair int, second bool) {
+	mark := p.mark(phrase)
 	list := &p.firsts[mark]
 	if second {
 		list = &p.thens[mark]

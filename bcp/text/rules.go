@@ -195,7 +195,7 @@ func compile(file rulesFile) (*Rules, error) {
 
 func (r *Rules) addPhrases() error {
 	n := 0
-	each := func(name string, list []string, add func(words []uint64)) error {
+	each := func(name string, list []string, add func(phrase int32)) error {
 		if len(list) == 0 {
 			return fmt.Errorf("%w: %s: no phrase", ErrRules, name)
 		}
@@ -207,7 +207,7 @@ func (r *Rules) addPhrases() error {
 			if n++; n > maxPhrases || len(words) > maxPhraseWords {
 				return fmt.Errorf("%w: %s: %q: over %d words or %d phrases", ErrRules, name, phrase, maxPhraseWords, maxPhrases)
 			}
-			add(words)
+			add(r.phrases.enter(words))
 		}
 		return nil
 	}
@@ -217,7 +217,7 @@ func (r *Rules) addPhrases() error {
 		if !ok {
 			return fmt.Errorf("%w: %s: unknown code %q", ErrRules, name, rule.Code)
 		}
-		if err := each(name, rule.Phrases, func(words []uint64) { r.phrases.add(words, code) }); err != nil {
+		if err := each(name, rule.Phrases, func(phrase int32) { r.phrases.add(phrase, code) }); err != nil {
 			return err
 		}
 	}
@@ -235,7 +235,7 @@ func (r *Rules) addPhrases() error {
 		}
 		r.phrases.pairs = append(r.phrases.pairs, pair{code, int32(rule.Within)})
 		for part, list := range [][]string{rule.First, rule.Then} {
-			if err := each(name, list, func(words []uint64) { r.phrases.addPart(words, i, part == 1) }); err != nil {
+			if err := each(name, list, func(phrase int32) { r.phrases.addPart(phrase, i, part == 1) }); err != nil {
 				return err
 			}
 		}

@@ -5,9 +5,11 @@ import (
 	"math/bits"
 )
 
-// wordEnds are the bytes that end a word for certain, in the text as received and as normalised: nothing behind one of them
-// joins what stands before it.
-var wordEnds = [256]bool{' ': true, '\n': true, ',': true, '.': true}
+// endsWord says whether a byte behind a letter ends its word for certain, in the text as received and as normalised: white space, a
+// full stop or a comma.
+func endsWord(b byte) bool {
+	return 1<<asciiClass[b]&(1<<classSpace|1<<classLine|1<<classStop|1<<classComma) != 0
+}
 
 // word is a word of 1 to 15 ASCII letters, in lower case, with zeros behind it.
 type word struct {
@@ -30,7 +32,7 @@ func shortWord(src []byte, at int) (w word, ok bool) {
 		w.last = firstBytes(w.last, w.length-8)
 	}
 	end := at + w.length
-	return w, w.length < longPiece && (end == len(src) || wordEnds[src[end]])
+	return w, w.length < longPiece && (end == len(src) || endsWord(src[end]))
 }
 
 // eight returns the first eight bytes of a text, with zeros behind its end.

@@ -1,7 +1,5 @@
 package wire
 
-import "encoding/binary"
-
 // Kind is the kind of a JSON value, told by its first byte.
 type Kind uint8
 
@@ -277,10 +275,6 @@ func (s *Scanner) peek() byte {
 }
 
 func (s *Scanner) peekSpace() byte {
-	const spaces = 0x2020202020202020
-	for len(s.buf)-s.pos >= 8 && binary.LittleEndian.Uint64(s.buf[s.pos:]) == spaces {
-		s.pos += 8
-	}
 	for ; s.pos < len(s.buf); s.pos++ {
 		switch c := s.buf[s.pos]; c {
 		case ' ', '\t', '\n', '\r':
