@@ -146,7 +146,7 @@ func (v *Validator) layOut() {
 		}
 		v.fixedBytes += len(it.key)
 		if v.spec.Category == 1 {
-			usual[i] = primitive.Field{Key: it.key[1:], Min: it.min, Max: it.max, Values: it.quoted, Boolean: it.kind == FormatBoolean}
+			usual[i] = primitive.Field{Key: it.key, Min: it.min, Max: it.max, Values: it.quoted, Boolean: it.kind == FormatBoolean}
 		}
 		switch it.kind {
 		case FormatEnum:

@@ -3,7 +3,6 @@ package bcp
 import (
 	"bytes"
 	"errors"
-	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -48,23 +47,12 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	if canonical, ok := v.usual.Match(raw.json); ok && raw.form <= formFields {
 		return Verdict{Outcome: Accept, Answer: Answer{json: canonical}}
 	}
-	if !v.hasText {
-		return v.judge(raw, nil)
-	}
-	room := rooms.Get().(*[]byte)
-	if cap(*room) < len(raw.json)+textSlack {
-		*room = make([]byte, 0, len(raw.json)+textSlack)
-	}
-	verdict := v.judge(raw, *room)
-	rooms.Put(room)
-	return verdict
-}
-
-// judge judges an answer without the short cut; room is for its texts.
-func (v *Validator) judge(raw RawAnswer, room []byte) Verdict {
-	w := answerWalk{v: v, s: wire.NewScanner(raw.json), norm: room}
+	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
 	if len(v.items) > len(w.few) {
 		w.more = make([]answerValue, len(v.items)-len(w.few))
+	}
+	if v.hasText {
+		w.norm = make([]byte, 0, len(raw.json)+textSlack)
 	}
 	if !w.walk(raw.form) {
 		if wire.Check(raw.json) != nil {
@@ -92,9 +80,6 @@ func (v *Validator) judge(raw RawAnswer, room []byte) Verdict {
 	verdict.Answer = Answer{json: w.canonical()}
 	return verdict
 }
-
-// rooms are empty, for the normalised texts of one answer at a time; nothing of a verdict is in one.
-var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // textSlack is room for dates and times, which may be longer than what was
 // received.
@@ -322,9 +307,12 @@ func (w *answerWalk) enum(i int, raw []byte) bool {
 // composesToASCII reports whether the NFC of a text is ASCII: only the Kelvin
 // sign, the Greek question mark and the Greek varia are ASCII in another form.
 func composesToASCII(text []byte) bool {
-	return !bytes.ContainsFunc(text, func(r rune) bool {
-		return r >= utf8.RuneSelf && r != '\u212a' && r != '\u037e' && r != '\u1fef'
-	})
+	for _, r := range string(text) {
+		if r >= utf8.RuneSelf && r != '\u212a' && r != '\u037e' && r != '\u1fef' {
+			return false
+		}
+	}
+	return true
 }
 
 // text checks a string against the item's format.

@@ -12,11 +12,13 @@ const (
 	MaxFields = 8
 	// MaxKept is how many answers a spec may allow if a [Matcher] is to keep those that it has read: six bits of them.
 	MaxKept = 64
+	// maxAnswer is how long an answer may be.
+	maxAnswer = 512
 )
 
 // Field is one field of a valid spec: a boolean, an enum, or an integer, which has no values.
 type Field struct {
-	Key      []byte // its name in canonical JSON and a colon
+	Key      []byte // the brace or comma before it, its name in canonical JSON and a colon
 	Boolean  bool
 	Values   [][]byte // of an enum, in NFC, in canonical JSON
 	Min, Max int64    // of an integer
@@ -30,11 +32,12 @@ type Matcher struct {
 }
 
 type field struct {
-	key    token
-	values []token
-	min    int64
-	most   uint64 // how many values there are behind the first
-	weight uint64 // of a value, in the number of an answer
+	written []byte // Field.Key
+	key     token
+	values  []token
+	min     int64
+	most    uint64 // how many values there are behind the first
+	weight  uint64 // of a value, in the number of an answer
 }
 
 // token is something that is always spelled the same.
@@ -44,28 +47,31 @@ type token struct {
 }
 
 // New returns the matcher of a spec's fields, nil for a spec to which no answer is usual: one that has more than
-// [MaxFields], or a value that is not ASCII or needs an escape. It keeps the keys and values that it is given.
+// [MaxFields], or answers of more than 512 bytes, or a value that is not ASCII or needs an escape. It keeps the keys and values that it is given.
 func New(of []Field) *Matcher {
 	if len(of) == 0 || len(of) > MaxFields {
 		return nil
 	}
 	m := &Matcher{fields: make([]field, len(of))}
-	answers, usual := uint64(1), true
+	answers, usual, size := uint64(1), true, len("}")
 	for i, f := range of {
 		to := &m.fields[i]
-		to.key, to.weight, to.min, to.most = tokenOf(f.Key, &usual), answers, f.Min, uint64(f.Max)-uint64(f.Min)
+		to.written, to.key, to.weight, to.min, to.most = f.Key, tokenOf(f.Key[1:], &usual), answers, f.Min, uint64(f.Max)-uint64(f.Min)
 		if f.Boolean {
 			f.Values = booleans
 		}
 		if f.Values != nil {
 			to.values, to.most = make([]token, len(f.Values)), uint64(len(f.Values))-1
 		}
+		longest := len("-9223372036854775808")
 		for n, v := range f.Values {
 			to.values[n] = tokenOf(v, &usual)
+			longest = max(longest, len(v))
 		}
+		size += len(f.Key) + longest
 		answers = min(answers*(min(to.most, MaxKept)+1), MaxKept+1)
 	}
-	if !usual {
+	if !usual || size > maxAnswer {
 		return nil
 	}
 	if answers <= MaxKept {
@@ -78,6 +84,8 @@ func New(of []Field) *Matcher {
 var booleans = [][]byte{[]byte("false"), []byte("true")}
 
 // tokenOf returns canonical JSON as a token, and says that it is not usual if it has an escape, or what is not ASCII.
+//
+//go:noinline
 func tokenOf(text []byte, usual *bool) token {
 	for _, c := range text {
 		if c >= utf8.RuneSelf || c == '\\' {
@@ -112,12 +120,11 @@ func (m *Matcher) Match(raw []byte) (canonical string, ok bool) {
 		return "", false
 	}
 	var values [MaxFields]uint64 // by field: which of its values, from 0
-	seen, number, at, open := uint(0), uint64(0), 0, byte('{')
+	seen, number, at := uint(0), uint64(0), blanks(raw, 0)
 	for n := range m.fields {
-		if at = blanks(raw, at); at == len(raw) || raw[at] != open {
+		if at == len(raw) || raw[at] != m.fields[n].written[0] { // a brace before the first, then commas
 			return "", false
 		}
-		open = ','
 		at = blanks(raw, at+1)
 		i := m.find(raw[at:], n)
 		if i < 0 || seen&(1<<i) != 0 {
@@ -132,9 +139,9 @@ func (m *Matcher) Match(raw []byte) (canonical string, ok bool) {
 		}
 		values[i] = value
 		number += value * f.weight
-		at += size
+		at = blanks(raw, at+size)
 	}
-	if at = blanks(raw, at); at == len(raw) || raw[at] != '}' || blanks(raw, at+1) < len(raw) {
+	if at == len(raw) || raw[at] != '}' || blanks(raw, at+1) < len(raw) {
 		return "", false
 	}
 	if m.kept == nil {
@@ -216,17 +223,17 @@ func (f *field) integer(rest []byte) (value uint64, size int) {
 
 // canonical writes an answer.
 func (m *Matcher) canonical(values *[MaxFields]uint64) string {
-	var room [256]byte
-	out, between := room[:0], byte('{')
+	var room [maxAnswer]byte
+	n := 0
 	for i := range m.fields {
 		f := &m.fields[i]
-		out = append(append(out, between), f.key.text...)
-		between = ','
+		n += copy(room[n:], f.written)
 		if f.values == nil {
-			out = strconv.AppendInt(out, f.min+int64(values[i]), 10)
+			n = len(strconv.AppendInt(room[:n], f.min+int64(values[i]), 10))
 		} else {
-			out = append(out, f.values[values[i]].text...)
+			n += copy(room[n:], f.values[values[i]].text)
 		}
 	}
-	return string(append(out, '}'))
+	n += copy(room[n:], "}")
+	return string(room[:n])
 }

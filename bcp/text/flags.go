@@ -27,13 +27,17 @@ var asciiFlags = [256]flags{
 // flagsAt is what the ASCII byte at a place raises beyond what has been seen.
 func flagsAt(src []byte, at int, seen flags) flags {
 	const most = sawSymbol | sawDot | sawDigits
+	rare := rareAt(src, at)
+	if rare == 0 && (src[at] != '.' || behindWord(src, at)) {
+		return 0
+	}
 	f := asciiFlags[src[at]]
 	if f == sawBeside {
 		if f = 0; seen&most != most {
 			f = beside(src, at)
 		}
 	}
-	return f
+	return f | rare
 }
 
 // beside judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.

@@ -63,6 +63,8 @@ func (p *phrases) addPart(phrase int32, pair int, second bool) {
 }
 
 // mark returns the place of a state in firsts and thens.
+//
+//go:noinline
 func (p *phrases) mark(state int32) int32 {
 	if p.marks[state] == 0 {
 		p.marks[state] = int32(len(p.firsts))

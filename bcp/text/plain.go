@@ -15,14 +15,6 @@ func plain(buf, src []byte) ([]byte, bool) {
 	out, ok := buf[:0], true
 	space := false
 	for i := 0; i < len(src) && ok; {
-		if c := src[i]; c > ' ' && c < 0x7f && c != '`' && !space && len(out)+2 <= cap(out) { // nearly all are such
-			if c-'A' < 26 {
-				c |= 0x20
-			}
-			out = append(out, c)
-			i++
-			continue
-		}
 		r, size := utf8.DecodeRune(src[i:])
 		if r == utf8.RuneError && size == 1 {
 			return nil, false
@@ -78,14 +70,6 @@ func plainRune(out []byte, r rune, e uint32, space *bool) ([]byte, bool) {
 func Fields(received []byte) int {
 	n, inside := 0, false
 	for i := 0; i < len(received); {
-		if c := received[i]; c > ' ' && c < 0x7f {
-			if !inside {
-				n++
-			}
-			inside = true
-			i++
-			continue
-		}
 		r, size := utf8.DecodeRune(received[i:])
 		i += size
 		c := class(entryOf(r) & entryClass)

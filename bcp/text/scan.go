@@ -135,9 +135,7 @@ func (s *scanner) scan(src []byte) error {
 				s.sep, s.marks, s.rise = sepSpace, 0, false
 			default:
 				i++
-				if rare := rareAt(src, at); rare != 0 || b == '.' && !behindWord(src, at) {
-					s.flags |= rare | flagsAt(src, at, s.flags)
-				}
+				s.flags |= flagsAt(src, at, s.flags)
 				if err := s.mark(c, rune(b)); err != nil {
 					return err
 				}

@@ -148,38 +148,3 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// ASCII is read without the tables as the tables say, in the formats that are not free text.
-//
-// covers P3.2, P3.3
-func TestPlainReadsASCIIAsTheTablesSay(t *testing.T) {
-	t.Parallel()
-	for c := range byte(0x80) {
-		for _, s := range []string{string(rune(c)), "a" + string(rune(c)), "a" + string(rune(c)) + "b", " " + string(rune(c)) + " 1"} {
-			var room [32]byte
-			got, ok := plain(room[:], []byte(s))
-			want, wantOK, space, fields, inside := []byte(nil), true, false, 0, false
-			out := make([]byte, 0, 32)
-			for _, r := range s {
-				if wantOK {
-					out, wantOK = plainRune(out, r, entryOf(r), &space)
-				}
-				switch class(entryOf(r) & entryClass) {
-				case classStrip, classStretch:
-				case classSpace, classLine:
-					inside = false
-				default:
-					if !inside {
-						fields++
-					}
-					inside = true
-				}
-			}
-			if want, wantOK = out, wantOK && len(out) > 0; ok != wantOK || ok && string(got) != string(want) {
-				t.Errorf("%q: %q, %t; by the tables %q, %t", s, got, ok, want, wantOK)
-			}
-			if n := Fields([]byte(s)); n != fields {
-				t.Errorf("%q: %d fields, by the tables %d", s, n, fields)
-			}
-		}
-	}
-}
