@@ -29,7 +29,7 @@ func Workloads() []Workload {
 	one, five := int64(1), int64(5)
 	return []Workload{
 		{
-			Name: "category=1", PerSecond: 3e6, Ratio: 2.5,
+			Name: "category=1", PerSecond: 8e6, Ratio: 2.5,
 			Spec: bcp.Spec{Category: 1, Fields: []bcp.Field{
 				{Name: "is_urgent", Type: bcp.TypeBoolean},
 				{Name: "sentiment", Type: bcp.TypeEnum, Values: []string{"positive", "neutral", "negative"}},
@@ -47,7 +47,7 @@ func Workloads() []Workload {
 			before: `{"is_urgent":true,"confidence":1,"sentiment":"`, behind: `"}`,
 		},
 		{
-			Name: "category=2", PerSecond: 400e3, Ratio: 0.6,
+			Name: "category=2", PerSecond: 1e6, Ratio: 0.6,
 			Spec: bcp.Spec{Category: 2, Questions: []bcp.Question{
 				{ID: "q1", Question: "What is the sender's full name?", MaxWords: 5, ExpectedFormat: bcp.FormatPersonName},
 				{ID: "q2", Question: "What date is the meeting scheduled for?", MaxWords: 4, ExpectedFormat: bcp.FormatDate},
@@ -62,7 +62,7 @@ func Workloads() []Workload {
 			before: `{"q1":"Maria Gonzalez","q2":"March 15, 2026","q3":"`, behind: `"}`,
 		},
 		{
-			Name: "category=3", PerSecond: 150e3, Ratio: 0.35,
+			Name: "category=3", PerSecond: 300e3, Ratio: 0.35,
 			Spec: bcp.Spec{Category: 3, Directive: "Summarize the key findings of this document.", MaxWords: 100},
 			honest: func(r *rand.Rand) string {
 				var b strings.Builder

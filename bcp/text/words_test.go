@@ -147,4 +147,3 @@ func TestProse(t *testing.T) {
 		}
 	}
 }
-
