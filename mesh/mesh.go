@@ -219,7 +219,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 		},
 		Unwritten: func(reason string) {
 			checkpoints.interrupter.Interrupt(reason)
-			m.unanswered(reason)
+			m.interrupt(reason)
 		},
 	})
 	if err != nil {
@@ -270,7 +270,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		return fmt.Errorf("start the mesh: %w", err)
 	}
 	if m.clustered() {
-		if err := m.hearOfLeaders(conn); err != nil {
+		if err := m.watchLeaders(conn); err != nil {
 			return err
 		}
 	}
@@ -433,20 +433,20 @@ func (m *Mesh) project(log hclog.Logger) error {
 	return nil
 }
 
-// hearOfLeaders tells whoever asks the journal of a new leader: of a record that was on
-// its way to the one before, nobody will say whether it is stored. It is heard on the
-// connection that waits for that. Where this is lost meanwhile, that is told.
-func (m *Mesh) hearOfLeaders(conn *nats.Conn) error {
-	_, err := conn.Subscribe(subjects.JournalLeaders, func(*nats.Msg) { m.unanswered("the journal has a new leader") })
+// watchLeaders fails pending requests of the journal when it has a new leader: of a record
+// that was on its way to the one before, nobody will say whether it is stored. It listens
+// on the connection that waits for that. Where this is lost meanwhile, that is told.
+func (m *Mesh) watchLeaders(conn *nats.Conn) error {
+	_, err := conn.Subscribe(subjects.JournalLeaders, func(*nats.Msg) { m.interrupt("the journal has a new leader") })
 	if err != nil {
 		return fmt.Errorf("start the mesh: %w", err)
 	}
 	return nil
 }
 
-// unanswered tells the gateway and the projector why no answer will come to what they
+// interrupt tells the gateway and the projector why no answer will come to what they
 // ask the streams now.
-func (m *Mesh) unanswered(reason string) {
+func (m *Mesh) interrupt(reason string) {
 	m.projecting.Interrupt(reason)
 	m.interrupter.Interrupt(reason)
 }
@@ -481,67 +481,6 @@ func (m *Mesh) expireRaw(log hclog.Logger) {
 			}
 		}
 	})
-}
-
-// fromNow has f called at once and then at an interval, as every does. On a cluster
-// nobody waits for the first time.
-func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
-	if !m.clustered() {
-		f(context.Background())
-		m.every(interval, f)
-		return
-	}
-	m.inBackground(func(ctx context.Context) {
-		f(ctx)
-		atIntervals(ctx, interval, f)
-	})
-}
-
-// every has f called at an interval until the mesh stops, which ends its context and
-// waits for it.
-func (m *Mesh) every(interval time.Duration, f func(context.Context)) {
-	m.inBackground(func(ctx context.Context) { atIntervals(ctx, interval, f) })
-}
-
-func atIntervals(ctx context.Context, interval time.Duration, f func(context.Context)) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			f(ctx)
-		}
-	}
-}
-
-// inBackground runs f until the mesh stops, which ends f's context and waits
-// for it.
-func (m *Mesh) inBackground(f func(context.Context)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f(ctx)
-	}()
-	m.onStop(func() error { cancel(); <-done; return nil })
-}
-
-// onStop has Stop call undo, before what was begun earlier is undone. Once Stop has
-// begun, it is called at once: a start that is in progress undoes what it begins from
-// then on.
-func (m *Mesh) onStop(undo func() error) {
-	m.undoing.Lock()
-	if !m.stopBegun {
-		m.undo = append(m.undo, undo)
-		m.undoing.Unlock()
-		return
-	}
-	m.undoing.Unlock()
-	if err := undo(); err != nil {
-		m.config.Logger.Warn("stopping what was just started", "error", err)
-	}
 }
 
 // Stop ends the mesh in order: no more messages, the last record, the streams.
