@@ -26,14 +26,18 @@ func partnersOf(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
 		return list
 	}
 	for _, tool := range a.Tools {
-		if server, _ := mesh.MCPTool(tool); server != nil {
-			list = append(list, partner{"server", string(server.Name), authorityOf(server.URL)})
+		server, _ := mesh.MCPTool(tool)
+		if server == nil {
+			continue
+		}
+		if to := (partner{"server", string(server.Name), authorityOf(server.URL)}); !slices.Contains(list, to) { // it has many tools
+			list = append(list, to)
 		}
 	}
 	if server, err := guard.ParseMailServer(a.Mailbox); err == nil {
 		list = append(list, partner{"mailbox", server.Mailbox, server.Target.Authority()})
 	}
-	return slices.Compact(list) // a server has many tools
+	return list
 }
 
 // authorityOf is the host and port of a URL, empty for none.
