@@ -40,7 +40,7 @@ answer can carry; it is far above nominal for free text.
 agent. All three in one are an error if the mesh runs the agent or lists hosts for
 it, unless its definition has egress_budget_bits. bits a day is what it can tell
 hosts by which URLs it fetches; the use of other ways out is not counted. "What keepers
-speak to" has the model, the MCP servers and the mailbox of each agent.
+speak to" has the model, the MCP servers, the mailbox and the hosts of each agent.
 
 With --json the result is {ok, errors, warnings, channels, permissions, agents}, with
 kernels if there are any, shards if there are several, and replicas if they are above 1; advice are the warnings

@@ -25,7 +25,7 @@ type reachInfo struct {
 	Window       int64    `json:"egress_window_seconds"`
 	MaxBytes     int64    `json:"egress_bytes"`
 	MaxHostBytes int64    `json:"egress_host_bytes"`
-	// Partners are those to whom the agent's keeper speaks.
+	// Partners are all to whom the agent's keeper speaks, hosts too.
 	Partners []partner `json:"speaks_to,omitempty"`
 }
 
@@ -88,11 +88,10 @@ func bitsPerDay(r reachInfo) string {
 	return ""
 }
 
-// withReach adds the agents that have hosts, or others to whom their keepers speak, to the JSON form of perms: no role is
-// called egress.
+// withReach adds the agents whose keepers speak to somebody to the JSON form of perms: no role is called egress.
 func withReach(all map[bcp.AgentName]map[string]any, list []reachInfo) map[bcp.AgentName]map[string]any {
 	for _, r := range list {
-		if len(r.Hosts)+len(r.Partners) > 0 && all[r.Agent] != nil {
+		if len(r.Partners) > 0 && all[r.Agent] != nil {
 			all[r.Agent]["egress"] = r
 		}
 	}

@@ -10,21 +10,32 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
-// partner is somebody to whom an agent's keeper speaks, beside the hosts of its network.
+// partner is somebody to whom an agent's keeper speaks.
 type partner struct {
-	Kind string `json:"kind"` // model, server (of MCP) or mailbox
-	Name string `json:"name"`
+	Kind string `json:"kind"` // model, server (of MCP), mailbox or host (of its network)
+	Name string `json:"name,omitzero"`
 	Host string `json:"host,omitzero"` // host and port; empty for a program or a file of this machine
 }
+
+// hostKind is the kind of a host of an agent's network.
+const hostKind = "host"
 
 // partnersOf are those of an agent: where what it reads and says may go, and from where its mail comes.
 func partnersOf(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
 	if model, ok := mesh.ModelOf(a.Model); ok && a.AsksModel() {
 		list = append(list, partner{"model", a.Model, authorityOf(wires.BaseOf(model.Provider, model.BaseURL))})
 	}
-	if !a.Builtin {
-		return list
+	if a.Builtin {
+		list = append(list, toolsPartners(mesh, a)...)
 	}
+	for _, host := range a.Egress.Hosts {
+		list = append(list, partner{Kind: hostKind, Host: host})
+	}
+	return list
+}
+
+// toolsPartners are those of the tools of an agent that a model runs.
+func toolsPartners(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
 	for _, tool := range a.Tools {
 		server, _ := mesh.MCPTool(tool)
 		if server == nil {
@@ -54,7 +65,12 @@ func showPartners(p *cli.Program, list []reachInfo, before, after string) {
 	var rows [][]string
 	for _, r := range list {
 		for _, to := range r.Partners {
-			rows = append(rows, []string{string(r.Agent), to.Kind, to.Name, cmp.Or(to.Host, "this machine")})
+			if to.Kind != hostKind {
+				rows = append(rows, []string{string(r.Agent), to.Kind, to.Name, cmp.Or(to.Host, "this machine")})
+			}
+		}
+		if len(r.Hosts) > 0 {
+			rows = append(rows, []string{string(r.Agent), hostKind, "", hostsText(r)})
 		}
 	}
 	if len(rows) == 0 {

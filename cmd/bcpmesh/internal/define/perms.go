@@ -34,8 +34,8 @@ shortest way on which that comes, beginning with an agent that is tainted by
 itself. A taint that is reported for an agent comes on top.
 
 "Egress" has the hosts that the mesh lists for agents, and how much they may tell them.
-"What keepers speak to" has who else hears what an agent reads or says, or tells it
-something: its model, its MCP servers and its mailbox.
+"What keepers speak to" has all who hear what an agent reads or says, or tell it
+something: its model, its MCP servers, its mailbox and its hosts.
 
 With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
 {base, exposure, way}, "egress": {hosts, speaks_to, ...}}}; people have no taint, and
