@@ -110,10 +110,10 @@ func TestKilledInTheMiddleOfACopy(t *testing.T) {
 		}
 	}
 	halts.most.Store(middle)
-	k.strike(1)
+	k.mustStrike(1)
 	halts.end <- struct{}{}
 	<-halts.stopped
-	k.strike(3)
+	k.mustStrike(3)
 	halts.end <- struct{}{}
 	ask()
 	if drafts := k.mail("tmp"); len(drafts) > 0 {

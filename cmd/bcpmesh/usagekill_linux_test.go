@@ -80,8 +80,8 @@ func (k *killable) processes() (keepers, cells []int) {
 }
 
 // newKillable starts a mesh whose researcher has the model of an endpoint, and more in its definition. ask has main ask it, and
-// waits for the end of the question.
-func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killable, ask func()) {
+// waits for the end of the question: what was delivered, or why it was refused.
+func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killable, ask func() bcp.Delivery) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "desk")
 	if got := execute(t, "", "init", dir, "--model", "openai/x", "--endpoint", endpoint); got.code != cli.ExitOK {
@@ -126,7 +126,7 @@ func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killabl
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = main.Stop(context.Background()) })
-	return k, func() {
+	return k, func() bcp.Delivery {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*clustertest.Patience)
 		defer cancel()
@@ -139,15 +139,21 @@ func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killabl
 		if err == nil && d.Outcome == "" && string(d.Response) != `{"breaking":true}` {
 			t.Fatalf("delivered %+v", d)
 		}
+		if refused != nil {
+			return bcp.Delivery{Outcome: refused.Code}
+		}
+		return d
 	}
 }
 
 // strike kills the cells, the keepers, the mesh, or mesh and keepers at once, as when the machine goes: one after the other.
-func (k *killable) strike(round int) {
+// It returns how many processes of agents there were to kill.
+func (k *killable) strike(round int) int {
 	keepers, cells := k.processes()
 	switch round % 4 {
 	case 0:
 		killAll(cells)
+		return len(cells)
 	case 1:
 		killAll(keepers)
 	case 2:
@@ -157,6 +163,15 @@ func (k *killable) strike(round int) {
 		k.kill()
 		killAll(keepers)
 		k.start()
+	}
+	return len(keepers)
+}
+
+// mustStrike strikes where keeper and cell are known to be there.
+func (k *killable) mustStrike(round int) {
+	k.t.Helper()
+	if k.strike(round) == 0 {
+		k.t.Errorf("there was nobody to kill in round %d", round)
 	}
 }
 
@@ -236,7 +251,7 @@ func TestUsageSurvivesKills(t *testing.T) {
 	ask()
 	for round := range rounds {
 		var asking sync.WaitGroup
-		asking.Go(ask)
+		asking.Go(func() { ask() })
 		mu.Lock()
 		wait := time.Duration(random.IntN(250)) * time.Millisecond
 		mu.Unlock()
@@ -295,9 +310,9 @@ func TestKilledBetweenTurns(t *testing.T) {
 	for round := range rounds {
 		holding.Store(true)
 		var asking sync.WaitGroup
-		asking.Go(ask)
+		asking.Go(func() { ask() })
 		<-held
-		k.strike(round)
+		k.mustStrike(round)
 		release <- struct{}{}
 		asking.Wait()
 	}
@@ -321,7 +336,8 @@ type usage struct {
 	answers  map[string]int // accepted, by query
 	ended    map[string]int // by query
 	queries  map[string]bool
-	requests int // of pages, that were let through
+	requests int      // of pages, that were let through
+	refused  []string // calls, and what counted then
 	twice    []string
 	used     int64
 	last     uint64
@@ -333,7 +349,7 @@ func readUsage(t *testing.T, dir string) *usage {
 	if got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
-	u := &usage{map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, map[string]bool{}, 0, nil, 0, 0}
+	u := &usage{map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, map[string]bool{}, 0, nil, nil, 0, 0}
 	lines := bufio.NewScanner(bytes.NewReader([]byte(got.stdout)))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -341,6 +357,8 @@ func readUsage(t *testing.T, dir string) *usage {
 			Seq     uint64 `json:"seq"`
 			Kind    string `json:"kind"`
 			Verdict string `json:"verdict"`
+			Check   string `json:"check"`
+			Code    string `json:"code"`
 			Query   string `json:"query_id"`
 			Egress  *struct {
 				Act string `json:"act"`
@@ -365,7 +383,9 @@ func readUsage(t *testing.T, dir string) *usage {
 			u.ended[d.Query]++
 		case d.Egress != nil && d.Verdict == "accept" && d.Egress.Act != "settle":
 			u.requests++
-		case d.Usage != nil && d.Verdict == "accept":
+		case d.Usage != nil && d.Verdict != "accept":
+			u.refused = append(u.refused, fmt.Sprintf("%s by %s, %d tokens count", d.Code, d.Check, d.Usage.Used))
+		case d.Usage != nil:
 			of := u.reserves
 			if d.Usage.Act == "settle" {
 				of = u.settled
