@@ -57,7 +57,7 @@ func (h *halt) Write(p []byte) (int, error) {
 }
 
 // The keeper is killed in the middle of a message that it copies from a mail server, and then together with its mesh. What it
-// comes back to is a mailbox in which each message is once and whole, and no other; its model reads that.
+// comes back to is a mailbox in which each message is once and whole, and no other; its model reads that, and answers once.
 //
 // covers ALF-78
 func TestKilledInTheMiddleOfACopy(t *testing.T) {
@@ -83,7 +83,9 @@ func TestKilledInTheMiddleOfACopy(t *testing.T) {
 	if err := os.WriteFile(trusted, pemOf(certificate), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var asked, served atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -96,6 +98,7 @@ func TestKilledInTheMiddleOfACopy(t *testing.T) {
 		for _, data := range events {
 			_, _ = fmt.Fprintf(w, "data: %s\n\n", data)
 		}
+		served.Add(1)
 	}))
 	t.Cleanup(model.Close)
 
@@ -115,7 +118,10 @@ func TestKilledInTheMiddleOfACopy(t *testing.T) {
 	<-halts.stopped
 	k.mustStrike(3)
 	halts.end <- struct{}{}
-	ask()
+	if d := ask(); d.Outcome != "" {
+		t.Errorf("the mailbox is not read: %+v", d)
+	}
+	k.usage().check(t, asked.Load(), served.Load()) // one answer
 	if drafts := k.mail("tmp"); len(drafts) > 0 {
 		t.Errorf("drafts were left: %d", len(drafts))
 	}
