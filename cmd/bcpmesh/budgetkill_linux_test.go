@@ -52,9 +52,13 @@ func TestSpentBudgetOutlivesKills(t *testing.T) {
 				}
 			}
 			if c.killed {
-				first := make(chan bcp.Delivery)
+				first := make(chan bcp.Delivery, 1)
 				go func() { first <- ask() }()
-				<-held
+				select {
+				case <-held:
+				case d := <-first:
+					t.Fatalf("the question has ended, and no model was asked: %+v", d)
+				}
 				k.mustStrike(1)
 				refuses(<-first)
 			} else {

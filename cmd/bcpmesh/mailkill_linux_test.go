@@ -34,6 +34,16 @@ func (h *halting) Accept() (net.Conn, error) {
 	return &halt{Conn: conn, of: h}, nil
 }
 
+// await returns when a connection has stopped.
+func (h *halting) await(t *testing.T) {
+	t.Helper()
+	select {
+	case <-h.stopped:
+	case <-time.After(clustertest.Patience):
+		t.Fatal("no message is copied")
+	}
+}
+
 type halt struct {
 	net.Conn
 	of   *halting
@@ -105,7 +115,7 @@ func TestKilledInTheMiddleOfACopy(t *testing.T) {
 	middle := int64(len(mails[0]) + len(mails[0])/2) // of the second message that is sent
 	halts.most.Store(middle)
 	k, ask := newKillable(t, model.URL+"/v1", "tools: [mailbox]\nmailbox: imaps://anna@"+listener.Addr().String()+"/INBOX\nmailbox_key: env:MAIL_KEY\n", "MAIL_KEY=mail-key", "SSL_CERT_FILE="+trusted)
-	<-halts.stopped
+	halts.await(t)
 	for deadline := time.Now().Add(clustertest.Patience); len(k.mail("tmp")) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			said, _ := os.ReadFile(k.log.Name())
@@ -115,7 +125,7 @@ func TestKilledInTheMiddleOfACopy(t *testing.T) {
 	halts.most.Store(middle)
 	k.mustStrike(1)
 	halts.end <- struct{}{}
-	<-halts.stopped
+	halts.await(t)
 	k.mustStrike(3)
 	halts.end <- struct{}{}
 	if d := ask(); d.Outcome != "" {

@@ -301,7 +301,8 @@ func TestKilledBetweenTurns(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	host := strings.TrimPrefix(page.URL, "http://")
-	k, ask := newKillable(t, model.URL+"/v1", "tools: [web_fetch]\nnetwork: ['"+host+"']\nstart_urls: ['"+page.URL+"/']\n")
+	k, ask := newKillable(t, model.URL+"/v1", "tools: [web_fetch]\nnetwork: ['"+host+"']\nstart_urls: ['"+page.URL+"/']\n"+
+		"egress_bytes: 1GiB\negress_host_bytes: 1GiB\n") // a page whose keeper was killed counts as reserved, 3 MiB
 	ask()
 	rounds := 4
 	if effort.Long() {
@@ -310,8 +311,13 @@ func TestKilledBetweenTurns(t *testing.T) {
 	for round := range rounds {
 		holding.Store(true)
 		var asking sync.WaitGroup
-		asking.Go(func() { ask() })
-		<-held
+		ended := make(chan struct{})
+		asking.Go(func() { defer close(ended); ask() })
+		select {
+		case <-held:
+		case <-ended:
+			t.Fatalf("in round %d the question has ended, and no page was asked for", round)
+		}
 		k.mustStrike(round)
 		release <- struct{}{}
 		asking.Wait()
