@@ -9,13 +9,7 @@ import (
 // signal reaches all that it starts. It has no terminal, which a group alone
 // would leave it: what it writes to /dev/tty would reach the operator unescaped.
 // It is killed when we die without a word.
-func ownGroup(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
-	if attr == nil {
-		attr = &syscall.SysProcAttr{}
-	}
-	attr.Setsid, attr.Pdeathsig = true, syscall.SIGKILL
-	return attr
-}
+func ownGroup(attr *syscall.SysProcAttr) { attr.Setsid, attr.Pdeathsig = true, syscall.SIGKILL }
 
 // awaitEnd waits until a child has ended, without collecting it, and reports
 // whether it did.

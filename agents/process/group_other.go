@@ -11,7 +11,7 @@ import (
 // without a word before, and what it started may go on. Files are inherited only
 // where a program asks for it.
 
-func ownGroup(attr *syscall.SysProcAttr) *syscall.SysProcAttr { return attr }
+func ownGroup(*syscall.SysProcAttr) {}
 
 func hideFiles() error { return nil }
 

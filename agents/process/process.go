@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -35,7 +36,11 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	}
 	// Not nil, which would mean our whole environment.
 	cmd.Env = append([]string{}, cmd.Env...)
-	cmd.SysProcAttr, cmd.WaitDelay = ownGroup(cmd.SysProcAttr), outputDelay
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	ownGroup(cmd.SysProcAttr)
+	cmd.WaitDelay = outputDelay
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
