@@ -150,22 +150,20 @@ func (s *Server) item(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showItem(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
-	word := s.framing(r, tell.ItemFrames(&d.view, s.doors.now()))
-	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(word, d)...)
+	frames := tell.ItemFrames(&d.view, s.doors.now())
+	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(s.framing(r, frames), frames, d)...)
 }
 
-func (s *Server) itemParts(word string, d desk) []m.Node {
+func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 	v := &d.view
-	now := s.doors.now()
 	var facts, numbers []fact
-	for _, f := range tell.ItemFacts(v, now) {
+	for _, f := range tell.ItemFacts(v, s.doors.now()) {
 		if f.Name == "item" || f.Name == "sha256" {
 			numbers = append(numbers, fact{f.Name, f.Value})
 		} else {
 			facts = append(facts, fact{f.Name, f.Value})
 		}
 	}
-	frames := tell.ItemFrames(v, now)
 	parts := []m.Node{factRows(facts), framed(word, frames[0])}
 	path := itemPath(d.shard, v.ID)
 	var content []byte

@@ -25,6 +25,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
@@ -283,7 +284,7 @@ func TestItemSkeleton(t *testing.T) {
 			Source: bcp.Source{Agent: "mailer", Description: text, Network: text, Tools: []string{text}}, Spec: bcp.Spec{Category: 3, Directive: text, MaxWords: 9},
 			Justification: text, Content: content, Earlier: []bcp.Release{{Reader: "mailer", Content: content}}}
 		var b bytes.Buffer
-		if err := m.Render(&b, "item", "/", "/", m.El(m.Main, nil, s.itemParts("amber heron", desk{view: v})...)); err != nil {
+		if err := m.Render(&b, "item", "/", "/", m.El(m.Main, nil, s.itemParts("amber heron", tell.ItemFrames(&v, s.doors.now()), desk{view: v})...)); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
