@@ -84,7 +84,7 @@ func price(v *Validator) Prices {
 		p.Capacity = answers.bits()
 		return p
 	}
-	failures := countOf(openFailures)
+	failures := newCount(openFailures)
 	if v.AllowsNotEnoughInformation() {
 		failures.plus(1)
 	}
@@ -173,7 +173,7 @@ type count struct {
 	log   *big.Int
 }
 
-func countOf(n uint64) count { return count{new(big.Int).SetUint64(n), new(big.Int)} }
+func newCount(n uint64) count { return count{new(big.Int).SetUint64(n), new(big.Int)} }
 
 func (c *count) times(n uint64) { c.whole.Mul(c.whole, new(big.Int).SetUint64(n)) }
 
@@ -195,7 +195,7 @@ func (c *count) bits() Bits { return roundUp(new(big.Int).Add(log2(c.whole), c.l
 
 // countAnswers bounds the number of different canonical answers.
 func (v *Validator) countAnswers() count {
-	c := countOf(1)
+	c := newCount(1)
 	for i := range v.items {
 		it := &v.items[i]
 		switch it.kind {

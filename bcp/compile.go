@@ -562,7 +562,7 @@ func enumValues(values []string, key string) ([]string, error) {
 		if value == "" || strings.TrimSpace(value) != value || utf8.RuneCountInString(value) > MaxValueChars {
 			return nil, specErrorf(at, "expected 1 to %d characters without white space around them", MaxValueChars)
 		}
-		looks := looksOf(value)
+		looks := enumLooks(value)
 		if looks[0] == "" {
 			return nil, specErrorf(at, "expected something that can be seen")
 		}
@@ -579,9 +579,9 @@ func enumValues(values []string, key string) ([]string, error) {
 	return result, nil
 }
 
-// looksOf returns what tells an enum value from another: how it looks as it is
+// enumLooks returns what tells an enum value from another: how it looks as it is
 // and in small letters, since a capital may look like one of another script.
-func looksOf(value string) [2]string {
+func enumLooks(value string) [2]string {
 	fold := func(s string) string {
 		return strings.Join(strings.Fields(strings.ToLower(text.Look(s))), " ")
 	}

@@ -292,7 +292,7 @@ func (d *Decision) At() time.Time { return time.Unix(0, d.Time).UTC() }
 func (d *Decision) Commit(b []byte) Digest { return commit(d.Salt, b) }
 
 func commit(salt [16]byte, b []byte) Digest {
-	return digestOf(salt[:], b)
+	return hashParts(salt[:], b)
 }
 
 // Message returns the delivery that the decision releases, if it does. Of one

@@ -28,7 +28,7 @@ func Receive(b []byte, encoding Encoding) (Received, error) {
 	if err != nil {
 		return Received{}, err
 	}
-	kind, ok := typeOf(b)
+	kind, ok := leadingType(b)
 	if !ok {
 		var typed struct {
 			Type string `json:"type"`
@@ -65,8 +65,8 @@ func fromGateway(b []byte, encoding Encoding) ([]byte, error) {
 	}
 }
 
-// typeOf finds the type where it stands in front, as the gateway writes it.
-func typeOf(b []byte) (kind string, ok bool) {
+// leadingType finds the type where it stands in front, as the gateway writes it.
+func leadingType(b []byte) (kind string, ok bool) {
 	s := wire.NewScanner(b)
 	if s.ObjectStart() != nil || !s.More() {
 		return "", false

@@ -63,11 +63,11 @@ const maxRecordDepth = 4
 // byte and the record, which is the hash of a leaf in the Merkle trees of RFC
 // 6962. So the chain and the tree over it name a decision alike.
 func RecordDigest(record []byte) Digest {
-	return digestOf([]byte{0}, record)
+	return hashParts([]byte{0}, record)
 }
 
-// digestOf returns the SHA-256 of the parts, one behind the other.
-func digestOf(parts ...[]byte) (d Digest) {
+// hashParts returns the SHA-256 of the parts, one behind the other.
+func hashParts(parts ...[]byte) (d Digest) {
 	h := sha256.New()
 	for _, part := range parts {
 		h.Write(part)

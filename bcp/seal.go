@@ -126,7 +126,7 @@ func (k SealingKey) seal(d *Decision, part string, b []byte) ([]byte, error) {
 	}
 	// The salt is fresh for each decision, and so is what it makes: no nonce is
 	// used twice, also where a record that was not acknowledged is decided anew.
-	nonce := digestOf([]byte(part), d.Salt[:])
+	nonce := hashParts([]byte(part), d.Salt[:])
 	copy(b, nonce[:nonceSize])
 	end := len(b) + tagSize
 	place := d.place(slices.Grow(b, tagSize+placeSize)[end:end], part)

@@ -21,7 +21,7 @@ func (m *Mesh) Totals(controller AgentName) Totals {
 		return Totals{}
 	}
 	t := Totals{Asks: a.TotalBudget, Pushes: m.pushBudgets(controller)}
-	sum, half := sumOf(t.Pushes), halfOf(a.TotalBudget)
+	sum, half := sumBudgets(t.Pushes), halve(a.TotalBudget)
 	if sum.Cmp(big.NewInt(int64(half))) <= 0 {
 		t.Asks -= Bits(sum.Int64())
 		return t
@@ -38,7 +38,7 @@ func (m *Mesh) Totals(controller AgentName) Totals {
 // channel.
 func (m *Mesh) TotalFor(key ChannelKey, kind DecisionKind, part Bits) Bits {
 	budgets := m.pushBudgets(key.Controller)
-	sum := sumOf(budgets)
+	sum := sumBudgets(budgets)
 	if kind != KindPush {
 		more := new(big.Int).Set(sum)
 		if asks := big.NewInt(int64(part)); more.Cmp(asks) > 0 {
@@ -54,8 +54,8 @@ func (m *Mesh) TotalFor(key ChannelKey, kind DecisionKind, part Bits) Bits {
 	return 2*Bits(half.Div(half, big.NewInt(int64(budgets[key]))).Int64()) - 1
 }
 
-// halfOf is half of a total budget, rounded up.
-func halfOf(total Bits) Bits { return total/2 + total%2 }
+// halve is half of a total budget, rounded up.
+func halve(total Bits) Bits { return total/2 + total%2 }
 
 // pushBudgets returns what pushes may take of each channel of a Controller that has
 // subscriptions.
@@ -69,7 +69,7 @@ func (m *Mesh) pushBudgets(controller AgentName) map[ChannelKey]Bits {
 	return budgets
 }
 
-func sumOf(budgets map[ChannelKey]Bits) *big.Int {
+func sumBudgets(budgets map[ChannelKey]Bits) *big.Int {
 	sum := new(big.Int)
 	for _, b := range budgets {
 		sum.Add(sum, big.NewInt(int64(b)))

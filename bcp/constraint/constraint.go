@@ -150,7 +150,7 @@ func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
 	}
 	options := make([]cel.EnvOption, len(variables))
 	for i, v := range variables {
-		celType, ok := typeOf(v.Kind)
+		celType, ok := celType(v.Kind)
 		if !ok || v.Name == "" {
 			return nil, fmt.Errorf("variable %d has no name or no kind", i+1)
 		}
@@ -167,7 +167,7 @@ func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
 	return extended, nil
 }
 
-func typeOf(kind bcp.Kind) (*cel.Type, bool) {
+func celType(kind bcp.Kind) (*cel.Type, bool) {
 	switch kind {
 	case bcp.KindBool:
 		return cel.BoolType, true

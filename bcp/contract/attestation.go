@@ -148,7 +148,7 @@ func JudgeAttestation(e *Examination) Acceptance {
 	}
 	a := Acceptance{Statement: s}
 	organisation := s.Declaration.Agent.Organisation
-	keys := keysOf(e.Trust, organisation, e.Now)
+	keys := validKeys(e.Trust, organisation, e.Now)
 	if len(keys) == 0 {
 		a.Code = UnknownOrganisation
 		return a
@@ -185,8 +185,8 @@ func JudgeAttestation(e *Examination) Acceptance {
 	return a
 }
 
-// keysOf returns the keys that are trusted for an organisation at a moment.
-func keysOf(trust []Trusted, organisation string, now time.Time) []Trusted {
+// validKeys returns the keys that are trusted for an organisation at a moment.
+func validKeys(trust []Trusted, organisation string, now time.Time) []Trusted {
 	return slices.DeleteFunc(slices.Clone(trust), func(t Trusted) bool {
 		return t.Organisation != organisation || !t.Until.IsZero() && !now.Before(t.Until)
 	})

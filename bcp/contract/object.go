@@ -93,7 +93,7 @@ func (v value) object() (o object, at int, ok bool) {
 		err = s.End()
 	}
 	if err != nil {
-		return object{}, v.at + offsetOf(err), false
+		return object{}, v.at + errorOffset(err), false
 	}
 	return o, 0, true
 }
@@ -176,8 +176,8 @@ func (v value) moment() (time.Time, bool) {
 	return t, err == nil && t.UTC().Format(time.RFC3339) == text
 }
 
-// offsetOf returns where reading stopped.
-func offsetOf(err error) int {
+// errorOffset returns where reading stopped.
+func errorOffset(err error) int {
 	var e *wire.Error
 	if errors.As(err, &e) {
 		return e.Offset

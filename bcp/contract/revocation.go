@@ -55,7 +55,7 @@ func OpenRevocations(b []byte, organisation string, trust []Trusted, now time.Ti
 		return Revocations{}, MalformedAttestation
 	}
 	list, ok := readRevocations(in.predicate)
-	keys := keysOf(trust, organisation, now)
+	keys := validKeys(trust, organisation, now)
 	switch _, signed := signer(keys, &envelope, verify); {
 	case !ok:
 		return Revocations{}, MalformedAttestation

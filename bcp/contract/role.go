@@ -74,8 +74,8 @@ var enforcements = []struct {
 	{"runtime_monitored", Monitored},
 }
 
-// levelOf returns the level that a contract's word declares.
-func levelOf(enforcement string) (Level, bool) {
+// parseLevel returns the level that a contract's word declares.
+func parseLevel(enforcement string) (Level, bool) {
 	for _, e := range enforcements {
 		if e.word == enforcement {
 			return e.level, true

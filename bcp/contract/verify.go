@@ -66,7 +66,7 @@ func (f *Facts) evidence(p Predicate) []Evidence {
 		found = append(found, f.neverHears(Role(p.word(0)), func(c Column) bool { return c == Column(p.word(1)) })...)
 		found = append(found, f.noRoom(Role(p.word(0)), Column(p.word(1)))...)
 	case FunctionOf:
-		found = append(found, f.madeOf(p)...)
+		found = append(found, f.checkPlannerInput(p)...)
 	case Conforms:
 		found = append(found, f.decoder(p)...)
 	case HasNone:
@@ -125,14 +125,14 @@ func (f *Facts) noRoom(role Role, column Column) []Evidence {
 			return []Evidence{{Level: Parser, By: byTypes, Against: true, Detail: "the message " + t.Kind + " has room for it"}}
 		}
 	}
-	return []Evidence{{Level: Parser, By: byTypes, Detail: "no message to the role has room for it: " + strings.Join(kindsOf(types), ", ")}}
+	return []Evidence{{Level: Parser, By: byTypes, Detail: "no message to the role has room for it: " + strings.Join(messageKinds(types), ", ")}}
 }
 
 func (f *Facts) messagesTo(role Role) []MessageType {
 	return slices.DeleteFunc(slices.Clone(f.Messages), func(t MessageType) bool { return t.To != role })
 }
 
-func kindsOf(types []MessageType) []string {
+func messageKinds(types []MessageType) []string {
 	var kinds []string
 	for _, t := range types {
 		kinds = append(kinds, t.Kind)
@@ -140,10 +140,10 @@ func kindsOf(types []MessageType) []string {
 	return slices.Compact(slices.Sorted(slices.Values(kinds)))
 }
 
-// madeOf judges that the planner's output is made of the task and the tools'
+// checkPlannerInput judges that the planner's output is made of the task and the tools'
 // signatures: it hears nothing else. Codes of errors, which a next plan is asked for
 // with, are counted (max_planner_bits).
-func (f *Facts) madeOf(p Predicate) []Evidence {
+func (f *Facts) checkPlannerInput(p Predicate) []Evidence {
 	if p.word(0) != "planner.output" || !slices.Contains(p.set(1), "user_query") || !slices.Contains(p.set(1), "tool_signatures") {
 		return nil
 	}

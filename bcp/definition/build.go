@@ -90,7 +90,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	if b.mesh == nil {
 		b.meshSource, b.mesh = folder, &object{level: LevelMesh}
 	}
-	m := b.meshOf(b.mesh)
+	m := b.buildMesh(b.mesh)
 	if len(b.agents) == 0 && !b.incomplete {
 		folder.errorf(position{}, CodeNoAgents, "", "expected at least one agent: %s/NAME%s with YAML front matter", agentFolder, agentSuffix)
 	}
@@ -126,14 +126,14 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	return m
 }
 
-func (b *builder) meshOf(o *object) *bcp.Mesh {
+func (b *builder) buildMesh(o *object) *bcp.Mesh {
 	m := &bcp.Mesh{
 		Name:         o.get("name").text,
 		TimeZone:     o.get("time_zone").zone,
 		IdleTimeout:  o.get("idle_timeout").duration,
 		Vocabularies: o.get("vocabularies").lists,
-		Approvers:    namesOf(o, "approvers"),
-		Auditors:     namesOf(o, "auditors"),
+		Approvers:    agentNames(o, "approvers"),
+		Auditors:     agentNames(o, "auditors"),
 		Replicas:     int(o.get("replicas").number),
 		SyncAlways:   o.get("sync").word != "",
 		SyncInterval: o.get("sync").duration,
@@ -144,8 +144,8 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		Organisation: o.get("organisation").text,
 		Contracts:    b.contracts,
 
-		AllowAddresses: prefixesOf(o),
-		Models:         b.modelsOf(o),
+		AllowAddresses: buildPrefixes(o),
+		Models:         b.buildModels(o),
 		MCPServers:     b.mcpServers(o),
 		RequireWitness: o.get("require_witness").duration,
 	}
@@ -156,7 +156,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 	return m
 }
 
-func namesOf(o *object, key string) []bcp.AgentName {
+func agentNames(o *object, key string) []bcp.AgentName {
 	var names []bcp.AgentName
 	for _, text := range o.texts(key) {
 		names = append(names, bcp.AgentName(text))
@@ -185,10 +185,10 @@ func (a *agent) agent() bcp.Agent {
 		Model:          o.get("model").text,
 		Tools:          o.texts("tools"),
 		Network:        networkText(o),
-		Egress:         egressOf(o),
+		Egress:         buildEgress(o),
 		Command:        o.texts("command"),
 		Builtin:        o.get("command").word != "",
-		Run:            runOf(o),
+		Run:            buildRun(o),
 		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
 		Files:          o.texts("files"),
 		Mailbox:        o.get("mailbox").text,
@@ -200,13 +200,13 @@ func (a *agent) agent() bcp.Agent {
 		Shard:          int(o.get("shard").number),
 		TotalBudget:    o.get("total_budget_bits").bits,
 		Address:        o.get("address").text,
-		Execution:      executionOf(o),
+		Execution:      buildExecution(o),
 		Prompt:         a.prompt,
 		File:           a.source.path,
 	}
 	for _, c := range o.get("bcp_channels").objects {
-		result.Controller = result.Controller || roleOf(c) == bcp.RoleController
-		result.Reader = result.Reader || roleOf(c) == bcp.RoleReader
+		result.Controller = result.Controller || buildRole(c) == bcp.RoleController
+		result.Reader = result.Reader || buildRole(c) == bcp.RoleReader
 	}
 	switch {
 	case o.has("base_taint"):
@@ -222,7 +222,7 @@ func (a *agent) agent() bcp.Agent {
 	return result
 }
 
-func roleOf(channel *object) bcp.Role { return parseWord[bcp.Role](channel.get("role")) }
+func buildRole(channel *object) bcp.Role { return parseWord[bcp.Role](channel.get("role")) }
 
 // parseWord turns a word that the schema let through into its member; the zero
 // value where there is none.

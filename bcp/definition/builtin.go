@@ -32,17 +32,17 @@ func BuiltinTools() []string {
 	return slices.Compact(names)
 }
 
-func runOf(o *object) bcp.Run {
+func buildRun(o *object) bcp.Run {
 	if o.get("command").word == "" {
 		return bcp.Run{}
 	}
-	run := callsOf(o)
+	run := buildCalls(o)
 	run.MaxTurns, run.MaxParallel = int(o.get("max_turns").number), int(o.get("max_parallel").number)
 	return run
 }
 
-// callsOf bounds the calls of a model.
-func callsOf(o *object) bcp.Run {
+// buildCalls bounds the calls of a model.
+func buildCalls(o *object) bcp.Run {
 	return bcp.Run{MaxTokens: int(o.get("max_output_tokens").number),
 		CostBudget: cost.USD(o.get("cost_budget").number), TokenBudget: o.get("token_budget").number, Window: o.get("cost_window").duration}
 }
@@ -52,8 +52,8 @@ var keyPlace = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200}|command:.{1,200})$`)
 })
 
-// modelsOf returns the models of mesh.yaml.
-func (b *builder) modelsOf(o *object) []bcp.Model {
+// buildModels returns the models of mesh.yaml.
+func (b *builder) buildModels(o *object) []bcp.Model {
 	var models []bcp.Model
 	seen := map[string]bool{}
 	for _, m := range o.get("models").objects {
@@ -89,7 +89,7 @@ func (b *builder) programModel(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	_, known := m.ModelOf(agent.Model)
 	asks := known && len(agent.Command) > 0 && agent.Sandbox == bcp.SandboxRequired
 	if asks {
-		agent.Run = callsOf(o)
+		agent.Run = buildCalls(o)
 		b.callable(m, a, agent)
 	}
 	for _, key := range []string{"feeds", "mailbox", "mailbox_key", "max_turns", "max_parallel"} {
@@ -205,7 +205,7 @@ func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
 		names              []element
 	}{
 		{filesTool, "files", "the tool files reads below folders: list them in `files`, such as files: [documents]", o.get("files").texts},
-		{mailboxTool, "mailbox", "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailboxOf(o)},
+		{mailboxTool, "mailbox", "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailboxElements(o)},
 		{feedsTool, "feeds", "the tool feeds fetches feeds: list their URLs in `feeds`, such as feeds: ['https://news.example.com/feed']", o.get("feeds").texts},
 	} {
 		switch has := slices.Contains(agent.Tools, reads.tool); {
@@ -229,7 +229,7 @@ func (b *builder) mailServer(a *agent, agent *bcp.Agent) {
 		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s", strings.TrimPrefix(err.Error(), "guard: "))
 		return
 	}
-	if address, ok := server.Target.Address(); ok && !guard.Reachable(address, prefixesOf(b.mesh)) {
+	if address, ok := server.Target.Address(); ok && !guard.Reachable(address, buildPrefixes(b.mesh)) {
 		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s is no public address: list its prefix in allow_addresses of mesh.yaml", address)
 	}
 	switch key := agent.MailboxKey; {
@@ -244,8 +244,8 @@ func (b *builder) mailServer(a *agent, agent *bcp.Agent) {
 	}
 }
 
-// mailboxOf is what the key mailbox names, nothing if it is not there.
-func mailboxOf(o *object) []element {
+// mailboxElements is what the key mailbox names, nothing if it is not there.
+func mailboxElements(o *object) []element {
 	if !o.has("mailbox") {
 		return nil
 	}

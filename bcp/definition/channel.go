@@ -64,7 +64,7 @@ func (b *builder) ends() []*end {
 				b.incomplete = true
 				continue
 			}
-			e := &end{agent: a, object: o, peer: bcp.AgentName(o.get("peer").text), role: roleOf(o)}
+			e := &end{agent: a, object: o, peer: bcp.AgentName(o.get("peer").text), role: buildRole(o)}
 			if e.peer == a.name() {
 				e.errorf("peer", CodeSelfChannel, "an agent has no channel to itself")
 				continue
@@ -160,7 +160,7 @@ func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
 		ch.AlertBits = o.get("alert_bits").bits
 	}
 	if o.has("approvers") {
-		ch.Approvers = namesOf(o, "approvers")
+		ch.Approvers = agentNames(o, "approvers")
 	}
 	b.checkChannel(m, c, ch)
 	b.subscriptions(m, c, r, &ch)

@@ -106,7 +106,7 @@ func Read(fsys fs.FS) (files map[string][]byte, report Report) {
 			folder.errorf(position{}, CodeTooMany, "", "expected at most %d files", MaxFiles)
 			break
 		}
-		content, err := readBounded(fsys, name, limitOf(name)+1)
+		content, err := readBounded(fsys, name, fileLimit(name)+1)
 		if err != nil {
 			s.errorf(position{}, CodeUnreadable, "", "the file cannot be read: %s", reason(err))
 			continue
@@ -269,7 +269,7 @@ func reason(err error) string {
 	}
 }
 
-func limitOf(name string) int {
+func fileLimit(name string) int {
 	if name == meshFile {
 		return MaxMeshBytes
 	}
@@ -278,7 +278,7 @@ func limitOf(name string) int {
 
 // checkContent refuses what is wrong with a file as a whole.
 func checkContent(s *source, content []byte) bool {
-	switch limit := limitOf(s.path); {
+	switch limit := fileLimit(s.path); {
 	case strings.ContainsFunc(s.path, isControl) || strings.Contains(s.path, "\n") || !utf8.ValidString(s.path):
 		s.path = quote(s.path)
 		s.errorf(position{}, CodeEncoding, "", "expected a file name without control characters")

@@ -21,9 +21,9 @@ func networkText(o *object) string {
 // defaultEgressBudget is that of an agent with hosts whose definition names none.
 const defaultEgressBudget = 16384 * bcp.Bit
 
-// egressOf returns what an agent may reach. A word for its network lists no host, and
+// buildEgress returns what an agent may reach. A word for its network lists no host, and
 // limits of an agent without hosts mean nothing.
-func egressOf(o *object) bcp.Egress {
+func buildEgress(o *object) bcp.Egress {
 	if len(o.get("network").texts) == 0 {
 		return bcp.Egress{BudgetStated: o.has("egress_budget_bits")}
 	}
@@ -43,8 +43,8 @@ func egressOf(o *object) bcp.Egress {
 	}
 }
 
-// prefixesOf returns what allow_addresses of mesh.yaml opens.
-func prefixesOf(o *object) []netip.Prefix {
+// buildPrefixes returns what allow_addresses of mesh.yaml opens.
+func buildPrefixes(o *object) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, text := range o.texts("allow_addresses") {
 		if prefix, err := netip.ParsePrefix(text); err == nil {

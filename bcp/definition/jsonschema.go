@@ -25,11 +25,11 @@ func JSONSchema(level Level) ([]byte, error) {
 	if level == 0 || level.String() == "" {
 		return nil, ErrNoLevel
 	}
-	root := schemaOf(level)
+	root := levelSchema(level)
 	root.Dialect = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "bcpmesh: " + level.String()
 	for _, l := range below(level) {
-		root.Definitions = append(root.Definitions, property{definitionNames[l], schemaOf(l)})
+		root.Definitions = append(root.Definitions, property{definitionNames[l], levelSchema(l)})
 	}
 	b, err := json.Marshal(root, jsontext.WithIndent("  "))
 	if err != nil {
@@ -117,8 +117,8 @@ func (p properties) MarshalJSONTo(to *jsontext.Encoder) error {
 	return to.WriteToken(jsontext.EndObject)
 }
 
-// schemaOf makes the schema of the mappings of a level.
-func schemaOf(level Level) *jsonSchema {
+// levelSchema makes the schema of the mappings of a level.
+func levelSchema(level Level) *jsonSchema {
 	s := &jsonSchema{Type: "object", Additional: false}
 	var denied properties // in a reader entry
 	var demanded []string // in a controller entry

@@ -41,7 +41,7 @@ func (b *builder) kernels(m *bcp.Mesh) {
 		return // what is missing may be what they refer to
 	}
 	tools, places := b.tools(m)
-	rules := b.rulesOf(b.meshSource, b.mesh.get("rules").objects, places)
+	rules := b.buildRules(b.meshSource, b.mesh.get("rules").objects, places)
 	var kernels []*kernel.Kernel
 	for i, a := range b.agents {
 		if a.object.has("kernel") {
@@ -134,7 +134,7 @@ func (b *builder) tools(m *bcp.Mesh) ([]kernel.Tool, places) {
 			s.source.errorf(o.at("service"), CodeKernel, "service", "there is an agent or a person of this name: a tool service is neither")
 		}
 		for _, t := range o.get("tools").objects {
-			tool := toolOf(name, t)
+			tool := buildTool(name, t)
 			where := fmt.Sprintf("tool %q", tool.Name)
 			if other, again := at[where]; again {
 				s.source.errorf(t.at("name"), CodeDuplicate, join(t.path, "name"), "the tool %s is defined in %s already", quote(tool.Name), other.source.path)
@@ -147,10 +147,10 @@ func (b *builder) tools(m *bcp.Mesh) ([]kernel.Tool, places) {
 	return tools, at
 }
 
-func toolOf(service string, o *object) kernel.Tool {
+func buildTool(service string, o *object) kernel.Tool {
 	t := kernel.Tool{
 		Service: service, Name: o.get("name").text, Description: o.get("description").text, Input: o.get("input_schema").typ, Output: o.get("output_schema").typ,
-		RequiredCaps: capabilitiesOf(o.texts("required_caps")), Egress: o.get("egress").boolean, Readers: capabilitiesOf(o.texts("result_readers")),
+		RequiredCaps: buildCapabilities(o.texts("required_caps")), Egress: o.get("egress").boolean, Readers: buildCapabilities(o.texts("result_readers")),
 		Trusted: o.get("result_trusted").boolean, Timeout: o.get("timeout").duration, Parsers: o.texts("parsers"),
 	}
 	t.Level, _ = kernel.ParseEffectLevel(o.get("effect_level").word)
@@ -168,7 +168,7 @@ func toolOf(service string, o *object) kernel.Tool {
 	return t
 }
 
-func capabilitiesOf(texts []string) []kernel.Capability {
+func buildCapabilities(texts []string) []kernel.Capability {
 	var capabilities []kernel.Capability
 	for _, text := range texts {
 		capabilities = append(capabilities, kernel.Capability(text))
@@ -176,7 +176,7 @@ func capabilitiesOf(texts []string) []kernel.Capability {
 	return capabilities
 }
 
-func (b *builder) rulesOf(s *source, objects []*object, at places) []kernel.Rule {
+func (b *builder) buildRules(s *source, objects []*object, at places) []kernel.Rule {
 	var rules []kernel.Rule
 	for _, o := range objects {
 		r := kernel.Rule{
@@ -208,17 +208,17 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	d := kernel.Definition{
 		Name: agent.Name, Planner: bcp.AgentName(o.get("planner").text), SubPlanner: bcp.AgentName(o.get("sub_planner").text),
 		Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
-		Limits: limitsOf(o), MeshRules: meshRules, Approvers: m.Approvers,
+		Limits: buildLimits(o), MeshRules: meshRules, Approvers: m.Approvers,
 	}
 	if o.has("approvers") {
-		d.Approvers = namesOf(o, "approvers")
+		d.Approvers = agentNames(o, "approvers")
 	}
 	b.checkApprovers(m, a.source, o)
 	for where, key := range map[string]string{"name": "name", "planner": "planner", "sub_planner": "sub_planner", "limits": "limits", "rules": "rules", "tools": "kernel", "result": "result"} {
 		at[where] = place{a.source, o.at(key), join(o.path, key)}
 	}
 	for _, g := range o.get("grants").named {
-		d.Grants[g.name] = capabilitiesOf(textsIn(g.texts))
+		d.Grants[g.name] = buildCapabilities(textsIn(g.texts))
 		at[fmt.Sprintf("grant %q", g.name)] = place{a.source, g.position, g.path}
 	}
 	for _, r := range o.get("requesters").named {
@@ -232,7 +232,7 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 		b.checkSubPlanner(m, d.SubPlanner, a, o)
 	}
 	d.Tools = within(tools, d.Grants)
-	d.Rules = b.rulesOf(a.source, o.get("rules").objects, at)
+	d.Rules = b.buildRules(a.source, o.get("rules").objects, at)
 	// A rule for all kernels says nothing about one that has not its tool.
 	d.MeshRules = slices.DeleteFunc(slices.Clone(meshRules), func(r kernel.Rule) bool {
 		return r.Tool != kernel.AnyTool && !slices.ContainsFunc(d.Tools, func(t kernel.Tool) bool { return t.Name == r.Tool }) &&
@@ -240,11 +240,11 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	})
 	for _, s := range o.get("schemas").named {
 		at[fmt.Sprintf("schema %q", s.name)] = place{a.source, s.position, s.path}
-		if schema, ok := b.parseOf(m, a, s); ok {
+		if schema, ok := b.buildParse(m, a, s); ok {
 			d.Schemas = append(d.Schemas, schema)
 		}
 	}
-	d.Result = b.resultOf(m, a, o)
+	d.Result = b.buildResult(m, a, o)
 	k, defects := kernel.New(d)
 	for _, defect := range defects {
 		p, known := at[defect.Where]
@@ -291,7 +291,7 @@ func within(tools []kernel.Tool, grants map[string][]kernel.Capability) []kernel
 	})
 }
 
-func limitsOf(o *object) kernel.Limits {
+func buildLimits(o *object) kernel.Limits {
 	limits := &object{level: LevelLimits}
 	for _, l := range o.get("limits").objects {
 		limits = l
@@ -305,13 +305,13 @@ func limitsOf(o *object) kernel.Limits {
 	}
 }
 
-// parseOf returns a schema of a kernel: what it may ask a Reader of its channels.
-func (b *builder) parseOf(m *bcp.Mesh, a *agent, s named) (kernel.Schema, bool) {
+// buildParse returns a schema of a kernel: what it may ask a Reader of its channels.
+func (b *builder) buildParse(m *bcp.Mesh, a *agent, s named) (kernel.Schema, bool) {
 	if s.object == nil || s.object.bad {
 		return kernel.Schema{}, false
 	}
 	o := s.object
-	schema := kernel.Schema{Name: s.name, Reader: bcp.AgentName(o.get("reader").text), Spec: specOf(o)}
+	schema := kernel.Schema{Name: s.name, Reader: bcp.AgentName(o.get("reader").text), Spec: buildSpec(o)}
 	i := slices.IndexFunc(m.Channels, func(c bcp.Channel) bool { return c.Controller == a.name() && c.Reader == schema.Reader })
 	if i < 0 {
 		a.source.errorf(o.at("reader"), CodeKernel, join(o.path, "reader"), "the kernel has no channel to %s: both need an entry in bcp_channels", schema.Reader)
@@ -341,7 +341,7 @@ func (b *builder) results(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
 		c.errorf("subscriptions", CodeKernel, "a kernel says nothing but the result that its definition declares")
 	default:
 		result := o.get("result").objects[0]
-		spec := specOf(result)
+		spec := buildSpec(result)
 		if result.bad {
 			return
 		}
@@ -355,8 +355,8 @@ func (b *builder) results(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
 	}
 }
 
-// resultOf is what a kernel may say of its runs; nil for nothing.
-func (b *builder) resultOf(m *bcp.Mesh, a *agent, o *object) *kernel.Schema {
+// buildResult is what a kernel may say of its runs; nil for nothing.
+func (b *builder) buildResult(m *bcp.Mesh, a *agent, o *object) *kernel.Schema {
 	if !o.has("result") {
 		return nil
 	}

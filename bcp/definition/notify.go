@@ -34,7 +34,7 @@ func (b *builder) routes(o *object) []bcp.Route {
 	first := map[string]bool{}
 	for i, r := range o.get("notify").objects {
 		at := index("notify", i)
-		route := routeOf(r)
+		route := buildRoute(r)
 		if r.has("name") && first[route.Name] {
 			b.meshSource.errorf(r.at("name"), CodeDuplicate, join(at, "name"), "%s is listed twice", quote(route.Name))
 		}
@@ -45,13 +45,13 @@ func (b *builder) routes(o *object) []bcp.Route {
 	return routes
 }
 
-func routeOf(r *object) bcp.Route {
+func buildRoute(r *object) bcp.Route {
 	route := bcp.Route{
 		Name: r.get("name").text, Person: bcp.AgentName(r.get("person").text),
-		Webhook: secretNameOf(r.get("webhook").text), Format: parseWord[bcp.WebhookFormat](r.get("format")),
-		MailServer: r.get("mail_server").text, MailUser: r.get("mail_user").text, Password: secretNameOf(r.get("mail_password").text),
+		Webhook: buildSecretName(r.get("webhook").text), Format: parseWord[bcp.WebhookFormat](r.get("format")),
+		MailServer: r.get("mail_server").text, MailUser: r.get("mail_user").text, Password: buildSecretName(r.get("mail_password").text),
 		MailFrom: r.get("mail_from").text, MailTo: r.texts("mail_to"), Command: r.texts("command"),
-		Severity: parseWord[bcp.Severity](r.get("severity")), Quiet: quietOf(r.get("quiet").text),
+		Severity: parseWord[bcp.Severity](r.get("severity")), Quiet: buildQuiet(r.get("quiet").text),
 		Repeat: r.get("repeat").duration, Gather: r.get("gather").duration,
 	}
 	words := r.texts("for")
@@ -66,7 +66,7 @@ func routeOf(r *object) bcp.Route {
 	return route
 }
 
-func secretNameOf(text string) bcp.SecretName {
+func buildSecretName(text string) bcp.SecretName {
 	if name, ok := strings.CutPrefix(text, "env:"); ok {
 		return bcp.SecretName{Variable: name}
 	}
@@ -74,8 +74,8 @@ func secretNameOf(text string) bcp.SecretName {
 	return bcp.SecretName{File: name}
 }
 
-// quietOf reads hours that [hours] matches.
-func quietOf(text string) bcp.Quiet {
+// buildQuiet reads hours that [hours] matches.
+func buildQuiet(text string) bcp.Quiet {
 	begin, end, ok := strings.Cut(text, "-")
 	if !ok || !hours.MatchString(text) {
 		return bcp.Quiet{}
@@ -139,7 +139,7 @@ func (b *builder) checkRoutes(m *bcp.Mesh) {
 	for i, r := range b.mesh.get("notify").objects {
 		person := bcp.AgentName(r.get("person").text)
 		if !r.has("person") || slices.Contains(m.Approvers, person) || slices.Contains(m.Auditors, person) {
-			if repeat := r.get("repeat").duration; repeat > 0 && !slices.Contains(routeOf(r).Topics, bcp.TopicHeld) {
+			if repeat := r.get("repeat").duration; repeat > 0 && !slices.Contains(buildRoute(r).Topics, bcp.TopicHeld) {
 				b.meshSource.warnf(r.at("repeat"), CodeNoEffect, join(index("notify", i), "repeat"), "no effect: the route does not tell of held items")
 			}
 			continue

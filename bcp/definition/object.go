@@ -164,7 +164,7 @@ func roleIn(level Level, n *node) (reader, controller bool) {
 }
 
 func (w *walker) unknownKey(level Level, e entry, at string) {
-	keys := keysOf(level)
+	keys := keyNames(level)
 	hint := didYouMean(e.key, keys)
 	for other := LevelMesh; other <= lastLevel && hint == ""; other++ {
 		if findKey(other, e.key) != nil {

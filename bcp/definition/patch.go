@@ -40,7 +40,7 @@ func AddSubscription(files map[string][]byte, controller bcp.AgentName, p *bcp.P
 		return "", nil, ErrNoEntry
 	}
 	content := files[agent.File]
-	at, column, inside, err := placeOf(content, p.Reader)
+	at, column, inside, err := findPlace(content, p.Reader)
 	if err != nil {
 		return "", nil, err
 	}
@@ -57,9 +57,9 @@ func AddSubscription(files map[string][]byte, controller bcp.AgentName, p *bcp.P
 	return agent.File, edited, nil
 }
 
-// placeOf finds the line behind which the subscription belongs, from 0, and the
+// findPlace finds the line behind which the subscription belongs, from 0, and the
 // column of its dash; inside says that there are subscriptions already.
-func placeOf(content []byte, reader bcp.AgentName) (line, column int, inside bool, err error) {
+func findPlace(content []byte, reader bcp.AgentName) (line, column int, inside bool, err error) {
 	front, _, ok := splitFrontMatter(content)
 	if !ok {
 		return 0, 0, false, ErrNoEntry

@@ -53,8 +53,8 @@ func Contracts(m *bcp.Mesh) map[string]contract.Contract {
 	return contracts
 }
 
-// executionOf returns what an agent says that it is for.
-func executionOf(o *object) bcp.Execution {
+// buildExecution returns what an agent says that it is for.
+func buildExecution(o *object) bcp.Execution {
 	var x bcp.Execution
 	for _, e := range o.get("execution").objects { // one, or none
 		x = bcp.Execution{Role: e.get("role").word, Type: e.get("type").word, ModelFamily: e.get("model_family").text, Contract: e.get("contract").text}

@@ -439,8 +439,8 @@ func wordsOf[T interface {
 	return words
 }
 
-// keysOf returns the names of a level's keys.
-func keysOf(level Level) []string {
+// keyNames returns the names of a level's keys.
+func keyNames(level Level) []string {
 	var names []string
 	for i := range schema {
 		if schema[i].Level == level {

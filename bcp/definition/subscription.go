@@ -26,7 +26,7 @@ func (b *builder) subscriptions(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
 		if o.bad {
 			continue
 		}
-		spec := specOf(o)
+		spec := buildSpec(o)
 		if c.object.has("max_category") && spec.Category > ch.MaxCategory {
 			c.agent.source.errorf(o.at("category"), CodeAboveCategory, join(o.path, "category"),
 				"expected at most %d, the smaller max_category of both ends of the channel", ch.MaxCategory)
@@ -110,8 +110,8 @@ func (o *object) find(path string) position {
 	}
 }
 
-// specOf turns a subscription without errors into its spec.
-func specOf(o *object) bcp.Spec {
+// buildSpec turns a subscription without errors into its spec.
+func buildSpec(o *object) bcp.Spec {
 	spec := bcp.Spec{
 		Category:                  bcp.Category(o.get("category").number),
 		Directive:                 o.get("directive").text,

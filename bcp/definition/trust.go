@@ -63,7 +63,7 @@ func (b *builder) trust(m *bcp.Mesh) {
 	}
 	for i, o := range b.mesh.get("role_requirements").objects {
 		at := index("role_requirements", i)
-		r, ok := requirementOf(o)
+		r, ok := buildRequirement(o)
 		_, known := m.Requirement(r.Name)
 		_, err := bcp.ParseClientID(r.Name)
 		switch {
@@ -103,8 +103,8 @@ func (b *builder) trusted(o *object, at string) (bcp.Trust, bool) {
 	return t, o.has("organisation") && o.has("key")
 }
 
-// requirementOf writes a requirement as package contract reads it.
-func requirementOf(o *object) (bcp.RoleRequirement, bool) {
+// buildRequirement writes a requirement as package contract reads it.
+func buildRequirement(o *object) (bcp.RoleRequirement, bool) {
 	type invariant struct {
 		Predicate string `json:"predicate"`
 		Args      []any  `json:"args,omitempty"`

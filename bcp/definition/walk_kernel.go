@@ -32,14 +32,14 @@ func (w *walker) named(v *value, key *Key, n *node, path string) {
 		case e.value.kind != nodeList:
 			w.wrongType(e.value, at, "a list of texts")
 		default:
-			entry.texts = w.textsOf(e.value, at)
+			entry.texts = w.distinctTexts(e.value, at)
 		}
 		v.named = append(v.named, entry)
 	}
 }
 
-// textsOf checks a list of texts without duplicates.
-func (w *walker) textsOf(n *node, path string) []element {
+// distinctTexts checks a list of texts without duplicates.
+func (w *walker) distinctTexts(n *node, path string) []element {
 	if len(n.items) > maxNamedTexts {
 		w.source.errorf(n.position, CodeOutOfRange, path, "expected a list of at most %d texts, got %d", maxNamedTexts, len(n.items))
 		return nil

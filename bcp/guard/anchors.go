@@ -52,19 +52,19 @@ const (
 // scanner returns the automaton of all anchors.
 var scanner = sync.OnceValue(func() *automaton {
 	var (
-		alnum    = setOf(alnumChars)
+		alnum    = parseByteSet(alnumChars)
 		notAlnum = alnum.complement()
-		capital  = setOf("A-Z0-9")
-		hexDigit = setOf("a-f0-9")
-		digit    = setOf("0-9")
-		blank    = setOf(" \t")
+		capital  = parseByteSet("A-Z0-9")
+		hexDigit = parseByteSet("a-f0-9")
+		digit    = parseByteSet("0-9")
+		blank    = parseByteSet(" \t")
 	)
 	var all []anchor
 	add := func(id anchorID, sets ...byteSet) { all = append(all, anchor{id: id, sets: sets}) }
 	text := func(s string) []byteSet {
 		var sets []byteSet
 		for i := range len(s) {
-			sets = append(sets, setOf(s[i:i+1]))
+			sets = append(sets, parseByteSet(s[i:i+1]))
 		}
 		return sets
 	}
@@ -87,26 +87,26 @@ var scanner = sync.OnceValue(func() *automaton {
 	add(anchorPlaceholder, text(anchorPlaceholderText)...)
 	add(anchorBegin, text(anchorBeginText)...)
 	add(anchorEnd, text(anchorEndText)...)
-	add(anchorAssign, setOf("A-Z0-9_"), setOf("="))
+	add(anchorAssign, parseByteSet("A-Z0-9_"), parseByteSet("="))
 	for _, word := range keyWords {
-		add(anchorKeyWord, append(folded(word), setOf(":=\"'`\\"))...)
-		add(anchorKeyWord, append(folded(word), blank, setOf(":= \t"))...)
+		add(anchorKeyWord, append(folded(word), parseByteSet(":=\"'`\\"))...)
+		add(anchorKeyWord, append(folded(word), blank, parseByteSet(":= \t"))...)
 	}
-	add(anchorOpenAI, after(notAlnum, text("sk-"), setOf(urlChars))...)
+	add(anchorOpenAI, after(notAlnum, text("sk-"), parseByteSet(urlChars))...)
 	add(anchorAWS, after(capital.complement(), text("AKIA"), capital)...)
 	add(anchorGitHub, after(notAlnum, text("ghp_"), alnum)...)
 	add(anchorGitHub, after(notAlnum, text("gho_"), alnum)...)
-	add(anchorGoogle, after(notAlnum, text("AIza"), setOf(urlChars))...)
+	add(anchorGoogle, after(notAlnum, text("AIza"), parseByteSet(urlChars))...)
 	add(anchorBearer, after(notAlnum, folded("bearer"), blank)...)
 	add(anchorBasic, after(notAlnum, folded("basic"), blank)...)
-	add(anchorJWT, after(notAlnum, text("eyJ"), setOf(urlChars))...)
+	add(anchorJWT, after(notAlnum, text("eyJ"), parseByteSet(urlChars))...)
 	add(anchorURL, text("://")...)
 	add(anchorTelegram, append([]byteSet{digit}, text(":AA")...)...)
 	add(anchorMailchimp, append([]byteSet{hexDigit}, append(text("-us"), digit)...)...)
 	add(anchorAzure, append([]byteSet{digit}, text("Q~")...)...)
 	add(anchorTerraform, text(".atlasv1.")...)
 	add(anchorAirtable, after(notAlnum, text("pat"), alnum)...)
-	add(anchorZhipu, hexDigit, hexDigit, setOf("."), alnum)
+	add(anchorZhipu, hexDigit, hexDigit, parseByteSet("."), alnum)
 	for i, rule := range tokenRules() {
 		sets := after(rule.left.set.complement(), text(rule.Prefix))
 		for range rule.pad {

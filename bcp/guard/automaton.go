@@ -9,8 +9,8 @@ func (s *byteSet) add(c byte) { s[c>>6] |= 1 << (c & 63) }
 
 func (s *byteSet) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
 
-// setOf returns the set of the bytes of chars, in which "a-z" is a range; a hyphen that stands first or last is itself.
-func setOf(chars string) byteSet {
+// parseByteSet returns the set of the bytes of chars, in which "a-z" is a range; a hyphen that stands first or last is itself.
+func parseByteSet(chars string) byteSet {
 	var s byteSet
 	for i := 0; i < len(chars); i++ {
 		if i+2 < len(chars) && chars[i+1] == '-' {

@@ -122,7 +122,7 @@ func labelEnd(text string, i int) int {
 
 const minBody = 64 // characters of base64 of a key that is cut off
 
-var base64Set = setOf("+/=" + alnumChars)
+var base64Set = parseByteSet("+/=" + alnumChars)
 
 // base64Body returns where the base64 ends that begins at i, on lines, which may be written with escapes; -1 if it is too
 // short to be a key.

@@ -244,7 +244,7 @@ func (o *oracle) rules() {
 		each(func(i int) { o.scheme(i, "basic") })
 		each(o.url)
 		each(func(i int) {
-			if n := o.run(i, setOf("0-9")) - i; n >= 8 && n <= 10 && !o.beside(i-1, wordSet) && o.has(i+n, ":AA") {
+			if n := o.run(i, parseByteSet("0-9")) - i; n >= 8 && n <= 10 && !o.beside(i-1, wordSet) && o.has(i+n, ":AA") {
 				o.exact(i, i+n+1, 35, urlSet, wordSet, urlSet, "telegram-token")
 			}
 		})
@@ -276,7 +276,7 @@ func (o *oracle) rules() {
 			if o.run(i, alnumSet) != i+14 || !o.has(i+14, ".atlasv1.") || o.beside(i-1, alnumSet) {
 				return
 			}
-			end := min(o.run(i+23, urlSet.union(setOf("="))), i+23+70)
+			end := min(o.run(i+23, urlSet.union(parseByteSet("="))), i+23+70)
 			if end-i-23 >= 60 && !o.placeholderAt(end) {
 				o.claim(i, end, "terraform-token")
 			}

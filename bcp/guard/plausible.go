@@ -63,7 +63,7 @@ func plausible(s string, quoted bool) bool {
 }
 
 // codeSet are characters of programs that no value without quotes has.
-var codeSet = setOf("()[]{}<>$|")
+var codeSet = parseByteSet("()[]{}<>$|")
 
 func hasAny(s string, set *byteSet) bool {
 	for i := range len(s) {
@@ -211,4 +211,4 @@ func isJoinedWords(s string, quoted bool) bool {
 }
 
 // notNameSet are the characters that no name has.
-var notNameSet = setOf("_./:@" + alnumChars + "-").complement()
+var notNameSet = parseByteSet("_./:@" + alnumChars + "-").complement()

@@ -117,7 +117,7 @@ func (r *redactor) urlPassword(end int) {
 }
 
 // urlEnds are bytes at which a password in a URL ends.
-var urlEnds = tableOf(setOf("/\"'<>`\\"))
+var urlEnds = byteTable(parseByteSet("/\"'<>`\\"))
 
 // isURLPassword reports whether s, behind a user name in a URL, is a password: at least three bytes, no variable, and not
 // the word that documents write there.

@@ -10,7 +10,7 @@ const kindDotenv = "dotenv"
 const maxKey = 64 // characters of a key
 
 // keySet are the characters of an upper-case key.
-var keySet = setOf("A-Z0-9_")
+var keySet = parseByteSet("A-Z0-9_")
 
 // upperKey returns where the upper-case key begins that ends at sign, and whether it names a secret.
 func (r *redactor) upperKey(sign int) (start int, secret bool) {
@@ -48,7 +48,7 @@ func (r *redactor) assignments() {
 }
 
 // nonBlankSet is what an unquoted value goes on with.
-var nonBlankSet = setOf(" \t\n\v\f\r").complement()
+var nonBlankSet = parseByteSet(" \t\n\v\f\r").complement()
 
 // valueEnd returns where the value ends that begins at i: a quoted one, with what touches its closing quote, or one that
 // goes up to white space. A taken span is like one character.
@@ -104,7 +104,7 @@ func (r *redactor) claimValue(start, end int, class *byteSet) {
 
 // Sets of an assignment with a key in any case.
 var (
-	lowerKeySet = setOf("_." + alnumChars + "-")
+	lowerKeySet = parseByteSet("_." + alnumChars + "-")
 	// keyParts are what stands before "key" in a key of a secret.
 	keyParts = []string{"api", "access", "secret", "private", "auth", "account", "signing", "encryption", "shared", "master"}
 )
@@ -171,7 +171,7 @@ func (r *redactor) skipQuote(i int) int {
 const maxValue = 256 // bytes of a value
 
 // unquotedEnds are the bytes at which a value without quotes ends.
-var unquotedEnds = tableOf(setOf("\x00- \x7f-\xff\"'`,;&\\"))
+var unquotedEnds = byteTable(parseByteSet("\x00- \x7f-\xff\"'`,;&\\"))
 
 // value returns where the value at i begins and ends; nothing if it is not closed, too long or has a blank.
 func (r *redactor) value(i int) (start, end int, quoted bool) {

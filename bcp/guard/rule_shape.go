@@ -38,7 +38,7 @@ func (r *redactor) jwt(end int) {
 // telegram looks at a digit and ":AA" that end at end: a bot's number, a colon and 35 characters.
 func (r *redactor) telegram(end int) {
 	colon := end - len(":AA")
-	digits := setOf("0-9")
+	digits := parseByteSet("0-9")
 	start := r.runStart(colon, 10, &digits)
 	if n := colon - start; n < 8 || n > 10 {
 		return
@@ -62,8 +62,8 @@ func (r *redactor) mailchimp(end int) {
 }
 
 var (
-	lowerHexSet = setOf("a-f0-9")
-	azureSet    = setOf("_~." + alnumChars + "-")
+	lowerHexSet = parseByteSet("a-f0-9")
+	azureSet    = parseByteSet("_~." + alnumChars + "-")
 )
 
 const minAzure, maxAzure = 31, 34
@@ -160,7 +160,7 @@ func (r *redactor) blobs() {
 	}
 }
 
-var stdSet = setOf("+/" + alnumChars)
+var stdSet = parseByteSet("+/" + alnumChars)
 
 // eachPart calls look with the parts of a run that have characters of the set alone, of which none is taken.
 func (r *redactor) eachPart(u run, set *byteSet, look func(start, end int)) {

@@ -4,12 +4,12 @@ package guard
 
 // Classes of the tokens of the seed's rules.
 var (
-	alnumSet   = setOf(alnumChars)
-	urlSet     = setOf(urlChars)
-	wordSet    = setOf("_" + alnumChars)
-	capitalSet = setOf("A-Z0-9")
-	hexSet     = setOf("A-Fa-f0-9")
-	bearerSet  = setOf("._~+/=" + alnumChars + "-")
+	alnumSet   = parseByteSet(alnumChars)
+	urlSet     = parseByteSet(urlChars)
+	wordSet    = parseByteSet("_" + alnumChars)
+	capitalSet = parseByteSet("A-Z0-9")
+	hexSet     = parseByteSet("A-Fa-f0-9")
+	bearerSet  = parseByteSet("._~+/=" + alnumChars + "-")
 )
 
 // token claims a token of at least least characters of a class that begin at body, if nothing stands before its prefix,

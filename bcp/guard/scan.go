@@ -88,9 +88,9 @@ type run struct{ start, end int }
 const minBlob = 40 // characters of a blob
 
 // blobBytes are the characters of blobs of all alphabets.
-var blobBytes = tableOf(setOf("+/" + urlChars))
+var blobBytes = byteTable(parseByteSet("+/" + urlChars))
 
-func tableOf(s byteSet) (table [256]bool) {
+func byteTable(s byteSet) (table [256]bool) {
 	for c := range 256 {
 		table[c] = s.has(byte(c))
 	}

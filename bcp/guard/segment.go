@@ -165,7 +165,7 @@ func (r *redactor) cutLine(at, limit int) (end int, forced bool) {
 }
 
 // tokenBytes are the characters that may stand in one token.
-var tokenBytes = tableOf(setOf("+/=.%~:@!" + urlChars))
+var tokenBytes = byteTable(parseByteSet("+/=.%~:@!" + urlChars))
 
 // safeCut reports whether no rule can look across the blank at i: it stands alone between a word, or the end of a clause,
 // and another word.

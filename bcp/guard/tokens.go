@@ -43,21 +43,21 @@ const (
 )
 
 var tokenClasses = []*byteClass{
-	{name: "alnum", set: setOf(alnumChars)},
-	{name: "word", set: setOf(alnumChars + "_")},
-	{name: "url", set: setOf(urlChars)},
-	{name: "urldot", set: setOf("." + urlChars), trim: true},
-	{name: "percent", set: setOf("%" + urlChars)},
-	{name: "path", set: setOf("/" + urlChars)},
-	{name: "base64", set: setOf("+/=" + alnumChars)},
-	{name: "base64url", set: setOf("+/=." + urlChars), trim: true},
-	{name: "capital", set: setOf("A-Z0-9")},
-	{name: "lower", set: setOf("a-z0-9")},
-	{name: "base32", set: setOf("A-Z2-7")},
-	{name: "hex", set: setOf("a-f0-9")},
-	{name: "anyhex", set: setOf("A-Fa-f0-9")},
-	{name: "hexhyphen", set: setOf("a-f0-9-")},
-	{name: "hexword", set: setOf("a-f0-9_")},
+	{name: "alnum", set: parseByteSet(alnumChars)},
+	{name: "word", set: parseByteSet(alnumChars + "_")},
+	{name: "url", set: parseByteSet(urlChars)},
+	{name: "urldot", set: parseByteSet("." + urlChars), trim: true},
+	{name: "percent", set: parseByteSet("%" + urlChars)},
+	{name: "path", set: parseByteSet("/" + urlChars)},
+	{name: "base64", set: parseByteSet("+/=" + alnumChars)},
+	{name: "base64url", set: parseByteSet("+/=." + urlChars), trim: true},
+	{name: "capital", set: parseByteSet("A-Z0-9")},
+	{name: "lower", set: parseByteSet("a-z0-9")},
+	{name: "base32", set: parseByteSet("A-Z2-7")},
+	{name: "hex", set: parseByteSet("a-f0-9")},
+	{name: "anyhex", set: parseByteSet("A-Fa-f0-9")},
+	{name: "hexhyphen", set: parseByteSet("a-f0-9-")},
+	{name: "hexword", set: parseByteSet("a-f0-9_")},
 }
 
 // anchorLength is how long an anchor of a token is at least, counted from the prefix on: the longer, the fewer texts hit

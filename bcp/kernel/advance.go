@@ -68,13 +68,13 @@ func (f *frame) origin(r *Ref) string {
 	return at
 }
 
-// inputsOf names what the arguments of a call come from.
-func (f *frame) inputsOf(inputs []string, a *Arg) []string {
+// collectInputs names what the arguments of a call come from.
+func (f *frame) collectInputs(inputs []string, a *Arg) []string {
 	if a.Ref != nil {
 		return append(inputs, f.origin(a.Ref))
 	}
 	for i := range a.List {
-		inputs = f.inputsOf(inputs, &a.List[i])
+		inputs = f.collectInputs(inputs, &a.List[i])
 	}
 	return inputs
 }
@@ -86,12 +86,12 @@ func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
 		d.failStep(s, code)
 		return
 	}
-	call := f.checked.callOf(s, args, d.run.start.Requester, d.ownRules())
+	call := f.checked.buildCall(s, args, d.run.start.Requester, d.ownRules())
 	verdict := d.kernel.Gate().Judge(&call)
 	record.Tool, record.Judged = s.Tool, &verdict
 	record.Arguments = namedLabels(args)
 	for i := range s.Args {
-		record.Inputs = f.inputsOf(record.Inputs, &s.Args[i].Arg)
+		record.Inputs = f.collectInputs(record.Inputs, &s.Args[i].Arg)
 	}
 	if verdict.Ruling == Deny {
 		d.change.Steps = append(d.change.Steps, record)

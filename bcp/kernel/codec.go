@@ -101,17 +101,17 @@ func (c *codec) bytes(key string, p *[]byte) {
 }
 
 func (c *codec) digest(key string, p *bcp.Digest) {
-	c.field(key, TextValue, func() Value { return digestOf(*p) }, *p == bcp.Digest{}, func(v *Value) bool { return p.UnmarshalText([]byte(v.text)) == nil && *p != bcp.Digest{} })
+	c.field(key, TextValue, func() Value { return digestValue(*p) }, *p == bcp.Digest{}, func(v *Value) bool { return p.UnmarshalText([]byte(v.text)) == nil && *p != bcp.Digest{} })
 }
 
-func digestOf(d bcp.Digest) Value {
+func digestValue(d bcp.Digest) Value {
 	b, _ := d.MarshalText()
 	return Text(string(b))
 }
 
 func (c *codec) label(key string, p *Label) {
 	c.field(key, ObjectValue, p.value, false, func(v *Value) bool {
-		l, err := labelOf(v)
+		l, err := parseLabel(v)
 		*p = l
 		return err == nil
 	})
@@ -119,7 +119,7 @@ func (c *codec) label(key string, p *Label) {
 
 func (c *codec) grant(key string, p *Grant) {
 	c.field(key, ListValue, func() Value { return texts(p.held) }, len(p.held) == 0, func(v *Value) bool {
-		readers, ok := readersOf(v)
+		readers, ok := parseReaders(v)
 		*p = Grant{readers.Capabilities()}
 		return ok && len(p.held) > 0
 	})

@@ -56,7 +56,7 @@ func (d *draft) going() bool { return d.change.End == nil && d.change.Wait == ni
 // is as good as once.
 func (d *draft) end(status Status, code Code, step string) {
 	if call := d.run.wait.call(); call != "" && d.change.Result == nil && d.change.Alert == "" && status != Doubted {
-		if t := d.kernel.toolOf(d.run.wait.Tool); t == nil || t.idempotency() != Free {
+		if t := d.kernel.findTool(d.run.wait.Tool); t == nil || t.idempotency() != Free {
 			d.change.Alert = InDoubt
 		}
 	}
@@ -79,8 +79,8 @@ func subCode(status Status) Code {
 	}
 }
 
-// toolOf returns a tool by name, or nil; also without a kernel.
-func (k *Kernel) toolOf(name string) *Tool {
+// findTool returns a tool by name, or nil; also without a kernel.
+func (k *Kernel) findTool(name string) *Tool {
 	if k == nil {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (d *draft) ready() bool {
 	}
 	next.view = view{plan: next.checked.view.plan, query: &next.checked.frame.Query}
 	for i := range f.done {
-		n, code := next.nodeOf(&f.done[i])
+		n, code := next.buildNode(&f.done[i])
 		if code != "" {
 			d.fail(badStep, Fault{Code: code, Step: next.checked.view.plan.Steps[i].ID})
 			return false
@@ -177,8 +177,8 @@ func (d *draft) ready() bool {
 	return true
 }
 
-// nodeOf returns the value of the step that is done next.
-func (f *frame) nodeOf(s *done) (node, Code) {
+// buildNode returns the value of the step that is done next.
+func (f *frame) buildNode(s *done) (node, Code) {
 	foreseen := f.checked.view.nodes[len(f.view.nodes)]
 	if foreseen.merge != nil {
 		n, code := f.view.mergeNode(foreseen.merge, foreseen.at)

@@ -55,7 +55,7 @@ func (c *Change) Events() []Event {
 	}
 	if c.End != nil {
 		if inner := subWords[c.End.Code]; inner != "" {
-			add(Event{Word: inner, Step: parentOf(c.End.Step)})
+			add(Event{Word: inner, Step: parentPath(c.End.Step)})
 		}
 		add(Event{Word: endWords[c.End.Status]})
 	}

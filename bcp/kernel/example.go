@@ -34,8 +34,8 @@ func ParseExample(b []byte) (Example, error) {
 			if !value.onlyHas("name", "address") {
 				return e, ErrExample
 			}
-			e.Requester.Name, _ = value.textOf("name")
-			e.Requester.Address, _ = value.textOf("address")
+			e.Requester.Name, _ = value.optionalText("name")
+			e.Requester.Address, _ = value.optionalText("address")
 		case "run":
 			if !value.onlyHas("depth", "grant") {
 				return e, ErrExample
@@ -77,7 +77,7 @@ func exampleArgument(v *Value) (ExampleArgument, error) {
 	a.Value = v.member("value")
 	if label := v.member("label"); label != nil {
 		var err error
-		a.Label, err = labelOf(label)
+		a.Label, err = parseLabel(label)
 		return a, err
 	}
 	if v.holds("tainted") {
@@ -88,7 +88,7 @@ func exampleArgument(v *Value) (ExampleArgument, error) {
 		a.Label.Subjects |= ThirdParty
 	}
 	if bits := v.member("influence"); bits != nil {
-		influence, ok := influenceOf(new(object(member{"example", *bits})))
+		influence, ok := parseInfluence(new(object(member{"example", *bits})))
 		if !ok {
 			return a, ErrLabel
 		}

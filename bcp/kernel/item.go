@@ -11,7 +11,7 @@ func (s *State) Items() []bcp.RunItem {
 	var items []bcp.RunItem
 	for _, r := range s.runs {
 		if r.end == nil && r.wait.Kind.person() {
-			items = append(items, s.itemOf(r))
+			items = append(items, s.buildItem(r))
 		}
 	}
 	return items
@@ -23,12 +23,12 @@ func (s *State) Item(id bcp.ItemID) (bcp.RunItem, bool) {
 	if r == nil {
 		return bcp.RunItem{}, false
 	}
-	return s.itemOf(r), true
+	return s.buildItem(r), true
 }
 
-// itemOf shows a call to a person. What the definitions of today do not have any more is
+// buildItem shows a call to a person. What the definitions of today do not have any more is
 // tainted, and can only be refused.
-func (s *State) itemOf(r *run) bcp.RunItem {
+func (s *State) buildItem(r *run) bcp.RunItem {
 	w := &r.wait
 	it := bcp.RunItem{Content: effectJSON(r), Item: bcp.Item{
 		ID: bcp.ItemID(w.ID), Kind: bcp.ItemEffect, Controller: r.start.Kernel, Taint: bcp.TaintHigh,
@@ -52,7 +52,7 @@ func (s *State) itemOf(r *run) bcp.RunItem {
 	}
 	it.Reader = bcp.AgentName(t.Service)
 	e.Service, e.Description, e.Level, e.Result = it.Reader, t.Description, t.Level.Word(), t.Output.AppendJSONSchema(nil)
-	call := s.callOf(k, r)
+	call := s.openCall(k, r)
 	if call == nil {
 		return it
 	}
@@ -90,7 +90,7 @@ func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
 	if k == nil || k.tools[r.wait.Tool] == nil {
 		return nil, false
 	}
-	result, ok := resultOf(response)
+	result, ok := parseResult(response)
 	if !ok || !k.tools[r.wait.Tool].Output.Has(result) {
 		return nil, false
 	}
@@ -98,8 +98,8 @@ func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
 	return v.JSON(), true
 }
 
-// resultOf reads {"result": …}.
-func resultOf(response []byte) (*Value, bool) {
+// parseResult reads {"result": …}.
+func parseResult(response []byte) (*Value, bool) {
 	v, err := ParseValue(response)
 	if err != nil || v.kind != ObjectValue || len(v.keys) != 1 {
 		return nil, false
@@ -121,7 +121,7 @@ func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.Agen
 	case act == bcp.Approve && item.Kind == bcp.ItemInDoubt:
 		decision = NotDone
 	case act == bcp.EditItem:
-		if v, ok := resultOf(content); ok {
+		if v, ok := parseResult(content); ok {
 			decision, result = Done, v.JSON()
 		}
 	}

@@ -198,7 +198,7 @@ func (l *loading) toolTypes(t *Tool, where string) {
 		}
 	}
 	t.Input, t.Output = t.Input.settled(), t.Output.settled()
-	t.facts, t.rules = factsOf(t), toolRules{}
+	t.facts, t.rules = toolFacts(t), toolRules{}
 }
 
 func (l *loading) schemas() {
@@ -296,7 +296,7 @@ func (l *loading) rules() {
 
 func (l *loading) rule(r *Rule, seen map[string]bool) {
 	where := fmt.Sprintf("rule %q", r.ID)
-	tools := l.toolsOf(r.Tool)
+	tools := l.matchTools(r.Tool)
 	switch {
 	case seen[r.ID]:
 		l.failf(DuplicateRule, where, "another rule has this id")
@@ -315,7 +315,7 @@ func (l *loading) rule(r *Rule, seen map[string]bool) {
 	seen[r.ID] = true
 }
 
-func (l *loading) toolsOf(name string) []*Tool {
+func (l *loading) matchTools(name string) []*Tool {
 	var tools []*Tool
 	for _, n := range l.kernel.names {
 		if name == AnyTool || name == n {

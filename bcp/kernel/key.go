@@ -11,12 +11,12 @@ import (
 // makes it, and which of several equal calls of its plan it is. A later plan that
 // makes the same call has its outcome.
 func (r *run) callKey(t *Tool, arguments []byte, nth int, frame string) bcp.Digest {
-	return r.keyOf(nth, "call", string(r.id), t.Service, t.Name, string(arguments), frame)
+	return r.hashKey(nth, "call", string(r.id), t.Service, t.Name, string(arguments), frame)
 }
 
 // parseKey is what a parse is.
 func (r *run) parseKey(s *Schema, content []byte, instruction string, nth int, frame string) bcp.Digest {
-	return r.keyOf(nth, "parse", string(r.id), s.Name, string(content), instruction, frame)
+	return r.hashKey(nth, "parse", string(r.id), s.Name, string(content), instruction, frame)
 }
 
 // runSalt is what the keys of a run that begins are made with: a record shows them, and
@@ -25,8 +25,8 @@ func runSalt(m bcp.Moment) bcp.Digest {
 	return sha256.Sum256(append([]byte("keys of a run"), m.Salt[:]...))
 }
 
-// keyOf hashes parts with their lengths, so that no two lists of parts are one.
-func (r *run) keyOf(nth int, parts ...string) bcp.Digest {
+// hashKey hashes parts with their lengths, so that no two lists of parts are one.
+func (r *run) hashKey(nth int, parts ...string) bcp.Digest {
 	var buf [512]byte
 	b := binary.AppendUvarint(append(buf[:0], r.salt[:]...), uint64(nth))
 	for _, part := range parts {

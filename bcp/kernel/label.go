@@ -272,7 +272,7 @@ func (l *Label) value() Value {
 		}
 		influence.add(string(i.Origin), bits)
 	}
-	v := object(member{"sources", wordsOf(uint8(l.Sources), sourceWords)}, member{"subjects", wordsOf(uint8(l.Subjects), subjectWords)},
+	v := object(member{"sources", wordList(uint8(l.Sources), sourceWords)}, member{"subjects", wordList(uint8(l.Subjects), subjectWords)},
 		member{"readers", l.Readers.value()}, member{"influence", influence})
 	if !l.Parsers.All() {
 		v.add("parsers", l.Parsers.value())
@@ -287,7 +287,7 @@ func (r *Readers) value() Value {
 	return texts(r.Capabilities())
 }
 
-func wordsOf(set uint8, words []string) Value {
+func wordList(set uint8, words []string) Value {
 	var list []string
 	for i, word := range words {
 		if set>>i&1 != 0 {
@@ -308,10 +308,10 @@ func ParseLabel(b []byte) (Label, error) {
 	if err != nil {
 		return Label{}, ErrLabel
 	}
-	return labelOf(&v)
+	return parseLabel(&v)
 }
 
-func labelOf(v *Value) (Label, error) {
+func parseLabel(v *Value) (Label, error) {
 	if v.kind != ObjectValue {
 		return Label{}, ErrLabel
 	}
@@ -321,18 +321,18 @@ func labelOf(v *Value) (Label, error) {
 		switch key {
 		case "sources":
 			var set uint8
-			set, ok = setOf(value, sourceWords)
+			set, ok = parseSet(value, sourceWords)
 			l.Sources = Sources(set)
 		case "subjects":
 			var set uint8
-			set, ok = setOf(value, subjectWords)
+			set, ok = parseSet(value, subjectWords)
 			l.Subjects = Subjects(set)
 		case "readers":
-			l.Readers, ok = readersOf(value)
+			l.Readers, ok = parseReaders(value)
 		case "parsers":
-			l.Parsers, ok = readersOf(value)
+			l.Parsers, ok = parseReaders(value)
 		case "influence":
-			l.Influence, ok = influenceOf(value)
+			l.Influence, ok = parseInfluence(value)
 		}
 		if !ok {
 			return Label{}, ErrLabel
@@ -341,7 +341,7 @@ func labelOf(v *Value) (Label, error) {
 	return l, nil
 }
 
-func setOf(list *Value, words []string) (set uint8, ok bool) {
+func parseSet(list *Value, words []string) (set uint8, ok bool) {
 	for i := range list.list {
 		bit := slices.Index(words, list.list[i].text)
 		if bit < 0 {
@@ -352,7 +352,7 @@ func setOf(list *Value, words []string) (set uint8, ok bool) {
 	return set, list.kind == ListValue
 }
 
-func readersOf(v *Value) (Readers, bool) {
+func parseReaders(v *Value) (Readers, bool) {
 	if v.kind == NullValue {
 		return Anything(), true
 	}
@@ -365,7 +365,7 @@ func readersOf(v *Value) (Readers, bool) {
 	return Only(names...), v.kind == ListValue
 }
 
-func influenceOf(v *Value) (list []Influence, ok bool) {
+func parseInfluence(v *Value) (list []Influence, ok bool) {
 	for i, origin := range v.keys {
 		bits := Unbounded
 		switch n := &v.list[i]; {

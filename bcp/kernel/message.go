@@ -42,8 +42,8 @@ func envelope(body []byte, limit int, word string, keys ...string) (Value, Code)
 	return v, ""
 }
 
-// textOf returns a member that is a text, or is absent.
-func (v *Value) textOf(key string) (text string, ok bool) {
+// optionalText returns a member that is a text, or is absent.
+func (v *Value) optionalText(key string) (text string, ok bool) {
 	m := v.member(key)
 	if m == nil {
 		return "", true
@@ -67,8 +67,8 @@ func parseRun(body []byte) (runMessage, Code) {
 	if code != "" {
 		return m, code
 	}
-	request, ok1 := v.textOf("request_id")
-	task, ok2 := v.textOf("task")
+	request, ok1 := v.optionalText("request_id")
+	task, ok2 := v.optionalText("task")
 	ok := ok1 && ok2 && v.member("task") != nil
 	if request != "" {
 		id, err := bcp.ParseClientID(request)
@@ -84,8 +84,8 @@ func parseRun(body []byte) (runMessage, Code) {
 		ok = ok && rules.kind == ListValue && len(rules.list) <= MaxRunRules
 		for i := range rules.list {
 			r := &rules.list[i]
-			tool, ok1 := r.textOf("tool")
-			when, ok2 := r.textOf("when")
+			tool, ok1 := r.optionalText("tool")
+			when, ok2 := r.optionalText("when")
 			ok = ok && ok1 && ok2 && len(r.keys) == 2
 			m.rules = append(m.rules, RunRule{tool, when})
 		}
@@ -137,7 +137,7 @@ func parseOutcome(body []byte, call string, limit int) outcome {
 		}
 		return outcome{code: BadOutcome}
 	}
-	id, ok := v.textOf("call_id")
+	id, ok := v.optionalText("call_id")
 	result, failed, not, why := v.member("result"), v.member("error"), v.member("not_performed"), v.member("code")
 	o := outcome{code: ToolFailed, notPerformed: not != nil && not.flag}
 	switch {

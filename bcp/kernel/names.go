@@ -72,19 +72,19 @@ func (g Grant) Capabilities() []Capability { return g.held }
 func IsStepID(s string) bool { return isStepID(s) }
 
 // isStepID reports whether s is the id of a step: ^[A-Za-z0-9_-]{1,64}$.
-func isStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && allOf(s, true) }
+func isStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && onlyNameBytes(s, true) }
 
 // isName reports whether s names an argument, an input of a merge, or a
 // property of a schema that a rule can read: ^[A-Za-z_][A-Za-z0-9_]{0,63}$.
 func isName(s string) bool {
-	return len(s) >= 1 && len(s) <= maxNameBytes && allOf(s, false) && (s[0] < '0' || s[0] > '9')
+	return len(s) >= 1 && len(s) <= maxNameBytes && onlyNameBytes(s, false) && (s[0] < '0' || s[0] > '9')
 }
 
 // isProperty reports whether s can be a property of a schema, and so a segment of a
 // path. The ids of questions have hyphens.
 func isProperty(s string) bool { return isStepID(s) }
 
-func allOf(s string, hyphen bool) bool {
+func onlyNameBytes(s string, hyphen bool) bool {
 	for i := range len(s) {
 		switch b := s[i]; {
 		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '_':

@@ -149,15 +149,15 @@ func (n *node) joinNext(part *node, first bool) {
 	n.label, n.hazy = n.label.join(&part.label), n.hazy|part.hazy
 }
 
-// sizeOf bounds the canonical JSON of a node from below.
-func (n *node) sizeOf() int {
+// minSize bounds the canonical JSON of a node from below.
+func (n *node) minSize() int {
 	size := 0
 	switch {
 	case n.merge != nil:
 		return n.size
 	case n.list != nil:
 		for i := 0; i < len(n.list) && size <= MaxContent; i++ {
-			size += n.list[i].sizeOf()
+			size += n.list[i].minSize()
 		}
 	case n.value != nil:
 		size = n.value.size()
@@ -169,7 +169,7 @@ func (n *node) sizeOf() int {
 // any value may be.
 func (v *view) whole(n *node) (*Value, bool) {
 	switch {
-	case (n.merge != nil || n.list != nil) && n.sizeOf() > MaxContent:
+	case (n.merge != nil || n.list != nil) && n.minSize() > MaxContent:
 		return nil, false
 	case n.merge != nil:
 		value := Value{kind: ObjectValue, keys: make([]string, len(n.merge.Inputs)), list: make([]Value, len(n.merge.Inputs))}
@@ -246,7 +246,7 @@ func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
 		}
 		n.joinNext(&input, i == 0)
 		if n.size <= MaxContent {
-			n.size += len(s.Inputs[i].Name) + 4 + input.sizeOf()
+			n.size += len(s.Inputs[i].Name) + 4 + input.minSize()
 		}
 	}
 	return n, ""

@@ -129,7 +129,7 @@ func (d *draft) performed(t *Tool, value *Value) {
 	}
 	record := StepRecord{Path: string(at), Kind: ToolStep, Tool: s.Tool}
 	for i := range s.Args {
-		record.Inputs = f.inputsOf(record.Inputs, &s.Args[i].Arg)
+		record.Inputs = f.collectInputs(record.Inputs, &s.Args[i].Arg)
 	}
 	d.answer(record, d.resultNode(f, t, args, value, at))
 }

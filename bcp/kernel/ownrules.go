@@ -10,7 +10,7 @@ func (k *Kernel) checkOwn(rules []RunRule, g Grant) Code {
 		if rules[i].Tool != AnyTool && k.tools[rules[i].Tool] == nil {
 			return BadRule
 		}
-		pairs += len(k.toolsOf(rules[i].Tool, g))
+		pairs += len(k.ruleTools(rules[i].Tool, g))
 	}
 	if pairs > maxRunRuleTools {
 		return TooLarge
@@ -21,9 +21,9 @@ func (k *Kernel) checkOwn(rules []RunRule, g Grant) Code {
 	return ""
 }
 
-// toolsOf returns the names of the tools that a rule is about, of those that the grant
+// ruleTools returns the names of the tools that a rule is about, of those that the grant
 // allows to call.
-func (k *Kernel) toolsOf(tool string, g Grant) []string {
+func (k *Kernel) ruleTools(tool string, g Grant) []string {
 	var names []string
 	for _, name := range k.names {
 		if (tool == AnyTool || tool == name) && k.tool(name, g) != nil {
@@ -43,7 +43,7 @@ func (k *Kernel) compileOwn(rules []RunRule, g Grant) (map[string]*toolRules, bo
 		if r.Tool != AnyTool && k.tools[r.Tool] == nil {
 			return nil, false
 		}
-		for _, name := range k.toolsOf(r.Tool, g) {
+		for _, name := range k.ruleTools(r.Tool, g) {
 			c, err := compileRule(&r, k.tools[name])
 			if err != nil {
 				return nil, false

@@ -119,7 +119,7 @@ func (d *draft) approve(w Wait) {
 		d.failStep(s, code)
 		return
 	}
-	call := f.checked.callOf(s, args, d.run.start.Requester, d.ownRules())
+	call := f.checked.buildCall(s, args, d.run.start.Requester, d.ownRules())
 	verdict := d.kernel.Gate().Judge(&call)
 	switch {
 	case verdict.Ruling == Deny:

@@ -118,10 +118,10 @@ func ParsePlan(b []byte) (*Plan, Fault) {
 	if err != nil {
 		return nil, Fault{Code: Malformed}
 	}
-	return planOf(&v)
+	return parsePlanValue(&v)
 }
 
-func planOf(v *Value) (*Plan, Fault) {
+func parsePlanValue(v *Value) (*Plan, Fault) {
 	steps, final, runID := v.member("steps"), v.member("final"), v.member("run_id")
 	known := 2
 	if runID != nil {

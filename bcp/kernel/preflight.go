@@ -27,14 +27,14 @@ func (c *Checked) preflight(from Requester, own map[string]*toolRules) []Forecas
 			continue
 		}
 		args, _ := c.view.arguments(s)
-		call := c.callOf(s, args, from, own)
+		call := c.buildCall(s, args, from, own)
 		v, certain := c.kernel.Gate().judge(&call)
 		forecasts = append(forecasts, Forecast{s.ID, s.Tool, v, certain, args})
 	}
 	return forecasts
 }
 
-func (c *Checked) callOf(s *Step, args []Argument, from Requester, own map[string]*toolRules) Call {
+func (c *Checked) buildCall(s *Step, args []Argument, from Requester, own map[string]*toolRules) Call {
 	return Call{Tool: s.Tool, Arguments: args, Grant: c.frame.Grant, Requester: from, Depth: c.frame.Depth, own: own[s.Tool]}
 }
 

@@ -157,7 +157,7 @@ func (s *State) waitingFor(r *run) Release {
 		out.Kind, out.Body, out.Instruction, out.Content = ReleaseSubPlan, k.subPlanRequest(r), f.instruction, contentBytes(f.content)
 	case WaitTool:
 		out.Kind, out.Tool, out.Body = ReleaseCall, k.tools[r.wait.Tool], callMessage(r)
-		out.Call = s.callOf(k, r)
+		out.Call = s.openCall(k, r)
 	case WaitApproval, WaitDoubt:
 		out.Kind, out.Tool = ReleaseItem, k.tools[r.wait.Tool]
 	case WaitReader:
@@ -192,8 +192,8 @@ func (s *State) waitsAt(k *Kernel, r *run) (*draft, *frame, *Step) {
 	return d, f, &f.checked.view.plan.Steps[len(f.done)]
 }
 
-// callOf returns the call that a run waits for the outcome of.
-func (s *State) callOf(k *Kernel, r *run) *Call {
+// openCall returns the call that a run waits for the outcome of.
+func (s *State) openCall(k *Kernel, r *run) *Call {
 	d, f, step := s.waitsAt(k, r)
 	if d == nil || step.Kind != ToolStep {
 		return nil
@@ -202,7 +202,7 @@ func (s *State) callOf(k *Kernel, r *run) *Call {
 	if code != "" || !known(args) || string(argumentsJSON(args)) != string(r.args) {
 		return nil
 	}
-	call := f.checked.callOf(step, args, r.start.Requester, d.ownRules())
+	call := f.checked.buildCall(step, args, r.start.Requester, d.ownRules())
 	return &call
 }
 

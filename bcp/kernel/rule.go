@@ -82,8 +82,8 @@ type factOf struct {
 	path     []string // into an argument that is an object
 }
 
-// factsOf lists what rules can ask about calls of a tool.
-func factsOf(t *Tool) []factOf {
+// toolFacts lists what rules can ask about calls of a tool.
+func toolFacts(t *Tool) []factOf {
 	fact := func(name string, kind constraint.FactKind, a aspect) factOf {
 		return factOf{FactName: constraint.FactName{Name: name, Kind: kind}, aspect: a}
 	}

@@ -106,7 +106,7 @@ func begin(c *Change) *run {
 // settle notes what a tool or a Reader answered.
 func (r *run) settle(o *Result, attempt int, value *Value) {
 	if o.Code == "" {
-		r.results = append(r.results, &result{o.Key, value, parentOf(r.wait.Step), r.wait.Tool})
+		r.results = append(r.results, &result{o.Key, value, parentPath(r.wait.Step), r.wait.Tool})
 	}
 	if call := r.wait.call(); call != "" {
 		r.settled = append(r.settled, &settled{call: call, service: r.wait.Agent, attempt: attempt, sent: r.wait.Attempt, again: !r.wait.Overruled})
@@ -123,7 +123,7 @@ func (r *run) accept(plan []byte) {
 // finish gives a step its value; sub-runs below it are over. It is false for a step of
 // a sub-run that is not open.
 func (r *run) finish(s *StepRecord, value *Value) bool {
-	parent := parentOf(s.Path)
+	parent := parentPath(s.Path)
 	for len(r.frames) > 1 && r.top().Path != parent {
 		r.frames = slices.Clip(r.frames[:len(r.frames)-1])
 	}
@@ -136,8 +136,8 @@ func (r *run) finish(s *StepRecord, value *Value) bool {
 	return true
 }
 
-// parentOf returns the path of the sub-run that a step is in.
-func parentOf(path string) string {
+// parentPath returns the path of the sub-run that a step is in.
+func parentPath(path string) string {
 	return path[:max(0, strings.LastIndexByte(path, '/'))]
 }
 

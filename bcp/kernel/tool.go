@@ -118,7 +118,7 @@ func (t *Tool) ResultLabel(arguments Label, at Origin) Label {
 	l := arguments
 	l.Subjects |= t.Subjects
 	if t.Parsers != nil {
-		l.Parsers = l.Parsers.meet(parsersOf(t.Parsers))
+		l.Parsers = l.Parsers.meet(parserReaders(t.Parsers))
 	}
 	if t.Level == Pure || t.Trusted {
 		return l
@@ -132,9 +132,9 @@ func (s *Schema) parseLabel(source Label, at Origin) Label {
 	return source.with(ReaderAnswer).influencedBy(at, s.typ.Width())
 }
 
-// parsersOf returns agents as [Label.Parsers] has them: their names are names of
+// parserReaders returns agents as [Label.Parsers] has them: their names are names of
 // capabilities, too.
-func parsersOf(agents []string) Readers {
+func parserReaders(agents []string) Readers {
 	names := make([]Capability, len(agents))
 	for i, a := range agents {
 		names[i] = Capability(a)

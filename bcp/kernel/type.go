@@ -68,7 +68,7 @@ func (t *Type) Width() Width {
 	if t.priced {
 		return t.width
 	}
-	return widthOf(t.count())
+	return log2(t.count())
 }
 
 // settled returns a copy that knows the widths of itself and its parts.
@@ -214,7 +214,7 @@ func ParseType(b []byte) (*Type, error) {
 	if err != nil {
 		return nil, errType
 	}
-	t, err := typeOf(&v, "")
+	t, err := parseTypeValue(&v, "")
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ var typeKeys = map[TypeKind][]string{
 	IntegerType: {"minimum", "maximum"}, NumberType: {"minimum", "maximum"}, BooleanType: nil, EnumType: {"enum"},
 }
 
-func typeOf(v *Value, at string) (*Type, error) {
+func parseTypeValue(v *Value, at string) (*Type, error) {
 	if v.kind != ObjectValue {
 		return nil, typeError(at, "no object")
 	}
@@ -292,13 +292,13 @@ func (t *Type) set(key string, v *Value, at string) error {
 			t.Values = append(t.Values, v.list[i].text)
 		}
 	case "items":
-		items, err := typeOf(v, at+"[]")
+		items, err := parseTypeValue(v, at+"[]")
 		t.Items = items
 		return err
 	case "properties":
 		ok = v.kind == ObjectValue
 		for i, name := range v.keys {
-			field, err := typeOf(&v.list[i], at+"."+name)
+			field, err := parseTypeValue(&v.list[i], at+"."+name)
 			if err != nil {
 				return err
 			}

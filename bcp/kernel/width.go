@@ -108,8 +108,8 @@ func (t *Type) countLists() *big.Int {
 	return n
 }
 
-// widthOf returns log2(n) as whole bits, rounded up.
-func widthOf(n *big.Int) Width {
+// log2 returns log2(n) as whole bits, rounded up.
+func log2(n *big.Int) Width {
 	switch {
 	case n == nil:
 		return Unbounded

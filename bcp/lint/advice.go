@@ -98,7 +98,7 @@ func (a *adviser) questions() {
 	finite := true
 	for i := range a.spec.Questions {
 		q := &a.spec.Questions[i]
-		shapes[i] = shapeOf(q, a.validator.Settings().Vocabularies)
+		shapes[i] = questionShape(q, a.validator.Settings().Vocabularies)
 		finite = finite && shapes[i].finite() && q.SameAs == ""
 	}
 	if finite && a.category1(shapes) {
@@ -233,7 +233,7 @@ func (a *adviser) ids(of []int) string {
 // directive proposes questions for a summary of specific facts.
 func (a *adviser) directive() {
 	asked := &bcp.Question{ID: "answer", Question: a.spec.Directive, MaxWords: a.spec.MaxWords, ExpectedFormat: bcp.FormatShortText}
-	if s := shapeOf(asked, a.validator.Settings().Vocabularies); s.need != nil {
+	if s := questionShape(asked, a.validator.Settings().Vocabularies); s.need != nil {
 		rewrite := bcp.Spec{Category: 2, Questions: []bcp.Question{s.question(*asked)}, AllowNotEnoughInformation: a.spec.AllowNotEnoughInformation}
 		code := AdviceCategory2
 		if s.finite() {
@@ -249,7 +249,7 @@ func (a *adviser) directive() {
 	rewrite := bcp.Spec{Category: 2, AllowNotEnoughInformation: a.spec.AllowNotEnoughInformation}
 	var facts []bcp.AgentName
 	for _, n := range needTable {
-		if n.fact != nil && n.mentioned(wordingOf(a.spec.Directive)) {
+		if n.fact != nil && n.mentioned(readWording(a.spec.Directive)) {
 			rewrite.Questions = append(rewrite.Questions, *n.fact)
 			facts = append(facts, bcp.AgentName(n.Name))
 		}

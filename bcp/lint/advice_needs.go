@@ -153,16 +153,16 @@ type shape struct {
 	need       *need // the row that recognised the wording; nil where the format says it
 }
 
-// shapeOf returns what a question's format says, or what its wording says where
+// questionShape returns what a question's format says, or what its wording says where
 // the format leaves it open.
-func shapeOf(q *bcp.Question, vocabularies map[string][]string) shape {
+func questionShape(q *bcp.Question, vocabularies map[string][]string) shape {
 	s := shape{format: q.ExpectedFormat, min: q.Min, max: q.Max, values: q.Values, vocabulary: q.Vocabulary}
 	text := q.ExpectedFormat == bcp.FormatShortText
 	unbounded := q.ExpectedFormat == bcp.FormatInteger && q.Min == nil && q.Max == nil
 	if !text && !unbounded {
 		return s
 	}
-	w := wordingOf(q.Question)
+	w := readWording(q.Question)
 	for i := range needTable {
 		n := &needTable[i]
 		if n.asked == nil {
@@ -242,7 +242,7 @@ func (s *shape) words() int {
 // is not read twice.
 type wording []string
 
-func wordingOf(text string) wording {
+func readWording(text string) wording {
 	var w wording
 	runes := []rune(strings.ToLower(text))
 	inWord := func(i int) bool {

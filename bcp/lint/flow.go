@@ -44,7 +44,7 @@ func FlowOf(m *bcp.Mesh) *Flow {
 	if m == nil {
 		return &Flow{}
 	}
-	g := graphOf(m)
+	g := buildGraph(m)
 	f := &Flow{names: g.names, from: make([]int, len(g.names)), step: make([]int, len(g.names))}
 	for _, a := range m.Agents {
 		base := bcp.MaxTaint(a.BaseTaint, bcp.TaintLow)
@@ -133,7 +133,7 @@ type edge struct {
 	channel *bcp.Channel
 }
 
-func graphOf(m *bcp.Mesh) *graph {
+func buildGraph(m *bcp.Mesh) *graph {
 	n := len(m.Agents)
 	g := &graph{asks: make([][]edge, n), answers: make([][]edge, n)}
 	index := make(map[bcp.AgentName]int, n)

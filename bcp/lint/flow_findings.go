@@ -90,7 +90,7 @@ func mcpTool(tool string) bool {
 func toolsFor(a *bcp.Agent, wanted use) []string {
 	var found []string
 	for _, known := range toolUses {
-		if known.use&wanted == 0 || known.name == "Bash" && wanted == useOut && networkOf(a) == networkNone {
+		if known.use&wanted == 0 || known.name == "Bash" && wanted == useOut && normalNetwork(a) == networkNone {
 			continue
 		}
 		if slices.ContainsFunc(a.Tools, func(tool string) bool {
@@ -104,11 +104,11 @@ func toolsFor(a *bcp.Agent, wanted use) []string {
 	return found
 }
 
-func networkOf(a *bcp.Agent) string { return strings.ToLower(strings.TrimSpace(a.Network)) }
+func normalNetwork(a *bcp.Agent) string { return strings.ToLower(strings.TrimSpace(a.Network)) }
 
 // reachesOut reports whether an agent's runtime has a network: whatever the
 // word for it is, but none.
-func reachesOut(a *bcp.Agent) bool { return networkOf(a) != "" && networkOf(a) != networkNone }
+func reachesOut(a *bcp.Agent) bool { return normalNetwork(a) != "" && normalNetwork(a) != networkNone }
 
 func findings(m *bcp.Mesh, g *graph, f *Flow) []Finding {
 	component, size := g.components()
@@ -120,7 +120,7 @@ func findings(m *bcp.Mesh, g *graph, f *Flow) []Finding {
 	for i := range m.Agents {
 		if c := component[i]; size[c] > 1 && !looped[c] {
 			looped[c] = true
-			all = append(all, loopOf(g.loop(i, component)))
+			all = append(all, loopFinding(g.loop(i, component)))
 		}
 	}
 	for i := range m.Agents {
@@ -177,7 +177,7 @@ func addUpTo(a, b bcp.Bits) bcp.Bits {
 	return a + b
 }
 
-func loopOf(way []bcp.AgentName) Finding {
+func loopFinding(way []bcp.AgentName) Finding {
 	return Finding{FindingLoop, way[:len(way)-1], fmt.Sprintf(
 		"what %s answers can come back to it as another's answer (%s), and be passed on until budgets are spent; remove one of these channels",
 		way[0], wayText(way))}
@@ -209,8 +209,8 @@ type Legs struct {
 // All reports whether the agent has all three: a text can make it send the data away.
 func (l Legs) All() bool { return len(l.Private) > 0 && len(l.Untrusted) > 0 && len(l.Out) > 0 }
 
-// legsOf returns the legs of an agent, and the agents whose text is one.
-func legsOf(m *bcp.Mesh, g *graph, f *Flow, i int) (legs Legs, hears []bcp.AgentName) {
+// findLegs returns the legs of an agent, and the agents whose text is one.
+func findLegs(m *bcp.Mesh, g *graph, f *Flow, i int) (legs Legs, hears []bcp.AgentName) {
 	a := &m.Agents[i]
 	legs = Legs{toolsFor(a, usePrivate), toolsFor(a, useUntrusted), toolsFor(a, useOut)}
 	if reachesOut(a) {
@@ -233,7 +233,7 @@ func legsOf(m *bcp.Mesh, g *graph, f *Flow, i int) (legs Legs, hears []bcp.Agent
 // trifecta finds an agent that text can make send away what it knows.
 func trifecta(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 	a := &m.Agents[i]
-	legs, hears := legsOf(m, g, f, i)
+	legs, hears := findLegs(m, g, f, i)
 	f.legs = append(f.legs, legs)
 	if !legs.All() {
 		return nil

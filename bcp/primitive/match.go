@@ -56,7 +56,7 @@ func New(of []Field) *Matcher {
 	answers, usual, size := uint64(1), true, len("}")
 	for i, f := range of {
 		to := &m.fields[i]
-		to.written, to.key, to.weight, to.min, to.most = f.Key, tokenOf(f.Key[1:], &usual), answers, f.Min, uint64(f.Max)-uint64(f.Min)
+		to.written, to.key, to.weight, to.min, to.most = f.Key, readToken(f.Key[1:], &usual), answers, f.Min, uint64(f.Max)-uint64(f.Min)
 		if f.Boolean {
 			f.Values = booleans
 		}
@@ -65,7 +65,7 @@ func New(of []Field) *Matcher {
 		}
 		longest := len("-9223372036854775808")
 		for n, v := range f.Values {
-			to.values[n] = tokenOf(v, &usual)
+			to.values[n] = readToken(v, &usual)
 			longest = max(longest, len(v))
 		}
 		size += len(f.Key) + longest
@@ -83,16 +83,16 @@ func New(of []Field) *Matcher {
 // booleans are the values of a boolean.
 var booleans = [][]byte{[]byte("false"), []byte("true")}
 
-// tokenOf returns canonical JSON as a token, and says that it is not usual if it has an escape, or what is not ASCII.
+// readToken returns canonical JSON as a token, and says that it is not usual if it has an escape, or what is not ASCII.
 //
 //go:noinline
-func tokenOf(text []byte, usual *bool) token {
+func readToken(text []byte, usual *bool) token {
 	for _, c := range text {
 		if c >= utf8.RuneSelf || c == '\\' {
 			*usual = false
 		}
 	}
-	return token{text, headOf(text), ^uint64(0) >> (64 - 8*min(8, len(text)))}
+	return token{text, firstEight(text), ^uint64(0) >> (64 - 8*min(8, len(text)))}
 }
 
 // begins says whether rest begins with the token; head is its first eight bytes, zeros behind its end.
@@ -101,8 +101,8 @@ func (t *token) begins(head uint64, rest []byte) bool {
 	return head&t.mask == t.head && (n <= 8 || n <= len(rest) && string(rest[8:n]) == string(t.text[8:]))
 }
 
-// headOf returns the first eight bytes of a text, with zeros behind its end: no token has a zero byte.
-func headOf(text []byte) uint64 {
+// firstEight returns the first eight bytes of a text, with zeros behind its end: no token has a zero byte.
+func firstEight(text []byte) uint64 {
 	if len(text) >= 8 {
 		return binary.LittleEndian.Uint64(text)
 	}
@@ -165,7 +165,7 @@ func blanks(raw []byte, at int) int {
 
 // find returns which field's key rest begins with, or -1. It tries the one at guess first: most answers have the order of the spec.
 func (m *Matcher) find(rest []byte, guess int) int {
-	head := headOf(rest)
+	head := firstEight(rest)
 	i := guess
 	for range m.fields {
 		if m.fields[i].key.begins(head, rest) {
@@ -184,7 +184,7 @@ func (f *field) read(rest []byte) (value uint64, size int) {
 	if f.values == nil {
 		return f.integer(rest)
 	}
-	head := headOf(rest)
+	head := firstEight(rest)
 	for i := range f.values {
 		if t := &f.values[i]; t.begins(head, rest) {
 			return uint64(i), len(t.text)

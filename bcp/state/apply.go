@@ -164,7 +164,7 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 	q := &queryState{
 		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v, prices: prices,
 		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, since: d.Time, deadline: d.Deadline, phase: phaseSent, sent: true,
-		spec: d.Spec, maxBytes: maxBytesOf(v),
+		spec: d.Spec, maxBytes: maxAnswerBytes(v),
 	}
 	if d.Unfunded {
 		q.nominal, q.capacity, q.validator, q.prices, q.sent, q.unfunded = 0, 0, nil, bcp.Prices{}, false, true
@@ -192,7 +192,7 @@ func (s *State) asked(d *bcp.Decision, ch *channelState) (*bcp.Validator, bcp.Pr
 	if d.Erased {
 		return nil, unasked(d.Nominal, d.Capacity), nil
 	}
-	v, err := s.compiledOf(ch, d.Spec), error(nil)
+	v, err := s.findCompiled(ch, d.Spec), error(nil)
 	if v == nil {
 		var spec bcp.Spec
 		if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
@@ -218,8 +218,8 @@ func unasked(nominal, capacity bcp.Bits) bcp.Prices {
 	return bcp.Prices{Nominal: nominal, Capacity: capacity, FailedNominal: min(bcp.Bit, nominal), FailedCapacity: capacity}
 }
 
-// maxBytesOf is the limit of an answer that v judges.
-func maxBytesOf(v *bcp.Validator) int {
+// maxAnswerBytes is the limit of an answer that v judges.
+func maxAnswerBytes(v *bcp.Validator) int {
 	if v == nil {
 		return bcp.MaxControllerMessage
 	}
@@ -327,7 +327,7 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 		it.content, it.justification, it.carries = d.Spec, d.Justification, d.JustificationBits
 	case bcp.ItemProposal:
 		it.content = d.Spec
-		p, _ := proposalOf(d.Spec)
+		p, _ := parseProposal(d.Spec)
 		it.Subscription = p.Subscription.ID
 	default:
 		it.client = d.Client
@@ -374,9 +374,9 @@ func (s *State) post(d *bcp.Decision, ch *channelState, client bcp.ClientID) {
 // firstPlace is the place of the first subscription.
 const firstPlace = 2
 
-// placeOf is where a subscription's deliveries are within their release slot. One that
+// slotPlace is where a subscription's deliveries are within their release slot. One that
 // the definitions do not have, and a query, is in front of all.
-func (ch *channelState) placeOf(id bcp.SubscriptionID) uint64 {
+func (ch *channelState) slotPlace(id bcp.SubscriptionID) uint64 {
 	if ch.definition.ReleaseInterval <= 0 {
 		return 0
 	}
@@ -557,7 +557,7 @@ func (s *State) obsolete(t timer) bool {
 		return s.items[t.item] == nil
 	case t.subscription != "":
 		ch := s.channels[t.channel]
-		return ch.pushesOf(t.subscription).batchOf(t.at) == nil
+		return ch.findPushes(t.subscription).findBatch(t.at) == nil
 	}
 	q := s.queries[t.query]
 	return q == nil || !q.reserves()

@@ -92,11 +92,11 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 	if it.Kind != bcp.ItemEscalation {
 		view.Content = it.content
 	}
-	if v := s.validatorOf(it); v != nil {
+	if v := s.itemValidator(it); v != nil {
 		view.Spec = v.Spec()
 	}
 	source := it.Reader
-	if p, ok := proposalOf(it.content); ok && it.Kind == bcp.ItemProposal {
+	if p, ok := parseProposal(it.content); ok && it.Kind == bcp.ItemProposal {
 		view.Spec, source = p.Subscription.Spec, it.Controller
 	}
 	if it.Kind == bcp.ItemEscalation {
@@ -117,9 +117,9 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 	return view, ""
 }
 
-// validatorOf returns what judged an item's content, nil where the definitions
+// itemValidator returns what judged an item's content, nil where the definitions
 // of today do not have it any more.
-func (s *State) validatorOf(it *itemState) *bcp.Validator {
+func (s *State) itemValidator(it *itemState) *bcp.Validator {
 	if it.Query != "" {
 		if q := s.queries[it.Query]; q != nil {
 			return q.validator
@@ -183,7 +183,7 @@ func verdictDetail(v bcp.Verdict) string {
 // judgeEdit validates what a person wrote in place of an answer. Anomalies do
 // not hold it again: a person has seen it.
 func (s *State) judgeEdit(it *itemState, a bcp.Approval) bcp.Verdict {
-	v := s.validatorOf(it)
+	v := s.itemValidator(it)
 	if v == nil || it.Kind == bcp.ItemEscalation || len(a.Response) == 0 {
 		return bcp.Verdict{Outcome: bcp.Reject, Reason: bcp.ReasonMalformed}
 	}
@@ -228,14 +228,14 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, from bcp.Se
 // changed since it was held (PROTOCOL P1.5), and those of today hold; and it may
 // have been erased. It may be rejected all the same.
 func (s *State) stands(it *itemState, content []byte) bool {
-	if p, ok := proposalOf(content); it.Kind == bcp.ItemProposal {
+	if p, ok := parseProposal(content); it.Kind == bcp.ItemProposal {
 		_, code := s.judgeProposal(it.Controller, &p)
 		return ok && code == ""
 	}
 	if len(content) == 0 || it.Category > s.channels[it.Channel()].definition.MaxCategory {
 		return false
 	}
-	v := s.validatorOf(it)
+	v := s.itemValidator(it)
 	return v != nil && (it.Kind == bcp.ItemEscalation || string(v.Validate(content, bcp.JSON).Answer.JSON()) == string(content))
 }
 
@@ -292,8 +292,8 @@ func (s *State) carryOut(d *bcp.Decision, m bcp.Moment, it *itemState, act bcp.A
 // Reader gets the final result (PROTOCOL P7.6).
 func (s *State) settleItem(d *bcp.Decision, m bcp.Moment, it *itemState, outcome bcp.Code) {
 	ch := s.channels[it.Channel()]
-	if pushes := ch.pushesOf(it.Subscription); outcome == "" && pushes.window > 0 {
-		d.Release, d.Taint = pushes.endWithRoom(d.Time), bcp.MaxTaint(s.taintOf(it.Reader), it.Taint)
+	if pushes := ch.findPushes(it.Subscription); outcome == "" && pushes.window > 0 {
+		d.Release, d.Taint = pushes.endWithRoom(d.Time), bcp.MaxTaint(s.answerTaint(it.Reader), it.Taint)
 		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
 	} else if outcome == "" || it.Query != "" {
 		s.deliver(d, m, ch, outcome)

@@ -37,8 +37,8 @@ func (b *batch) full() bool { return b.count >= bcp.MaxBatchPushes || b.bytes >=
 // end is the end of the window of a time.
 func (p *pushState) end(at int64) int64 { return at - at%p.window + p.window }
 
-// batchOf returns what waits for an end, or nil.
-func (p *pushState) batchOf(release int64) *batch {
+// findBatch returns what waits for an end, or nil.
+func (p *pushState) findBatch(release int64) *batch {
 	for i := range p.batches {
 		if p.batches[i].release == release {
 			return &p.batches[i]
@@ -52,13 +52,13 @@ func (p *pushState) crowded(now int64) bool {
 	if p.window == 0 {
 		return false
 	}
-	b := p.batchOf(p.end(now))
+	b := p.findBatch(p.end(now))
 	return b != nil && b.full()
 }
 
 // batchRoom is how many pushes the window of now still takes, if they are short.
 func (p *pushState) batchRoom(now int64) int {
-	switch b := p.batchOf(p.end(now)); {
+	switch b := p.findBatch(p.end(now)); {
 	case b == nil:
 		return bcp.MaxBatchPushes
 	case b.full():
@@ -71,7 +71,7 @@ func (p *pushState) batchRoom(now int64) int {
 // endWithRoom is the end of the first window that takes what a person let through.
 func (p *pushState) endWithRoom(now int64) int64 {
 	at := p.end(now)
-	for b := p.batchOf(at); b != nil && b.full(); b = p.batchOf(at) {
+	for b := p.findBatch(at); b != nil && b.full(); b = p.findBatch(at) {
 		at += p.window
 	}
 	return at
@@ -79,8 +79,8 @@ func (p *pushState) endWithRoom(now int64) int64 {
 
 // gather keeps a push until the end of its window.
 func (s *State) gather(d *bcp.Decision, ch *channelState) {
-	p := ch.pushesOf(d.Subscription)
-	b := p.batchOf(d.Release)
+	p := ch.findPushes(d.Subscription)
+	b := p.findBatch(d.Release)
 	if b == nil {
 		at, _ := slices.BinarySearchFunc(p.batches, d.Release, func(b batch, release int64) int { return cmp.Compare(b.release, release) })
 		p.batches = slices.Insert(p.batches, at, batch{release: d.Release, since: d.Time, category: d.Category, taint: bcp.TaintLow})
@@ -109,7 +109,7 @@ func (s *State) wakeForBatch(ch *channelState, id bcp.SubscriptionID, release in
 // decideBatch closes the window that t was set for.
 func (s *State) decideBatch(m bcp.Moment, t timer) (bcp.Decision, bool) {
 	ch := s.channels[t.channel]
-	b := ch.pushesOf(t.subscription).batchOf(t.at)
+	b := ch.findPushes(t.subscription).findBatch(t.at)
 	if b == nil {
 		return bcp.Decision{}, false
 	}
@@ -119,9 +119,9 @@ func (s *State) decideBatch(m bcp.Moment, t timer) (bcp.Decision, bool) {
 	}
 	d := s.next(m, bcp.KindBatch)
 	d.Controller, d.Reader, d.Subscription, d.Category, d.Count = t.channel.Controller, t.channel.Reader, t.subscription, b.category, b.count
-	d.Payload, d.Delivery, d.Release, d.Place, d.Taint = payload, newDeliveryID(m), b.release, ch.placeOf(d.Subscription), b.taint
+	d.Payload, d.Delivery, d.Release, d.Place, d.Taint = payload, newDeliveryID(m), b.release, ch.slotPlace(d.Subscription), b.taint
 	d.Nominal, d.Capacity, d.Timing, d.Prepaid = b.nominal, b.capacity, b.timing, true
-	s.sessionOf(&d, m, d.Controller, true)
+	s.setSession(&d, m, d.Controller, true)
 	d.Exposure = bcp.MaxTaint(s.exposureIn(&d), d.Taint)
 	d.Epoch = ch.newest()
 	d.Balance = ch.pool(d.Epoch)
@@ -141,6 +141,6 @@ func (s *State) checkBatch(d *bcp.Decision, ch *channelState) bool {
 	if p == nil || d.Delivery == "" || !d.Prepaid || d.Epoch != ch.newest() {
 		return false
 	}
-	b := p.batchOf(d.Release)
+	b := p.findBatch(d.Release)
 	return b != nil && d.Time >= d.Release && d.Count == b.count && d.Nominal == b.nominal && d.Capacity == b.capacity
 }

@@ -93,7 +93,7 @@ func (ch *channelState) reserved() bcp.Bits {
 func (s *State) askedBy(d *bcp.Decision, a *agentState) bcp.Bits {
 	var sum bcp.Bits
 	for _, ch := range a.asks {
-		sum += ch.asked(ch.epochOf(d), d.Time)
+		sum += ch.asked(ch.decisionEpoch(d), d.Time)
 	}
 	return sum
 }

@@ -34,12 +34,12 @@ func (s *State) channelView(ch *channelState, m bcp.Moment) bcp.ChannelView {
 	reader := &s.agents[c.Reader].definition
 	ask := s.next(m, bcp.KindAsk)
 	ask.Controller = c.Controller
-	s.sessionOf(&ask, m, c.Controller, false)
-	ask.Epoch = ch.epochOf(&ask)
+	s.setSession(&ask, m, c.Controller, false)
+	ask.Epoch = ch.decisionEpoch(&ask)
 	v := bcp.ChannelView{Reader: c.Reader, Description: reader.Description, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
 		Budget: c.Budget, Remaining: max(0, c.Budget-ch.spent(ask.Epoch, ask.Time).seen()),
 		MaxEscalations: c.MaxEscalations, Cat2Queries: ch.pool(ask.Epoch).Cat2Queries, MaxCat2Queries: c.MaxCat2Queries,
-		Subscriptions: s.subscriptionsOf(ch), Costs: []bcp.Cost{}}
+		Subscriptions: s.activeSubscriptions(ch), Costs: []bcp.Cost{}}
 	if ch.session == ask.Session {
 		v.Escalations = ch.escalations
 	}

@@ -65,8 +65,8 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	}
 	// A refused ask begins no session, so the session is set on the copy.
 	accepted := d
-	s.sessionOf(&accepted, m, controller, false)
-	accepted.Epoch = ch.epochOf(&accepted)
+	s.setSession(&accepted, m, controller, false)
+	accepted.Epoch = ch.decisionEpoch(&accepted)
 	if check, code := s.escalate(&accepted, ch, ask.Escalation); code != "" {
 		if code == bcp.EscalationLimitReached {
 			d.Session = accepted.Session
@@ -207,7 +207,7 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 		}
 		d.Verdict, d.Payload, d.Item = bcp.Hold, verdict.Answer.JSON(), newItemID(m)
 		d.Deadline = d.Time + int64(ch.definition.ApprovalTTL)
-		d.Taint, d.Exposure = s.taintOf(reader), s.Exposure(d.Controller)
+		d.Taint, d.Exposure = s.answerTaint(reader), s.Exposure(d.Controller)
 		if q.category != 3 { // a summary's Controller heard it at the gate
 			s.deliver(&d, m, ch, bcp.Held)
 		}
@@ -308,9 +308,9 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	if verdict.Outcome == bcp.Hold {
 		// A Controller never hears of a held push (PROTOCOL P7.6).
 		d.Item, d.Deadline = newItemID(m), d.Time+int64(ch.definition.ApprovalTTL)
-		d.Taint, d.Exposure = s.taintOf(reader), s.Exposure(controller)
+		d.Taint, d.Exposure = s.answerTaint(reader), s.Exposure(controller)
 	} else if d.Flagged = len(d.Anomalies) > 0; pushes.window > 0 {
-		d.Release, d.Taint = pushes.end(d.Time), s.taintOf(reader)
+		d.Release, d.Taint = pushes.end(d.Time), s.answerTaint(reader)
 	} else {
 		s.deliver(&d, m, ch, "")
 	}
@@ -398,7 +398,7 @@ func (s *State) DecideSession(m bcp.Moment, controller bcp.AgentName, body []byt
 	d.Verdict = bcp.Accept
 	switch message.Verb {
 	case bcp.VerbOpen:
-		s.sessionOf(&d, m, controller, false)
+		s.setSession(&d, m, controller, false)
 		return d
 	case bcp.VerbTaint:
 		d.Kind, d.Target, d.Event, d.Taint = bcp.KindTaint, controller, string(message.Taint.Source), taintFrom(message.Taint.Source)
@@ -555,10 +555,10 @@ func (s *State) DecideViolation(m bcp.Moment, agent bcp.AgentName, role bcp.Role
 // deliver makes the decision release a delivery to the channel's Controller.
 func (s *State) deliver(d *bcp.Decision, m bcp.Moment, ch *channelState, outcome bcp.Code) {
 	d.Delivery, d.Outcome = newDeliveryID(m), outcome
-	d.Taint = s.taintOf(ch.definition.Reader)
-	d.Release, d.Place = ch.slot(d.Time), ch.placeOf(d.Subscription)
+	d.Taint = s.answerTaint(ch.definition.Reader)
+	d.Release, d.Place = ch.slot(d.Time), ch.slotPlace(d.Subscription)
 	if d.Session == "" {
-		s.sessionOf(d, m, ch.definition.Controller, true)
+		s.setSession(d, m, ch.definition.Controller, true)
 	}
 	d.Exposure = s.exposureIn(d)
 	if d.Kind != bcp.KindAsk { // that an escalation is held is not the Reader's choice
@@ -575,10 +575,10 @@ func (ch *channelState) armedAt(now int64) int {
 	return ch.armed
 }
 
-// taintOf is the taint of an agent's answers: what its own taint steps down to,
+// answerTaint is the taint of an agent's answers: what its own taint steps down to,
 // or the greatest that it was exposed to as a Controller (PROTOCOL P8.2). A new
 // session of its own does not lower it, or two sessions would launder.
-func (s *State) taintOf(reader bcp.AgentName) bcp.Taint {
+func (s *State) answerTaint(reader bcp.AgentName) bcp.Taint {
 	a := s.agents[reader]
 	if a == nil {
 		return bcp.TaintHigh

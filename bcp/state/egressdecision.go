@@ -162,7 +162,7 @@ func (s *State) applyEgress(d *bcp.Decision) error {
 		}
 		return nil
 	}
-	payload, host, err := egressOf(d)
+	payload, host, err := openEgress(d)
 	if err != nil {
 		return err
 	}
@@ -189,8 +189,8 @@ func (s *State) applyEgress(d *bcp.Decision) error {
 // erasedEgress is the id of a reservation whose own is erased. No keeper can say it.
 func erasedEgress(seq uint64) string { return fmt.Sprintf("#%d", seq) }
 
-// egressOf reads what is sealed of a decision. If it is erased, nobody knows the host.
-func egressOf(d *bcp.Decision) (p egressPayload, host string, err error) {
+// openEgress reads what is sealed of a decision. If it is erased, nobody knows the host.
+func openEgress(d *bcp.Decision) (p egressPayload, host string, err error) {
 	if d.Erased {
 		return egressPayload{ID: erasedEgress(d.Seq)}, "", nil
 	}

@@ -217,7 +217,7 @@ func TestEgressNeverExceeds(t *testing.T) {
 			if len(w.journal) > before && d.Verdict == bcp.Accept {
 				switch d.Egress.Act {
 				case bcp.EgressReserve:
-					_, host, err := egressOf(&d)
+					_, host, err := openEgress(&d)
 					if err != nil {
 						rt.Fatal(err)
 					}

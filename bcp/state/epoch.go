@@ -81,9 +81,9 @@ func (e epochState) next(now, before int64, renew int64) (number uint64, opens b
 	return e.number, false
 }
 
-// epochOf tells which epoch an ask of this decision belongs to, on any channel of
+// decisionEpoch tells which epoch an ask of this decision belongs to, on any channel of
 // its Controller.
-func (ch *channelState) epochOf(d *bcp.Decision) uint64 {
+func (ch *channelState) decisionEpoch(d *bcp.Decision) uint64 {
 	e := ch.epochAt(d.Time)
 	if d.SessionRenews && e.due == 0 {
 		e.due = d.Time

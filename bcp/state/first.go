@@ -13,7 +13,7 @@ import (
 // repeat of another.
 type clientKey [16]byte
 
-func clientKeyOf(d *bcp.Decision) (key clientKey) {
+func newClientKey(d *bcp.Decision) (key clientKey) {
 	b := make([]byte, 0, 256)
 	b = append(b, byte(d.Role))
 	for _, part := range [...]string{string(d.Controller), string(d.Reader), string(d.Client)} {
@@ -83,7 +83,7 @@ func (s *State) remember(d *bcp.Decision) {
 	if d.Client == "" {
 		return
 	}
-	key := clientKeyOf(d)
+	key := newClientKey(d)
 	if _, known := s.firsts.found[key]; known {
 		return
 	}
@@ -96,7 +96,7 @@ func (s *State) remember(d *bcp.Decision) {
 // repeat counts a repeat: of a refusal it is a refusal, and so is one too many
 // of anything else.
 func (s *State) repeat(d *bcp.Decision) {
-	key := clientKeyOf(d)
+	key := newClientKey(d)
 	f, known := s.firsts.found[key]
 	if !known {
 		return
@@ -114,7 +114,7 @@ func (s *State) repeated(d *bcp.Decision) bool {
 	if d.Client == "" {
 		return false
 	}
-	key := clientKeyOf(d)
+	key := newClientKey(d)
 	before, ok := s.firsts.found[key]
 	if !ok || d.Time-before.time >= clientMemory {
 		return false

@@ -50,7 +50,7 @@ func TestClientKeys(t *testing.T) {
 		{Role: bcp.RoleReader, Controller: "main", Reader: "mailer", Private: bcp.Private{Client: "y"}},
 		{Role: bcp.RoleReader, Reader: "mailer", Private: bcp.Private{Client: "x"}},
 	} {
-		key := clientKeyOf(&d)
+		key := newClientKey(&d)
 		if before, twice := seen[key]; twice {
 			t.Errorf("%d and %d have the same key", before, i)
 		}

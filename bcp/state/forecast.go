@@ -33,7 +33,7 @@ func (s *State) forecast(m bcp.Moment, ch *channelState) bcp.Forecast {
 	f := bcp.Forecast{Controller: c.Controller, Reader: c.Reader, Frees: []bcp.Freed{}}
 	ask, push := s.next(m, bcp.KindAsk), s.next(m, bcp.KindPush)
 	ask.Controller, push.Controller = c.Controller, c.Controller
-	s.sessionOf(&ask, m, c.Controller, false)
+	s.setSession(&ask, m, c.Controller, false)
 	f.Queries, f.Pushes = s.roomFor(&ask, ch), s.roomFor(&push, ch)
 	for _, form := range queryForms {
 		if v, _, err := s.validator(ch, form.spec); err == nil && form.spec.Category <= c.MaxCategory {
@@ -53,7 +53,7 @@ func (s *State) forecast(m bcp.Moment, ch *channelState) bcp.Forecast {
 
 // roomFor is what a charge of this decision finds; it sets the decision's epoch.
 func (s *State) roomFor(d *bcp.Decision, ch *channelState) bcp.Room {
-	if d.Epoch = ch.epochOf(d); d.Kind == bcp.KindPush {
+	if d.Epoch = ch.decisionEpoch(d); d.Kind == bcp.KindPush {
 		d.Epoch, _ = ch.pushEpoch(d.Time)
 	}
 	r := bcp.Room{Epoch: d.Epoch, Opens: d.Epoch > ch.newest(), Budgets: []bcp.BudgetRoom{}, Fits: []bcp.Fit{}}

@@ -18,7 +18,7 @@ type definitionDigests struct {
 	channels map[bcp.ChannelKey]bcp.Digest
 }
 
-func markOf(values ...any) bcp.Digest {
+func hashMark(values ...any) bcp.Digest {
 	return sha256.Sum256([]byte(fmt.Sprintf(strings.Repeat("%#v\n", len(values)), values...)))
 }
 
@@ -33,7 +33,7 @@ func (s *State) readMarks(c Config) definitionDigests {
 		cron := &s.crons[i]
 		mesh = append(mesh, cron.agent, cron.role, cron.Schedule, cron.Message)
 	}
-	m := definitionDigests{mesh: markOf(mesh...), channels: make(map[bcp.ChannelKey]bcp.Digest)}
+	m := definitionDigests{mesh: hashMark(mesh...), channels: make(map[bcp.ChannelKey]bcp.Digest)}
 	for key, ch := range s.channels {
 		d := &ch.definition
 		channel := []any{int64(d.ReleaseInterval), int64(d.BudgetWindow), int64(d.AlertBits), uint8(d.OnAnomaly), d.PreserveCase,
@@ -43,7 +43,7 @@ func (s *State) readMarks(c Config) definitionDigests {
 				channel = append(channel, id, count)
 			}
 		}
-		m.channels[key] = markOf(channel...)
+		m.channels[key] = hashMark(channel...)
 	}
 	return m
 }

@@ -42,7 +42,7 @@ func (s *State) DecideControl(m bcp.Moment, act string, body []byte) bcp.Decisio
 	switch act {
 	case bcp.ControlRenew:
 		d.Controller = c.Agent
-		s.sessionOf(&d, m, c.Agent, false)
+		s.setSession(&d, m, c.Agent, false)
 		d.SessionRenews = true
 	case bcp.ControlTaint:
 		d.Target, d.Event, d.Taint = c.Agent, string(c.Taint.Source), taintFrom(c.Taint.Source)
@@ -160,7 +160,7 @@ func (s *State) Sessions(now time.Time) []bcp.SessionView {
 }
 
 func (s *State) sessionChannel(ch *channelState, session bcp.SessionID, now time.Time) bcp.SessionChannel {
-	epoch := ch.epochOf(&bcp.Decision{Time: now.UnixNano()}) // of the next charge
+	epoch := ch.decisionEpoch(&bcp.Decision{Time: now.UnixNano()}) // of the next charge
 	c := bcp.SessionChannel{Reader: ch.definition.Reader, Epoch: epoch, Remaining: max(0, ch.definition.Budget-ch.pool(epoch).Spent()),
 		MaxEscalations: ch.definition.MaxEscalations, Waiting: len(ch.outbox)}
 	for _, p := range ch.pools {

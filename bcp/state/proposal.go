@@ -74,8 +74,8 @@ func (s *State) applyPropose(d *bcp.Decision, ch *channelState) {
 	}
 }
 
-// proposalOf reads the content of an item that is a proposal.
-func proposalOf(content []byte) (p bcp.Proposal, ok bool) {
+// parseProposal reads the content of an item that is a proposal.
+func parseProposal(content []byte) (p bcp.Proposal, ok bool) {
 	err := json.Unmarshal(content, &p, json.RejectUnknownMembers(true))
 	return p, err == nil
 }
@@ -85,7 +85,7 @@ func proposalOf(content []byte) (p bcp.Proposal, ok bool) {
 func (s *State) Approved() []bcp.ApprovedProposal {
 	list := []bcp.ApprovedProposal{}
 	for _, gone := range s.decided {
-		p, ok := proposalOf(gone.content)
+		p, ok := parseProposal(gone.content)
 		if ch := s.channels[bcp.ChannelKey{Controller: gone.controller, Reader: p.Reader}]; !ok || ch == nil || ch.subscriptions[p.Subscription.ID] != nil {
 			continue
 		}

@@ -26,9 +26,9 @@ func (ch *channelState) pushStates() map[bcp.SubscriptionID]*pushState {
 	return states
 }
 
-// pushesOf returns what is remembered of a subscription; one that the definitions
+// findPushes returns what is remembered of a subscription; one that the definitions
 // do not have any more has its history all the same.
-func (ch *channelState) pushesOf(id bcp.SubscriptionID) *pushState {
+func (ch *channelState) findPushes(id bcp.SubscriptionID) *pushState {
 	p := ch.pushes[id]
 	if p == nil {
 		p = &pushState{}
@@ -50,7 +50,7 @@ func (ch *channelState) notePush(d *bcp.Decision) {
 	if d.Verdict != bcp.Accept {
 		return // a held push is no delivery
 	}
-	if p = ch.pushesOf(d.Subscription); d.Release > p.released {
+	if p = ch.findPushes(d.Subscription); d.Release > p.released {
 		p.before, p.released = p.released, d.Release
 	}
 }

@@ -47,10 +47,10 @@ func NewRedecider(c Config) (*Redecider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return redeciderOf(s), nil
+	return newRedecider(s), nil
 }
 
-func redeciderOf(s *State) *Redecider {
+func newRedecider(s *State) *Redecider {
 	return &Redecider{state: s, asks: make(map[bcp.QueryID]redecidedAsk), channels: make(map[bcp.ChannelKey]int64), sessions: make(map[bcp.AgentName]bcp.SessionID)}
 }
 
@@ -296,7 +296,7 @@ func (r *Redecider) decide(rec *Recorded) (would bcp.Decision, not Comparison) {
 	case d.Kind == bcp.KindUsage:
 		would, _ = s.DecideUsage(m, d.Agent, body)
 	case d.Kind == bcp.KindAnswer:
-		would = s.DecideAnswer(m, d.Agent, d.Query, s.attemptOf(d), body)
+		would = s.DecideAnswer(m, d.Agent, d.Query, s.recordedAttempt(d), body)
 	default:
 		would = s.DecideSession(m, d.Agent, body)
 	}
@@ -330,9 +330,9 @@ func recordedMoment(d *bcp.Decision) bcp.Moment {
 	return m
 }
 
-// attemptOf is the sending of a query that an answer was to, as far as the record
+// recordedAttempt is the sending of a query that an answer was to, as far as the record
 // tells: a refusal says whether it used up a retry.
-func (s *State) attemptOf(d *bcp.Decision) int {
+func (s *State) recordedAttempt(d *bcp.Decision) int {
 	q := s.queries[d.Query]
 	if q == nil {
 		return 0
@@ -347,7 +347,7 @@ func (s *State) attemptOf(d *bcp.Decision) int {
 // item, and who may decide it, is not looked at.
 func (r *Redecider) edit(d *bcp.Decision, body []byte) (would bcp.Decision, not Comparison) {
 	it := r.state.items[d.Item]
-	if it == nil || r.state.validatorOf(it) == nil {
+	if it == nil || r.state.itemValidator(it) == nil {
 		return bcp.Decision{}, ComparedFollows
 	}
 	would = *d
@@ -396,7 +396,7 @@ func (r *Redecider) compare(rec *Recorded, would *bcp.Decision) Redecision {
 		return Redecision{Comparison: ComparedSame}
 	}
 	result.Comparison, result.Was, result.Would = ComparedDiffers, newJudgement(d), newJudgement(would)
-	result.Rule = ruleOf(result.Aspect, d, would)
+	result.Rule = refusingRule(result.Aspect, d, would)
 	return result
 }
 
@@ -414,9 +414,9 @@ func recordedAs(d *bcp.Decision, rec *Recorded) bool {
 	return err == nil && bytes.Equal(b, rec.Record)
 }
 
-// ruleOf is the number of the rule that makes the difference: the one that
+// refusingRule is the number of the rule that makes the difference: the one that
 // refuses, today or then.
-func ruleOf(aspect Aspect, was, would *bcp.Decision) string {
+func refusingRule(aspect Aspect, was, would *bcp.Decision) string {
 	switch {
 	case aspect == AspectValue:
 		return "P3.4"
@@ -455,7 +455,7 @@ func NewRedeciderBehind(c Config, base []byte) (*Redecider, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := redeciderOf(s)
+	r := newRedecider(s)
 	// A gateway cancels the queries that it would not ask, or not at this price;
 	// here their answers are judged all the same, unless their session had ended.
 	for i := range saved.Open {

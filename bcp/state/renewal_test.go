@@ -88,7 +88,7 @@ func (a asked) differs(s *State, now int64) string {
 		var want bcp.Bits
 		for _, q := range a {
 			ch := s.channels[q.channel]
-			if q.channel.Controller != name || ch == nil || ch.epochOf(d) != q.epoch {
+			if q.channel.Controller != name || ch == nil || ch.decisionEpoch(d) != q.epoch {
 				continue
 			}
 			if over := q.over && (q.slot == 0 || q.slot != ch.slotted(now)); over {

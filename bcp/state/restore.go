@@ -307,13 +307,13 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 	ch.kept = kept{c.KeptSlot, c.Kept.restore()}
 	ch.session, ch.escalations = c.Session, c.Escalations
 	for _, saved := range c.Pushes {
-		p := ch.pushesOf(saved.Subscription)
+		p := ch.findPushes(saved.Subscription)
 		if !p.empty() {
 			return errSaved
 		}
 		p.times, p.released, p.before = saved.Times[max(0, len(saved.Times)-p.rate.Count):], saved.Released, saved.Before
 		for _, b := range saved.Batches {
-			if p.batchOf(b.Release) != nil || b.Count < 1 || len(b.Pushes) > b.Count {
+			if p.findBatch(b.Release) != nil || b.Count < 1 || len(b.Pushes) > b.Count {
 				return errSaved
 			}
 			p.batches = append(p.batches, batch{release: b.Release, since: b.Since, category: b.Category, count: b.Count, bytes: b.Bytes,
@@ -400,7 +400,7 @@ func (s *State) restoreQuery(saved *savedState, from *savedQuery, context bcp.Di
 	if context == s.context && q.validator.MaxBytes() != q.maxBytes {
 		return errSaved
 	}
-	q.maxBytes = maxBytesOf(q.validator)
+	q.maxBytes = maxAnswerBytes(q.validator)
 	return nil
 }
 

@@ -93,7 +93,7 @@ func (s *State) decidePrompt(m bcp.Moment, c *cron) (bcp.Decision, bool) {
 	d.Notice = newNoticeID(m)
 	if c.role == bcp.RoleController {
 		d.Controller = c.agent
-		s.sessionOf(&d, m, c.agent, false)
+		s.setSession(&d, m, c.agent, false)
 	}
 	return d, true
 }

@@ -115,11 +115,11 @@ func (s *State) sessionAt(a *agentState, now int64) sessionState {
 	return session
 }
 
-// sessionOf tells which session an act of a Controller belongs to, or a delivery
+// setSession tells which session an act of a Controller belongs to, or a delivery
 // to it once it is released. It is the argument why a Reader cannot renew its own
 // budget: only an act of the Controller sets renews, and none within idle_timeout
 // of the end of a session that a delivery began.
-func (s *State) sessionOf(d *bcp.Decision, m bcp.Moment, controller bcp.AgentName, byDelivery bool) {
+func (s *State) setSession(d *bcp.Decision, m bcp.Moment, controller bcp.AgentName, byDelivery bool) {
 	now, idle := d.Time, int64(s.mesh.IdleTimeout)
 	if byDelivery {
 		now = max(now, d.Release)

@@ -87,13 +87,13 @@ func (u usage) taken() bcp.Bits { return u.used + u.back }
 
 // spent is what is used of an epoch in nominal bits.
 func (ch *channelState) spent(epoch uint64, now int64) usage {
-	f := ch.flowOf(epoch, now)
+	f := ch.epochFlow(epoch, now)
 	return usage{ch.pool(epoch).Spent(), f.unfunded.nominal, f.pushed.nominal, f.back.nominal}
 }
 
 // spentCapacity is what is used of an epoch in capacity bits.
 func (ch *channelState) spentCapacity(epoch uint64, now int64) usage {
-	f := ch.flowOf(epoch, now)
+	f := ch.epochFlow(epoch, now)
 	return usage{ch.pool(epoch).SpentCapacity(), f.unfunded.capacity, f.pushed.capacity, f.back.capacity}
 }
 
@@ -110,8 +110,8 @@ func (ch *channelState) asked(epoch uint64, now int64) bcp.Bits {
 	return u.seen() - (ch.pool(epoch).Pushed - u.pushed)
 }
 
-// flowOf is what this slot moved in an epoch.
-func (ch *channelState) flowOf(epoch uint64, now int64) flow {
+// epochFlow is what this slot moved in an epoch.
+func (ch *channelState) epochFlow(epoch uint64, now int64) flow {
 	if p := ch.pools[epoch]; p != nil {
 		return p.flow.in(ch.slotted(now))
 	}

@@ -118,7 +118,7 @@ func (s *State) channelSnapshot(ch *channelState, now int64, held []HeldSnapshot
 	if held == nil {
 		held = noneHeld()
 	}
-	epoch := ch.epochOf(&bcp.Decision{Time: now})
+	epoch := ch.decisionEpoch(&bcp.Decision{Time: now})
 	definition, pool := &ch.definition, ch.pool(epoch)
 	c := ChannelSnapshot{
 		ChannelKey: definition.ChannelKey, Epoch: epoch,

@@ -310,7 +310,7 @@ func (s *State) validator(ch *channelState, spec bcp.Spec) (*bcp.Validator, []by
 	if err != nil {
 		return nil, nil, err
 	}
-	if v := s.compiledOf(ch, b); v != nil {
+	if v := s.findCompiled(ch, b); v != nil {
 		return v, b, nil
 	}
 	v, err := bcp.Compile(spec, ch.settings)
@@ -324,8 +324,8 @@ func (s *State) validator(ch *channelState, spec bcp.Spec) (*bcp.Validator, []by
 	return v, b, nil
 }
 
-// compiledOf returns what a spec, as validator wrote it, was compiled to, or nil.
-func (s *State) compiledOf(ch *channelState, spec []byte) *bcp.Validator {
+// findCompiled returns what a spec, as validator wrote it, was compiled to, or nil.
+func (s *State) findCompiled(ch *channelState, spec []byte) *bcp.Validator {
 	return s.compiled[compiledSpec{ch.definition.ChannelKey, string(spec)}]
 }
 
@@ -449,7 +449,7 @@ func (s *State) Subscriptions(reader bcp.AgentName) bcp.SubscriptionsActive {
 	if a := s.agents[reader]; a != nil {
 		m.Tools, m.ShareQueries = a.definition.ProtocolTools(), a.definition.ShareQueries
 		for _, ch := range a.answers {
-			m.Subscriptions = append(m.Subscriptions, s.subscriptionsOf(ch)...)
+			m.Subscriptions = append(m.Subscriptions, s.activeSubscriptions(ch)...)
 		}
 	}
 	return m
@@ -472,7 +472,7 @@ func (s *State) ChannelsOf(controller bcp.AgentName) []bcp.ChannelKey {
 	return keys
 }
 
-func (s *State) subscriptionsOf(ch *channelState) []bcp.ActiveSubscription {
+func (s *State) activeSubscriptions(ch *channelState) []bcp.ActiveSubscription {
 	list := []bcp.ActiveSubscription{}
 	for _, sub := range ch.definition.Subscriptions {
 		list = append(list, bcp.ActiveSubscription{SubscriptionID: sub.ID, Controller: ch.definition.Controller,

@@ -74,8 +74,8 @@ type signedCall struct {
 	Arguments jsontext.Value `json:"args"`
 }
 
-// callOf reads the call of an item; it is zero if that cannot be read.
-func callOf(v *bcp.ItemView) signedCall {
+// parseCall reads the call of an item; it is zero if that cannot be read.
+func parseCall(v *bcp.ItemView) signedCall {
 	var call signedCall
 	if json.Unmarshal(v.Content, &call, json.RejectUnknownMembers(true)) != nil {
 		return signedCall{}
@@ -91,7 +91,7 @@ func (c signedCall) is(e *bcp.Effect) bool {
 // callFrame shows a call, argument by argument.
 func callFrame(v *bcp.ItemView) Frame {
 	f := Frame{Label: "untrusted: the arguments of the call", End: "end of the call"}
-	call, arguments := callOf(v), map[string]jsontext.Value(nil)
+	call, arguments := parseCall(v), map[string]jsontext.Value(nil)
 	if call.Arguments == nil || json.Unmarshal(call.Arguments, &arguments) != nil {
 		f.Parts = []Part{{"as it is", string(v.Content)}}
 		return f

@@ -195,14 +195,14 @@ const maxShownValues = 12
 func fieldForm(f bcp.Field) string {
 	switch {
 	case len(f.Values) > 0:
-		return choiceOf(f.Values)
+		return describeChoice(f.Values)
 	case f.Min != nil && f.Max != nil:
 		return fmt.Sprintf("integer from %d to %d", *f.Min, *f.Max)
 	}
 	return f.Type.String()
 }
 
-func choiceOf(values []string) string {
+func describeChoice(values []string) string {
 	if len(values) > maxShownValues {
 		return "one of " + strings.Join(values[:maxShownValues], ", ") + " and " + strconv.Itoa(len(values)-maxShownValues) + " more"
 	}
@@ -212,7 +212,7 @@ func choiceOf(values []string) string {
 func questionForm(q bcp.Question) string {
 	form := q.ExpectedFormat.String()
 	if len(q.Values) > 0 {
-		form = choiceOf(q.Values)
+		form = describeChoice(q.Values)
 	}
 	if q.MaxWords > 0 {
 		form += ", at most " + Count(q.MaxWords, "word")
@@ -335,7 +335,7 @@ func Intact(v *bcp.ItemView) bool {
 			return false
 		}
 	}
-	return sha256.Sum256(shown) == v.SHA256 && (v.Effect == nil || callOf(v).is(v.Effect))
+	return sha256.Sum256(shown) == v.SHA256 && (v.Effect == nil || parseCall(v).is(v.Effect))
 }
 
 // PreviewFacts returns what the mesh knows about an edit of an item.

@@ -103,7 +103,7 @@ func who(d *bcp.Decision) string {
 	case bcp.KindDeclare:
 		return words(string(d.Agent), "about roles", string(d.Target))
 	case bcp.KindCredential:
-		return words(string(d.Agent), inert.Line(d.Event), credentialOf(d))
+		return words(string(d.Agent), inert.Line(d.Event), describeCredential(d))
 	case bcp.KindRun, bcp.KindPlan, bcp.KindStep, bcp.KindCall, bcp.KindOutcome:
 		return whoseRun(d)
 	}
@@ -111,11 +111,11 @@ func who(d *bcp.Decision) string {
 	if who == "" {
 		who = "the gateway"
 	}
-	return words(who, doing(d), inert.Line(d.Event), aboutOf(d))
+	return words(who, doing(d), inert.Line(d.Event), describeTarget(d))
 }
 
-// credentialOf says which credentials a decision is about.
-func credentialOf(d *bcp.Decision) string {
+// describeCredential says which credentials a decision is about.
+func describeCredential(d *bcp.Decision) string {
 	c := d.Credential
 	if c == nil {
 		return ""
@@ -156,7 +156,7 @@ func doing(d *bcp.Decision) string {
 	return d.Kind.String()
 }
 
-func aboutOf(d *bcp.Decision) string {
+func describeTarget(d *bcp.Decision) string {
 	if d.Target != "" && d.Target != d.Agent {
 		return "about " + string(d.Target)
 	}

@@ -52,7 +52,7 @@ const (
 	entryCapital = 1 << 31 // of classMapped: an upper-case letter
 )
 
-func scriptOf(e uint32) uint8 { return uint8(e >> entryScript) }
+func entryScriptNumber(e uint32) uint8 { return uint8(e >> entryScript) }
 
 // capitalMark stands in expandTable before a letter that was upper case. It is private use, so no received text holds it.
 const capitalMark = 0xf8ff
@@ -60,11 +60,11 @@ const capitalMark = 0xf8ff
 // mappedTo is the target of an entry of classMapped.
 func mappedTo(e uint32) rune { return rune(e &^ entryCapital >> entryMapped) }
 
-// expansionOf is what is read in place of a code point of classExpand.
-func expansionOf(e uint32) string { return expandTable[uint16(e>>entryMapped)] }
+// expand is what is read in place of a code point of classExpand.
+func expand(e uint32) string { return expandTable[uint16(e>>entryMapped)] }
 
-// entryOf looks up one code point in the generated table.
-func entryOf(r rune) uint32 {
+// lookUp looks up one code point in the generated table.
+func lookUp(r rune) uint32 {
 	if uint32(r) > 0x10ffff {
 		return uint32(classRefuse)
 	}

@@ -104,7 +104,7 @@ func (s *scanner) read(m *run, src []byte, at int) (int, error) {
 	i := at
 	for i < len(src) {
 		r, size := utf8.DecodeRune(src[i:])
-		e := entryOf(r)
+		e := lookUp(r)
 		switch c := class(e & entryClass); {
 		case c == classStrip:
 			s.flags |= sawInvisible
@@ -114,8 +114,8 @@ func (s *scanner) read(m *run, src []byte, at int) (int, error) {
 				return 0, ErrMarks
 			}
 		case c == classExpand:
-			for _, to := range expansionOf(e) {
-				if accentOrder(to, entryOf(to)) == 0 {
+			for _, to := range expand(e) {
+				if accentOrder(to, lookUp(to)) == 0 {
 					return i - at, nil // it begins with no mark, since marks come last
 				}
 				if !m.add(to) {
@@ -152,7 +152,7 @@ func (s *scanner) accents(first rune, more string, src []byte, at int) (int, err
 		}
 	}
 	for range m.iotas {
-		if err := s.wide(smallIota, entryOf(smallIota)); err != nil {
+		if err := s.wide(smallIota, lookUp(smallIota)); err != nil {
 			return 0, err
 		}
 	}
@@ -167,25 +167,25 @@ func (s *scanner) place(m *run, received []byte) error {
 		base := len(s.out) - size
 		least := uint32(0xff)
 		for _, r := range kept {
-			least = min(least, entryOf(r)>>entryOrder)
+			least = min(least, lookUp(r)>>entryOrder)
 		}
 		for letter >= utf8.RuneSelf && m.from > 0 {
 			parts := slot(partsTable[:], uint64(letter))
 			own := rune(parts & (1<<21 - 1))
-			if parts == 0 || entryOf(own)>>entryOrder <= least { // none of the marks goes before its own
+			if parts == 0 || lookUp(own)>>entryOrder <= least { // none of the marks goes before its own
 				break
 			}
 			m.from--
 			m.marks[m.from] = own
 			letter = rune(parts >> 21)
 		}
-		if letter, kept = m.compose(letter, received); letter >= s.limit && scriptOf(entryOf(letter)) != s.own {
+		if letter, kept = m.compose(letter, received); letter >= s.limit && entryScriptNumber(lookUp(letter)) != s.own {
 			return ErrAlphabet
 		}
 		s.out = utf8.AppendRune(s.out[:base], letter)
 	}
 	for _, r := range kept {
-		if err := s.accentuate(r, scriptOf(entryOf(r))); err != nil {
+		if err := s.accentuate(r, entryScriptNumber(lookUp(r))); err != nil {
 			return err
 		}
 	}
@@ -197,13 +197,13 @@ func (s *scanner) place(m *run, received []byte) error {
 func (m *run) compose(letter rune, received []byte) (rune, []rune) {
 	marks := m.marks[m.from:m.to]
 	for i := 1; i < len(marks); i++ { // stable, by combining class
-		for k := i; k > 0 && entryOf(marks[k-1])>>entryOrder > entryOf(marks[k])>>entryOrder; k-- {
+		for k := i; k > 0 && lookUp(marks[k-1])>>entryOrder > lookUp(marks[k])>>entryOrder; k-- {
 			marks[k-1], marks[k] = marks[k], marks[k-1]
 		}
 	}
 	kept, last, dotted := 0, uint32(0), false
 	for _, r := range marks {
-		order := entryOf(r) >> entryOrder
+		order := lookUp(r) >> entryOrder
 		if order > last || kept == 0 {
 			if letter == 'i' && r == dotAbove && (kept == 0 || !dotted && wasCapital(received)) {
 				dotted = true
@@ -227,7 +227,7 @@ func wasCapital(received []byte) bool {
 	for len(received) > 0 {
 		r, size := utf8.DecodeLastRune(received)
 		received = received[:len(received)-size]
-		e := entryOf(r)
+		e := lookUp(r)
 		switch c := class(e & entryClass); {
 		case r < utf8.RuneSelf:
 			return r == 'I'
@@ -235,8 +235,8 @@ func wasCapital(received []byte) bool {
 		case c == classMapped:
 			return e&entryCapital != 0
 		case c == classExpand:
-			spelled := expansionOf(e)
-			if first, _ := utf8.DecodeRuneInString(spelled); accentOrder(first, entryOf(first)) == 0 {
+			spelled := expand(e)
+			if first, _ := utf8.DecodeRuneInString(spelled); accentOrder(first, lookUp(first)) == 0 {
 				return r == dottedI || strings.HasSuffix(spelled, capitalI)
 			}
 		default:

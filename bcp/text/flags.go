@@ -46,12 +46,12 @@ func beside(src []byte, at int) flags {
 	slash := false
 	if at > 0 {
 		r, _ := utf8.DecodeLastRune(src[:at])
-		before = class(entryOf(r) & entryClass)
+		before = class(lookUp(r) & entryClass)
 		slash = r == '/' || r == '.'
 	}
 	if at+1 < len(src) {
 		r, _ := utf8.DecodeRune(src[at+1:])
-		behind = class(entryOf(r) & entryClass)
+		behind = class(lookUp(r) & entryClass)
 		slash = slash || r == '/'
 	}
 	if before == classStrip || behind == classStrip || before == classStretch || behind == classStretch {

@@ -35,8 +35,8 @@ const (
 // A look is what lookTable says of a letter that looks like one of another script; 0 of all others.
 type look uint64
 
-// lookOf is the look of a letter whose entry is e, with the mark behind it or 0.
-func lookOf(letter rune, e uint32, mark rune) look {
+// letterLook is the look of a letter whose entry is e, with the mark behind it or 0.
+func letterLook(letter rune, e uint32, mark rune) look {
 	if mark == 0 && e&entryLook == 0 {
 		return 0
 	}
@@ -68,7 +68,7 @@ func (l look) in(place int) (letter, mark rune) {
 
 // latinLook is the small letter of ASCII that a letter of another script, whose entry is e, looks like, or 0.
 func latinLook(r rune, e uint32) byte {
-	if l := lookOf(r, e, 0); l != 0 {
+	if l := letterLook(r, e, 0); l != 0 {
 		if letter, mark := l.in(latinPlace); letter < utf8.RuneSelf && mark == 0 {
 			return byte(letter)
 		}
@@ -141,7 +141,7 @@ func (s *scanner) resolve(looks Looks) error {
 		run := &doubtful[i]
 		if looks == LooksAlone {
 			run.target = bits.TrailingZeros64(run.glyphs)
-		} else if run.target = ev.scriptOf(run.glyphs); run.allowed&(1<<run.target) == 0 {
+		} else if run.target = ev.chooseScript(run.glyphs); run.allowed&(1<<run.target) == 0 {
 			return ErrLookAlike
 		}
 		changes = changes || run.target != run.place
@@ -168,7 +168,7 @@ func (s *scanner) weigh(runs []lettersRun, ev *evidence) {
 				candidates = run.looks
 			}
 		}
-		place := ev.scriptOf(candidates)
+		place := ev.chooseScript(candidates)
 		ev.runs[place]++
 		ev.rare |= s.spelledIn(run, place) &^ alwaysRare
 		run.allowed = 1<<place | sure
@@ -211,8 +211,8 @@ func (s *scanner) rareIn(run *lettersRun, known uint64) (scripts uint64) {
 	return scripts
 }
 
-// scriptOf is the script of a run among some: the one that most words are of, or else the home, or else the first.
-func (ev *evidence) scriptOf(scripts uint64) int {
+// chooseScript is the script of a run among some: the one that most words are of, or else the home, or else the first.
+func (ev *evidence) chooseScript(scripts uint64) int {
 	best, most := bits.TrailingZeros64(scripts), 0
 	for ; scripts != 0; scripts &= scripts - 1 {
 		place := bits.TrailingZeros64(scripts)
@@ -232,9 +232,9 @@ func (s *scanner) spelledIn(run *lettersRun, place int) (rare uint64) {
 	for at := run.from; at < run.to; {
 		r, size := utf8.DecodeRune(s.out[at:])
 		mark, marked := genericMark(s.out[at+size:])
-		if l := lookOf(r, entryOf(r), mark); l != 0 {
+		if l := letterLook(r, lookUp(r), mark); l != 0 {
 			letter, accent := l.in(place)
-			rare |= lookOf(letter, entryOf(letter), accent).rare()
+			rare |= letterLook(letter, lookUp(letter), accent).rare()
 		}
 		at += size + marked
 	}
@@ -253,8 +253,8 @@ func (s *scanner) readRun(run *lettersRun, at int) int {
 		} else if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(text[at:])
 		}
-		e := entryOf(r)
-		switch own := scriptOf(e); {
+		e := lookUp(r)
+		switch own := entryScriptNumber(e); {
 		case class(e&entryClass) == classMark: // of its own script, or the second one behind a letter
 			sure = true
 		case class(e&entryClass) != classLetter || own == 0:
@@ -271,7 +271,7 @@ func (s *scanner) readRun(run *lettersRun, at int) int {
 			}
 			if e&entryLook == 0 && mark == 0 {
 				sure = true
-			} else if l := lookOf(r, e, mark); l != 0 {
+			} else if l := letterLook(r, e, mark); l != 0 {
 				run.looks &= l.scripts()
 				run.glyphs &= l.glyphs()
 				run.rare |= l.rare()
@@ -303,7 +303,7 @@ func (run *lettersRun) sure() bool { return run.looks == 1<<run.place }
 func genericMark(text []byte) (rune, int) {
 	if len(text) > 0 && (text[0]|1 == 0xcd || text[0] == 0xe1) { // U+0300 to U+037F and U+1000 to U+1FFF
 		r, size := utf8.DecodeRune(text)
-		if e := entryOf(r); class(e&entryClass) == classMark && scriptOf(e) == 0 {
+		if e := lookUp(r); class(e&entryClass) == classMark && entryScriptNumber(e) == 0 {
 			return r, size
 		}
 	}
@@ -333,8 +333,8 @@ func (s *scanner) rewrite(runs []lettersRun) error {
 			r, size := utf8.DecodeRune(text[at:])
 			mark, marked := genericMark(text[at+size:])
 			length++
-			e := entryOf(r)
-			l := lookOf(r, e, mark)
+			e := lookUp(r)
+			l := letterLook(r, e, mark)
 			if l == 0 || class(e&entryClass) != classLetter {
 				keep(at + size)
 				continue
@@ -392,7 +392,7 @@ func Look(text string) string {
 			b.WriteRune(r)
 			continue
 		}
-		e := entryOf(r)
+		e := lookUp(r)
 		spelled := string(r)
 		switch class(e & entryClass) {
 		case classStrip, classStretch:
@@ -400,10 +400,10 @@ func Look(text string) string {
 		case classMapped:
 			spelled = string(mappedTo(e))
 		case classExpand:
-			spelled = strings.ReplaceAll(expansionOf(e), string(rune(capitalMark)), "")
+			spelled = strings.ReplaceAll(expand(e), string(rune(capitalMark)), "")
 		}
 		for _, s := range spelled {
-			if l := lookOf(s, entryOf(s), 0); l != 0 {
+			if l := letterLook(s, lookUp(s), 0); l != 0 {
 				s, _ = l.in(bits.TrailingZeros64(l.scripts()))
 			}
 			b.WriteRune(s)

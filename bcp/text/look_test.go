@@ -198,7 +198,7 @@ func TestOneScriptOfEachLook(t *testing.T) {
 				continue
 			}
 			look, text := refText(string(got.Text)), string(got.Text)
-			if strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.M, r) && scriptOf(entryOf(r)) != 0 }) {
+			if strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.M, r) && entryScriptNumber(lookUp(r)) != 0 }) {
 				continue // marks of a script say which it is
 			}
 			before, ok := delivered[look]
@@ -300,8 +300,8 @@ func TestLettersOfAScriptLookDifferent(t *testing.T) {
 	t.Parallel()
 	bySkeleton := map[string][]rune{}
 	for r := range rune(unicode.MaxRune) {
-		e := entryOf(r)
-		if c := class(e & entryClass); c != classLetter && (c != classMark || scriptOf(e) == 0) || unicode.In(r, eastAsian...) {
+		e := lookUp(r)
+		if c := class(e & entryClass); c != classLetter && (c != classMark || entryScriptNumber(e) == 0) || unicode.In(r, eastAsian...) {
 			continue
 		}
 		key := scriptName(r) + " " + refText(string(r))

@@ -106,11 +106,11 @@ func (s *scanner) raise() int {
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(text[at:])
 			up = unicode.ToUpper(r)
-			if e := entryOf(up); class(e&entryClass) != classMapped || mappedTo(e) != r || !plainCapital(up, text[at+size:]) {
+			if e := lookUp(up); class(e&entryClass) != classMapped || mappedTo(e) != r || !plainCapital(up, text[at+size:]) {
 				continue
 			}
 		}
-		if next, n := utf8.DecodeRune(text[at+size:]); n > 1 && class(entryOf(next)&entryClass) == classMark {
+		if next, n := utf8.DecodeRune(text[at+size:]); n > 1 && class(lookUp(next)&entryClass) == classMark {
 			continue
 		}
 		kept++

@@ -192,7 +192,7 @@ func TestSpellings(t *testing.T) {
 }
 
 func assigned(r rune) bool {
-	return class(entryOf(r)&entryClass) != classRefuse && r != utf8.RuneError
+	return class(lookUp(r)&entryClass) != classRefuse && r != utf8.RuneError
 }
 
 // checkFixpoint normalises twice and compares with the reference.
@@ -315,7 +315,7 @@ func TestComposition(t *testing.T) {
 	t.Parallel()
 	var letters, marks []rune
 	for r := range rune(unicode.MaxRune) {
-		switch e := entryOf(r); {
+		switch e := lookUp(r); {
 		case unicode.Is(unicode.L, r) && (slot(partsTable[:], uint64(r)) != 0 || unicode.IsUpper(r)):
 			letters = append(letters, r)
 		case class(e&entryClass) == classMark && (e&entryRough != 0 || r < 0x370):
@@ -446,7 +446,7 @@ func TestTablesAreCurrent(t *testing.T) {
 		t.Fatalf("%s: run go generate and recompute the alphabets", Versions())
 	}
 	for r := range rune(unicode.MaxRune) {
-		e := entryOf(r)
+		e := lookUp(r)
 		if class(e&entryClass) != classMapped {
 			continue
 		}
@@ -454,7 +454,7 @@ func TestTablesAreCurrent(t *testing.T) {
 			t.Fatalf("%U maps to %+q, reference %+q", r, mappedTo(e), to)
 		}
 	}
-	if entryOf(-1)&entryClass != uint32(classRefuse) || entryOf(0x110000)&entryClass != uint32(classRefuse) {
+	if lookUp(-1)&entryClass != uint32(classRefuse) || lookUp(0x110000)&entryClass != uint32(classRefuse) {
 		t.Fatal("what is no code point is not refused")
 	}
 }
@@ -465,7 +465,7 @@ func TestCapitalsStayInTheAlphabet(t *testing.T) {
 	for _, limit := range []rune{limitASCII, limitLatin} {
 		for r := range limit {
 			up := unicode.ToUpper(r)
-			if e := entryOf(up); class(e&entryClass) == classMapped && mappedTo(e) == r && up >= limit {
+			if e := lookUp(up); class(e&entryClass) == classMapped && mappedTo(e) == r && up >= limit {
 				t.Errorf("%U has the capital %U", r, up)
 			}
 		}

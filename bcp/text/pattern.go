@@ -193,7 +193,7 @@ func foldSpace(dst []byte, c class) []byte {
 
 // foldWide appends one code point outside of ASCII, whose encoding is raw.
 func foldWide(dst []byte, r rune, raw []byte) []byte {
-	e := entryOf(r)
+	e := lookUp(r)
 	switch class(e & entryClass) {
 	case classStrip, classStretch:
 		return dst
@@ -206,9 +206,9 @@ func foldWide(dst []byte, r rune, raw []byte) []byte {
 		return append(dst, '.')
 	case classMapped:
 		to := mappedTo(e)
-		if class(entryOf(to)&entryClass) == classFull {
+		if class(lookUp(to)&entryClass) == classFull {
 			to = '.'
-		} else if b := latinLook(to, entryOf(to)); b != 0 {
+		} else if b := latinLook(to, lookUp(to)); b != 0 {
 			to = rune(b)
 		}
 		return utf8.AppendRune(dst, to)
@@ -217,7 +217,7 @@ func foldWide(dst []byte, r rune, raw []byte) []byte {
 			return append(dst, b)
 		}
 	case classExpand:
-		for _, to := range expansionOf(e) {
+		for _, to := range expand(e) {
 			switch to {
 			case capitalMark:
 			case 'I': // of a dotted capital

@@ -371,10 +371,10 @@ func (t *tokens) wide(begun int) bool {
 	started, alike := false, true
 	for i < len(t.text) {
 		r, size := utf8.DecodeRune(t.text[i:])
-		e := entryOf(r)
+		e := lookUp(r)
 		if class(e&entryClass) == classMapped {
 			r = mappedTo(e)
-			e = entryOf(r)
+			e = lookUp(r)
 		}
 		c := class(e & entryClass)
 		if c != classLetter && c != classDigit && !(started && (c == classMark || c == classQuote)) {
@@ -410,7 +410,7 @@ func latinWord(word *[maxToken]byte, length int) int {
 	var latin [maxToken]byte
 	n := 0
 	for _, r := range string(word[:length]) {
-		if latin[n] = latinLook(r, entryOf(r)); latin[n] == 0 {
+		if latin[n] = latinLook(r, lookUp(r)); latin[n] == 0 {
 			return length
 		}
 		n++

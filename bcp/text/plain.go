@@ -20,14 +20,14 @@ func plain(buf, src []byte) ([]byte, bool) {
 			return nil, false
 		}
 		i += size
-		e := entryOf(r)
+		e := lookUp(r)
 		if class(e&entryClass) != classExpand {
 			out, ok = plainRune(out, r, e, &space)
 			continue
 		}
-		for _, to := range expansionOf(e) {
+		for _, to := range expand(e) {
 			if to != capitalMark && ok {
-				if out, ok = plainRune(out, to, entryOf(to), &space); class(entryOf(to)&entryClass) == classDigit {
+				if out, ok = plainRune(out, to, lookUp(to), &space); class(lookUp(to)&entryClass) == classDigit {
 					return nil, false
 				}
 			}
@@ -42,7 +42,7 @@ func plainRune(out []byte, r rune, e uint32, space *bool) ([]byte, bool) {
 	if c == classMapped {
 		from := r
 		r = mappedTo(e)
-		if c = class(entryOf(r) & entryClass); c == classDigit && !unicode.Is(unicode.Nd, from) {
+		if c = class(lookUp(r) & entryClass); c == classDigit && !unicode.Is(unicode.Nd, from) {
 			return nil, false
 		}
 	}
@@ -72,7 +72,7 @@ func Fields(received []byte) int {
 	for i := 0; i < len(received); {
 		r, size := utf8.DecodeRune(received[i:])
 		i += size
-		c := class(entryOf(r) & entryClass)
+		c := class(lookUp(r) & entryClass)
 		if c == classStrip || c == classStretch {
 			continue
 		}

@@ -44,14 +44,14 @@ func ReadLetters(text []byte) Letters {
 		}
 		r, size := utf8.DecodeRune(text[i:])
 		i += size
-		e := entryOf(r)
+		e := lookUp(r)
 		if class(e&entryClass) != classExpand {
 			alone = l.add(r, e, alone)
 			continue
 		}
-		for _, to := range expansionOf(e) {
+		for _, to := range expand(e) {
 			if to != capitalMark {
-				alone = l.add(to, entryOf(to), alone)
+				alone = l.add(to, lookUp(to), alone)
 			}
 		}
 	}
@@ -64,13 +64,13 @@ func (l *Letters) add(r rune, e uint32, alone bool) bool {
 	c := class(e & entryClass)
 	if c == classMapped {
 		r = mappedTo(e)
-		e = entryOf(r)
+		e = lookUp(r)
 		c = class(e & entryClass)
 	}
 	switch {
 	case c == classStrip, c == classStretch:
 	case c == classMark:
-		if script := scriptOf(e); script != 0 && !(unicode.Is(unicode.Mn, r) && (script == scriptArabic || script == scriptHebrew)) {
+		if script := entryScriptNumber(e); script != 0 && !(unicode.Is(unicode.Mn, r) && (script == scriptArabic || script == scriptHebrew)) {
 			l.Text = utf8.AppendRune(l.Text, r)
 		}
 	case c == classDigit:
@@ -84,7 +84,7 @@ func (l *Letters) add(r rune, e uint32, alone bool) bool {
 		if alone || own == attachNone {
 			l.end()
 		}
-		if look := lookOf(r, entryOf(r), 0); look != 0 {
+		if look := letterLook(r, lookUp(r), 0); look != 0 {
 			r, _ = look.in(bits.TrailingZeros64(look.scripts()))
 			r = withoutAccents(r)
 		}

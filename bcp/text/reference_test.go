@@ -32,12 +32,12 @@ func refStrip(s string) string {
 
 // refLook is what a letter that folding leaves is spelled as, for its look.
 func refLook(r rune) string {
-	e := entryOf(r)
+	e := lookUp(r)
 	switch class(e & entryClass) {
 	case classMapped:
 		return string(mappedTo(e))
 	case classExpand:
-		s := strings.ReplaceAll(expansionOf(e), string(rune(capitalMark)), "")
+		s := strings.ReplaceAll(expand(e), string(rune(capitalMark)), "")
 		if d := []rune(s); len(d) == 2 && norm.NFC.String(s) == string(r) {
 			return string(rune(slot(composeTable[:], pairKey(d[0], d[1]))))
 		}
@@ -139,7 +139,7 @@ func refSymbol(r rune) bool {
 
 // refBears says whether a mark may stand behind what is before it.
 func refBears(before, mark rune) bool {
-	if scriptOf(entryOf(mark)) == 0 {
+	if entryScriptNumber(lookUp(mark)) == 0 {
 		return refData().clusters[[2]rune{before, mark}]
 	}
 	return before != mark

@@ -148,7 +148,7 @@ func (s *scanner) scan(src []byte) error {
 			return ErrCodePoint
 		}
 		i += size
-		e := entryOf(r)
+		e := lookUp(r)
 		switch c := class(e & entryClass); {
 		case c == classMark && e&entryAccent != 0:
 			n, err := s.accents(r, "", src, i)
@@ -160,7 +160,7 @@ func (s *scanner) scan(src []byte) error {
 			if s.extra -= int(e >> entryExtra); s.extra < 0 {
 				return ErrSpelling
 			}
-			n, err := s.expand(expansionOf(e), src, i)
+			n, err := s.expand(expand(e), src, i)
 			if err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func (s *scanner) wide(r rune, e uint32) error {
 	if c == classMapped {
 		s.rise = s.rise || s.capitals && e&entryCapital != 0
 		r = mappedTo(e)
-		e = entryOf(r)
+		e = lookUp(r)
 		c = class(e & entryClass)
 	} else if e&entryRough != 0 && c <= classMark {
 		if s.fuse(r) {
@@ -217,10 +217,10 @@ func (s *scanner) wide(r rune, e uint32) error {
 	}
 	switch c {
 	case classLetter, classDigit:
-		if r >= s.limit && scriptOf(e) != s.own {
+		if r >= s.limit && entryScriptNumber(e) != s.own {
 			return ErrAlphabet
 		}
-		if err := s.begin(c, uint8(e>>entryAttach&3), scriptOf(e)); err != nil {
+		if err := s.begin(c, uint8(e>>entryAttach&3), entryScriptNumber(e)); err != nil {
 			return err
 		}
 		if c == classDigit && s.join == List {
@@ -231,7 +231,7 @@ func (s *scanner) wide(r rune, e uint32) error {
 		}
 		s.out = utf8.AppendRune(s.out, r)
 	case classMark:
-		return s.accentuate(r, scriptOf(e))
+		return s.accentuate(r, entryScriptNumber(e))
 	case classStrip:
 		s.flags |= sawInvisible
 	case classStretch:
@@ -255,7 +255,7 @@ func (s *scanner) wide(r rune, e uint32) error {
 // expand takes what is read in place of the code point before src[at:]. It returns how much of src it read besides.
 func (s *scanner) expand(text string, src []byte, at int) (int, error) {
 	for i, r := range text {
-		e := entryOf(r)
+		e := lookUp(r)
 		switch {
 		case r == capitalMark:
 			s.rise = s.capitals

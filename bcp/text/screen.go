@@ -15,7 +15,7 @@ func (r *Rules) Screen(received, normalised []byte) Set {
 	f := ^flags(0) &^ sawInvisible
 	for i := 0; i < len(received); {
 		r, size := utf8.DecodeRune(received[i:])
-		if r == 0x200b || class(entryOf(r)&entryClass) == classStrip {
+		if r == 0x200b || class(lookUp(r)&entryClass) == classStrip {
 			f |= sawInvisible
 		}
 		i += size

@@ -39,15 +39,15 @@ func strip(src []byte) ([]byte, error) {
 	marks, extra := 0, 0
 	for i := 0; i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])
-		if e := entryOf(r); class(e&entryClass) == classExpand {
-			if extra += utf8.RuneCountInString(strings.ReplaceAll(expansionOf(e), string(rune(capitalMark)), "")) - 1; extra > extraFree+len(src)/extraShare {
+		if e := lookUp(r); class(e&entryClass) == classExpand {
+			if extra += utf8.RuneCountInString(strings.ReplaceAll(expand(e), string(rune(capitalMark)), "")) - 1; extra > extraFree+len(src)/extraShare {
 				return nil, ErrSpelling
 			}
 		}
 		if r == utf8.RuneError && size == 1 {
 			return nil, ErrCodePoint
 		}
-		switch c := class(entryOf(r) & entryClass); {
+		switch c := class(lookUp(r) & entryClass); {
 		case c == classRefuse:
 			return nil, ErrCodePoint
 		case c == classStrip:
@@ -82,7 +82,7 @@ func foldCase(src []byte) ([]byte, bool) {
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(src[i:])
 		}
-		e := entryOf(r)
+		e := lookUp(r)
 		c := class(e & entryClass)
 		if iota && (c != classMark || e&entryAccent == 0) {
 			dst, iota, last = append(dst, subscript...), false, 0
@@ -130,7 +130,7 @@ func foldOf(r rune) (string, bool) {
 	if norm.NFKC.String(string(r)) != string(r) {
 		return "", false
 	}
-	to := strings.NewReplacer(string(rune(capitalMark)), "", "I\u0307", "i", "\u0345", subscript).Replace(expansionOf(entryOf(r)))
+	to := strings.NewReplacer(string(rune(capitalMark)), "", "I\u0307", "i", "\u0345", subscript).Replace(expand(lookUp(r)))
 	if d := []rune(to); len(d) == 2 && slot(composeTable[:], pairKey(d[0], d[1])) != 0 { // spelled as another letter
 		to = string(rune(slot(composeTable[:], pairKey(d[0], d[1]))))
 	}

@@ -50,7 +50,7 @@ func TestEveryCodePointBesideOthers(t *testing.T) {
 	o := Options{Alphabet: Any, MaxWords: 1000}
 	near := neighbours()
 	for r := rune(0x80); r <= unicode.MaxRune; r++ {
-		e := entryOf(r)
+		e := lookUp(r)
 		special := class(e&entryClass) == classExpand || e&entryRough != 0 && class(e&entryClass) == classLetter || r >= 0x1100 && r < 0x1200
 		if !special {
 			continue
@@ -68,7 +68,7 @@ func TestScannerAgreesWithSettle(t *testing.T) {
 	t.Parallel()
 	var special []rune
 	for r := rune(0x80); r <= unicode.MaxRune; r++ {
-		e := entryOf(r)
+		e := lookUp(r)
 		if class(e&entryClass) == classExpand || e&entryRough != 0 {
 			special = append(special, r)
 		}
