@@ -85,7 +85,7 @@ func (a *Approver) Reject(ctx context.Context, view bcp.ItemView, reason string)
 // answer to the item's spec.
 func (a *Approver) Preview(ctx context.Context, view bcp.ItemView, response any) (bcp.EditPreview, error) {
 	var preview bcp.EditPreview
-	text, err := responseOf(response)
+	text, err := encodeResponse(response)
 	if err != nil {
 		return preview, err
 	}
@@ -144,7 +144,7 @@ var ErrBound = errors.New("agents: these creds need their passkey to decide")
 
 var errNoKey = errors.New("agents: the connection has no key to sign with")
 
-func responseOf(response any) (jsontext.Value, error) {
+func encodeResponse(response any) (jsontext.Value, error) {
 	b, err := json.Marshal(response, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("agents: encoding an answer: %w", err)

@@ -34,8 +34,8 @@ func NewAuditor(c *Connection) *Auditor { return &Auditor{conn: c} }
 // and a ledger of its own.
 func (a *Auditor) OnShard(shard int) *Auditor { return &Auditor{conn: a.conn, shard: shard} }
 
-// recordsOf is where records of a stream are asked for.
-func (a *Auditor) recordsOf(stream string) (string, error) {
+// recordsSubject is where records of a stream are asked for.
+func (a *Auditor) recordsSubject(stream string) (string, error) {
 	subject := subjects.InShard(a.shard, subjects.AuditPrefix+".DIRECT.GET."+stream)
 	if subject == "" {
 		return "", errNoShard
@@ -306,7 +306,7 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 	if err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}
-	subject, err := a.recordsOf(stream)
+	subject, err := a.recordsSubject(stream)
 	if err != nil {
 		return err
 	}

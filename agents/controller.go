@@ -173,14 +173,14 @@ func (c *Controller) Channels(ctx context.Context) ([]bcp.ChannelView, error) {
 	})
 	for i := range list.Channels {
 		c := &list.Channels[i]
-		c.Subscriptions = knownOf(c.Subscriptions)
+		c.Subscriptions = keepUnderstood(c.Subscriptions)
 	}
 	return list.Channels, err
 }
 
-// knownOf leaves out the subscriptions of a newer gateway that this program does not
+// keepUnderstood leaves out the subscriptions of a newer gateway that this program does not
 // understand: it could neither push nor explain them.
-func knownOf(list []bcp.ActiveSubscription) []bcp.ActiveSubscription {
+func keepUnderstood(list []bcp.ActiveSubscription) []bcp.ActiveSubscription {
 	return slices.DeleteFunc(list, func(s bcp.ActiveSubscription) bool { return !s.Spec.Known() })
 }
 

@@ -296,7 +296,7 @@ func (r *Reader) listed(m *nats.Msg, list bcp.SubscriptionsActive) {
 	r.conn.reply(r.conn.arrived(m), nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list.Subscriptions = knownOf(list.Subscriptions)
+	list.Subscriptions = keepUnderstood(list.Subscriptions)
 	if r.active != nil && reflect.DeepEqual(*r.active, list) {
 		r.counters.duplicates.Add(1)
 		return

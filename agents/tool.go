@@ -281,17 +281,17 @@ func perform(ctx context.Context, handler func(context.Context, Call) (any, erro
 		return outcome{}, err
 	}
 	if not, ok := errors.AsType[*NotPerformedError](err); ok {
-		o := outcome{Error: textOf(not), NotPerformed: true}
+		o := outcome{Error: visibleError(not), NotPerformed: true}
 		if errors.Is(not, ErrToolChanged) {
 			o.Code = ErrToolChanged.Error()
 		}
 		return o, nil
 	}
-	return outcome{Error: textOf(err)}, nil
+	return outcome{Error: visibleError(err)}, nil
 }
 
-// textOf is the text of an error as it goes out: some text.
-func textOf(err error) string {
+// visibleError is the text of an error as it goes out: some text.
+func visibleError(err error) string {
 	if failed, ok := errors.AsType[*HandlerError](err); ok {
 		err = failed.Err
 	}

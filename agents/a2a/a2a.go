@@ -72,7 +72,7 @@ type Config struct {
 // New returns an Agent. It asks nothing yet. The error is [ErrURL], or says what is wrong
 // with an expression.
 func New(c Config) (*Agent, error) {
-	origin, err := originOf(c.URL)
+	origin, err := parseAgentURL(c.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -151,13 +151,13 @@ func (a *Agent) askWithin(ctx context.Context, q agents.Query) (any, error) {
 		}
 	}
 	if a.answers != nil {
-		return a.answerOf(parts, q)
+		return a.buildAnswer(parts, q)
 	}
 	return answerIn(parts, q)
 }
 
-// answerOf makes an answer of whatever the agent said.
-func (a *Agent) answerOf(parts []*protocol.Part, q agents.Query) (any, error) {
+// buildAnswer makes an answer of whatever the agent said.
+func (a *Agent) buildAnswer(parts []*protocol.Part, q agents.Query) (any, error) {
 	texts, data := []string{}, map[string]any{}
 	for _, p := range parts {
 		if p == nil {
@@ -199,7 +199,7 @@ func (a *Agent) await(ctx context.Context, e endpoint, task *protocol.Task) ([]*
 	for wait := firstPoll; ; wait = min(2*wait, lastPoll) {
 		switch task.Status.State {
 		case protocol.TaskStateCompleted:
-			return partsOf(task), nil
+			return resultParts(task), nil
 		case protocol.TaskStateSubmitted, protocol.TaskStateWorking:
 		case protocol.TaskStateInputRequired, protocol.TaskStateAuthRequired:
 			// Nobody answers the questions of a Reader: they would be a way back.
@@ -245,8 +245,8 @@ func requestFor(q agents.Query) (*protocol.SendMessageRequest, error) {
 	return &protocol.SendMessageRequest{Message: m, Config: &protocol.SendMessageConfig{AcceptedOutputModes: []string{"application/json", "text/plain"}}}, nil
 }
 
-// partsOf returns what a task made: its artifacts, or the message with which it ended.
-func partsOf(task *protocol.Task) []*protocol.Part {
+// resultParts returns what a task made: its artifacts, or the message with which it ended.
+func resultParts(task *protocol.Task) []*protocol.Part {
 	var parts []*protocol.Part
 	for _, artifact := range task.Artifacts {
 		if artifact != nil {

@@ -49,7 +49,7 @@ type endpoint struct {
 // Look reads the card of the agent at an origin. Errors are [ErrURL] and
 // [*stdio.RunError].
 func Look(ctx context.Context, origin string) (Card, error) {
-	u, err := originOf(origin)
+	u, err := parseAgentURL(origin)
 	if err != nil {
 		return Card{}, err
 	}
@@ -126,8 +126,8 @@ func read(ctx context.Context, client *http.Client, origin *url.URL) (card proto
 	return card, sha256.Sum256(canonical), nil
 }
 
-// originOf reads the URL of an agent. What crosses the network is encrypted.
-func originOf(text string) (*url.URL, error) {
+// parseAgentURL reads the URL of an agent. What crosses the network is encrypted.
+func parseAgentURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {
 		return nil, ErrURL

@@ -51,7 +51,7 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("extract: %w", err)
 	}
-	schema, mayDecline, err := schemaOf(q.Spec)
+	schema, mayDecline, err := answerSchema(q.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("extract: %w", err)
 	}
@@ -77,9 +77,9 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	return data, nil
 }
 
-// schemaOf returns the schema of an answer to a spec. If it may be declined, the properties are no more required, and one
+// answerSchema returns the schema of an answer to a spec. If it may be declined, the properties are no more required, and one
 // more declines; a spec that has a field of that name cannot be declined.
-func schemaOf(spec bcp.Spec) (schema jsontext.Value, mayDecline bool, err error) {
+func answerSchema(spec bcp.Spec) (schema jsontext.Value, mayDecline bool, err error) {
 	s := mcp.SpecSchema(spec)
 	mayDecline = (spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation) && s.Properties[notEnough] == nil
 	if mayDecline {

@@ -45,7 +45,7 @@ func Parse(contentType string, body []byte) (Feed, error) {
 	if strings.HasSuffix(fetch.MediaType(contentType), "json") || bytes.HasPrefix(trimmed, []byte("{")) {
 		return parseJSON(trimmed)
 	}
-	p := parser{decoder: decoderOf(contentType, body)}
+	p := parser{decoder: chooseDecoder(contentType, body)}
 	p.run(body)
 	if !p.found {
 		return Feed{}, ErrNoFeed
@@ -55,8 +55,8 @@ func Parse(contentType string, body []byte) (Feed, error) {
 
 var declared = regexp.MustCompile(`^(?:\xef\xbb\xbf)?\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
-// decoderOf returns the decoder of a character set: that of the type, of the XML declaration, and else UTF-8 if it is that.
-func decoderOf(contentType string, body []byte) *encoding.Decoder {
+// chooseDecoder returns the decoder of a character set: that of the type, of the XML declaration, and else UTF-8 if it is that.
+func chooseDecoder(contentType string, body []byte) *encoding.Decoder {
 	start := body[:min(len(body), 1024)]
 	found, _, certain := charset.DetermineEncoding(start, contentType)
 	if !certain {
@@ -102,7 +102,7 @@ func (p *parser) run(body []byte) {
 			p.endEntry() // what was cut off is shown as far as it goes
 			return
 		case html.TextToken:
-			p.add(textOf(raw))
+			p.add(unescape(raw))
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, attributes := z.TagName()
 			p.start(string(name), z, attributes, kind == html.SelfClosingTagToken, raw)
@@ -113,8 +113,8 @@ func (p *parser) run(body []byte) {
 	}
 }
 
-// textOf is what a text of XML says: parts in CDATA as they are, and the rest without its escapes.
-func textOf(raw string) string {
+// unescape is what a text of XML says: parts in CDATA as they are, and the rest without its escapes.
+func unescape(raw string) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(raw, "<![CDATA[")

@@ -36,14 +36,14 @@ func parseJSON(content []byte) (top object, empty bool, err error) {
 	if err != nil {
 		return object{}, false, ErrSyntax
 	}
-	top, ok := objectOf(v)
+	top, ok := asObject(v)
 	if !ok {
 		return object{}, false, ErrSyntax
 	}
 	return top, false, nil
 }
 
-func objectOf(v hujson.Value) (object, bool) {
+func asObject(v hujson.Value) (object, bool) {
 	o, ok := v.Value.(*hujson.Object)
 	return object{o, v.StartOffset}, ok
 }
@@ -69,7 +69,7 @@ func (o object) servers(key string) (object, bool, error) {
 	if i < 0 || err != nil {
 		return object{}, false, err
 	}
-	inner, ok := objectOf(o.Members[i].Value)
+	inner, ok := asObject(o.Members[i].Value)
 	if !ok {
 		return object{}, false, ErrSyntax
 	}

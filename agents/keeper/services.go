@@ -137,14 +137,14 @@ func (s *Services) fetch(ctx context.Context, raw jsontext.Value) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	desk, err := s.deskOf(p.Conversation)
+	desk, err := s.openDesk(p.Conversation)
 	if err != nil {
 		return nil, err
 	}
 	return web.NewFetched(desk.Fetch(ctx, p.Ask)), nil
 }
 
-func (s *Services) deskOf(id string) (*web.Desk, error) {
+func (s *Services) openDesk(id string) (*web.Desk, error) {
 	if s.desk == nil {
 		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no network"}
 	}

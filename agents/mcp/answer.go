@@ -39,7 +39,7 @@ func parseAnswer(arguments []byte) (bcp.QueryID, answer, *fault) {
 		Summary              jsontext.Value `json:"summary"`
 		NotEnoughInformation *bool          `json:"not_enough_information"`
 	}
-	malformed := faultOf(bcp.Malformed).next("send query_id and what the query's answer_schema says")
+	malformed := newFault(bcp.Malformed).next("send query_id and what the query's answer_schema says")
 	if err := read(arguments, &in); err != nil {
 		return "", answer{}, malformed.saying("%s", err)
 	}
@@ -82,7 +82,7 @@ func parsePublish(arguments []byte) (publication, *fault) {
 		Response       jsontext.Value `json:"response"`
 		PushID         string         `json:"push_id"`
 	}
-	malformed := faultOf(bcp.Malformed).next("send subscription_id, controller and response as the tool's schema says")
+	malformed := newFault(bcp.Malformed).next("send subscription_id, controller and response as the tool's schema says")
 	if err := read(arguments, &in); err != nil {
 		return publication{}, malformed.saying("%s", err)
 	}

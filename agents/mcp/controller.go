@@ -129,7 +129,7 @@ func (c *controller) budget(ctx context.Context, arguments []byte) (any, *fault)
 		Target bcp.AgentName `json:"target"`
 	}
 	if err := read(arguments, &in); err != nil {
-		return nil, faultOf(bcp.Malformed).saying("%s", err).next("BCPBudget takes target, or nothing")
+		return nil, newFault(bcp.Malformed).saying("%s", err).next("BCPBudget takes target, or nothing")
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -146,14 +146,14 @@ func (c *controller) budget(ctx context.Context, arguments []byte) (any, *fault)
 }
 
 func noChannel(list []bcp.ChannelView) *fault {
-	f := faultOf(bcp.NoChannel)
+	f := newFault(bcp.NoChannel)
 	if len(list) == 0 {
 		return f.next("this agent has no channel: an operator declares it in both agents' definitions")
 	}
-	return f.next("name one of: %s", strings.Join(readersOf(list), ", "))
+	return f.next("name one of: %s", strings.Join(readerNames(list), ", "))
 }
 
-func readersOf(list []bcp.ChannelView) []string {
+func readerNames(list []bcp.ChannelView) []string {
 	var names []string
 	for _, one := range list {
 		names = append(names, string(one.Reader))
@@ -204,7 +204,7 @@ func (c *controller) outdated(ctx context.Context, f *fault, target bcp.AgentNam
 	case c.nudge <- struct{}{}:
 	default:
 	}
-	if list, listed := c.channels(ctx); listed == nil && f.Code == bcp.NoChannel && !slices.Contains(readersOf(list), string(target)) {
+	if list, listed := c.channels(ctx); listed == nil && f.Code == bcp.NoChannel && !slices.Contains(readerNames(list), string(target)) {
 		return noChannel(list)
 	}
 	return f
@@ -267,20 +267,20 @@ func (c *controller) read(ctx context.Context, arguments []byte) (any, *fault) {
 		WaitSeconds int         `json:"wait_seconds"`
 	}
 	if err := read(arguments, &in); err != nil {
-		return nil, faultOf(bcp.Malformed).saying("%s", err).next("BCPInbox takes acknowledge, query_id and wait_seconds, or nothing")
+		return nil, newFault(bcp.Malformed).saying("%s", err).next("BCPInbox takes acknowledge, query_id and wait_seconds, or nothing")
 	}
-	wait, f := waitOf(in.WaitSeconds)
+	wait, f := checkWait(in.WaitSeconds)
 	switch {
 	case f != nil:
 		return nil, f
 	case len(in.Acknowledge) > maxAcknowledged:
-		return nil, faultOf(bcp.Malformed).saying("acknowledge names more than %d deliveries", maxAcknowledged).next("acknowledge fewer at a time")
+		return nil, newFault(bcp.Malformed).saying("acknowledge names more than %d deliveries", maxAcknowledged).next("acknowledge fewer at a time")
 	}
 	var acknowledged, unknown []bcp.DeliveryID
 	for _, text := range in.Acknowledge {
 		id, err := bcp.ParseDeliveryID(text)
 		if err != nil {
-			return nil, faultOf(bcp.Malformed).saying("acknowledge: %s", err).next("give the delivery_id of deliveries that BCPInbox listed")
+			return nil, newFault(bcp.Malformed).saying("acknowledge: %s", err).next("give the delivery_id of deliveries that BCPInbox listed")
 		}
 		if _, waits := c.inbox.take(id); waits && c.agent.Acknowledge(id) {
 			acknowledged = append(acknowledged, id)
@@ -296,10 +296,10 @@ func (c *controller) read(ctx context.Context, arguments []byte) (any, *fault) {
 	return list, nil
 }
 
-// waitOf checks how long a call is to wait.
-func waitOf(seconds int) (time.Duration, *fault) {
+// checkWait checks how long a call is to wait.
+func checkWait(seconds int) (time.Duration, *fault) {
 	if most := int(maxWait / time.Second); seconds < 0 || seconds > most {
-		return 0, faultOf(bcp.Malformed).saying("wait_seconds is not from 0 to %d", most).next("wait for less, and call again")
+		return 0, newFault(bcp.Malformed).saying("wait_seconds is not from 0 to %d", most).next("wait for less, and call again")
 	}
 	return time.Duration(seconds) * time.Second, nil
 }

@@ -25,8 +25,8 @@ type fault struct {
 	Next   string   `json:"what_next,omitempty"`
 }
 
-// faultOf returns a fault with a code, its constant text and its advice.
-func faultOf(code bcp.Code) *fault {
+// newFault returns a fault with a code, its constant text and its advice.
+func newFault(code bcp.Code) *fault {
 	info := code.Info()
 	return &fault{code, info.Text, info.Decision}
 }
@@ -59,19 +59,19 @@ func refused(err error, denied bcp.Code) *fault {
 	var unanswered *agents.UnansweredError
 	switch {
 	case errors.As(err, &r):
-		f := faultOf(r.Code)
+		f := newFault(r.Code)
 		f.Detail = r.Detail
 		return f
 	case errors.As(err, &unanswered):
-		return faultOf(bcp.Unavailable).saying("the gateway did not answer in time").next("try again")
+		return newFault(bcp.Unavailable).saying("the gateway did not answer in time").next("try again")
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return faultOf(denied)
+		return newFault(denied)
 	case errors.Is(err, context.Canceled):
-		return faultOf(bcp.Cancelled).saying("the call was cancelled")
+		return newFault(bcp.Cancelled).saying("the call was cancelled")
 	case errors.Is(err, agents.ErrMessage):
-		return faultOf(bcp.Internal).saying("what the gateway says is not understood").next("tell the operator: is the encoding that of the agent's definition")
+		return newFault(bcp.Internal).saying("what the gateway says is not understood").next("tell the operator: is the encoding that of the agent's definition")
 	}
-	return faultOf(bcp.Internal).saying("%s", strings.TrimPrefix(err.Error(), "agents: "))
+	return newFault(bcp.Internal).saying("%s", strings.TrimPrefix(err.Error(), "agents: "))
 }
 
 // handler makes the handler of a tool: work reads the arguments, and returns what
@@ -82,11 +82,11 @@ func handler(log hclog.Logger, work func(ctx context.Context, arguments []byte) 
 		defer func() {
 			if r := recover(); r != nil {
 				log.Error("a tool panicked", "tool", request.Params.Name, "panic", fmt.Sprintf("%T", r))
-				result, err = faultOf(bcp.Internal).result(), nil
+				result, err = newFault(bcp.Internal).result(), nil
 			}
 		}()
 		if len(request.Params.Arguments) > maxArguments {
-			return faultOf(bcp.MessageTooLarge).result(), nil
+			return newFault(bcp.MessageTooLarge).result(), nil
 		}
 		value, f := work(ctx, request.Params.Arguments)
 		if f != nil {

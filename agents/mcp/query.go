@@ -83,11 +83,11 @@ func parseSubscribe(arguments []byte) (bcp.Proposal, *fault) {
 }
 
 func wrongArguments(code bcp.Code, err error) *fault {
-	return faultOf(code).saying("%s", strings.TrimPrefix(err.Error(), "wire: ")).next("correct the arguments: the tool's schema says their form")
+	return newFault(code).saying("%s", strings.TrimPrefix(err.Error(), "wire: ")).next("correct the arguments: the tool's schema says their form")
 }
 
 func noReader() *fault {
-	return faultOf(bcp.NoChannel).saying("target names no reader").next("BCPBudget lists the readers")
+	return newFault(bcp.NoChannel).saying("target names no reader").next("BCPBudget lists the readers")
 }
 
 // split decodes some of the arguments of a call, and returns an object of the

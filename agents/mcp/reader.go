@@ -174,9 +174,9 @@ func (r *reader) queries(ctx context.Context, arguments []byte) (any, *fault) {
 		WaitSeconds int `json:"wait_seconds"`
 	}
 	if err := read(arguments, &in); err != nil {
-		return nil, faultOf(bcp.Malformed).saying("%s", err).next("BCPQueries takes wait_seconds, or nothing")
+		return nil, newFault(bcp.Malformed).saying("%s", err).next("BCPQueries takes wait_seconds, or nothing")
 	}
-	wait, f := waitOf(in.WaitSeconds)
+	wait, f := checkWait(in.WaitSeconds)
 	if f != nil {
 		return nil, f
 	}
@@ -207,7 +207,7 @@ func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
 	}
 	found, _ := r.pending.wait(ctx, arrivalTime, nil, 1, func(p *pendingQuery) bool { return p.QueryID == id })
 	if len(found) == 0 {
-		return nil, faultOf(bcp.QueryUnknown).next("BCPQueries lists the queries that wait for an answer")
+		return nil, newFault(bcp.QueryUnknown).next("BCPQueries lists the queries that wait for an answer")
 	}
 	p := found[0]
 	if f := p.check(answer); f != nil {
@@ -217,7 +217,7 @@ func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
 	r.mu.Lock()
 	if r.results[id] != nil {
 		r.mu.Unlock()
-		return nil, faultOf(bcp.AlreadyAnswered).saying("an answer to this query is being judged").next("wait for the call before")
+		return nil, newFault(bcp.AlreadyAnswered).saying("an answer to this query is being judged").next("wait for the call before")
 	}
 	r.results[id] = result
 	r.mu.Unlock()
@@ -227,7 +227,7 @@ func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
 		r.mu.Unlock()
 	}()
 	if _, waits := r.pending.take(id); !waits {
-		return nil, faultOf(bcp.AlreadyAnswered).next("BCPQueries lists the queries that wait for an answer")
+		return nil, newFault(bcp.AlreadyAnswered).next("BCPQueries lists the queries that wait for an answer")
 	}
 	p.answer <- answer.value()
 	r.server.updated(queriesURI)
@@ -237,10 +237,10 @@ func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
 	case got := <-result:
 		return judged(got)
 	case <-timer.C:
-		return nil, faultOf(bcp.Unavailable).saying("the answer was sent, and the gateway has not said what became of it").
+		return nil, newFault(bcp.Unavailable).saying("the answer was sent, and the gateway has not said what became of it").
 			next("list BCPQueries: if the query waits again, answer it again")
 	case <-ctx.Done():
-		return nil, faultOf(bcp.Cancelled).saying("the call was cancelled after the answer was sent")
+		return nil, newFault(bcp.Cancelled).saying("the call was cancelled after the answer was sent")
 	}
 }
 
@@ -249,7 +249,7 @@ func judged(got bcp.ValidationResult) (any, *fault) {
 	if got.Success || got.Status == bcp.StatusHeld {
 		return judgement{got.Status, got.Detail}, nil
 	}
-	f := faultOf(got.Code)
+	f := newFault(got.Code)
 	f.Detail = got.Detail
 	if got.QueryID != "" && f.Code == bcp.ValidationFailed {
 		f.Next = "the query comes again unless its retries are used up: list BCPQueries and correct the answer"
@@ -263,11 +263,11 @@ func (p *pendingQuery) check(a answer) *fault {
 	want := map[bcp.Category]string{1: "fields", 2: "answers", 3: "summary"}[p.Category]
 	switch {
 	case a.unknown && p.AllowNotEnoughInformation != nil && !*p.AllowNotEnoughInformation:
-		return faultOf(bcp.ValidationFailed).saying("this query does not take not_enough_information").next("answer with %s", want)
+		return newFault(bcp.ValidationFailed).saying("this query does not take not_enough_information").next("answer with %s", want)
 	case a.unknown:
 		return nil
 	case a.member != want:
-		return faultOf(bcp.ValidationFailed).saying("a query of category %d is answered with %s, not %s", p.Category, want, a.member).
+		return newFault(bcp.ValidationFailed).saying("a query of category %d is answered with %s, not %s", p.Category, want, a.member).
 			next("send %s as the query's answer_schema says", want)
 	}
 	return checkAnswer(p.validator, a.json())
@@ -280,7 +280,7 @@ func checkAnswer(v *bcp.Validator, raw []byte) *fault {
 		return nil
 	}
 	if got := v.Validate(raw, bcp.JSON); got.Outcome == bcp.Reject {
-		return faultOf(bcp.ValidationFailed).saying("%s", bcp.ReaderDetail(bcp.ValidationFailed, got.Reason, got.Field, "", "")).
+		return newFault(bcp.ValidationFailed).saying("%s", bcp.ReaderDetail(bcp.ValidationFailed, got.Reason, got.Field, "", "")).
 			next("correct the answer; nothing was sent")
 	}
 	return nil
@@ -300,7 +300,7 @@ func (r *reader) publish(ctx context.Context, arguments []byte) (any, *fault) {
 		for _, s := range list {
 			there = append(there, fmt.Sprintf("%s of %s", s.SubscriptionID, s.Controller))
 		}
-		return nil, faultOf(bcp.SubscriptionNotFound).saying("%s", bcp.ReaderDetail(bcp.SubscriptionNotFound, 0, "", p.subscription, p.controller)).
+		return nil, newFault(bcp.SubscriptionNotFound).saying("%s", bcp.ReaderDetail(bcp.SubscriptionNotFound, 0, "", p.subscription, p.controller)).
 			next("publish against one of: %s", strings.Join(there, ", "))
 	}
 	if selfContained(list[at].Spec) {

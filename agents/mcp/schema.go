@@ -42,8 +42,8 @@ func integer(least, most float64, description string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: &least, Maximum: &most, Description: description}
 }
 
-// oneOf takes one of these words.
-func oneOf[T ~string](words []T, description string) *jsonschema.Schema {
+// wordsSchema takes one of these words.
+func wordsSchema[T ~string](words []T, description string) *jsonschema.Schema {
 	s := text(description)
 	for _, w := range words {
 		s.Enum = append(s.Enum, string(w))
@@ -114,7 +114,7 @@ func targetProperty(channels []bcp.ChannelView, what string) (target property, h
 		}
 		about = append(about, line)
 	}
-	return property{name: "target", schema: oneOf(readersOf(channels), what+strings.Join(about, ". "))}, highest
+	return property{name: "target", schema: wordsSchema(readerNames(channels), what+strings.Join(about, ". "))}, highest
 }
 
 // specProperties are the properties of a spec, up to a category.
@@ -128,7 +128,7 @@ func specProperties(highest bcp.Category) []property {
 	values := list(&jsonschema.Schema{Type: "string"}, bcp.MaxValues, "enum: the choices")
 	field := object(
 		property{name: "name", schema: text("Of your choice; the answer has it")},
-		property{name: "type", schema: oneOf(typeWords(), "")},
+		property{name: "type", schema: wordsSchema(typeWords(), "")},
 		property{name: "values", schema: values, optional: true},
 		property{name: "min", schema: described(bound, "integer: required"), optional: true},
 		property{name: "max", schema: described(bound, "integer: required"), optional: true},
@@ -136,13 +136,13 @@ func specProperties(highest bcp.Category) []property {
 	question := object(
 		property{name: "id", schema: text("Of your choice; the answer has it")},
 		property{name: "question", schema: text("In words")},
-		property{name: "expected_format", schema: oneOf(formatWords(), "")},
+		property{name: "expected_format", schema: wordsSchema(formatWords(), "")},
 		property{name: "max_words", schema: described(words, "The answer's limit: as few as will do"), optional: true},
 		property{name: "values", schema: values, optional: true},
 		property{name: "min", schema: described(bound, "integer: its least value; date: the first year"), optional: true},
 		property{name: "max", schema: described(bound, "integer: its greatest value; date: the last year"), optional: true},
 		property{name: "max_chars", schema: integer(1, bcp.MaxAnswerChars, "Texts: the answer's limit in characters"), optional: true},
-		property{name: "alphabet", schema: oneOf(bcp.Alphabets(), "Texts: ascii costs least capacity"), optional: true},
+		property{name: "alphabet", schema: wordsSchema(bcp.Alphabets(), "Texts: ascii costs least capacity"), optional: true},
 		property{name: "vocabulary", schema: text("vocabulary: a word list of the mesh"), optional: true},
 		property{name: "same_as", schema: text("Another question's id: the two answers must agree"), optional: true},
 	)
@@ -193,7 +193,7 @@ func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
 		items := &jsonschema.Schema{}
 		for _, q := range spec.Questions {
 			items.AnyOf = append(items.AnyOf, object(
-				property{name: "id", schema: oneOf([]string{q.ID}, "")},
+				property{name: "id", schema: wordsSchema([]string{q.ID}, "")},
 				property{name: "answer", schema: questionSchema(q, spec.MaxWords)},
 			))
 		}
@@ -204,7 +204,7 @@ func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
 		named = property{name: "summary", schema: SpecSchema(spec).Properties["summary"]}
 	}
 	named.optional = spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation
-	s := object(property{name: "query_id", schema: oneOf([]bcp.QueryID{id}, "")}, named)
+	s := object(property{name: "query_id", schema: wordsSchema([]bcp.QueryID{id}, "")}, named)
 	if named.optional {
 		s.Properties["not_enough_information"] = &jsonschema.Schema{Type: "boolean", Enum: []any{true}, Description: "In place of " + named.name}
 		s.PropertyOrder = append(s.PropertyOrder, "not_enough_information")
@@ -233,7 +233,7 @@ func SpecSchema(spec bcp.Spec) *jsonschema.Schema {
 func fieldSchema(f bcp.Field) *jsonschema.Schema {
 	switch f.Type {
 	case bcp.TypeEnum:
-		return oneOf(f.Values, "")
+		return wordsSchema(f.Values, "")
 	case bcp.TypeInteger:
 		return bounded(&jsonschema.Schema{Type: "integer"}, f.Min, f.Max)
 	}
@@ -274,7 +274,7 @@ func questionSchema(q bcp.Question, standard int) *jsonschema.Schema {
 	case bcp.FormatBoolean:
 		return &jsonschema.Schema{Types: []string{"boolean", "string"}, Description: say("true or false")}
 	case bcp.FormatEnum:
-		return oneOf(q.Values, say("one of the values"))
+		return wordsSchema(q.Values, say("one of the values"))
 	case bcp.FormatDate:
 		return text(say("one calendar date and nothing else, best 2026-03-15"))
 	case bcp.FormatTime:
@@ -313,8 +313,8 @@ func publishSchema(subscriptions []bcp.ActiveSubscription) *jsonschema.Schema {
 		response = &jsonschema.Schema{Type: "object", AnyOf: responses, Description: "As the subscription's spec says"}
 	}
 	return object(
-		property{name: "subscription_id", schema: oneOf(ids, "")},
-		property{name: "controller", schema: oneOf(controllers, "Who subscribed")},
+		property{name: "subscription_id", schema: wordsSchema(ids, "")},
+		property{name: "controller", schema: wordsSchema(controllers, "Who subscribed")},
 		property{name: "response", schema: response},
 		property{name: "push_id", schema: identifier("To repeat a call that got no reply: with the same id and response it is charged once"), optional: true},
 	)

@@ -105,7 +105,7 @@ func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
 				return nil, ctx.Err()
 			case <-patience.C:
 				if method == "tools/call" {
-					return faultOf(bcp.Unavailable).saying("there is no mesh yet").next("try again in a minute; an operator starts the mesh with bcpmesh up").result(), nil
+					return newFault(bcp.Unavailable).saying("there is no mesh yet").next("try again in a minute; an operator starts the mesh with bcpmesh up").result(), nil
 				}
 			}
 		}

@@ -63,7 +63,7 @@ func budgetTool(channels []bcp.ChannelView) *sdk.Tool {
 	return &sdk.Tool{
 		Name: bcp.ToolBudget, Title: "See what is left", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)},
 		Description: "What is left of each channel's budget, escalations and questions, and what a question of each category would cost now. It costs nothing.",
-		InputSchema: object(property{name: "target", schema: oneOf(readersOf(channels), "Only this Reader's channel"), optional: true}),
+		InputSchema: object(property{name: "target", schema: wordsSchema(readerNames(channels), "Only this Reader's channel"), optional: true}),
 	}
 }
 

@@ -20,7 +20,7 @@ func (c *controller) wrapped(list []bcp.ChannelView) map[*sdk.Tool]sdk.ToolHandl
 	tools := map[*sdk.Tool]sdk.ToolHandler{}
 	taken := map[string]bool{bcp.ToolQuery: true, bcp.ToolInbox: true, bcp.ToolBudget: true, bcp.ToolSubscribe: true}
 	for _, file := range c.files {
-		if !slices.Contains(readersOf(list), string(file.Reader)) {
+		if !slices.Contains(readerNames(list), string(file.Reader)) {
 			continue
 		}
 		for i := range file.Tools {
@@ -70,14 +70,14 @@ type typed struct {
 // callWrapped asks the tool's Reader, and waits for its answer.
 func (c *controller) callWrapped(ctx context.Context, reader bcp.AgentName, t *wrap.Tool, arguments []byte) (any, *fault) {
 	if _, err := members(arguments); err != nil {
-		return nil, faultOf(bcp.Malformed).saying("%s", err).next("numbers in arguments are whole, and there is no null: leave it out, or write a fraction as text")
+		return nil, newFault(bcp.Malformed).saying("%s", err).next("numbers in arguments are whole, and there is no null: leave it out, or write a fraction as text")
 	}
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
 	spec, err := t.Spec(arguments)
 	if err != nil {
-		return nil, faultOf(bcp.Malformed)
+		return nil, newFault(bcp.Malformed)
 	}
 	asking, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -105,7 +105,7 @@ func (c *controller) callWrapped(ctx context.Context, reader bcp.AgentName, t *w
 	default:
 		b, err := json.Marshal(d.Response, json.Deterministic(true))
 		if err != nil {
-			return nil, faultOf(bcp.Internal)
+			return nil, newFault(bcp.Internal)
 		}
 		result = typed{Answer: b}
 	}

@@ -109,7 +109,7 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 	defer cancel()
 	server, err := t.server.running(ctx, d.start, d.timeout)
 	if err != nil {
-		return tool.Result{Failure: failureOf(ctx, tool.Unavailable)}
+		return tool.Result{Failure: timeoutOr(ctx, tool.Unavailable)}
 	}
 	result, err := server.call(ctx, c.Tool, value.JSON(), nil)
 	switch {
@@ -121,9 +121,9 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 		if ctx.Err() == nil || t.server.definition.URL != "" {
 			t.server.end(server)
 		}
-		return tool.Result{Failure: failureOf(ctx, tool.Unavailable)}
+		return tool.Result{Failure: timeoutOr(ctx, tool.Unavailable)}
 	}
-	text, other := textOf(result)
+	text, other := resultText(result)
 	if text == "" && result.StructuredContent != nil {
 		structured, err := json.Marshal(result.StructuredContent, json.Deterministic(true))
 		if err != nil {
@@ -140,7 +140,7 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 	return tool.Result{Text: text, Failed: result.IsError}
 }
 
-func failureOf(ctx context.Context, otherwise tool.Failure) tool.Failure {
+func timeoutOr(ctx context.Context, otherwise tool.Failure) tool.Failure {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return tool.TimedOut
 	}

@@ -31,7 +31,7 @@ func Draft(service bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([
 		if err != nil {
 			return nil, err
 		}
-		p := Pinned{Name: nameOf(tool.Name), Listed: tool.Name, SHA256: pin}
+		p := Pinned{Name: planName(tool.Name), Listed: tool.Name, SHA256: pin}
 		capability := strings.ToLower(string(service) + "." + p.Name)
 		if _, err := ParsePinned(p.String()); err != nil || len(capability) > maxCapability || taken[capability] {
 			comment(&tools, "  ", "left out, since no tool of a kernel can have its name, or one has it already: "+tool.Name)
@@ -174,8 +174,8 @@ func schema(b *strings.Builder, indent, key string, schema map[string]any) {
 	fmt.Fprintf(b, "%s%s: %s\n", indent, key, text)
 }
 
-// nameOf is a server's name as plans can have it; it may be none.
-func nameOf(listed string) string {
+// planName is a server's name as plans can have it; it may be none.
+func planName(listed string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || r == '/' {
 			return '_'

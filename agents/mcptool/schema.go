@@ -73,7 +73,7 @@ func closedAt(schema jsontext.Value, depth int) map[string]any {
 		}
 		set(t, "maxItems", s.MaxItems, 0)
 	case "string":
-		if choices := choicesOf(s.Enum); choices != nil {
+		if choices := wordChoices(s.Enum); choices != nil {
 			t["enum"] = choices
 		} else {
 			set(t, "maxLength", s.MaxLength, 1)
@@ -98,9 +98,9 @@ func set(t map[string]any, key string, bound any, least float64) {
 	}
 }
 
-// choicesOf returns choices that are all words, each once; or nil. A choice is read by
+// wordChoices returns choices that are all words, each once; or nil. A choice is read by
 // planners: a sentence is none.
-func choicesOf(values []any) []string {
+func wordChoices(values []any) []string {
 	var words []string
 	for _, v := range values {
 		word, ok := v.(string)

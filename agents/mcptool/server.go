@@ -49,7 +49,7 @@ func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, other := textOf(result)
+	text, other := resultText(result)
 	switch {
 	case result.IsError: // and may have done something
 		return nil, fmt.Errorf("the MCP server says that it failed: %s", text[:min(len(text), maxNote)])
@@ -90,8 +90,8 @@ const (
 	maxNote = 1000
 )
 
-// textOf returns the text of a result, and whether it has anything else.
-func textOf(result *sdk.CallToolResult) (text string, other bool) {
+// resultText returns the text of a result, and whether it has anything else.
+func resultText(result *sdk.CallToolResult) (text string, other bool) {
 	var b strings.Builder
 	for _, content := range result.Content {
 		if t, ok := content.(*sdk.TextContent); ok {

@@ -163,7 +163,7 @@ type sender struct {
 	Date    string `json:"date"`
 }
 
-func senderOf(m *mailbox.Message) sender {
+func describeSender(m *mailbox.Message) sender {
 	date := ""
 	if !m.Date.IsZero() {
 		date = m.Date.UTC().Format(time.RFC3339)
@@ -184,7 +184,7 @@ func (o *Office) latestMail(ctx context.Context) (any, error) {
 		sender
 		Body string `json:"body"`
 		Cut  bool   `json:"cut"`
-	}{senderOf(messages[0]), body, isCut}, nil
+	}{describeSender(messages[0]), body, isCut}, nil
 }
 
 func (o *Office) listMail(ctx context.Context) (any, error) {
@@ -194,7 +194,7 @@ func (o *Office) listMail(ctx context.Context) (any, error) {
 	}
 	list := make([]sender, len(messages))
 	for i, m := range messages {
-		list[i] = senderOf(m)
+		list[i] = describeSender(m)
 	}
 	return map[string]any{"messages": list}, nil
 }

@@ -24,7 +24,7 @@ func findLinks(body fetch.Body) map[string]Link {
 		raw := z.Raw()
 		if token == html.StartTagToken || token == html.SelfClosingTagToken {
 			if name, _ := z.TagName(); string(name) == "a" || string(name) == "area" {
-				if start, end, ok := hrefOf(raw); ok {
+				if start, end, ok := findHref(raw); ok {
 					value := html.UnescapeString(string(raw[start:end]))
 					if _, seen := links[value]; !seen {
 						if target, err := fetch.ResolveLink(base, raw[start:end]); err == nil {
@@ -39,8 +39,8 @@ func findLinks(body fetch.Body) map[string]Link {
 	return links
 }
 
-// hrefOf returns where the value of the first href of a tag stands in its bytes.
-func hrefOf(tag []byte) (start, end int, ok bool) {
+// findHref returns where the value of the first href of a tag stands in its bytes.
+func findHref(tag []byte) (start, end int, ok bool) {
 	i := 1
 	for i < len(tag) && !isSpace(tag[i]) && tag[i] != '/' && tag[i] != '>' { // the name
 		i++

@@ -184,7 +184,7 @@ func TestHrefs(t *testing.T) {
 		`<a href="x">`: "x", `<a href='x'>`: "x", `<a href=x>`: "x", `<a class=y HREF = "x">`: "x", `<a/href="x"/>`: "x", `<a href="a>b">`: "a>b", `<a data-href="y" href="x">`: "x", `<a href="1" href="2">`: "1",
 		`<a href>`: "-", `<a>`: "-", `<a class="href=x">`: "-", `<a href="x`: "-", `<a =x href=y>`: "y", `<a href=>`: "", `<a title='href="no"' href="yes">`: "yes",
 	} {
-		start, end, ok := hrefOf([]byte(tag))
+		start, end, ok := findHref([]byte(tag))
 		if got := tag[start:end]; ok && got != want || !ok && want != "-" {
 			t.Errorf("%s: %q, %v", tag, got, ok)
 		}

@@ -22,7 +22,7 @@ func readable(source string, links map[string]Link) (title, text string, used []
 	if err != nil {
 		return visible(source, links)
 	}
-	title = titleOf(doc)
+	title = findTitle(doc)
 	article, err := extract(doc)
 	if err != nil {
 		return visible(source, links)
@@ -87,8 +87,8 @@ func extract(doc *html.Node) (node *html.Node, err error) {
 	return article.Node, nil
 }
 
-// titleOf returns the text of the title element.
-func titleOf(n *html.Node) string {
+// findTitle returns the text of the title element.
+func findTitle(n *html.Node) string {
 	if n.Type == html.ElementNode && n.Data == "title" && n.Namespace == "" {
 		var b strings.Builder
 		for child := n.FirstChild; child != nil; child = child.NextSibling {
@@ -99,7 +99,7 @@ func titleOf(n *html.Node) string {
 		return b.String()
 	}
 	for child := n.FirstChild; child != nil; child = child.NextSibling {
-		if title := titleOf(child); title != "" {
+		if title := findTitle(child); title != "" {
 			return title
 		}
 	}

@@ -30,7 +30,7 @@ type content struct {
 	calls    map[string]*transcript.Line // by digest; of channels the newest
 }
 
-func contentOf(c *Conversation) *content {
+func collectContent(c *Conversation) *content {
 	k := &content{pages: map[string]web.Fetched{}, readings: map[cell.Read]llm.Result{}, calls: map[string]*transcript.Line{}}
 	recorded := map[int]web.Fetched{} // by page
 	for i := range c.Calls {
@@ -42,7 +42,7 @@ func contentOf(c *Conversation) *content {
 			if member(l.Request, "ask", &ask) != nil || l.Response == nil || json.Unmarshal(l.Response, &fetched) != nil {
 				continue
 			}
-			if url := urlOf(ask, recorded[ask.Page]); url != "" {
+			if url := resolveURL(ask, recorded[ask.Page]); url != "" {
 				k.pages[url] = fetched
 			}
 			if fetched.Error == "" {
@@ -62,8 +62,8 @@ func contentOf(c *Conversation) *content {
 	return k
 }
 
-// urlOf is the canonical URL that is asked for, by a page whose link it may be; empty if it is none.
-func urlOf(ask web.Ask, page web.Fetched) string {
+// resolveURL is the canonical URL that is asked for, by a page whose link it may be; empty if it is none.
+func resolveURL(ask web.Ask, page web.Fetched) string {
 	var target guard.Target
 	var err error
 	if ask.URL != "" {
@@ -90,7 +90,7 @@ func (k *content) fetch(request jsontext.Value) (any, error) {
 	if ask.Page >= 1 && ask.Page <= len(k.served) {
 		page = k.served[ask.Page-1]
 	}
-	fetched, there := k.pages[urlOf(ask, page)]
+	fetched, there := k.pages[resolveURL(ask, page)]
 	if !there {
 		return nil, errNothing
 	}
@@ -110,7 +110,7 @@ func (k *content) read(request jsontext.Value) (any, error) {
 	if !there {
 		return nil, errNothing
 	}
-	return readingOf(result)
+	return parseReading(result)
 }
 
 // call answers what asks the gateway, of which equal calls alone are known.

@@ -38,7 +38,7 @@ func (p *player) begin(c *Conversation) {
 	defer p.mu.Unlock()
 	p.current = &playing{of: c, used: map[int]bool{}}
 	if p.other != nil {
-		p.current.content = contentOf(c)
+		p.current.content = collectContent(c)
 	}
 }
 
@@ -115,7 +115,7 @@ func (g *playing) answer(asked *transcript.Line) (any, error) {
 	g.next++
 	if was.Kind == transcript.Model {
 		clear(g.used)
-		g.usage = add(g.usage, usageOf(was.Response))
+		g.usage = add(g.usage, parseUsage(was.Response))
 	}
 	return outcome(was)
 }
@@ -138,7 +138,7 @@ func (g *playing) read(request jsontext.Value) (any, error) {
 	for i, call := range reply {
 		if i < len(results) && !g.used[i] && call.Name == r.Tool && string(call.Arguments) == r.Arguments {
 			g.used[i] = true
-			return readingOf(results[i])
+			return parseReading(results[i])
 		}
 	}
 	if results != nil {
@@ -168,7 +168,7 @@ func (c *Conversation) after(number int) (calls []llm.Call, results []llm.Result
 	return calls, results
 }
 
-func readingOf(result llm.Result) (any, error) {
+func parseReading(result llm.Result) (any, error) {
 	if len(result.Parts) != 1 {
 		return nil, errNothing
 	}

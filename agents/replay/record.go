@@ -12,7 +12,7 @@ import (
 // fails: a conversation is recorded whole, or has no end there. A call that is not one of a cell's is not recorded.
 func Record(to *transcript.Writer) func(stdio.Passage) error {
 	return func(p stdio.Passage) error {
-		line, recorded := lineOf(p)
+		line, recorded := recordLine(p)
 		if !recorded {
 			return nil
 		}
@@ -20,7 +20,7 @@ func Record(to *transcript.Writer) func(stdio.Passage) error {
 	}
 }
 
-func lineOf(p stdio.Passage) (l transcript.Line, recorded bool) {
+func recordLine(p stdio.Passage) (l transcript.Line, recorded bool) {
 	var err error
 	switch {
 	case p.Call != "" && p.Done:

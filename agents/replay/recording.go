@@ -98,7 +98,7 @@ func (c *Conversation) Model() (name string, usage llm.Usage, calls int) {
 		}
 		name = l.Model
 		calls++
-		usage = add(usage, usageOf(l.Response))
+		usage = add(usage, parseUsage(l.Response))
 	}
 	return name, usage, calls
 }

@@ -177,8 +177,8 @@ func excerpt(text []byte, at int) string {
 	return strings.ToValidUTF8(string(text[max(0, at-before):min(len(text), at+after)]), "")
 }
 
-// usageOf is what a reply used; nothing if there is no reply.
-func usageOf(reply jsontext.Value) llm.Usage {
+// parseUsage is what a reply used; nothing if there is no reply.
+func parseUsage(reply jsontext.Value) llm.Usage {
 	r, err := llm.ParseReply(reply)
 	if err != nil {
 		return llm.Usage{}

@@ -80,10 +80,10 @@ func (p *peer) answer(m message, call func() (any, error)) {
 		answer.Result, err = json.Marshal(result, json.Deterministic(true))
 	}
 	if err != nil {
-		answer.Error = errorOf(err)
+		answer.Error = toRPCError(err)
 	}
 	if err := p.passed(Passage{Method: m.Method, Params: m.Params, Done: true, Result: answer.Result, Err: answer.Error.call()}); err != nil {
-		answer = message{ID: m.ID, Error: errorOf(err)}
+		answer = message{ID: m.ID, Error: toRPCError(err)}
 	}
 	_ = p.write(answer) // the next read finds that the other side is gone
 }

@@ -89,7 +89,7 @@ func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.methods = s.methodsOf(a.Role)
+	s.methods = s.roleMethods(a.Role)
 	maps.Copy(s.methods, a.Methods)
 	calling, end := context.WithCancel(ctx)
 	defer end()
@@ -180,8 +180,8 @@ func (s *server) call(ctx context.Context, m message) {
 	})
 }
 
-// methodsOf are the methods of a role.
-func (s *server) methodsOf(role bcp.Role) map[string]Method {
+// roleMethods are the methods of a role.
+func (s *server) roleMethods(role bcp.Role) map[string]Method {
 	if role == bcp.RoleReader {
 		return map[string]Method{"push": s.push}
 	}
@@ -330,8 +330,8 @@ func wrong(name string, err error) error {
 	return &rpcError{Code: codeParams, Message: name + ": " + err.Error()}
 }
 
-// errorOf is an error as a program gets it.
-func errorOf(err error) *rpcError {
+// toRPCError is an error as a program gets it.
+func toRPCError(err error) *rpcError {
 	var own *rpcError
 	var refused *agents.RefusedError
 	var call *CallError

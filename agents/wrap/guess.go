@@ -49,8 +49,8 @@ func Guess(tool *sdk.Tool) (Tool, error) {
 			continue
 		case p.Type == "boolean":
 			f.Type = bcp.TypeBoolean
-		case len(p.Enum) > 1 && textsOf(p.Enum) != nil:
-			f.Type, f.Values = bcp.TypeEnum, textsOf(p.Enum)
+		case len(p.Enum) > 1 && asTexts(p.Enum) != nil:
+			f.Type, f.Values = bcp.TypeEnum, asTexts(p.Enum)
 		case p.Type == "integer" && p.Minimum != nil && p.Maximum != nil:
 			f.Type, f.Min, f.Max = bcp.TypeInteger, p.Minimum, p.Maximum
 		default:
@@ -76,8 +76,8 @@ func Guess(tool *sdk.Tool) (Tool, error) {
 	return t, t.check()
 }
 
-// textsOf returns choices that are all text, or nil.
-func textsOf(values []any) []string {
+// asTexts returns choices that are all text, or nil.
+func asTexts(values []any) []string {
 	var texts []string
 	for _, v := range values {
 		s, ok := v.(string)

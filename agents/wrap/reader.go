@@ -109,7 +109,7 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the tool %s: %w", call.Tool, err)
 	}
-	tree, err := treeOf(result)
+	tree, err := parseTree(result)
 	if err != nil {
 		return agents.NotEnoughInformation{}, nil
 	}
@@ -173,8 +173,8 @@ func (r *Reader) extract(ctx context.Context, q agents.Query, t *Tool, tree map[
 // extractTimeout bounds one run of a program that extracts.
 const extractTimeout = 30 * time.Second
 
-// treeOf is a result as expressions see it.
-func treeOf(result *sdk.CallToolResult) (map[string]any, error) {
+// parseTree is a result as expressions see it.
+func parseTree(result *sdk.CallToolResult) (map[string]any, error) {
 	var text strings.Builder
 	for _, c := range result.Content {
 		if t, ok := c.(*sdk.TextContent); ok {

@@ -211,7 +211,7 @@ func anthropicTurn(turn llm.Turn) anthropicMessage {
 	if turn.Role == llm.Model {
 		m := anthropicMessage{Role: "assistant", Content: texts(turn.Parts)}
 		for _, call := range turn.Calls {
-			m.Content = append(m.Content, anthropicBlock{Type: "tool_use", ID: call.ID, Name: call.Name, Input: objectOf(call.Arguments)})
+			m.Content = append(m.Content, anthropicBlock{Type: "tool_use", ID: call.ID, Name: call.Name, Input: objectOrEmpty(call.Arguments)})
 		}
 		return m
 	}
@@ -223,8 +223,8 @@ func anthropicTurn(turn llm.Turn) anthropicMessage {
 	return m
 }
 
-// objectOf returns arguments as a wire can repeat them: what a model wrote that is no object is an empty one.
-func objectOf(arguments jsontext.Value) jsontext.Value {
+// objectOrEmpty returns arguments as a wire can repeat them: what a model wrote that is no object is an empty one.
+func objectOrEmpty(arguments jsontext.Value) jsontext.Value {
 	if arguments.Kind() != '{' || !arguments.IsValid() {
 		return jsontext.Value("{}")
 	}

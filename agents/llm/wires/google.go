@@ -89,7 +89,7 @@ func (w *google) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	}
 	var request googleRequest
 	if len(r.System) > 0 {
-		request.System = &googleContent{Parts: []googlePart{{Text: textOf(r.System)}}}
+		request.System = &googleContent{Parts: []googlePart{{Text: joinText(r.System)}}}
 	}
 	request.Contents = googleContents(r.Turns)
 	if len(r.Tools) > 0 {
@@ -187,7 +187,7 @@ func googleContents(turns []llm.Turn) []googleContent {
 			for _, call := range turn.Calls {
 				names[call.ID] = call.Name
 				_, signature, _ := strings.Cut(call.ID, ".")
-				c.Parts = append(c.Parts, googlePart{Call: &googleCall{call.Name, objectOf(call.Arguments)}, Signature: signature})
+				c.Parts = append(c.Parts, googlePart{Call: &googleCall{call.Name, objectOrEmpty(call.Arguments)}, Signature: signature})
 			}
 			contents = append(contents, c)
 			continue
@@ -198,7 +198,7 @@ func googleContents(turns []llm.Turn) []googleContent {
 			if result.Failed {
 				key = "error"
 			}
-			c.Parts = append(c.Parts, googlePart{Response: &googleResponse{names[result.Call], map[string]string{key: textOf(result.Parts)}}})
+			c.Parts = append(c.Parts, googlePart{Response: &googleResponse{names[result.Call], map[string]string{key: joinText(result.Parts)}}})
 		}
 		for _, p := range turn.Parts {
 			c.Parts = append(c.Parts, googlePart{Text: p.Text()})

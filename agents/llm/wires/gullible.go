@@ -157,7 +157,7 @@ func listen(r *llm.Request) (heard string, attempts int) {
 
 // instructions returns what the program and its operator said.
 func instructions(r *llm.Request) string {
-	text := textOf(r.System)
+	text := joinText(r.System)
 	for _, t := range r.Tools {
 		text += "\n" + t.Description.Text()
 	}

@@ -200,11 +200,11 @@ func (o *openAIReading) count(got *openAIReply) {
 func openAIMessages(r *llm.Request) []openAIMessage {
 	var messages []openAIMessage
 	if len(r.System) > 0 {
-		messages = append(messages, openAIMessage{Role: "system", Content: textOf(r.System)})
+		messages = append(messages, openAIMessage{Role: "system", Content: joinText(r.System)})
 	}
 	for _, turn := range r.Turns {
 		if turn.Role == llm.Model {
-			m := openAIMessage{Role: "assistant", Content: textOf(turn.Parts)}
+			m := openAIMessage{Role: "assistant", Content: joinText(turn.Parts)}
 			for _, call := range turn.Calls {
 				m.ToolCalls = append(m.ToolCalls, openAICall{call.ID, "function", openAIFunction{Name: call.Name, Arguments: new(string(call.Arguments))}})
 			}
@@ -212,16 +212,16 @@ func openAIMessages(r *llm.Request) []openAIMessage {
 			continue
 		}
 		for _, result := range turn.Results {
-			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: result.Call, Content: textOf(result.Parts)})
+			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: result.Call, Content: joinText(result.Parts)})
 		}
 		if len(turn.Parts) > 0 {
-			messages = append(messages, openAIMessage{Role: "user", Content: textOf(turn.Parts)})
+			messages = append(messages, openAIMessage{Role: "user", Content: joinText(turn.Parts)})
 		}
 	}
 	return messages
 }
 
-func textOf(parts []llm.Part) string {
+func joinText(parts []llm.Part) string {
 	texts := make([]string, 0, len(parts))
 	for _, p := range parts {
 		texts = append(texts, p.Text())

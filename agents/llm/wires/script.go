@@ -82,11 +82,11 @@ func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 			turn++
 		}
 		if i == 0 {
-			query = textOf(t.Parts)
+			query = joinText(t.Parts)
 		}
 		results = ""
 		for _, result := range t.Results {
-			results += textOf(result.Parts) + "\n"
+			results += joinText(result.Parts) + "\n"
 		}
 		all = results + all
 	}

@@ -132,7 +132,7 @@ func write(w http.ResponseWriter, status int, body any) {
 func fail(w http.ResponseWriter, d dialect, err error) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
-		r = &refusal{statusOf(err), err.Error()}
+		r = &refusal{httpStatus(err), err.Error()}
 	}
 	if limited, ok := errors.AsType[llm.RateLimited](err); ok && limited.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.RetryAfter.Seconds()))))
@@ -140,8 +140,8 @@ func fail(w http.ResponseWriter, d dialect, err error) {
 	write(w, r.status, d.failed(r.status, r.message))
 }
 
-// statusOf is the status of an error of a provider.
-func statusOf(err error) int {
+// httpStatus is the status of an error of a provider.
+func httpStatus(err error) int {
 	switch {
 	case errors.As(err, new(llm.Budget)), errors.As(err, new(llm.Auth)):
 		return http.StatusForbidden
@@ -178,8 +178,8 @@ func strictly(body []byte, into any) error {
 
 func refused(message string) error { return &refusal{http.StatusBadRequest, message} }
 
-// listOf reads what may be one text in the place of a list; of is what that text is then.
-func listOf[T any](raw jsontext.Value, of func(text string) T) (list []T, err error) {
+// readTextOrList reads what may be one text in the place of a list; of is what that text is then.
+func readTextOrList[T any](raw jsontext.Value, of func(text string) T) (list []T, err error) {
 	switch raw.Kind() {
 	case 0, 'n':
 		return nil, nil
@@ -202,8 +202,8 @@ func say(turn *llm.Turn, text string) {
 	}
 }
 
-// resultOf is what a call gave, by the words of the program.
-func resultOf(call, text string, failed bool) llm.Result {
+// toolResult is what a call gave, by the words of the program.
+func toolResult(call, text string, failed bool) llm.Result {
 	r := llm.Result{Call: call, Failed: failed}
 	if text != "" {
 		r.Parts = []llm.Part{llm.FromProgram(text)}

@@ -19,7 +19,7 @@ var anthropicDialect = dialect{
 			blocks = append(blocks, saidText{"text", text.Text()})
 		}
 		for _, c := range s.Calls {
-			blocks = append(blocks, saidCall{"tool_use", c.ID, c.Name, objectOf(c.Arguments)})
+			blocks = append(blocks, saidCall{"tool_use", c.ID, c.Name, objectOrEmpty(c.Arguments)})
 		}
 		return anthropicSaid(s, blocks, new(anthropicStop(s.Stop)))
 	},
@@ -132,7 +132,7 @@ func readAnthropic(_ *http.Request, body []byte) (*llm.Request, bool, error) {
 		return nil, false, refused("tool_choice: expected auto, tool or any")
 	}
 	for _, m := range asked.Messages {
-		turn, err := anthropicTurnOf(m.Role, m.Content)
+		turn, err := readAnthropicTurn(m.Role, m.Content)
 		if err != nil {
 			return nil, false, err
 		}
@@ -141,7 +141,7 @@ func readAnthropic(_ *http.Request, body []byte) (*llm.Request, bool, error) {
 	return r, asked.Stream, nil
 }
 
-func anthropicTurnOf(role string, content jsontext.Value) (turn llm.Turn, err error) {
+func readAnthropicTurn(role string, content jsontext.Value) (turn llm.Turn, err error) {
 	switch role {
 	case "user":
 		turn.Role = llm.User
@@ -150,7 +150,7 @@ func anthropicTurnOf(role string, content jsontext.Value) (turn llm.Turn, err er
 	default:
 		return turn, refused("role: expected user or assistant")
 	}
-	blocks, err := listOf(content, askedText)
+	blocks, err := readTextOrList(content, askedText)
 	if err != nil {
 		return turn, err
 	}
@@ -165,7 +165,7 @@ func anthropicTurnOf(role string, content jsontext.Value) (turn llm.Turn, err er
 			if err != nil {
 				return turn, err
 			}
-			turn.Results = append(turn.Results, resultOf(b.ToolUseID, text, b.IsError))
+			turn.Results = append(turn.Results, toolResult(b.ToolUseID, text, b.IsError))
 		default:
 			return turn, refused("a block of the type " + b.Type + " is not passed on: the model of this agent gets texts and tools of the program's own")
 		}
@@ -175,7 +175,7 @@ func anthropicTurnOf(role string, content jsontext.Value) (turn llm.Turn, err er
 
 // onlyText reads content that consists of texts.
 func onlyText(raw jsontext.Value) (string, error) {
-	blocks, err := listOf(raw, askedText)
+	blocks, err := readTextOrList(raw, askedText)
 	if err != nil {
 		return "", err
 	}
@@ -238,7 +238,7 @@ func anthropicEvents(s said) []event {
 		block(saidText{"text", ""}, saidText{"text_delta", text.Text()})
 	}
 	for _, c := range s.Calls {
-		block(saidCall{"tool_use", c.ID, c.Name, jsontext.Value("{}")}, map[string]string{"type": "input_json_delta", "partial_json": string(objectOf(c.Arguments))})
+		block(saidCall{"tool_use", c.ID, c.Name, jsontext.Value("{}")}, map[string]string{"type": "input_json_delta", "partial_json": string(objectOrEmpty(c.Arguments))})
 	}
 	return append(events,
 		event{"message_delta", map[string]any{"type": "message_delta", "delta": map[string]any{"stop_reason": anthropicStop(s.Stop), "stop_sequence": nil}, "usage": map[string]int64{"output_tokens": s.Usage.Output}}},

@@ -161,7 +161,7 @@ func (o *openCalls) turn(c askedContent) (turn llm.Turn, err error) {
 		case p.Thought:
 		case p.Call != nil && turn.Role == llm.Model:
 			o.number++
-			call := llm.Call{ID: p.Call.ID, Name: p.Call.Name, Arguments: objectOf(p.Call.Args)}
+			call := llm.Call{ID: p.Call.ID, Name: p.Call.Name, Arguments: objectOrEmpty(p.Call.Args)}
 			if call.ID == "" {
 				call.ID = fmt.Sprintf("call-%d", o.number)
 			}
@@ -204,7 +204,7 @@ func (o *openCalls) result(response *askedResponse) (llm.Result, error) {
 			}
 			text = string(encoded)
 		}
-		return resultOf(call.ID, text, failed), nil
+		return toolResult(call.ID, text, failed), nil
 	}
 	return llm.Result{}, refused("a functionResponse is of no functionCall that came before")
 }
@@ -245,7 +245,7 @@ func googleSaid(s said) any {
 		parts = append(parts, map[string]string{"text": text})
 	}
 	for _, c := range s.Calls {
-		parts = append(parts, map[string]any{"functionCall": map[string]any{"id": c.ID, "name": c.Name, "args": objectOf(c.Arguments)}})
+		parts = append(parts, map[string]any{"functionCall": map[string]any{"id": c.ID, "name": c.Name, "args": objectOrEmpty(c.Arguments)}})
 	}
 	finish := "STOP"
 	if s.Stop == llm.StopLength {

@@ -138,7 +138,7 @@ func hear(r *llm.Request, m *askedMessage, text string) error {
 			r.Turns = append(r.Turns, llm.Turn{Role: llm.User})
 		}
 		turn := &r.Turns[len(r.Turns)-1]
-		turn.Results = append(turn.Results, resultOf(m.ToolCallID, text, false))
+		turn.Results = append(turn.Results, toolResult(m.ToolCallID, text, false))
 	default:
 		return refused("role: expected system, developer, user, assistant or tool")
 	}
