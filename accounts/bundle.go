@@ -67,5 +67,5 @@ func (b Bundle) ScopeOf(issuerKey string) (bcp.AgentName, bcp.Role, bool) {
 // are on all.
 func (b Bundle) OnShard(issuerKey string, shard int) bool {
 	s, ok := b.scopes[issuerKey]
-	return ok && (accountOf(s.Role) == Operators || s.shard == shard)
+	return ok && (roleAccount(s.Role) == Operators || s.shard == shard)
 }

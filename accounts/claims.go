@@ -73,7 +73,7 @@ func addExport(claims map[string]*jwt.AccountClaims, core *jwt.AccountClaims, sh
 	for name, account := range claims {
 		n, _ := parseAccount(name)
 		people := n.kind == Operators
-		if !people && n.shard != shard || !slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return accountOf(r) == n.kind }) {
+		if !people && n.shard != shard || !slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccount(r) == n.kind }) {
 			continue
 		}
 		local := e.Local

@@ -109,7 +109,7 @@ func compile(store *Store, scopes []subjects.Scope, now time.Time, cluster bool)
 func checkScopes(scopes []subjects.Scope) error {
 	seen := map[party]bool{}
 	for _, s := range scopes {
-		if _, err := bcp.ParseAgentName(string(s.Agent)); err != nil || accountOf(s.Role) == "" {
+		if _, err := bcp.ParseAgentName(string(s.Agent)); err != nil || roleAccount(s.Role) == "" {
 			return errors.New("a scope has no valid agent or role")
 		}
 		who := party{s.Agent, s.Role}
@@ -189,7 +189,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		if !ok { // a replaced key of an agent that is gone
 			continue
 		}
-		home := st.homeOf(record.party())
+		home := st.assignHome(record.party())
 		record.shard = ShardOf(home)
 		if record.Role == bcp.RoleDispatcher && !cluster {
 			if err := s.dispatcherLogin(&b, record, claims[home].Subject); err != nil {
@@ -205,7 +205,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		// What has expired is refused without a revocation, and so is what no key
 		// of the account has signed.
 		if !u.Revoked.IsZero() && !hasEnded(u.Expires, now.Add(-clockSlack)) && (signed || u.Issuer == "") {
-			claims[st.homeOf(u.party())].Revocations[u.PublicKey] = forEver
+			claims[st.assignHome(u.party())].Revocations[u.PublicKey] = forEver
 		}
 	}
 	if cluster {

@@ -124,7 +124,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 			continue
 		}
 		agent, role, ok := subjects.ParseUserName(scope.Role)
-		if n, _ := parseAccount(claims.Name); !ok || accountOf(role) != n.kind {
+		if n, _ := parseAccount(claims.Name); !ok || roleAccount(role) != n.kind {
 			return errors.New("it has a scope that belongs to nobody there")
 		}
 		who := party{agent, role}
@@ -142,7 +142,7 @@ func ownScopes(account string) []outside {
 	n, _ := parseAccount(account)
 	switch n.kind {
 	case Core:
-		return []outside{gatewayOf(n.shard)}
+		return []outside{gatewayLogin(n.shard)}
 	case System:
 		return []outside{outsideMonitor, outsidePush}
 	case Joiners:

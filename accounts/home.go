@@ -28,8 +28,8 @@ const (
 
 var accountNames = []string{System, Core, Readers, Controllers, Operators}
 
-// accountOf returns the account of a role, or the empty string.
-func accountOf(r bcp.Role) string {
+// roleAccount returns the account of a role, or the empty string.
+func roleAccount(r bcp.Role) string {
 	switch r {
 	case bcp.RoleReader, bcp.RoleSubplanner:
 		return Readers
@@ -135,7 +135,7 @@ func (st *state) settle(scopes []subjects.Scope, given bool) error {
 				continue
 			}
 			// Where it is new in this role, what is recorded of the other is there.
-			if was, settled := on[s.Agent]; settled && was != s.Shard && accountOf(s.Role) != Operators {
+			if was, settled := on[s.Agent]; settled && was != s.Shard && roleAccount(s.Role) != Operators {
 				return fmt.Errorf("%w: %s is on shard %d, and was on shard %d", bcp.ErrMoved, s.Agent, s.Shard, was)
 			}
 			size := scopeSize(s)
@@ -151,7 +151,7 @@ func (st *state) settle(scopes []subjects.Scope, given bool) error {
 func (st *state) leave(scopes []subjects.Scope) {
 	shards := map[bcp.AgentName]int{}
 	for i := range scopes {
-		if s := &scopes[i]; accountOf(s.Role) != Operators {
+		if s := &scopes[i]; roleAccount(s.Role) != Operators {
 			shards[s.Agent] = s.Shard
 		}
 	}
@@ -167,13 +167,13 @@ func (st *state) leave(scopes []subjects.Scope) {
 func (st *state) join(scopes []subjects.Scope, given bool) {
 	islands := map[bcp.AgentName]bcp.AgentName{}
 	for i := range scopes {
-		if s := &scopes[i]; accountOf(s.Role) != Operators {
+		if s := &scopes[i]; roleAccount(s.Role) != Operators {
 			islands[s.Agent] = s.Island
 		}
 	}
 	kept := map[bcp.AgentName]bool{}
 	for _, h := range st.Homes {
-		if accountOf(h.Role) != Operators && h.Free == "" {
+		if roleAccount(h.Role) != Operators && h.Free == "" {
 			kept[islands[h.Agent]] = true
 		}
 	}
@@ -218,9 +218,9 @@ func scopeSize(s *subjects.Scope) int {
 	return (n*4 + 2) / 3 // base64
 }
 
-// homeOf returns the account of a party. Where it has none yet, that is the first
+// assignHome returns the account of a party. Where it has none yet, that is the first
 // with room, which is then its home for good.
-func (st *state) homeOf(who party) string { return st.homeFor(who, 0, 0, "") }
+func (st *state) assignHome(who party) string { return st.homeFor(who, 0, 0, "") }
 
 // homeKnown returns the place of a party's home in the list.
 func (st *state) homeKnown(who party) (at int, ok bool) {
@@ -235,13 +235,13 @@ func (st *state) homeKnown(who party) (at int, ok bool) {
 	return at, ok
 }
 
-// homeFor is homeOf with the shard of a party that has none, what its claims will take,
+// homeFor is assignHome with the shard of a party that has none, what its claims will take,
 // and the island that it is free in.
 func (st *state) homeFor(who party, shard, size int, free bcp.AgentName) string {
 	if at, ok := st.homeKnown(who); ok {
 		return st.Homes[at].Account
 	}
-	n := accountName{kind: accountOf(who.role), shard: shard, number: 1}
+	n := accountName{kind: roleAccount(who.role), shard: shard, number: 1}
 	account := n.String()
 	full := func() bool {
 		return st.taken[account] >= AgentsPerAccount || st.filled[account] > 0 && st.filled[account]+size > accountRoom

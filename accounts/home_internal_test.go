@@ -75,7 +75,7 @@ func TestNoChannelIsChargedOnTwoShards(t *testing.T) {
 				}
 				agent := rapid.SampledFrom(served.Agents).Draw(t, "agent")
 				who := party{agent.Name, rapid.SampledFrom([]bcp.Role{bcp.RoleController, bcp.RoleReader}).Draw(t, "role")}
-				if at := ShardOf(st.homeOf(who)); at != agent.Shard {
+				if at := ShardOf(st.assignHome(who)); at != agent.Shard {
 					t.Fatalf("creds of %s would be of shard %d, and it is on shard %d", who.agent, at, agent.Shard)
 				}
 				st.keep(who)

@@ -177,7 +177,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 				return ErrNotInvited
 			}
 			joined = *u
-			account, err := s.key(accountKey(st.homeOf(u.party())))
+			account, err := s.key(accountKey(st.assignHome(u.party())))
 			if err != nil {
 				return err
 			}

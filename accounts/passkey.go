@@ -119,7 +119,7 @@ func (p Passkey) Hash() (bcp.Digest, error) {
 func PasskeySite(origin string) (rpID string, ok bool) {
 	_, rest, _ := strings.Cut(origin, "://")
 	host, _, _ := strings.Cut(rest, ":")
-	return host, validRPID(host) && originOf(origin, host)
+	return host, validRPID(host) && matchesSite(origin, host)
 }
 
 // PasskeyWords are six words for a passkey, that two people compare: its first 96 bits, as
@@ -240,15 +240,15 @@ func checkClientData(text []byte, rpID string, challenge [sha256.Size]byte) erro
 		return PasskeyChallenge
 	case said.CrossOrigin || said.TopOrigin != nil:
 		return PasskeyCrossOrigin
-	case !originOf(said.Origin, rpID):
+	case !matchesSite(said.Origin, rpID):
 		return PasskeyOrigin
 	}
 	return nil
 }
 
-// originOf reports whether an origin is of a site: https, on any port. Pages of the own
+// matchesSite reports whether an origin is of a site: https, on any port. Pages of the own
 // machine come without TLS too.
-func originOf(origin, rpID string) bool {
+func matchesSite(origin, rpID string) bool {
 	rest, ok := strings.CutPrefix(origin, "https://"+rpID)
 	if !ok && rpID == "localhost" {
 		rest, ok = strings.CutPrefix(origin, "http://localhost")

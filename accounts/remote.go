@@ -59,8 +59,8 @@ var (
 	}}
 )
 
-// gatewayOf is the login of a gateway to a shard.
-func gatewayOf(shard int) outside {
+// gatewayLogin is the login of a gateway to a shard.
+func gatewayLogin(shard int) outside {
 	o := outside{CoreOf(shard), gatewayKey, remoteGatewayScope, func(key string) *jwt.UserScope {
 		return gatewayScope(key, jwt.ConnectionTypeStandard)
 	}}
@@ -81,7 +81,7 @@ func standardScope(key, role string, publish, subscribe []string) *jwt.UserScope
 func (s *Store) letInFromOutside(st state, claims map[string]*jwt.AccountClaims) error {
 	all := []outside{outsideMonitor, outsidePush}
 	for _, shard := range st.shards() {
-		all = append(all, gatewayOf(shard))
+		all = append(all, gatewayLogin(shard))
 	}
 	for _, o := range all {
 		if _, err := s.addScope(o.scopeKey, claims[o.account], o.template); err != nil {
@@ -106,7 +106,7 @@ func (s *Store) Gateway(name bcp.AgentName, shards int) (cores []Creds, system C
 	cores = make([]Creds, shards)
 	err = s.change(func(st *state, now time.Time) error {
 		for shard := range cores {
-			if cores[shard], err = s.remote(st, now, gatewayOf(shard), name); err != nil {
+			if cores[shard], err = s.remote(st, now, gatewayLogin(shard), name); err != nil {
 				return err
 			}
 		}
@@ -130,7 +130,7 @@ func (s *Store) Dispatchers(gateway bcp.AgentName, scopes []subjects.Scope) (map
 				continue
 			}
 			who := party{scope.Agent, scope.Role}
-			all[scope.Agent], err = s.remote(st, now, outside{account: st.homeOf(who), name: userName(who), scopeKey: scopeKey(who, Restriction{})}, gateway)
+			all[scope.Agent], err = s.remote(st, now, outside{account: st.assignHome(who), name: userName(who), scopeKey: scopeKey(who, Restriction{})}, gateway)
 		}
 		return err
 	})

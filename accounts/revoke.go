@@ -50,7 +50,7 @@ func (st *state) revokeKey(publicKey string, now time.Time) error {
 func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 	var revoked []User
 	err := s.change(func(st *state, now time.Time) error {
-		parties, err := st.partiesOf(agent, role)
+		parties, err := st.agentParties(agent, role)
 		if err != nil {
 			return err
 		}
@@ -118,8 +118,8 @@ func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds,
 	return creds, nil
 }
 
-// restrictionOf is that of the users that a key signed.
-func (st *state) restrictionOf(issuer string) Restriction {
+// findRestriction is that of the users that a key signed.
+func (st *state) findRestriction(issuer string) Restriction {
 	for _, u := range st.Users {
 		if u.Issuer == issuer {
 			return u.Restriction
@@ -148,9 +148,9 @@ func (st *state) user(publicKey string) *User {
 	return &st.Users[i]
 }
 
-// partiesOf returns what an agent is, or was when users of it were issued: an
+// agentParties returns what an agent is, or was when users of it were issued: an
 // agent that is gone may come back, and its users with it.
-func (st *state) partiesOf(agent bcp.AgentName, role bcp.Role) ([]party, error) {
+func (st *state) agentParties(agent bcp.AgentName, role bcp.Role) ([]party, error) {
 	var parties []party
 	for _, h := range st.Homes {
 		if h.Agent == agent && (role == 0 || h.Role == role) {

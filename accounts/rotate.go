@@ -244,7 +244,7 @@ func (s *Store) RotateScope(agent bcp.AgentName, role bcp.Role, overlap time.Dur
 		return fmt.Errorf("rotate a signing key: %w", err)
 	}
 	err := s.change(func(st *state, now time.Time) error {
-		parties, err := st.partiesOf(agent, role)
+		parties, err := st.agentParties(agent, role)
 		if err != nil {
 			return err
 		}
@@ -299,7 +299,7 @@ func (s *Store) replaceScope(st *state, who party, now, until time.Time) error {
 			return err
 		}
 		if until.After(now) {
-			st.Replaced = append(st.Replaced, scopeRecord{Agent: who.agent, Role: who.role, Key: signer.PublicKey(), Restriction: st.restrictionOf(signer.PublicKey()), Until: until})
+			st.Replaced = append(st.Replaced, scopeRecord{Agent: who.agent, Role: who.role, Key: signer.PublicKey(), Restriction: st.findRestriction(signer.PublicKey()), Until: until})
 		}
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

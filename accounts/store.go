@@ -310,7 +310,7 @@ func (s *Store) load() (state, error) {
 	}
 	if st.Homes == nil { // of before there were several accounts of a kind
 		for _, r := range st.Scopes {
-			st.Homes = append(st.Homes, home{Agent: r.Agent, Role: r.Role, Account: accountOf(r.Role)})
+			st.Homes = append(st.Homes, home{Agent: r.Agent, Role: r.Role, Account: roleAccount(r.Role)})
 		}
 	}
 	return st, nil

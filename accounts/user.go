@@ -291,7 +291,7 @@ func (s *Store) sign(st *state, u *User, now time.Time, expires time.Duration) (
 	if err != nil {
 		return "", err
 	}
-	account, err := s.key(accountKey(st.homeOf(u.party())))
+	account, err := s.key(accountKey(st.assignHome(u.party())))
 	if err != nil {
 		return "", err
 	}

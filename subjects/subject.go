@@ -232,9 +232,9 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Reader, s.Controller = bcp.AgentName(t[0]), bcp.AgentName(t[1])
 		s.Subscription = bcp.SubscriptionID(t[2])
 	case s.Kind == KindDeliver && width == 3:
-		s.Role, s.Agent, s.Peer = roleOf(t[0]), bcp.AgentName(t[1]), bcp.AgentName(t[2])
+		s.Role, s.Agent, s.Peer = parseRole(t[0]), bcp.AgentName(t[1]), bcp.AgentName(t[2])
 	case s.Kind == KindReply && (width == 3 || width == 4):
-		s.Role, s.Agent, s.ID = roleOf(t[0]), bcp.AgentName(t[1]), t[2]
+		s.Role, s.Agent, s.ID = parseRole(t[0]), bcp.AgentName(t[1]), t[2]
 		if width == 4 {
 			s.Attempt = parseNumber(t[3])
 		}
@@ -403,7 +403,7 @@ func event(s string) string {
 	return s
 }
 
-func roleOf(token string) bcp.Role {
+func parseRole(token string) bcp.Role {
 	var r bcp.Role
 	if err := r.UnmarshalText([]byte(token)); err != nil {
 		return 0

@@ -60,7 +60,7 @@ func newMapping(from pattern, destination string) (mapping, bool) {
 	}
 	wildcards := count(from)
 	for _, token := range tokens {
-		switch n, reference := referenceOf(token); {
+		switch n, reference := parseReference(token); {
 		case reference && n >= 1 && n <= wildcards:
 			m.to = append(m.to, piece{wild: n})
 		case token == anyTail:
@@ -93,7 +93,7 @@ func imported(subject, local string, outward bool) (mapping, bool) {
 	var named []int
 	plain := slices.Clone(near)
 	for i, token := range near {
-		switch n, reference := referenceOf(token); {
+		switch n, reference := parseReference(token); {
 		case reference:
 			named, plain[i] = append(named, n), anyToken
 		case token == anyToken:
@@ -150,8 +150,8 @@ func permutation(named []int, n int) bool {
 	return len(sorted) == n
 }
 
-// referenceOf reads $n or {{wildcard(n)}}.
-func referenceOf(token string) (int, bool) {
+// parseReference reads $n or {{wildcard(n)}}.
+func parseReference(token string) (int, bool) {
 	digits, ok := strings.CutPrefix(token, "$")
 	if !ok {
 		if digits, ok = strings.CutPrefix(token, "{{"); !ok {

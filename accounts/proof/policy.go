@@ -27,7 +27,7 @@ type identity struct {
 	joiner bool // holds an invitation, and is no agent yet
 }
 
-func identityOf(name string) identity {
+func parseIdentity(name string) identity {
 	if name == subjects.Joiner {
 		return identity{joiner: true}
 	}

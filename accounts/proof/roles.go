@@ -61,9 +61,9 @@ var carriers = func() []carrier {
 	return append(list, subplan, answer)
 }()
 
-// roleOf returns the role of an agent or a person. Whoever is in an account of those who
+// role returns the role of an agent or a person. Whoever is in an account of those who
 // are trusted, without being one, is taken for the orchestrator.
-func (p *principal) roleOf() contract.Role {
+func (p *principal) role() contract.Role {
 	role := RoleOf(p.name)
 	if role == "" && p.account.guarded {
 		return contract.Orchestrator
@@ -74,7 +74,7 @@ func (p *principal) roleOf() contract.Role {
 // RoleOf returns the role of an agent or a person, as its scope is named, such as
 // planner-ann; empty for others.
 func RoleOf(name string) contract.Role {
-	switch identityOf(name).role {
+	switch parseIdentity(name).role {
 	case bcp.RolePlanner:
 		return contract.Planner
 	case bcp.RoleReader, bcp.RoleSubplanner:
@@ -150,7 +150,7 @@ func (v *roles) judge(reached []reach) error {
 
 // speaks looks at what an agent publishes: whom it reaches, and what it carries there.
 func (v *roles) speaks(reached *reach) {
-	from, role := reached.from, reached.from.roleOf()
+	from, role := reached.from, reached.from.role()
 	carried := map[*carrier][]pattern{} // what it publishes that is a message of the carrier
 	for _, s := range reached.stations {
 		if !s.account.guarded || s.account.system || s.heard {
@@ -207,12 +207,12 @@ func (v *roles) overheard(from *principal, hit hit, carried map[*carrier][]patte
 		if c.column == "" || !slices.ContainsFunc(carried[c], func(p pattern) bool { return p.intersect(origin) != nil }) {
 			continue
 		}
-		v.sight(to.roleOf(), c.column, contract.SeesAll)
+		v.sight(to.role(), c.column, contract.SeesAll)
 		hears := h
-		hears.Role, hears.Column = to.roleOf(), c.column
+		hears.Role, hears.Column = to.role(), c.column
 		v.note(hears)
 	}
-	if h.Role, h.ToRole = from.roleOf(), to.roleOf(); h.Role != "" && h.ToRole != "" {
+	if h.Role, h.ToRole = from.role(), to.role(); h.Role != "" && h.ToRole != "" {
 		v.note(h)
 	}
 }
@@ -240,7 +240,7 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 				if both.empty() || source == nil {
 					continue
 				}
-				role := to.roleOf()
+				role := to.role()
 				foreign := region{pattern: source}.without(to.outlets)
 				if c.hears == role && foreign.empty() {
 					v.open[c.family] = true
@@ -266,7 +266,7 @@ func (v *roles) two() {
 			if p.agent.agent == "" || p.agent.agent != q.agent.agent {
 				continue
 			}
-			a, b := p.roleOf(), q.roleOf()
+			a, b := p.role(), q.role()
 			apart := func(role contract.Role) bool { return role == contract.Planner || role == contract.Tool }
 			if a == b || a == "" || b == "" || !apart(a) && !apart(b) {
 				continue

@@ -147,7 +147,7 @@ func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, 
 	if unset(permissions) {
 		permissions = claims.DefaultPermissions
 	}
-	n := &principal{name: name, account: a, agent: identityOf(name)}
+	n := &principal{name: name, account: a, agent: parseIdentity(name)}
 	n.entrances, n.outlets = n.agent.entrances(), n.agent.outlets()
 	n.publish, n.subscribe = regions(permissions.Pub, permissions.Resp != nil), receivable(permissions.Sub)
 	if permissions.Resp != nil {
