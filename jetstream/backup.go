@@ -193,7 +193,7 @@ func (p *journalParts) add(decisions [][]byte) error {
 	if p.part.Len() == 0 {
 		p.begin = p.chain.Records
 	}
-	p.part.Write(partOf(decisions))
+	p.part.Write(encodePart(decisions))
 	if p.part.Len() < maxBackupPart {
 		return nil
 	}
@@ -216,8 +216,8 @@ func (p *journalParts) end() error {
 
 func partName(begin uint64) string { return fmt.Sprintf("%s%020d", backupJournal, begin) }
 
-// partOf is a record in a part of the journal.
-func partOf(decisions [][]byte) []byte {
+// encodePart is a record in a part of the journal.
+func encodePart(decisions [][]byte) []byte {
 	data := appendRecord(nil, decisions)
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
 }
@@ -235,7 +235,7 @@ func (w *BackupWriter) Truncated(decision []byte) error {
 		return err
 	}
 	w.holds(chain)
-	return w.Put(partName(chain.Records), partOf([][]byte{decision}))
+	return w.Put(partName(chain.Records), encodePart([][]byte{decision}))
 }
 
 // ErrNothingToSalvage says that a journal has lost its first record: what is behind

@@ -32,10 +32,10 @@ func (w *BackupWriter) Reading(ctx context.Context, records Records, given KeyGi
 				return fmt.Errorf("%w: %w", ErrRecord, err)
 			}
 			if len(d.Sealed) > 0 {
-				sealed[keyOf(&d, subjects.SealedPayload)] = true
+				sealed[newSealingKey(&d, subjects.SealedPayload)] = true
 			}
 			if len(d.SealedRaw) > 0 {
-				sealed[keyOf(&d, subjects.SealedRaw)] = true
+				sealed[newSealingKey(&d, subjects.SealedRaw)] = true
 			}
 		}
 		done++

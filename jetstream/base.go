@@ -59,11 +59,11 @@ func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 	if seq != first {
 		return Beginning{}, ErrMissing
 	}
-	return beginningOf(first, decisions)
+	return readBeginning(first, decisions)
 }
 
-// beginningOf is where a journal begins of which this is the first record.
-func beginningOf(sequence uint64, decisions [][]byte) (Beginning, error) {
+// readBeginning is where a journal begins of which this is the first record.
+func readBeginning(sequence uint64, decisions [][]byte) (Beginning, error) {
 	d, err := bcp.DecodeDecision(decisions[0])
 	if err != nil {
 		return Beginning{}, fmt.Errorf("%w: message %d: %w", ErrRecord, sequence, err)

@@ -138,8 +138,8 @@ func (t *Tree) cosignatures(chosen func(Cosignature) bool) ([]Cosignature, error
 	}
 }
 
-// linesOf are the cosignatures of one tree, as they follow its checkpoint's signature.
-func (t *Tree) linesOf(tree tlog.Tree) (string, error) {
+// cosignatureLines are the cosignatures of one tree, as they follow its checkpoint's signature.
+func (t *Tree) cosignatureLines(tree tlog.Tree) (string, error) {
 	list, err := t.cosignatures(func(c Cosignature) bool { return c.Size == tree.N && c.Root == tree.Hash })
 	var lines strings.Builder
 	for i := range list {

@@ -30,13 +30,13 @@ const neverExpired = math.MinInt64
 // the bytes of the keys.
 func (k *SealingKeys) ExpireRaw(ctx context.Context, now time.Time, retention time.Duration) error {
 	subject := subjects.Expiry(subjects.SealedRaw)
-	last := dayOf(now.Add(-retention)) - 1
+	last := dayNumber(now.Add(-retention)) - 1
 	for {
 		expired, sequence, err := k.readExpiry(ctx)
 		if err != nil || expired >= last {
 			return err
 		}
-		_, err = k.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: []byte(dateOf(last))},
+		_, err = k.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: []byte(formatDay(last))},
 			natsjs.WithExpectLastSequencePerSubject(sequence), natsjs.WithRetryAttempts(0))
 		switch {
 		case wrongSequence(err): // another gateway was quicker
@@ -137,10 +137,10 @@ func parseSealingKey(subject string) (sealingKey, error) {
 	return sealingKey{s.Controller, s.Reader, s.Sealed, day}, err
 }
 
-// dayOf returns the day of a time since 1970, in UTC.
-func dayOf(t time.Time) int64 { return t.Unix() / int64(day/time.Second) }
+// dayNumber returns the day of a time since 1970, in UTC.
+func dayNumber(t time.Time) int64 { return t.Unix() / int64(day/time.Second) }
 
-func dateOf(d int64) string {
+func formatDay(d int64) string {
 	return time.Unix(d*int64(day/time.Second), 0).UTC().Format(time.DateOnly)
 }
 
@@ -149,5 +149,5 @@ func parseDate(date string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: it is of no day", ErrKeyLost)
 	}
-	return dayOf(t), nil
+	return dayNumber(t), nil
 }

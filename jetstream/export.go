@@ -247,7 +247,7 @@ func (e *exporter) close(whole bool) error {
 		return err
 	}
 	if e.options.Tree != nil {
-		lines, err := e.options.Tree.linesOf(e.tree.root())
+		lines, err := e.options.Tree.cosignatureLines(e.tree.root())
 		if err != nil {
 			return err
 		}

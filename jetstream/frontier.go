@@ -47,8 +47,8 @@ func (f *frontier) root() tlog.Tree {
 	return tlog.Tree{N: f.size, Hash: h}
 }
 
-// frontierOf reads the frontier of the first size entries of a tree.
-func frontierOf(size int64, r tlog.HashReader) (frontier, error) {
+// readFrontier reads the frontier of the first size entries of a tree.
+func readFrontier(size int64, r tlog.HashReader) (frontier, error) {
 	var indexes []int64
 	for begin := int64(0); begin < size; {
 		level := bits.Len64(uint64(size-begin)) - 1

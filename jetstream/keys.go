@@ -52,7 +52,7 @@ type sealingKey struct {
 	day                int64 // since 1970
 }
 
-func keyOf(d *bcp.Decision, sealed subjects.Sealed) sealingKey {
+func newSealingKey(d *bcp.Decision, sealed subjects.Sealed) sealingKey {
 	key := sealingKey{sealed: sealed, day: d.Time / int64(day)}
 	if channel, ok := d.Channel(); ok {
 		key.controller, key.reader = channel.Controller, channel.Reader
@@ -61,7 +61,7 @@ func keyOf(d *bcp.Decision, sealed subjects.Sealed) sealingKey {
 }
 
 func (k sealingKey) subject() string {
-	return subjects.Key(k.controller, k.reader, k.sealed, dateOf(k.day))
+	return subjects.Key(k.controller, k.reader, k.sealed, formatDay(k.day))
 }
 
 // KeyGiver returns the sealing key that is stored on a subject.
@@ -166,7 +166,7 @@ func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte)
 	var making sync.WaitGroup
 	var mistake any
 	if len(message) > 0 {
-		of := keyOf(d, subjects.SealedRaw)
+		of := newSealingKey(d, subjects.SealedRaw)
 		if k.knows(of) {
 			raw, failed = k.key(ctx, of, true)
 		} else { // beside the other: each is a write to the disk
@@ -176,7 +176,7 @@ func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte)
 			})
 		}
 	}
-	key, err := k.key(ctx, keyOf(d, subjects.SealedPayload), true)
+	key, err := k.key(ctx, newSealingKey(d, subjects.SealedPayload), true)
 	if making.Wait(); mistake != nil {
 		panic(mistake) // where the caller can recover it
 	}
@@ -197,7 +197,7 @@ func (k *SealingKeys) Decode(ctx context.Context, record []byte) (bcp.Decision, 
 	if err != nil || len(d.Sealed) == 0 {
 		return d, err
 	}
-	key, err := k.key(ctx, keyOf(&d, subjects.SealedPayload), false)
+	key, err := k.key(ctx, newSealingKey(&d, subjects.SealedPayload), false)
 	switch {
 	case errors.Is(err, ErrErased):
 		d.Private = bcp.Private{Erased: true}
@@ -217,7 +217,7 @@ func (k *SealingKeys) OpenRaw(ctx context.Context, d *bcp.Decision) ([]byte, err
 	if len(d.SealedRaw) == 0 {
 		return nil, nil
 	}
-	key, err := k.key(ctx, keyOf(d, subjects.SealedRaw), false)
+	key, err := k.key(ctx, newSealingKey(d, subjects.SealedRaw), false)
 	if err != nil {
 		return nil, lost(d, err)
 	}
@@ -440,7 +440,7 @@ func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, seale
 		if err != nil {
 			return destroyed, err
 		}
-		if of.day >= dayOf(before) || sealed == subjects.SealedRaw && of.day <= expired || messages == 1 && k.destroyed(of) {
+		if of.day >= dayNumber(before) || sealed == subjects.SealedRaw && of.day <= expired || messages == 1 && k.destroyed(of) {
 			continue
 		}
 		did, err := k.destroyOne(ctx, stream, subject)

@@ -14,7 +14,7 @@ import (
 // earlier days is forgotten. After an error call it again.
 func (k *SealingKeys) MakeAhead(ctx context.Context, now time.Time) (int, error) {
 	made := make(map[sealingKey]bcp.SealingKey)
-	for _, of := range k.wantedAhead(dayOf(now)) {
+	for _, of := range k.wantedAhead(dayNumber(now)) {
 		key, err := k.makeOne(ctx, of)
 		if err != nil {
 			return 0, err

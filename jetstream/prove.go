@@ -39,7 +39,7 @@ func (t *Tree) Prove(number uint64, decision []byte) ([]byte, error) {
 	for _, h := range proof {
 		fmt.Fprintf(&b, "%s\n", h)
 	}
-	lines, err := t.linesOf(newest.tree)
+	lines, err := t.cosignatureLines(newest.tree)
 	if err != nil {
 		return nil, fmt.Errorf("proving a decision: %w", err)
 	}

@@ -39,7 +39,7 @@ func NewReading(records RecordsFrom, least uint64) *Reading {
 // Begin implements [Source].
 func (r *Reading) Begin(ctx context.Context) (begin Beginning, err error) {
 	err = r.records(ctx, 1, 0, func(sequence uint64, decisions [][]byte) (err error) {
-		if begin, err = beginningOf(sequence, decisions); err == nil {
+		if begin, err = readBeginning(sequence, decisions); err == nil {
 			err = errEnough
 		}
 		return err
@@ -63,7 +63,7 @@ func (r *Reading) ReplayBehind(ctx context.Context, p Position, apply func(decis
 	last := uint64(0)
 	err := r.records(ctx, expected, max(r.least, p.Sequence), func(sequence uint64, decisions [][]byte) error {
 		if last == 0 && sequence == p.Sequence+1 { // the position itself may be cut off
-			begin, err := beginningOf(sequence, decisions)
+			begin, err := readBeginning(sequence, decisions)
 			if err == nil && begin.Position != p {
 				err = ErrPosition
 			}

@@ -82,15 +82,15 @@ func (t *Tree) entries() ([]recorded, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("%w: line %d: %w", ErrTree, len(list)+1, err)
 		}
-		if r.tree, err = treeOf(r.Checkpoint); err != nil || len(list) > 0 && r.tree.N < list[len(list)-1].tree.N {
+		if r.tree, err = parseTree(r.Checkpoint); err != nil || len(list) > 0 && r.tree.N < list[len(list)-1].tree.N {
 			return nil, fmt.Errorf("%w: line %d", ErrTree, len(list)+1)
 		}
 		list = append(list, r)
 	}
 }
 
-// treeOf reads what a checkpoint says, which is this program's own.
-func treeOf(checkpoint string) (t tlog.Tree, err error) {
+// parseTree reads what a checkpoint says, which is this program's own.
+func parseTree(checkpoint string) (t tlog.Tree, err error) {
 	lines := strings.SplitN(checkpoint, "\n", 4)
 	if len(lines) < 4 {
 		return t, ErrTree
@@ -109,7 +109,7 @@ func (t *Tree) Newest() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines, err := t.linesOf(r.tree)
+	lines, err := t.cosignatureLines(r.tree)
 	return []byte(r.Checkpoint + lines), err
 }
 
@@ -208,7 +208,7 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 	sound := false
 	if len(list) > 0 {
 		newest = list[len(list)-1]
-		tree, err = frontierOf(newest.tree.N, hashFile{f})
+		tree, err = readFrontier(newest.tree.N, hashFile{f})
 		sound = err == nil && tree.root() == newest.tree
 	}
 	if sound {
@@ -320,7 +320,7 @@ func (t *Tree) behind(begin Beginning, list []recorded) (tree frontier, more []r
 		return tree, nil, err
 	}
 	defer func() { _ = f.Close() }() // it is only read
-	if tree, err = frontierOf(int64(begin.Decision), hashFile{f}); err != nil {
+	if tree, err = readFrontier(int64(begin.Decision), hashFile{f}); err != nil {
 		return tree, nil, err
 	}
 	for len(list) > 0 && list[0].tree.N <= tree.size {

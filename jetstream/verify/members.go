@@ -29,7 +29,7 @@ func readMembers(b []byte) (m members, ok bool) {
 		if end >= len(b) {
 			return members{}, false
 		}
-		key, ok := textOf(b[at:end])
+		key, ok := readText(b[at:end])
 		if at, end = end, end+int(short[b[end]]); end == at {
 			end = valueEnd(b, at)
 		}
@@ -40,26 +40,26 @@ func readMembers(b []byte) (m members, ok bool) {
 		at = end
 		switch string(key) {
 		case "n":
-			m.number, ok = numberOf(value)
+			m.number, ok = readNumber(value)
 			seen[0] = true
 		case "h":
 			var h []byte
-			if h, ok = bytesOf(value); ok && len(h) == len(m.previous) {
+			if h, ok = readBytes(value); ok && len(h) == len(m.previous) {
 				m.previous = Hash(h)
 			} else {
 				ok = false
 			}
 		case "t":
 			var t uint64
-			t, ok = numberOf(value)
+			t, ok = readNumber(value)
 			m.time, seen[1] = int64(t), true
 		case "k":
-			m.kind, ok = numberOf(value)
+			m.kind, ok = readNumber(value)
 			seen[2] = true
 		case "co":
-			m.controller, ok = textOf(value)
+			m.controller, ok = readText(value)
 		case "re":
-			m.reader, ok = textOf(value)
+			m.reader, ok = readText(value)
 		}
 		if !ok {
 			return members{}, false
@@ -98,15 +98,15 @@ func valueEnd(b []byte, at int) int {
 	return s.at
 }
 
-// numberOf, textOf and bytesOf read a whole value.
+// readNumber, readText and readBytes read a whole value.
 
-func numberOf(v []byte) (n uint64, ok bool) {
+func readNumber(v []byte) (n uint64, ok bool) {
 	s := scan{b: v}
 	n = s.number()
 	return n, !s.bad
 }
 
-func textOf(v []byte) (t []byte, ok bool) {
+func readText(v []byte) (t []byte, ok bool) {
 	if v[0]&0xe0 == 0xa0 {
 		return v[1:], true
 	}
@@ -115,7 +115,7 @@ func textOf(v []byte) (t []byte, ok bool) {
 	return t, !s.bad
 }
 
-func bytesOf(v []byte) (b []byte, ok bool) {
+func readBytes(v []byte) (b []byte, ok bool) {
 	s := scan{b: v}
 	b = s.binary()
 	return b, !s.bad

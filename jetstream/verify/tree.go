@@ -40,9 +40,9 @@ func push(list []node, n node) []node {
 	return list
 }
 
-// subtreesOf gives the subtrees of a tree with this many leaves, largest first,
+// splitSubtrees gives the subtrees of a tree with this many leaves, largest first,
 // their places.
-func subtreesOf(leaves uint64, hashes []Hash) []node {
+func splitSubtrees(leaves uint64, hashes []Hash) []node {
 	list := make([]node, 0, 64)
 	begin := uint64(0)
 	for _, h := range hashes {

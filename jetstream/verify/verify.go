@@ -173,7 +173,7 @@ func (c *checker) begin(f *frames, o Options) error {
 		return &Fault{Offset: offset, Within: -1, Reason: "the file says that another key has signed it"}
 	}
 	c.first, c.next, c.head = h.first, h.first, h.previous
-	c.tree = subtreesOf(h.first-1, h.subtrees)
+	c.tree = splitSubtrees(h.first-1, h.subtrees)
 	c.at = Fault{Offset: offset, Within: -1, Reason: "the digest of the decision before the first was changed"}
 	c.since = slices.Clone(o.Since)
 	slices.SortFunc(c.since, func(a, b Checkpoint) int { return cmp.Compare(a.Size, b.Size) })
