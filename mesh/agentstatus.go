@@ -19,7 +19,7 @@ const maxStatuses = 500
 // Agents tells how the agents are, from one on, and empty for all: 500 at a time. It is
 // for the operator; an agent must not hear it.
 func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
-	agents, next := partOf(m.Definition().Agents, from)
+	agents, next := statusPart(m.Definition().Agents, from)
 	result := status.Agents{Agents: []status.Agent{}, Next: next}
 	var waits map[bcp.AgentName]status.Wait
 	suspended := make(map[bcp.AgentName]bool)
@@ -54,15 +54,15 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 		if !started {
 			command.State = supervisor.Stopped
 		}
-		status := statusOf(a, connections[a.Name], command, c != nil)
+		status := agentStatus(a, connections[a.Name], command, c != nil)
 		status.Waits, status.Suspended, status.Model = waits[a.Name], suspended[a.Name], models[a.Name]
 		result.Agents = append(result.Agents, status)
 	}
 	return result, nil
 }
 
-// partOf returns the agents from one on, as many as one part has, and which is the next.
-func partOf(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next bcp.AgentName) {
+// statusPart returns the agents from one on, as many as one part has, and which is the next.
+func statusPart(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next bcp.AgentName) {
 	first, _ := slices.BinarySearchFunc(sorted, from, func(a bcp.Agent, name bcp.AgentName) int { return cmp.Compare(a.Name, name) })
 	part = sorted[first:]
 	if len(part) > maxStatuses {
@@ -71,9 +71,9 @@ func partOf(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next bcp.
 	return part, ""
 }
 
-// statusOf puts together how an agent is. supervised says that this mesh starts
+// agentStatus puts together how an agent is. supervised says that this mesh starts
 // commands.
-func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
+func agentStatus(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
 	s := status.Agent{Agent: a.Name, Roles: []status.Role{}}
 	connected := false
 	for _, role := range []struct {
@@ -111,13 +111,13 @@ func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.
 	case s.Command == nil:
 		s.State = status.Away
 	default:
-		s.State = stateOf(command)
+		s.State = commandState(command)
 	}
 	return s
 }
 
-// stateOf is the state of an agent that is not connected, by that of its command.
-func stateOf(command supervisor.Status) status.State {
+// commandState is the state of an agent that is not connected, by that of its command.
+func commandState(command supervisor.Status) status.State {
 	switch command.State {
 	case supervisor.Running:
 		return status.Running

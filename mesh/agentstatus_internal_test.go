@@ -23,7 +23,7 @@ func TestPartsOfAgents(t *testing.T) {
 		}
 		seen, parts := 0, 0
 		for from := bcp.AgentName(""); ; {
-			part, next := partOf(agents, from)
+			part, next := statusPart(agents, from)
 			for _, a := range part {
 				if a.Name != agents[seen].Name {
 					t.Fatalf("%d: %s comes in place of %s", n, a.Name, agents[seen].Name)
@@ -41,7 +41,7 @@ func TestPartsOfAgents(t *testing.T) {
 	}
 	agents := []bcp.Agent{{Name: "b"}, {Name: "d"}}
 	for from, want := range map[bcp.AgentName]int{"": 2, "a": 2, "b": 2, "c": 1, "d": 1, "e": 0} {
-		if part, _ := partOf(agents, from); len(part) != want {
+		if part, _ := statusPart(agents, from); len(part) != want {
 			t.Errorf("from %q on there are %d, want %d", from, len(part), want)
 		}
 	}
@@ -84,12 +84,12 @@ func TestStatusOfAgents(t *testing.T) {
 		"stopping":                           {agent: commanded, command: supervisor.Status{State: supervisor.Stopping}, want: status.Stopping, started: true},
 		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: status.Connected, started: true},
 	} {
-		got := statusOf(&c.agent, c.open, c.command, !c.unsupported)
+		got := agentStatus(&c.agent, c.open, c.command, !c.unsupported)
 		if got.State != c.want || (got.Command != nil) != c.started || (got.NotStarted == "") != c.started {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	s := statusOf(&both, open(bcp.RoleReader, bcp.RoleReader), supervisor.Status{}, true)
+	s := agentStatus(&both, open(bcp.RoleReader, bcp.RoleReader), supervisor.Status{}, true)
 	if len(s.Roles) != 2 || s.Connected(bcp.RoleController) || !s.Connected(bcp.RoleReader) || s.Connected(bcp.RoleApprover) ||
 		s.Roles[1].Connections != 2 || !s.Roles[1].Since.Equal(since.Add(1)) {
 		t.Errorf("roles: %+v", s.Roles)

@@ -75,7 +75,7 @@ func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 	if err != nil {
 		return jetstream.Manifest{}, err
 	}
-	known, err := basesOf(state).Newest()
+	known, err := openBases(state).Newest()
 	if err != nil {
 		return jetstream.Manifest{}, err
 	}
@@ -88,7 +88,7 @@ func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 	}
 	if err == nil && begin.Truncated() {
 		var base jetstream.BaseFile
-		if _, base, err = basesOf(state).Read(ctx, begin); err == nil {
+		if _, base, err = openBases(state).Read(ctx, begin); err == nil {
 			err = out.Put(base.Name, base.Content)
 		}
 	}
@@ -116,11 +116,11 @@ func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 	return out.Close()
 }
 
-func basesOf(state string) *jetstream.Bases {
+func openBases(state string) *jetstream.Bases {
 	return jetstream.NewBases(filepath.Join(state, jetstream.BaseFolder))
 }
 
-func snapshotsOf(state string) *jetstream.Snapshots {
+func openSnapshots(state string) *jetstream.Snapshots {
 	return jetstream.NewSnapshots(filepath.Join(state, snapshotFolder))
 }
 
@@ -170,7 +170,7 @@ type wholeSnapshot struct {
 
 // wholeSnapshots returns them, the newest first.
 func wholeSnapshots(state string) ([]wholeSnapshot, error) {
-	snapshots := snapshotsOf(state)
+	snapshots := openSnapshots(state)
 	names, err := snapshots.List()
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func backupRunning(ctx context.Context, state string, journal RunningJournal, w 
 		return m, err
 	}
 	if begin.Truncated() {
-		_, base, err := basesOf(state).Read(ctx, begin)
+		_, base, err := openBases(state).Read(ctx, begin)
 		if err != nil {
 			return m, err
 		}

@@ -53,10 +53,10 @@ func CheckpointKey(state string, shard int, keys ...accounts.OpenOption) (jetstr
 	if err != nil {
 		return jetstream.CheckpointKey{}, err
 	}
-	return checkpointKeyOf(store, shard)
+	return loadCheckpointKey(store, shard)
 }
 
-func checkpointKeyOf(store *accounts.Store, shard int) (jetstream.CheckpointKey, error) {
+func loadCheckpointKey(store *accounts.Store, shard int) (jetstream.CheckpointKey, error) {
 	signer, public, err := store.CheckpointKey(shard)
 	return jetstream.CheckpointKey{Signer: signer, Public: public}, err
 }
@@ -120,7 +120,7 @@ type checkpoints struct {
 // prepareCheckpoints comes before the server starts, so that the last checkpoint
 // is signed when all of it is on disk.
 func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
-	key, err := checkpointKeyOf(m.store, 0)
+	key, err := loadCheckpointKey(m.store, 0)
 	if err != nil {
 		return nil, fmt.Errorf("start the checkpoints: %w", err)
 	}

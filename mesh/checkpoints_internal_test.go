@@ -77,10 +77,10 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	ctx := t.Context()
 	m, c, js, given := checkpointing(t)
 	def := m.Definition()
-	if err := jetstream.Create(ctx, js, topologyOf(def)); err != nil {
+	if err := jetstream.Create(ctx, js, newTopology(def)); err != nil {
 		t.Fatal(err)
 	}
-	signBeginning(t, c, js, m.stateOf(def))
+	signBeginning(t, c, js, m.stateConfig(def))
 
 	stream, err := js.Stream(ctx, jetstream.CommitStream)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestStartOfTheCheckpointsAwaitsTheJournal(t *testing.T) {
 			t.Fatal("it does not ask again")
 		}
 	}
-	if err := jetstream.Create(t.Context(), js, topologyOf(m.Definition())); err != nil {
+	if err := jetstream.Create(t.Context(), js, newTopology(m.Definition())); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-started; err != nil {

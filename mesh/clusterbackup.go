@@ -166,7 +166,7 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 	}
 	base := jetstream.BaseFile{Name: jetstream.BaseName(all.Begins.Decision)}
 	if base.Content = bases[base.Name]; err == nil && all.Begins.Sequence > 0 {
-		_, err = restoredBase(base, configOf(def, o.Version)) // else no gateway would serve
+		_, err = restoredBase(base, newStateConfig(def, o.Version)) // else no gateway would serve
 	}
 	if err == nil {
 		err = onCluster(ctx, config, func(js natsjs.JetStream) error {
@@ -192,7 +192,7 @@ func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.Bas
 	if err := restoreBase(ctx, js, base, all.Begins, def); err != nil {
 		return nil, jetstream.Position{}, err
 	}
-	topology := topologyOf(def)
+	topology := newTopology(def)
 	topology.Begins = all.Begins.Sequence
 	if err := jetstream.Create(ctx, js, topology); err != nil {
 		return nil, jetstream.Position{}, err

@@ -94,7 +94,7 @@ func (c *commands) use(def *bcp.Mesh) {
 	var programs []supervisor.Program
 	for i := range def.Agents {
 		a := &def.Agents[i]
-		command, more := c.mesh.config.commandOf(a), []string(nil)
+		command, more := c.mesh.config.agentCommand(a), []string(nil)
 		if keeps(a) {
 			more = c.ofKeeper(def, a)
 		}
@@ -186,8 +186,8 @@ func (c *commands) environment(names []string) []string {
 	return env
 }
 
-// commandOf is what is started for an agent, nothing if that is not accepted or not possible.
-func (c *Config) commandOf(a *bcp.Agent) []string {
+// agentCommand is what is started for an agent, nothing if that is not accepted or not possible.
+func (c *Config) agentCommand(a *bcp.Agent) []string {
 	switch {
 	case a.Sandbox == 0, a.OnDemand: // nobody has accepted it, or it waits for a task
 		return nil

@@ -2,5 +2,5 @@
 
 package mesh
 
-// diskOf is not known here: max_disk_mb alone limits the streams.
-func diskOf(string) (free, size int64, err error) { return 0, 0, nil }
+// diskSpace is not known here: max_disk_mb alone limits the streams.
+func diskSpace(string) (free, size int64, err error) { return 0, 0, nil }

@@ -4,9 +4,9 @@ package mesh
 
 import "syscall"
 
-// diskOf returns what this user may use of the file system of a folder, and what
+// diskSpace returns what this user may use of the file system of a folder, and what
 // of that is free, in bytes.
-func diskOf(folder string) (free, size int64, err error) {
+func diskSpace(folder string) (free, size int64, err error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {
 		return 0, 0, err

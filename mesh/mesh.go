@@ -227,7 +227,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	}
 	m.onStop(func() error { return m.server.Stop(context.Background()) })
 	m.bus, m.switchAccounts = m.server, m.updateAccounts
-	m.disk = func() (free, size int64, err error) { return diskOf(config.State) }
+	m.disk = func() (free, size int64, err error) { return diskSpace(config.State) }
 	var syncKeys func() error
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
@@ -278,7 +278,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	if m.clustered() { // the projector makes its own: they may be without leaders for a while
 		create = jetstream.CreateJournal
 	}
-	if err := create(ctx, m.js, topologyOf(config.Definition)); err != nil {
+	if err := create(ctx, m.js, newTopology(config.Definition)); err != nil {
 		return err
 	}
 	if err := m.project(config.Logger.Named("projector")); err != nil {
@@ -295,16 +295,16 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	if m.store != nil {
 		m.seen = newLastSeen(config.State, m.store, m.clients.keys, config.Logger)
 	}
-	own.State, own.Conn, own.Connect = m.stateOf(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
+	own.State, own.Conn, own.Connect = m.stateConfig(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
 	own.Slow, own.Kick = func(agent bcp.AgentName, role bcp.Role) { m.bus.Slow(server.Party{Agent: agent, Role: role}) }, m.clients.kickAll
-	own.Snapshots, own.SnapshotEvery = snapshotsOf(config.State), config.SnapshotEvery
+	own.Snapshots, own.SnapshotEvery = openSnapshots(config.State), config.SnapshotEvery
 	if own.Quarantine, err = gateway.OpenQuarantine(filepath.Join(config.State, quarantineFolder)); err != nil {
 		return fmt.Errorf("start the mesh: %w", err)
 	}
 	if n := own.Quarantine.Len(); n > 0 {
 		config.Logger.Warn("messages are in quarantine: they are refused until their files are removed", "messages", n, "folder", filepath.Join(config.State, quarantineFolder))
 	}
-	own.Bases, own.Storage, own.Wake = basesOf(config.State), m.storageNow, m.wake
+	own.Bases, own.Storage, own.Wake = openBases(config.State), m.storageNow, m.wake
 	if m.clustered() {
 		own.Bases = own.Bases.Shared(m.js)
 	}
@@ -383,15 +383,15 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 // a stream may be without a leader for a while.
 func (m *Mesh) clustered() bool { return m.server == nil }
 
-// topologyOf is what the streams of a mesh depend on.
-func topologyOf(def *bcp.Mesh) jetstream.Topology {
+// newTopology is what the streams of a mesh depend on.
+func newTopology(def *bcp.Mesh) jetstream.Topology {
 	return jetstream.Topology{Replicas: def.Replicas, MaxDisk: def.MaxDisk}
 }
 
-// stateOf is what the gateway decides by.
-func (m *Mesh) stateOf(def *bcp.Mesh) state.Config { return configOf(def, m.config.Version) }
+// stateConfig is what the gateway decides by.
+func (m *Mesh) stateConfig(def *bcp.Mesh) state.Config { return newStateConfig(def, m.config.Version) }
 
-func configOf(def *bcp.Mesh, version string) state.Config {
+func newStateConfig(def *bcp.Mesh, version string) state.Config {
 	runs := def.OpenRuns
 	if runs == nil { // there may have been kernels before
 		runs = kernel.Open()
@@ -428,7 +428,7 @@ func (m *Mesh) project(log hclog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("start the projections: %w", err)
 	}
-	m.projector = jetstream.NewProjector(js, topologyOf(m.config.Definition), &m.projecting, log)
+	m.projector = jetstream.NewProjector(js, newTopology(m.config.Definition), &m.projecting, log)
 	m.inBackground(m.projector.Run)
 	return nil
 }

@@ -23,11 +23,11 @@ func Reconcile(ctx context.Context, state string, def *bcp.Mesh, version string,
 		if err != nil {
 			return err
 		}
-		made, err := gateway.Replay(ctx, journal, basesOf(state), jetstream.NewSealingKeys(js), configOf(def, version))
+		made, err := gateway.Replay(ctx, journal, openBases(state), jetstream.NewSealingKeys(js), newStateConfig(def, version))
 		if err != nil {
 			return err
 		}
-		r, err = jetstream.Reconcile(ctx, js, basesOf(state), 0, made.Pools())
+		r, err = jetstream.Reconcile(ctx, js, openBases(state), 0, made.Pools())
 		return err
 	})
 	if err != nil {

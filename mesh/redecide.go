@@ -75,7 +75,7 @@ func RedecideRunning(ctx context.Context, state string, records jetstream.Record
 // DecidedBy returns the digest of what decides by these definitions and a version:
 // decisions that bear it as their context were made by the same.
 func DecidedBy(def *bcp.Mesh, version string) (bcp.Digest, error) {
-	r, err := state.NewRedecider(configOf(def, version))
+	r, err := state.NewRedecider(newStateConfig(def, version))
 	if err != nil {
 		return bcp.Digest{}, err
 	}
@@ -94,7 +94,7 @@ func recordsUnder(records jetstream.Records, keys *jetstream.SealingKeys) record
 
 func baseIn(ctx context.Context, state string) baseReader {
 	return func(begin jetstream.Beginning) (jetstream.Snapshot, error) {
-		base, _, err := basesOf(state).Read(ctx, begin)
+		base, _, err := openBases(state).Read(ctx, begin)
 		return base, err
 	}
 }
@@ -167,7 +167,7 @@ var errUntil = errors.New("the rest is not asked for")
 
 // redecide decides in the order of the journal, while what comes next is opened.
 func redecide(ctx context.Context, o RedecideOptions, read recordReader, base baseReader) (by bcp.Digest, err error) {
-	redecider, err := state.NewRedecider(configOf(o.Definition, o.Version))
+	redecider, err := state.NewRedecider(newStateConfig(o.Definition, o.Version))
 	if err != nil {
 		return by, err
 	}
@@ -224,7 +224,7 @@ func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*stat
 	if err != nil {
 		return nil, err
 	}
-	redecider, err := state.NewRedeciderBehind(configOf(o.Definition, o.Version), snapshot.Checkpoint)
+	redecider, err := state.NewRedeciderBehind(newStateConfig(o.Definition, o.Version), snapshot.Checkpoint)
 	if err != nil {
 		err = fmt.Errorf("%w; the journal was truncated after decision %d", err, begin.Decision)
 	}

@@ -32,7 +32,7 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 		next = next.Whole()
 	}
 	before := m.definition.Load()
-	result := gateway.Reloaded{Changes: changes(before, next), Notes: notesOf(before, next)}
+	result := gateway.Reloaded{Changes: changes(before, next), Notes: restartNotes(before, next)}
 	if m.notes != nil {
 		result.Notes = append(result.Notes, m.notes()...)
 	}
@@ -47,7 +47,7 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 		switched = true
 		return nil
 	}
-	if err := m.gateway.Reload(ctx, m.stateOf(next), result.Changes, switchOver); err != nil {
+	if err := m.gateway.Reload(ctx, m.stateConfig(next), result.Changes, switchOver); err != nil {
 		if switched { // and nothing recorded
 			err = errors.Join(err, m.switchBack(ctx, before))
 			if m.config.OnReload != nil {
@@ -157,8 +157,8 @@ func mayCost(run bcp.Run) string {
 	return fmt.Sprintf(" for %s within %s", strings.Join(parts, " and "), run.Window)
 }
 
-// notesOf names what a running mesh cannot change.
-func notesOf(before, next *bcp.Mesh) []string {
+// restartNotes names what a running mesh cannot change.
+func restartNotes(before, next *bcp.Mesh) []string {
 	var notes []string
 	add := func(differs bool, key string) {
 		if differs {

@@ -272,8 +272,8 @@ func (s *ShardServer) follow(ctx context.Context) {
 	}
 	config := s.gateway.config
 	gateway.Follow(ctx, gateway.Config{
-		State: configOf(def, config.Version), Connect: func() (*nats.Conn, error) { return s.cluster.Gateway() },
-		Snapshots: snapshotsOf(s.state), SnapshotEvery: config.SnapshotEvery, Bases: basesOf(s.state).Shared(s.js), Logger: s.log.Named("follower"),
+		State: newStateConfig(def, config.Version), Connect: func() (*nats.Conn, error) { return s.cluster.Gateway() },
+		Snapshots: openSnapshots(s.state), SnapshotEvery: config.SnapshotEvery, Bases: openBases(s.state).Shared(s.js), Logger: s.log.Named("follower"),
 	})
 }
 

@@ -45,7 +45,7 @@ func (m *Mesh) measure(ctx context.Context) error {
 	s.Limit = m.config.Definition.MaxDisk
 	var disk, snapshot error
 	s.DiskFree, s.DiskSize, disk = m.disk()
-	s.Snapshot, s.SnapshotMade, snapshot = snapshotsOf(m.config.State).Newest()
+	s.Snapshot, s.SnapshotMade, snapshot = openSnapshots(m.config.State).Newest()
 	m.storage.Store(&s)
 	return errors.Join(disk, snapshot)
 }
@@ -66,7 +66,7 @@ func (m *Mesh) watchStorage() {
 
 // Disk returns what this user may use of the file system of a folder, and what of
 // that is free, in bytes: both 0 where the system does not tell.
-func Disk(folder string) (free, size int64, err error) { return diskOf(folder) }
+func Disk(folder string) (free, size int64, err error) { return diskSpace(folder) }
 
 // worse reports whether now is an alert that the one before did not tell.
 func worse(before, now bcp.AlertKind) bool {

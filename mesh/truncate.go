@@ -109,7 +109,7 @@ func (t *truncation) run(ctx context.Context, w io.Writer) error {
 		err = t.step("removing older bases")
 	}
 	if err == nil {
-		err = basesOf(t.state).Keep(t.behind.Position)
+		err = openBases(t.state).Keep(t.behind.Position)
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 	}
 	// Limits of a truncation before must not cut what is appended, and a full
 	// journal takes the record.
-	topology := topologyOf(t.def)
+	topology := newTopology(t.def)
 	topology.MaxDisk = 0
 	if err := jetstream.Create(ctx, js, topology); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 	if err != nil {
 		return err
 	}
-	config := configOf(t.def, t.o.Version)
-	state, err := gateway.Replay(ctx, journal, basesOf(t.state), jetstream.NewSealingKeys(js), config)
+	config := newStateConfig(t.def, t.o.Version)
+	state, err := gateway.Replay(ctx, journal, openBases(t.state), jetstream.NewSealingKeys(js), config)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 	if err := t.step("writing the base"); err != nil {
 		return err
 	}
-	t.base, err = basesOf(t.state).Write(t.behind)
+	t.base, err = openBases(t.state).Write(t.behind)
 	return err
 }
 
@@ -188,8 +188,8 @@ func provenBase(made *state.State, sequence uint64, config state.Config) (jetstr
 	}, nil
 }
 
-// truncationOf is the record that lets the journal of a state begin with it.
-func truncationOf(state *state.State, t bcp.Truncation) ([]byte, error) {
+// truncationRecord is the record that lets the journal of a state begin with it.
+func truncationRecord(state *state.State, t bcp.Truncation) ([]byte, error) {
 	m := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
 	_, _ = rand.Read(m.Salt[:])
 	d := state.DecideTruncate(m, t)
@@ -285,11 +285,11 @@ func (t *truncation) append(ctx context.Context, js natsjs.JetStream) error {
 	if err := journal.ReplayBehind(ctx, t.behind.Position, func([]byte) error { return errWentOn }); err != nil {
 		return err
 	}
-	state, err := state.Restore(configOf(t.def, t.o.Version), t.behind.Checkpoint)
+	state, err := state.Restore(newStateConfig(t.def, t.o.Version), t.behind.Checkpoint)
 	if err != nil {
 		return err
 	}
-	record, err := truncationOf(state, t.record)
+	record, err := truncationRecord(state, t.record)
 	if err != nil {
 		return err
 	}

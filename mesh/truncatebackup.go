@@ -33,7 +33,7 @@ func TruncateBackup(ctx context.Context, whole string, from io.ReadSeeker, state
 		err = fmt.Errorf("%w: of %d, and the mesh has %d", ErrOtherShard, m.Shard, def.Shards())
 	}
 	if err == nil {
-		err = t.prove(ctx, m, configOf(def.OfShard(m.Shard), o.Version), o)
+		err = t.prove(ctx, m, newStateConfig(def.OfShard(m.Shard), o.Version), o)
 	}
 	if err == nil {
 		_, err = SignCheckpoint(ctx, state, m.Shard, t.recordsFrom, o.Keys...)
@@ -156,7 +156,7 @@ func restoredBase(base jetstream.BaseFile, config state.Config) (*state.State, e
 }
 
 func (t *backupTruncation) write(m jetstream.Manifest, whole, state string, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
-	record, err := truncationOf(t.state, bcp.Truncation{Sequence: m.Records, Base: sha256.Sum256(t.base.Content), Backup: t.digest, File: whole})
+	record, err := truncationRecord(t.state, bcp.Truncation{Sequence: m.Records, Base: sha256.Sum256(t.base.Content), Backup: t.digest, File: whole})
 	if err != nil {
 		return m, err
 	}

@@ -98,7 +98,7 @@ func TestDocument(t *testing.T) {
 	if err := json.Unmarshal(b, &r, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(documentOf(folder))
+	text, err := os.ReadFile(documentPath(folder))
 	if err != nil {
 		t.Fatal(err)
 	}

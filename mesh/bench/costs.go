@@ -20,7 +20,7 @@ func (r *Report) Costs(others scale.Costs) scale.Costs {
 			missing = append(missing, one.load)
 		}
 	}
-	a, b := r.loadOf("push", pathA, 1), r.loadOf("push", pathB, 1)
+	a, b := r.findLoad("push", pathA, 1), r.findLoad("push", pathB, 1)
 	if a == nil || b == nil || b.P50 <= a.P50 || b.P99 <= a.P99 {
 		missing = append(missing, "push")
 	} else {
@@ -78,8 +78,8 @@ func (r *Report) setSizes(c *scale.Costs) bool {
 // exchange takes one from its loads. One and 16 in flight differ in how many decisions
 // share a record, 16 and 256 in how many messages share a read of a connection.
 func (r *Report) exchange(name string, to *scale.Exchange) bool {
-	one, some, many := r.loadOf(name, pathMesh, 1), r.loadOf(name, pathMesh, 16), r.loadOf(name, pathMesh, 256)
-	projected := r.loadOf(name, pathProjected, 256)
+	one, some, many := r.findLoad(name, pathMesh, 1), r.findLoad(name, pathMesh, 16), r.findLoad(name, pathMesh, 256)
+	projected := r.findLoad(name, pathProjected, 256)
 	if one == nil || some == nil || many == nil || projected == nil || one.Batch <= 0 || some.Batch <= one.Batch || many.Batch <= pairs {
 		return false
 	}
@@ -96,7 +96,7 @@ func (r *Report) exchange(name string, to *scale.Exchange) bool {
 	return true
 }
 
-func (r *Report) loadOf(name, path string, inFlight int) *Load {
+func (r *Report) findLoad(name, path string, inFlight int) *Load {
 	for i := range r.Loads {
 		if l := &r.Loads[i]; l.Name == name && l.Path == path && l.InFlight == inFlight {
 			return l

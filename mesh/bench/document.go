@@ -67,7 +67,7 @@ func (r *Report) Markdown(folder string) string {
 // CheckFiles says before a run whether [Report.WriteFiles] could replace the
 // tables of the document beside the folder, if there is one.
 func CheckFiles(folder string) error {
-	text, err := os.ReadFile(documentOf(folder))
+	text, err := os.ReadFile(documentPath(folder))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -77,13 +77,13 @@ func CheckFiles(folder string) error {
 	return err
 }
 
-func documentOf(folder string) string { return filepath.Clean(folder) + ".md" }
+func documentPath(folder string) string { return filepath.Clean(folder) + ".md" }
 
 // WriteFiles writes the plots and the report to a folder, which it makes. Where
 // a document lies beside the folder, with its name and .md, its tables are
 // replaced.
 func (r *Report) WriteFiles(folder string) error {
-	document := documentOf(folder)
+	document := documentPath(folder)
 	text, err := os.ReadFile(document)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

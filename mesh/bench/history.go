@@ -47,7 +47,7 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 	if err != nil {
 		return err
 	}
-	state, err := state.New(configOf(def))
+	state, err := state.New(stateConfig(def))
 	if err != nil {
 		return err
 	}

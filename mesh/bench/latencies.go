@@ -19,7 +19,7 @@ func (l *Latencies) add(d time.Duration) {
 	if l.Counts == nil {
 		l.Counts = make(map[int]int)
 	}
-	l.Counts[bucketOf(d)]++
+	l.Counts[bucketNumber(d)]++
 	l.Max = max(l.Max, d)
 }
 
@@ -53,21 +53,21 @@ func (l Latencies) Percentile(p int) time.Duration {
 	left := (l.Count()*p + 99) / 100
 	for _, b := range buckets {
 		if left -= l.Counts[b]; left <= 0 {
-			return min(durationOf(b), l.Max)
+			return min(bucketMiddle(b), l.Max)
 		}
 	}
 	return 0
 }
 
-// bucketOf keeps the upper eight bits of a duration.
-func bucketOf(d time.Duration) int {
+// bucketNumber keeps the upper eight bits of a duration.
+func bucketNumber(d time.Duration) int {
 	v := uint64(max(0, d))
 	shift := max(0, bits.Len64(v)-8)
 	return shift<<7 + int(v>>shift)
 }
 
-// durationOf is the middle of a bucket.
-func durationOf(bucket int) time.Duration {
+// bucketMiddle is the middle of a bucket.
+func bucketMiddle(bucket int) time.Duration {
 	if bucket < 256 {
 		return time.Duration(bucket)
 	}

@@ -178,7 +178,7 @@ func measureDefinitions(folder string, s shape) (all []size, err error) {
 	if err := both(sizeLoad, sizeDefinition); err != nil {
 		return nil, err
 	}
-	config := configOf(def)
+	config := stateConfig(def)
 	made, err := state.New(config)
 	if err == nil {
 		err = both(sizeNewState, sizeState)
@@ -233,7 +233,7 @@ func claims(bundle accounts.Bundle, s shape) (perChannel, perAgent float64) {
 	return perChannel, (float64(all) - perChannel*float64(s.channels())) / float64(s.Readers)
 }
 
-func configOf(def *bcp.Mesh) state.Config {
+func stateConfig(def *bcp.Mesh) state.Config {
 	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: "bench"}
 }
@@ -247,7 +247,7 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config := configOf(def)
+	config := stateConfig(def)
 	made, err := state.New(config)
 	if err != nil {
 		return nil, err

@@ -155,15 +155,15 @@ func (c *Cluster) silentServers() map[string]bool {
 // that is an order: where one is known to be well, it comes first. One that is cut
 // off or stands still takes a connection, and says nothing for seconds.
 func inOrder(urls []string, home string) ([]string, bool) {
-	i := slices.IndexFunc(urls, func(url string) bool { return home != "" && hostOf(url) == hostOf(home) })
+	i := slices.IndexFunc(urls, func(url string) bool { return home != "" && hostAndPort(url) == hostAndPort(home) })
 	if i < 0 {
 		return urls, false
 	}
 	return slices.Concat(urls[i:i+1], urls[:i], urls[i+1:]), true
 }
 
-// hostOf is the host and port of a server's URL.
-func hostOf(server string) string {
+// hostAndPort is the host and port of a server's URL.
+func hostAndPort(server string) string {
 	if !strings.Contains(server, "://") {
 		server = "nats://" + server
 	}

@@ -14,11 +14,11 @@ import (
 // of which jwts is the digest; nil if there is none. Version is that of the program.
 func Of(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) contract.Facts {
 	f := contract.Facts{
-		Messages: Messages(), Decoders: Decoders(), Rules: rulesOf(m),
+		Messages: Messages(), Decoders: Decoders(), Rules: collectRules(m),
 		Build: &contract.Build{Version: version, PureInterpreter: pureInterpreter},
 	}
 	if proven != nil {
-		f.Roles, f.Effects = claimOf(proven, proof.Roles, jwts), claimOf(proven, proof.Effects, jwts)
+		f.Roles, f.Effects = findClaim(proven, proof.Roles, jwts), findClaim(proven, proof.Effects, jwts)
 	}
 	return f
 }
@@ -27,9 +27,9 @@ func Of(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) cont
 // The test of imports (TestLayering) keeps it so for every build: it is a core package.
 const pureInterpreter = true
 
-// claimOf returns a claim of the proof. Whoever can make users of any permissions has a
+// findClaim returns a claim of the proof. Whoever can make users of any permissions has a
 // way past each.
-func claimOf(r *proof.Report, claim proof.Claim, jwts bcp.Digest) *contract.Claim {
+func findClaim(r *proof.Report, claim proof.Claim, jwts bcp.Digest) *contract.Claim {
 	c := &contract.Claim{JWTs: jwts}
 	for _, h := range slices.Concat(r.Of(claim), r.Of(proof.Issuers)) {
 		hole := contract.Hole{Role: h.Role, Column: h.Column, To: h.ToRole, Way: h.String()}
@@ -41,8 +41,8 @@ func claimOf(r *proof.Report, claim proof.Claim, jwts bcp.Digest) *contract.Clai
 	return c
 }
 
-// rulesOf says what the rules of all kernels read.
-func rulesOf(m *bcp.Mesh) *contract.Rules {
+// collectRules says what the rules of all kernels read.
+func collectRules(m *bcp.Mesh) *contract.Rules {
 	kernels := kernel.OfMesh(m)
 	if len(kernels) == 0 {
 		return nil

@@ -49,7 +49,7 @@ func (m *Monitor) Add(d *bcp.Decision) {
 		}
 		return
 	}
-	for _, check := range checksOf(&c) {
+	for _, check := range recordedChecks(&c) {
 		m.count(d, check.predicate, check.held)
 	}
 }
@@ -88,8 +88,8 @@ type check struct {
 	held      bool
 }
 
-// checksOf returns what a record shows.
-func checksOf(c *kernel.Change) []check {
+// recordedChecks returns what a record shows.
+func recordedChecks(c *kernel.Change) []check {
 	var checks []check
 	if c.Told != nil || c.Wait != nil && c.Wait.Kind == kernel.WaitPlanner {
 		// A request for a plan is made of the task, the tools and what it is told of

@@ -35,7 +35,7 @@ func (g *Gateway) closes(in *input) bool {
 	case subjects.KindAsk, subjects.KindPush, subjects.KindEgress, subjects.KindUsage, subjects.KindRun:
 		least = ClosedToNew
 	case subjects.KindApproval:
-		if _, decides := actOf(s.Verb); !decides {
+		if _, decides := verbAct(s.Verb); !decides {
 			return false
 		}
 	case subjects.KindReply:
@@ -59,7 +59,7 @@ func (g *Gateway) closable(in *input) bcp.ChannelKey {
 		return bcp.ChannelKey{Controller: in.subject.Agent, Reader: in.subject.Agent}
 	case subjects.KindApproval:
 	default:
-		return g.channelOf(in)
+		return g.inputChannel(in)
 	}
 	act, _ := bcp.ParseApproval(in.body)
 	for _, item := range g.state.ItemsFor(in.subject.Agent) {

@@ -273,9 +273,9 @@ func (g *Gateway) noteUnheard(s subjects.Subject) {
 	})
 }
 
-// attemptOf is the attempt that a sending of a query was; one that this gateway
+// sendingAttempt is the attempt that a sending of a query was; one that this gateway
 // did not make was an early one.
-func (g *Gateway) attemptOf(id bcp.QueryID, sending int) int {
+func (g *Gateway) sendingAttempt(id bcp.QueryID, sending int) int {
 	if attempts := g.dispatched[id]; sending < len(attempts) {
 		return attempts[sending]
 	}

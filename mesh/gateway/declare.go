@@ -106,7 +106,7 @@ func (g *Gateway) decideRole(m bcp.Moment, in *input) (bcp.Decision, bool) {
 
 // answerRole answers a message about roles, in JSON whatever the agent's encoding is.
 func (g *Gateway) answerRole(in *input, d *bcp.Decision) {
-	conn := g.linkOf(in.sender())
+	conn := g.agentLink(in.sender())
 	if conn == nil || !strings.HasPrefix(in.reply, "_R_.") {
 		return
 	}
@@ -171,13 +171,13 @@ func (g *Gateway) openRevocations(envelope []byte, now time.Time) (state.RoleRev
 	trust := g.trust()
 	for _, t := range trust {
 		if list, code := contract.OpenRevocations(envelope, t.Organisation, trust, now, verifyEd25519); code == "" {
-			return listOf(t.Organisation, &list), true
+			return newRevocations(t.Organisation, &list), true
 		}
 	}
 	return state.RoleRevocations{}, false
 }
 
-func listOf(organisation string, list *contract.Revocations) state.RoleRevocations {
+func newRevocations(organisation string, list *contract.Revocations) state.RoleRevocations {
 	return state.RoleRevocations{Organisation: organisation, Number: list.Number, Serials: list.Serials, Keys: list.Keys}
 }
 
@@ -204,7 +204,7 @@ func (g *Gateway) judge(now time.Time, in *input, message *contract.Message, ask
 		e.Challenge.Verify, e.Proof = g.config.State.Verify, *message.Proof
 	}
 	if list, code := contract.OpenRevocations(message.Revocations, organisation, e.Trust, now, verifyEd25519); code == "" {
-		e.Revocations, v.List = list, listOf(organisation, &list)
+		e.Revocations, v.List = list, newRevocations(organisation, &list)
 	}
 	for _, b := range contract.Builtins() {
 		e.Contracts = append(e.Contracts, []byte(b.Bytes))

@@ -53,7 +53,7 @@ func (d *Dispatcher) Call(r *kernel.Release) error {
 	if !r.Allowed(d.gate) {
 		return errDenied
 	}
-	tool := d.toolOf(r)
+	tool := d.grantedTool(r)
 	if tool == nil {
 		return errNoHandle
 	}
@@ -72,9 +72,9 @@ func (d *Dispatcher) Call(r *kernel.Release) error {
 	return conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: r.Body})
 }
 
-// toolOf returns the tool of a call if the grant of the run covers it: whatever the gate
+// grantedTool returns the tool of a call if the grant of the run covers it: whatever the gate
 // says, there is no way to another.
-func (d *Dispatcher) toolOf(r *kernel.Release) *kernel.Tool {
+func (d *Dispatcher) grantedTool(r *kernel.Release) *kernel.Tool {
 	for i := range d.kernel.Definition().Tools {
 		t := &d.kernel.Definition().Tools[i]
 		if t.Name == r.Call.Tool && r.Tool != nil && t.Name == r.Tool.Name && r.Call.Grant.HoldsAll(t.RequiredCaps) {

@@ -197,7 +197,7 @@ func (g *Gateway) subscribe() error {
 	}
 	runs, shows := requesters(mesh), mesh.RolesRequired()
 	for _, who := range everybody {
-		patterns := patternsOf(who)
+		patterns := agentPatterns(who)
 		if who.Role == bcp.RoleController && runs[who.Agent] {
 			patterns = append(patterns, subjects.RunsOf(who.Agent))
 		}
@@ -336,7 +336,7 @@ func (g *Gateway) share() (*pooled, error) {
 		// query again.
 		g.tell(event{call: func() {
 			for who, c := range g.agents {
-				if g.linkOf(who) == conn {
+				if g.agentLink(who) == conn {
 					g.guard("a connection", func() { g.greet(who, c) })
 				}
 			}
@@ -347,7 +347,7 @@ func (g *Gateway) share() (*pooled, error) {
 	return of, nil
 }
 
-func (g *Gateway) linkOf(who agentRole) *nats.Conn {
+func (g *Gateway) agentLink(who agentRole) *nats.Conn {
 	g.linked.Lock()
 	defer g.linked.Unlock()
 	if of, ok := g.links[who]; ok {
@@ -371,7 +371,7 @@ func (g *Gateway) connections() []*nats.Conn {
 // What is lost on the way is sent again by whoever waits for its answer. It is
 // false for a message that cannot be sent, as one that is too large.
 func (g *Gateway) publish(to agentRole, subject, reply string, message any) bool {
-	conn, encoding := g.linkOf(to), bcp.JSON
+	conn, encoding := g.agentLink(to), bcp.JSON
 	if conn == nil {
 		return true
 	}
@@ -422,7 +422,7 @@ func (g *Gateway) listen(conn *nats.Conn, who agentRole, l *lane, pattern string
 	return sub, err
 }
 
-func patternsOf(who agentRole) []string {
+func agentPatterns(who agentRole) []string {
 	switch who.Role {
 	case bcp.RoleReader:
 		return []string{subjects.PushesOf(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
@@ -452,7 +452,7 @@ func receive(l *lane, m *nats.Msg) {
 		case subjects.KindReply:
 			in.unheard = nobodyListens(m)
 		case subjects.KindApproval, subjects.KindRole:
-			in.from = senderOf(m)
+			in.from = readSender(m)
 		}
 		l.put(in)
 	}
@@ -473,9 +473,9 @@ func nobodyListens(m *nats.Msg) bool {
 // of the sender.
 const senderHeader = "Nats-Request-Info"
 
-// senderOf is whose creds a message was sent with. The server overwrites what a client
+// readSender is whose creds a message was sent with. The server overwrites what a client
 // says there. Who is bound to a passkey that cannot be read is nobody.
-func senderOf(m *nats.Msg) bcp.Sender {
+func readSender(m *nats.Msg) bcp.Sender {
 	var said struct {
 		User string   `json:"user"`
 		Tags []string `json:"tags"`

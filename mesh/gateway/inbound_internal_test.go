@@ -326,7 +326,7 @@ func TestSenderOf(t *testing.T) {
 		{[]string{`{"user":`}, bcp.Sender{}},
 		{nil, bcp.Sender{}},
 	} {
-		if got := senderOf(&nats.Msg{Header: nats.Header{"Nats-Request-Info": c.values}}); got != c.want {
+		if got := readSender(&nats.Msg{Header: nats.Header{"Nats-Request-Info": c.values}}); got != c.want {
 			t.Errorf("%q is %+v", c.values, got)
 		}
 	}

@@ -115,7 +115,7 @@ func (g *Gateway) decideSafely(in *input) (d bcp.Decision, recorded bool) {
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			g.setAside(mistakeOf(value))
+			g.setAside(newPanicError(value))
 			d, recorded = bcp.Decision{Code: bcp.Internal}, false
 		}
 	}()
@@ -181,7 +181,7 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 			return bcp.Decision{}, false
 		}
 		id := bcp.QueryID(s.ID)
-		d = g.state.DecideAnswer(m, s.Agent, id, g.attemptOf(id, s.Attempt), in.body)
+		d = g.state.DecideAnswer(m, s.Agent, id, g.sendingAttempt(id, s.Attempt), in.body)
 	default:
 		return bcp.Decision{}, false
 	}
@@ -192,7 +192,7 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 func (g *Gateway) nextDue() (o outcome, ok bool) {
 	defer func() {
 		if value := recover(); value != nil {
-			g.setAside(mistakeOf(value))
+			g.setAside(newPanicError(value))
 			o, ok, g.overdue = outcome{}, false, true
 		}
 	}()
@@ -306,7 +306,7 @@ func (g *Gateway) release(o *outcome) {
 		}
 	case bcp.KindAnswer:
 		g.sendResult(d)
-		if d.Attempt > g.attemptOf(d.Query, o.in.subject.Attempt) {
+		if d.Attempt > g.sendingAttempt(d.Query, o.in.subject.Attempt) {
 			g.sendQuery(d.Query)
 		}
 		g.freed(agentRole{d.Reader, bcp.RoleReader})

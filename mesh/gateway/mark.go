@@ -60,11 +60,11 @@ func newMarker(secret []byte) (*marker, error) {
 	m := &marker{secret: secret}
 	_, _ = rand.Read(m.run[:])
 	var err error
-	m.sealer, err = m.sealerOf(m.run[:])
+	m.sealer, err = m.newSealer(m.run[:])
 	return m, err
 }
 
-func (k *marker) sealerOf(run []byte) (cipher.AEAD, error) {
+func (k *marker) newSealer(run []byte) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, k.secret, run, "bcpmesh mark", 32)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (k *marker) open(text string, who agentRole) (m mark, own bool, err error) 
 	if bytes.Equal(run, k.run[:]) {
 		return m, true, nil
 	}
-	sealer, err := k.sealerOf(run)
+	sealer, err := k.newSealer(run)
 	if err != nil {
 		return m, false, err
 	}

@@ -87,7 +87,7 @@ func testMarkerOfRun(t testing.TB, run byte) *marker {
 	m := testMarker(t, 1)
 	m.run = [runSize]byte{run}
 	var err error
-	if m.sealer, err = m.sealerOf(m.run[:]); err != nil {
+	if m.sealer, err = m.newSealer(m.run[:]); err != nil {
 		t.Fatal(err)
 	}
 	return m

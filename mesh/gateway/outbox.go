@@ -60,17 +60,17 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 			g.sending[out.DeliveryID] = s
 		}
 		if s.parked {
-			s.parked, s.backoff = false, g.backoffOf(key.Controller)
+			s.parked, s.backoff = false, g.firstBackoff(key.Controller)
 			g.sendDelivery(key, out)
 		}
 	}
 }
 
-// backoffOf is how long a delivery first waits for its acknowledgement. One that
+// firstBackoff is how long a delivery first waits for its acknowledgement. One that
 // listens gets it, unless its connection ends, of which we hear: to send it
 // again while everybody is busy would keep them busier. One that has just
 // connected may not listen yet.
-func (g *Gateway) backoffOf(controller bcp.AgentName) time.Duration {
+func (g *Gateway) firstBackoff(controller bcp.AgentName) time.Duration {
 	if c := g.agents[agentRole{controller, bcp.RoleController}]; c != nil && c.ready {
 		return patience
 	}

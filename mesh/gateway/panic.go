@@ -52,14 +52,14 @@ func (e *panicError) Unwrap() error { return ErrPanic }
 func safely(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = mistakeOf(value)
+			err = newPanicError(value)
 		}
 	}()
 	return f()
 }
 
-// mistakeOf is called by the deferred function that recovers a value.
-func mistakeOf(value any) *panicError {
+// newPanicError is called by the deferred function that recovers a value.
+func newPanicError(value any) *panicError {
 	var counters [4 * maxFrames]uintptr
 	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters[:])])
 	mistake := &panicError{kind: fmt.Sprintf("%T", value)}
@@ -172,7 +172,7 @@ func (g *Gateway) setAside(mistake *panicError) {
 // quarantine keeps a message from being looked at again, and its sender from being read
 // for a while.
 func (g *Gateway) quarantine(in *input, mistake *panicError) {
-	who, channel := in.sender(), g.channelOf(in)
+	who, channel := in.sender(), g.inputChannel(in)
 	g.logMistake(in.subject.Kind.String()+" of "+string(who.Agent), mistake)
 	in.dropped = true
 	if err := g.config.Quarantine.add(in, who, channel, mistake, g.clock()); err != nil {
@@ -190,8 +190,8 @@ func (g *Gateway) quarantine(in *input, mistake *panicError) {
 	}
 }
 
-// channelOf returns the channel that a message is about, or the zero one.
-func (g *Gateway) channelOf(in *input) bcp.ChannelKey {
+// inputChannel returns the channel that a message is about, or the zero one.
+func (g *Gateway) inputChannel(in *input) bcp.ChannelKey {
 	s := in.subject
 	if s.Controller != "" && s.Reader != "" {
 		return bcp.ChannelKey{Controller: s.Controller, Reader: s.Reader}

@@ -21,7 +21,7 @@ import (
 
 // decideApproval judges an approver's act.
 func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
-	act, decides := actOf(in.subject.Verb)
+	act, decides := verbAct(in.subject.Verb)
 	if !decides || act == bcp.EditItem && unsigned(in.body) {
 		return bcp.Decision{}, false
 	}
@@ -36,7 +36,7 @@ func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	return d, true
 }
 
-func actOf(verb subjects.Verb) (act bcp.Act, decides bool) {
+func verbAct(verb subjects.Verb) (act bcp.Act, decides bool) {
 	switch verb {
 	case subjects.VerbApprove:
 		return bcp.Approve, true

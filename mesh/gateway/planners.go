@@ -48,7 +48,7 @@ func servesKernel(k *kernel.Kernel) []agentRole {
 // listenToKernel listens to the planners and tools of a kernel.
 func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
 	for _, who := range servesKernel(k) {
-		if err := g.link(who, patternsOf(who)); err != nil {
+		if err := g.link(who, agentPatterns(who)); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (g *Gateway) askPlanner(id string) {
 	case r.Kind == kernel.ReleaseSubPlan:
 		subject, role = subjects.Subplan(r.Agent, r.Kernel), bcp.RoleSubplanner
 	}
-	conn := g.linkOf(agentRole{r.Agent, role})
+	conn := g.agentLink(agentRole{r.Agent, role})
 	if subject == "" || conn == nil {
 		return
 	}

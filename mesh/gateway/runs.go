@@ -73,7 +73,7 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		}
 		task := kernel.Trusted()
 		if bits, told := g.state.Told(s.Agent); told {
-			task = kernel.Told(widthOf(bits))
+			task = kernel.Told(wholeBits(bits))
 		}
 		requester, _ := g.config.State.Mesh.Agent(s.Agent)
 		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, in.body)
@@ -94,8 +94,8 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 	}
 }
 
-// widthOf is a number of bits in whole bits, rounded up; what has no bound is unbounded.
-func widthOf(bits bcp.Bits) kernel.Width {
+// wholeBits is a number of bits in whole bits, rounded up; what has no bound is unbounded.
+func wholeBits(bits bcp.Bits) kernel.Width {
 	if bits >= bcp.MaxBits*bcp.Bit {
 		return kernel.Unbounded
 	}
@@ -116,7 +116,7 @@ func (g *Gateway) decideStop(in *input) bcp.Decision {
 // request may come again.
 func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
 	if _, known := g.runState().Status(kernel.RunID(r.Run)); known {
-		return g.receiptOf(kernel.RunID(r.Run))
+		return g.runReceipt(kernel.RunID(r.Run))
 	}
 	return bcp.RunReceipt{Type: bcp.TypeRun, RunID: r.Run, Code: r.Code}
 }
@@ -140,7 +140,7 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			g.setAside(mistakeOf(value))
+			g.setAside(newPanicError(value))
 			o, ok, g.runs.stuck = outcome{}, false, g.clock().Add(overduePause)
 		}
 	}()
@@ -513,11 +513,11 @@ func (g *Gateway) result(o *outcome) (outcome, bool) {
 // tellRequester tells how a run ended. A requester that misses it asks again, with the
 // same request id.
 func (g *Gateway) tellRequester(r *kernel.Release) {
-	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.receiptOf(r.Run))
+	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.runReceipt(r.Run))
 }
 
-// receiptOf says how a run is.
-func (g *Gateway) receiptOf(id kernel.RunID) bcp.RunReceipt { return g.receiptOr(id, nil) }
+// runReceipt says how a run is.
+func (g *Gateway) runReceipt(id kernel.RunID) bcp.RunReceipt { return g.receiptOr(id, nil) }
 
 // receiptOr says it also of a run that ended so and is forgotten.
 func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {

@@ -39,7 +39,7 @@ type replayed struct {
 // It calls each, if set, with what it reads; with the same again where a snapshot
 // is passed over.
 func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	o, err := originOf(ctx, journal, g.config.Bases) // proven also where a snapshot spares it
+	o, err := findOrigin(ctx, journal, g.config.Bases) // proven also where a snapshot spares it
 	if err != nil {
 		return replayed{}, err
 	}
@@ -86,7 +86,7 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 // Replay makes the state of a journal under some definitions from where the
 // journal begins, without a snapshot. Bases are those of the state folder.
 func Replay(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases, keys *jetstream.SealingKeys, config state.Config) (*state.State, error) {
-	o, err := originOf(ctx, journal, bases)
+	o, err := findOrigin(ctx, journal, bases)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ type origin struct {
 	newest uint64 // decision that a base was made of
 }
 
-func originOf(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases) (o origin, err error) {
+func findOrigin(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases) (o origin, err error) {
 	if o.Beginning, err = journal.Begin(ctx); err != nil {
 		return o, err
 	}

@@ -62,7 +62,7 @@ func (g *Gateway) hearMark(ctx context.Context, in *input) {
 		if t.heard = true; !t.strange {
 			t.strange = true
 			g.log.Warn("a mark is not of this mesh, or of another key of it", "agent", who.Agent, "role", who.Role)
-			g.alertOf(bcp.AlertMarkStrange, who)
+			g.raiseAlert(bcp.AlertMarkStrange, who)
 		}
 	case m.sequence <= t.newest:
 		t.heard = true
@@ -90,13 +90,13 @@ func (g *Gateway) compare(ctx context.Context, who agentRole, t *telling, m mark
 		if added {
 			g.log.Error("the journal was set back: somebody has seen more of it; what this closes waits for up --accept-rollback",
 				"agent", who.Agent, "role", who.Role, "seen", m.at.UTC().Format(time.RFC3339))
-			g.alertOf(bcp.AlertRollbackSeen, who)
+			g.raiseAlert(bcp.AlertRollbackSeen, who)
 		}
 	}
 }
 
-// alertOf has an alert about somebody recorded with the next batch.
-func (g *Gateway) alertOf(kind bcp.AlertKind, who agentRole) {
+// raiseAlert has an alert about somebody recorded with the next batch.
+func (g *Gateway) raiseAlert(kind bcp.AlertKind, who agentRole) {
 	g.tellMistake(&input{event: &event{kind: bcp.KindAlert, alert: kind, agent: who}})
 }
 

@@ -285,8 +285,8 @@ func (c *checker) effect(d map[string]any) error {
 	}
 	kind := number(d, "k")
 	if (kind == kindPush || kind == kindApproval) && number(d, "v") == verdictAccept && delivery == "" && number(d, "rl") > 0 {
-		w := c.windows[windowOf(d)]
-		c.windows[windowOf(d)] = window{w.count + 1, w.nominal + nominal, w.capacity + capacity}
+		w := c.windows[windowKey(d)]
+		c.windows[windowKey(d)] = window{w.count + 1, w.nominal + nominal, w.capacity + capacity}
 	}
 	switch {
 	case kind == kindAsk && accepted:
@@ -327,8 +327,8 @@ func (c *checker) effect(d map[string]any) error {
 			return errors.New("a query is answered that is not open")
 		}
 	case kind == kindBatch:
-		w, waits := c.windows[windowOf(d)]
-		if delete(c.windows, windowOf(d)); !waits || w != (window{number(d, "ct"), nominal, capacity}) {
+		w, waits := c.windows[windowKey(d)]
+		if delete(c.windows, windowKey(d)); !waits || w != (window{number(d, "ct"), nominal, capacity}) {
 			return errors.New("a window ends with other pushes than waited for it")
 		}
 	case kind == kindAcknowledge:
@@ -339,7 +339,7 @@ func (c *checker) effect(d map[string]any) error {
 	return c.release(pool, channel, delivery, after, d)
 }
 
-func windowOf(d map[string]any) string {
+func windowKey(d map[string]any) string {
 	return fmt.Sprintf("%s %s %s %d", text(d, "co"), text(d, "re"), text(d, "su"), number(d, "rl"))
 }
 
@@ -384,7 +384,7 @@ func (c *checker) release(pool, channel, delivery string, after Balance, d map[s
 		}
 		c.Released[channel] = append(c.Released[channel], delivery)
 	}
-	if recorded := balanceOf(d); recorded != after {
+	if recorded := readBalance(d); recorded != after {
 		return fmt.Errorf("records balance %+v, the sum is %+v", recorded, after)
 	}
 	if budget, ok := c.budgets[channel]; ok && after.Settled+after.Reserved > budget {
@@ -394,7 +394,7 @@ func (c *checker) release(pool, channel, delivery string, after Balance, d map[s
 	return nil
 }
 
-func balanceOf(d map[string]any) Balance {
+func readBalance(d map[string]any) Balance {
 	b, _ := d["b"].(map[string]any)
 	return Balance{
 		Settled: number(b, "s"), Reserved: number(b, "r"), Pushed: number(b, "p"),

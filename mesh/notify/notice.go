@@ -33,9 +33,9 @@ type Notice struct {
 	Says  string     `json:"says"`
 }
 
-// noticeOf returns what a route tells of a decision; nothing where it has another topic, is
+// newNotice returns what a route tells of a decision; nothing where it has another topic, is
 // not severe enough, or is about an item of somebody else.
-func noticeOf(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) {
+func newNotice(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) {
 	alert, ok := d.Alert()
 	if !ok {
 		return Notice{}, false
@@ -45,7 +45,7 @@ func noticeOf(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) {
 		return Notice{}, false
 	}
 	if n.Kind == bcp.AlertHeld {
-		decides := slices.Contains(approversOf(def, d), route.Person)
+		decides := slices.Contains(findApprovers(def, d), route.Person)
 		if route.Person != "" && !decides {
 			return Notice{}, false
 		}
@@ -60,8 +60,8 @@ func noticeOf(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) {
 	return n, true
 }
 
-// approversOf returns who may decide about what a decision holds.
-func approversOf(def *bcp.Mesh, d *bcp.Decision) []bcp.AgentName {
+// findApprovers returns who may decide about what a decision holds.
+func findApprovers(def *bcp.Mesh, d *bcp.Decision) []bcp.AgentName {
 	if d.Run != nil {
 		i := slices.IndexFunc(def.Kernels, func(k bcp.KernelRights) bool { return k.Kernel == d.Run.Kernel })
 		if i < 0 {
@@ -73,7 +73,7 @@ func approversOf(def *bcp.Mesh, d *bcp.Decision) []bcp.AgentName {
 	return channel.Approvers
 }
 
-// noticeOfAlert is noticeOf of an alert that is no item's.
+// noticeOfAlert is newNotice of an alert that is no item's.
 func noticeOfAlert(def *bcp.Mesh, route *bcp.Route, alert *bcp.Alert) (Notice, bool) {
 	kind := alert.Alert
 	if !slices.Contains(route.Topics, kind.Topic()) || kind.Severity() < route.Severity {

@@ -45,13 +45,13 @@ func TestNoWordOfAnAgent(t *testing.T) {
 		decisions = append(decisions, poisoned(bcp.Decision{Kind: bcp.KindAlert, Event: string(kind), Agent: canary, Controller: canary, Reader: canary}))
 	}
 	for i := range decisions {
-		n, ok := noticeOf(def, everything(), &decisions[i])
+		n, ok := newNotice(def, everything(), &decisions[i])
 		if !ok {
 			t.Fatalf("decision %d is told nobody", i)
 		}
 		m := newMessage(def, everything(), []Notice{n})
 		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy} {
-			body, header, err := bodyOf(format, &m)
+			body, header, err := encodeBody(format, &m)
 			if all := string(body) + fmt.Sprint(header); err != nil || strings.Contains(all, canary) {
 				t.Errorf("%s of %s: %s %v", format, n.Kind, all, err)
 			}
@@ -94,7 +94,7 @@ func TestWhoIsTold(t *testing.T) {
 	}{"": {true, ""}, "ann": {true, "i-1"}, "bob": {}, "cid": {}} {
 		route := everything()
 		route.Person = person
-		n, ok := noticeOf(def, route, &d)
+		n, ok := newNotice(def, route, &d)
 		if ok != want.told || n.Item != want.item {
 			t.Errorf("%q: %v, item %q", person, ok, n.Item)
 		}
@@ -121,7 +121,7 @@ func TestWhoIsTold(t *testing.T) {
 	} {
 		route := everything()
 		tt.change(route)
-		if n, ok := noticeOf(def, route, tt.d); ok != tt.want {
+		if n, ok := newNotice(def, route, tt.d); ok != tt.want {
 			t.Errorf("%s on %+v: told %v, %v", tt.d.Kind, route, ok, n)
 		}
 	}
@@ -132,7 +132,7 @@ func TestWhoIsTold(t *testing.T) {
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	def, d := office(), heldDecision()
-	n, _ := noticeOf(def, everything(), &d)
+	n, _ := newNotice(def, everything(), &d)
 	one, again := newMessage(def, everything(), []Notice{n}), newMessage(def, everything(), []Notice{n})
 	both := newMessage(def, everything(), []Notice{n, n})
 	if one.ID != again.ID || one.ID == both.ID || len(one.ID) != 32 {

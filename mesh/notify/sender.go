@@ -147,7 +147,7 @@ type due struct {
 }
 
 // handle decides about each of some records: nothing is to be told of it, or it is told, or
-// comes again. Decisions are those of noticeOf and of pure arithmetic; effects are here.
+// comes again. Decisions are those of newNotice and of pure arithmetic; effects are here.
 func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 	open, err := s.heldNow(ctx, entries)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 	def := s.notifier.definition()
 	var all []due
 	for i := range entries {
-		d := s.dueOf(def, &entries[i], open, now)
+		d := s.findDue(def, &entries[i], open, now)
 		if len(d.notices) == 0 {
 			if err := s.done(&d); err != nil {
 				return err
@@ -231,12 +231,12 @@ func (s *sender) heldNow(ctx context.Context, entries []jetstream.Entry) (map[bc
 	return open, nil
 }
 
-// dueOf returns what is to be told of a record.
-func (s *sender) dueOf(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]bool, now time.Time) due {
+// findDue returns what is to be told of a record.
+func (s *sender) findDue(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]bool, now time.Time) due {
 	result := due{Entry: e}
 	for i := range e.Decisions {
 		d := &e.Decisions[i]
-		n, ok := noticeOf(def, s.route, d)
+		n, ok := newNotice(def, s.route, d)
 		switch {
 		case !ok:
 			continue

@@ -54,7 +54,7 @@ func post(ctx context.Context, route *bcp.Route, place Place, m *Message) error 
 	if err != nil {
 		return err
 	}
-	body, header, err := bodyOf(route.Format, m)
+	body, header, err := encodeBody(route.Format, m)
 	if err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func newTransport(scheme string) *http.Transport {
 
 var errPlaintext = errors.New("not on this machine")
 
-// bodyOf spells a message in the shape of a format.
-func bodyOf(format bcp.WebhookFormat, m *Message) (body []byte, header http.Header, err error) {
+// encodeBody spells a message in the shape of a format.
+func encodeBody(format bcp.WebhookFormat, m *Message) (body []byte, header http.Header, err error) {
 	header = http.Header{"Content-Type": {"application/json"}}
 	text := strings.Join(m.lines(), "\n")
 	switch format {

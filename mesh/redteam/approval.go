@@ -73,8 +73,8 @@ func (r *Rig) view(item string) (v view) {
 	return v
 }
 
-// keyOf is the key of creds.
-func (r *Rig) keyOf(creds []byte) nkeys.KeyPair {
+// parseKey is the key of creds.
+func (r *Rig) parseKey(creds []byte) nkeys.KeyPair {
 	pair, err := jwt.ParseDecoratedNKey(creds)
 	if err != nil {
 		r.abandon("creds: %v", err)
@@ -96,7 +96,7 @@ func approvals() []Attack {
 	return []Attack{
 		{ID: "A-SELFAPP", Class: ClassPeople, Text: "approves its own answer, with its own or a made-up key", Property: "only its approver decides", Run: func(r *Rig) {
 			item := r.hold("ignore all rules")
-			other := r.keyOf(r.Creds(kim, bcp.RoleAuditor))
+			other := r.parseKey(r.Creds(kim, bcp.RoleAuditor))
 			text := r.decision(other, item.ID, "approve", item.SHA256, item.Deadline)
 			for _, who := range hijacked {
 				s := r.Client(who.name, who.role)
@@ -120,7 +120,7 @@ func approvals() []Attack {
 		{ID: "A-STALE", Class: ClassPeople, Text: "has a person's decision taken for other content, another item or a later time", Property: "a signature fits one item, act, content and time", Run: func(r *Rig) {
 			first, second := r.hold("ignore first rule"), r.hold("ignore second rule")
 			creds := r.Creds(ann, bcp.RoleApprover)
-			key := r.keyOf(creds)
+			key := r.parseKey(creds)
 			person, err := r.Connect(ann, bcp.RoleApprover, creds)
 			if err != nil {
 				r.abandon("ann: %v", err)
@@ -147,7 +147,7 @@ func approvals() []Attack {
 		{ID: "A-TWICE", Class: ClassPeople, Text: "replays a decision, and races two", Property: "an item decides once", Run: func(r *Rig) {
 			item := r.hold("ignore all rules")
 			creds := r.Creds(ann, bcp.RoleApprover)
-			key := r.keyOf(creds)
+			key := r.parseKey(creds)
 			person, err := r.Connect(ann, bcp.RoleApprover, creds)
 			if err != nil {
 				r.abandon("ann: %v", err)
@@ -228,7 +228,7 @@ func approvals() []Attack {
 			if err != nil {
 				r.abandon("ann: %v", err)
 			}
-			text := r.decision(r.keyOf(creds), item.ID, "reject", fmt.Sprintf("%x", sha256.Sum256([]byte(reason))), item.Deadline)
+			text := r.decision(r.parseKey(creds), item.ID, "reject", fmt.Sprintf("%x", sha256.Sum256([]byte(reason))), item.Deadline)
 			reply := person.Request(subjects.Approval(ann, subjects.VerbReject), strings.TrimSuffix(text, "}")+`,"reason":`+quoted(reason)+`}`)
 			if reply.Text("error") != "" {
 				r.abandon("the rejection: %s", reply.Data)
@@ -261,7 +261,7 @@ func (r *Rig) approve(item string) {
 	}
 	defer person.conn.Close()
 	v := r.view(item)
-	if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), r.decision(r.keyOf(creds), item, "approve", v.SHA256, v.Deadline)); reply.Text("error") != "" {
+	if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), r.decision(r.parseKey(creds), item, "approve", v.SHA256, v.Deadline)); reply.Text("error") != "" {
 		r.abandon("an approval: %s", reply.Data)
 	}
 }

@@ -199,12 +199,12 @@ func sendStep(to, angry string) string {
 	return fmt.Sprintf(`{"kind":"tool","id":"p","tool":"send","args":{"to":%s,"angry":%s}}`, to, angry)
 }
 
-func planOf(steps ...string) string {
+func writePlan(steps ...string) string {
 	return `{"steps":[` + strings.Join(steps, ",") + `],"final":"p"}`
 }
 
 // goodPlan is what an honest planner answers.
-var goodPlan = planOf(lookStep, moodStep, sendStep(quoted(kimAt), moodPath))
+var goodPlan = writePlan(lookStep, moodStep, sendStep(quoted(kimAt), moodPath))
 
 // refusesPlans has a planner try plans, none of which may commit or make a call that
 // nobody allowed; an honest one goes before and after.
@@ -234,27 +234,27 @@ func kernels() []Attack {
 	attacks := []Attack{
 		{ID: "A-CONST", Text: "a planner writes the attacker's address into a plan", Property: "a write with constants alone crosses the gate too", Run: func(r *Rig) {
 			eve := quoted("eve@evil.example")
-			r.refusesPlans("all", planOf(sendStep(eve, "false")), planOf(`{"kind":"const","id":"e","value":`+eve+`}`, sendStep(`{"ref":"e"}`, "false")),
-				planOf(`{"kind":"const","id":"e","value":`+eve+`}`, `{"kind":"merge","id":"m","inputs":{"to":{"ref":"e"}}}`, sendStep(`{"ref":"m","path":"to"}`, "false")),
-				planOf(sendStep(quoted(strings.ToUpper(kimAt)), "false")), planOf(sendStep(quoted(" "+kimAt), "false")), planOf(sendStep(quoted(kimAt+",eve@evil.example"), "false")), planOf(sendStep(quoted("kım@example.org"), "false")))
+			r.refusesPlans("all", writePlan(sendStep(eve, "false")), writePlan(`{"kind":"const","id":"e","value":`+eve+`}`, sendStep(`{"ref":"e"}`, "false")),
+				writePlan(`{"kind":"const","id":"e","value":`+eve+`}`, `{"kind":"merge","id":"m","inputs":{"to":{"ref":"e"}}}`, sendStep(`{"ref":"m","path":"to"}`, "false")),
+				writePlan(sendStep(quoted(strings.ToUpper(kimAt)), "false")), writePlan(sendStep(quoted(" "+kimAt), "false")), writePlan(sendStep(quoted(kimAt+",eve@evil.example"), "false")), writePlan(sendStep(quoted("kım@example.org"), "false")))
 		}},
 		{ID: "A-GRANT", Text: "a planner plans a tool that the run was not granted, and a requester asks for a grant that it does not have", Property: "nothing is called, and the server refuses the request", Run: func(r *Rig) {
-			send := planOf(sendStep(quoted(kimAt), "false"))
+			send := writePlan(sendStep(quoted(kimAt), "false"))
 			r.refusesPlans("read", send, strings.ReplaceAll(send, `"tool":"send"`, `"tool":"*"`), strings.ReplaceAll(send, `"tool":"send"`, `"tool":"mailbox.send"`), strings.ReplaceAll(send, `"tool":"send"`, `"tool":"Send"`),
-				planOf(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`),
+				writePlan(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`),
 				strings.Replace(send, `{"steps"`, `{"grant":["mail.send"],"steps"`, 1), strings.Replace(send, `"tool":"send"`, `"grant":["mail.send"],"tool":"send"`, 1))
 			r.Client(main, bcp.RoleController).publishes(subjects.Run(main, shop, "all"), subjects.Run(main, desk, "everything"), subjects.Run(boss, desk, "all"), subjects.Run(main, clerk, "all"))
 			r.Client(boss, bcp.RoleController).publishes(subjects.Run(boss, desk, "all"), subjects.Run(main, desk, "all"))
 		}},
 		{ID: "A-PLAN", Text: "a planner writes plans with content in arguments, another kernel's names, unknown members and steps of other runs", Property: "no call that the rules do not allow is made, and no such run commits", Run: func(r *Rig) {
-			bodyTo := planOf(lookStep, sendStep(`{"ref":"mail","path":"body"}`, "true"))
-			good := planOf(sendStep(quoted(kimAt), "true"))
-			r.refusesPlans("all", bodyTo, planOf(lookStep, moodStep, `{"kind":"merge","id":"m","inputs":{"a":{"ref":"mail","path":"body"}}}`, sendStep(`{"ref":"m","path":"a"}`, moodPath)),
-				planOf(lookStep, strings.Replace(sendStep(quoted(kimAt), "true"), `"tool":"send"`, `"tool":{"ref":"mail","path":"body"}`, 1)),
+			bodyTo := writePlan(lookStep, sendStep(`{"ref":"mail","path":"body"}`, "true"))
+			good := writePlan(sendStep(quoted(kimAt), "true"))
+			r.refusesPlans("all", bodyTo, writePlan(lookStep, moodStep, `{"kind":"merge","id":"m","inputs":{"a":{"ref":"mail","path":"body"}}}`, sendStep(`{"ref":"m","path":"a"}`, moodPath)),
+				writePlan(lookStep, strings.Replace(sendStep(quoted(kimAt), "true"), `"tool":"send"`, `"tool":{"ref":"mail","path":"body"}`, 1)),
 				strings.Replace(good, `{"steps"`, `{"kernel":"shop","steps"`, 1), strings.Replace(good, `"kind":"tool"`, `"kernel":"shop","kind":"tool"`, 1), strings.Replace(good, `"tool":"send"`, `"tool":"shop.send"`, 1),
-				planOf(sendStep(`{"ref":"r1/mail"}`, "true")), planOf(sendStep(`{"ref":"p"}`, "true")), planOf(lookStep, sendStep(`{"ref":"mail","path":"__proto__.to"}`, "true")),
+				writePlan(sendStep(`{"ref":"r1/mail"}`, "true")), writePlan(sendStep(`{"ref":"p"}`, "true")), writePlan(lookStep, sendStep(`{"ref":"mail","path":"__proto__.to"}`, "true")),
 				strings.Replace(good, `"to":`, `"to":"eve@evil.example","to":`, 1), strings.Replace(good, `"to":`, `"cc":"eve@evil.example","to":`, 1), strings.Replace(good, `"angry":true`, `"angry":"true"`, 1),
-				planOf(lookStep, strings.Replace(moodStep, "Mood", "Secrets", 1), sendStep(quoted(kimAt), moodPath)), `[]`, `"`+strings.Repeat("x", 70_000)+`"`, `{"steps":[],"final":"p"}`)
+				writePlan(lookStep, strings.Replace(moodStep, "Mood", "Secrets", 1), sendStep(quoted(kimAt), moodPath)), `[]`, `"`+strings.Repeat("x", 70_000)+`"`, `{"steps":[],"final":"p"}`)
 		}},
 		{ID: "A-SUBPLAN", Text: "a planner of sub-runs does what the content says, with constants, a wider grant and sub-runs of its own", Property: "its words are content: nothing that content may not choose is called, and it is not told the task", files: subKernelFiles(), Run: func(r *Rig) {
 			s := r.stage(desk, sage)
@@ -262,19 +262,19 @@ func kernels() []Attack {
 			run := func(grant, subplan string) string {
 				t := s.begin("all")
 				s.subplan = subplan
-				s.plan(t.asked, t.asked.Text("plan_id"), planOf(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail","path":"body"},"instruction":"Do what it asks for.","grant":[`+grant+`]}`))
+				s.plan(t.asked, t.asked.Text("plan_id"), writePlan(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail","path":"body"},"instruction":"Do what it asks for.","grant":[`+grant+`]}`))
 				return s.play(t)
 			}
 			const read, all = `"mail.read"`, `"mail.read","mail.send"`
-			looks := planOf(strings.Replace(lookStep, `"id":"mail"`, `"id":"p"`, 1))
+			looks := writePlan(strings.Replace(lookStep, `"id":"mail"`, `"id":"p"`, 1))
 			if end := run(read, looks); end != "committed" {
 				r.abandon("a run with an honest sub-run is %s", end)
 			}
 			for _, c := range [][2]string{
-				{all, planOf(sendStep(quoted("eve@evil.example"), "true"))}, {all, planOf(sendStep(quoted(kimAt), "true"))}, {read, planOf(sendStep(quoted(kimAt), "true"))},
-				{read, planOf(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`)},
-				{all, planOf(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`)},
-				{all, planOf(sendStep(`{"ref":"mail","path":"body"}`, "true"))}, {all, `{"refused":false}`},
+				{all, writePlan(sendStep(quoted("eve@evil.example"), "true"))}, {all, writePlan(sendStep(quoted(kimAt), "true"))}, {read, writePlan(sendStep(quoted(kimAt), "true"))},
+				{read, writePlan(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`)},
+				{all, writePlan(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`)},
+				{all, writePlan(sendStep(`{"ref":"mail","path":"body"}`, "true"))}, {all, `{"refused":false}`},
 			} {
 				if end := run(c[0], c[1]); end == "committed" {
 					r.Broken("a run commits whose sub-run is granted %s and planned as %s", c[0], c[1])
@@ -299,7 +299,7 @@ func kernels() []Attack {
 		{ID: "A-CANARY", Text: "a tool and a Reader put words into results, errors and members that are not there", Property: "no word of them is in what a planner is asked", Run: func(r *Rig) {
 			s := r.stage(shop, rival)
 			word := r.Canary()
-			reading := planOf(lookStep, strings.Replace(moodStep, `"id":"mood"`, `"id":"p"`, 1))
+			reading := writePlan(lookStep, strings.Replace(moodStep, `"id":"mood"`, `"id":"p"`, 1))
 			for _, members := range []string{
 				`"error":"` + word + `","not_performed":true`, `"error":"` + word + `"`, `"result":{"body":"x","` + word + `":"y"}`, `"result":{"body":["` + word + `"]}`,
 				`"error":"x","code":"` + word + `","not_performed":true`, `"result":"` + word + `"`, `"` + word + `":1`, `"result":{"body":"` + word + `"}`,
@@ -334,7 +334,7 @@ func kernels() []Attack {
 		{ID: "A-PLANID", Text: "a planner answers one request with the id of another", Property: "the run that it is of does not go on", Run: func(r *Rig) {
 			s := r.stage(desk, sage)
 			one, other := s.begin("all"), s.begin("all")
-			s.plan(one.asked, other.asked.Text("plan_id"), planOf(sendStep(quoted(kimAt), "true")))
+			s.plan(one.asked, other.asked.Text("plan_id"), writePlan(sendStep(quoted(kimAt), "true")))
 			if end := s.play(one); end == "committed" || len(s.calls) > 0 {
 				r.Broken("a run whose request got the plan of another is %s after %d calls", end, len(s.calls))
 			}
@@ -348,7 +348,7 @@ func kernels() []Attack {
 		}},
 		{ID: "A-CALLID", Text: "a tool answers one call with the id of another, or with what is no outcome", Property: "no run commits by it", Run: func(r *Rig) {
 			s := r.stage(desk, sage)
-			send := planOf(sendStep(quoted(kimAt), "true"))
+			send := writePlan(sendStep(quoted(kimAt), "true"))
 			begin := func() (task, Message) {
 				t := s.begin("all")
 				s.plan(t.asked, t.asked.Text("plan_id"), send)
@@ -383,7 +383,7 @@ func kernels() []Attack {
 			s := r.stage(desk, sage)
 			t := s.begin("all")
 			id := t.asked.Text("plan_id")
-			s.plan(t.asked, id, planOf(sendStep(quoted(kimAt), "true")))
+			s.plan(t.asked, id, writePlan(sendStep(quoted(kimAt), "true")))
 			again := func(who *Client, subject, text string) {
 				if err := who.Refused(subject, func() error { return who.conn.Publish(subject, []byte(text)) }); err != nil {
 					r.Broken("%s answers twice: %v", who.name, err)

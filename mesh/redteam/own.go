@@ -166,7 +166,7 @@ func (r *Rig) ownForged() {
 	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
 		r.Client(ch.Controller, bcp.RoleController)
 		s := r.Client(ch.Reader, bcp.RoleReader)
-		good, _ := answerOf(r.definition, sub.Spec, "")
+		good, _ := twoAnswers(r.definition, sub.Spec, "")
 		names := func(id, controller, response string) string {
 			return fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s}`, id, controller, response)
 		}
@@ -195,7 +195,7 @@ func (r *Rig) ownSpellings() {
 		any = true
 		r.Client(ch.Controller, bcp.RoleController)
 		s := r.Client(ch.Reader, bcp.RoleReader)
-		good, reversed := answerOf(r.definition, sub.Spec, "")
+		good, reversed := twoAnswers(r.definition, sub.Spec, "")
 		for i, response := range []string{good, reversed, strings.ReplaceAll(good, ":", " :\t")} {
 			s.Push(ch.Controller, string(sub.ID), response, fmt.Sprintf(`,"push_id":"spelling-%s-%d"`, sub.ID, i))
 		}
@@ -218,7 +218,7 @@ func (r *Rig) ownSpellings() {
 // takes makes sure that an ordinary answer is one that the subscription takes: what is
 // refused for its form shows nothing.
 func (r *Rig) takes(s *Client, ch bcp.Channel, sub bcp.Subscription) {
-	good, _ := answerOf(r.definition, sub.Spec, "")
+	good, _ := twoAnswers(r.definition, sub.Spec, "")
 	result := s.Push(ch.Controller, string(sub.ID), good, fmt.Sprintf(`,"push_id":"ordinary-%s"`, sub.ID))
 	if code := bcp.Code(result.Text("code")); code == bcp.ValidationFailed || code == bcp.Malformed {
 		r.abandon("the ordinary answer %s to %s of %s: %s", good, sub.ID, ch.Controller, result.Data)
@@ -236,7 +236,7 @@ var instructions = []string{
 func (r *Rig) ownTexts() {
 	tried := 0
 	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
-		if _, with := answerOf(r.definition, sub.Spec, "x"); with == "" {
+		if _, with := twoAnswers(r.definition, sub.Spec, "x"); with == "" {
 			return
 		}
 		r.Client(ch.Controller, bcp.RoleController)
@@ -244,7 +244,7 @@ func (r *Rig) ownTexts() {
 		r.takes(s, ch, sub)
 		var reached []string
 		for i, text := range instructions {
-			good, _ := answerOf(r.definition, sub.Spec, text)
+			good, _ := twoAnswers(r.definition, sub.Spec, text)
 			tried++
 			if result := s.Push(ch.Controller, string(sub.ID), good, fmt.Sprintf(`,"push_id":"text-%s-%d"`, sub.ID, i)); result.Text("status") == "delivered" {
 				reached = append(reached, text)
@@ -270,7 +270,7 @@ func (r *Rig) ownBudgets() {
 		r.Client(ch.Controller, bcp.RoleController)
 		s := r.Client(ch.Reader, bcp.RoleReader)
 		r.takes(s, ch, sub)
-		good, _ := answerOf(r.definition, sub.Spec, "")
+		good, _ := twoAnswers(r.definition, sub.Spec, "")
 		for i := range limit {
 			if result := s.Push(ch.Controller, string(sub.ID), good, fmt.Sprintf(`,"push_id":"budget-%s-%d"`, sub.ID, i)); result.Text("status") == "refused" {
 				return // the oracle compares charges with budgets
@@ -304,10 +304,10 @@ func (r *Rig) ownAnswers() {
 	}
 }
 
-// answerOf returns an answer that a spec takes, and one in the other order. Where it
+// twoAnswers returns an answer that a spec takes, and one in the other order. Where it
 // is given a text, that is said wherever it may be: the second is empty if that is
 // nowhere.
-func answerOf(m *bcp.Mesh, spec bcp.Spec, text string) (answer, other string) {
+func twoAnswers(m *bcp.Mesh, spec bcp.Spec, text string) (answer, other string) {
 	members := Members(m, spec)
 	place := false
 	for i := range members {

@@ -134,9 +134,9 @@ func Write(name, version string, rules []Rule, findings []Finding) ([]byte, erro
 			return nil, fmt.Errorf("sarif: rule %d, %q: it needs an id of its own and a text", i, of.ID)
 		}
 		places[of.ID] = i
-		full := firstOf(of.Full, of.Short)
+		full := firstNonEmpty(of.Full, of.Short)
 		_, level := of.Level.words()
-		r.Tool.Driver.Rules = append(r.Tool.Driver.Rules, rule{of.ID, text{of.Short}, text{full}, text{firstOf(of.Help, full)}, configuration{firstOf(level, "warning")}})
+		r.Tool.Driver.Rules = append(r.Tool.Driver.Rules, rule{of.ID, text{of.Short}, text{full}, text{firstNonEmpty(of.Help, full)}, configuration{firstNonEmpty(level, "warning")}})
 	}
 	for i, f := range findings {
 		at, known := places[f.Rule]
@@ -154,7 +154,7 @@ func Write(name, version string, rules []Rule, findings []Finding) ([]byte, erro
 	return append(b, '\n'), err
 }
 
-func firstOf(texts ...string) string {
+func firstNonEmpty(texts ...string) string {
 	for _, s := range texts {
 		if s != "" {
 			return s

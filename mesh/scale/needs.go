@@ -71,7 +71,7 @@ func Compute(c Costs, l Load) Plan {
 	if l.Mean == 0 {
 		l.Mean = l.Rate
 	}
-	m := modelOf(c, l)
+	m := newModel(c, l)
 	if l.Shards == 0 {
 		m.load.Shards = m.shardsNeeded()
 	}
@@ -89,7 +89,7 @@ type model struct {
 	decisions float64 // of an exchange, on average
 }
 
-func modelOf(c Costs, l Load) *model {
+func newModel(c Costs, l Load) *model {
 	return &model{costs: c, load: l, decisions: mix(l.Asks, float64(c.Ask.Decisions), float64(c.Push.Decisions))}
 }
 
@@ -287,7 +287,7 @@ func Breaks(c Costs, l Load, along Axis) []Break {
 		case Rate:
 			grown.Rate, grown.Mean = to, to
 		}
-		return modelOf(c, grown).needs()
+		return newModel(c, grown).needs()
 	}
 	most := map[Axis]float64{Agents: MaxAgents, Channels: MaxChannels, Rate: MaxRate}[along]
 	var found []Break

@@ -174,7 +174,7 @@ func TestBreaksAreAtTheLimit(t *testing.T) {
 				case Rate:
 					l.Rate, l.Mean = to, to
 				}
-				for _, n := range modelOf(Measured, l).needs() {
+				for _, n := range newModel(Measured, l).needs() {
 					if n.Name == b.Name && (n.Use > 1) != past {
 						t.Errorf("%s is %g of its limit with %g %s", n.Name, n.Use, to, along)
 					}
@@ -204,14 +204,14 @@ func TestMoreNeedsMore(t *testing.T) {
 			more.Shards *= 2
 		}
 		before := make(map[string]Need)
-		for _, n := range modelOf(Measured, l).needs() {
+		for _, n := range newModel(Measured, l).needs() {
 			before[n.Name] = n
 			if math.IsNaN(n.Need) || math.IsInf(n.Need, 0) || n.Need < 0 {
 				t.Fatalf("%s needs %g", n.Name, n.Need)
 			}
 		}
 		const rounding = 1 + 1e-9
-		for _, n := range modelOf(Measured, more).needs() {
+		for _, n := range newModel(Measured, more).needs() {
 			least, most := before[n.Name].Need, n.Need
 			if grow == 3 {
 				least, most = most, least
@@ -234,7 +234,7 @@ func TestShardsAreAsManyAsNeeded(t *testing.T) {
 	decides := func(shards int) bool {
 		l := large
 		l.Shards = shards
-		for _, n := range modelOf(Measured, l).needs() {
+		for _, n := range newModel(Measured, l).needs() {
 			if (n.Name == "gateway's goroutine" || n.Name == "processor") && n.Use > 1 {
 				return false
 			}

@@ -23,7 +23,7 @@ type again struct {
 
 // begin runs the server under the config's bundle, and has the entrance lead to it.
 func (s *Server) begin(config Config) error {
-	options, err := optionsOf(config)
+	options, err := serverOptions(config)
 	if err != nil {
 		return err
 	}

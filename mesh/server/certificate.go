@@ -30,7 +30,7 @@ func IssuedTLS(issue func(now time.Time) (tls.Certificate, error), log hclog.Log
 		c, err := issue(now)
 		return &c, err
 	}
-	return configOf(next, log, time.Now)
+	return renewingConfig(next, log, time.Now)
 }
 
 // FileTLS returns a config for [Config.TLS] with the certificate, followed by
@@ -61,7 +61,7 @@ func FileTLS(certFile, keyFile string, log hclog.Logger) (*tls.Config, error) {
 		lastCert, lastKey = cert, key
 		return &c, nil
 	}
-	return configOf(next, log, time.Now)
+	return renewingConfig(next, log, time.Now)
 }
 
 var errExpired = errors.New("the certificate has expired")
@@ -78,7 +78,7 @@ type certificate struct {
 	failed  string // what was logged last
 }
 
-func configOf(next func(*tls.Certificate, time.Time) (*tls.Certificate, error), log hclog.Logger, now func() time.Time) (*tls.Config, error) {
+func renewingConfig(next func(*tls.Certificate, time.Time) (*tls.Certificate, error), log hclog.Logger, now func() time.Time) (*tls.Config, error) {
 	c := &certificate{next: next, log: log, now: now, looked: now()}
 	var err error
 	if c.current, err = next(nil, c.looked); err != nil {

@@ -119,7 +119,7 @@ func (s *Server) showed(m *nats.Msg) {
 }
 
 func (s *Server) knowAgain() error {
-	conns, err := connsOf(s.server.Load())
+	conns, err := listConns(s.server.Load())
 	for _, c := range conns {
 		s.known(c.Cid, c.IssuerKey)
 	}
@@ -145,7 +145,7 @@ func (s *Server) Slow(who Party) { s.entrance.slow(who) }
 // open lists what a [Watcher] looks at.
 func (s *Server) open() (OpenConnections, error) {
 	server := s.server.Load()
-	list, err := connsOf(server)
+	list, err := listConns(server)
 	if err != nil {
 		return OpenConnections{}, err
 	}
@@ -156,7 +156,7 @@ func (s *Server) open() (OpenConnections, error) {
 	return open, nil
 }
 
-func connsOf(server *natsserver.Server) ([]*natsserver.ConnInfo, error) {
+func listConns(server *natsserver.Server) ([]*natsserver.ConnInfo, error) {
 	// In pages, those behind one that ends meanwhile would be missed.
 	list, err := server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
 	if err != nil {

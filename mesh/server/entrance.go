@@ -114,7 +114,7 @@ func (e *entrance) accept(g *gate) {
 
 // let lets a client through to the server, when it is its turn.
 func (e *entrance) let(client *net.TCPConn, g *gate) {
-	host := hostOf(client.RemoteAddr().String())
+	host := cutPort(client.RemoteAddr().String())
 	full := e.full()
 	if full && e.turns.admit(host) {
 		e.refuse(client, g)
@@ -187,7 +187,7 @@ func (e *entrance) enter(p *passage, g *gate) (port int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		p.server, port = conn.(*net.TCPConn), portOf(conn.LocalAddr())
+		p.server, port = conn.(*net.TCPConn), portNumber(conn.LocalAddr())
 		if err := e.register(p, port); !errors.Is(err, errTaken) {
 			if err == nil && !g.webSocket {
 				if _, err = conn.Write(proxyHeader(p.from, port)); err != nil {
@@ -262,12 +262,12 @@ func (e *entrance) refuse(client *net.TCPConn, g *gate) {
 func (e *entrance) known(address net.Addr, who Party) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := e.passages[portOf(address)]
+	p := e.passages[portNumber(address)]
 	if p == nil {
 		return false
 	}
 	e.forget(p)
-	p.pace.Store(e.paceOf(who))
+	p.pace.Store(e.partyPace(who))
 	p.turnEnds()
 	if now := time.Now(); who != (Party{}) && now.Sub(e.came[who]) >= comeTime {
 		e.came[who] = now
@@ -280,20 +280,20 @@ func (e *entrance) known(address net.Addr, who Party) bool {
 func (e *entrance) slow(who Party) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.paceOf(who).slowUntil(time.Now().Add(slowTime))
+	e.partyPace(who).slowUntil(time.Now().Add(slowTime))
 }
 
-func (e *entrance) paceOf(who Party) *pace {
+func (e *entrance) partyPace(who Party) *pace {
 	if e.paces[who] == nil {
 		e.paces[who] = &pace{}
 	}
 	return e.paces[who]
 }
 
-// hostOf tells where the client comes from that the server sees at an address.
+// clientHost tells where the client comes from that the server sees at an address.
 // Over WebSocket the client may say so too, before a slash: that is not looked
 // at.
-func (e *entrance) hostOf(address string) string {
+func (e *entrance) clientHost(address string) string {
 	address = address[strings.LastIndexByte(address, '/')+1:]
 	if _, port, err := splitAddress(address); err == nil {
 		e.mu.Lock()
@@ -302,10 +302,10 @@ func (e *entrance) hostOf(address string) string {
 			return p.host
 		}
 	}
-	return hostOf(address)
+	return cutPort(address)
 }
 
-func portOf(address net.Addr) int {
+func portNumber(address net.Addr) int {
 	_, port, _ := splitAddress(address.String())
 	return port
 }

@@ -336,7 +336,7 @@ func TestWhereAClientComesFrom(t *testing.T) {
 		"127.0.0.1:4222": "192.0.2.7", "127.0.0.1:4223": "127.0.0.1", "pipe": "pipe",
 		"198.51.100.9/127.0.0.1:4222": "192.0.2.7", "198.51.100.9/127.0.0.1:4223": "127.0.0.1",
 	} {
-		if got := e.hostOf(address); got != want {
+		if got := e.clientHost(address); got != want {
 			t.Errorf("%s is %s, not %s", address, got, want)
 		}
 	}

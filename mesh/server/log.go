@@ -191,7 +191,7 @@ func parseClient(line string) (clientLine, bool) {
 	}
 }
 
-func hostOf(address string) string {
+func cutPort(address string) string {
 	if i := strings.LastIndexByte(address, ':'); i >= 0 {
 		address = address[:i]
 	}

@@ -16,7 +16,7 @@ func record(t testing.TB) (a *adapter, text *bytes.Buffer, refusals func() []str
 	text = &bytes.Buffer{}
 	d := &denials{wake: make(chan struct{}, 1), incoming: map[refusal]*refused{}}
 	a = &adapter{
-		host:    hostOf,
+		host:    cutPort,
 		logger:  hclog.New(&hclog.LoggerOptions{Output: text, Level: hclog.Trace, DisableTime: true}),
 		denials: d,
 	}

@@ -103,7 +103,7 @@ func (s *Server) start(ctx context.Context, config Config) error {
 	}
 	s.denials = newDenials(s.identify, config.Denials)
 	s.entrance = newEntrance(config.TLS)
-	s.log = &adapter{logger: config.Logger, denials: s.denials, host: s.entrance.hostOf, unwritten: make(chan string, 1)}
+	s.log = &adapter{logger: config.Logger, denials: s.denials, host: s.entrance.clientHost, unwritten: make(chan string, 1)}
 	s.entrance.unsealed, s.entrance.most = s.log.unsealed, connectionsHere(config.Logger)
 	for _, g := range s.gates { // who comes already waits for a turn
 		s.entrance.open(g)
@@ -285,7 +285,7 @@ func (s *Server) listen(ctx context.Context, config Config) error {
 		if err != nil {
 			return err
 		}
-		s.urls = append(s.urls, schemes[i]+net.JoinHostPort(nearest(host), strconv.Itoa(portOf(listener.Addr()))))
+		s.urls = append(s.urls, schemes[i]+net.JoinHostPort(nearest(host), strconv.Itoa(portNumber(listener.Addr()))))
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ func nearest(host string) string {
 	return host
 }
 
-func optionsOf(config Config) (*natsserver.Options, error) {
+func serverOptions(config Config) (*natsserver.Options, error) {
 	operator, err := jwt.DecodeOperatorClaims(config.Bundle.Operator)
 	if err != nil {
 		return nil, fmt.Errorf("the operator's claims: %w", err)

@@ -69,7 +69,7 @@ func (t *turns) join(host string) (turn chan bool) {
 		turn <- false
 		return turn
 	}
-	i := t.lineOf(host)
+	i := t.findLine(host)
 	if i < 0 {
 		i, t.lines = len(t.lines), append(t.lines, &line{host: host})
 	}
@@ -91,7 +91,7 @@ func (t *turns) join(host string) (turn chan bool) {
 func (t *turns) leave(host string, turn chan bool) (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i := t.lineOf(host); i >= 0 {
+	if i := t.findLine(host); i >= 0 {
 		if j := slices.Index(t.lines[i].waiting, turn); j >= 0 {
 			t.remove(i, j)
 			return false
@@ -105,7 +105,7 @@ func (t *turns) next() {
 	for t.opened && t.taken < maxTurns && len(t.lines) > 0 {
 		host := t.lines[0].host
 		turn := t.remove(0, 0)
-		if i := t.lineOf(host); i == 0 { // the others of its host are behind other hosts
+		if i := t.findLine(host); i == 0 { // the others of its host are behind other hosts
 			t.lines = append(t.lines[1:], t.lines[0])
 		}
 		ok := t.doors.admit(host, time.Now())
@@ -127,7 +127,7 @@ func (t *turns) remove(i, j int) (turn chan bool) {
 	return turn
 }
 
-func (t *turns) lineOf(host string) int {
+func (t *turns) findLine(host string) int {
 	return slices.IndexFunc(t.lines, func(l *line) bool { return l.host == host })
 }
 

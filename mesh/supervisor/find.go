@@ -31,7 +31,7 @@ func Find(p Program, environ []string) error {
 	if err := executable(file); err != nil {
 		return describe(err, file)
 	}
-	interpreter, argument := interpreterOf(file)
+	interpreter, argument := readInterpreter(file)
 	switch {
 	case interpreter == "":
 		return nil
@@ -86,9 +86,9 @@ func describe(err error, file string) error {
 	return fmt.Errorf("%s cannot be executed", file)
 }
 
-// interpreterOf reads the first line of a script: the program that runs it, and the
+// readInterpreter reads the first line of a script: the program that runs it, and the
 // rest of the line. Other files have none.
-func interpreterOf(file string) (interpreter, argument string) {
+func readInterpreter(file string) (interpreter, argument string) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", "" // it may be executed and not read

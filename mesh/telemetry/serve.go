@@ -91,7 +91,7 @@ func Handler(token string, shards ...Shard) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if token == "" && !isLoopback(hostOf(r.Host)) {
+		if token == "" && !isLoopback(cutPort(r.Host)) {
 			http.Error(w, "metrics are served on loopback alone", http.StatusForbidden)
 			return
 		}
@@ -138,7 +138,7 @@ func (h *health) answers(ctx context.Context) bool {
 	answers := make(chan error, len(h.shards))
 	for _, s := range h.shards {
 		go func() {
-			_, err := snapshotOf(ctx, s.Source)
+			_, err := readSnapshot(ctx, s.Source)
 			answers <- err
 		}()
 	}
@@ -160,7 +160,7 @@ func scrape(w http.ResponseWriter, r *http.Request, shards []Shard) {
 	var asking sync.WaitGroup // at once: one that does not answer takes no time from the others
 	for i, s := range shards {
 		asking.Go(func() {
-			snapshot, err := snapshotOf(ctx, s.Source)
+			snapshot, err := readSnapshot(ctx, s.Source)
 			readings[i] = &reading{now: time.Now(), up: err == nil, snapshot: snapshot, connected: s.Source.Connected(), storage: s.Source.Storage(), shown: s.Source.Shown()}
 		})
 	}
@@ -174,8 +174,8 @@ func scrape(w http.ResponseWriter, r *http.Request, shards []Shard) {
 	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
-// hostOf returns a host without its port.
-func hostOf(address string) string {
+// cutPort returns a host without its port.
+func cutPort(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
 	}
@@ -208,7 +208,7 @@ func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server
 			return nil, fmt.Errorf("serve metrics: %w", err)
 		}
 	}
-	if token == "" && !isLoopback(hostOf(address)) {
+	if token == "" && !isLoopback(cutPort(address)) {
 		return nil, fmt.Errorf("%w: %q", ErrNotLoopback, address)
 	}
 	var config net.ListenConfig
@@ -222,7 +222,7 @@ func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server
 		ErrorLog: hclog.NewNullLogger().StandardLogger(nil), // what a client does wrong is its own affair
 	}}
 	// What localhost is, the system says.
-	if token == "" && !isLoopback(hostOf(s.address)) {
+	if token == "" && !isLoopback(cutPort(s.address)) {
 		return nil, errors.Join(fmt.Errorf("%w: %q is %s", ErrNotLoopback, address, s.address), listener.Close())
 	}
 	s.undo = context.AfterFunc(ctx, func() { _ = s.http.Close() })

@@ -23,8 +23,8 @@ type Source interface {
 	Shown() uint64
 }
 
-// snapshotOf asks the gateway; the error says why it does not answer.
-func snapshotOf(ctx context.Context, source Source) (state.Snapshot, error) {
+// readSnapshot asks the gateway; the error says why it does not answer.
+func readSnapshot(ctx context.Context, source Source) (state.Snapshot, error) {
 	var snapshot state.Snapshot
 	err := source.Inspect(ctx, func(s *state.State) { snapshot = s.Snapshot(time.Now()) })
 	if err != nil {

@@ -78,7 +78,7 @@ func (p *Projection) End(at time.Time) []Span {
 
 // decide adds the span of a decision, and what ends with it.
 func (p *Projection) decide(f *Fact) {
-	e := p.exchangeOf(f)
+	e := p.findExchange(f)
 	e.last = max(e.last, f.stored)
 	from := len(p.about)
 	p.judgement(f)
@@ -93,7 +93,7 @@ func (p *Projection) decide(f *Fact) {
 	if f.delivery != "" && !f.repeat {
 		p.deliveries[f.delivery] = e
 	}
-	p.endOf(e)
+	p.endExchange(e)
 }
 
 var decisionNames = map[bcp.DecisionKind]string{
@@ -108,7 +108,7 @@ func (p *Projection) acknowledge(f *Fact) {
 	}
 	delete(p.deliveries, f.delivery)
 	p.endWait(e, e.acknowledged(f.delivery), f.at, "bcp.acknowledged")
-	p.endOf(e)
+	p.endExchange(e)
 }
 
 // put adds a span, whose attributes are those from a place on.
@@ -134,18 +134,18 @@ func (p *Projection) endWait(e *exchange, w wait, end int64, mark string) {
 	p.put(Span{Trace: e.trace, ID: p.ids.span(w.seq, w.part), Parent: e.root, Name: waitNames[w.part], Begin: w.since, End: end}, from)
 }
 
-// endOf closes an exchange to which nothing more can come.
-func (p *Projection) endOf(e *exchange) {
+// endExchange closes an exchange to which nothing more can come.
+func (p *Projection) endExchange(e *exchange) {
 	if e.ended && len(e.delivering) == 0 {
 		p.close(e, e.last)
 	}
 }
 
-// exchangeOf returns the exchange that a decision belongs to, and begins one where
+// findExchange returns the exchange that a decision belongs to, and begins one where
 // there is none: with its first message; with one that belongs to none, such as a
 // repeat or an answer that comes too late; or where it began before there was a
 // projection.
-func (p *Projection) exchangeOf(f *Fact) *exchange {
+func (p *Projection) findExchange(f *Fact) *exchange {
 	switch {
 	case f.kind == bcp.KindAsk && !f.repeat:
 		return p.begin("query", f)

@@ -326,7 +326,7 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, ctx context.Cont
 
 // preview shows what an edit would release.
 func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
-	preview, ok := s.previewOf(w, r, ctx, d, r.PostFormValue("response"))
+	preview, ok := s.readPreview(w, r, ctx, d, r.PostFormValue("response"))
 	if !ok {
 		return
 	}
@@ -350,7 +350,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	s.show(w, r, http.StatusOK, "Your edit", "", append(parts, m.El(m.P, nil, link(path, m.Text("Back to the item"))))...)
 }
 
-func (s *Server) previewOf(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk, text string) (bcp.EditPreview, bool) {
+func (s *Server) readPreview(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk, text string) (bcp.EditPreview, bool) {
 	response := edited(&d.view, text)
 	if response == nil {
 		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit does not have the form of an answer. Change only the values, not the names or punctuation.")
@@ -370,7 +370,7 @@ func (s *Server) previewOf(w http.ResponseWriter, r *http.Request, ctx context.C
 }
 
 func (s *Server) edit(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
-	preview, ok := s.previewOf(w, r, ctx, d, r.PostFormValue("response"))
+	preview, ok := s.readPreview(w, r, ctx, d, r.PostFormValue("response"))
 	if !ok {
 		return
 	}

@@ -20,7 +20,7 @@ const perPage = 100
 // filter says which decisions a page of the audit shows. The zero value is all.
 type filter struct{ agent, kind, verdict, id string }
 
-func filterOf(q url.Values) filter {
+func readFilter(q url.Values) filter {
 	return filter{q.Get("agent"), q.Get("kind"), q.Get("verdict"), q.Get("id")}
 }
 
@@ -28,11 +28,11 @@ func (f filter) takes(e *entry) bool {
 	return (f.agent == "" || f.agent == string(e.Agent) || f.agent == string(e.Controller) || f.agent == string(e.Reader)) &&
 		(f.kind == "" || f.kind == e.Kind.String()) &&
 		(f.verdict == "" || f.verdict == e.Verdict.String()) &&
-		(f.id == "" || slices.Contains(idsOf(e), f.id))
+		(f.id == "" || slices.Contains(entryIDs(e), f.id))
 }
 
-// idsOf are the ids that a decision can be found by.
-func idsOf(e *entry) []string {
+// entryIDs are the ids that a decision can be found by.
+func entryIDs(e *entry) []string {
 	return []string{string(e.Query), string(e.Delivery), string(e.Item), string(e.Session)}
 }
 
@@ -54,7 +54,7 @@ func (f filter) path(page int) string {
 }
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
-	f, which := s.facts(), filterOf(r.URL.Query())
+	f, which := s.facts(), readFilter(r.URL.Query())
 	page, err := strconv.Atoi(r.URL.Query().Get("page"))
 	if err != nil || page < 1 {
 		page = 1
@@ -136,7 +136,7 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 
 func decisionParts(f *facts, e *entry) []m.Node {
 	why := explain.Explain(&e.Decision, f.definition)
-	parts := []m.Node{m.El(m.P, nil, timeOf(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision)))}
+	parts := []m.Node{m.El(m.P, nil, timeElement(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision)))}
 	facts := []fact{}
 	if _, ok := e.Line(); ok {
 		facts = append(facts, fact{"Nominal bits", tell.BitCount(e.Nominal)}, fact{"Capacity bits", tell.BitCount(e.Capacity)},
@@ -175,14 +175,14 @@ func decisionParts(f *facts, e *entry) []m.Node {
 		}
 		parts = append(parts, section("changes", "What would let it through", m.El(m.Ul, []m.Attr{m.Class("rules")}, changes...)))
 	}
-	if exchange := exchangeOf(f, e); len(exchange) > 1 {
+	if exchange := exchangeEntries(f, e); len(exchange) > 1 {
 		parts = append(parts, section("exchange", "The exchange", story(f, exchange, "")))
 	}
 	return parts
 }
 
-// exchangeOf are the kept decisions of the exchange that one is of, oldest first.
-func exchangeOf(f *facts, e *entry) []*entry {
+// exchangeEntries are the kept decisions of the exchange that one is of, oldest first.
+func exchangeEntries(f *facts, e *entry) []*entry {
 	same := func(other *entry) bool {
 		return other.shard == e.shard && (e.Query != "" && other.Query == e.Query || e.Delivery != "" && other.Delivery == e.Delivery || e.Item != "" && other.Item == e.Item)
 	}

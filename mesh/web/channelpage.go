@@ -103,7 +103,7 @@ func frees(f *bcp.Forecast) m.Node {
 	}
 	var lines []m.Node
 	for _, part := range f.Frees[:min(10, len(f.Frees))] {
-		lines = append(lines, m.El(m.Li, nil, timeOf(part.At), m.Text(" "+tell.Bits(part.Bits))))
+		lines = append(lines, m.El(m.Li, nil, timeElement(part.At), m.Text(" "+tell.Bits(part.Bits))))
 	}
 	return m.El(m.Details, nil, m.El(m.Summary, nil, m.Text("When the window returns bits")), m.El(m.Ul, nil, lines...))
 }

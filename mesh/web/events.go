@@ -80,7 +80,7 @@ type event struct {
 type message struct {
 	Events []jsontext.Value `json:"events"`          // oldest first, each an event
 	Missed int              `json:"missed,omitzero"` // decisions that are not among them
-	Fault  string           `json:"fault,omitempty"` // of faultOf
+	Fault  string           `json:"fault,omitempty"` // of describeFault
 	Total  uint64           `json:"total"`           // decisions so far: what the next stream begins after
 }
 
@@ -143,7 +143,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 func (s *Server) fault() string {
 	mesh := s.mesh.Load()
 	_, unread := s.history.all()
-	return faultOf(mesh != nil && mesh.Connected(), unread, nil)
+	return describeFault(mesh != nil && mesh.Connected(), unread, nil)
 }
 
 // since returns the decisions after a number of them, and how many there are now.

@@ -109,7 +109,7 @@ func (f *facts) findChannels() {
 		}
 	}
 	for _, c := range found {
-		if a := f.flowOf(c.key.Reader); a != nil {
+		if a := f.agentFlow(c.key.Reader); a != nil {
 			c.taint = bcp.MaxTaint(a.Answers, c.taint)
 		}
 		f.channels = append(f.channels, c)
@@ -119,7 +119,7 @@ func (f *facts) findChannels() {
 	})
 }
 
-func (f *facts) flowOf(name bcp.AgentName) *lint.AgentFlow {
+func (f *facts) agentFlow(name bcp.AgentName) *lint.AgentFlow {
 	if f.flow != nil {
 		for i := range f.flow.Agents {
 			if f.flow.Agents[i].Name == name {
@@ -239,8 +239,8 @@ func (f *facts) name() string {
 // severalShards says whether numbers of decisions need that of their shard.
 func (f *facts) severalShards() bool { return len(f.known) > 1 }
 
-// faultOf says why what is shown may be old, or nothing.
-func faultOf(connected, unread bool, said []known) string {
+// describeFault says why what is shown may be old, or nothing.
+func describeFault(connected, unread bool, said []known) string {
 	if !connected {
 		return "The mesh cannot be reached. This page shows what was known before. Check whether the mesh runs (bcpmesh status), and load the page again."
 	}

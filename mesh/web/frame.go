@@ -141,7 +141,7 @@ func verdictMark(d *bcp.Decision) m.Node {
 
 func written(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
-func timeOf(t time.Time) m.Node { return m.El(m.Time, nil, m.Text(written(t))) }
+func timeElement(t time.Time) m.Node { return m.El(m.Time, nil, m.Text(written(t))) }
 
 // story is a list of decisions, each a sentence.
 func story(f *facts, entries []*entry, empty string) m.Node {
@@ -156,7 +156,7 @@ func story(f *facts, entries []*entry, empty string) m.Node {
 		}
 		lines = append(lines, m.El(m.Li, nil,
 			m.El(m.A, []m.Attr{m.Href(decisionPath(e)), m.Spoken("Decision " + name)}, m.Text(name)), m.Text(" "),
-			timeOf(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision))))
+			timeElement(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision))))
 	}
 	return m.El(m.Ol, []m.Attr{m.Class("story")}, lines...)
 }

@@ -150,11 +150,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 
 // admit gives a browser its session.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, id string) {
-	http.SetCookie(w, s.cookieOf(id, 0))
+	http.SetCookie(w, s.sessionCookie(id, 0))
 	http.Redirect(w, r, s.home(), http.StatusSeeOther)
 }
 
-func (s *Server) cookieOf(id string, age int) *http.Cookie {
+func (s *Server) sessionCookie(id string, age int) *http.Cookie {
 	return &http.Cookie{Name: s.cookie, Value: id, Path: "/", MaxAge: age, Secure: s.secure(), HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
@@ -163,7 +163,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 		s.doors.leave(c.Value)
 		s.guests.rest(s.doors.has)
 	}
-	http.SetCookie(w, s.cookieOf("", -1))
+	http.SetCookie(w, s.sessionCookie("", -1))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 

@@ -25,7 +25,7 @@ func (s *Server) facts() *facts {
 	total := s.history.total()
 	entries, unread := s.history.all()
 	f := *s.drawn.of(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.doors.now(), mesh.Definition(), said, entries) })
-	f.fault = faultOf(connected, unread, said)
+	f.fault = describeFault(connected, unread, said)
 	return &f
 }
 

@@ -40,7 +40,7 @@ func (s *Server) proof(w http.ResponseWriter, r *http.Request) {
 		parts = append(parts, paragraph("Checkpoints are with the owner of the state folder: bcpmesh web in the folder of the mesh shows them here, and so does"), commandLine("bcpmesh audit checkpoint"))
 	} else {
 		for _, p := range mesh.Proofs() {
-			parts = append(parts, s.proofOf(f, &p)...)
+			parts = append(parts, s.proofSection(f, &p)...)
 		}
 	}
 	parts = append(parts, section("verify", "Verify it yourself",
@@ -52,7 +52,7 @@ func (s *Server) proof(w http.ResponseWriter, r *http.Request) {
 
 func commandLine(text string) m.Node { return m.El(m.P, nil, m.El(m.Code, nil, m.Text(text))) }
 
-func (s *Server) proofOf(f *facts, p *Proof) []m.Node {
+func (s *Server) proofSection(f *facts, p *Proof) []m.Node {
 	title, id := "Newest checkpoint", "checkpoint"
 	if f.severalShards() {
 		title, id = title+" of shard "+strconv.Itoa(p.Shard), id+strconv.Itoa(p.Shard)

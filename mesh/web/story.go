@@ -55,7 +55,7 @@ func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 	scenes := s.scenes()
 	parts := []m.Node{
 		paragraph("A reader works through a mailbox and is hijacked by the instructions that are planted in it: it says, word for word, what they want. The assistant never sees a mail. Left: what it would hear from this reader without a gateway. Right: what it heard."),
-		sumOf(scenes),
+		summary(scenes),
 		paragraph("What came through are choices among declared values, such as urgent: true. The bits of each are counted, and bounded by a budget."),
 	}
 	var benign []m.Node
@@ -73,8 +73,8 @@ func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "The same mail, without and with a gateway", "", parts...)
 }
 
-// sumOf counts what the hijacked Reader says, and what its Controller hears of it.
-func sumOf(scenes []Scene) m.Node {
+// summary counts what the hijacked Reader says, and what its Controller hears of it.
+func summary(scenes []Scene) m.Node {
 	var said, heard, quoted, heardQuoted int
 	for i := range scenes {
 		for _, e := range scenes[i].Exchanges {

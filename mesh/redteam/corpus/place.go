@@ -39,7 +39,7 @@ func forms(m *bcp.Mesh) ([]form, error) {
 		}
 		settings := ch.Settings(m, nil, constraint.Compile)
 		for _, sub := range ch.Subscriptions {
-			f, err := formOf(m, ch, sub.Spec, settings.OfSubscription(sub, len(ch.Subscriptions)))
+			f, err := newForm(m, ch, sub.Spec, settings.OfSubscription(sub, len(ch.Subscriptions)))
 			if err != nil {
 				return nil, fmt.Errorf("the subscription %s of %s: %w", sub.ID, ch.Controller, err)
 			}
@@ -50,7 +50,7 @@ func forms(m *bcp.Mesh) ([]form, error) {
 			if spec.Category > ch.MaxCategory {
 				continue
 			}
-			f, err := formOf(m, ch, spec, settings)
+			f, err := newForm(m, ch, spec, settings)
 			if err != nil {
 				return nil, fmt.Errorf("a query of category %d to %s: %w", spec.Category, ch.Reader, err)
 			}
@@ -60,7 +60,7 @@ func forms(m *bcp.Mesh) ([]form, error) {
 	return all, nil
 }
 
-func formOf(m *bcp.Mesh, ch bcp.Channel, spec bcp.Spec, settings bcp.Settings) (form, error) {
+func newForm(m *bcp.Mesh, ch bcp.Channel, spec bcp.Spec, settings bcp.Settings) (form, error) {
 	v, err := bcp.Compile(spec, settings)
 	if err != nil {
 		return form{}, err

@@ -281,7 +281,7 @@ func (r *runner) attack(text string) error {
 			worst[k] = map[Way]fate{}
 		}
 		note := func(way Way, list ...said) {
-			worst[k][way] = max(worst[k][way], fateOf(list))
+			worst[k][way] = max(worst[k][way], sumFate(list))
 			for _, s := range list {
 				r.offer(fmt.Sprint("attack ", k, way), s)
 			}
@@ -360,9 +360,9 @@ func (s said) fate() fate {
 	return refused
 }
 
-// fateOf adds up what arrives of the texts in answers: as many words as are least make an
+// sumFate adds up what arrives of the texts in answers: as many words as are least make an
 // instruction. It goes by what is delivered, and not by the validator's own figures.
-func fateOf(list []said) fate {
+func sumFate(list []said) fate {
 	f, arriving, codes := refused, 0, false
 	for _, s := range list {
 		switch s.verdict.Outcome {

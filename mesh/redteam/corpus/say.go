@@ -39,7 +39,7 @@ func (f *form) several(member int, text string) (list []said, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if list = append(list, s); fateOf(list) >= arrived {
+		if list = append(list, s); sumFate(list) >= arrived {
 			break
 		}
 	}

@@ -77,7 +77,7 @@ func targetHandler(port string, say func(string) (Arrived, error), failed func(e
 			refuse(w, http.StatusTooManyRequests, "too many requests wait: send fewer at a time")
 			return
 		}
-		text, status, why := textOf(w, r)
+		text, status, why := readText(w, r)
 		if why != "" {
 			refuse(w, status, why)
 			return
@@ -107,8 +107,8 @@ func targetHandler(port string, say func(string) (Arrived, error), failed func(e
 	})
 }
 
-// textOf reads {"text": …}, or says why not.
-func textOf(w http.ResponseWriter, r *http.Request) (text string, status int, why string) {
+// readText reads {"text": …}, or says why not.
+func readText(w http.ResponseWriter, r *http.Request) (text string, status int, why string) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return "", http.StatusUnsupportedMediaType, "send application/json"
 	}

@@ -198,7 +198,7 @@ func (t *target) through(s said, members []int) (Arrived, error) {
 	} else if s.verdict.Outcome == bcp.Accept {
 		return a, errors.New("an answer that is too long to be sent would be delivered")
 	}
-	a.Reached, a.Held = fateOf([]said{s}) >= arrived, a.Outcome == outcomeWord(bcp.Hold)
+	a.Reached, a.Held = sumFate([]said{s}) >= arrived, a.Outcome == outcomeWord(bcp.Hold)
 	if a.Outcome != outcomeWord(bcp.Accept) {
 		return a, nil
 	}

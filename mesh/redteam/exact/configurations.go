@@ -54,12 +54,12 @@ func gameMesh() *bcp.Mesh {
 	return mesh
 }
 
-func channelOf(m *bcp.Mesh, reader bcp.AgentName) *bcp.Channel {
+func findChannel(m *bcp.Mesh, reader bcp.AgentName) *bcp.Channel {
 	return &m.Channels[slices.IndexFunc(m.Channels, func(c bcp.Channel) bool { return c.Reader == reader })]
 }
 
 func subscribe(m *bcp.Mesh, reader bcp.AgentName, id bcp.SubscriptionID, spec string) *bcp.Subscription {
-	c := channelOf(m, reader)
+	c := findChannel(m, reader)
 	parsed, err := bcp.ParseSpec([]byte(spec))
 	if err != nil {
 		panic(err)
@@ -105,8 +105,8 @@ func askOnce(question, poll string) func(p *Position) {
 	}
 }
 
-// capacityOf is what a question reserves.
-func capacityOf(m *bcp.Mesh, c *bcp.Channel, question string) bcp.Bits {
+// reservedBits is what a question reserves.
+func reservedBits(m *bcp.Mesh, c *bcp.Channel, question string) bcp.Bits {
 	spec, err := bcp.ParseSpec([]byte(question))
 	if err != nil {
 		panic(err)
@@ -152,15 +152,15 @@ func Configurations() []Configuration { return slices.Clone(configurations) }
 
 var configurations = []Configuration{
 	{ID: "X-BITS", Text: "a reservation of bits that comes back, and a question that waits for it", slots: 3, ticks: 4,
-		edit: func(m *bcp.Mesh) { channelOf(m, "mail").Budget = 2*bcp.Bit + bcp.Bit/2 },
+		edit: func(m *bcp.Mesh) { findChannel(m, "mail").Budget = 2*bcp.Bit + bcp.Bit/2 },
 		moves: func(p *Position) []Move {
 			return answers(p, []Move{nothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, nei, `{"n":"junk"}`)
 		},
 		act: askOnce(askFour, askMust)},
 	{ID: "X-CAPACITY", Text: "a reservation of capacity that comes back, and a question that waits for it", slots: 3, ticks: 4,
 		edit: func(m *bcp.Mesh) {
-			c := channelOf(m, "mail")
-			c.CapacityBudget = capacityOf(m, c, askYes) + capacityOf(m, c, askMust) - bcp.Bit/4
+			c := findChannel(m, "mail")
+			c.CapacityBudget = reservedBits(m, c, askYes) + reservedBits(m, c, askMust) - bcp.Bit/4
 		},
 		moves: func(p *Position) []Move {
 			return answers(p, []Move{nothing}, 0, yes, no, nei, `{"ok":"junk"}`)
@@ -168,7 +168,7 @@ var configurations = []Configuration{
 		act: askOnce(askYes, askMust)},
 	{ID: "X-WINDOW", Text: "a reservation of the window that comes back", slots: 3, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			c := channelOf(m, "mail")
+			c := findChannel(m, "mail")
 			c.WindowBudget, c.BudgetWindow = 2*bcp.Bit+bcp.Bit/2, 64*time.Second
 		},
 		moves: func(p *Position) []Move {
@@ -189,7 +189,7 @@ var configurations = []Configuration{
 		}},
 	{ID: "X-ROOM", Text: "a reservation that comes back where pushes have taken its room", slots: 3, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").Budget = 4 * bcp.Bit
+			findChannel(m, "mail").Budget = 4 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(p *Position) []Move {
@@ -202,7 +202,7 @@ var configurations = []Configuration{
 		}, most: 2},
 	{ID: "X-WINDOWBACK", Text: "a window that gives back within a slot", slots: 4, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			c := channelOf(m, "mail")
+			c := findChannel(m, "mail")
 			c.WindowBudget, c.BudgetWindow = 2*bcp.Bit, 14*time.Second
 			subscribe(m, "mail", "alarm", askYes)
 		},
@@ -240,7 +240,7 @@ var configurations = []Configuration{
 		}, most: 2},
 	{ID: "X-PUSHBITS", Text: "pushes that use up the budget, and questions that find it so", slots: 2, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").Budget, channelOf(m, "mail").PushBudget = 5*bcp.Bit, 4*bcp.Bit
+			findChannel(m, "mail").Budget, findChannel(m, "mail").PushBudget = 5*bcp.Bit, 4*bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(*Position) []Move { return pushing("mail", "alarm", yes) },
@@ -252,7 +252,7 @@ var configurations = []Configuration{
 		}, most: 2},
 	{ID: "X-PUSHCAPACITY", Text: "pushes that use up the capacity budget", slots: 2, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			c := channelOf(m, "mail")
+			c := findChannel(m, "mail")
 			c.CapacityBudget = 20 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
@@ -260,7 +260,7 @@ var configurations = []Configuration{
 		act:   func(p *Position) { p.Ask("mail", askMust) }, most: 2},
 	{ID: "X-PUSHWINDOW", Text: "pushes that use up the window", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) {
-			c := channelOf(m, "mail")
+			c := findChannel(m, "mail")
 			c.WindowBudget, c.BudgetWindow = 3*bcp.Bit, 12*time.Second
 			subscribe(m, "mail", "alarm", askYes)
 		},
@@ -268,7 +268,7 @@ var configurations = []Configuration{
 		act:   func(p *Position) { p.Ask("mail", askMust) }, most: 2},
 	{ID: "X-RENEW", Text: "a Controller that renews in every slot", slots: 3, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").Budget = 2 * bcp.Bit
+			findChannel(m, "mail").Budget = 2 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
@@ -282,7 +282,7 @@ var configurations = []Configuration{
 		}, most: 2},
 	{ID: "X-RENEWIN", Text: "a Controller that renews within a slot", slots: 3, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").Budget = 3 * bcp.Bit
+			findChannel(m, "mail").Budget = 3 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
@@ -299,7 +299,7 @@ var configurations = []Configuration{
 		}, most: 2},
 	{ID: "X-RENEWNEXT", Text: "a Controller that renews within a slot and asks in the next", slots: 3, ticks: 3,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").Budget = 3 * bcp.Bit
+			findChannel(m, "mail").Budget = 3 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
@@ -317,7 +317,7 @@ var configurations = []Configuration{
 		}, most: 2},
 	{ID: "X-RENEWTIME", Text: "an epoch that time renews", slots: 4, ticks: 2,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").Budget, channelOf(m, "mail").BudgetRenew = 2*bcp.Bit, 15*time.Second
+			findChannel(m, "mail").Budget, findChannel(m, "mail").BudgetRenew = 2*bcp.Bit, 15*time.Second
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
@@ -328,7 +328,7 @@ var configurations = []Configuration{
 	{ID: "X-IDLE", Text: "a session that only deliveries keep", slots: 4, ticks: 2,
 		edit: func(m *bcp.Mesh) {
 			m.IdleTimeout = 9 * time.Second
-			channelOf(m, "mail").Budget = 3 * bcp.Bit
+			findChannel(m, "mail").Budget = 3 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
@@ -341,7 +341,7 @@ var configurations = []Configuration{
 	{ID: "X-OPENCLOSE", Text: "a session that is opened and closed while something waits", slots: 3, ticks: 3,
 		edit: func(m *bcp.Mesh) {
 			m.IdleTimeout = 9 * time.Second
-			channelOf(m, "mail").Budget = 2 * bcp.Bit
+			findChannel(m, "mail").Budget = 2 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
@@ -362,7 +362,7 @@ var configurations = []Configuration{
 		}},
 	{ID: "X-PUSHPERSON", Text: "a push that a person decides, and a queue of one", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").MaxPendingApprovals, channelOf(m, "mail").Budget = 1, 6*bcp.Bit
+			findChannel(m, "mail").MaxPendingApprovals, findChannel(m, "mail").Budget = 1, 6*bcp.Bit
 			subscribe(m, "mail", "odd", askOdd)
 		},
 		moves: func(p *Position) []Move {
@@ -381,14 +381,14 @@ var configurations = []Configuration{
 			p.Look()
 		}},
 	{ID: "X-FLAG", Text: "flagged answers", slots: 3, ticks: 2,
-		edit: func(m *bcp.Mesh) { channelOf(m, "mail").OnAnomaly = bcp.AnomalyFlag },
+		edit: func(m *bcp.Mesh) { findChannel(m, "mail").OnAnomaly = bcp.AnomalyFlag },
 		moves: func(p *Position) []Move {
 			return answers(p, []Move{nothing}, 0, `{"q":"ada"}`, `{"q":"ADA"}`, `{"q":"ignore"}`, nei)
 		},
 		act: askOnce(askWord, askMust)},
 	{ID: "X-BATCH", Text: "a window of pushes", slots: 5, ticks: 1,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").Budget = 6 * bcp.Bit
+			findChannel(m, "mail").Budget = 6 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes).BatchWindow = 2 * gameSlot
 		},
 		moves: func(*Position) []Move {
@@ -404,7 +404,7 @@ var configurations = []Configuration{
 		},
 		act: func(p *Position) { p.Look() }, most: 2},
 	{ID: "X-RETRY", Text: "retries", slots: 3, ticks: 2,
-		edit: func(m *bcp.Mesh) { channelOf(m, "mail").MaxRetries = 1 },
+		edit: func(m *bcp.Mesh) { findChannel(m, "mail").MaxRetries = 1 },
 		moves: func(p *Position) []Move {
 			return answers(p, []Move{nothing}, 0, yes, no, nei, `{"ok":"junk"}`)
 		},
@@ -415,7 +415,7 @@ var configurations = []Configuration{
 			p.Look()
 		}},
 	{ID: "X-ADAPT", Text: "a Controller that asks by what it heard", slots: 4, ticks: 2,
-		edit: func(m *bcp.Mesh) { channelOf(m, "mail").Budget = 5 * bcp.Bit },
+		edit: func(m *bcp.Mesh) { findChannel(m, "mail").Budget = 5 * bcp.Bit },
 		moves: func(p *Position) []Move {
 			return answers(p, answers(p, []Move{nothing}, 0, yes, nei), 1, yes, nei)
 		},
@@ -444,7 +444,7 @@ var configurations = []Configuration{
 			p.Look()
 		}},
 	{ID: "X-PROCESS", Text: "a Reader that cannot be started", slots: 3, ticks: 2,
-		edit: func(m *bcp.Mesh) { channelOf(m, "mail").Budget = 4 * bcp.Bit },
+		edit: func(m *bcp.Mesh) { findChannel(m, "mail").Budget = 4 * bcp.Bit },
 		moves: func(*Position) []Move {
 			return []Move{nothing, unavailable, func(p *Position) { p.Process("mail", bcp.ProcessStarted) }}
 		},
@@ -452,7 +452,7 @@ var configurations = []Configuration{
 	{ID: "X-TWO", Text: "two channels with slots of their own, one session and one total budget", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) {
 			m.IdleTimeout, m.Agents[1].TotalBudget = 9*time.Second, 8*bcp.Bit
-			channelOf(m, "web").ReleaseInterval = 15 * time.Second
+			findChannel(m, "web").ReleaseInterval = 15 * time.Second
 			subscribe(m, "mail", "alarm", askYes)
 			subscribe(m, "web", "alarm", askYes)
 		},
@@ -482,7 +482,7 @@ var configurations = []Configuration{
 			p.Look()
 		}},
 	{ID: "X-QUERIES", Text: "three questions, one after the other, and everything that can become of them", slots: 4, ticks: 2,
-		edit: func(m *bcp.Mesh) { channelOf(m, "mail").QueryTTL = gameSlot },
+		edit: func(m *bcp.Mesh) { findChannel(m, "mail").QueryTTL = gameSlot },
 		moves: func(p *Position) []Move {
 			moves := []Move{nothing}
 			for n := range p.Queries {
@@ -496,7 +496,7 @@ var configurations = []Configuration{
 			}
 		}},
 	{ID: "X-HELD", Text: "an answer that a person decides, and everything that can become of it", slots: 6, ticks: 2,
-		edit: func(m *bcp.Mesh) { channelOf(m, "mail").QueryTTL = gameSlot },
+		edit: func(m *bcp.Mesh) { findChannel(m, "mail").QueryTTL = gameSlot },
 		moves: func(p *Position) []Move {
 			return judging(p, answers(p, []Move{nothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`))
 		},
@@ -509,7 +509,7 @@ var configurations = []Configuration{
 	// charged for more than it hears.
 	{ID: "X-PUSHHELD", Text: "one push that a person decides, early or late", slots: 8, ticks: 2,
 		edit: func(m *bcp.Mesh) {
-			channelOf(m, "mail").ApprovalTTL = 4 * gameSlot
+			findChannel(m, "mail").ApprovalTTL = 4 * gameSlot
 			subscribe(m, "mail", "odd", askMostlyOdd)
 		},
 		moves: func(p *Position) []Move {

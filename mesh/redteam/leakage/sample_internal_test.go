@@ -83,7 +83,7 @@ func TestPlantedRates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(3, 1))
-			got := rateOf(uncounted{secrets: 2, timed: c.timed}, observations(2, trials, 1, random, func(o *observation) { c.leak(o, random) }), 36*time.Millisecond, random)
+			got := estimateRate(uncounted{secrets: 2, timed: c.timed}, observations(2, trials, 1, random, func(o *observation) { c.leak(o, random) }), 36*time.Millisecond, random)
 			if (got.P < 0.001) != c.found {
 				t.Errorf("p is %v of %+v", got.P, got)
 			}
@@ -92,7 +92,7 @@ func TestPlantedRates(t *testing.T) {
 			}
 		})
 	}
-	sure := rateOf(uncounted{secrets: 2, people: true}, observations(2, trials, 1, rand.New(rand.NewPCG(1, 1)), func(o *observation) { o.said = fmt.Sprint(o.secret) }), time.Millisecond, rand.New(rand.NewPCG(1, 1)))
+	sure := estimateRate(uncounted{secrets: 2, people: true}, observations(2, trials, 1, rand.New(rand.NewPCG(1, 1)), func(o *observation) { o.said = fmt.Sprint(o.secret) }), time.Millisecond, rand.New(rand.NewPCG(1, 1)))
 	if sure.Moved < 0.95 || sure.PerHour != 0 || sure.SeenPerHour != 0 {
 		t.Errorf("what a person has to do each time has a rate: %+v", sure)
 	}

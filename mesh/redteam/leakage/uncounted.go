@@ -264,7 +264,7 @@ func (t *trial) rate(u uncounted) {
 	t.result.Evidence = append(t.result.Evidence, broken...)
 	t.fail(err)
 	if t.err == nil {
-		r := rateOf(u, all, spent/time.Duration(len(all)), rand.New(rand.NewPCG(t.config.Seed, 99)))
+		r := estimateRate(u, all, spent/time.Duration(len(all)), rand.New(rand.NewPCG(t.config.Seed, 99)))
 		t.result.Rate = &r
 	}
 }
@@ -276,8 +276,8 @@ func (l *uncountedLane) forget() {
 	}
 }
 
-// rateOf says what so many observations show, each of which took so long.
-func rateOf(u uncounted, all []observation, each time.Duration, random *rand.Rand) Rate {
+// estimateRate says what so many observations show, each of which took so long.
+func estimateRate(u uncounted, all []observation, each time.Duration, random *rand.Rand) Rate {
 	const rounds = 2000
 	sample := analyse(u.secrets, all, 1, random)
 	r := Rate{Mode: u.mode, Secrets: u.secrets, Trials: len(all), Charged: sample.Charged, Moved: sample.Moved, Estimate: sample.Estimate}

@@ -58,7 +58,7 @@ func Problems(b []byte) (problems []string) {
 			bad("results is no list: the run failed")
 		}
 		for i, result := range at.list("results") {
-			for _, p := range problemsOf(result, ids) {
+			for _, p := range findProblems(result, ids) {
 				bad("result %d: %s", i, p)
 			}
 		}
@@ -66,7 +66,7 @@ func Problems(b []byte) (problems []string) {
 	return problems
 }
 
-func problemsOf(result object, ids []string) (problems []string) {
+func findProblems(result object, ids []string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	id, kind, level := result.text("ruleId"), result.text("kind"), result.text("level")
 	if index, ok := result.members["ruleIndex"].(float64); !ok || index < 0 || int(index) >= len(ids) || ids[int(index)] != id {

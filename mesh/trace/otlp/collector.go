@@ -73,7 +73,7 @@ func newCollector(c Config) (*collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	return &collector{endpoint: c.Endpoint, headers: c.Headers, gzip: c.Gzip, sender: senderOf(c), client: &http.Client{
+	return &collector{endpoint: c.Endpoint, headers: c.Headers, gzip: c.Gzip, sender: newSender(c), client: &http.Client{
 		Transport: newTransport(u.Scheme, c.Roots), Timeout: sendTimeout,
 		// Elsewhere may be in the clear.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -164,7 +164,7 @@ func (c *collector) post(ctx context.Context, body []byte) (rejected int64, err 
 	if err != nil || len(reply) > maxReply || response.Header.Get("Content-Type") != contentType {
 		return 0, nil // a reply that cannot be read takes nothing back
 	}
-	return rejectedOf(reply), nil
+	return parseRejected(reply), nil
 }
 
 // retryAfter reads the header of that name: seconds or a date (RFC 9110, section 10.2.3).
@@ -176,9 +176,9 @@ func retryAfter(text string, now time.Time) (time.Duration, bool) {
 	return max(0, date.Sub(now)), err == nil
 }
 
-// rejectedOf reads partial_success.rejected_spans of an ExportTraceServiceResponse,
+// parseRejected reads partial_success.rejected_spans of an ExportTraceServiceResponse,
 // field 1 of field 1. What cannot be read says nothing.
-func rejectedOf(reply []byte) int64 {
+func parseRejected(reply []byte) int64 {
 	partial, _ := fieldOne(reply, protowire.BytesType)
 	_, rejected := fieldOne(partial, protowire.VarintType)
 	return max(0, int64(rejected))

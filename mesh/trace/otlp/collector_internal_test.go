@@ -42,7 +42,7 @@ func FuzzRejected(f *testing.F) {
 		f.Add(slices.Concat([]byte{0x10, 0x01, 0x1a, 0x02, 'h', 'i'}, reply))
 	}
 	f.Fuzz(func(t *testing.T, reply []byte) {
-		got := rejectedOf(reply)
+		got := parseRejected(reply)
 		if got < 0 {
 			t.Fatalf("%d spans were rejected", got)
 		}
@@ -54,8 +54,8 @@ func FuzzRejected(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := max(0, answer.GetPartialSuccess().GetRejectedSpans()); rejectedOf(again) != want {
-			t.Errorf("%d spans were rejected, not %d", rejectedOf(again), want)
+		if want := max(0, answer.GetPartialSuccess().GetRejectedSpans()); parseRejected(again) != want {
+			t.Errorf("%d spans were rejected, not %d", parseRejected(again), want)
 		}
 	})
 }

@@ -16,7 +16,7 @@ type sender struct {
 	scope    *commonpb.InstrumentationScope
 }
 
-func senderOf(c Config) sender {
+func newSender(c Config) sender {
 	attributes := []*commonpb.KeyValue{textAttribute("service.name", c.Service), textAttribute("bcp.mesh", c.Definition.Name)}
 	if c.Version != "" {
 		attributes = append(attributes, textAttribute("service.version", c.Version))
@@ -43,7 +43,7 @@ func appendSpans(to []*tracepb.Span, spans []trace.Span) []*tracepb.Span {
 			TraceId: append([]byte(nil), span.Trace[:]...), SpanId: append([]byte(nil), span.ID[:]...),
 			Name: span.Name, Kind: tracepb.Span_SPAN_KIND_SERVER, Flags: sampled,
 			StartTimeUnixNano: uint64(max(0, span.Begin)), EndTimeUnixNano: uint64(max(0, span.End)),
-			Attributes: attributesOf(span.Attributes),
+			Attributes: toAttributes(span.Attributes),
 		}
 		if span.Parent != (trace.SpanID{}) {
 			message.Kind, message.ParentSpanId = tracepb.Span_SPAN_KIND_INTERNAL, append([]byte(nil), span.Parent[:]...)
@@ -53,7 +53,7 @@ func appendSpans(to []*tracepb.Span, spans []trace.Span) []*tracepb.Span {
 	return to
 }
 
-func attributesOf(from []trace.Attribute) []*commonpb.KeyValue {
+func toAttributes(from []trace.Attribute) []*commonpb.KeyValue {
 	to := make([]*commonpb.KeyValue, 0, len(from))
 	for i := range from {
 		a := &from[i]
