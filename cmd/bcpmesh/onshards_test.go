@@ -366,7 +366,7 @@ func TestShardThatDoesNotAnswer(t *testing.T) {
 		}
 		code, message := cli.ExitOK, ""
 		var f *cli.Failure
-		if errors.As(meshdir.OutcomeOf(err), &f) {
+		if errors.As(meshdir.Failure(err), &f) {
 			code, message = f.Code, f.Message
 		}
 		if strings.Join(said, " ") != c.want || code != c.code {

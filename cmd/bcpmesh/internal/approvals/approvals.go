@@ -183,7 +183,7 @@ and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. W
 			if p.Out.JSON {
 				return p.Out.Value(view)
 			}
-			writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.WidthOf(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
+			writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.Columns(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
 			return nil
 		},
 	}
@@ -241,7 +241,7 @@ func ShowUndecided(o *cli.Output, err error) error {
 				return err
 			}
 		}
-		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).WithHint("%s", todoOf(refused.Code))
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).WithHint("%s", advice(refused.Code))
 	}
 	if errors.Is(err, agents.ErrBound) {
 		return cli.Failf("these credentials decide with their passkey alone, and a terminal has none").
@@ -251,11 +251,11 @@ func ShowUndecided(o *cli.Output, err error) error {
 	if errors.As(err, &unanswered) && !errors.Is(err, context.Canceled) {
 		return cli.Failf("the mesh did not answer in time").WithHint("a decision may have counted all the same: bcpmesh approvals list shows what still waits")
 	}
-	return meshdir.OutcomeOf(err)
+	return meshdir.Failure(err)
 }
 
-// todoOf says what an approver does about a code.
-func todoOf(code bcp.Code) string {
+// advice says what an approver does about a code.
+func advice(code bcp.Code) string {
 	switch code {
 	case bcp.ItemNotFound:
 		return "bcpmesh approvals list shows what waits"

@@ -122,7 +122,7 @@ released (digest_mismatch). With --yes alone you release what you have not seen.
 			}
 			if asking {
 				q := cli.NewPrompter(ctx, p)
-				ShowLines(q, ItemLines(&view, time.Now(), cli.WidthOf(p.Out.Stderr)))
+				ShowLines(q, ItemLines(&view, time.Now(), cli.Columns(p.Out.Stderr)))
 				if ok, err := q.Confirm(tell.Question(&view) + "?"); err != nil || !ok {
 					return undecidedOr(err)
 				}
@@ -203,7 +203,7 @@ On a terminal, without --reason, the item is shown and you are asked for it.`,
 			}
 			if asking {
 				q := cli.NewPrompter(ctx, p)
-				ShowLines(q, ItemLines(&view, time.Now(), cli.WidthOf(p.Out.Stderr)))
+				ShowLines(q, ItemLines(&view, time.Now(), cli.Columns(p.Out.Stderr)))
 				if reason, err = q.Ask("Why do you reject it? " + WhoHears(&view) + " (empty: do nothing) "); err != nil && err != io.EOF {
 					return err
 				}
@@ -309,7 +309,7 @@ SHA-256, and --sha256 or --yes releases it.`,
 			}
 			if asking {
 				q := cli.NewPrompter(ctx, p)
-				ShowLines(q, PreviewLines(&view, preview, cli.WidthOf(p.Out.Stderr)))
+				ShowLines(q, PreviewLines(&view, preview, cli.Columns(p.Out.Stderr)))
 				if ok, err := q.Confirm(tell.EditQuestion(&view) + "?"); err != nil || !ok {
 					return undecidedOr(err)
 				}
@@ -335,7 +335,7 @@ func showPreview(o *cli.Output, view *bcp.ItemView, preview bcp.EditPreview) err
 	if o.JSON {
 		return o.Value(preview)
 	}
-	writeItem(o.Stdout, PreviewLines(view, preview, cli.WidthOf(o.Screen)), o.Terminal && o.Colours)
+	writeItem(o.Stdout, PreviewLines(view, preview, cli.Columns(o.Screen)), o.Terminal && o.Colours)
 	return nil
 }
 
@@ -350,7 +350,7 @@ func editArgument(ctx context.Context, p *cli.Program, s string) (jsontext.Value
 		if text, err = cli.ReadArgument(ctx, name, p.In); err != nil {
 			return nil, err
 		}
-		where = cli.NameOf(name)
+		where = cli.FileName(name)
 	}
 	value := jsontext.Value(text)
 	if !value.IsValid() || value.Kind() != '{' {

@@ -331,7 +331,7 @@ func (m *watchModel) refusedBy(err error) {
 	var f *cli.Failure
 	switch {
 	case errors.As(err, &refused):
-		text := string(refused.Code) + ": " + refused.Detail + ". " + todoOf(refused.Code)
+		text := string(refused.Code) + ": " + refused.Detail + ". " + advice(refused.Code)
 		switch refused.Code {
 		case bcp.AlreadyDecided, bcp.ItemExpired, bcp.ItemNotFound:
 			m.lost(text)

@@ -151,7 +151,7 @@ func (m *watchModel) listRows() []string {
 		if it.Subscription != "" {
 			row += "  " + string(it.Subscription)
 		}
-		row += "  " + cli.BitsOf(it.Nominal)
+		row += "  " + cli.Bits(it.Nominal)
 		if len(it.Anomalies) > 0 {
 			row += "  " + strings.Join(it.Anomalies, ", ")
 		}

@@ -127,7 +127,7 @@ func (d *desk) approver(ctx context.Context) (*approvers, error) {
 		})
 		if err != nil {
 			c.Close()
-			return nil, meshdir.OutcomeOf(err)
+			return nil, meshdir.Failure(err)
 		}
 		d.c, d.on, d.since = c, ApproverOf(c), time.Now()
 	}

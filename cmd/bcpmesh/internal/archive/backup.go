@@ -232,7 +232,7 @@ func restoreBackup(ctx context.Context, p *cli.Program, files []string, dir stri
 	}
 	state, err := filepath.Abs(dir)
 	if err != nil {
-		return cli.Failf("the folder %s: %s", cli.Quoted(dir), cli.ReasonOf(err))
+		return cli.Failf("the folder %s: %s", cli.Quoted(dir), cli.FileReason(err))
 	}
 	r := backupResult{State: state}
 	from, closeAll, err := r.open(files)
@@ -268,7 +268,7 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		opened = append(opened, f)
 		info, err := f.Stat()
@@ -277,7 +277,7 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 		}
 		sum := sha256.New()
 		if _, err := io.Copy(sum, f); err != nil {
-			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		from = append(from, f)
 		r.File, r.Bytes, r.SHA256 = name, info.Size(), bcp.Digest(sum.Sum(nil))

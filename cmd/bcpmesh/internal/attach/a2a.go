@@ -66,10 +66,10 @@ func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
 	if o.card != "" {
 		b, err := cli.ReadSmall(o.card)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(o.card), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(o.card), cli.FileReason(err))
 		}
 		if card, err = a2aserver.ParseCard(b); err != nil {
-			return cli.Failf("%s: %s", cli.Quoted(o.card), cli.ReasonOf(err))
+			return cli.Failf("%s: %s", cli.Quoted(o.card), cli.FileReason(err))
 		}
 	}
 	agent, err := o.Await(ctx, p, "a2a", 0)
@@ -79,7 +79,7 @@ func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
 	defer agent.Conn.Close()
 	server := a2aserver.New(agent.Conn)
 	if err := server.Start(context.WithoutCancel(ctx)); err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	err = serveHTTP(ctx, p, server.Handler(card, token), a2aserver.Path, listener, made(token, o.tokenFile))
 	ended, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -48,7 +48,7 @@ outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
   bcpmesh adopt cursor --undo`,
 		Args: cli.Arguments(0, "HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			place, err := placeOf(p)
+			place, err := findHosts(p)
 			if err != nil {
 				return err
 			}
@@ -86,8 +86,8 @@ outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
 	return cmd
 }
 
-// placeOf says where the files of hosts are.
-func placeOf(p *cli.Program) (hosts.Place, error) {
+// findHosts says where the files of hosts are.
+func findHosts(p *cli.Program) (hosts.Place, error) {
 	project, err := os.Getwd()
 	if err != nil {
 		return hosts.Place{}, err
@@ -107,12 +107,12 @@ func placeOf(p *cli.Program) (hosts.Place, error) {
 func listHosts(p *cli.Program, place hosts.Place, name string) error {
 	var rows [][]string
 	for _, h := range hosts.All() {
-		file := fileOf(h, place)
+		file := resolveHostFile(h, place)
 		content, _, err := hostFile(file)
 		state := "no file yet"
 		switch {
 		case err != nil:
-			state = "cannot be read: " + cli.ReasonOf(err)
+			state = "cannot be read: " + cli.FileReason(err)
 		case content != nil:
 			state = "without the mesh"
 			if _, found, err := h.Remove(content, name); err != nil {
@@ -149,10 +149,10 @@ func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) erro
 	if err != nil {
 		return err
 	}
-	file := fileOf(h, place)
+	file := resolveHostFile(h, place)
 	before, mode, err := hostFile(file)
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	after, err := h.Add(before, server)
 	if err != nil {
@@ -167,14 +167,14 @@ func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) erro
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	// The first time alone: what is kept is from before the mesh.
 	if err := durable.Create(keptName(file), before, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(keptName(file)), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(keptName(file)), cli.FileReason(err))
 	}
 	if err := durable.Replace(file, after, mode); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	p.Out.Talkf("%s is %s now: %s", h.Title, o.as, cli.Quoted(file))
 	p.Out.Talkf("start it again; to take it back: bcpmesh adopt %s --undo", h.Name)
@@ -211,10 +211,10 @@ func serverFor(p *cli.Program, o adoptOptions) (hosts.Server, error) {
 
 // undoAdopt takes the entry out: the file as it was, if nothing else has changed since.
 func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) error {
-	file := fileOf(h, place)
+	file := resolveHostFile(h, place)
 	now, mode, err := hostFile(file)
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	rest, found, err := h.Remove(now, o.name)
 	switch {
@@ -241,7 +241,7 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) 
 		err = durable.Replace(file, rest, mode)
 	}
 	if err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	if kept != nil {
 		_ = os.Remove(keptName(file)) // it may stay: the next adopt keeps what it finds
@@ -260,8 +260,8 @@ func writtenOver(h hosts.Host, kept, now []byte, name string) bool {
 	return err == nil && bytes.Equal(after, now)
 }
 
-// fileOf returns the path of a host's file; of a link what it leads to, since it is replaced.
-func fileOf(h hosts.Host, place hosts.Place) string {
+// resolveHostFile returns the path of a host's file; of a link what it leads to, since it is replaced.
+func resolveHostFile(h hosts.Host, place hosts.Place) string {
 	file := h.File(place)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		return real
@@ -317,6 +317,6 @@ func hostFailure(file, name string, err error) error {
 	case errors.Is(err, hosts.ErrSyntax):
 		return cli.Failf("%s cannot be read as its host's configuration", cli.Quoted(file)).WithHint("correct it first; nothing was changed")
 	default:
-		return cli.Failf("%s: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 }

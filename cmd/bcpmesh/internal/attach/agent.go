@@ -82,5 +82,5 @@ func serveProgram(ctx context.Context, p *cli.Program, o client.AgentFlags) erro
 	if ctx.Err() != nil {
 		return nil
 	}
-	return meshdir.OutcomeOf(err)
+	return meshdir.Failure(err)
 }

@@ -42,7 +42,7 @@ func copyMail(ctx context.Context, folder meshdir.Folder, def *bcp.Mesh, agent *
 		name = hex.EncodeToString(digest[:8])
 	}
 	if err := removeOthers(all, name); err != nil {
-		return nil, nil, cli.Failf("the mail of %s: %s", agent.Name, cli.ReasonOf(err))
+		return nil, nil, cli.Failf("the mail of %s: %s", agent.Name, cli.FileReason(err))
 	}
 	if name == "" {
 		return nil, func() {}, nil
@@ -53,7 +53,7 @@ func copyMail(ctx context.Context, folder meshdir.Folder, def *bcp.Mesh, agent *
 	}
 	path, err := filepath.Abs(filepath.Join(all, name))
 	if err != nil {
-		return nil, nil, cli.Failf("the mail of %s: %s", agent.Name, cli.ReasonOf(err))
+		return nil, nil, cli.Failf("the mail of %s: %s", agent.Name, cli.FileReason(err))
 	}
 	copier, err := imap.NewCopier(imap.Options{
 		Server: server, Key: key, Folder: path, Logger: log,

@@ -26,8 +26,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
-// mcpToolsOf are the tools of MCP servers that an agent has, in the operator's words.
-func mcpToolsOf(def *bcp.Mesh, agent *bcp.Agent) []cell.MCPTool {
+// listMCPTools are the tools of MCP servers that an agent has, in the operator's words.
+func listMCPTools(def *bcp.Mesh, agent *bcp.Agent) []cell.MCPTool {
 	var tools []cell.MCPTool
 	for _, name := range agent.Tools {
 		if _, t := def.MCPTool(name); t != nil {
@@ -130,7 +130,7 @@ func mcpProgram(folder meshdir.Folder, s *bcp.MCPServer) (wrap.Program, error) {
 	}
 	var read []string
 	for _, word := range s.Command[1:] {
-		read = append(read, filesOf([]string{in(word)})...)
+		read = append(read, namedFiles([]string{in(word)})...)
 	}
 	if covering := meshdir.Covers(append(append(sandbox.System(), path), read...), folder.State); covering != "" {
 		return program, cli.Failf("it would read %s, which has the keys of the mesh below it", cli.Quoted(covering))

@@ -27,7 +27,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 	if err != nil {
 		return cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
 	}
-	read = append(read, filesOf(command[1:])...)
+	read = append(read, namedFiles(command[1:])...)
 	if definition := p.Env("BCPMESH_DEFINITION"); definition != "" {
 		read = append(read, definition)
 		env = append(env, "BCPMESH_DEFINITION="+definition)
@@ -83,7 +83,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	case !running.State().Success():
 		f := cli.Failf("the program failed: %s", running.State())
 		if line := output.LastLine(); line != "" {
@@ -107,8 +107,8 @@ func end(ctx context.Context, running *process.Process) {
 	<-running.Done()
 }
 
-// filesOf are the words of a command that name files, which it may read.
-func filesOf(words []string) []string {
+// namedFiles are the words of a command that name files, which it may read.
+func namedFiles(words []string) []string {
 	var files []string
 	for _, word := range words {
 		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() {

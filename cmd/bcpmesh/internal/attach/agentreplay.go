@@ -64,13 +64,13 @@ func readRecording(path string) (*replay.Recording, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.FileReason(err))
 	case !info.Mode().IsRegular() || info.Size() > transcript.MaxBytes:
 		return nil, cli.Failf("%s is no transcript: expected a file of at most %d MiB", cli.Quoted(path), transcript.MaxBytes>>20)
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.FileReason(err))
 	}
 	r, err := replay.Read(content)
 	if err != nil {
@@ -176,7 +176,7 @@ func replayModels(dir, name string, r *replay.Recording) (*llm.Endpoint, bcp.Mod
 	}
 	asked, known := def.ModelOf(name)
 	if !known {
-		return nil, asked, asked, cli.Usagef("agent replay: --model: expected a name of models in mesh.yaml or PROVIDER/MODEL, got %s", cli.Quoted(name)).WithHint("the providers are %s", cli.OneOf(bcp.Providers()))
+		return nil, asked, asked, cli.Usagef("agent replay: --model: expected a name of models in mesh.yaml or PROVIDER/MODEL, got %s", cli.Quoted(name)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
 	}
 	e, err := folder.OpenModel(asked, r.Configuration.MaxTokens)
 	if err != nil {
@@ -269,14 +269,14 @@ func compared(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome, wa
 	var recorded, now total
 	for _, l := range list {
 		if l.Now != nil {
-			rows = append(rows, rowOf(l, l.Recorded), rowOf(l, l.Now))
+			rows = append(rows, replayRow(l, l.Recorded), replayRow(l, l.Now))
 			recorded.add(l.Recorded)
 			now.add(l.Now)
 		}
 	}
 	for _, t := range []*total{&recorded, &now} {
 		if t.conversations > 0 {
-			rows = append(rows, []string{"all", "", t.model, "", fmt.Sprintf("%d accepted", t.accepted), tell.BitCount(t.bits), strconv.Itoa(t.calls), strconv.FormatInt(t.tokens, 10), costOf(t.cost, t.priced == t.conversations)})
+			rows = append(rows, []string{"all", "", t.model, "", fmt.Sprintf("%d accepted", t.accepted), tell.BitCount(t.bits), strconv.Itoa(t.calls), strconv.FormatInt(t.tokens, 10), describeCost(t.cost, t.priced == t.conversations)})
 		}
 	}
 	p.Out.Table([]string{"conversation", "kind", "model", "answer", "verdict", "bits", "calls", "tokens", "cost"}, rows)
@@ -323,7 +323,7 @@ func (s *total) add(t *taken) {
 
 const longestAnswer = 48 // columns
 
-func rowOf(l played, t *taken) []string {
+func replayRow(l played, t *taken) []string {
 	answer := string(t.Answer)
 	if t.Answer == nil {
 		answer = "failed: " + t.Failure
@@ -332,10 +332,10 @@ func rowOf(l played, t *taken) []string {
 	if t.Cost != nil {
 		spent = *t.Cost
 	}
-	return []string{l.Conversation, l.Kind, t.Model, inert.Cut(inert.Line(answer), longestAnswer), t.Verdict, tell.BitCount(t.Bits), strconv.Itoa(t.Calls), strconv.FormatInt(t.Tokens.Sum(), 10), costOf(spent, t.Cost != nil)}
+	return []string{l.Conversation, l.Kind, t.Model, inert.Cut(inert.Line(answer), longestAnswer), t.Verdict, tell.BitCount(t.Bits), strconv.Itoa(t.Calls), strconv.FormatInt(t.Tokens.Sum(), 10), describeCost(spent, t.Cost != nil)}
 }
 
-func costOf(spent cost.USD, known bool) string {
+func describeCost(spent cost.USD, known bool) string {
 	if !known {
 		return "unknown"
 	}

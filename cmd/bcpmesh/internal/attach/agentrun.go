@@ -157,7 +157,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		}
 		defer func() { _ = file.Close() }() // each line was written when it was told
 		if to, err = transcript.NewWriter(file); err != nil {
-			return done, cli.Failf("the record: %s", cli.ReasonOf(err))
+			return done, cli.Failf("the record: %s", cli.FileReason(err))
 		}
 	}
 	model.Provider = loud{model.Provider, log}
@@ -180,7 +180,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	read = append(read, maildir...)
 	var desk func() (*web.Desk, error)
 	if len(agent.Egress.Hosts) > 0 {
-		if desk, err = deskOf(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(kept))); err != nil {
+		if desk, err = newDesk(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(kept))); err != nil {
 			return done, err
 		}
 	}
@@ -190,7 +190,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	defer tools.Close()
 	services := keeper.NewServices(cell.Configuration{
-		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, MCP: mcpToolsOf(def, &agent), Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Feeds: agent.Feeds,
+		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, MCP: listMCPTools(def, &agent), Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Feeds: agent.Feeds,
 		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
 	}, model, desk)
 	services.CallTools(tools.Call)
@@ -242,11 +242,11 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	switch {
 	case unwritten != nil:
-		return done, cli.Failf("the record: %s", strings.TrimPrefix(cli.ReasonOf(unwritten), "transcript: "))
+		return done, cli.Failf("the record: %s", strings.TrimPrefix(cli.FileReason(unwritten), "transcript: "))
 	case ctx.Err() != nil, finished:
 		return done, nil
 	case err != nil:
-		return done, meshdir.OutcomeOf(err)
+		return done, meshdir.Failure(err)
 	}
 	return done, cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
 }
@@ -313,7 +313,7 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
 	secrets, err := folder.Secrets(def, agent)
 	if err != nil {
-		return nil, cli.Failf("a key of %s: %s", agent.Name, cli.ReasonOf(err))
+		return nil, cli.Failf("a key of %s: %s", agent.Name, cli.FileReason(err))
 	}
 	var paths []string
 	names := slices.Clone(agent.Files)
@@ -321,9 +321,9 @@ func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string
 		names = append(names, agent.Mailbox)
 	}
 	for _, name := range names {
-		path, err := folder.PathOf(name)
+		path, err := folder.FindFile(name)
 		if err != nil {
-			return nil, cli.Failf("%s cannot read %s: %s", agent.Name, cli.Quoted(name), cli.ReasonOf(err))
+			return nil, cli.Failf("%s cannot read %s: %s", agent.Name, cli.Quoted(name), cli.FileReason(err))
 		}
 		for _, secret := range secrets {
 			if meshdir.Covers([]string{path}, secret) != "" {
@@ -355,7 +355,7 @@ func (l loud) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*l
 func createRecord(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, cli.Failf("the record: %s", cli.ReasonOf(err))
+		return nil, cli.Failf("the record: %s", cli.FileReason(err))
 	}
 	return file, nil
 }
@@ -369,7 +369,7 @@ func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
 	recorder, err := wires.NewRecorder(model.Provider, file)
 	if err != nil {
 		_ = file.Close()
-		return nil, cli.Failf("the record: %s", cli.ReasonOf(err))
+		return nil, cli.Failf("the record: %s", cli.FileReason(err))
 	}
 	model.Provider = recorder
 	return file, nil
@@ -410,7 +410,7 @@ func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 	return conn, nil
 }
 
-func deskOf(p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) (func() (*web.Desk, error), error) {
+func newDesk(p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) (func() (*web.Desk, error), error) {
 	e := agent.Egress
 	o := web.Options{
 		Agent: string(agent.Name), Policy: web.Policy(e.Hosts, os.LookupEnv), StartURLs: slices.Concat(e.StartURLs, agent.Feeds), LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,

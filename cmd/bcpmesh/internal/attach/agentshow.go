@@ -65,7 +65,7 @@ func (s *shower) say(format string, args ...any) {
 
 // text shows a text.
 func (s *shower) text(text string) {
-	lines := inert.Prefixed("  "+inert.Gutter, strings.TrimRight(text, "\n"), cli.WidthOf(s.out.Screen))
+	lines := inert.Prefixed("  "+inert.Gutter, strings.TrimRight(text, "\n"), cli.Columns(s.out.Screen))
 	rest := 0
 	if !s.whole && len(lines) > shownLines {
 		rest = len(lines) - shownLines

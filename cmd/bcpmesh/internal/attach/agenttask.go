@@ -41,7 +41,7 @@ what Readers publish meanwhile is left for the one that the mesh runs.`,
 			} else {
 				text, err := io.ReadAll(io.LimitReader(cli.Interruptible(cmd.Context(), p.In), maxTask+1))
 				if err != nil {
-					return cli.Failf("the task: %s", cli.ReasonOf(err))
+					return cli.Failf("the task: %s", cli.FileReason(err))
 				}
 				o.task = string(text)
 			}

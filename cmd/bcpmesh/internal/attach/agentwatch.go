@@ -317,7 +317,7 @@ func (s *liveShower) words(l *transcript.Line) {
 	s.said[l.Conversation] = strings.ToValidUTF8(said[max(0, len(said)-maxSaid):], "")
 	begin := fmt.Sprintf("%s is saying (untrusted): ", cli.Quoted(l.Conversation))
 	line := []rune(inert.Line(s.said[l.Conversation]))
-	columns, from := cli.WidthOf(s.out.Screen)-len(begin)-1, len(line)
+	columns, from := cli.Columns(s.out.Screen)-len(begin)-1, len(line)
 	for from > 0 {
 		if columns -= max(1, inert.Columns(line[from-1])); columns < 0 {
 			break

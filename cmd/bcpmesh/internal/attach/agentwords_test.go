@@ -107,7 +107,7 @@ func TestTheLineThatIsBeingSaid(t *testing.T) {
 	}
 	for _, text := range []string{strings.Repeat("x", 100_000), strings.Repeat("漢", 5000), strings.Repeat("e\u0301", 5000)} {
 		got := strings.TrimPrefix(words("q1", text), begin)
-		if columns := len([]rune(got)); columns > cli.WidthOf(&screen)-1 || len(s.said["q1"]) > maxSaid {
+		if columns := len([]rune(got)); columns > cli.Columns(&screen)-1 || len(s.said["q1"]) > maxSaid {
 			t.Errorf("%d characters are shown, %d bytes kept", columns, len(s.said["q1"]))
 		}
 	}

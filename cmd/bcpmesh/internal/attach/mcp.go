@@ -152,7 +152,7 @@ func connectMCP(ctx context.Context, p *cli.Program, o mcpOptions, server *mcp.S
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	<-ctx.Done()
 	// What the host has not dealt with stays with the gateway.
@@ -166,7 +166,7 @@ func hostToken(file string) (string, error) {
 	}
 	content, err := cli.ReadSmall(file)
 	if err != nil {
-		return "", cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return "", cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	token := strings.TrimSpace(string(content))
 	if len(token) < LeastToken || strings.ContainsAny(token, " \t\r\n") {
@@ -191,7 +191,7 @@ func listenLoopback(ctx context.Context, command, address string) (net.Listener,
 		if meshdir.PortTaken(address) {
 			return nil, cli.Failf("--http %s: another program has that port", cli.Quoted(address)).WithHint("stop it, or take any free port: --http 127.0.0.1:0")
 		}
-		return nil, cli.Failf("--http %s: %s", cli.Quoted(address), cli.ReasonOf(err))
+		return nil, cli.Failf("--http %s: %s", cli.Quoted(address), cli.FileReason(err))
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		_ = listener.Close() // nobody has come yet
@@ -238,7 +238,7 @@ func serveHTTP(ctx context.Context, p *cli.Program, handler http.Handler, path s
 		err = served
 	}
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return cli.Failf("serving over HTTP: %s", cli.ReasonOf(err))
+		return cli.Failf("serving over HTTP: %s", cli.FileReason(err))
 	}
 	return nil
 }

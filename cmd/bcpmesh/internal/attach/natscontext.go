@@ -29,7 +29,7 @@ func readNATSContext(name string) (natsContext, error) {
 	if !strings.ContainsRune(name, filepath.Separator) && filepath.Ext(name) != ".json" {
 		config, err := os.UserConfigDir()
 		if err != nil {
-			return natsContext{}, cli.Failf("--context %s: %s", cli.Quoted(name), cli.ReasonOf(err)).WithHint("name the file of the context")
+			return natsContext{}, cli.Failf("--context %s: %s", cli.Quoted(name), cli.FileReason(err)).WithHint("name the file of the context")
 		}
 		file = filepath.Join(config, "nats", "context", name+".json")
 	}
@@ -38,11 +38,11 @@ func readNATSContext(name string) (natsContext, error) {
 		return natsContext{}, cli.Failf("there is no context %s", cli.Quoted(name)).WithHint("nats context save %s --server nats://HOST --creds FILE makes one", name)
 	}
 	if err != nil {
-		return natsContext{}, cli.Failf("--context %s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return natsContext{}, cli.Failf("--context %s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	var keys map[string]jsontext.Value
 	if err := json.Unmarshal(text, &keys); err != nil {
-		return natsContext{}, cli.Failf("the context %s is no JSON object: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return natsContext{}, cli.Failf("the context %s is no JSON object: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	values := map[string]string{}
 	for key, v := range keys {

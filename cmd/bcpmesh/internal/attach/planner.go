@@ -137,7 +137,7 @@ the kernel hears that the planner refused.`,
 func readScript(name string) ([]plannedTask, error) {
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	var tasks []plannedTask
 	if len(content) > maxScript {
@@ -172,7 +172,7 @@ func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, pl
 		planner = plans
 	}
 	if err := planner.Start(ctx); err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	p.Out.Talkf("%s plans", agent.Name)
 	<-ctx.Done()

@@ -49,7 +49,7 @@ answers the same requests with the same replies.`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.model == "" {
-				return cli.Usagef("planner model: expected --model PROVIDER/MODEL").WithHint("such as --model anthropic/claude-sonnet-4-5; the providers are %s", cli.OneOf(bcp.Providers()))
+				return cli.Usagef("planner model: expected --model PROVIDER/MODEL").WithHint("such as --model anthropic/claude-sonnet-4-5; the providers are %s", cli.JoinOr(bcp.Providers()))
 			}
 			if o.parallel < 1 || o.parallel > maxParallel {
 				return cli.Usagef("planner model: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
@@ -77,7 +77,7 @@ answers the same requests with the same replies.`,
 func planByModel(ctx context.Context, p *cli.Program, o plannerModelOptions) error {
 	model, known := (&bcp.Mesh{}).ModelOf(o.model)
 	if !known {
-		return cli.Usagef("planner model: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(o.model)).WithHint("the providers are %s", cli.OneOf(bcp.Providers()))
+		return cli.Usagef("planner model: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(o.model)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
 	}
 	if o.endpoint != "" {
 		model.BaseURL, model.Key = o.endpoint, ""
@@ -97,7 +97,7 @@ func planByModel(ctx context.Context, p *cli.Program, o plannerModelOptions) err
 	if o.guidelines != "" {
 		text, err := cli.ReadSmall(o.guidelines)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(o.guidelines), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(o.guidelines), cli.FileReason(err))
 		}
 		planner.Guidelines = string(text)
 	}

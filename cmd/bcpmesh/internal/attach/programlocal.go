@@ -41,7 +41,7 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 	}
 	secrets, err := folder.Secrets(def, &agent)
 	if err != nil {
-		return nil, cli.Failf("a key of %s: %s", agent.Name, cli.ReasonOf(err))
+		return nil, cli.Failf("a key of %s: %s", agent.Name, cli.FileReason(err))
 	}
 	for _, secret := range secrets {
 		if covering := meshdir.Covers(reads, secret); covering != "" {
@@ -63,7 +63,7 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 	}
 	var desk func() (*web.Desk, error)
 	if l.fetches {
-		if desk, err = deskOf(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(l.kept))); err != nil {
+		if desk, err = newDesk(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(l.kept))); err != nil {
 			l.kept.Close()
 			return nil, err
 		}

@@ -118,7 +118,7 @@ func answerQueries(ctx context.Context, p *cli.Program, conn *agents.Connection,
 		if ctx.Err() != nil {
 			return nil
 		}
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	p.Out.Talkf("%s", told)
 	<-ctx.Done()

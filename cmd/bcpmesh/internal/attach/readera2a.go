@@ -121,7 +121,7 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	if err != nil || len(sum) != sha256.Size {
 		return cli.Usagef("reader a2a: --card: expected 64 hex digits").WithHint("without --card the command shows them")
 	}
-	token, err := tokenOf(o.tokenFile)
+	token, err := readBearerToken(o.tokenFile)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	p.Out.Talkf("%s answers with the agent at %s", agent.Name, cli.Quoted(o.agent))
 	<-ctx.Done()
@@ -181,14 +181,14 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	return nil
 }
 
-// tokenOf reads a bearer token, which is what a header can have.
-func tokenOf(file string) (string, error) {
+// readBearerToken reads a bearer token, which is what a header can have.
+func readBearerToken(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
 	b, err := cli.ReadSmall(file)
 	if err != nil {
-		return "", cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return "", cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || bytes.ContainsFunc(b, func(r rune) bool { return r <= ' ' || r > '~' }) {

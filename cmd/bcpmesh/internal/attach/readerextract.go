@@ -78,7 +78,7 @@ func answerByExtraction(ctx context.Context, p *cli.Program, o extractOptions) e
 		return err
 	}
 	if _, err := cli.ReadSmall(o.file); err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(o.file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(o.file), cli.FileReason(err))
 	}
 	agent, err := o.Connect(ctx, p, "reader", o.parallel)
 	if err != nil {

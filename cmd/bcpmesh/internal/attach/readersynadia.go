@@ -79,7 +79,7 @@ func elsewhere(o synadiaOptions) (*nats.Conn, error) {
 	}
 	conn, err := nats.Connect(c.url, append(c.options, nats.Name("bcpmesh reader synadia"), nats.MaxReconnects(-1), nats.Timeout(10*time.Second))...)
 	if err != nil {
-		return nil, cli.Failf("the NATS system of the context %s cannot be reached: %s", cli.Quoted(o.context), cli.ReasonOf(err))
+		return nil, cli.Failf("the NATS system of the context %s cannot be reached: %s", cli.Quoted(o.context), cli.FileReason(err))
 	}
 	return conn, nil
 }

@@ -197,5 +197,5 @@ func relayEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return meshdir.OutcomeOf(err)
+	return meshdir.Failure(err)
 }

@@ -149,7 +149,7 @@ func serveTools(ctx context.Context, p *cli.Program, conn *agents.Connection, re
 	tool := agents.NewTool(conn, outcomes)
 	tool.HandleAll(do)
 	if err := tool.Start(ctx); err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	p.Out.Talkf("%s", says)
 	<-ctx.Done()

@@ -149,7 +149,7 @@ func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader strin
 	}
 	definition := fmt.Sprintf(readerDefinition, reader, cli.Quoted(strings.Join(command, " ")), o.as)
 	if err := durable.Create(agent, []byte(definition), 0o600); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(agent), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(agent), cli.FileReason(err))
 	}
 	if err := showTools(p, file, next); err != nil {
 		return err
@@ -271,7 +271,7 @@ func writeTools(name string, f *wrap.File) error {
 		}
 	}
 	if err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	return nil
 }
@@ -279,12 +279,12 @@ func writeTools(name string, f *wrap.File) error {
 func readTools(name string) (*wrap.File, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err)).WithHint("bcpmesh wrap writes it")
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err)).WithHint("bcpmesh wrap writes it")
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, wrap.MaxFile+1))
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	file, err := wrap.Parse(content)
 	if err != nil {
@@ -360,7 +360,7 @@ func answerWithTools(ctx context.Context, p *cli.Program, o readerMCPOptions) er
 		if ctx.Err() != nil {
 			return nil
 		}
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	p.Out.Talkf("%s answers with %s", agent.Name, cli.Count(len(file.Tools)-len(changed), "tool"))
 	select {

@@ -106,7 +106,7 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int) (re
 		return nil, 1, nil
 	}
 	if err != nil {
-		return nil, 0, meshdir.OutcomeOf(err)
+		return nil, 0, meshdir.Failure(err)
 	}
 	next = last.Sequence + 1
 	if number == 0 {
@@ -118,7 +118,7 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int) (re
 	}
 	for r, err := range auditor.Audit(ctx, from) {
 		if err != nil {
-			return nil, 0, meshdir.OutcomeOf(err)
+			return nil, 0, meshdir.Failure(err)
 		}
 		records, next = append(records, r.Decision), r.Sequence+1
 		if len(records) == number {

@@ -165,7 +165,7 @@ func signingFailure(err error, folder meshdir.Folder) error {
 	case errors.Is(err, jetstream.ErrNoCheckpoint):
 		return cli.Failf("nothing was decided yet")
 	case errors.Is(err, context.DeadlineExceeded):
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	return exportFailure(err, folder.State)
 }

@@ -32,14 +32,14 @@ func completeExchanges(who *client.Flags) cobra.CompletionFunc {
 		defer c.Close()
 		var ids []string
 		for _, shard := range c.Shards {
-			ids = append(ids, exchangesOf(ctx, c.Auditor(shard))...)
+			ids = append(ids, newestExchanges(ctx, c.Auditor(shard))...)
 		}
 		return ids, none | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 
-// exchangesOf returns the ids in the newest records that auditor reads.
-func exchangesOf(ctx context.Context, auditor *agents.Auditor) []string {
+// newestExchanges returns the ids in the newest records that auditor reads.
+func newestExchanges(ctx context.Context, auditor *agents.Auditor) []string {
 	var ids []string
 	seen := map[string]bool{}
 	records, _, err := NewestRecords(ctx, auditor, completedRecords)

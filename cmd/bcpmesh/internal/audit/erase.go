@@ -73,7 +73,7 @@ told. The mesh must be running.`,
 			result, err := c.Operator(on).Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
 				Before: before.Text, Raw: raw})
 			if err != nil {
-				return meshdir.OutcomeOf(err)
+				return meshdir.Failure(err)
 			}
 			return showErased(p, result)
 		},

@@ -68,7 +68,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 			}
 			if rests != nil {
 				all := restingDecisions(cmd.Context(), p, rests)
-				found, err := decisionsOf(func(uint64) iter.Seq2[bcp.Decision, error] { return all }, args[0])
+				found, err := readDecisions(func(uint64) iter.Seq2[bcp.Decision, error] { return all }, args[0])
 				if err != nil {
 					return err
 				}
@@ -91,7 +91,7 @@ func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id s
 		return cli.Usagef("explain: each of %d shards has decisions with numbers", len(c.Shards)).WithHint("say which is meant: --shard")
 	}
 	found, err := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
-		return decisionsOf(func(from uint64) iter.Seq2[bcp.Decision, error] { return audited(ctx, c.Auditor(shard), from) }, id)
+		return readDecisions(func(from uint64) iter.Seq2[bcp.Decision, error] { return audited(ctx, c.Auditor(shard), from) }, id)
 	})
 	if err != nil && !slices.ContainsFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) > 0 }) {
 		return err
@@ -104,7 +104,7 @@ func audited(ctx context.Context, auditor *agents.Auditor, from uint64) iter.Seq
 	return func(yield func(bcp.Decision, error) bool) {
 		for r, err := range auditor.Select(ctx, agents.Selection{From: from}) {
 			if err != nil {
-				err = meshdir.OutcomeOf(err)
+				err = meshdir.Failure(err)
 			}
 			if !yield(r.Decision, err) || err != nil {
 				return
@@ -145,9 +145,9 @@ func showExplained(p *cli.Program, def *bcp.Mesh, found []client.Sharded[[]bcp.D
 	return nil
 }
 
-// decisionsOf reads the decision with a number, or those about an id: of a
+// readDecisions reads the decision with a number, or those about an id: of a
 // delivery and an item also what its query led to.
-func decisionsOf(from func(seq uint64) iter.Seq2[bcp.Decision, error], id string) ([]bcp.Decision, error) {
+func readDecisions(from func(seq uint64) iter.Seq2[bcp.Decision, error], id string) ([]bcp.Decision, error) {
 	if seq, err := strconv.ParseUint(id, 10, 64); err == nil {
 		for d, err := range from(seq) {
 			if err != nil {

@@ -117,7 +117,7 @@ type provenResult struct {
 func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) error {
 	content, err := readProof(name)
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	proven, err := verify.Proof(content, keys)
 	if err != nil {

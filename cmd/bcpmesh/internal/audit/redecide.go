@@ -160,7 +160,7 @@ func redecideFolder(ctx context.Context, f *redecideFlags, current *bcp.Mesh, o 
 func redecideBackup(ctx context.Context, name string, o mesh.RedecideOptions) (bcp.Digest, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
@@ -364,7 +364,7 @@ func (r *Redecided) words(j *state.Judgement) string {
 	}
 	bits := ""
 	if j.Nominal > 0 || j.Capacity > 0 {
-		bits = cli.BitsOf(j.Nominal) + ", capacity " + cli.ShortBits(j.Capacity)
+		bits = cli.Bits(j.Nominal) + ", capacity " + cli.ShortBits(j.Capacity)
 	}
 	cell := strings.Join(cli.Compact(verdict, string(j.Code), string(j.Outcome), strings.Join(j.Anomalies, "+"), bits), " ")
 	if reason != "" {

@@ -253,9 +253,9 @@ func newTeller(out *cli.Output) *teller {
 	return &teller{out: out, open: map[string]*exchange{}, of: map[bcp.DeliveryID]string{}}
 }
 
-// keyOf names the exchange that a decision belongs to; it is empty for one that
+// exchangeKey names the exchange that a decision belongs to; it is empty for one that
 // stands alone.
-func (t *teller) keyOf(d *bcp.Decision) string {
+func (t *teller) exchangeKey(d *bcp.Decision) string {
 	switch {
 	case d.Kind == bcp.KindAcknowledge && d.Delivery != "":
 		return t.of[d.Delivery]
@@ -271,7 +271,7 @@ func (t *teller) keyOf(d *bcp.Decision) string {
 
 func (t *teller) tell(one *replayed) error {
 	d := &one.Decision
-	key := t.keyOf(d)
+	key := t.exchangeKey(d)
 	if key == "" {
 		return t.standalone(one)
 	}

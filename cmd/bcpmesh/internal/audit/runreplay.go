@@ -99,8 +99,8 @@ func replayRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string)
 	return r.report(p.Out)
 }
 
-// changeOf reads what a record says of a run; nil without an error says nothing of any.
-func changeOf(d *bcp.Decision) (*kernel.Change, error) {
+// readChange reads what a record says of a run; nil without an error says nothing of any.
+func readChange(d *bcp.Decision) (*kernel.Change, error) {
 	if d.Run == nil || !d.Kind.IsRun() {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func changeOf(d *bcp.Decision) (*kernel.Change, error) {
 // alone.
 func (r *rerun) take(state *kernel.State, one *replayed) error {
 	d := &one.Decision
-	c, err := changeOf(d)
+	c, err := readChange(d)
 	if c == nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw boo
 	var contexts []tell.RunSaid
 	err = eachOpened(cmd, "--context", who, func(one *replayed) error {
 		d := &one.Decision
-		c, err := changeOf(d)
+		c, err := readChange(d)
 		if c == nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw boo
 		}
 		stories.Add(d)
 		for _, sent := range state.Releases(c) {
-			contexts = append(contexts, contextsOf(d.Seq, &sent)...)
+			contexts = append(contexts, modelContexts(d.Seq, &sent)...)
 		}
 		return nil
 	})
@@ -246,8 +246,8 @@ func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw boo
 	return r, nil
 }
 
-// contextsOf is what a release sends to a model.
-func contextsOf(record uint64, r *kernel.Release) []tell.RunSaid {
+// modelContexts is what a release sends to a model.
+func modelContexts(record uint64, r *kernel.Release) []tell.RunSaid {
 	said := func(what string, text []byte) tell.RunSaid {
 		return tell.RunSaid{Decision: record, What: fmt.Sprintf("%s to %s", what, r.Agent), Text: string(text)}
 	}

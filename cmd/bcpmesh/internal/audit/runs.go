@@ -77,18 +77,18 @@ func listRuns(o *cli.Output, runs []*tell.RunStory) error {
 	var rows [][]string
 	for _, r := range runs {
 		rows = append(rows, []string{
-			string(r.Run), r.Began.Format(tell.TimeFormat), string(r.Kernel), string(r.Requester), r.Grant, statusOf(r), strconv.Itoa(r.Calls), strconv.Itoa(r.Questions),
+			string(r.Run), r.Began.Format(tell.TimeFormat), string(r.Kernel), string(r.Requester), r.Grant, describeRun(r), strconv.Itoa(r.Calls), strconv.Itoa(r.Questions),
 		})
 	}
 	o.Table([]string{"run", "began, UTC", "kernel", "requester", "grant", "status", "calls", "questions"}, rows)
 	return nil
 }
 
-// statusOf says how a run is, in a few words.
-func statusOf(r *tell.RunStory) string {
+// describeRun says how a run is, in a few words.
+func describeRun(r *tell.RunStory) string {
 	switch {
 	case r.Status == bcp.RunOpen && r.Waits != nil:
-		return strings.TrimSuffix("waits for "+strings.Join(cli.Compact(personOf(r.Waits.Kind), string(r.Waits.Agent), r.Waits.Tool), " "), " ")
+		return strings.TrimSuffix("waits for "+strings.Join(cli.Compact(describePerson(r.Waits.Kind), string(r.Waits.Agent), r.Waits.Tool), " "), " ")
 	case r.Code != "":
 		return r.Status + ": " + string(r.Code)
 	default:
@@ -96,8 +96,8 @@ func statusOf(r *tell.RunStory) string {
 	}
 }
 
-// personOf says whom a wait is for.
-func personOf(kind string) string {
+// describePerson says whom a wait is for.
+func describePerson(kind string) string {
 	switch kind {
 	case "approval":
 		return "a person to approve"
@@ -131,7 +131,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 			if contexts {
 				r, err = storyWithContexts(cmd, &who, args[0], raw)
 			} else {
-				r, err = storyOf(cmd, p, &who, args[0], raw)
+				r, err = readRunStory(cmd, p, &who, args[0], raw)
 			}
 			if err != nil || p.Out.JSON {
 				return cmp.Or(err, p.Out.Value(r))
@@ -147,8 +147,8 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 	return cmd
 }
 
-// storyOf tells one run, with raw from the opened journal.
-func storyOf(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) (*tell.RunStory, error) {
+// readRunStory tells one run, with raw from the opened journal.
+func readRunStory(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) (*tell.RunStory, error) {
 	var stories tell.RunStories
 	add := func(d *bcp.Decision) {
 		if d.Run != nil && d.Run.Run == id {
@@ -195,7 +195,7 @@ func showRun(o *cli.Output, r *tell.RunStory) {
 // headRun says what the run was and how it ended.
 func headRun(o *cli.Output, r *tell.RunStory) {
 	o.Heading(fmt.Sprintf("run %s of %s, asked by %s with the grant %s", r.Run, r.Kernel, r.Requester, r.Grant))
-	status := statusOf(r)
+	status := describeRun(r)
 	if r.Status != bcp.RunOpen {
 		status += " after " + r.Ended.Sub(r.Began).Round(time.Millisecond).String()
 	}
@@ -220,7 +220,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: "  bcpmesh kernel explain rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := storyOf(cmd, p, &who, args[0], false)
+			r, err := readRunStory(cmd, p, &who, args[0], false)
 			if err != nil || p.Out.JSON {
 				return cmp.Or(err, p.Out.Value(r))
 			}

@@ -118,7 +118,7 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 	for _, name := range since {
 		content, err := cli.ReadSmall(name)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		c, err := verify.OpenCheckpoint(content, o.Keys)
 		if err != nil {
@@ -194,7 +194,7 @@ func notVerified(p *cli.Program, name string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case !errors.As(err, &fault):
-		return cli.Failf("%s cannot be verified: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be verified: %s", cli.Quoted(name), cli.FileReason(err))
 	case p.Out.JSON:
 		if err := p.Out.Line(verifyResult{File: name, Fault: &verifyFault{fault.Decision, fault.Offset, max(fault.Within, 0), fault.Reason}}); err != nil {
 			return err

@@ -85,14 +85,14 @@ func runWitness(ctx context.Context, p *cli.Program, store, listen, readyFile st
 	defer func() { err = errors.Join(err, w.Close()) }()
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
-		return cli.Failf("--listen %s: %s", cli.Quoted(listen), cli.ReasonOf(err))
+		return cli.Failf("--listen %s: %s", cli.Quoted(listen), cli.FileReason(err))
 	}
 	server := w.Server()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	about := witnessing{URL: "http://" + listener.Addr().String(), Key: w.Key(), Logs: w.Origins()}
 	if err := meshdir.WriteReady(readyFile, about); err != nil {
-		return errors.Join(cli.Failf("%s cannot be written: %s", cli.Quoted(readyFile), cli.ReasonOf(err)), tlogwitness.Stop(ctx, server))
+		return errors.Join(cli.Failf("%s cannot be written: %s", cli.Quoted(readyFile), cli.FileReason(err)), tlogwitness.Stop(ctx, server))
 	}
 	if readyFile != "" {
 		defer func() { _ = os.Remove(readyFile) }() // it is gone where somebody else removed it
@@ -139,7 +139,7 @@ func keysOrFiles(list []string) ([]string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			content = []byte(key)
 		case err != nil:
-			return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(key), cli.ReasonOf(err))
+			return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(key), cli.FileReason(err))
 		}
 		keys = append(keys, strings.TrimSpace(string(content)))
 	}

@@ -12,9 +12,9 @@ import (
 // maxChoices is how many values a hint lists.
 const maxChoices = 20
 
-// specOf returns what a push to a subscription answers, if the definitions are at hand.
-func specOf(c *client.Client, controller bcp.AgentName, id bcp.SubscriptionID) *bcp.Spec {
-	channel, err := c.ChannelOf(controller, bcp.RoleReader)
+// subscriptionSpec returns what a push to a subscription answers, if the definitions are at hand.
+func subscriptionSpec(c *client.Client, controller bcp.AgentName, id bcp.SubscriptionID) *bcp.Spec {
+	channel, err := c.FindChannel(controller, bcp.RoleReader)
 	if err != nil || channel == nil {
 		return nil
 	}
@@ -42,7 +42,7 @@ func withChoices(err error, spec *bcp.Spec) error {
 		if len(words) > maxChoices {
 			words = append(words[:maxChoices:maxChoices], "others")
 		}
-		return failure.WithHint("%s is %s", f.Name, cli.OneOf(words))
+		return failure.WithHint("%s is %s", f.Name, cli.JoinOr(words))
 	}
 	return err
 }

@@ -19,7 +19,7 @@ const completionTime = 3 * time.Second
 // the command line acts as, or to any.
 func completePush(who *client.Flags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		mesh, err := client.MeshOf(cmd)
+		mesh, err := client.LoadMesh(cmd)
 		if err != nil || len(args) > 1 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

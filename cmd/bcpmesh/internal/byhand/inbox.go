@@ -71,7 +71,7 @@ func inbox(ctx context.Context, p *cli.Program, c *client.Client, follow, keep b
 	arrivals := make(chan arrival)
 	stop, err := listen(ctx, c, arrivals)
 	if err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	defer stop()
 	patience := time.NewTimer(wait)
@@ -162,7 +162,7 @@ func showArrived(o *cli.Output, d bcp.Delivery) error {
 		if d.SubscriptionID != "" {
 			source = "subscription " + string(d.SubscriptionID)
 		}
-		what, price := string(d.Outcome), cli.BitsOf(d.BandwidthBits)+", "
+		what, price := string(d.Outcome), cli.Bits(d.BandwidthBits)+", "
 		switch d.Outcome {
 		case "":
 			what = answerText(d)

@@ -111,20 +111,20 @@ func FindRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 		if len(kernels) == 0 {
 			return f.WithHint("an agent becomes one by the key kernel: docs/kernel.md")
 		}
-		return f.WithHint("there is %s", cli.OneOf(kernels))
+		return f.WithHint("there is %s", cli.JoinOr(kernels))
 	}
 	names := slices.Sorted(maps.Keys(may))
 	if who.As == "" {
 		if len(names) > 1 {
-			return cli.Usagef("--as: %s has several requesters: %s", name, cli.OneOf(names))
+			return cli.Usagef("--as: %s has several requesters: %s", name, cli.JoinOr(names))
 		}
 		who.As = names[0]
 	}
 	switch grants := may[who.As]; {
 	case len(grants) == 0:
-		return cli.Usagef("--as: %s may start no run of %s", cli.Quoted(who.As), name).WithHint("there is %s", cli.OneOf(names))
+		return cli.Usagef("--as: %s may start no run of %s", cli.Quoted(who.As), name).WithHint("there is %s", cli.JoinOr(names))
 	case !slices.Contains(grants, grant):
-		return cli.Failf("%s may not start runs of %s with the grant %s", who.As, name, cli.Quoted(grant)).WithHint("there is %s", cli.OneOf(grants))
+		return cli.Failf("%s may not start runs of %s with the grant %s", who.As, name, cli.Quoted(grant)).WithHint("there is %s", cli.JoinOr(grants))
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func RunFailure(err error) error {
 	if refused, ok := errors.AsType[*agents.RunRefusedError](err); ok {
 		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.Explain(kernel.Code(refused.Code)), ": ")}
 	}
-	return meshdir.OutcomeOf(err)
+	return meshdir.Failure(err)
 }
 
 // CompleteRun completes KERNEL, and then its grants.
@@ -184,7 +184,7 @@ func CompleteRun(cmd *cobra.Command, args []string, typed string) ([]string, cob
 	if len(args) == 0 {
 		return client.CompleteKernels(cmd, args, typed)
 	}
-	mesh, err := client.MeshOf(cmd)
+	mesh, err := client.LoadMesh(cmd)
 	if err != nil || len(args) > 1 {
 		return nil, none
 	}

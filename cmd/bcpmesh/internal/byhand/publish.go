@@ -66,7 +66,7 @@ stdin. The gateway checks it, charges it, and returns the outcome.`,
 					Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
 			}
 			if err != nil {
-				return withChoices(meshdir.OutcomeOf(err), specOf(c, controller, id))
+				return withChoices(meshdir.Failure(err), subscriptionSpec(c, controller, id))
 			}
 			if p.Out.JSON {
 				return p.Out.Value(result)
@@ -84,7 +84,7 @@ stdin. The gateway checks it, charges it, and returns the outcome.`,
 // checkSubscription names what there is, since the server denies the rest
 // without a word.
 func checkSubscription(c *client.Client, controller bcp.AgentName, id bcp.SubscriptionID) error {
-	channel, err := c.ChannelOf(controller, bcp.RoleReader)
+	channel, err := c.FindChannel(controller, bcp.RoleReader)
 	if err != nil || channel == nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func checkSubscription(c *client.Client, controller bcp.AgentName, id bcp.Subscr
 	if len(names) == 0 {
 		return f.WithHint("its definition declares none to %s", c.Name)
 	}
-	return f.WithHint("there is %s", cli.OneOf(names))
+	return f.WithHint("there is %s", cli.JoinOr(names))
 }
 
 // pendingQuery is a query that waits for a Reader.
@@ -183,7 +183,7 @@ func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) (
 		return nil, ErrKept
 	})
 	if err := r.Start(ctx); err != nil {
-		return nil, meshdir.OutcomeOf(err)
+		return nil, meshdir.Failure(err)
 	}
 	select {
 	case <-time.After(wait):
@@ -191,7 +191,7 @@ func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) (
 		return nil, ctx.Err()
 	}
 	if err := r.Stop(context.WithoutCancel(ctx)); err != nil {
-		return nil, meshdir.OutcomeOf(err)
+		return nil, meshdir.Failure(err)
 	}
 	queries := make([]pendingQuery, 0, len(pending))
 	for _, q := range pending {
@@ -253,7 +253,7 @@ func answerQuery(ctx context.Context, p *cli.Program, r *agents.Reader, id bcp.Q
 		}
 	})
 	if err := r.Start(ctx); err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	defer func() { _ = r.Stop(context.WithoutCancel(ctx)) }()
 	select {

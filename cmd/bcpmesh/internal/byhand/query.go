@@ -123,7 +123,7 @@ func (f *specFlags) read(ctx context.Context, stdin io.Reader) (bcp.Spec, error)
 	}
 	spec, err := bcp.ParseSpec(b)
 	if err != nil {
-		return bcp.Spec{}, cli.Failf("the spec in %s is not valid: %s", cli.NameOf(f.file), specReason(err))
+		return bcp.Spec{}, cli.Failf("the spec in %s is not valid: %s", cli.FileName(f.file), specReason(err))
 	}
 	return spec, nil
 }
@@ -182,7 +182,7 @@ and a person's approval.`,
 				return err
 			}
 			defer c.Close()
-			channel, err := c.ChannelOf(reader, bcp.RoleController)
+			channel, err := c.FindChannel(reader, bcp.RoleController)
 			if err != nil {
 				return err
 			}
@@ -210,11 +210,11 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 		if p.Out.JSON {
 			return p.Out.Value(accepted)
 		}
-		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, cli.BitsOf(accepted.NominalBits), cli.ShortBits(accepted.RemainingBits))
+		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, cli.Bits(accepted.NominalBits), cli.ShortBits(accepted.RemainingBits))
 		return nil
 	}
 	if err := c.Start(ctx); err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	defer func() { _ = c.Stop(context.WithoutCancel(ctx)) }()
 	end := client.WhileSilent(p, ctx, who, reader)
@@ -250,7 +250,7 @@ func withReason(ctx context.Context, who *client.Flags, reader bcp.AgentName, er
 func showRefused(o *cli.Output, err error) error {
 	var refused *agents.RefusedError
 	if !errors.As(err, &refused) {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	if o.JSON {
 		if err := o.Value(bcp.Refusal{Error: refused.Code, Detail: refused.Detail}); err != nil {
@@ -261,7 +261,7 @@ func showRefused(o *cli.Output, err error) error {
 		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).
 			WithHint("say why, in your own words: --because '…'")
 	}
-	return meshdir.OutcomeOf(err)
+	return meshdir.Failure(err)
 }
 
 // showDelivery shows what came for a Controller. An outcome that is no answer is a
@@ -273,7 +273,7 @@ func showDelivery(o *cli.Output, d bcp.Delivery) error {
 		}
 	} else if d.Outcome == "" {
 		o.Printf("%s\n", cli.Plain(string(bytes.TrimSpace(d.Response))))
-		o.Talkf("from %s, category %d, %s, taint %s", d.FromAgent, d.Category, cli.BitsOf(d.BandwidthBits), d.Taint)
+		o.Talkf("from %s, category %d, %s, taint %s", d.FromAgent, d.Category, cli.Bits(d.BandwidthBits), d.Taint)
 	}
 	if d.Outcome == "" {
 		return nil

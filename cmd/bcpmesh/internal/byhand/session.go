@@ -60,7 +60,7 @@ func sessionVerbCommand(p *cli.Program, verb, short, long string, do func(*agent
 				err = do(agents.NewController(c.Connection), ctx)
 			}
 			if err != nil {
-				return meshdir.OutcomeOf(err)
+				return meshdir.Failure(err)
 			}
 			if p.Out.JSON {
 				return p.Out.Value(map[string]string{"controller": string(c.Name), "session": verb})

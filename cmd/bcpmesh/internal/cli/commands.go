@@ -55,7 +55,7 @@ func MissingCommand(cmd *cobra.Command, args []string) error {
 		return Usagef("%sexpected a command", Prefix(cmd)).WithHint("%s --help lists the commands", cmd.CommandPath())
 	}
 	f := Usagef("%sno command %s", Prefix(cmd), Quoted(args[0]))
-	if near := Suggestion(args[0], namesOf(cmd)); near != "" {
+	if near := Suggestion(args[0], childNames(cmd)); near != "" {
 		return f.WithHint("did you mean %s?", near)
 	}
 	return f.WithHint("%s --help lists the commands", cmd.CommandPath())
@@ -70,7 +70,7 @@ func Prefix(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
 }
 
-func namesOf(cmd *cobra.Command) []string {
+func childNames(cmd *cobra.Command) []string {
 	var names []string
 	for _, child := range cmd.Commands() {
 		if child.IsAvailableCommand() {
@@ -176,8 +176,8 @@ func Suggestion(word string, words []string) string {
 	return ""
 }
 
-// OneOf writes "a, b or c".
-func OneOf(words []string) string {
+// JoinOr writes "a, b or c".
+func JoinOr(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}
@@ -203,7 +203,7 @@ func HelpCommand(p *Program) *cobra.Command {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return namesOf(at), cobra.ShellCompDirectiveNoFileComp
+			return childNames(at), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, rest, err := cmd.Root().Find(args)

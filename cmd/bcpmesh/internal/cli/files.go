@@ -23,7 +23,7 @@ func CheckNewFile(name string) error {
 	info, err := os.Stat(filepath.Dir(name))
 	switch {
 	case err != nil:
-		return Failf("%s cannot be written: %s", Quoted(name), ReasonOf(err))
+		return Failf("%s cannot be written: %s", Quoted(name), FileReason(err))
 	case !info.IsDir():
 		return Failf("%s cannot be written: %s is not a folder", Quoted(name), Quoted(filepath.Dir(name)))
 	case strings.HasSuffix(name, string(filepath.Separator)):

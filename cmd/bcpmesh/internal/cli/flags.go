@@ -76,7 +76,7 @@ func (f *WordFlag) Type() string {
 // Set takes one of the words.
 func (f *WordFlag) Set(s string) error {
 	if !slices.Contains(f.Words, s) {
-		return fmt.Errorf("expected %s", OneOf(f.Words))
+		return fmt.Errorf("expected %s", JoinOr(f.Words))
 	}
 	f.Value = s
 	return nil

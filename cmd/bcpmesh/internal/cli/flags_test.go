@@ -28,7 +28,7 @@ func TestBitsOf(t *testing.T) {
 	for bits, want := range map[bcp.Bits]string{
 		0: "0 bits", 1: "0.1 bits", bcp.Bit: "1 bit", bcp.Bit + 1: "1.1 bits", 2 * bcp.Bit: "2 bits", 6906890596: "7 bits", 671 * bcp.Bit: "671 bits",
 	} {
-		if got := BitsOf(bits); got != want {
+		if got := Bits(bits); got != want {
 			t.Errorf("%d nano-bits are %s, want %s", bits, got, want)
 		}
 	}

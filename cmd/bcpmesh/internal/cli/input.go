@@ -129,13 +129,13 @@ func ReadArgument(ctx context.Context, name string, stdin io.Reader) (b []byte, 
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, Failf("%s cannot be read: %s", NameOf(name), ReasonOf(err))
+		return nil, Failf("%s cannot be read: %s", FileName(name), FileReason(err))
 	}
 	return b, nil
 }
 
-// NameOf names a file argument that may be stdin.
-func NameOf(name string) string {
+// FileName names a file argument that may be stdin.
+func FileName(name string) string {
 	if name == "-" {
 		return "stdin"
 	}

@@ -59,5 +59,5 @@ func WriteOver(name string, content []byte, mode fs.FileMode) error {
 
 // NotWritten is the failure of writing the file name.
 func NotWritten(name string, err error) error {
-	return Failf("%s cannot be written: %s", Quoted(name), ReasonOf(err))
+	return Failf("%s cannot be written: %s", Quoted(name), FileReason(err))
 }

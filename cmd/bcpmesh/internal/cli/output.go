@@ -112,8 +112,8 @@ func IsTerminal(stream any) bool {
 // plainWidth is how wide text is where there is no terminal.
 const plainWidth = 100
 
-// WidthOf is how many columns a stream has.
-func WidthOf(stream any) int {
+// Columns is how many columns a stream has.
+func Columns(stream any) int {
 	if file, ok := stream.(*os.File); ok && IsTerminal(file) {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
 			return width
@@ -126,7 +126,7 @@ func WidthOf(stream any) int {
 // Finish writes what is left and reports err. It returns the exit code.
 func (o *Output) Finish(err error) int {
 	if flushErr := o.Stdout.Flush(); flushErr != nil && err == nil {
-		err = Failf("the result cannot be written: %s", ReasonOf(flushErr))
+		err = Failf("the result cannot be written: %s", FileReason(flushErr))
 	}
 	if err == nil {
 		return ExitOK
@@ -227,14 +227,14 @@ func (o *Output) Table(header []string, rows [][]string) {
 		t.SetStyle(table.Style{Name: "plain", Box: table.BoxStyle{PaddingRight: "  "}, Format: table.FormatOptions{Header: text.FormatUpper}})
 		t.SuppressTrailingSpaces()
 	}
-	t.AppendHeader(rowOf(header, o.Terminal && o.Colours))
+	t.AppendHeader(tableRow(header, o.Terminal && o.Colours))
 	for _, row := range rows {
-		t.AppendRow(rowOf(row, false))
+		t.AppendRow(tableRow(row, false))
 	}
 	o.Printf("%s\n", t.Render())
 }
 
-func rowOf(cells []string, bold bool) table.Row {
+func tableRow(cells []string, bold bool) table.Row {
 	row := make(table.Row, len(cells))
 	for i, cell := range cells {
 		lines := strings.Split(cell, "\n")
@@ -272,8 +272,8 @@ func Quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// ReasonOf says why an operation on a file failed, without its path.
-func ReasonOf(err error) string {
+// FileReason says why an operation on a file failed, without its path.
+func FileReason(err error) string {
 	var path *os.PathError
 	var link *os.LinkError
 	var call *os.SyscallError
@@ -297,7 +297,7 @@ func Duration(seconds int64) string { return tell.Span(seconds) }
 // Flush shows at once what a stream of results has so far.
 func (o *Output) Flush() error {
 	if err := o.Stdout.Flush(); err != nil {
-		return Failf("the result cannot be written: %s", ReasonOf(err))
+		return Failf("the result cannot be written: %s", FileReason(err))
 	}
 	return nil
 }

@@ -28,14 +28,14 @@ func Compact(parts ...string) []string {
 // Seconds returns the whole seconds of d.
 func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// BitsOf writes bits with their unit: "1 bit", "18.4 bits".
-func BitsOf(b bcp.Bits) string { return tell.Bits(b) }
+// Bits writes bits with their unit: "1 bit", "18.4 bits".
+func Bits(b bcp.Bits) string { return tell.Bits(b) }
 
 // Moment writes a time for people.
 func Moment(t time.Time) string { return tell.Moment(t) }
 
-// FirstOf names the first of a list, and how many more there are.
-func FirstOf(list []string) string {
+// FirstAndCount names the first of a list, and how many more there are.
+func FirstAndCount(list []string) string {
 	const most = 3
 	if len(list) <= most {
 		return strings.Join(list, ", ")
@@ -62,8 +62,8 @@ func UnknownAgent[T ~string](name string, known []T) error {
 	return f.WithHint("it has %s", strings.Join(names, ", "))
 }
 
-// SomeOf names the first of many.
-func SomeOf(names []string) string {
+// FirstNames names the first of many.
+func FirstNames(names []string) string {
 	const most = 12
 	if len(names) == 0 {
 		return "nobody"

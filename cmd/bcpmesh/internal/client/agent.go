@@ -100,7 +100,7 @@ func (f *AgentFlags) Who() (bcp.AgentName, bcp.Role, error) {
 	case err != nil:
 		return "", 0, err
 	case len(f.Roles) > 0 && !slices.Contains(f.Roles, who.Role):
-		return "", 0, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, cli.OneOf(words))
+		return "", 0, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, cli.JoinOr(words))
 	case len(f.Roles) == 0 && who.Role != bcp.RoleController && who.Role != bcp.RoleReader:
 		return "", 0, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
 	}

@@ -48,8 +48,8 @@ func AgentTable(o *cli.Output, list []Sharded[status.Agent], creds map[bcp.Agent
 	}
 }
 
-// StatusesOf asks the shards of a mesh how their agents are.
-func StatusesOf(ctx context.Context, o *Client) ([]Sharded[status.Agent], error) {
+// AgentStatuses asks the shards of a mesh how their agents are.
+func AgentStatuses(ctx context.Context, o *Client) ([]Sharded[status.Agent], error) {
 	return ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]status.Agent, error) { return o.Operator(shard).Agents(ctx) })
 }
 
@@ -59,7 +59,7 @@ func TalkOfTroubles(p *cli.Program, ctx context.Context, o *Client) {
 	if p.Out.JSON {
 		return
 	}
-	list, _ := StatusesOf(ctx, o) // of the shards that answer
+	list, _ := AgentStatuses(ctx, o) // of the shards that answer
 	for i := range list {
 		if a := &list[i].Of; inTrouble(a) {
 			p.Out.Talkf("%s%s: %s; bcpmesh status shows more", list[i].Label(), a.Agent, tell.Agent(a, time.Now()))

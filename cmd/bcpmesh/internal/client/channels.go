@@ -58,7 +58,7 @@ func (f *ChannelFlag) AddTo(cmd *cobra.Command) {
 // completeChannels completes the channels of the mesh that a command line is
 // about.
 func completeChannels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	mesh, err := MeshOf(cmd)
+	mesh, err := LoadMesh(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -69,8 +69,8 @@ func completeChannels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// MeshOf loads the definitions of the mesh that a command line is about.
-func MeshOf(cmd *cobra.Command) (*bcp.Mesh, error) {
+// LoadMesh loads the definitions of the mesh that a command line is about.
+func LoadMesh(cmd *cobra.Command) (*bcp.Mesh, error) {
 	folder, err := meshdir.Find(".")
 	if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
 		folder, err = meshdir.In(flag.Value.String()), nil
@@ -136,12 +136,12 @@ func (f *SpanFlags) From(ctx context.Context, auditor *agents.Auditor) (uint64, 
 		return 0, nil
 	}
 	from, err := auditor.From(ctx, f.Since.At)
-	return from, meshdir.OutcomeOf(err)
+	return from, meshdir.Failure(err)
 }
 
 // CompleteKernels completes the names of the kernels of the mesh.
 func CompleteKernels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	mesh, err := MeshOf(cmd)
+	mesh, err := LoadMesh(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -126,7 +126,7 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding, Attempt: f.Attempt, Handlers: f.Handlers, NATS: secure, Logger: cmp.Or(f.Logger, hclog.NewNullLogger())})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, meshdir.OutcomeOf(ctx.Err())
+		return nil, meshdir.Failure(ctx.Err())
 	case err != nil && gone:
 		return nil, cli.Failf("the mesh in %s is not running: it was killed", cli.Quoted(folder.Dir)).WithHint("start it: bcpmesh up %s", folder.Dir)
 	case err != nil:
@@ -166,7 +166,7 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 	conn, err := agents.Connect(ctx, url, agents.CredsFile(f.Creds), agents.Options{Name: name, Encoding: encoding, NATS: secure, Logger: hclog.NewNullLogger()})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, meshdir.OutcomeOf(ctx.Err())
+		return nil, meshdir.Failure(ctx.Err())
 	case err != nil:
 		return nil, meshdir.NotTaken(url, f.Creds, err)
 	}
@@ -192,19 +192,19 @@ func actor(def *bcp.Mesh, role bcp.Role, as string) (bcp.AgentName, error) {
 	case len(names) == 0:
 		return "", cli.Failf("the mesh has no %s", role).WithHint("an agent becomes one by an entry in bcp_channels")
 	case as == "":
-		return "", cli.Usagef("--as: the mesh has several %ss: %s", role, cli.OneOf(names))
+		return "", cli.Usagef("--as: the mesh has several %ss: %s", role, cli.JoinOr(names))
 	}
 	f := cli.Usagef("--as: %s is no %s of the mesh", cli.Quoted(as), role)
 	if near := cli.Suggestion(as, names); near != "" {
 		return "", f.WithHint("did you mean %s?", near)
 	}
-	return "", f.WithHint("there is %s", cli.OneOf(names))
+	return "", f.WithHint("there is %s", cli.JoinOr(names))
 }
 
-// ChannelOf finds the channel that a command speaks on, and says what there is
+// FindChannel finds the channel that a command speaks on, and says what there is
 // otherwise: the server denies what is not declared without a word. Without
 // definitions there is nothing to say.
-func (c *Client) ChannelOf(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, error) {
+func (c *Client) FindChannel(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, error) {
 	if c.Definition == nil {
 		return nil, nil
 	}
@@ -227,7 +227,7 @@ func (c *Client) ChannelOf(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, err
 	if near := cli.Suggestion(string(peer), peers); near != "" {
 		return nil, f.WithHint("did you mean %s?", near)
 	}
-	return nil, f.WithHint("it has one to %s", cli.OneOf(peers))
+	return nil, f.WithHint("it has one to %s", cli.JoinOr(peers))
 }
 
 // ShardConfig is the way to one shard: the one that is named, or the only one. Def, where
@@ -257,7 +257,7 @@ func (f *ClusterFlags) ShardConfig(command string, shard ShardFlag, def *bcp.Mes
 	}
 	access.Shard = shards[0]
 	if err := there(access.Shard); err != nil {
-		return access, cli.Failf("%s cannot be read: %s", cli.Quoted(filepath.Join(f.Creds, cluster.CoreCreds(access.Shard))), cli.ReasonOf(err)).
+		return access, cli.Failf("%s cannot be read: %s", cli.Quoted(filepath.Join(f.Creds, cluster.CoreCreds(access.Shard))), cli.FileReason(err)).
 			WithHint("bcpmesh accounts export --force --gateway NAME writes creds for all shards")
 	}
 	return access, nil
@@ -282,7 +282,7 @@ func (f *ClusterFlags) Config(command, name string) (cluster.Config, error) {
 	for _, name := range []string{cluster.CoreCreds(0), cluster.SystemCreds, cluster.OperatorFile} {
 		file := filepath.Join(f.Creds, name)
 		if _, err := os.Stat(file); err != nil {
-			return cluster.Config{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err)).WithHint("--creds names the folder that bcpmesh accounts export --gateway NAME writes")
+			return cluster.Config{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err)).WithHint("--creds names the folder that bcpmesh accounts export --gateway NAME writes")
 		}
 	}
 	secure, err := meshdir.Trust{CA: f.CA}.Options()

@@ -107,7 +107,7 @@ func eachRecord(ctx context.Context, since recordsSince, from, least uint64, eac
 	for patience := time.Now().Add(copyPatience); ; {
 		for r, err := range since(ctx, from) {
 			if err != nil {
-				return meshdir.OutcomeOf(err)
+				return meshdir.Failure(err)
 			}
 			decisions, err := jetstream.DecodeRecord(r.Data)
 			if err == nil {
@@ -123,7 +123,7 @@ func eachRecord(ctx context.Context, since recordsSince, from, least uint64, eac
 		}
 		select {
 		case <-ctx.Done():
-			return meshdir.OutcomeOf(ctx.Err())
+			return meshdir.Failure(ctx.Err())
 		case <-time.After(copyPause):
 		}
 	}

@@ -64,12 +64,12 @@ func Lateness(ctx context.Context, auditor, operator *Client, shards []int) Late
 		if operator != nil {
 			o = operator.Operator(shard)
 		}
-		return positionOf(ctx, auditor.Auditor(shard), o)
+		return readPosition(ctx, auditor.Auditor(shard), o)
 	})
 	return list
 }
 
-func positionOf(ctx context.Context, auditor *agents.Auditor, operator *agents.Operator) (p position, err error) {
+func readPosition(ctx context.Context, auditor *agents.Auditor, operator *agents.Operator) (p position, err error) {
 	var decided uint64
 	for deadline := time.Now().Add(booksPatience); ; {
 		shown := ^uint64(0)

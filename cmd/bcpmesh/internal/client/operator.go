@@ -39,7 +39,7 @@ func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, ab
 			return err
 		}
 		defer c.Close()
-		return meshdir.OutcomeOf(do(ctx, c, about))
+		return meshdir.Failure(do(ctx, c, about))
 	}
 	where.AddTo(cmd)
 	shard.AddTo(cmd, OfPeople)

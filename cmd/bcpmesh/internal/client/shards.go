@@ -86,7 +86,7 @@ func shardsThere(n int) string {
 
 // completeShards completes the shards of the mesh that a command line is about.
 func completeShards(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	mesh, err := MeshOf(cmd)
+	mesh, err := LoadMesh(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -220,7 +220,7 @@ func OnShards[T any](ctx context.Context, shards []int, ask func(ctx context.Con
 func OfShards(shards []int, errs []error) error {
 	var whole *cli.Failure
 	for i, err := range errs {
-		if err = meshdir.OutcomeOf(err); err == nil {
+		if err = meshdir.Failure(err); err == nil {
 			continue
 		}
 		var f *cli.Failure
@@ -312,14 +312,14 @@ func (c *Client) Records(ctx context.Context, shards []int, of func(ctx context.
 	return func(yield func(*audited, error) bool) {
 		selections, err := OnShards(ctx, shards, of)
 		if err != nil {
-			yield(nil, meshdir.OutcomeOf(err))
+			yield(nil, meshdir.Failure(err))
 			return
 		}
 		if len(shards) == 1 {
 			one := audited{Shard: shards[0]}
 			for r, err := range c.Auditor(shards[0]).Select(ctx, selections[0].Of) {
 				one.Of = r
-				if !yield(&one, meshdir.OutcomeOf(err)) {
+				if !yield(&one, meshdir.Failure(err)) {
 					return
 				}
 			}
@@ -342,7 +342,7 @@ func (c *Client) past(ctx context.Context, selections []Sharded[agents.Selection
 		sources[i] = func(yield func(*audited, error) bool) {
 			for r, err := range c.Auditor(s.Shard).Select(ctx, selection) {
 				if err != nil {
-					err = meshdir.OutcomeOf(fmt.Errorf("shard %d: %w", s.Shard, err))
+					err = meshdir.Failure(fmt.Errorf("shard %d: %w", s.Shard, err))
 				}
 				if !yield(&audited{r, s.Shard, true}, err) {
 					return
@@ -427,7 +427,7 @@ func (c *Client) follow(ctx context.Context, selections []Sharded[agents.Selecti
 		following.Go(func() {
 			for r, err := range c.Auditor(s.Shard).Select(ctx, s.Of) {
 				select {
-				case all <- heard{&audited{r, s.Shard, true}, meshdir.OutcomeOf(err)}:
+				case all <- heard{&audited{r, s.Shard, true}, meshdir.Failure(err)}:
 				case <-ctx.Done():
 					return
 				}

@@ -137,8 +137,8 @@ an auditor's creds there are fewer.`,
 	return cmd
 }
 
-// encodingOf is the encoding that the flags say.
-func (f *conformanceFlags) encodingOf() bcp.Encoding {
+// chosenEncoding is the encoding that the flags say.
+func (f *conformanceFlags) chosenEncoding() bcp.Encoding {
 	if f.encoding.Value == "msgpack" {
 		return bcp.MessagePack
 	}
@@ -155,7 +155,7 @@ func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, com
 		}
 	}
 	config := conformance.Config{
-		Role: f.role, Agent: bcp.AgentName(f.agent), Listen: f.listen, Encoding: f.encodingOf(), Arrival: f.arrival.Value, Patience: f.patience.Value,
+		Role: f.role, Agent: bcp.AgentName(f.agent), Listen: f.listen, Encoding: f.chosenEncoding(), Arrival: f.arrival.Value, Patience: f.patience.Value,
 		OnCheck: func(c conformance.Check) { p.Out.Talkf("%s %s", c.ID, c.Result) },
 	}
 	var err error
@@ -164,7 +164,7 @@ func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, com
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-conformance-")
 	if err != nil {
-		return cli.Failf("no place for a mesh: %s", cli.ReasonOf(err))
+		return cli.Failf("no place for a mesh: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	config.State = filepath.Join(folder, "state")
@@ -248,7 +248,7 @@ func runCandidate(p *cli.Program, ctx context.Context, f conformanceFlags, rig *
 	creds, err := filepath.Abs(creds)
 	if err != nil {
 		cancel(nil)
-		return nil, nil, cli.Failf("%s: %s", cli.Quoted(creds), cli.ReasonOf(err))
+		return nil, nil, cli.Failf("%s: %s", cli.Quoted(creds), cli.FileReason(err))
 	}
 	run := exec.CommandContext(checked, command[0], command[1:]...)
 	run.Env = append(os.Environ(), "BCPMESH_URL="+rig.URL(), "BCPMESH_AGENT="+f.agent, "BCPMESH_ENCODING="+f.encoding.Value,
@@ -258,7 +258,7 @@ func runCandidate(p *cli.Program, ctx context.Context, f conformanceFlags, rig *
 	run.WaitDelay = 5 * time.Second
 	if err := run.Start(); err != nil {
 		cancel(nil)
-		return nil, nil, cli.Failf("the command %s cannot be started: %s", cli.Quoted(command[0]), cli.ReasonOf(err))
+		return nil, nil, cli.Failf("the command %s cannot be started: %s", cli.Quoted(command[0]), cli.FileReason(err))
 	}
 	done := make(chan error, 1)
 	go func() {

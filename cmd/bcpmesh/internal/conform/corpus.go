@@ -119,7 +119,7 @@ func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptio
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-corpus-")
 	if err != nil {
-		return cli.Failf("no place for a mesh: %s", cli.ReasonOf(err))
+		return cli.Failf("no place for a mesh: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	c.State = folder
@@ -182,7 +182,7 @@ func notLoaded(path string, err error) error {
 	case errors.Is(err, corpus.ErrTooMany), errors.Is(err, corpus.ErrTooBig):
 		hint = "divide it"
 	case !errors.Is(err, corpus.ErrFormat):
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.FileReason(err))
 	}
 	return cli.Failf("%s: %s", cli.Quoted(path), cli.Plain(err.Error())).WithHint("%s", hint)
 }

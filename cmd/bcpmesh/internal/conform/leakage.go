@@ -85,7 +85,7 @@ func runLeakage(ctx context.Context, p *cli.Program, o leakageOptions) error {
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-leakage-")
 	if err != nil {
-		return cli.Failf("no place for meshes: %s", cli.ReasonOf(err))
+		return cli.Failf("no place for meshes: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	share := min(1, o.time.Value.Seconds()/fullTime.Seconds())
@@ -161,7 +161,7 @@ func writeLeakage(folder string, found leakage.Report) error {
 		err = os.WriteFile(filepath.Join(folder, document), text, 0o644)
 	}
 	if err != nil {
-		return cli.Failf("--write %s: %s", cli.Quoted(folder), cli.ReasonOf(err))
+		return cli.Failf("--write %s: %s", cli.Quoted(folder), cli.FileReason(err))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ This is no proof: it says that these attacks did not get through.`,
 		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam office --report redteam.xml --report redteam.html\n  bcpmesh redteam --json > redteam.json",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			forms, err := formsOf(files)
+			forms, err := reportForms(files)
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-redteam-")
 	if err != nil {
-		return cli.Failf("no place for meshes: %s", cli.ReasonOf(err))
+		return cli.Failf("no place for meshes: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	done := 0

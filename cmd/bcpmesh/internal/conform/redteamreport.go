@@ -14,8 +14,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
 
-// formsOf says in which form each file is written, before anything is tried.
-func formsOf(files []string) (map[string]report.Form, error) {
+// reportForms says in which form each file is written, before anything is tried.
+func reportForms(files []string) (map[string]report.Form, error) {
 	forms := map[string]report.Form{}
 	for _, file := range files {
 		form, ok := report.FormOf(file)
@@ -79,7 +79,7 @@ func readReport(file string) (redteam.Report, error) {
 		b, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return redteam.Report{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return redteam.Report{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	r, err := report.Read(b)
 	if errors.Is(err, report.ErrRead) {

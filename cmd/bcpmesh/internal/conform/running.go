@@ -104,9 +104,9 @@ func (t *runningTest) choose(names []string) error {
 	case len(names) == 0:
 		return cli.Failf("%s has nothing to do with a %s", t.peer.Name, t.flags.role).WithHint("the creds are of the other end of the agent's channel")
 	case t.flags.agent == "" && len(names) > 1:
-		return cli.Usagef("conformance %s: --agent: %s has several: %s", t.flags.role, t.peer.Name, cli.OneOf(names))
+		return cli.Usagef("conformance %s: --agent: %s has several: %s", t.flags.role, t.peer.Name, cli.JoinOr(names))
 	case t.flags.agent != "" && !slices.Contains(names, t.flags.agent):
-		return cli.Usagef("conformance %s: --agent: %s has nothing to do with %s", t.flags.role, t.peer.Name, cli.Quoted(t.flags.agent)).WithHint("there is %s", cli.OneOf(names))
+		return cli.Usagef("conformance %s: --agent: %s has nothing to do with %s", t.flags.role, t.peer.Name, cli.Quoted(t.flags.agent)).WithHint("there is %s", cli.JoinOr(names))
 	}
 	t.tested = bcp.AgentName(cmp.Or(t.flags.agent, names[0]))
 	return nil
@@ -164,7 +164,7 @@ func (t *runningTest) reader(ctx context.Context, categories []bcp.Category) (co
 	defer cancel()
 	channels, err := controller.Channels(reaching)
 	if err != nil {
-		return conformance.Report{}, meshdir.OutcomeOf(err)
+		return conformance.Report{}, meshdir.Failure(err)
 	}
 	var names []string
 	for i := range channels {
@@ -176,20 +176,20 @@ func (t *runningTest) reader(ctx context.Context, categories []bcp.Category) (co
 	channel := &channels[slices.Index(names, string(t.tested))]
 	questions, cost := plan(channel, categories)
 	if cost > channel.Remaining {
-		return conformance.Report{}, cli.Failf("the questions cost up to %s, and %s has %s left: nothing was spent", cli.BitsOf(cost), cli.ChannelName(t.peer.Name, t.tested), cli.BitsOf(channel.Remaining)).
+		return conformance.Report{}, cli.Failf("the questions cost up to %s, and %s has %s left: nothing was spent", cli.Bits(cost), cli.ChannelName(t.peer.Name, t.tested), cli.Bits(channel.Remaining)).
 			WithHint("--categories 1 costs less")
 	}
 	if err := t.arrived(ctx); err != nil {
 		return conformance.Report{}, err
 	}
 	if cost > 0 {
-		if err := t.spend(ctx, fmt.Sprintf("%s is asked in %s's place, for up to %s of the %s that are left", t.tested, t.peer.Name, cli.BitsOf(cost), cli.BitsOf(channel.Remaining))); err != nil {
+		if err := t.spend(ctx, fmt.Sprintf("%s is asked in %s's place, for up to %s of the %s that are left", t.tested, t.peer.Name, cli.Bits(cost), cli.Bits(channel.Remaining))); err != nil {
 			return conformance.Report{}, err
 		}
 	}
 	in := newAnswers(controller)
 	if err := controller.Start(ctx); err != nil {
-		return conformance.Report{}, meshdir.OutcomeOf(err)
+		return conformance.Report{}, meshdir.Failure(err)
 	}
 	asked, came := 0, 0
 	for i := range questions {
@@ -323,10 +323,10 @@ func (a *answers) ask(ctx context.Context, t *runningTest, q *conformance.Questi
 		t.Out.Talkf("category %d: %s", q.Category, q.Why)
 		return nil
 	case err != nil:
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	q.Query = accepted.QueryID
-	t.Out.Talkf("category %d: asked, for %s", q.Category, cli.BitsOf(accepted.NominalBits))
+	t.Out.Talkf("category %d: asked, for %s", q.Category, cli.Bits(accepted.NominalBits))
 	waiting, cancel := context.WithTimeout(ctx, t.flags.patience.Value)
 	defer cancel()
 	for {
@@ -364,7 +364,7 @@ func (t *runningTest) controller(ctx context.Context) (conformance.Report, error
 		}
 	})
 	if err := reader.Start(ctx); err != nil {
-		return conformance.Report{}, meshdir.OutcomeOf(err)
+		return conformance.Report{}, meshdir.Failure(err)
 	}
 	defer func() { _ = reader.Stop(ctx) }() // it has no handler at work
 	var list []bcp.ActiveSubscription
@@ -396,7 +396,7 @@ func (t *runningTest) controller(ctx context.Context) (conformance.Report, error
 	for _, s := range samples {
 		texts, cost = append(texts, fmt.Sprintf("%s %s", s.id, s.answer)), cost+s.price
 	}
-	if err := t.spend(ctx, fmt.Sprintf("%s gets, and takes for real: %s; for %s of %s", t.tested, strings.Join(texts, ", "), cli.BitsOf(cost), cli.ChannelName(t.tested, t.peer.Name))); err != nil {
+	if err := t.spend(ctx, fmt.Sprintf("%s gets, and takes for real: %s; for %s of %s", t.tested, strings.Join(texts, ", "), cli.Bits(cost), cli.ChannelName(t.tested, t.peer.Name))); err != nil {
 		return conformance.Report{}, err
 	}
 	pushed, err := t.push(ctx, reader, samples)
@@ -445,7 +445,7 @@ func (t *runningTest) push(ctx context.Context, reader *agents.Reader, samples [
 				return delivered, nil
 			}
 		case err != nil:
-			return delivered, meshdir.OutcomeOf(err)
+			return delivered, meshdir.Failure(err)
 		default:
 			t.Out.Talkf("%s: %s", s.id, result.Status)
 			if result.Status == bcp.StatusDelivered {

@@ -74,7 +74,7 @@ func TestConformanceSamples(t *testing.T) {
 		{bcp.Spec{Category: 1}, ""},
 		{bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "b", Type: bcp.TypeEnum}}}, ""},
 	} {
-		got, price, ok := sampleOf(c.spec)
+		got, price, ok := sampleAnswer(c.spec)
 		if string(got) != c.want || ok != (c.want != "") || ok && price <= 0 {
 			t.Errorf("%+v: %s for %d, %t, not %s", c.spec, got, price, ok, c.want)
 		}

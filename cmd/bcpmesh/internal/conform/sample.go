@@ -34,7 +34,7 @@ func (t *runningTest) samples(list []bcp.ActiveSubscription) ([]sample, error) {
 		if len(wanted) > 0 && !slices.Contains(wanted, string(s.SubscriptionID)) {
 			continue
 		}
-		switch answer, price, ok := sampleOf(s.Spec); {
+		switch answer, price, ok := sampleAnswer(s.Spec); {
 		case s.Category == 3:
 			t.Out.Talkf("%s is left out: people have to let it through", s.SubscriptionID)
 		case s.BatchWindow != "":
@@ -47,7 +47,7 @@ func (t *runningTest) samples(list []bcp.ActiveSubscription) ([]sample, error) {
 	}
 	for _, name := range wanted {
 		if !slices.Contains(names, name) {
-			return nil, cli.Usagef("conformance controller: --subscriptions: %s has no subscription %s", t.tested, cli.Quoted(name)).WithHint("there is %s", cli.OneOf(names))
+			return nil, cli.Usagef("conformance controller: --subscriptions: %s has no subscription %s", t.tested, cli.Quoted(name)).WithHint("there is %s", cli.JoinOr(names))
 		}
 	}
 	if len(samples) == 0 {
@@ -60,10 +60,10 @@ func (t *runningTest) samples(list []bcp.ActiveSubscription) ([]sample, error) {
 	return samples, nil
 }
 
-// sampleOf returns an answer that matches a spec of category 1 or 2, the least of
+// sampleAnswer returns an answer that matches a spec of category 1 or 2, the least of
 // its kind, and what it costs. It has none for word lists, and for limits that its
 // texts do not keep.
-func sampleOf(spec bcp.Spec) (jsontext.Value, bcp.Bits, bool) {
+func sampleAnswer(spec bcp.Spec) (jsontext.Value, bcp.Bits, bool) {
 	values := map[string]any{}
 	for _, f := range spec.Fields {
 		switch f.Type {

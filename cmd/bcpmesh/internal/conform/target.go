@@ -68,12 +68,12 @@ func runTarget(ctx context.Context, p *cli.Program, args []string, listen string
 	}
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
-		return cli.Failf("--http %s: %s", cli.Quoted(listen), cli.ReasonOf(err))
+		return cli.Failf("--http %s: %s", cli.Quoted(listen), cli.FileReason(err))
 	}
 	defer func() { _ = listener.Close() }() // the target closes it, too
 	folder, err := os.MkdirTemp("", "bcpmesh-target-")
 	if err != nil {
-		return cli.Failf("no place for a mesh: %s", cli.ReasonOf(err))
+		return cli.Failf("no place for a mesh: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	c.State, c.Listener = folder, listener

@@ -20,7 +20,7 @@ type witness struct {
 func newWitness(ctx context.Context, a *agents.Auditor) (*witness, error) {
 	last, err := a.Last(ctx)
 	if err != nil && !errors.Is(err, agents.ErrNoRecords) {
-		return nil, meshdir.OutcomeOf(err)
+		return nil, meshdir.Failure(err)
 	}
 	return &witness{auditor: a, next: last.Sequence + 1}, nil
 }
@@ -32,7 +32,7 @@ func (w *witness) follow(ctx context.Context, wait time.Duration, done func() bo
 	defer cancel()
 	for r, err := range w.auditor.Follow(following, w.next) {
 		if err != nil {
-			return meshdir.OutcomeOf(err)
+			return meshdir.Failure(err)
 		}
 		w.records, w.next = append(w.records, r.Decision), r.Sequence+1
 		if done() {
@@ -53,7 +53,7 @@ func (w *witness) connected(ctx context.Context, agent bcp.AgentName, role bcp.R
 	var from uint64
 	for r, err := range w.auditor.Select(ctx, agents.Selection{Kind: bcp.KindStart}) {
 		if err != nil {
-			return false, meshdir.OutcomeOf(err)
+			return false, meshdir.Failure(err)
 		}
 		from = r.Sequence
 	}
@@ -61,7 +61,7 @@ func (w *witness) connected(ctx context.Context, agent bcp.AgentName, role bcp.R
 	for kind, change := range map[bcp.DecisionKind]int{bcp.KindConnect: 1, bcp.KindDisconnect: -1} {
 		for r, err := range w.auditor.Select(ctx, agents.Selection{From: from, Kind: kind}) {
 			if err != nil {
-				return false, meshdir.OutcomeOf(err)
+				return false, meshdir.Failure(err)
 			}
 			if r.Decision.Agent == agent && r.Decision.Role == role {
 				connections += change

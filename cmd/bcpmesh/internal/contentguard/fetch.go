@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
-func codeOf(err error) guard.Code { return fetch.CodeOf(err) }
+func fetchCode(err error) guard.Code { return fetch.CodeOf(err) }
 
 // FetchURLCommand returns the command fetch.
 func FetchURLCommand(p *cli.Program) *cobra.Command {
@@ -111,10 +111,10 @@ func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guar
 	}
 	read, err := fetchPage(ctx, &f, url, o)
 	if p.Out.JSON {
-		return p.Out.Value(resultOf(read, err))
+		return p.Out.Value(newFetchResult(read, err))
 	}
 	if err != nil {
-		return deniedf(codeOf(err), url)
+		return deniedf(fetchCode(err), url)
 	}
 	showPage(p, read)
 	return nil
@@ -183,9 +183,9 @@ type fetchResult struct {
 	Contacted []string   `json:"contacted,omitzero"`
 }
 
-func resultOf(read page.Page, err error) fetchResult {
+func newFetchResult(read page.Page, err error) fetchResult {
 	if err != nil {
-		r := fetchResult{Code: codeOf(err), Text: codeOf(err).Error()}
+		r := fetchResult{Code: fetchCode(err), Text: fetchCode(err).Error()}
 		if status, ok := err.(fetch.StatusError); ok {
 			r.Status = int(status)
 		}
@@ -238,12 +238,12 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 	if !ok {
 		return nil, unreadableCase
 	}
-	policy, _ := guard.ParsePolicy(entriesOf(c.Allow))
+	policy, _ := guard.ParsePolicy(entryTexts(c.Allow))
 	f := &fetch.Fetcher{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
 	one := func(url caseURL) fetchResult {
 		world.Contacted = []string{}
 		read, err := fetchPage(ctx, f, string(url), page.Options{MaxChars: c.MaxChars, Whole: c.Whole})
-		result := resultOf(read, err)
+		result := newFetchResult(read, err)
 		result.Contacted = world.Contacted
 		return result
 	}
@@ -254,7 +254,7 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 	for i, step := range c.Steps {
 		switch {
 		case step.Allow != nil:
-			policy, _ = guard.ParsePolicy(entriesOf(*step.Allow))
+			policy, _ = guard.ParsePolicy(entryTexts(*step.Allow))
 		case step.Fetch != nil:
 			result := one(*step.Fetch)
 			results[i] = &result

@@ -64,7 +64,7 @@ func judgeLines(ctx context.Context, p *cli.Program, op string, judge judgement)
 	for {
 		if lines.Waits() {
 			if err := p.Out.Stdout.Flush(); err != nil {
-				return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+				return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 			}
 		}
 		line, err := lines.Next()
@@ -76,12 +76,12 @@ func judgeLines(ctx context.Context, p *cli.Program, op string, judge judgement)
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return cli.Failf("the input cannot be read: %s", cli.ReasonOf(err))
+			return cli.Failf("the input cannot be read: %s", cli.FileReason(err))
 		default:
 			err = judgeLine(ctx, p, op, judge, line)
 		}
 		if err != nil {
-			return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
 	}
 }

@@ -78,11 +78,11 @@ type egressCase struct {
 }
 
 func (c egressCase) policy() guard.Policy {
-	policy, _ := guard.ParsePolicy(entriesOf(c.Allow))
+	policy, _ := guard.ParsePolicy(entryTexts(c.Allow))
 	return policy
 }
 
-func entriesOf(list []caseText) []string {
+func entryTexts(list []caseText) []string {
 	texts := make([]string, len(list))
 	for i, t := range list {
 		texts[i] = string(t)
@@ -97,13 +97,13 @@ type egressResult struct {
 }
 
 func judgeEgress(in egressCase) (any, guard.Code) {
-	return egressOf(string(in.URL), in.policy()), ""
+	return checkEgress(string(in.URL), in.policy()), ""
 }
 
-func egressOf(url string, policy guard.Policy) egressResult {
+func checkEgress(url string, policy guard.Policy) egressResult {
 	target, err := guard.Check(url, policy)
 	if err != nil {
-		return egressResult{Code: codeOf(err)}
+		return egressResult{Code: fetchCode(err)}
 	}
 	return egressResult{Allowed: true, Canonical: target.String()}
 }
@@ -121,10 +121,10 @@ func judgeHosts(in hostsCase) (any, guard.Code) {
 	if in.Env == nil {
 		return hostsResult{}, ""
 	}
-	return hostsOf(string(*in.Env)), ""
+	return checkHosts(string(*in.Env)), ""
 }
 
-func hostsOf(value string) hostsResult {
+func checkHosts(value string) hostsResult {
 	allow := guard.SplitHosts(value)
 	_, invalid := guard.ParsePolicy(allow)
 	return hostsResult{allow, invalid}
@@ -160,7 +160,7 @@ func judgePrice(in priceCase) (any, guard.Code) {
 	}
 	target, err := guard.ParseTarget(string(*in.URL))
 	if err != nil {
-		return nil, codeOf(err)
+		return nil, fetchCode(err)
 	}
 	price, length := guard.ComposedPrice(target)
 	return priceResult{price, length}, ""

@@ -47,7 +47,7 @@ func textCommand(p *cli.Program, name string, cmd *cobra.Command, judge judgemen
 		if len(args) > 0 && args[0] != "-" {
 			f, err := os.Open(args[0])
 			if err != nil {
-				return cli.Failf("%s cannot be read: %s", cli.Quoted(args[0]), cli.ReasonOf(err))
+				return cli.Failf("%s cannot be read: %s", cli.Quoted(args[0]), cli.FileReason(err))
 			}
 			defer f.Close()
 			input = f
@@ -72,7 +72,7 @@ func readText(r io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxCaseText+1))
 	switch {
 	case err != nil:
-		return "", cli.Failf("the input cannot be read: %s", cli.ReasonOf(err))
+		return "", cli.Failf("the input cannot be read: %s", cli.FileReason(err))
 	case len(text) > maxCaseText:
 		return "", cli.Failf("the input is longer than 64 MiB")
 	}
@@ -123,10 +123,10 @@ known: a password in a sentence passes.`,
 func redactStream(p *cli.Program, r io.Reader, set guard.Set) error {
 	stream := guard.NewStream(flushingWriter{p}, set)
 	if _, err := io.Copy(stream, r); err != nil {
-		return cli.Failf("the text cannot be redacted: %s", cli.ReasonOf(err))
+		return cli.Failf("the text cannot be redacted: %s", cli.FileReason(err))
 	}
 	if err := stream.Close(); err != nil {
-		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func harmlessText(text string) string {
 func writeText(p *cli.Program, text string) error {
 	_, err := flushingWriter{p}.Write([]byte(text))
 	if err != nil {
-		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ The exit code is 3 if the URL is refused.`,
 		if err != nil {
 			return err
 		}
-		result := egressOf(url, policy)
+		result := checkEgress(url, policy)
 		switch {
 		case p.Out.JSON:
 			return p.Out.Value(result)
@@ -295,7 +295,7 @@ matches nothing; the exit code is then 1.`,
 			if len(args) > 0 {
 				value = args[0]
 			}
-			result := hostsOf(value)
+			result := checkHosts(value)
 			if p.Out.JSON {
 				return p.Out.Value(result)
 			}
@@ -365,7 +365,7 @@ URLs of the definition, or a piece of a page that the agent was served.`,
 	one := oneCommand(p, "price", "URL", cmd, judged(judgePrice), func(_ context.Context, url string) error {
 		target, err := guard.ParseTarget(url)
 		if err != nil {
-			return deniedf(codeOf(err), url)
+			return deniedf(fetchCode(err), url)
 		}
 		price, length := guard.ComposedPrice(target)
 		return write(priceResult{price, length})

@@ -112,7 +112,7 @@ func judgeQuarantine(ctx context.Context, raw jsontext.Value) (any, guard.Code) 
 		result.Data = data
 	}
 	if len(script.Requests) > 0 {
-		result.Prompt = promptOf(script.Requests[0])
+		result.Prompt = newPromptResult(script.Requests[0])
 	}
 	return result, ""
 }
@@ -147,8 +147,8 @@ func callsTurn(calls ...modelCall) llm.ScriptTurn {
 // readableTag is what a model could read as the tag of a fence.
 var readableTag = regexp.MustCompile(`(?i)<[\s\v\x{a0}\x{3000}\x{2028}\x{feff}]*/?[\s\v\x{a0}\x{3000}\x{2028}\x{feff}]*untrusted-data`)
 
-// promptOf says what a request held.
-func promptOf(r *llm.Request) *promptResult {
+// newPromptResult says what a request held.
+func newPromptResult(r *llm.Request) *promptResult {
 	result := &promptResult{Tools: []string{}}
 	var text strings.Builder
 	instructed := false
@@ -186,7 +186,7 @@ func promptOf(r *llm.Request) *promptResult {
 func ReadTurns(file string) ([]llm.ScriptTurn, error) {
 	content, err := cli.ReadSmall(file)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	var turns []llm.ScriptTurn
 	lines := bufio.NewScanner(bytes.NewReader(content))

@@ -169,7 +169,7 @@ func check(p *cli.Program, args []string, elsewhere, scan bool) error {
 			return err
 		}
 		result.Agents = describeReach(mesh)
-		result.Permissions = permissionsOf(subjects.Permissions(mesh))
+		result.Permissions = collectPermissions(subjects.Permissions(mesh))
 		if n := mesh.Shards(); n > 1 {
 			result.Shards = n
 		}
@@ -183,7 +183,7 @@ func check(p *cli.Program, args []string, elsewhere, scan bool) error {
 			return err
 		}
 	case scan:
-		b, err := sarifOf(cli.FromHere(folder.Dir), result)
+		b, err := buildSARIF(cli.FromHere(folder.Dir), result)
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func describeReach(mesh *bcp.Mesh) []reachInfo {
 			Agent: a.Name, Private: some(legs.Private), Untrusted: some(legs.Untrusted), Out: some(legs.Out),
 			Network: a.Network, Hosts: some(e.Hosts), LinksOnly: e.LinksOnly,
 			BitsPerDay: e.PerDay(), BudgetBits: e.Budget, Window: cli.Seconds(e.Window), MaxBytes: e.MaxBytes, MaxHostBytes: e.MaxHostBytes,
-			Partners: partnersOf(mesh, &a),
+			Partners: listPartners(mesh, &a),
 		})
 	}
 	return list

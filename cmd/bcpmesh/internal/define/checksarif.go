@@ -8,10 +8,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/sarif"
 )
 
-// sarifOf is what check found, for code scanning: a code is a rule, an error an error, a
+// buildSARIF is what check found, for code scanning: a code is a rule, an error an error, a
 // warning a warning, and advice a note. Folder is the path of the mesh from the root of
 // the repository, with slashes.
-func sarifOf(folder string, result checkResult) ([]byte, error) {
+func buildSARIF(folder string, result checkResult) ([]byte, error) {
 	var rules []sarif.Rule
 	for _, code := range definition.Codes() {
 		level := sarif.Warning

@@ -29,7 +29,7 @@ func TestCheckSARIF(t *testing.T) {
 			{File: "agents/main.md", Line: 14, Column: 13, Code: definition.CodeAdviceAlphabet, Message: "any script" + definition.InsteadWrite + "alphabet: ascii"},
 		},
 	}
-	b, err := sarifOf("my meshes/office", result)
+	b, err := buildSARIF("my meshes/office", result)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestCheckSARIFOfFolders(t *testing.T) {
 	}
 	for folder, least := range map[string]int{"meshes/research": 0, "meshes/mailroom": 0, broken: 3, filepath.Join(broken, "nowhere"): 1} {
 		_, report := definition.Load(os.DirFS(folder))
-		b, err := sarifOf("", checkResult{Errors: report.Errors, Warnings: report.Warnings})
+		b, err := buildSARIF("", checkResult{Errors: report.Errors, Warnings: report.Warnings})
 		if err != nil || len(report.Errors) < least {
 			t.Errorf("%s: %v, %v", folder, err, report.Errors)
 		}

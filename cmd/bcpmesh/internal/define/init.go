@@ -126,7 +126,7 @@ func (s *modelSeat) check(example string) error {
 		return cli.Usagef("init: --model is for the example research")
 	}
 	if _, known := (&bcp.Mesh{}).ModelOf(s.model); !known || strings.ContainsFunc(s.model, func(r rune) bool { return r <= ' ' || strings.ContainsRune("#,{}[]'\"", r) }) {
-		return cli.Usagef("init: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(s.model)).WithHint("the providers are %s", cli.OneOf(bcp.Providers()))
+		return cli.Usagef("init: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(s.model)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
 	}
 	if s.endpoint == "" {
 		return nil
@@ -200,7 +200,7 @@ func writeExample(dir, name string, edit func(name string, content []byte) []byt
 	}
 	files, err := placeWhole(dir, from, parts, edit)
 	if err != nil {
-		return nil, cli.Failf("a mesh cannot be made in %s: %s", cli.Quoted(dir), cli.ReasonOf(err))
+		return nil, cli.Failf("a mesh cannot be made in %s: %s", cli.Quoted(dir), cli.FileReason(err))
 	}
 	return files, nil
 }

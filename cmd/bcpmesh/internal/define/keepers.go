@@ -20,10 +20,10 @@ type partner struct {
 // hostKind is the kind of a host of an agent's network.
 const hostKind = "host"
 
-// partnersOf are those of an agent: where what it reads and says may go, and from where its mail comes.
-func partnersOf(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
+// listPartners are those of an agent: where what it reads and says may go, and from where its mail comes.
+func listPartners(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
 	if model, ok := mesh.ModelOf(a.Model); ok && a.AsksModel() {
-		list = append(list, partner{"model", a.Model, authorityOf(wires.BaseOf(model.Provider, model.BaseURL))})
+		list = append(list, partner{"model", a.Model, hostAndPort(wires.BaseOf(model.Provider, model.BaseURL))})
 	}
 	if a.Builtin {
 		list = append(list, toolsPartners(mesh, a)...)
@@ -41,7 +41,7 @@ func toolsPartners(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
 		if server == nil {
 			continue
 		}
-		if to := (partner{"server", string(server.Name), authorityOf(server.URL)}); !slices.Contains(list, to) { // it has many tools
+		if to := (partner{"server", string(server.Name), hostAndPort(server.URL)}); !slices.Contains(list, to) { // it has many tools
 			list = append(list, to)
 		}
 	}
@@ -51,8 +51,8 @@ func toolsPartners(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
 	return list
 }
 
-// authorityOf is the host and port of a URL, empty for none.
-func authorityOf(url string) string {
+// hostAndPort is the host and port of a URL, empty for none.
+func hostAndPort(url string) string {
 	target, err := guard.ParseTarget(url)
 	if err != nil {
 		return ""

@@ -70,7 +70,7 @@ other set of account, user and operator JWTs; without a gateway in it, name with
 			if err != nil {
 				return err
 			}
-			all, taints, reach := permissionsOf(subjects.Permissions(folder.InForce(mesh))), taintsOf(mesh), describeReach(mesh)
+			all, taints, reach := collectPermissions(subjects.Permissions(folder.InForce(mesh))), agentTaints(mesh), describeReach(mesh)
 			if agent != "" {
 				roles, ok := all[bcp.AgentName(agent)]
 				if !ok {
@@ -118,7 +118,7 @@ type agentTaint struct {
 	Way      []bcp.AgentName `json:"way"` // empty where the exposure is low
 }
 
-func taintsOf(mesh *bcp.Mesh) []agentTaint {
+func agentTaints(mesh *bcp.Mesh) []agentTaint {
 	flow := lint.FlowOf(mesh)
 	var taints []agentTaint
 	for i, a := range flow.Agents {
@@ -145,7 +145,7 @@ func withTaints(all permissions, taints []agentTaint) map[bcp.AgentName]map[stri
 	return result
 }
 
-func permissionsOf(scopes []subjects.Scope) permissions {
+func collectPermissions(scopes []subjects.Scope) permissions {
 	all := permissions{}
 	for _, s := range scopes {
 		if all[s.Agent] == nil {

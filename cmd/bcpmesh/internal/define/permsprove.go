@@ -132,7 +132,7 @@ func (f proveFlags) read(args []string) (proof.Claims, string, error) {
 	}
 	draft, err := os.MkdirTemp("", "bcpmesh-prove-")
 	if err != nil {
-		return claims, "", cli.Failf("no place for keys to prove with: %s", cli.ReasonOf(err))
+		return claims, "", cli.Failf("no place for keys to prove with: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(draft) }()
 	store, err := accounts.Create(draft)
@@ -157,7 +157,7 @@ const maxTokenFile = 64 << 20
 func addTokens(claims *proof.Claims, name string) error {
 	info, err := os.Stat(name)
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	files := []string{name}
 	if info.IsDir() {
@@ -169,7 +169,7 @@ func addTokens(claims *proof.Claims, name string) error {
 			return err
 		})
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		if len(files) == 0 {
 			return cli.Failf("there is no .jwt or .creds file in %s", cli.Quoted(name))
@@ -182,7 +182,7 @@ func addTokens(claims *proof.Claims, name string) error {
 		}
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 		}
 		if err := claims.Add(string(content)); err != nil {
 			return cli.Failf("%s: %s", cli.Quoted(file), err)
@@ -197,8 +197,8 @@ const maxShownHoles = 20
 func showProof(p *cli.Program, r proved) {
 	p.Out.Heading("Proof")
 	p.Out.Printf("of      %s\n", cli.Plain(r.Source))
-	p.Out.Printf("agents  %s\n", cli.Plain(cli.SomeOf(r.Principals)))
-	p.Out.Printf("trusted %s\n", cli.Plain(cli.SomeOf(r.Trusted)))
+	p.Out.Printf("agents  %s\n", cli.Plain(cli.FirstNames(r.Principals)))
+	p.Out.Printf("trusted %s\n", cli.Plain(cli.FirstNames(r.Trusted)))
 	p.Out.Printf("%s, %s, %s of agents and people, %s of what they publish\n\n",
 		cli.Count(r.Accounts, "account"), cli.Count(len(r.Principals), "principal"), cli.Count(r.Pairs, "pair"), cli.Count(r.Ways, "station"))
 	var rows [][]string

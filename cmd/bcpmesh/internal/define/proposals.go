@@ -67,7 +67,7 @@ with the keys that a definition has, given as an argument or on stdin.`,
 			defer c.Close()
 			item, err := agents.NewController(c.Connection).Propose(ctx, proposal)
 			if err != nil {
-				return meshdir.OutcomeOf(err)
+				return meshdir.Failure(err)
 			}
 			if p.Out.JSON {
 				return p.Out.Value(bcp.Proposed{Item: item})
@@ -165,7 +165,7 @@ func applyProposal(ctx context.Context, p *cli.Program, where meshdir.StateFlags
 		}
 	}
 	if err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	return cli.Failf("there is no approved proposal %s", cli.Quoted(string(item))).WithHint("bcpmesh proposals list shows those of the last day; bcpmesh approvals list those that wait")
 }
@@ -179,7 +179,7 @@ func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, d
 	files := make(map[string][]byte, len(def.Files))
 	for _, f := range def.Files {
 		if files[f.Path], err = os.ReadFile(filepath.Join(m.Dir, f.Path)); err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(f.Path), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(f.Path), cli.FileReason(err))
 		}
 	}
 	path, edited, err := definition.AddSubscription(files, a.Controller, &a.Proposal)
@@ -193,9 +193,9 @@ func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, d
 	name := filepath.Join(m.Dir, path)
 	if dry {
 		if p.Out.JSON {
-			return p.Out.Value(map[string]string{"file": name, "patch": patchOf(name, files[path], edited)})
+			return p.Out.Value(map[string]string{"file": name, "patch": unifiedDiff(name, files[path], edited)})
 		}
-		p.Out.Printf("%s", patchOf(name, files[path], edited))
+		p.Out.Printf("%s", unifiedDiff(name, files[path], edited))
 		return nil
 	}
 	if err := cli.ReplaceFile(name, edited); err != nil {
@@ -216,8 +216,8 @@ func plainLines(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// patchOf writes lines that were added in one place as a unified diff.
-func patchOf(name string, before, after []byte) string {
+// unifiedDiff writes lines that were added in one place as a unified diff.
+func unifiedDiff(name string, before, after []byte) string {
 	old, new := bytes.SplitAfter(before, []byte("\n")), bytes.SplitAfter(after, []byte("\n"))
 	at := 0
 	for at < len(old) && bytes.Equal(old[at], new[at]) {

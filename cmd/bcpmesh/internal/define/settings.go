@@ -21,7 +21,7 @@ func parseSettings(raw jsontext.Value) (bcp.Settings, int, error) {
 	if raw == nil || raw.Kind() == 'n' {
 		return bcp.Settings{}, 0, nil
 	}
-	members, err := membersOf(raw)
+	members, err := splitMembers(raw)
 	if err != nil {
 		return bcp.Settings{}, 0, fmt.Errorf("settings: %w", err)
 	}

@@ -60,7 +60,7 @@ From then on an agent keeps its shard for good: its records are in that journal.
 		if err != nil {
 			return err
 		}
-		return showShards(p.Out, planOf(mesh))
+		return showShards(p.Out, currentPlan(mesh))
 	}
 	return cmd
 }
@@ -85,8 +85,8 @@ type islandInfo struct {
 	Channels int             `json:"channels"`
 }
 
-// planOf is the plan of a mesh as it is.
-func planOf(mesh *bcp.Mesh) shardsPlan {
+// currentPlan is the plan of a mesh as it is.
+func currentPlan(mesh *bcp.Mesh) shardsPlan {
 	all := mesh.Islands()
 	on := make([]int, len(all))
 	for i, island := range all {

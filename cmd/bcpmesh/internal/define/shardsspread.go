@@ -40,7 +40,7 @@ func (s spreading) run(p *cli.Program, folder meshdir.Folder) error {
 	if mesh == nil {
 		return folder.Wrong(report)
 	}
-	homes, err := homesOf(mesh, named, folder.State)
+	homes, err := findHomes(mesh, named, folder.State)
 	if err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ type homeShard struct {
 	keys  bool // it has an account there for good; otherwise its file says so
 }
 
-// homesOf returns the shards of the agents that have one.
-func homesOf(mesh *bcp.Mesh, named map[bcp.AgentName]int, state string) (map[bcp.AgentName]homeShard, error) {
+// findHomes returns the shards of the agents that have one.
+func findHomes(mesh *bcp.Mesh, named map[bcp.AgentName]int, state string) (map[bcp.AgentName]homeShard, error) {
 	settled := map[bcp.AgentName]int{}
 	store, err := accounts.Open(state, meshdir.Unlock())
 	if err == nil {
@@ -269,5 +269,5 @@ func joins(island bcp.Island, shards int) string {
 		}
 	}
 	return fmt.Sprintf("%s; without it there are %d islands. Split over %d shards, these channels would have to go through two meshes: %s",
-		text, len(parts), min(shards, len(parts)), cli.SomeOf(apart))
+		text, len(parts), min(shards, len(parts)), cli.FirstNames(apart))
 }

@@ -83,7 +83,7 @@ func validate(ctx context.Context, p *cli.Program, files []string) error {
 		}
 		info, err := os.Stat(name)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		if info.IsDir() {
 			return cli.Failf("%s is a folder", cli.Quoted(name))
@@ -127,7 +127,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 		at = cli.Plain(name) + ": "
 		f, err := os.Open(name)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		defer f.Close()
 		input = io.TeeReader(f, j.progress)
@@ -136,7 +136,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 	for {
 		if lines.Waits() {
 			if err := p.Out.Stdout.Flush(); err != nil {
-				return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+				return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 			}
 		}
 		line, err := lines.Next()
@@ -148,7 +148,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return cli.Failf("%sthe input cannot be read: %s", at, cli.ReasonOf(err))
+			return cli.Failf("%sthe input cannot be read: %s", at, cli.FileReason(err))
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		default:
@@ -160,7 +160,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 			continue
 		}
 		if err := p.Out.Line(v); err != nil {
-			return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
 	}
 }

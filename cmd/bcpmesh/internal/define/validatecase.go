@@ -31,7 +31,7 @@ type answerCase struct {
 // parseCase reads a line. The line is strict JSON with known keys, each once;
 // what stands under response and spec is not judged here and stays as it is.
 func parseCase(line []byte) (answerCase, error) {
-	members, err := membersOf(line)
+	members, err := splitMembers(line)
 	if err != nil {
 		return answerCase{}, err
 	}
@@ -52,7 +52,7 @@ func parseCase(line []byte) (answerCase, error) {
 			c.settings = m.value
 		case "encoding":
 			var word string
-			if word, err = textOf(m); err == nil && c.encoding.UnmarshalText([]byte(word)) != nil {
+			if word, err = memberText(m); err == nil && c.encoding.UnmarshalText([]byte(word)) != nil {
 				err = errors.New("encoding: expected json or msgpack")
 			}
 		case "response":
@@ -60,12 +60,12 @@ func parseCase(line []byte) (answerCase, error) {
 			answers++
 		case "response_raw":
 			var text string
-			text, err = textOf(m)
+			text, err = memberText(m)
 			c.answer = []byte(text)
 			answers++
 		case "response_base64":
 			var text string
-			if text, err = textOf(m); err == nil {
+			if text, err = memberText(m); err == nil {
 				if c.answer, err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
 					err = errors.New("response_base64: expected base64 with padding")
 				}
@@ -109,9 +109,9 @@ type member struct {
 
 var errNotObject = errors.New("expected a JSON object")
 
-// membersOf splits a JSON object without judging what is inside its values,
+// splitMembers splits a JSON object without judging what is inside its values,
 // where names may repeat and texts be invalid.
-func membersOf(b []byte) ([]member, error) {
+func splitMembers(b []byte) ([]member, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if start, err := dec.ReadToken(); err != nil || start.Kind() != '{' {
 		return nil, notJSON(err)
@@ -158,7 +158,7 @@ func notJSON(err error) error {
 	}
 }
 
-func textOf(m member) (string, error) {
+func memberText(m member) (string, error) {
 	var text string
 	if m.value.Kind() != '"' {
 		return "", fmt.Errorf("%s: expected text", m.name)
@@ -229,7 +229,7 @@ func withoutSubscription(raw jsontext.Value) (spec jsontext.Value, sub bcp.Subsc
 	if raw.Kind() != '{' || len(raw) > bcp.MaxControllerMessage {
 		return raw, sub, nil
 	}
-	members, err := membersOf(raw)
+	members, err := splitMembers(raw)
 	if err != nil {
 		return raw, sub, nil // ParseSpec refuses it
 	}
@@ -237,7 +237,7 @@ func withoutSubscription(raw jsontext.Value) (spec jsontext.Value, sub bcp.Subsc
 	for _, m := range members {
 		switch m.name {
 		case "id":
-			id, err := textOf(m)
+			id, err := memberText(m)
 			if err != nil {
 				return nil, sub, err
 			}
@@ -246,7 +246,7 @@ func withoutSubscription(raw jsontext.Value) (spec jsontext.Value, sub bcp.Subsc
 			}
 			continue
 		case "publish_when":
-			if text, err := textOf(m); err == nil {
+			if text, err := memberText(m); err == nil {
 				sub.PublishWhen = text
 				continue
 			}

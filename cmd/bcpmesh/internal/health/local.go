@@ -60,7 +60,7 @@ func (c *checkup) local(ctx context.Context, where meshdir.StateFlags, folder me
 	nc := c.running(ctx, where, folder)
 	c.versions(nc)
 	if nc == nil {
-		c.diskOf(folder.State)
+		c.checkDisk(folder.State)
 	}
 }
 
@@ -106,7 +106,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 		c.add(id, failed, "mend it, then bcpmesh reload", "%s", e)
 	}
 	if len(unconfined) > 0 {
-		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", cli.FirstOf(unconfined))
+		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", cli.FirstAndCount(unconfined))
 	}
 	if len(report.Errors) == 0 && len(unconfined) == 0 {
 		c.ok(id, "%s can be started, and are confined", cli.Count(commands, "command"))
@@ -140,10 +140,10 @@ func (c *checkup) modes(state string) {
 	})
 	switch {
 	case err != nil:
-		c.add(id, failed, "only you may read the state folder, and you must be able to", "%s cannot be read: %s", cli.Quoted(state), cli.ReasonOf(err))
+		c.add(id, failed, "only you may read the state folder, and you must be able to", "%s cannot be read: %s", cli.Quoted(state), cli.FileReason(err))
 	case len(open) > 0:
 		slices.Sort(open)
-		c.add(id, failed, "chmod -R go= "+state+"; if somebody else could read keys, rotate them", "others may open %s", cli.FirstOf(open))
+		c.add(id, failed, "chmod -R go= "+state+"; if somebody else could read keys, rotate them", "others may open %s", cli.FirstAndCount(open))
 	default:
 		c.ok(id, "%s is yours alone", state)
 	}
@@ -174,9 +174,9 @@ func (c *checkup) expiry(users []accounts.User, def *bcp.Mesh) {
 	over, soon, parties := keys.Expiring(users, def, c.now)
 	switch {
 	case len(over) > 0:
-		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired of %s", cli.FirstOf(over))
+		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired of %s", cli.FirstAndCount(over))
 	case len(soon) > 0:
-		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire of %s", cli.FirstOf(soon))
+		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire of %s", cli.FirstAndCount(soon))
 	default:
 		c.ok(id, "%d parties have creds that last", parties)
 	}
@@ -199,7 +199,7 @@ func (c *checkup) resolver(state string) []*jwt.AccountClaims {
 			account, err = jwt.DecodeAccountClaims(string(content))
 		}
 		if err != nil {
-			c.add(id, failed, "start the mesh again: it writes them again", "the claims in %s are damaged: %s", filepath.Base(file), cli.ReasonOf(err))
+			c.add(id, failed, "start the mesh again: it writes them again", "the claims in %s are damaged: %s", filepath.Base(file), cli.FileReason(err))
 			return nil
 		}
 		claims = append(claims, account)
@@ -250,7 +250,7 @@ func (c *checkup) permissions(def *bcp.Mesh, claims []*jwt.AccountClaims) {
 		}
 	}
 	if len(differ) > 0 {
-		c.add(id, warned, "bcpmesh reload, or a start, makes the definitions hold", "the server has other permissions than the definitions for %s", cli.FirstOf(differ))
+		c.add(id, warned, "bcpmesh reload, or a start, makes the definitions hold", "the server has other permissions than the definitions for %s", cli.FirstAndCount(differ))
 		return
 	}
 	c.ok(id, "the server has what the definitions say")
@@ -273,7 +273,7 @@ func (c *checkup) authority(state string) {
 	ca, _, err := accounts.ReadAuthority(file)
 	switch {
 	case err != nil:
-		c.add(id, failed, "restore "+filepath.Dir(file)+" from a backup, or remove it, and give agents the new certificate", "the mesh's certificate authority: %s", cli.ReasonOf(err))
+		c.add(id, failed, "restore "+filepath.Dir(file)+" from a backup, or remove it, and give agents the new certificate", "the mesh's certificate authority: %s", cli.FileReason(err))
 	case c.now.After(ca.NotAfter):
 		c.add(id, failed, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority has expired at %s", cli.Moment(ca.NotAfter))
 	case ca.NotAfter.Sub(c.now) < accounts.AuthorityLife/3:
@@ -379,7 +379,7 @@ const connectPatience = 10 * time.Second
 // agents looks whether those are connected that the mesh starts.
 func (c *checkup) agents(ctx context.Context, o *client.Client) {
 	const id = "agents"
-	list, err := client.StatusesOf(ctx, o)
+	list, err := client.AgentStatuses(ctx, o)
 	if err != nil {
 		return // the gateway's own check says so
 	}
@@ -402,10 +402,10 @@ func (c *checkup) agents(ctx context.Context, o *client.Client) {
 	}
 }
 
-func (c *checkup) diskOf(state string) {
+func (c *checkup) checkDisk(state string) {
 	free, size, err := mesh.Disk(state)
 	if err != nil {
-		c.add("disk", warned, "", "the file system of %s cannot be measured: %s", cli.Quoted(state), cli.ReasonOf(err))
+		c.add("disk", warned, "", "the file system of %s cannot be measured: %s", cli.Quoted(state), cli.FileReason(err))
 		return
 	}
 	c.storage("", status.Storage{DiskFree: free, DiskSize: size})

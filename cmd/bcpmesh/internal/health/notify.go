@@ -58,7 +58,7 @@ The exit code is 1 if a message was not accepted.`,
   bcpmesh notify test desk alice --dir ./office`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			def, folder, err := routesOf(where)
+			def, folder, err := loadRoutes(where)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ The exit code is 1 if a message was not accepted.`,
 			return showTried(p, results)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			def, _, err := routesOf(where)
+			def, _, err := loadRoutes(where)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -140,7 +140,7 @@ mesh: when a message was accepted, or since when none is, and why.`,
 		Example: "  bcpmesh notify list",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
-			def, folder, err := routesOf(where)
+			def, folder, err := loadRoutes(where)
 			if err != nil {
 				return err
 			}
@@ -191,7 +191,7 @@ func (l *listed) row() []string {
 	return []string{l.Route, l.Way, string(l.Person), strings.Join(topics, ", "), l.Severity.String(), found}
 }
 
-func routesOf(where meshdir.StateFlags) (*bcp.Mesh, meshdir.Folder, error) {
+func loadRoutes(where meshdir.StateFlags) (*bcp.Mesh, meshdir.Folder, error) {
 	folder, err := where.Folder()
 	if err != nil {
 		return nil, folder, err

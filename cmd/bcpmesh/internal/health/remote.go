@@ -58,7 +58,7 @@ func (c *checkup) creds(file string) (*jwt.UserClaims, bcp.Role, bool) {
 	const id, issue = "creds", "have the operator issue another: bcpmesh creds issue"
 	content, err := cli.ReadSmall(file)
 	if err != nil {
-		c.add(id, failed, issue, "%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		c.add(id, failed, issue, "%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 		return nil, 0, false
 	}
 	token, tokenErr := jwt.ParseDecoratedJWT(content)
@@ -126,7 +126,7 @@ func (c *checkup) reach(ctx context.Context, text string) bool {
 		c.add(id, failed, "check the host name, and this machine's DNS", "%s is no host that is known here", cli.Quoted(u.Hostname()))
 		return false
 	case err != nil:
-		c.add(id, failed, "is the mesh running, and listening beyond loopback? is a firewall in the way?", "nothing answers at %s: %s", u.Host, cli.ReasonOf(errors.Unwrap(err)))
+		c.add(id, failed, "is the mesh running, and listening beyond loopback? is a firewall in the way?", "nothing answers at %s: %s", u.Host, cli.FileReason(errors.Unwrap(err)))
 		return false
 	}
 	_ = conn.Close() // it was only tried
@@ -232,7 +232,7 @@ func (c *checkup) answers(ctx context.Context, conn *agents.Connection, role bcp
 		return
 	}
 	if err != nil {
-		c.add(id, failed, "is the encoding of the agent's definition json? otherwise tell the operator: bcpmesh doctor there", "the gateway does not answer: %s", meshdir.OutcomeOf(err))
+		c.add(id, failed, "is the encoding of the agent's definition json? otherwise tell the operator: bcpmesh doctor there", "the gateway does not answer: %s", meshdir.Failure(err))
 		return
 	}
 	c.ok(id, "it answers")

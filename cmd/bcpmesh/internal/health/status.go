@@ -191,7 +191,7 @@ func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) 
 			s.Storage = on.Of.Storage
 		}
 	}
-	return meshdir.OutcomeOf(missing)
+	return meshdir.Failure(missing)
 }
 
 // add adds up what a shard says.
@@ -214,11 +214,11 @@ func listOn[S, T any](on *client.Sharded[S], list []T) []client.Sharded[T] {
 func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver *client.Client) error {
 	storage, err := o.Operator(shard).Storage(ctx)
 	if err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	on.Storage = &storage
 	if on.agents, err = o.Operator(shard).Agents(ctx); err != nil {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	if auditor != nil {
 		reads := auditor.Auditor(shard)
@@ -239,7 +239,7 @@ func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver 
 	}
 	if approver != nil {
 		if on.held, err = approvals.ApproverOf(approver).OnShard(shard).List(ctx); err != nil {
-			return meshdir.OutcomeOf(err)
+			return meshdir.Failure(err)
 		}
 	}
 	return nil

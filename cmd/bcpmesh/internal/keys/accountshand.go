@@ -35,7 +35,7 @@ type hand struct {
 func OpenHand(f PushFlags) (*hand, error) {
 	content, err := cli.ReadSmall(f.Creds)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Creds), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Creds), cli.FileReason(err))
 	}
 	if _, err := jwt.ParseDecoratedUserNKey(content); err != nil {
 		return nil, cli.Failf("%s holds no credentials", cli.Quoted(f.Creds)).WithHint("bcpmesh accounts export writes %s", ExportedSystem)

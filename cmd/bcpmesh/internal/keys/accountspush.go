@@ -132,7 +132,7 @@ func (f *PushFlags) remember(folder meshdir.Folder) error {
 	}
 	name := home.Ready(folder.State)
 	if err := meshdir.WriteReady(name, about); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func showPushed(p *cli.Program, r Pushed, unrecorded error) error {
 	}
 	switch {
 	case r.Waiting > 0:
-		return partly("the servers have the accounts, but no gateway has recorded %s of credentials: %s", cli.Count(r.Waiting, "change"), cli.ReasonOf(meshdir.OutcomeOf(unrecorded))).
+		return partly("the servers have the accounts, but no gateway has recorded %s of credentials: %s", cli.Count(r.Waiting, "change"), cli.FileReason(meshdir.Failure(unrecorded))).
 			WithHint("push again when a gateway serves; nothing is lost until then")
 	case unrecorded != nil:
 		return cli.Failf("%s", unrecorded)

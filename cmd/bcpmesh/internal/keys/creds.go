@@ -99,7 +99,7 @@ connection, and with --connection in this way alone.`,
 			if asContext.name != "" {
 				return cli.Usagef("creds issue: --context is for one agent")
 			}
-			return issueSeveral(cmd.Context(), p, where, args, meshdir.RoleOf(role), out, expires.Value, r)
+			return issueSeveral(cmd.Context(), p, where, args, meshdir.ParsedRole(role), out, expires.Value, r)
 		}
 		options := []accounts.IssueOption{accounts.Restricted(r)}
 		if passkey != "" {
@@ -109,7 +109,7 @@ connection, and with --connection in this way alone.`,
 			}
 			options = append(options, accounts.BoundTo(hash))
 		}
-		return issueCreds(cmd.Context(), p, where, args[0], meshdir.RoleOf(role), out, expires.Value, options, &asContext)
+		return issueCreds(cmd.Context(), p, where, args[0], meshdir.ParsedRole(role), out, expires.Value, options, &asContext)
 	}
 	return cmd
 }
@@ -117,7 +117,7 @@ connection, and with --connection in this way alone.`,
 func readPasskey(name string) (bcp.Digest, error) {
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	passkey, err := accounts.ParsePasskey(content)
 	switch {
@@ -152,7 +152,7 @@ func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
 	}
 	for _, word := range f.connections {
 		if !slices.Contains(accounts.ConnectionTypes(), word) {
-			return r, cli.Usagef("%s: --connection: expected %s, got %s", command, cli.OneOf(accounts.ConnectionTypes()), cli.Quoted(word))
+			return r, cli.Usagef("%s: --connection: expected %s, got %s", command, cli.JoinOr(accounts.ConnectionTypes()), cli.Quoted(word))
 		}
 	}
 	r, err := r.Checked()
@@ -187,7 +187,7 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 	}
 	if err := creds.WriteFile(out); err != nil {
 		// Nobody has them: let nobody use them.
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(errors.Join(err, store.Revoke(creds.PublicKey))))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
 	}
 	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
 		if _, err := applyChange(p, ctx, where, folder); err != nil {
@@ -286,9 +286,9 @@ func checkRole(scopes []subjects.Scope, agent bcp.AgentName, role bcp.Role) erro
 	case len(roles) == 0:
 		return cli.UnknownAgent(string(agent), known)
 	case role == 0 && own > 1:
-		return cli.Failf("%s has several roles", agent).WithHint("name one: --role %s", cli.OneOf(roles))
+		return cli.Failf("%s has several roles", agent).WithHint("name one: --role %s", cli.JoinOr(roles))
 	case role != 0 && !found:
-		return cli.Failf("%s is no %s", agent, role).WithHint("it is %s", cli.OneOf(roles))
+		return cli.Failf("%s is no %s", agent, role).WithHint("it is %s", cli.JoinOr(roles))
 	}
 	return nil
 }

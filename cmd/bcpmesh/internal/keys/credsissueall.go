@@ -53,7 +53,7 @@ func issueSeveral(ctx context.Context, p *cli.Program, where meshdir.StateFlags,
 	if err != nil {
 		return err
 	}
-	files := filesOf(all)
+	files := credsFiles(all)
 	written, err := 0, os.MkdirAll(out, 0o700)
 	if err == nil {
 		written, err = accounts.WriteFiles(out, all, files)
@@ -66,7 +66,7 @@ func issueSeveral(ctx context.Context, p *cli.Program, where meshdir.StateFlags,
 		for i, c := range all {
 			keys[i] = c.PublicKey
 		}
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(errors.Join(err, store.Revoke(keys...))))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(keys...))))
 	}
 	if len(r.Lines()) > 0 { // the server does not know of it yet
 		if _, err := applyChange(p, ctx, where, folder); err != nil {
@@ -131,7 +131,7 @@ func checkNewFiles(out string, agents []bcp.AgentName) error {
 		return nil
 	}
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(out), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(out), cli.FileReason(err))
 	}
 	there := map[string]bool{}
 	for _, e := range entries {
@@ -151,8 +151,8 @@ func checkNewFiles(out string, agents []bcp.AgentName) error {
 	return nil
 }
 
-// filesOf names the files: the role is told where an agent has several.
-func filesOf(all []accounts.Creds) []string {
+// credsFiles names the files: the role is told where an agent has several.
+func credsFiles(all []accounts.Creds) []string {
 	roles := map[bcp.AgentName]int{}
 	for _, c := range all {
 		roles[c.Agent]++

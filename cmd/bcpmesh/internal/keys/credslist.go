@@ -129,7 +129,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 		if u.Own && !all {
 			continue
 		}
-		l := listedUser{User: u, Status: meshdir.StatusOf(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
+		l := listedUser{User: u, Status: meshdir.CredsStatus(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
 		l.ExpiresSoon = l.Status == "valid" && accounts.EndsSoon(u.Issued, u.Expires, now)
 		at, warning, only := "", "", u.Restriction.Lines()
 		if !u.Passkey.IsZero() {
@@ -192,7 +192,7 @@ func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
 		if u.Own {
 			continue
 		}
-		if status := meshdir.StatusOf(u, now); issued[u.Agent] != "valid" {
+		if status := meshdir.CredsStatus(u, now); issued[u.Agent] != "valid" {
 			issued[u.Agent] = status
 		}
 	}

@@ -55,7 +55,7 @@ func applyChange(p *cli.Program, ctx context.Context, where meshdir.StateFlags, 
 const tellCluster = "a cluster follows when it is told: bcpmesh accounts push"
 
 func notFollowed(err error) *cli.Failure {
-	return cli.Failf("the key store is changed, but the running mesh did not say that it follows: %s", cli.ReasonOf(meshdir.OutcomeOf(err))).
+	return cli.Failf("the key store is changed, but the running mesh did not say that it follows: %s", cli.FileReason(meshdir.Failure(err))).
 		WithHint("it looks for changes every second; bcpmesh audit tail shows them. If it does not, stop it: it follows when it starts")
 }
 
@@ -121,7 +121,7 @@ with a copy of it is refused as well. Open invitations to join are gone.`,
 		var revoked []accounts.User
 		var running bool
 		if all { // the operator's own signing key may be among those that change
-			if revoked, err = store.RevokeAll(agent, meshdir.RoleOf(role)); err != nil {
+			if revoked, err = store.RevokeAll(agent, meshdir.ParsedRole(role)); err != nil {
 				return cli.Failf("%s", err)
 			}
 			if meshdir.WasExported(folder.State) {
@@ -130,7 +130,7 @@ with a copy of it is refused as well. Open invitations to join are gone.`,
 			running, err = followed(cmd.Context(), folder, store)
 		} else {
 			var u accounts.User
-			if u, err = oneUser(store, agent, meshdir.RoleOf(role), user); err != nil {
+			if u, err = oneUser(store, agent, meshdir.ParsedRole(role), user); err != nil {
 				return err
 			}
 			if err := store.Revoke(u.PublicKey); err != nil {
@@ -202,7 +202,7 @@ func oneUser(store *accounts.Store, agent bcp.AgentName, role bcp.Role, key stri
 	case len(found) == 0:
 		return accounts.User{}, cli.Failf("%s has no credentials that are valid", agent).WithHint("bcpmesh creds list shows them")
 	}
-	return accounts.User{}, cli.Failf("%s has several credentials", agent).WithHint("name one with --user: %s", cli.OneOf(keys))
+	return accounts.User{}, cli.Failf("%s has several credentials", agent).WithHint("name one with --user: %s", cli.JoinOr(keys))
 }
 
 func credsRotateCommand(p *cli.Program) *cobra.Command {
@@ -240,7 +240,7 @@ bcpmesh keys rotate.`,
 		if err != nil {
 			return err
 		}
-		u, replace, err := rotated(store, agent, meshdir.RoleOf(role), user, out)
+		u, replace, err := rotated(store, agent, meshdir.ParsedRole(role), user, out)
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ bcpmesh keys rotate.`,
 			write = creds.ReplaceFile
 		}
 		if err := write(out); err != nil {
-			return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(errors.Join(err, store.Revoke(creds.PublicKey)))).
+			return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey)))).
 				WithHint("the old credentials are refused from %s on: issue new ones", cli.Moment(time.Now().Add(overlap.Value)))
 		}
 		if _, err := applyChange(p, cmd.Context(), where, folder); err != nil {
@@ -281,7 +281,7 @@ func rotated(store *accounts.Store, agent bcp.AgentName, role bcp.Role, user, ou
 		return u, false, err
 	}
 	if err != nil {
-		return u, false, cli.Failf("%s cannot be read: %s", cli.Quoted(out), cli.ReasonOf(err))
+		return u, false, cli.Failf("%s cannot be read: %s", cli.Quoted(out), cli.FileReason(err))
 	}
 	held, err := meshdir.ParseCreds(content)
 	if err != nil || held.Agent != agent || role != 0 && held.Role != role || !strings.HasPrefix(held.PublicKey, user) {

@@ -39,7 +39,7 @@ issued, expires, status}.`,
 func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
 	content, err := cli.ReadSmall(name)
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	shown, err := meshdir.ParseCreds(content)
 	if err != nil {
@@ -97,7 +97,7 @@ func judgeCreds(s *meshdir.Creds, where meshdir.StateFlags) error {
 	s.Status = "unknown"
 	for _, u := range users {
 		if u.PublicKey == s.PublicKey && u.Agent == s.Agent && u.Role == s.Role {
-			s.Status = meshdir.StatusOf(u, time.Now())
+			s.Status = meshdir.CredsStatus(u, time.Now())
 		}
 	}
 	return nil

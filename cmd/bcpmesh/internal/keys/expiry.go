@@ -32,7 +32,7 @@ func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon [
 			continue // it is gone
 		}
 		switch name := string(u.Agent) + " as " + u.Role.String(); {
-		case meshdir.StatusOf(u, now) == "expired":
+		case meshdir.CredsStatus(u, now) == "expired":
 			over = append(over, name)
 		case accounts.EndsSoon(u.Issued, u.Expires, now):
 			soon = append(soon, name+" in "+client.Within(u.Expires.Sub(now)))
@@ -46,7 +46,7 @@ func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon [
 // WarnOfExpiry tells whose last creds do not last.
 func WarnOfExpiry(o *cli.Output, soon []string) {
 	if len(soon) > 0 {
-		o.Talkf("warning: the last creds expire of %s: bcpmesh creds rotate AGENT --out FILE", cli.FirstOf(soon))
+		o.Talkf("warning: the last creds expire of %s: bcpmesh creds rotate AGENT --out FILE", cli.FirstAndCount(soon))
 	}
 }
 

@@ -71,7 +71,7 @@ makes the passkey in a browser ("bcpmesh web --origin"). "creds revoke AGENT --a
 		if bound {
 			options = append(options, accounts.InviteBound)
 		}
-		token, err := store.Invite(agent, meshdir.RoleOf(role), within.Value, expires.Value, r, options...)
+		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, r, options...)
 		if err != nil {
 			return cli.Failf("%s", err)
 		}
@@ -165,7 +165,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 		const longest = 64 << 10
 		content, err := io.ReadAll(io.LimitReader(p.In, longest))
 		if err != nil {
-			return cli.Failf("the token cannot be read: %s", cli.ReasonOf(err))
+			return cli.Failf("the token cannot be read: %s", cli.FileReason(err))
 		}
 		token = strings.TrimSpace(string(content))
 	}
@@ -199,14 +199,14 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	case errors.Is(err, nats.ErrNoServers):
 		return meshdir.NotReached(url, err)
 	case err != nil:
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	_, err = file.Write(creds)
 	if err == nil {
 		_, _, err = file.Keep()
 	}
 	if err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(err)).WithHint("the token is used: ask for a new one")
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(err)).WithHint("the token is used: ask for a new one")
 	}
 	words := ""
 	if !hash.IsZero() {

@@ -108,7 +108,7 @@ overlap has passed; until then, replace files with bcpmesh creds rotate.`,
 			return err
 		}
 		return rotateKeys(p, cmd, where, string(agent)+" has a new signing key", tellCluster, overlap.Value, func(store *accounts.Store) error {
-			return store.RotateScope(agent, meshdir.RoleOf(role), overlap.Value)
+			return store.RotateScope(agent, meshdir.ParsedRole(role), overlap.Value)
 		})
 	}
 	where.AddTo(cmd)
@@ -192,7 +192,7 @@ func rotateKeys(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags, do
 	if err != nil {
 		return cli.Failf("%s", err)
 	}
-	ending := endingOf(before, after)
+	ending := shortenedUsers(before, after)
 	running, err := followed(cmd.Context(), folder, store)
 	if err != nil {
 		return err
@@ -219,8 +219,8 @@ func rotateKeys(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags, do
 	return nil
 }
 
-// endingOf returns the users that were good for longer before.
-func endingOf(before, after []accounts.User) []string {
+// shortenedUsers returns the users that were good for longer before.
+func shortenedUsers(before, after []accounts.User) []string {
 	until := map[string]time.Time{}
 	for _, u := range before {
 		if u.Revoked.IsZero() {

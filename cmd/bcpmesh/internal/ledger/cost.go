@@ -23,7 +23,7 @@ func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
 		uses := tally.New(c.OfShard(shard), time.Now())
 		for r, err := range c.Auditor(shard).Select(ctx, agents.Selection{}) {
 			if err != nil {
-				return nil, meshdir.OutcomeOf(err)
+				return nil, meshdir.Failure(err)
 			}
 			uses.Add(&r.Decision)
 		}

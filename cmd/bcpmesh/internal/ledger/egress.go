@@ -22,7 +22,7 @@ func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
 		uses := state.NewEgressUses(c.OfShard(shard), time.Now())
 		for r, err := range c.Auditor(shard).Select(ctx, agents.Selection{Kind: bcp.KindEgress}) {
 			if err != nil {
-				return nil, meshdir.OutcomeOf(err)
+				return nil, meshdir.Failure(err)
 			}
 			uses.Add(&r.Decision)
 		}

@@ -88,16 +88,16 @@ func showForecast(o *cli.Output, f *bcp.Forecast) {
 			if fit.Subscription != "" {
 				what = string(fit.Subscription)
 			}
-			rows = append(rows, []string{what, strconv.Itoa(int(fit.Category)), cli.ShortBits(fit.Nominal), cli.ShortBits(fit.Capacity), strconv.Itoa(fit.Times), limitOf(fit.Until)})
+			rows = append(rows, []string{what, strconv.Itoa(int(fit.Category)), cli.ShortBits(fit.Nominal), cli.ShortBits(fit.Capacity), strconv.Itoa(fit.Times), limitName(fit.Until)})
 		}
 		o.Table([]string{"of these", "cat", "nominal", "capacity", "fit now", "then refused by"}, rows)
 	}
 	showFrees(o, f.Frees)
 }
 
-// limitOf names what ends a forecast: the key of the definition, where it is
+// limitName names what ends a forecast: the key of the definition, where it is
 // one.
-func limitOf(c bcp.Check) string {
+func limitName(c bcp.Check) string {
 	if info := c.Info(); info.Key != "" {
 		return info.Key
 	}
@@ -114,13 +114,13 @@ func showFrees(o *cli.Output, parts []bcp.Freed) {
 	var rest bcp.Bits
 	for i, part := range parts {
 		if i < shown {
-			o.Printf("  %s  %s\n", part.At.Local().Format(time.DateTime), cli.BitsOf(part.Bits))
+			o.Printf("  %s  %s\n", part.At.Local().Format(time.DateTime), cli.Bits(part.Bits))
 		} else {
 			rest += part.Bits
 		}
 	}
 	if rest > 0 {
-		o.Printf("  %s more by %s\n", cli.BitsOf(rest), parts[len(parts)-1].At.Local().Format(time.DateTime))
+		o.Printf("  %s more by %s\n", cli.Bits(rest), parts[len(parts)-1].At.Local().Format(time.DateTime))
 	}
 }
 
@@ -179,7 +179,7 @@ func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[status.
 		all, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (status.Reconciliation, error) {
 			return o.Operator(shard).Reconcile(ctx)
 		})
-		return all, meshdir.OutcomeOf(err)
+		return all, meshdir.Failure(err)
 	}
 	if _, err := who.Shard.Among(1); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[status.
 		return nil, cli.Failf("a mesh is starting on %s", cli.Quoted(folder.State)).WithHint("try again when it serves")
 	}
 	if err != nil {
-		return nil, meshdir.OutcomeOf(err)
+		return nil, meshdir.Failure(err)
 	}
 	return client.Alone([]status.Reconciliation{r}), nil
 }

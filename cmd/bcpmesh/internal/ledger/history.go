@@ -188,7 +188,7 @@ func ledgerPlot(ctx context.Context, p *cli.Program, c *client.Client, only bcp.
 	})
 	var plots []spendingPlot
 	for _, key := range order {
-		definition, _ := channelOf(c, key)
+		definition, _ := findChannel(c, key)
 		begin, end := span.Since.At, span.Until.At
 		if begin.IsZero() {
 			begin = lines[key][0].time
@@ -311,7 +311,7 @@ func showPlots(o *cli.Output, plots []spendingPlot, svg string) error {
 		o.Printf("%s", plot.SVG(pictures...))
 	default:
 		if err := os.WriteFile(svg, plot.SVG(pictures...), 0o644); err != nil {
-			return cli.Failf("%s cannot be written: %s", cli.Quoted(svg), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be written: %s", cli.Quoted(svg), cli.FileReason(err))
 		}
 		o.Talkf("%s written to %s", cli.Count(len(pictures), "plot"), cli.Quoted(svg))
 	}

@@ -158,7 +158,7 @@ func ledgerBooks(ctx context.Context, c *client.Client, auditor *agents.Auditor,
 		}
 		lines := []bcp.LedgerLine{line}
 		var window *windowBook
-		definition, known := channelOf(c, key)
+		definition, known := findChannel(c, key)
 		if known || epochs {
 			if lines, window, err = readEpochs(ctx, auditor, &definition, line, epochs); err != nil {
 				return nil, err
@@ -176,7 +176,7 @@ func ledgerBooks(ctx context.Context, c *client.Client, auditor *agents.Auditor,
 }
 
 // ChannelOf returns the definition of a channel, where it is at hand.
-func channelOf(c *client.Client, key bcp.ChannelKey) (bcp.Channel, bool) {
+func findChannel(c *client.Client, key bcp.ChannelKey) (bcp.Channel, bool) {
 	if c.Definition != nil {
 		if channel, ok := c.Definition.Channel(key); ok {
 			return channel, true
@@ -193,14 +193,14 @@ func readEpochs(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, ne
 	from, err := uint64(0), error(nil)
 	if !all {
 		if from, err = auditor.From(ctx, now.Add(-window.Reach())); err != nil {
-			return nil, nil, meshdir.OutcomeOf(err)
+			return nil, nil, meshdir.Failure(err)
 		}
 	}
 	lines := []bcp.LedgerLine{newest}
 	epochs := map[uint64]bcp.LedgerLine{}
 	for r, err := range auditor.Select(ctx, agents.Selection{From: from, Controller: c.Controller, Reader: c.Reader}) {
 		if err != nil {
-			return nil, nil, meshdir.OutcomeOf(err)
+			return nil, nil, meshdir.Failure(err)
 		}
 		if line, ok := r.Decision.Line(); ok {
 			window.Add(&line)
@@ -251,7 +251,7 @@ func NewBooks(def *bcp.Mesh, lines []client.Sharded[bcp.LedgerLine]) []client.Sh
 func NewestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine, error) {
 	records, err := auditor.Ledger(ctx)
 	if err != nil {
-		return nil, meshdir.OutcomeOf(err)
+		return nil, meshdir.Failure(err)
 	}
 	lines := []bcp.LedgerLine{}
 	for _, r := range records {

@@ -34,7 +34,7 @@ func showResting(ctx context.Context, p *cli.Program, j *client.Journals, only b
 			return cli.Failf("a mesh is starting on %s", cli.Quoted(j.Folder.State)).WithHint("try again when it serves")
 		}
 		if err != nil {
-			return meshdir.OutcomeOf(err)
+			return meshdir.Failure(err)
 		}
 		line, ok := d.Line()
 		key := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}
@@ -44,7 +44,7 @@ func showResting(ctx context.Context, p *cli.Program, j *client.Journals, only b
 		c := channels[key]
 		if c == nil {
 			c = &restingChannel{epochs: map[uint64]bcp.LedgerLine{}}
-			c.of, c.known = channelOf(&client.Client{Definition: def}, key)
+			c.of, c.known = findChannel(&client.Client{Definition: def}, key)
 			c.window = state.NewWindow(&c.of)
 			channels[key] = c
 		}

@@ -71,7 +71,7 @@ func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, onl
 		selection := agents.Selection{From: from, Controller: only.Controller, Reader: only.Reader, Kind: kind}
 		for r, err := range auditor.Select(ctx, selection) {
 			if err != nil {
-				return nil, meshdir.OutcomeOf(err)
+				return nil, meshdir.Failure(err)
 			}
 			if span.Over(&r.Decision) {
 				break

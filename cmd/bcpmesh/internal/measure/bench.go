@@ -53,7 +53,7 @@ half a minute.`,
 					if near := cli.Suggestion(name, bench.Names()); near != "" {
 						return f.WithHint("did you mean %s?", near)
 					}
-					return f.WithHint("expected %s", cli.OneOf(bench.Names()))
+					return f.WithHint("expected %s", cli.JoinOr(bench.Names()))
 				}
 			}
 			return runBench(cmd.Context(), p, o)
@@ -114,21 +114,21 @@ func (o partOutput) Write(b []byte) (int, error) {
 func runBench(ctx context.Context, p *cli.Program, o benchOptions) error {
 	if o.plots != "" {
 		if err := bench.CheckFiles(o.plots); err != nil {
-			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.ReasonOf(err))
+			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.FileReason(err))
 		}
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return cli.Failf("this program cannot be found: %s", cli.ReasonOf(err))
+		return cli.Failf("this program cannot be found: %s", cli.FileReason(err))
 	}
 	folder, err := os.MkdirTemp(o.state, "bcpmesh-bench-")
 	if err != nil {
-		return cli.Failf("a temporary folder: %s", cli.ReasonOf(err))
+		return cli.Failf("a temporary folder: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it, and nothing in it is of use
 	if o.profile != "" {
 		if err := os.MkdirAll(o.profile, 0o700); err != nil {
-			return cli.Failf("--profile %s: %s", cli.Quoted(o.profile), cli.ReasonOf(err))
+			return cli.Failf("--profile %s: %s", cli.Quoted(o.profile), cli.FileReason(err))
 		}
 	}
 	var bar *progressbar.ProgressBar
@@ -163,7 +163,7 @@ func runBench(ctx context.Context, p *cli.Program, o benchOptions) error {
 	}
 	if o.plots != "" {
 		if err := report.WriteFiles(o.plots); err != nil {
-			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.ReasonOf(err))
+			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.FileReason(err))
 		}
 	}
 	if err := showBench(p.Out, report); err != nil {

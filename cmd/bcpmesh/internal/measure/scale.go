@@ -158,7 +158,7 @@ func runScale(p *cli.Program, o *scaleOptions) error {
 func readCosts(name string) (b scale.Basis, err error) {
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return b, cli.Failf("--costs %s: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return b, cli.Failf("--costs %s: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	var report bench.Report
 	if err := json.Unmarshal(content, &report, json.RejectUnknownMembers(true)); err != nil {
@@ -176,7 +176,7 @@ func showPlan(o *cli.Output, plan *scale.Plan, costs scale.Costs) error {
 	}
 	l := plan.Load
 	o.Printf("%s agents, %s channels, %s decisions a second (%s over the day)\n", plot.Amount(float64(l.Agents), ""), plot.Amount(float64(l.Channels), ""),
-		plot.Amount(l.Rate, ""), plot.Amount(meanOf(l), ""))
+		plot.Amount(l.Rate, ""), plot.Amount(meanRate(l), ""))
 	o.Printf("%s, %s, each stream on %d: %d cores, %.0f GB of memory and %.0f GB of disk each\n\n", cli.Count(l.Shards, "shard"), cli.Count(plan.Machines, "machine"), l.Replicas,
 		l.Machine.Cores, l.Machine.Memory/1e9, l.Machine.Disk/1e9)
 	o.Table(needHeader, needRows(plan.Needs))
@@ -200,7 +200,7 @@ func showPlan(o *cli.Output, plan *scale.Plan, costs scale.Costs) error {
 	return nil
 }
 
-func meanOf(l scale.Load) float64 {
+func meanRate(l scale.Load) float64 {
 	if l.Mean == 0 {
 		return l.Rate
 	}

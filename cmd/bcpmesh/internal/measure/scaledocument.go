@@ -155,7 +155,7 @@ func scalePlots(b scale.Basis, o *scaleOptions) []scalePlot {
 // writeScale writes the plots, and the tables into the document beside their folder,
 // if there is one.
 func writeScale(o *scaleOptions, b scale.Basis, folder string) error {
-	fault := func(err error) error { return cli.Failf("--plots %s: %s", cli.Quoted(folder), cli.ReasonOf(err)) }
+	fault := func(err error) error { return cli.Failf("--plots %s: %s", cli.Quoted(folder), cli.FileReason(err)) }
 	document := filepath.Clean(folder) + ".md"
 	text, err := os.ReadFile(document)
 	known := err == nil

@@ -33,7 +33,7 @@ type Creds struct {
 func ReadCreds(name string) (Creds, error) {
 	content, err := cli.ReadSmall(name)
 	if err != nil {
-		return Creds{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return Creds{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	who, err := ParseCreds(content)
 	if err != nil {
@@ -78,14 +78,14 @@ func recorded(folder Folder, who Creds) string {
 	}
 	for _, u := range users {
 		if u.PublicKey == who.PublicKey && u.Agent == who.Agent && u.Role == who.Role {
-			return StatusOf(u, time.Now())
+			return CredsStatus(u, time.Now())
 		}
 	}
 	return who.Status
 }
 
-// StatusOf is the word for the state of issued credentials.
-func StatusOf(u accounts.User, now time.Time) string {
+// CredsStatus is the word for the state of issued credentials.
+func CredsStatus(u accounts.User, now time.Time) string {
 	switch {
 	case !u.Revoked.IsZero(), !u.Until.IsZero() && !u.Until.After(now):
 		return "revoked"

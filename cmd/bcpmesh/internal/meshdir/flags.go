@@ -53,12 +53,12 @@ func NotReached(url string, err error) *cli.Failure {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // without "agents: connecting NAME"
 	}
-	return cli.Failf("no mesh answers at %s: %s", cli.Quoted(url), cli.ReasonOf(err))
+	return cli.Failf("no mesh answers at %s: %s", cli.Quoted(url), cli.FileReason(err))
 }
 
-// OutcomeOf turns what the gateway refused, or what did not come, into a
+// Failure turns what the gateway refused, or what did not come, into a
 // failure.
-func OutcomeOf(err error) error {
+func Failure(err error) error {
 	var refused *agents.RefusedError
 	var f *cli.Failure
 	switch {
@@ -121,7 +121,7 @@ func (f *StateFlags) Folder() (Folder, error) {
 		return Folder{}, cli.Failf("%s is not a folder", cli.Quoted(f.State))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Folder{}, cli.Failf("%s cannot be read: %s", cli.Quoted(f.State), cli.ReasonOf(err))
+		return Folder{}, cli.Failf("%s cannot be read: %s", cli.Quoted(f.State), cli.FileReason(err))
 	}
 	folder.State = f.State
 	return folder, nil
@@ -129,7 +129,7 @@ func (f *StateFlags) Folder() (Folder, error) {
 
 // KeysFailure says what to do about keys that cannot be used.
 func KeysFailure(err error, state string) error {
-	f := cli.Failf("the keys in %s cannot be used: %s", cli.Quoted(state), cli.ReasonOf(err))
+	f := cli.Failf("the keys in %s cannot be used: %s", cli.Quoted(state), cli.FileReason(err))
 	switch {
 	case errors.Is(err, accounts.ErrUnsafe):
 		return cli.Failf("the keys in %s cannot be used: %s", cli.Quoted(state), err).WithHint("only you may read them: chmod -R go= %s", state)
@@ -148,8 +148,8 @@ func RoleFlag(cmd *cobra.Command) *cli.WordFlag {
 	return f
 }
 
-// RoleOf returns the role that was named, or zero.
-func RoleOf(f *cli.WordFlag) (role bcp.Role) {
+// ParsedRole returns the role that was named, or zero.
+func ParsedRole(f *cli.WordFlag) (role bcp.Role) {
 	_ = role.UnmarshalText([]byte(f.Value)) // one of the words, or none
 	return role
 }

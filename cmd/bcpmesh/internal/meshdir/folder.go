@@ -39,7 +39,7 @@ func In(dir string) Folder {
 func Find(from string) (Folder, error) {
 	start, err := filepath.Abs(from)
 	if err != nil {
-		return Folder{}, cli.Failf("the current folder is unknown: %s", cli.ReasonOf(err))
+		return Folder{}, cli.Failf("the current folder is unknown: %s", cli.FileReason(err))
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
 		if isMesh(dir) || dir == start && HasAgentFile(dir) {
@@ -101,7 +101,7 @@ func Argument(args []string) (Folder, error) {
 	info, err := os.Stat(args[0])
 	switch {
 	case err != nil:
-		return Folder{}, cli.Failf("%s cannot be read: %s", cli.Quoted(args[0]), cli.ReasonOf(err))
+		return Folder{}, cli.Failf("%s cannot be read: %s", cli.Quoted(args[0]), cli.FileReason(err))
 	case !info.IsDir():
 		return Folder{}, cli.Failf("%s is not a folder", cli.Quoted(args[0]))
 	}
@@ -135,7 +135,7 @@ func (m Folder) Running() (Ready, error) {
 		return Ready{}, cli.Failf("the mesh in %s is not running", cli.Quoted(m.Dir)).WithHint("start it: bcpmesh up %s", m.Dir)
 	}
 	if err != nil {
-		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(home.Ready(m.State)), cli.ReasonOf(err))
+		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(home.Ready(m.State)), cli.FileReason(err))
 	}
 	var about Ready
 	if err := json.Unmarshal(content, &about, json.RejectUnknownMembers(true)); err != nil || about.URL == "" {
@@ -223,12 +223,12 @@ const (
 
 // Archive opens a folder of saved pages.
 func (m Folder) Archive(name string) (*fetch.Archive, error) {
-	path, err := m.PathOf(name)
+	path, err := m.FindFile(name)
 	if err == nil {
 		_, err = os.ReadDir(path)
 	}
 	if err != nil {
-		return nil, cli.Failf("the saved pages in %s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err)).WithHint("%s names a folder of responses, or is %s", ArchiveVariable, ArchiveOff)
+		return nil, cli.Failf("the saved pages in %s cannot be read: %s", cli.Quoted(name), cli.FileReason(err)).WithHint("%s names a folder of responses, or is %s", ArchiveVariable, ArchiveOff)
 	}
 	return fetch.NewArchive(os.DirFS(path)), nil
 }
@@ -252,7 +252,7 @@ func (m Folder) Secrets(def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
 	secrets := []string{m.State}
 	for _, place := range mesh.KeyPlaces(def, agent) {
 		if file, ok := strings.CutPrefix(place, "file:"); ok {
-			key, err := m.PathOf(file)
+			key, err := m.FindFile(file)
 			if err != nil {
 				return nil, err
 			}
@@ -262,8 +262,8 @@ func (m Folder) Secrets(def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
 	return secrets, nil
 }
 
-// PathOf returns where a file of the definitions is.
-func (m Folder) PathOf(name string) (string, error) {
+// FindFile returns where a file of the definitions is.
+func (m Folder) FindFile(name string) (string, error) {
 	name = filepath.FromSlash(name)
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(m.Dir, name)
@@ -273,7 +273,7 @@ func (m Folder) PathOf(name string) (string, error) {
 
 // readable says why a tool cannot read what it is to read, in words for people.
 func (m Folder) readable(tool, name string) error {
-	path, err := m.PathOf(name)
+	path, err := m.FindFile(name)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (m Folder) readable(tool, name string) error {
 		opened, err = folder.Open(path)
 	}
 	if err != nil {
-		return errors.New(strings.TrimPrefix(cli.ReasonOf(err), "mailbox "+path+": "))
+		return errors.New(strings.TrimPrefix(cli.FileReason(err), "mailbox "+path+": "))
 	}
 	return opened.Close()
 }

@@ -28,7 +28,7 @@ func ReadPassphrase(question string) ([]byte, error) {
 	if name := os.Getenv(passphraseVariable); name != "" {
 		content, err := cli.ReadSmall(name)
 		if err != nil {
-			return nil, cli.Failf("%s %s cannot be read: %s", passphraseVariable, cli.Quoted(name), cli.ReasonOf(err))
+			return nil, cli.Failf("%s %s cannot be read: %s", passphraseVariable, cli.Quoted(name), cli.FileReason(err))
 		}
 		line, _, _ := bytes.Cut(content, []byte("\n"))
 		return bytes.TrimSuffix(line, []byte("\r")), nil

@@ -22,14 +22,14 @@ func Prove(state string) (*proof.Report, bcp.Digest, error) {
 	}
 	files, err := filepath.Glob(filepath.Join(served.Accounts, "*.jwt"))
 	if err != nil {
-		return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(served.Accounts), cli.ReasonOf(err))
+		return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(served.Accounts), cli.FileReason(err))
 	}
 	var claims proof.Claims
 	sum := sha256.New()
 	for _, file := range files { // sorted
 		token, err := os.ReadFile(file)
 		if err != nil {
-			return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+			return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 		}
 		if err := claims.Add(string(token)); err != nil {
 			return nil, bcp.Digest{}, cli.Failf("%s: %s", cli.Quoted(file), err)

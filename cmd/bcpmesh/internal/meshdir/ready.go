@@ -67,11 +67,11 @@ func PrepareReady(path string) error {
 			err = syscall.ENOTDIR
 		}
 		if err != nil {
-			return cli.Failf("--ready-file %s: its folder: %s", cli.Quoted(path), cli.ReasonOf(err))
+			return cli.Failf("--ready-file %s: its folder: %s", cli.Quoted(path), cli.FileReason(err))
 		}
 		return nil
 	case err != nil:
-		return cli.Failf("--ready-file %s: %s", cli.Quoted(path), cli.ReasonOf(err))
+		return cli.Failf("--ready-file %s: %s", cli.Quoted(path), cli.FileReason(err))
 	case !info.Mode().IsRegular():
 		return cli.Failf("--ready-file %s is there, and is not a file", cli.Quoted(path))
 	}

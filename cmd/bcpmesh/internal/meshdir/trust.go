@@ -31,7 +31,7 @@ func (t Trust) Roots() (*x509.CertPool, error) {
 	}
 	_, roots, err := accounts.ReadAuthority(t.CA)
 	if err != nil {
-		return nil, cli.Failf("the certificate %s cannot be used: %s", cli.Quoted(t.CA), cli.ReasonOf(err)).WithHint("it is a PEM file; the operator has it, at the path that bcpmesh up shows")
+		return nil, cli.Failf("the certificate %s cannot be used: %s", cli.Quoted(t.CA), cli.FileReason(err)).WithHint("it is a PEM file; the operator has it, at the path that bcpmesh up shows")
 	}
 	return roots, nil
 }

@@ -51,7 +51,7 @@ func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 	site := &web.Site{Origin: f.origin, People: people}
 	if f.cert != "" {
 		if site.TLS, err = server.FileTLS(f.cert, f.key, log); err != nil {
-			return nil, cli.Failf("--tls-cert %s: %s", cli.Quoted(f.cert), cli.ReasonOf(err)).WithHint("it needs a certificate and its key, as PEM files")
+			return nil, cli.Failf("--tls-cert %s: %s", cli.Quoted(f.cert), cli.FileReason(err)).WithHint("it needs a certificate and its key, as PEM files")
 		}
 	}
 	return site, nil

@@ -96,7 +96,7 @@ func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, erro
 	case err != nil && meshdir.PortTaken(address):
 		return nil, cli.Failf("%s %s: another program has that port", flag, cli.Quoted(address)).WithHint("stop it, or take any free port: %s localhost:0", flag)
 	case err != nil:
-		return nil, cli.Failf("%s %s: %s", flag, cli.Quoted(address), cli.ReasonOf(err)).WithHint("for example %s localhost:4280", flag)
+		return nil, cli.Failf("%s %s: %s", flag, cli.Quoted(address), cli.FileReason(err)).WithHint("for example %s localhost:4280", flag)
 	}
 	return server, nil
 }
@@ -122,7 +122,7 @@ func serve(ctx context.Context, server *web.Server, s *source) error {
 	cancel()
 	<-kept
 	if err != nil {
-		return cli.Failf("the pages are not served any more: %s", cli.ReasonOf(err))
+		return cli.Failf("the pages are not served any more: %s", cli.FileReason(err))
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func write(file string, content []byte) error {
 		err = durable.Replace(file, content, 0o600)
 	}
 	if err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failf("%s was not attested", kernel).WithHint("bcpmesh role attest %s", kernel)
 	case err != nil:
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	envelope, ok := contract.ParseEnvelope(attestation)
 	if !ok {

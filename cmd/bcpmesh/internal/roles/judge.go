@@ -60,7 +60,7 @@ Exit code 3 means that it is not accepted; the code says why.`,
 			defer c.Close()
 			v, list, err := c.JudgeRole(ctx, agent, by)
 			if err != nil {
-				return meshdir.OutcomeOf(err)
+				return meshdir.Failure(err)
 			}
 			return showVerdict(p.Out, v, list.Number)
 		},

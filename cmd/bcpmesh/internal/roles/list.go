@@ -29,9 +29,9 @@ type part struct {
 	By []string `json:"kernels"`
 }
 
-// partsOf returns who plays the roles of kernels in a mesh: by its own file, or by the
+// listParts returns who plays the roles of kernels in a mesh: by its own file, or by the
 // kernel that asks it. A planner may have no file.
-func partsOf(m *bcp.Mesh) []part {
+func listParts(m *bcp.Mesh) []part {
 	agents := definition.RoleAgents(m)
 	var parts []part
 	add := func(name string, role contract.Role, kernel string) {
@@ -89,7 +89,7 @@ folder.`,
 			if err != nil {
 				return err
 			}
-			parts := partsOf(m)
+			parts := listParts(m)
 			if p.Out.JSON {
 				return p.Out.Value(struct {
 					Organisation string `json:"organisation,omitempty"`

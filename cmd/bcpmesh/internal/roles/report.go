@@ -43,7 +43,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		Example: "  bcpmesh role report\n  bcpmesh role report --json | jq '.[].report.ok'",
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reports, err := reportsOf(cmd, p, &who)
+			reports, err := buildReports(cmd, p, &who)
 			if err != nil {
 				return err
 			}
@@ -87,9 +87,9 @@ type kept struct {
 	Report   contract.Report `json:"report"`
 }
 
-// reportsOf gathers the facts of a mesh, and reports on each contract that one of its
+// buildReports gathers the facts of a mesh, and reports on each contract that one of its
 // agents keeps.
-func reportsOf(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept, error) {
+func buildReports(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept, error) {
 	folder, err := who.Where.Folder()
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func reportsOf(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept, e
 	}
 	contracts := definition.Contracts(m)
 	reports := []kept{}
-	for _, x := range partsOf(m) {
+	for _, x := range listParts(m) {
 		i := slices.IndexFunc(reports, func(k kept) bool { return k.Contract == x.Contract })
 		if i < 0 {
 			i = len(reports)

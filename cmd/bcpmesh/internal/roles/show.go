@@ -112,7 +112,7 @@ func (f *showing) show(ctx context.Context, c *client.Client, papers agents.Pape
 	if errors.Is(err, agents.ErrMessage) {
 		return v, cli.Failf("this is no mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
 	}
-	return v, meshdir.OutcomeOf(err)
+	return v, meshdir.Failure(err)
 }
 
 // follow shows the files again when they are others than those that were shown, until ctx
@@ -157,7 +157,7 @@ func readFile(file string, most int64) ([]byte, error) {
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	return b, nil
 }
@@ -220,7 +220,7 @@ Agents of that organisation bring lists, too; by a timer you do not depend on th
 			}
 			defer c.Close()
 			for _, shard := range c.Shards {
-				if err := takenOf(c.Operator(shard).BringRevocations(ctx, list)); err != nil {
+				if err := refusalReason(c.Operator(shard).BringRevocations(ctx, list)); err != nil {
 					return err
 				}
 			}
@@ -235,11 +235,11 @@ Agents of that organisation bring lists, too; by a timer you do not depend on th
 	return cmd
 }
 
-// takenOf says why a list is not taken.
-func takenOf(err error) error {
+// refusalReason says why a list is not taken.
+func refusalReason(err error) error {
 	var refused *agents.RefusedError
 	if !errors.As(err, &refused) || refused.Code != bcp.NotPermitted && refused.Code != bcp.Malformed {
-		return meshdir.OutcomeOf(err)
+		return meshdir.Failure(err)
 	}
 	why := "this is no list that an organisation in trust has signed"
 	if refused.Code == bcp.NotPermitted && refused.Detail == agents.OlderList {

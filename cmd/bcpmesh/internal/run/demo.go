@@ -217,7 +217,7 @@ func showStory(ctx context.Context, p *cli.Program, m *mesh.Mesh, server *web.Se
 	}
 	ready := home.Ready(home.State(dir))
 	if err := meshdir.WriteReady(ready, meshdir.Ready{URL: m.URL(), State: home.State(dir), PID: os.Getpid(), Web: server.URL()}); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(ready), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(ready), cli.FileReason(err))
 	}
 	defer func() { _ = os.Remove(ready) }()
 	p.Out.Talkf("the story is at %s until you press Ctrl-C", server.URL())
@@ -277,7 +277,7 @@ func openMailbox(path string) (*mailbox.Mailbox, error) {
 	if err == nil {
 		return box, nil
 	}
-	reason := strings.TrimPrefix(cli.ReasonOf(err), "mailbox "+path+": ")
+	reason := strings.TrimPrefix(cli.FileReason(err), "mailbox "+path+": ")
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, cli.Failf("%s holds no message", cli.Quoted(path)).WithHint("name an mbox file, a Maildir, or one message")
@@ -296,7 +296,7 @@ func demoFolder(keep string, definitions fs.FS) (string, error) {
 		what = "a temporary folder"
 		dir, err = os.MkdirTemp("", "bcpmesh-demo-")
 	} else if err = os.Mkdir(keep, 0o700); err != nil {
-		return "", cli.Failf("%s: %s", what, cli.ReasonOf(err)).WithHint("name a folder that is not there yet, in one that is")
+		return "", cli.Failf("%s: %s", what, cli.FileReason(err)).WithHint("name a folder that is not there yet, in one that is")
 	}
 	if err == nil {
 		if err = copyDefinitions(dir, definitions); err != nil {
@@ -304,7 +304,7 @@ func demoFolder(keep string, definitions fs.FS) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", cli.Failf("%s: %s", what, cli.ReasonOf(err))
+		return "", cli.Failf("%s: %s", what, cli.FileReason(err))
 	}
 	return dir, nil
 }

@@ -68,7 +68,7 @@ func (d *demoPerson) decideHeld(ctx context.Context) error {
 			return err
 		}
 		d.asks.Out.Talkf("")
-		approvals.ShowLines(d.asks, approvals.ItemLines(&view, time.Now(), cli.WidthOf(d.asks.Out.Stderr)))
+		approvals.ShowLines(d.asks, approvals.ItemLines(&view, time.Now(), cli.Columns(d.asks.Out.Stderr)))
 		decided, err := d.decide(ctx, view)
 		switch {
 		case err != nil:
@@ -169,7 +169,7 @@ func (d *demoPerson) edit(ctx context.Context, view bcp.ItemView) (bool, error) 
 	if err := approvals.Matches(view.ID, preview.Content, preview.SHA256); err != nil {
 		return false, err
 	}
-	approvals.ShowLines(d.asks, approvals.PreviewLines(&view, preview, cli.WidthOf(d.asks.Out.Stderr)))
+	approvals.ShowLines(d.asks, approvals.PreviewLines(&view, preview, cli.Columns(d.asks.Out.Stderr)))
 	if ok, err := d.asks.Confirm("Release this to " + string(view.Controller) + " in its place?"); err != nil || !ok {
 		return false, err
 	}

@@ -297,7 +297,7 @@ func deskFolder(keep string) (string, error) {
 	}
 	if err := os.CopyFS(filepath.Join(dir, "mail"), researchdesk.Mail()); err != nil {
 		_ = os.RemoveAll(dir)
-		return "", cli.Failf("the folder of the demonstration: %s", cli.ReasonOf(err))
+		return "", cli.Failf("the folder of the demonstration: %s", cli.FileReason(err))
 	}
 	return dir, nil
 }
@@ -379,7 +379,7 @@ func (c *deskScene) tell(o *cli.Output, number int) {
 			}
 		}
 		for _, said := range e.Said {
-			for _, line := range inert.Prefixed("    "+inert.Gutter, said, cli.WidthOf(o.Screen)) {
+			for _, line := range inert.Prefixed("    "+inert.Gutter, said, cli.Columns(o.Screen)) {
 				o.Printf("%s\n", line)
 			}
 		}
@@ -393,7 +393,7 @@ func (c *deskScene) tell(o *cli.Output, number int) {
 		}
 	}
 	o.Printf("%s says:\n", researchdesk.Editor)
-	for _, line := range inert.Prefixed("    "+inert.Gutter, cmp.Or(strings.TrimSpace(c.Brief), "nothing"), cli.WidthOf(o.Screen)) {
+	for _, line := range inert.Prefixed("    "+inert.Gutter, cmp.Or(strings.TrimSpace(c.Brief), "nothing"), cli.Columns(o.Screen)) {
 		o.Printf("%s\n", line)
 	}
 	t := c.Totals

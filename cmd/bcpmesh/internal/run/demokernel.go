@@ -247,7 +247,7 @@ func sentMails(office string) (map[string]sentMail, error) {
 		}
 		m, err := mail.ReadMessage(f)
 		if err == nil {
-			mails[name] = sentMail{To: strings.Trim(m.Header.Get("To"), "<>"), Body: bodyOf(m)}
+			mails[name] = sentMail{To: strings.Trim(m.Header.Get("To"), "<>"), Body: mailBody(m)}
 		}
 		if err = errors.Join(err, f.Close()); err != nil {
 			return nil, err
@@ -256,8 +256,8 @@ func sentMails(office string) (map[string]sentMail, error) {
 	return mails, err
 }
 
-// bodyOf is the text of a mail of the office, which is quoted-printable.
-func bodyOf(m *mail.Message) string {
+// mailBody is the text of a mail of the office, which is quoted-printable.
+func mailBody(m *mail.Message) string {
 	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
 	if err != nil {
 		return "it cannot be read"
@@ -322,7 +322,7 @@ func (c *kernelScene) frame(o *cli.Output, label, text string) {
 		if said = strings.TrimSpace(said); said == "" {
 			continue
 		}
-		for _, line := range inert.Prefixed("    "+inert.Gutter, said, cli.WidthOf(o.Screen)) {
+		for _, line := range inert.Prefixed("    "+inert.Gutter, said, cli.Columns(o.Screen)) {
 			o.Printf("%s\n", line)
 		}
 	}

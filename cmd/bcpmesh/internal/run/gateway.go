@@ -101,7 +101,7 @@ func (o *gatewayOptions) checkShards(shards int) error {
 	for shard := 1; shard < shards; shard++ {
 		file := filepath.Join(o.Creds, cluster.CoreCreds(shard))
 		if _, err := os.Stat(file); err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err)).
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err)).
 				WithHint("the definitions have %d shards: bcpmesh accounts export --force --gateway %s writes creds for all of them", shards, o.name)
 		}
 	}
@@ -182,7 +182,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		return err
 	}
 	if err := meshdir.WriteReady(o.readyFile, about); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(o.readyFile), cli.ReasonOf(err))
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(o.readyFile), cli.FileReason(err))
 	}
 	if p.Out.JSON {
 		if err := p.Out.Line(about); err != nil {
@@ -199,7 +199,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		}
 	}
 	if err := p.Out.Stdout.Flush(); err != nil {
-		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 	}
 	select {
 	case <-ctx.Done():

@@ -105,7 +105,7 @@ func (l *listening) tls(state string, log hclog.Logger) (*tls.Config, meshdir.Tr
 	case l.cert != "":
 		config, err := server.FileTLS(l.cert, l.key, log)
 		if err != nil {
-			return nil, meshdir.Trust{}, cli.Failf("--tls-cert %s: %s", cli.Quoted(l.cert), cli.ReasonOf(err)).WithHint("it needs a certificate and its key, as PEM files; bcpmesh up --tls makes its own")
+			return nil, meshdir.Trust{}, cli.Failf("--tls-cert %s: %s", cli.Quoted(l.cert), cli.FileReason(err)).WithHint("it needs a certificate and its key, as PEM files; bcpmesh up --tls makes its own")
 		}
 		names, err := server.NamesOf(config)
 		if err != nil || len(names) == 0 {

@@ -42,7 +42,7 @@ func (o *observed) check(p *cli.Program) (err error) {
 	}
 	if o.measured {
 		if o.tokenFile != "" {
-			if o.token, err = tokenOf(o.tokenFile); err != nil {
+			if o.token, err = readToken(o.tokenFile); err != nil {
 				return err
 			}
 		}
@@ -50,15 +50,15 @@ func (o *observed) check(p *cli.Program) (err error) {
 			return err
 		}
 	}
-	o.traces, err = tracesOf(o.tracesTo, p.Env)
+	o.traces, err = traceConfig(o.tracesTo, p.Env)
 	return err
 }
 
-// tokenOf reads the token of a file, whose last line break is none of it.
-func tokenOf(file string) (string, error) {
+// readToken reads the token of a file, whose last line break is none of it.
+func readToken(file string) (string, error) {
 	content, err := cli.ReadSmall(file)
 	if err != nil {
-		return "", cli.Failf("--metrics-token: %s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		return "", cli.Failf("--metrics-token: %s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	token := strings.TrimRight(string(content), "\r\n")
 	if err := telemetry.CheckToken(token); err != nil {

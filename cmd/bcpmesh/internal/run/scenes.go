@@ -27,7 +27,7 @@ func (s *story) show(m *demoMail, done mailroom.Done) {
 	}
 	for i := range m.Events {
 		if e := &m.Events[i]; e.Kind == bcp.KindPush || e.Kind == bcp.KindAnswer {
-			scene.Exchanges = append(scene.Exchanges, exchangeOf(e, planted))
+			scene.Exchanges = append(scene.Exchanges, newExchange(e, planted))
 		}
 	}
 	s.mu.Lock()
@@ -35,7 +35,7 @@ func (s *story) show(m *demoMail, done mailroom.Done) {
 	s.shown = append(s.shown, scene)
 }
 
-func exchangeOf(e *demoEvent, planted string) web.Exchange {
+func newExchange(e *demoEvent, planted string) web.Exchange {
 	said, heard := string(e.Raw), string(e.Delivered)
 	return web.Exchange{
 		Seq: e.Seq, Asked: e.Asked, Said: cmp.Or(said, "not enough information"), Hijacked: e.Hijacked, Quotes: planted != "" && quotes(said, planted),

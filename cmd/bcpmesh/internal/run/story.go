@@ -378,7 +378,7 @@ func (s *story) tellEvent(e *demoEvent) {
 		}
 		s.line(cli.Short(cli.Plain(string(e.Agent)), 9), text.FgMagenta, string(e.Decision)+"s ", what)
 	}
-	mark, colour, what := verdictOf(e)
+	mark, colour, what := describeVerdict(e)
 	if what == "" {
 		s.out.Printf("%s%s\n", doneIndent, s.paint(colour, mark))
 		return
@@ -387,14 +387,14 @@ func (s *story) tellEvent(e *demoEvent) {
 	s.out.Printf("%s%s%s\n", doneIndent, s.paint(colour, mark), wrapped(cli.Plain(what), len(doneIndent)+text.StringWidthWithoutEscSequences(mark)))
 }
 
-// verdictOf is the second line of an event: what the gateway made of it, and
+// describeVerdict is the second line of an event: what the gateway made of it, and
 // what that costs.
-func verdictOf(e *demoEvent) (mark string, colour text.Color, what string) {
+func describeVerdict(e *demoEvent) (mark string, colour text.Color, what string) {
 	why := strings.Join(cli.Compact(e.Reason, strings.Join(e.Anomalies, ", ")), ", ")
 	if e.Rule != "" {
 		why = strings.Join(cli.Compact(why, "["+e.Rule+"]"), " ")
 	}
-	cost := ", " + cli.BitsOf(e.Nominal)
+	cost := ", " + cli.Bits(e.Nominal)
 	switch {
 	case e.Kind == bcp.KindApproval && e.Delivered != nil:
 		return "✓ delivered", text.FgGreen, string(e.Delivered)
@@ -481,8 +481,8 @@ const plantedRun = 4
 
 // quotes reports whether delivered text holds a run of words of a planted one.
 func quotes(delivered, planted string) bool {
-	words := wordsOf(planted)
-	text := " " + strings.Join(wordsOf(delivered), " ") + " "
+	words := splitWords(planted)
+	text := " " + strings.Join(splitWords(delivered), " ") + " "
 	for i := 0; i+plantedRun <= len(words); i++ {
 		if strings.Contains(text, " "+strings.Join(words[i:i+plantedRun], " ")+" ") {
 			return true
@@ -491,7 +491,7 @@ func quotes(delivered, planted string) bool {
 	return false
 }
 
-func wordsOf(s string) []string {
+func splitWords(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 

@@ -42,7 +42,7 @@ func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decisio
 		s.out.Printf("No words of a planted text were among them.\n")
 	}
 	s.out.Printf("%s delivered. Charged: %s nominal. What the assistant saw can have carried\nat most %s.\n",
-		cli.Count(t.Delivered, "answer"), cli.BitsOf(t.Nominal), cli.BitsOf(t.Capacity))
+		cli.Count(t.Delivered, "answer"), cli.Bits(t.Nominal), cli.Bits(t.Capacity))
 	if n := t.Approved + t.Rejected + t.Edited; n > 0 {
 		s.out.Printf("A person decided %s: %d approved, %d edited, %d rejected.\n", cli.Count(n, "item"), t.Approved, t.Edited, t.Rejected)
 	}

@@ -145,7 +145,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 			WithHint("set replicas: 1, or run bcpmesh gateway on a NATS cluster")
 	}
 	if folder.State, err = filepath.Abs(folder.State); err != nil {
-		return cli.Failf("the state folder %s: %s", cli.Quoted(folder.State), cli.ReasonOf(err))
+		return cli.Failf("the state folder %s: %s", cli.Quoted(folder.State), cli.FileReason(err))
 	}
 	if err := meshdir.PrepareReady(o.readyFile); err != nil {
 		return err
@@ -161,7 +161,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	commandsIn, err := filepath.Abs(folder.Dir)
 	if err != nil {
-		return cli.Failf("the folder %s: %s", cli.Quoted(folder.Dir), cli.ReasonOf(err))
+		return cli.Failf("the folder %s: %s", cli.Quoted(folder.Dir), cli.FileReason(err))
 	}
 	for _, exposed := range o.exposed() {
 		p.Out.Talkf("WARNING: %s --insecure-plaintext: whoever is on the way reads and changes what agents say", exposed)
@@ -223,7 +223,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	for _, name := range files {
 		if err := meshdir.WriteReady(name, about); err != nil {
-			return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 	}
 	if p.Out.JSON {
@@ -252,7 +252,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	keys.WarnOfExpiry(p.Out, keys.ExpiringIn(folder.State, def))
 	if err := p.Out.Stdout.Flush(); err != nil {
-		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 	}
 
 	ended := serveWeb(ctx, server, meshdir.StateFlags(folder))
@@ -308,7 +308,7 @@ func metricsFailure(err error, listen string) error {
 	case meshdir.PortTaken(listen):
 		return cli.Failf("--metrics %s: another program has that port", cli.Quoted(listen)).WithHint("stop it, or take any free port: --metrics 127.0.0.1:0")
 	}
-	return cli.Failf("--metrics %s: %s", cli.Quoted(listen), cli.ReasonOf(err))
+	return cli.Failf("--metrics %s: %s", cli.Quoted(listen), cli.FileReason(err))
 }
 
 func stopMetrics(s *telemetry.Server) {

@@ -18,9 +18,9 @@ import (
 // tracesTimeout is how long the end of a mesh waits for the collector.
 const tracesTimeout = 3 * time.Second
 
-// tracesOf returns where traces go, by the flag or by the environment variables of
+// traceConfig returns where traces go, by the flag or by the environment variables of
 // OpenTelemetry, and an empty endpoint where they go nowhere.
-func tracesOf(flag string, env func(string) string) (otlp.Config, error) {
+func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
 	var c otlp.Config
 	from, endpoint := "--traces", flag
 	switch {
@@ -44,13 +44,13 @@ func tracesOf(flag string, env func(string) string) (otlp.Config, error) {
 		return c, tracesFailure(err, from, endpoint)
 	}
 	var err error
-	if c.Headers, err = headersOf(tracesVariable(env, "HEADERS")); err != nil {
+	if c.Headers, err = parseHeaders(tracesVariable(env, "HEADERS")); err != nil {
 		return c, cli.Failf("OTEL_EXPORTER_OTLP_HEADERS: %s", err).WithHint("for example Authorization=Bearer%%20…")
 	}
 	if name := tracesVariable(env, "CERTIFICATE"); name != "" {
 		pem, err := os.ReadFile(name)
 		if err != nil {
-			return c, cli.Failf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+			return c, cli.Failf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		c.Roots = x509.NewCertPool()
 		if !c.Roots.AppendCertsFromPEM(pem) {
@@ -91,8 +91,8 @@ func withoutQuery(endpoint string) string {
 
 var errHeaders = errors.New("expected NAME=VALUE, separated by commas, values percent-encoded")
 
-// headersOf reads headers as OpenTelemetry writes them.
-func headersOf(text string) (map[string]string, error) {
+// parseHeaders reads headers as OpenTelemetry writes them.
+func parseHeaders(text string) (map[string]string, error) {
 	headers := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {

@@ -123,7 +123,7 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Request
 		for _, k := range kernels {
 			names = append(names, string(k.Name()))
 		}
-		return none(f.WithHint("there is %s", cli.OneOf(names)))
+		return none(f.WithHint("there is %s", cli.JoinOr(names)))
 	}
 	k := kernels[i]
 	d := k.Definition()
@@ -132,7 +132,7 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Request
 		grant = grants[0]
 	}
 	if !slices.Contains(grants, grant) {
-		return none(cli.Usagef("kernel check: --grant: expected %s", cli.OneOf(grants)))
+		return none(cli.Usagef("kernel check: --grant: expected %s", cli.JoinOr(grants)))
 	}
 	var may []string
 	for name, held := range d.Requesters {
@@ -150,7 +150,7 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Request
 	case !ok && len(may) == 0:
 		return none(cli.Failf("no requester of %s has the grant %s", o.kernel, cli.Quoted(grant)))
 	case !ok:
-		return none(cli.Usagef("kernel check: --as: expected %s", cli.OneOf(may)))
+		return none(cli.Usagef("kernel check: --as: expected %s", cli.JoinOr(may)))
 	}
 	agent, _ := def.Agent(bcp.AgentName(as))
 	return k, kernel.Requester{Name: as, Address: agent.Address}, held, nil
@@ -239,7 +239,7 @@ func checkKernel(p *cli.Program, args []string) error {
 func readFile(name string) ([]byte, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	return b, nil
 }

@@ -74,7 +74,7 @@ func simulate(ctx context.Context, p *cli.Program, play func(line []byte) (any, 
 	for {
 		if lines.Waits() {
 			if err := p.Out.Stdout.Flush(); err != nil {
-				return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+				return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 			}
 		}
 		line, err := lines.Next()
@@ -92,7 +92,7 @@ func simulate(ctx context.Context, p *cli.Program, play func(line []byte) (any, 
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return cli.Failf("the input cannot be read: %s", cli.ReasonOf(err))
+			return cli.Failf("the input cannot be read: %s", cli.FileReason(err))
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		default:
@@ -121,7 +121,7 @@ func (q *resultQueue) print(p *cli.Program, end bool) error {
 			return nil
 		}
 		if err := p.Out.Line((*q)[0]); err != nil {
-			return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
 		*q = (*q)[1:]
 	}

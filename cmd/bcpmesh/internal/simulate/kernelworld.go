@@ -116,18 +116,18 @@ func (w *kernelWorld) store(c kernel.Change) error {
 	}
 	for _, s := range c.Steps {
 		if s.Judged != nil {
-			w.story.Gate = append(w.story.Gate, [3]string{lastOf(s.Path), s.Judged.Ruling.Word(), string(s.Judged.Code)})
+			w.story.Gate = append(w.story.Gate, [3]string{stepID(s.Path), s.Judged.Ruling.Word(), string(s.Judged.Code)})
 		}
 	}
 	w.todo = append(w.todo, w.state.Releases(&c)...)
 	return nil
 }
 
-// lastOf returns the id of a step without the path of its sub-run.
-func lastOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+// stepID returns the id of a step without the path of its sub-run.
+func stepID(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // isStep reports whether a case means the step of a path: by its id, or by the path.
-func isStep(name, path string) bool { return name == path || name == lastOf(path) }
+func isStep(name, path string) bool { return name == path || name == stepID(path) }
 
 func (w *kernelWorld) play(r *kernel.Release) error {
 	switch r.Kind {
@@ -139,7 +139,7 @@ func (w *kernelWorld) play(r *kernel.Release) error {
 		return w.playPlanner(r)
 	case kernel.ReleaseSubPlan:
 		w.readers = append(w.readers, string(r.Body))
-		return w.answerPlan(r, nextOf(w, "sub_planner "+r.Wait.Step, w.subPlanner(r.Wait.Step)))
+		return w.answerPlan(r, nextAnswer(w, "sub_planner "+r.Wait.Step, w.subPlanner(r.Wait.Step)))
 	case kernel.ReleaseParse:
 		return w.playReader(r)
 	case kernel.ReleaseCall:
@@ -152,9 +152,9 @@ func (w *kernelWorld) play(r *kernel.Release) error {
 	return nil
 }
 
-// nextOf returns the next answer of a list, of which the last stays; nil of an empty
+// nextAnswer returns the next answer of a list, of which the last stays; nil of an empty
 // one.
-func nextOf[T any](w *kernelWorld, whose string, list []T) *T {
+func nextAnswer[T any](w *kernelWorld, whose string, list []T) *T {
 	if len(list) == 0 {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (w *kernelWorld) subPlanner(path string) []casePlanner {
 	if answers, whole := w.input.SubPlanner[path]; whole {
 		return answers
 	}
-	return w.input.SubPlanner[lastOf(path)]
+	return w.input.SubPlanner[stepID(path)]
 }
 
 func (w *kernelWorld) playPlanner(r *kernel.Release) error {
@@ -200,7 +200,7 @@ func (w *kernelWorld) playPlanner(r *kernel.Release) error {
 		names = append(names, t.Name)
 	}
 	w.story.Catalogue = append(w.story.Catalogue, names)
-	return w.answerPlan(r, nextOf(w, "planner", w.input.Planner))
+	return w.answerPlan(r, nextAnswer(w, "planner", w.input.Planner))
 }
 
 // answerPlan has a planner answer; without an answer it is silent.
@@ -231,7 +231,7 @@ func (w *kernelWorld) answerPlan(r *kernel.Release, answer *casePlanner) error {
 // (PROTOCOL P3); its texts stay as the case has them.
 func (w *kernelWorld) playReader(r *kernel.Release) error {
 	w.readers = append(w.readers, r.Instruction+"\n"+string(r.Content))
-	answer := nextOf(w, "parser "+r.Schema.Name, w.input.Parser[r.Schema.Name])
+	answer := nextAnswer(w, "parser "+r.Schema.Name, w.input.Parser[r.Schema.Name])
 	code, value := bcp.Code(""), []byte(nil)
 	switch {
 	case answer == nil || answer.Timeout != nil:
@@ -267,7 +267,7 @@ func (w *kernelWorld) playTool(r *kernel.Release) error {
 		}
 		return w.restart()
 	}
-	answer := nextOf(w, "tool "+r.Tool.Name, w.input.ToolResults[r.Tool.Name])
+	answer := nextAnswer(w, "tool "+r.Tool.Name, w.input.ToolResults[r.Tool.Name])
 	message := map[string]any{"call_id": r.Wait.ID}
 	switch {
 	case answer == nil:

@@ -183,12 +183,12 @@ func showReports(o *cli.Output, reports []contractReport) {
 func readBounded(name string, most int) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	return b, nil
 }
