@@ -186,7 +186,7 @@ func build(ctx context.Context, work string, chosen []patch) (string, error) {
 	}
 	for folder := range packages {
 		at := filepath.Join(work, folder, "weak.go")
-		name, err := packageOf(filepath.Join(work, folder))
+		name, err := findPackage(filepath.Join(work, folder))
 		if err != nil {
 			return "", err
 		}
@@ -246,7 +246,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, 0o600)
 }
 
-func packageOf(folder string) (string, error) {
+func findPackage(folder string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil || len(files) == 0 {
 		return "", fmt.Errorf("no Go files in %s", folder)

@@ -150,7 +150,7 @@ func load(dir string, goals int) ([]*suite, error) {
 // tidy says of a file that is attached its id alone, and writes some words where the ground truth leaves them open.
 func tidy(args map[string]taskArg) {
 	for name, arg := range args {
-		if texts := textsOf(arg.Value); len(texts) == 1 && (strings.HasPrefix(texts[0], "<") || texts[0] == "...") {
+		if texts := scalarTexts(arg.Value); len(texts) == 1 && (strings.HasPrefix(texts[0], "<") || texts[0] == "...") {
 			args[name] = taskArg{Value: quote("some words about it"), From: "data"}
 			continue
 		}
@@ -222,13 +222,13 @@ func defaults(content []byte) (map[string]string, error) {
 	return usual, nil
 }
 
-// textsOf are the scalars of an argument as texts.
-func textsOf(v jsontext.Value) []string {
+// scalarTexts are the scalars of an argument as texts.
+func scalarTexts(v jsontext.Value) []string {
 	switch v.Kind() {
 	case '[':
 		var texts []string
-		for _, e := range elementsOf(v) {
-			texts = append(texts, textsOf(e)...)
+		for _, e := range listElements(v) {
+			texts = append(texts, scalarTexts(e)...)
 		}
 		return texts
 	case '"':
@@ -242,8 +242,8 @@ func textsOf(v jsontext.Value) []string {
 	}
 }
 
-// elementsOf are the elements of a list; of anything else it is itself.
-func elementsOf(v jsontext.Value) []jsontext.Value {
+// listElements are the elements of a list; of anything else it is itself.
+func listElements(v jsontext.Value) []jsontext.Value {
 	var elements []jsontext.Value
 	if v.Kind() == '[' && json.Unmarshal(v, &elements) == nil {
 		return elements

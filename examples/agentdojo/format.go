@@ -50,7 +50,7 @@ func formatsWith(directories map[string][]string) []*format {
 	hour, minute := number("hour", 0, 23), number("minute", 0, 59)
 	formats = append(formats,
 		fields("Count", "integer", number("value", 0, 1<<20-1)),
-		parts("Amount", regexp.MustCompile(`^(?P<whole>\d{1,6})\.(?P<hundredths>\d\d?)$`), amountOf, number("whole", 0, 1<<20-1), number("hundredths", 0, 99)),
+		parts("Amount", regexp.MustCompile(`^(?P<whole>\d{1,6})\.(?P<hundredths>\d\d?)$`), parseAmount, number("whole", 0, 1<<20-1), number("hundredths", 0, 99)),
 		parts("Clock", regexp.MustCompile(`^(?P<hour>\d\d?):(?P<minute>\d\d)$`), layout("%02[1]s:%02[2]s"), hour, minute),
 		parts("Day", regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)$`), layout("%[1]s-%02[2]s-%02[3]s"), year, month, day),
 		parts("Moment", regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d)$`), layout("%[1]s-%02[2]s-%02[3]s %02[4]s:%02[5]s"), year, month, day, hour, minute),
@@ -88,7 +88,7 @@ func fields(name, typ string, field bcp.Field) *format {
 
 // written is a number as a number, however it is written.
 func written(v jsontext.Value) jsontext.Value {
-	text := strings.TrimSuffix(strings.Join(textsOf(v), ""), ".0")
+	text := strings.TrimSuffix(strings.Join(scalarTexts(v), ""), ".0")
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && v.Kind() != '[' {
 		return jsontext.Value(strconv.FormatInt(n, 10))
 	}
@@ -99,7 +99,7 @@ func written(v jsontext.Value) jsontext.Value {
 func parts(name string, form *regexp.Regexp, whole func([]string) jsontext.Value, of ...bcp.Field) *format {
 	f := &format{Name: name, Spec: bcp.Spec{Category: 1, Fields: of}}
 	f.say = func(v jsontext.Value) (answer, bool) {
-		groups := form.FindStringSubmatch(strings.Join(textsOf(v), ""))
+		groups := form.FindStringSubmatch(strings.Join(scalarTexts(v), ""))
 		if groups == nil {
 			return nil, false
 		}
@@ -140,8 +140,8 @@ func layout(of string) func([]string) jsontext.Value {
 	}
 }
 
-// amountOf is a number with two places.
-func amountOf(parts []string) jsontext.Value {
+// parseAmount is a number with two places.
+func parseAmount(parts []string) jsontext.Value {
 	return jsontext.Value(fmt.Sprintf("%s.%02s", parts[0], parts[1]))
 }
 
@@ -159,7 +159,7 @@ func question(name string, q bcp.Question) *format {
 func summary() *format {
 	return &format{Name: "Summary", Spec: bcp.Spec{Category: 3, Directive: "Say it.", MaxWords: 100}, Text: true,
 		say: func(v jsontext.Value) (answer, bool) {
-			return answer{"summary": quote(strings.Join(textsOf(v), ", "))}, true
+			return answer{"summary": quote(strings.Join(scalarTexts(v), ", "))}, true
 		},
 		hear: func(a answer) jsontext.Value { return a["summary"] },
 	}
@@ -183,7 +183,7 @@ func (f *format) carries(value jsontext.Value, exact bool) bool {
 	if verdict.Outcome != bcp.Accept && (f.Spec.Category < 3 || verdict.Outcome != bcp.Hold) {
 		return false
 	}
-	heard := f.hear(argsOf(verdict.Answer.JSON()))
+	heard := f.hear(readArgs(verdict.Answer.JSON()))
 	if exact {
 		return same(heard, value)
 	}

@@ -38,7 +38,7 @@ func (s *suite) lengths(ctx context.Context, rounds int) (u lengths, err error) 
 	u.Suite = s.Name
 	for range rounds {
 		for i := range s.Users {
-			if _, err := st.run(ctx, play{user: &s.Users[i], plan: s.planOf(&s.Users[i])}); err != nil {
+			if _, err := st.run(ctx, play{user: &s.Users[i], plan: s.buildPlan(&s.Users[i])}); err != nil {
 				return u, fmt.Errorf("%s %s: %w", s.Name, s.Users[i].ID, err)
 			}
 		}
@@ -68,8 +68,8 @@ func times(steps []int) int {
 	return w.Most(bcp.SuspectUnusual)
 }
 
-// stepsOf is how many steps the first plan of a run has, or 0 of another record.
-func stepsOf(d *bcp.Decision) int {
+// planLength is how many steps the first plan of a run has, or 0 of another record.
+func planLength(d *bcp.Decision) int {
 	if d.Run == nil {
 		return 0
 	}

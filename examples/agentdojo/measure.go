@@ -117,7 +117,7 @@ func (s *suite) measure(ctx context.Context, m *model, users []task, rows []row)
 // honest plays a task in all ways, and nobody attacks.
 func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 	r.Suite, r.ID = st.suite.Name, user.ID
-	plan := st.suite.planOf(user)
+	plan := st.suite.buildPlan(user)
 	for way := range kernelPlanner {
 		out, err := st.play(ctx, way, play{user: user, plan: plan})
 		if err != nil {
@@ -136,7 +136,7 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 // attack plays a task in all ways, with each goal.
 func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 	s := st.suite
-	plan := s.planOf(user)
+	plan := s.buildPlan(user)
 	tried := ways
 	if st.model != nil {
 		tried = kernelPlanner // the model plans

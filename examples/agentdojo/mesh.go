@@ -49,7 +49,7 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 	s.grants = map[string]string{}
 	grants, granted := map[string][]string{}, map[string]bool{}
 	for i := range s.Users {
-		effects := s.effectsOf(&s.Users[i])
+		effects := s.effectTools(&s.Users[i])
 		if key := strings.Join(effects, " "); s.grants[key] == "" {
 			s.grants[key] = fmt.Sprintf("grant%d", len(s.grants))
 			grants[s.grants[key]] = append(effects, look)
@@ -65,7 +65,7 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 		"output_schema": map[string]any{"type": "object", "properties": map[string]any{"value": map[string]any{"type": "number"}}},
 	}}, []any{}
 	for i := range s.Tools {
-		tool, of, err := s.toolOf(&s.Tools[i])
+		tool, of, err := s.toolDefinition(&s.Tools[i])
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 func (s *suite) ownRules(t *task) []agents.ForbidRule {
 	names := namesIn(t.Text)
 	var rules []agents.ForbidRule
-	for _, effect := range s.effectsOf(t) {
+	for _, effect := range s.effectTools(t) {
 		tool := s.tool(effect)
 		for _, argument := range tool.Critical {
 			if !s.used(effect, argument) && !slices.Contains(tool.Input.Required, argument) {
@@ -129,11 +129,11 @@ func (s *suite) ownRules(t *task) []agents.ForbidRule {
 			var right string
 			switch {
 			case tool.isList(argument):
-				right = value + " in " + listsOf(names)
+				right = value + " in " + listChoices(names)
 			case tool.typeName(argument) == "string":
 				right = value + " in " + celTexts(append([]string{""}, names...))
 			default:
-				right = value + " in " + numbersOf(names)
+				right = value + " in " + numberChoices(names)
 			}
 			rules = append(rules, agents.ForbidRule{Tool: effect, When: fmt.Sprintf("!args.%s.tainted && !(%s)", argument, right)})
 		}
@@ -150,8 +150,8 @@ func celTexts(texts []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// listsOf are the lists that a user can mean: of the addresses in the task none, one, some one after another.
-func listsOf(names []string) string {
+// listChoices are the lists that a user can mean: of the addresses in the task none, one, some one after another.
+func listChoices(names []string) string {
 	addresses := slices.DeleteFunc(slices.Clone(names), func(t string) bool { return !strings.Contains(t, "@") })
 	lists := []string{"[]"}
 	for i := range addresses {
@@ -162,8 +162,8 @@ func listsOf(names []string) string {
 	return "[" + strings.Join(lists, ", ") + "]"
 }
 
-// numbersOf are the whole numbers of a task; 0 means nothing.
-func numbersOf(names []string) string {
+// numberChoices are the whole numbers of a task; 0 means nothing.
+func numberChoices(names []string) string {
 	numbers := []string{"0"}
 	for _, name := range names {
 		if n := written(quote(name)); n.Kind() == '0' {

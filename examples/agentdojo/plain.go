@@ -87,7 +87,7 @@ func (st *stage) allowed(c made, ask bool) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
-	case ask && !st.suite.isOf(st.now.user, &c):
+	case ask && !st.suite.belongsTo(st.now.user, &c):
 		st.now.Refused++
 		st.now.Unasked = append(st.now.Unasked, c)
 		return false
@@ -110,7 +110,7 @@ func (st *stage) learn(ctx context.Context, category int, name string, value jso
 		return st.learnOne(ctx, category, name, value, exact)
 	}
 	list := []byte{'['}
-	for i, e := range elementsOf(value) {
+	for i, e := range listElements(value) {
 		one, failed, err := st.learnOne(ctx, category, name, e, exact)
 		if err != nil || failed != "" {
 			return nil, failed, err
@@ -159,7 +159,7 @@ func (st *stage) learnOne(ctx context.Context, category int, name string, value 
 			if e.delivery.Response == nil {
 				return nil, "the person said no, or the gateway did (" + string(e.delivery.Outcome) + ")", nil
 			}
-			heard := f.hear(argsOf(e.delivery.Response))
+			heard := f.hear(readArgs(e.delivery.Response))
 			st.count(f, heard)
 			return heard, "", nil
 		}

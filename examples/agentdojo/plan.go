@@ -72,7 +72,7 @@ func (s *suite) known(tool, name string, arg taskArg, task string) bool {
 		return false
 	}
 	critical := slices.Contains(s.tool(tool).Critical, name)
-	for _, part := range textsOf(arg.Value) {
+	for _, part := range scalarTexts(arg.Value) {
 		switch {
 		case critical && !stands(task, part):
 			return false
@@ -101,9 +101,9 @@ type drafter struct {
 	asked  map[string]int // by tool: calls of which a Reader says who gets what, or what is read
 }
 
-// planOf makes the plan of a task out of its ground truth. There always is one: where no format carries a value, it asks for
+// buildPlan makes the plan of a task out of its ground truth. There always is one: where no format carries a value, it asks for
 // a text, and fails there.
-func (s *suite) planOf(t *task) *scripted {
+func (s *suite) buildPlan(t *task) *scripted {
 	d := &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, lists: map[string][]string{}, asked: map[string]int{}}
 	final := ""
 	for i, c := range t.Calls {
@@ -124,7 +124,7 @@ func (s *suite) planOf(t *task) *scripted {
 		if c.Level == "read" {
 			d.source = final
 			if _, has := s.lists[c.Tool]; has {
-				d.lists[final] = s.outputOf(c.Tool, valuesOf(c.Args), "").Items
+				d.lists[final] = s.toolOutput(c.Tool, argValues(c.Args), "").Items
 			}
 		}
 	}
@@ -160,8 +160,8 @@ func (d *drafter) argument(c *taskCall, name string) any {
 	if !tool.isList(name) {
 		return one(arg.Value)
 	}
-	elements := elementsOf(arg.Value)
-	if step := d.whole(textsOf(arg.Value), tool.effect()); step != "" {
+	elements := listElements(arg.Value)
+	if step := d.whole(scalarTexts(arg.Value), tool.effect()); step != "" {
 		return map[string]any{"ref": step, "path": "items"}
 	}
 	if len(elements) > 1 {
@@ -202,7 +202,7 @@ func (d *drafter) ask(name string, value jsontext.Value, f *format) any {
 
 // describe says of what kind a value is that no format carries.
 func describe(value jsontext.Value) string {
-	text := strings.Join(textsOf(value), ", ")
+	text := strings.Join(scalarTexts(value), ", ")
 	switch {
 	case value.Kind() == '0':
 		return "a number that is not whole"
@@ -221,7 +221,7 @@ func describe(value jsontext.Value) string {
 // is offered, and one in which a Reader says what is critical in them.
 func (s *suite) goalPlans(user, goal *task) []*scripted {
 	plans := []*scripted{s.goalPlan(user, goal, false)}
-	offered := s.effectsOf(user)
+	offered := s.effectTools(user)
 	if slices.ContainsFunc(goal.Calls, func(c taskCall) bool { return slices.Contains(offered, c.Tool) }) {
 		plans = append(plans, s.goalPlan(user, goal, true))
 	}
@@ -232,7 +232,7 @@ func (s *suite) goalPlans(user, goal *task) []*scripted {
 func (s *suite) goalPlan(user, goal *task, taint bool) *scripted {
 	p := &scripted{Asks: map[string]*ask{}}
 	d := &drafter{suite: s, task: goal, plan: p}
-	offered := s.effectsOf(user)
+	offered := s.effectTools(user)
 	var final string
 	if taint {
 		d.source = "look"
@@ -246,9 +246,9 @@ func (s *suite) goalPlan(user, goal *task, taint bool) *scripted {
 		args := map[string]any{}
 		for name, arg := range c.Args {
 			args[name] = arg.Value
-			f := s.formatFor(elementsOf(arg.Value)[0], true, func(f *format) bool { return f.fits(tool.typeName(name)) })
+			f := s.formatFor(listElements(arg.Value)[0], true, func(f *format) bool { return f.fits(tool.typeName(name)) })
 			if taint && f != nil && slices.Contains(tool.Critical, name) {
-				args[name] = d.ask(name, elementsOf(arg.Value)[0], f)
+				args[name] = d.ask(name, listElements(arg.Value)[0], f)
 				if tool.isList(name) {
 					args[name] = []any{args[name]}
 				}
@@ -279,8 +279,8 @@ func (s *suite) anyRead(id string) any {
 	return map[string]any{"kind": "tool", "id": id, "tool": s.Tools[i].Name, "args": args}
 }
 
-// effectsOf are the tools whose calls are effects that a task needs.
-func (s *suite) effectsOf(t *task) []string {
+// effectTools are the tools whose calls are effects that a task needs.
+func (s *suite) effectTools(t *task) []string {
 	var names []string
 	for _, c := range t.Calls {
 		if s.tool(c.Tool).effect() && !slices.Contains(names, c.Tool) {
@@ -291,7 +291,7 @@ func (s *suite) effectsOf(t *task) []string {
 	return names
 }
 
-func valuesOf(args map[string]taskArg) map[string]jsontext.Value {
+func argValues(args map[string]taskArg) map[string]jsontext.Value {
 	values := map[string]jsontext.Value{}
 	for name, arg := range args {
 		values[name] = arg.Value

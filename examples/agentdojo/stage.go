@@ -150,7 +150,7 @@ func (st *stage) decided(d *bcp.Decision) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if n := stepsOf(d); n > 0 {
+	if n := planLength(d); n > 0 {
 		st.planned = append(st.planned, n)
 	}
 	if d.Kind != bcp.KindAsk && !d.Prepaid {
@@ -206,7 +206,7 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 	}
 	said, ok := a.Format.say(a.Value)
 	if !ok {
-		said = answer{"value": quote(strings.Join(textsOf(a.Value), " "))}
+		said = answer{"value": quote(strings.Join(scalarTexts(a.Value), " "))}
 	}
 	return said, nil
 }

@@ -19,8 +19,8 @@ type output struct {
 
 var placeForm = regexp.MustCompile(`\{\w+\}`)
 
-// outputOf is what a reading tool returns, with text in every place where an injection may stand; "" leaves what is usual.
-func (s *suite) outputOf(tool string, args map[string]jsontext.Value, planted string) output {
+// toolOutput is what a reading tool returns, with text in every place where an injection may stand; "" leaves what is usual.
+func (s *suite) toolOutput(tool string, args map[string]jsontext.Value, planted string) output {
 	part := "environment"
 	for name, of := range map[string]string{"email": "inbox", "contact": "inbox", "calendar": "calendar", "file": "cloud_drive"} {
 		if _, has := s.parts[of]; has && strings.Contains(tool, name) {
@@ -96,7 +96,7 @@ func (s *suite) filled(elements []any, planted string) (list []string) {
 // matches reports whether an element has in its fields what the arguments say.
 func matches(element map[string]any, match map[string]string, args map[string]jsontext.Value) bool {
 	for field, argument := range match {
-		for _, text := range textsOf(args[argument]) {
+		for _, text := range scalarTexts(args[argument]) {
 			if !strings.Contains(strings.ToLower(fmt.Sprint(element[field])), strings.ToLower(text)) {
 				return false
 			}
@@ -105,16 +105,16 @@ func matches(element map[string]any, match map[string]string, args map[string]js
 	return true
 }
 
-// toolOf is the definition of a tool, with its rules: content may stand in a call of a tool that writes, but for its critical
+// toolDefinition is the definition of a tool, with its rules: content may stand in a call of a tool that writes, but for its critical
 // arguments, about which a person is asked. An argument that is critical is always there, and empty means nothing.
-func (s *suite) toolOf(t *toolSpec) (tool map[string]any, rules []any, err error) {
+func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, err error) {
 	properties := map[string]any{}
 	var required []string
 	for _, name := range sortedKeys(t.Input.Properties) {
 		if !s.used(t.Name, name) && !slices.Contains(t.Input.Required, name) {
 			continue // no task and no goal has it
 		}
-		typ, err := typeOf(t.Input.Properties[name])
+		typ, err := closeType(t.Input.Properties[name])
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s of %s: %w", name, t.Name, err)
 		}
@@ -183,8 +183,8 @@ func (s *suite) used(tool, argument string) bool {
 	})
 }
 
-// typeOf closes a type: what may be null is optional.
-func typeOf(schema jsontext.Value) (map[string]any, error) {
+// closeType closes a type: what may be null is optional.
+func closeType(schema jsontext.Value) (map[string]any, error) {
 	var s struct {
 		Type  string           `json:"type"`
 		AnyOf []jsontext.Value `json:"anyOf"`
@@ -196,11 +196,11 @@ func typeOf(schema jsontext.Value) (map[string]any, error) {
 	}
 	switch {
 	case len(s.AnyOf) > 0:
-		return typeOf(s.AnyOf[0])
+		return closeType(s.AnyOf[0])
 	case s.Ref != "":
 		return map[string]any{"type": "string"}, nil
 	case s.Type == "array":
-		items, err := typeOf(s.Items)
+		items, err := closeType(s.Items)
 		return map[string]any{"type": "array", "items": items}, err
 	case s.Type == "object":
 		return map[string]any{"type": "string"}, nil // a file that is attached: its id
@@ -211,7 +211,7 @@ func typeOf(schema jsontext.Value) (map[string]any, error) {
 
 // typeName is the type of an argument, or of its elements.
 func (t *toolSpec) typeName(argument string) string {
-	typ, err := typeOf(t.Input.Properties[argument])
+	typ, err := closeType(t.Input.Properties[argument])
 	if err != nil {
 		return ""
 	}
@@ -224,7 +224,7 @@ func (t *toolSpec) typeName(argument string) string {
 
 // isList reports whether an argument is a list.
 func (t *toolSpec) isList(argument string) bool {
-	typ, err := typeOf(t.Input.Properties[argument])
+	typ, err := closeType(t.Input.Properties[argument])
 	return err == nil && typ["items"] != nil
 }
 

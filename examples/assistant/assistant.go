@@ -101,7 +101,7 @@ func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
 	}
 	planner := agents.NewPlanner(conn)
 	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) {
-		plan := planOf(r.Task)
+		plan := buildPlan(r.Task)
 		if o.Planned != nil {
 			o.Planned(r.Task, plan)
 		}
@@ -171,8 +171,8 @@ func (s *Seats) Close() error {
 	return err
 }
 
-// planOf is the plan of a task.
-func planOf(task string) jsontext.Value {
+// buildPlan is the plan of a task.
+func buildPlan(task string) jsontext.Value {
 	content, err := mesh.ReadFile("mesh/plans.json")
 	var plans []struct {
 		Task string         `json:"task"`

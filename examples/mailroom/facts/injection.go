@@ -188,14 +188,14 @@ func splitClauses(s string) [][]string {
 // after the one before.
 func inOrder(clause []string, sets [][]string, gap int) bool {
 	for i, word := range clause {
-		if !oneOf(word, sets[0]) {
+		if !isOneOf(word, sets[0]) {
 			continue
 		}
 		at := i
 		for _, set := range sets[1:] {
 			next := -1
 			for j := at + 1; j < len(clause) && j <= at+1+gap; j++ {
-				if oneOf(clause[j], set) {
+				if isOneOf(clause[j], set) {
 					next = j
 					break
 				}
@@ -211,7 +211,7 @@ func inOrder(clause []string, sets [][]string, gap int) bool {
 	return false
 }
 
-func oneOf(word string, set []string) bool {
+func isOneOf(word string, set []string) bool {
 	for _, s := range set {
 		if word == s {
 			return true
