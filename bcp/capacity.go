@@ -62,7 +62,7 @@ func price(v *Validator) Prices {
 		// Any subset of the codes that depend on more than the answer may be
 		// attached; constraints and redundancy only see what is delivered.
 		reported := ^text.Set(0) &^ (text.Inconsistent | text.Divergent)
-		answers.times(1 << len(reported.Codes()))
+		answers.multiply(1 << len(reported.Codes()))
 	}
 	slots, decisions := v.slots()
 	push := v.settings.Subscriptions > 0
@@ -72,15 +72,15 @@ func price(v *Validator) Prices {
 	case !summary:
 		// An answer is delivered at once, or held and delivered at one of the
 		// moments of a person's decision.
-		answers.times(decisions + 1)
+		answers.multiply(decisions + 1)
 	case push:
-		answers.times(decisions)
+		answers.multiply(decisions)
 	}
 	if push {
 		if held { // a held push that is never delivered has been charged
 			answers.plus(1)
 		}
-		answers.times(uint64(v.settings.Subscriptions))
+		answers.multiply(uint64(v.settings.Subscriptions))
 		p.Capacity = answers.bits()
 		return p
 	}
@@ -103,8 +103,8 @@ func price(v *Validator) Prices {
 		answers.plus(heldFailures * decisions)
 	}
 	// Answered or failed is one bit; then when, then what.
-	answers.times(2 * slots)
-	failures.times(2 * ends)
+	answers.multiply(2 * slots)
+	failures.multiply(2 * ends)
 	p.Capacity, p.FailedCapacity = answers.bits(), failures.bits()
 	return p
 }
@@ -175,7 +175,7 @@ type count struct {
 
 func newCount(n uint64) count { return count{new(big.Int).SetUint64(n), new(big.Int)} }
 
-func (c *count) times(n uint64) { c.whole.Mul(c.whole, new(big.Int).SetUint64(n)) }
+func (c *count) multiply(n uint64) { c.whole.Mul(c.whole, new(big.Int).SetUint64(n)) }
 
 // plus adds n. Beside a logarithm it adds n / 2^floor(log), rounded up in a
 // place that far below the point that nothing is lost.

@@ -20,8 +20,8 @@ func (d *Decision) AppendJSON(b []byte) ([]byte, bool) {
 
 var errRare = errors.New("the library writes this member")
 
-// rare leaves a member that few decisions have to the library.
-func (w *jsonWriter) rare(set bool) {
+// writeOther leaves a member that few decisions have to the library.
+func (w *jsonWriter) writeOther(set bool) {
 	if set {
 		w.err = errRare
 	}

@@ -700,13 +700,13 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.count("count", int64(d.Count))
 	w.word("family", d.Family)
 	w.word("versions", d.Versions)
-	w.rare(len(d.Files) > 0)    // "files"
-	w.rare(d.Truncation != nil) // "truncation"
-	w.rare(d.Credential != nil) // "credential"
-	w.rare(d.Egress != nil)     // "egress"
-	w.rare(d.Run != nil)        // "run"
-	w.rare(d.Declare != nil)    // "declare"
-	w.rare(d.Usage != nil)      // "usage"
+	w.writeOther(len(d.Files) > 0)    // "files"
+	w.writeOther(d.Truncation != nil) // "truncation"
+	w.writeOther(d.Credential != nil) // "credential"
+	w.writeOther(d.Egress != nil)     // "egress"
+	w.writeOther(d.Run != nil)        // "run"
+	w.writeOther(d.Declare != nil)    // "declare"
+	w.writeOther(d.Usage != nil)      // "usage"
 }
 
 func (w *jsonWriter) balance(d *Balance) {

@@ -164,7 +164,7 @@ func JudgeAttestation(e *Examination) Acceptance {
 		ok   bool
 	}{
 		{NotCurrent, s.current(e.Now) && e.Revocations.current(e.Now, e.LastNumber)},
-		{Revoked, !e.Revocations.revokes(&s, e.speaks())},
+		{Revoked, !e.Revocations.revokes(&s, e.signingKey())},
 		{WrongAgent, s.isAbout(e.Agent) && (e.Declaration == nil || s.declares(e.Declaration))},
 		{NoProof, e.proven(&s)},
 		{UnknownArchitecture, e.Requirement.recognises(&s.Declaration)},
@@ -181,7 +181,7 @@ func JudgeAttestation(e *Examination) Acceptance {
 		a.Code = EvidenceMissing
 		return a
 	}
-	a.Accepted, a.Until = true, e.until(&s, signer)
+	a.Accepted, a.Until = true, e.validUntil(&s, signer)
 	return a
 }
 
@@ -254,8 +254,8 @@ func AttestedDeclaration(envelope []byte) []byte {
 	return predicate.get("declaration").raw
 }
 
-// speaks returns the key that has to prove itself, or nothing if none has to.
-func (e *Examination) speaks() string {
+// signingKey returns the key that has to prove itself, or nothing if none has to.
+func (e *Examination) signingKey() string {
 	if e.Challenge == nil {
 		return ""
 	}
@@ -323,9 +323,9 @@ func (r *Requirement) hasEvidence(s *Statement, now time.Time) bool {
 	return (!r.Proof || s.Proof.shows()) && (r.MaxAge == 0 || now.Sub(s.Issued) <= r.MaxAge)
 }
 
-// until returns when an acceptance ends: with the statement, the trust in its signer,
+// validUntil returns when an acceptance ends: with the statement, the trust in its signer,
 // the revocations or the age of the evidence, whichever is first.
-func (e *Examination) until(s *Statement, signer Trusted) time.Time {
+func (e *Examination) validUntil(s *Statement, signer Trusted) time.Time {
 	until := s.Expires
 	first := func(t time.Time) {
 		if t.Before(until) {

@@ -154,7 +154,7 @@ func (r *reader) invariant(o *object, where string) Invariant {
 			r.add(UnknownEnforcement, join(where, "enforcement"), enforcement.at)
 		}
 	}
-	i.Predicate = formals[squeeze(i.Formal)]
+	i.Predicate = formals[normaliseFormula(i.Formal)]
 	if stated := o.get("predicate"); !stated.missing() {
 		predicate, code := readPredicate(stated)
 		switch {

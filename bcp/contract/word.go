@@ -14,8 +14,8 @@ var words = []struct {
 	{"define_schemas_for_processor", nil},
 	{"call_print_for_user_output", nil},
 	// What it prohibits a planner.
-	{"access_tool_outputs", never(ToolOutputs)},
-	{"access_external_data", never(ExternalData)},
+	{"access_tool_outputs", neverSees(ToolOutputs)},
+	{"access_external_data", neverSees(ExternalData)},
 	{"communicate_with_processor_directly", func(r Role) Predicate { return predicate(OnlyMessages, r, Processor, []string{}) }},
 	{"modify_orchestrator_state", func(r Role) Predicate { return predicate(OnlyMessages, r, Orchestrator, saysToOrchestrator[r]) }},
 	// The draft's capabilities of a processor.
@@ -23,11 +23,11 @@ var words = []struct {
 	{"signal_insufficient_information", nil},
 	// What it prohibits a processor.
 	{"call_tools", func(r Role) Predicate { return predicate(HasNone, r, "tools") }},
-	{"see_user_query", never(UserQuery)},
+	{"see_user_query", neverSees(UserQuery)},
 	{"send_arbitrary_text_to_planner", func(r Role) Predicate {
 		return predicate(OnlyMessages, r, Planner, []string{"structured_data", "not_enough_information"})
 	}},
-	{"access_other_tool_outputs", never(ToolOutputs)},
+	{"access_other_tool_outputs", neverSees(ToolOutputs)},
 	// Ours, of an orchestrator.
 	{"execute_plan", nil},
 	{"enforce_policies", nil},
@@ -45,7 +45,7 @@ var saysToOrchestrator = map[Role][]string{
 	Planner: {"plan"}, Processor: {"structured_data", "not_enough_information"}, Tool: {"outcome"}, User: {"task"},
 }
 
-func never(data Column) func(Role) Predicate {
+func neverSees(data Column) func(Role) Predicate {
 	return func(r Role) Predicate { return predicate(NeverReceives, r, data) }
 }
 

@@ -28,7 +28,7 @@ func JSONSchema(level Level) ([]byte, error) {
 	root := levelSchema(level)
 	root.Dialect = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "bcpmesh: " + level.String()
-	for _, l := range below(level) {
+	for _, l := range levelsBelow(level) {
 		root.Definitions = append(root.Definitions, property{definitionNames[l], levelSchema(l)})
 	}
 	b, err := json.Marshal(root, jsontext.WithIndent("  "))
@@ -45,12 +45,12 @@ var definitionNames = map[Level]string{
 	LevelTrust: "trusted", LevelRequirement: "requirement", LevelInvariant: "invariant", LevelEvidence: "evidence", LevelPrice: "price", LevelMCPServer: "mcp_server", LevelMCPTool: "mcp_tool",
 }
 
-// below returns the levels that can stand inside a level.
-func below(level Level) []Level {
+// levelsBelow returns the levels that can stand inside a level.
+func levelsBelow(level Level) []Level {
 	var levels []Level
 	for i := range schema {
 		if k := &schema[i]; k.Level == level && k.Child != 0 {
-			levels = append(append(levels, k.Child), below(k.Child)...)
+			levels = append(append(levels, k.Child), levelsBelow(k.Child)...)
 		}
 	}
 	slices.Sort(levels)

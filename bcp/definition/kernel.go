@@ -231,7 +231,7 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	if d.SubPlanner != "" {
 		b.checkSubPlanner(m, d.SubPlanner, a, o)
 	}
-	d.Tools = within(tools, d.Grants)
+	d.Tools = grantedTools(tools, d.Grants)
 	d.Rules = b.buildRules(a.source, o.get("rules").objects, at)
 	// A rule for all kernels says nothing about one that has not its tool.
 	d.MeshRules = slices.DeleteFunc(slices.Clone(meshRules), func(r kernel.Rule) bool {
@@ -278,9 +278,9 @@ func textsIn(elements []element) []string {
 	return texts
 }
 
-// within returns the tools that some grant allows to call: a kernel has no way to
+// grantedTools returns the tools that some grant allows to call: a kernel has no way to
 // others.
-func within(tools []kernel.Tool, grants map[string][]kernel.Capability) []kernel.Tool {
+func grantedTools(tools []kernel.Tool, grants map[string][]kernel.Capability) []kernel.Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t kernel.Tool) bool {
 		for _, capabilities := range grants {
 			if kernel.NewGrant(capabilities...).HoldsAll(t.RequiredCaps) {

@@ -129,7 +129,7 @@ func (b *builder) mcpTool(server *bcp.MCPServer, o *object) bcp.MCPTool {
 	if strings.Contains(name, "__") || strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", r)
 	}) || len(t.Name) > maxToolName {
-		wrong("name", "expected letters, digits, hyphens and single underscores, so that %s has at most %d", short(t.Name), maxToolName)
+		wrong("name", "expected letters, digits, hyphens and single underscores, so that %s has at most %d", boundedKey(t.Name), maxToolName)
 	}
 	if _, err := hex.DecodeString(t.SHA256); err != nil || strings.ToLower(t.SHA256) != t.SHA256 {
 		wrong("sha256", "expected 64 digits of 0-9 and a-f, as `bcpmesh tool import --reader` writes them")

@@ -118,7 +118,7 @@ func (w *walker) object(level Level, n *node, path string) *object {
 	reader, controller := roleIn(level, n)
 	for _, e := range n.entries {
 		key := findKey(level, e.key)
-		at := join(path, short(e.key))
+		at := join(path, boundedKey(e.key))
 		switch {
 		case key == nil:
 			w.unknownKey(level, e, at)

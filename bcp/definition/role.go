@@ -135,7 +135,7 @@ func (b *builder) roles(m *bcp.Mesh) {
 		case contract.ProcessorHasTools:
 			a.source.errorf(at, CodeRole, key, "a processor has no tools but BCPQueries, BCPRespond and the like, and this one has %s", p.Other)
 		case contract.UnknownContract:
-			a.source.errorf(at, CodeContract, join(key, "contract"), "there is no contract %s%s: write it to %s/%s%s", quote(p.Other), didYouMean(p.Other, sortedKeys(Contracts(m))), contractFolder, short(p.Other), contractSuffix)
+			a.source.errorf(at, CodeContract, join(key, "contract"), "there is no contract %s%s: write it to %s/%s%s", quote(p.Other), didYouMean(p.Other, sortedKeys(Contracts(m))), contractFolder, boundedKey(p.Other), contractSuffix)
 		case contract.ContractOfOtherRole:
 			a.source.errorf(at, CodeContract, join(key, "contract"), "the contract %s is of another role", quote(p.Other))
 		case contract.SameCommand:

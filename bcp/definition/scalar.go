@@ -301,7 +301,7 @@ func (w *walker) wordLists(v *value, key *Key, n *node, path string) {
 	}
 	v.lists = map[string][]string{}
 	for _, e := range n.entries {
-		at := join(path, short(e.key))
+		at := join(path, boundedKey(e.key))
 		if _, err := bcp.ParseClientID(e.key); err != nil {
 			w.source.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
 			continue

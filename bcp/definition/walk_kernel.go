@@ -20,7 +20,7 @@ func (w *walker) named(v *value, key *Key, n *node, path string) {
 		w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %d", expected(key), count)
 	}
 	for _, e := range n.entries {
-		at := join(path, short(e.key))
+		at := join(path, boundedKey(e.key))
 		if _, err := bcp.ParseClientID(e.key); err != nil {
 			w.source.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
 			continue
@@ -140,7 +140,7 @@ func (w *walker) appendJSON(dst []byte, n *node, path string) []byte {
 				dst = append(dst, ',')
 			}
 			dst, _ = jsontext.AppendQuote(dst, e.key)
-			dst = w.appendJSON(append(dst, ':'), e.value, join(path, short(e.key)))
+			dst = w.appendJSON(append(dst, ':'), e.value, join(path, boundedKey(e.key)))
 		}
 		dst = append(dst, '}')
 	default:

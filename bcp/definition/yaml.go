@@ -219,10 +219,10 @@ func (c *converter) mapping(values []*ast.MappingValueNode, at position, path st
 		}
 		name := t.Value
 		if text, ok := v.Key.(*ast.StringNode); !ok || (t.Type == token.StringType && plainKind(text.Value) != nodeText) {
-			c.source.errorf(at, CodeWrongType, join(path, short(name)), "expected a key that is text")
+			c.source.errorf(at, CodeWrongType, join(path, boundedKey(name)), "expected a key that is text")
 			continue
 		}
-		key := join(path, short(name))
+		key := join(path, boundedKey(name))
 		if before, again := first[name]; again {
 			c.source.errorf(at, CodeDuplicateKey, key, "this key is already in line %d", before.line)
 			continue
@@ -317,8 +317,8 @@ func plainKind(text string) nodeKind {
 // reach terminals and prompts.
 func isControl(r rune) bool { return (r < 0x20 && r != '\n' && r != '\t') || (r >= 0x7f && r < 0xa0) }
 
-// short makes a key fit for a path: without secrets, and bounded.
-func short(key string) string {
+// boundedKey makes a key fit for a path: without secrets, and bounded.
+func boundedKey(key string) string {
 	key = guard.Redact(key, guard.Keys) // before it is cut
 	if runes := []rune(key); len(runes) > maxQuoted {
 		return string(runes[:maxQuoted]) + "…"

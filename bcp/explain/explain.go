@@ -234,7 +234,7 @@ func (e *explainer) part() (part bcp.Bits, known bool) {
 	return totals.Asks, true
 }
 
-func (e *explainer) who() string {
+func (e *explainer) askersOrPushers() string {
 	if e.d.Kind == bcp.KindPush {
 		return "pushes of this channel"
 	}
@@ -255,8 +255,8 @@ func (e *explainer) enough() (value bcp.Bits, known bool) {
 	return e.mesh.TotalFor(key, e.d.Kind, part+e.d.Lack), true
 }
 
-// left is what a budget that refused had left.
-func left(d *bcp.Decision) bcp.Bits { return max(0, d.Price-d.Lack) }
+// remaining is what a budget that refused had left.
+func remaining(d *bcp.Decision) bcp.Bits { return max(0, d.Price-d.Lack) }
 
 // Enough returns the value of the budget that refused a decision with which it would not
 // have. It is false if another check refused it, or the definitions do not say.
@@ -274,12 +274,12 @@ func isBudget(c bcp.Check) bool { return c >= bcp.CheckBudget && c <= bcp.CheckT
 func (e *explainer) detail(c bcp.Check) string {
 	d := e.d
 	if c == d.Check && isBudget(c) {
-		text := fmt.Sprintf("it costs %s bits, and %s are left", d.Price, left(d))
+		text := fmt.Sprintf("it costs %s bits, and %s are left", d.Price, remaining(d))
 		if limit, known := e.limit(c); known {
 			text += fmt.Sprintf("; %s is %s", c.Info().Key, limit)
 		}
 		if part, known := e.part(); known && c == bcp.CheckTotalBudget {
-			text += fmt.Sprintf(", of which %s may take %s", e.who(), part)
+			text += fmt.Sprintf(", of which %s may take %s", e.askersOrPushers(), part)
 		}
 		return text
 	}
@@ -299,7 +299,7 @@ func (e *explainer) detail(c bcp.Check) string {
 		}
 	case bcp.CheckEgressBudget:
 		if e := d.Egress; e != nil && c == d.Check {
-			return fmt.Sprintf("it costs %s bits, and %s are left", d.Price, left(d))
+			return fmt.Sprintf("it costs %s bits, and %s are left", d.Price, remaining(d))
 		} else if e != nil && accepted {
 			return fmt.Sprintf("it costs %s bits; %s count with it", e.Bits, e.UsedBits)
 		}

@@ -194,7 +194,7 @@ func (e *explainer) cheaper() []string {
 	if d.Check == bcp.CheckTotalBudget {
 		where = "of " + string(d.Controller)
 	}
-	left := left(d)
+	left := remaining(d)
 	more := fmt.Sprintf("a %s that is %s greater, %s", info.Key, d.Lack, where)
 	if enough, known := e.enough(); known {
 		more = fmt.Sprintf("%s: %s %s", info.Key, roundBits(enough), where)

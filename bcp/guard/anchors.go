@@ -123,7 +123,7 @@ func invisibleSequences() [][]byteSet {
 	merged := map[string]int{} // all bytes but the last: number of the sequence
 	var buffer [utf8.UTFMax]byte
 	add := func(r rune) {
-		if wide(r) || !invisible(r) {
+		if isWholeRange(r) || !invisible(r) {
 			return
 		}
 		n := utf8.EncodeRune(buffer[:], r)
@@ -147,7 +147,7 @@ func invisibleSequences() [][]byteSet {
 			}
 		}
 		for _, r32 := range table.R32 {
-			for r := rune(r32.Lo); r <= rune(r32.Hi) && !wide(r); r += rune(r32.Stride) {
+			for r := rune(r32.Lo); r <= rune(r32.Hi) && !isWholeRange(r); r += rune(r32.Stride) {
 				add(r)
 			}
 		}
@@ -166,6 +166,6 @@ func invisibleSequences() [][]byteSet {
 		[]byteSet{lead(0xf4, 0xf4), lead(0x80, 0x8f), continuation, continuation})
 }
 
-// wide reports whether r lies in a range that invisibleSequences adds as a whole. Some code points in it are visible or
+// isWholeRange reports whether r lies in a range that invisibleSequences adds as a whole. Some code points in it are visible or
 // unassigned: an anchor only says where to look.
-func wide(r rune) bool { return r >= 0xe000 && r <= 0xf8ff || r >= 0xe0000 }
+func isWholeRange(r rune) bool { return r >= 0xe000 && r <= 0xf8ff || r >= 0xe0000 }

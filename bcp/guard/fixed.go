@@ -48,8 +48,8 @@ func (r *redactor) placeholder(start, kind int) {
 	}
 }
 
-// undecided notes that what begins at i may go on behind the chunk, if the chunk is no longer than it may be.
-func (r *redactor) undecided(i int) bool {
+// holdBack notes that what begins at i may go on behind the chunk, if the chunk is no longer than it may be.
+func (r *redactor) holdBack(i int) bool {
 	if r.final || i+maxKey+2*r.limits.block+r.limits.quote <= len(r.text) {
 		return false
 	}
@@ -77,7 +77,7 @@ func (r *redactor) privateKeys(begins, ends []int) {
 		if len(ends) > 0 && ends[0]-begin <= r.limits.block {
 			end = ends[0]
 		}
-		if end < 0 && r.undecided(begin) {
+		if end < 0 && r.holdBack(begin) {
 			break
 		}
 		if end < 0 || r.touchesFixed(begin, end) {
@@ -182,7 +182,7 @@ func (r *redactor) quotedBlocks(begins []int) {
 		}
 		limit := min(quote+r.limits.block, len(r.text))
 		end, overLines := r.blockEnd(quote, limit)
-		if (end < 0 || end > r.hold) && r.undecided(key) {
+		if (end < 0 || end > r.hold) && r.holdBack(key) {
 			break
 		}
 		if end < 0 || !overLines {
@@ -191,7 +191,7 @@ func (r *redactor) quotedBlocks(begins []int) {
 		for limit := min(end+r.limits.quote, len(r.text)); end < limit && !isSpaceAt(r.text, end) && !r.touchesFixed(end, end+1); {
 			end++
 		}
-		if (end+len(anchorBeginText)+maxPEMLabel > len(r.text) || end > r.hold) && r.undecided(key) {
+		if (end+len(anchorBeginText)+maxPEMLabel > len(r.text) || end > r.hold) && r.holdBack(key) {
 			break
 		}
 		atoms = append(atoms, atom{from: key, start: quote, end: end, kind: kindDotenv})

@@ -188,13 +188,13 @@ func (p *Pool) Save() ([]byte, error) {
 // RestorePool reads what [Pool.Save] wrote. The error is [Malformed].
 func RestorePool(b []byte) (*Pool, error) {
 	var saved savedPool
-	if err := json.Unmarshal(b, &saved, json.RejectUnknownMembers(true)); err != nil || !saved.Bits.sound() || !saved.Bytes.sound() {
+	if err := json.Unmarshal(b, &saved, json.RejectUnknownMembers(true)); err != nil || !saved.Bits.isValid() || !saved.Bytes.isValid() {
 		return nil, Malformed
 	}
 	p := NewPool()
 	p.now, p.bits, p.bytes = saved.Now, saved.Bits, saved.Bytes
 	for host, w := range saved.Hosts {
-		if !w.sound() {
+		if !w.isValid() {
 			return nil, Malformed
 		}
 		p.hosts[host] = w
@@ -247,7 +247,7 @@ func (w window) add(until, n int64) window {
 	return slices.Insert(slices.Clone(w), i, windowPart{until, n})
 }
 
-func (w window) sound() bool {
+func (w window) isValid() bool {
 	for i, p := range w {
 		if p.Sum <= 0 || i > 0 && w[i-1].Until >= p.Until {
 			return false

@@ -9,7 +9,7 @@ import (
 
 // advance runs the plan until it has to wait, or has ended.
 func (d *draft) advance() {
-	for d.going() && d.ready() {
+	for d.isOpen() && d.ready() {
 		f := d.run.top()
 		steps := f.checked.view.plan.Steps
 		if len(f.done) == len(steps) {

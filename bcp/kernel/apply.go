@@ -131,7 +131,7 @@ func (c *Change) fold(old *run) (*run, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.settle(c.Result, c.Attempt, value)
+		r.setResult(c.Result, c.Attempt, value)
 	}
 	if c.Plan != nil {
 		r.accept(c.Private.Plan)
@@ -155,7 +155,7 @@ func (c *Change) fold(old *run) (*run, error) {
 		}
 	}
 	if c.Told != nil {
-		r.tell(*c.Told)
+		r.addPlanError(*c.Told)
 	}
 	if c.Sub != nil {
 		content, err := c.Private.value(c.Private.Content)

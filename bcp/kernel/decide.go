@@ -219,7 +219,7 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 	case bcp.Rejected, bcp.ApprovalRejected, bcp.ApprovalExpired, bcp.EscalationDenied:
 		failed = ParseRejected
 	default: // the channel has no budget, or nobody who could answer
-		d.settle(ParseUnavailable, nil)
+		d.recordOutcome(ParseUnavailable, nil)
 		d.end(Errored, ParseUnavailable, d.run.wait.Step)
 		return d.decided()
 	}
@@ -231,7 +231,7 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 		}
 	}
 	if failed != "" {
-		d.settle(failed, nil)
+		d.recordOutcome(failed, nil)
 		d.failStep(step, failed)
 		return d.decided()
 	}
@@ -246,19 +246,19 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 	return d.decided()
 }
 
-// settle notes what came of a call or an ask.
-func (d *draft) settle(code Code, value *Value) {
+// recordOutcome notes what came of a call or an ask.
+func (d *draft) recordOutcome(code Code, value *Value) {
 	d.change.Result = &Result{Key: d.run.wait.Key, Code: code}
 	if value != nil {
 		d.change.Private.Value = value.JSON()
 	}
-	d.run.settle(d.change.Result, d.change.Attempt, value)
+	d.run.setResult(d.change.Result, d.change.Attempt, value)
 }
 
 // answer gives the step that was waited for its value, and goes on.
 func (d *draft) answer(record StepRecord, n node) {
 	record.Key = d.run.wait.Key
-	d.settle("", n.value)
+	d.recordOutcome("", n.value)
 	if len(d.change.Private.Value) > d.run.start.Limits.MaxValueBytes {
 		d.abort(LimitValueBytes, record.Path)
 		return

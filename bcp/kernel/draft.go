@@ -39,7 +39,7 @@ func (d *draft) decided() Change {
 		over := d.state.draft(d.moment, d.change.Kind, from)
 		over.change.Input, over.change.Attempt, over.change.Alert = d.change.Input, d.change.Attempt, d.change.Alert
 		if d.change.Result != nil {
-			over.settle(LimitValueBytes, nil)
+			over.recordOutcome(LimitValueBytes, nil)
 		}
 		over.abort(LimitValueBytes, from.wait.Step)
 		d = over
@@ -49,8 +49,8 @@ func (d *draft) decided() Change {
 	return *c
 }
 
-// going reports whether there is more to do.
-func (d *draft) going() bool { return d.change.End == nil && d.change.Wait == nil }
+// isOpen reports whether there is more to do.
+func (d *draft) isOpen() bool { return d.change.End == nil && d.change.Wait == nil }
 
 // end ends the run. What a tool may have done is then in doubt, unless doing it twice
 // is as good as once.
@@ -127,7 +127,7 @@ func (d *draft) fail(class faultClass, f Fault) {
 	d.run.totals.PlannerBits += cost
 	e := PlanError{Attempt: d.run.totals.Plans, Step: f.Step, Code: f.Code}
 	d.change.Told = &e
-	d.run.tell(e)
+	d.run.addPlanError(e)
 	d.askPlanner()
 }
 
@@ -201,7 +201,7 @@ func (d *draft) finish(record StepRecord, n node) {
 	f := d.run.top()
 	if f != d.own {
 		mine := *f
-		ahead := f.ahead()
+		ahead := f.stepsReady()
 		mine.done, mine.view.nodes = slices.Grow(slices.Clip(f.done), ahead), slices.Grow(slices.Clip(f.view.nodes), ahead)
 		d.change.Steps = slices.Grow(d.change.Steps, ahead)
 		d.run.replaceTop(&mine)
@@ -212,8 +212,8 @@ func (d *draft) finish(record StepRecord, n node) {
 	d.change.Steps = append(d.change.Steps, record)
 }
 
-// ahead is how many steps of the frame can be done before it has to wait again.
-func (f *frame) ahead() int {
+// stepsReady is how many steps of the frame can be done before it has to wait again.
+func (f *frame) stepsReady() int {
 	n := 1
 	for i := len(f.done) + 1; i < len(f.checked.view.plan.Steps); i, n = i+1, n+1 {
 		if kind := f.checked.view.plan.Steps[i].Kind; kind != ConstStep && kind != MergeStep {

@@ -14,7 +14,7 @@ func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, att
 		return s.refused(m, ChangeOutcome, call, UnknownCall)
 	}
 	if r.end != nil || r.wait.call() != call {
-		return s.late(m, r, call, attempt)
+		return s.decideLate(m, r, call, attempt)
 	}
 	d, ok := s.begin(m, ChangeOutcome, r)
 	d.change.Input, d.change.Attempt = call, attempt
@@ -33,8 +33,8 @@ func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, att
 	return d.decided()
 }
 
-// late judges an outcome of a call that is over.
-func (s *State) late(m bcp.Moment, r *run, call string, attempt int) Change {
+// decideLate judges an outcome of a call that is over.
+func (s *State) decideLate(m bcp.Moment, r *run, call string, attempt int) Change {
 	over := r.settledCall(call)
 	code := LateOutcome
 	if attempt == over.attempt {
@@ -79,8 +79,8 @@ func (r *run) settledCall(call string) settled {
 func (d *draft) outcome(body []byte) {
 	t := d.kernel.tools[d.run.wait.Tool]
 	if t == nil || !d.ready() {
-		if d.going() {
-			d.settle(ToolChanged, nil)
+		if d.isOpen() {
+			d.recordOutcome(ToolChanged, nil)
 			d.end(Errored, ToolChanged, d.run.wait.Step)
 		}
 		return
@@ -89,11 +89,11 @@ func (d *draft) outcome(body []byte) {
 	d.change.Private.Note = o.note
 	switch {
 	case o.code == LimitValueBytes:
-		d.settle(o.code, nil)
+		d.recordOutcome(o.code, nil)
 		d.abort(LimitValueBytes, d.run.wait.Step)
 	case o.code == ToolChanged:
 		d.change.Alert = ToolChanged
-		d.settle(ToolChanged, nil)
+		d.recordOutcome(ToolChanged, nil)
 		d.end(Errored, ToolChanged, d.run.wait.Step)
 	case o.code == ToolFailed:
 		d.unperformed(t, ToolFailed, t.Level != Write || o.notPerformed)
@@ -107,7 +107,7 @@ func (d *draft) outcome(body []byte) {
 // unperformed ends a call without a value. After a write that may have been done,
 // there is no next plan.
 func (d *draft) unperformed(t *Tool, code Code, again bool) {
-	d.settle(code, nil)
+	d.recordOutcome(code, nil)
 	step := d.run.wait.Step
 	if !again {
 		d.end(Errored, code, step)
@@ -144,7 +144,7 @@ func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
 	}
 	d, ok := s.begin(m, ChangeCall, r)
 	if ok {
-		d.settle(code, nil)
+		d.recordOutcome(code, nil)
 		d.change.Alert = code
 		d.end(Errored, code, r.wait.Step)
 	}

@@ -103,8 +103,8 @@ func begin(c *Change) *run {
 	return r
 }
 
-// settle notes what a tool or a Reader answered.
-func (r *run) settle(o *Result, attempt int, value *Value) {
+// setResult notes what a tool or a Reader answered.
+func (r *run) setResult(o *Result, attempt int, value *Value) {
 	if o.Code == "" {
 		r.results = append(r.results, &result{o.Key, value, parentPath(r.wait.Step), r.wait.Tool})
 	}
@@ -146,8 +146,8 @@ func (r *run) open(sub Frame, instruction string, content *Value) {
 	r.frames = append(r.frames, &frame{Frame: sub, instruction: instruction, content: content})
 }
 
-// tell adds an error that the planner is told, and gives up the plan.
-func (r *run) tell(e PlanError) {
+// addPlanError adds an error that the planner is told, and gives up the plan.
+func (r *run) addPlanError(e PlanError) {
 	r.told = append(r.told, e)
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
 }

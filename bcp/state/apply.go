@@ -139,7 +139,7 @@ func (ch *channelState) posted(id bcp.DeliveryID) int {
 
 func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 	if session := &s.agents[d.Controller].session; d.Code == bcp.EscalationLimitReached && d.Session == session.id && session.begun {
-		ch.enter(d.Session)
+		ch.enterSession(d.Session)
 		ch.failed = true
 	}
 	if !d.Accepted() {
@@ -153,7 +153,7 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 	if err := s.charge(d, ch, nil); err != nil {
 		return err
 	}
-	ch.enter(d.Session)
+	ch.enterSession(d.Session)
 	if d.Escalation {
 		ch.escalations++
 		if d.Category == 2 && ch.armedAt(d.Time) > 0 {
@@ -174,11 +174,11 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 		q.phase, q.sent = phaseGate, false
 		s.hold(d, ch, q, bcp.ItemEscalation)
 	} else {
-		s.wake(timer{at: d.Deadline, query: d.Query})
+		s.addTimer(timer{at: d.Deadline, query: d.Query})
 	}
 	if v == nil || d.Unfunded {
 		q.cancelled = true
-		s.wake(timer{at: d.Time, query: d.Query})
+		s.addTimer(timer{at: d.Time, query: d.Query})
 	}
 	s.post(d, ch, "")
 	return nil
@@ -228,8 +228,8 @@ func maxAnswerBytes(v *bcp.Validator) int {
 
 var errAsked = errors.New("the price of the spec differs from the reserved one")
 
-// enter notes the session that the channel's escalations belong to.
-func (ch *channelState) enter(session bcp.SessionID) {
+// enterSession notes the session that the channel's escalations belong to.
+func (ch *channelState) enterSession(session bcp.SessionID) {
 	if ch.session != session {
 		ch.session, ch.escalations, ch.armed, ch.arming, ch.failed = session, 0, 0, 0, false
 	}
@@ -280,7 +280,7 @@ func (s *State) applyEnd(d *bcp.Decision, ch *channelState) error {
 // with the other pushes of its window.
 func (s *State) release(d *bcp.Decision, ch *channelState, client bcp.ClientID) {
 	if d.Gathered() {
-		s.gather(d, ch)
+		s.addToBatch(d, ch)
 	} else {
 		s.post(d, ch, client)
 	}
@@ -336,7 +336,7 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 		ch.pending++
 	}
 	s.items[d.Item] = it
-	s.wake(timer{at: d.Deadline, item: d.Item})
+	s.addTimer(timer{at: d.Deadline, item: d.Item})
 }
 
 // post puts the delivery into the outbox: by release slot, and within a slot
@@ -403,8 +403,8 @@ func (s *State) charge(d *bcp.Decision, ch *channelState, q *queryState) error {
 		ch.pools[d.Epoch] = &pool{}
 	}
 	p := ch.pools[d.Epoch]
-	p.flow.note(d, q)
-	ch.flow.note(d, q)
+	p.flow.addDecision(d, q)
+	ch.flow.addDecision(d, q)
 	settled := d.Balance.Settled - p.Settled
 	if settled > 0 {
 		ch.window.add(d.Time, max(d.Time, d.Slot), settled)

@@ -112,7 +112,7 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 			Tools: a.definition.Tools, Taint: bcp.MaxTaint(a.definition.BaseTaint, a.reported)}
 	}
 	if a := s.agents[it.Controller]; a != nil {
-		view.Earlier = newest(a.earlier())
+		view.Earlier = newest(a.earlierReleases())
 	}
 	return view, ""
 }
@@ -214,7 +214,7 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, from bcp.Se
 		return refuse(d, bcp.CheckInTime, bcp.ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
-	stands := func() bool { return act == bcp.RejectItem || s.stands(it, content) }
+	stands := func() bool { return act == bcp.RejectItem || s.isReleasable(it, content) }
 	if check, refused := s.judgeApproval(&it.Item, s.mayDecide(approver, it.Item), stands, from, act, &a, content, code); refused != "" {
 		return refuse(d, check, refused)
 	}
@@ -224,10 +224,10 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, from bcp.Se
 	return d
 }
 
-// stands reports whether an item may still be released: the definitions may have
+// isReleasable reports whether an item may still be released: the definitions may have
 // changed since it was held (PROTOCOL P1.5), and those of today hold; and it may
 // have been erased. It may be rejected all the same.
-func (s *State) stands(it *itemState, content []byte) bool {
+func (s *State) isReleasable(it *itemState, content []byte) bool {
 	if p, ok := parseProposal(content); it.Kind == bcp.ItemProposal {
 		_, code := s.judgeProposal(it.Controller, &p)
 		return ok && code == ""
@@ -321,7 +321,7 @@ func (s *State) applyApproval(d *bcp.Decision, ch *channelState) error {
 	}
 	if d.Delivery == "" { // let through its gate
 		q.phase, q.sent, q.item, q.deadline = phaseSent, true, "", d.Deadline
-		s.wake(timer{at: d.Deadline, query: d.Query})
+		s.addTimer(timer{at: d.Deadline, query: d.Query})
 		return nil
 	}
 	if err := s.charge(d, ch, q); err != nil {

@@ -77,8 +77,8 @@ func (p *pushState) endWithRoom(now int64) int64 {
 	return at
 }
 
-// gather keeps a push until the end of its window.
-func (s *State) gather(d *bcp.Decision, ch *channelState) {
+// addToBatch keeps a push until the end of its window.
+func (s *State) addToBatch(d *bcp.Decision, ch *channelState) {
 	p := ch.findPushes(d.Subscription)
 	b := p.findBatch(d.Release)
 	if b == nil {
@@ -103,7 +103,7 @@ func (s *State) gather(d *bcp.Decision, ch *channelState) {
 }
 
 func (s *State) wakeForBatch(ch *channelState, id bcp.SubscriptionID, release int64) {
-	s.wake(timer{at: release, channel: ch.definition.ChannelKey, subscription: id})
+	s.addTimer(timer{at: release, channel: ch.definition.ChannelKey, subscription: id})
 }
 
 // decideBatch closes the window that t was set for.

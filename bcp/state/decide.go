@@ -300,7 +300,7 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	}
 	d.Epoch, _ = ch.pushEpoch(d.Time)
 	d.Nominal, d.Capacity = ch.pushPrice(v, pushes, d.Time, s.origin)
-	if !s.room(&d, ch, verdict.Outcome) {
+	if !s.refuseWithoutRoom(&d, ch, verdict.Outcome) {
 		return d
 	}
 	d.Timing = ch.definition.ReleaseInterval > 0
@@ -318,8 +318,8 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	return d
 }
 
-// room refuses a valid push for which there is none. It charges nothing then.
-func (s *State) room(d *bcp.Decision, ch *channelState, outcome bcp.Outcome) bool {
+// refuseWithoutRoom refuses a valid push for which there is none. It charges nothing then.
+func (s *State) refuseWithoutRoom(d *bcp.Decision, ch *channelState, outcome bcp.Outcome) bool {
 	tight, fits := s.fits(d, ch, d.Nominal, d.Capacity)
 	switch {
 	case !fits:

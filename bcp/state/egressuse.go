@@ -46,13 +46,13 @@ func NewEgressUses(m *bcp.Mesh, now time.Time) *EgressUses {
 	}
 	for i := range m.Agents {
 		if a := &m.Agents[i]; len(a.Egress.Hosts) > 0 {
-			u.of(a.Name, a.Egress)
+			u.findTally(a.Name, a.Egress)
 		}
 	}
 	return u
 }
 
-func (u *EgressUses) of(name bcp.AgentName, e bcp.Egress) *egressTally {
+func (u *EgressUses) findTally(name bcp.AgentName, e bcp.Egress) *egressTally {
 	if u.agents[name] == nil {
 		u.agents[name] = &egressTally{
 			use:          EgressUse{Agent: name, Window: int64(e.Window / time.Second), Budget: e.Budget, MaxBytes: e.MaxBytes},
@@ -69,7 +69,7 @@ func (u *EgressUses) Add(d *bcp.Decision) {
 	if d.Kind != bcp.KindEgress || d.Egress == nil {
 		return
 	}
-	t, counts := u.of(d.Agent, bcp.Egress{}), d.Egress.Until > u.now.UnixNano()
+	t, counts := u.findTally(d.Agent, bcp.Egress{}), d.Egress.Until > u.now.UnixNano()
 	switch {
 	case d.Verdict != bcp.Accept:
 		if d.At().After(t.refusedSince) {

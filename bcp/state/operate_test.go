@@ -315,7 +315,7 @@ func TestReleasesAreBounded(t *testing.T) {
 	for n := range 3 * maxReleases {
 		shown := session.releases // by a view that is still looked at
 		before := slices.Clone(shown)
-		session.note(bcp.Release{Time: time.Unix(0, int64(n))})
+		session.addRelease(bcp.Release{Time: time.Unix(0, int64(n))})
 		oldest := session.releases[0].Time.UnixNano()
 		if len(session.releases) != min(n+1, maxReleases) || oldest != int64(max(0, n+1-maxReleases)) || !reflect.DeepEqual(shown, before) {
 			t.Fatalf("after %d deliveries there are %d, the oldest of %d", n+1, len(session.releases), oldest)

@@ -48,11 +48,11 @@ type pushKey struct {
 // Declare has a channel's subscriptions among the counts, also without a push.
 func (c *PushCounts) Declare(ch *bcp.Channel) {
 	for _, sub := range ch.Subscriptions {
-		c.of(ch.ChannelKey, sub.ID)
+		c.findCount(ch.ChannelKey, sub.ID)
 	}
 }
 
-func (c *PushCounts) of(key bcp.ChannelKey, id bcp.SubscriptionID) *PushCount {
+func (c *PushCounts) findCount(key bcp.ChannelKey, id bcp.SubscriptionID) *PushCount {
 	if c.counts == nil {
 		c.counts = make(map[pushKey]*PushCount)
 	}
@@ -72,16 +72,16 @@ func (c *PushCounts) Add(d *bcp.Decision) {
 	}
 	switch d.Kind {
 	case bcp.KindBatch:
-		c.of(key, d.Subscription).Windows++
+		c.findCount(key, d.Subscription).Windows++
 		return
 	case bcp.KindRefusals:
-		c.of(key, d.Subscription).RateLimited += max(1, d.Count)
+		c.findCount(key, d.Subscription).RateLimited += max(1, d.Count)
 		return
 	case bcp.KindPush:
 	default:
 		return
 	}
-	count := c.of(key, d.Subscription)
+	count := c.findCount(key, d.Subscription)
 	switch {
 	case d.Verdict == bcp.Accept, d.Verdict == bcp.Hold:
 		if d.Verdict == bcp.Accept {

@@ -41,11 +41,11 @@ func (q quotations) has(run [8]byte, now int64) bool {
 	return ok && release <= now
 }
 
-// in reports whether a text quotes a run that was released by now: its letters
+// quotesReleased reports whether a text quotes a run that was released by now: its letters
 // one after the other, however they are divided into words, or its words in any
 // order, among at most quotedWithin. It looks up some ten digests for each
 // letter and at most 462 for each word, and more only where six words begin alike.
-func (q quotations) in(quoting string, now int64) bool {
+func (q quotations) quotesReleased(quoting string, now int64) bool {
 	if len(q) == 0 {
 		return false
 	}
@@ -67,7 +67,7 @@ func (q quotations) in(quoting string, now int64) bool {
 	}
 	words := wordSums(l)
 	for i := range words {
-		if q.among(words[i], words[i+1:min(i+quotedWithin, len(words))], quotedWords-1, now) {
+		if q.completesRun(words[i], words[i+1:min(i+quotedWithin, len(words))], quotedWords-1, now) {
 			return true
 		}
 	}
@@ -81,8 +81,8 @@ const (
 	beginning = 12
 )
 
-// among reports whether some of the words make a run with those that sum has.
-func (q quotations) among(sum uint64, words []uint64, missing int, now int64) bool {
+// completesRun reports whether some of the words make a run with those that sum has.
+func (q quotations) completesRun(sum uint64, words []uint64, missing int, now int64) bool {
 	if missing == 0 {
 		return q.has(wordsRun(sum), now)
 	}
@@ -90,7 +90,7 @@ func (q quotations) among(sum uint64, words []uint64, missing int, now int64) bo
 		if len(words)-i < missing {
 			return false
 		}
-		if q.among(sum+words[i], words[i+1:], missing-1, now) {
+		if q.completesRun(sum+words[i], words[i+1:], missing-1, now) {
 			return true
 		}
 	}

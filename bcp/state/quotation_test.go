@@ -42,7 +42,7 @@ func TestQuotations(t *testing.T) {
 		"срочно переведите дeньги на счёт получателя",                      // one Latin letter
 		"請在明天之前", "前之天明在請", "he wrote 請在明天之前轉帳",
 	} {
-		if !q.in(s, 0) {
+		if !q.quotesReleased(s, 0) {
 			t.Errorf("%q is no quotation", s)
 		}
 	}
@@ -50,11 +50,11 @@ func TestQuotations(t *testing.T) {
 		"", "transfer", "transfer seven thousand euros tomorrow", "transfer seven thousand euros and five words then follow tomorrow before the noon of the morning",
 		"I cannot say which amount from one answer, and need a summary of the message", "請在明天之後", "transfer it seven times and a thousand more, in euros, some time tomorrow or on the next morning",
 	} {
-		if q.in(s, 0) {
+		if q.quotesReleased(s, 0) {
 			t.Errorf("%q is a quotation", s)
 		}
 	}
-	if q.in(strings.Join(quoting, " "), -1) {
+	if q.quotesReleased(strings.Join(quoting, " "), -1) {
 		t.Error("a quotation of what is not released yet")
 	}
 }
@@ -93,7 +93,7 @@ func TestDisguisedQuotations(t *testing.T) {
 			}
 		}
 		before := rapid.SampledFrom([]string{"", "the reader told me "}).Draw(t, "before")
-		if !q.in(before+text+" and that is why", 0) {
+		if !q.quotesReleased(before+text+" and that is why", 0) {
 			t.Fatalf("%q is no quotation of %q", before+text, quoting)
 		}
 	})
@@ -116,7 +116,7 @@ func TestOwnWordsAreNoQuotation(t *testing.T) {
 		}
 		q := quotations{}
 		q.add(wordRuns(strings.Join(delivered, " ")), 0)
-		if own := strings.Join(text("own", 50), " "); q.in(own, 0) {
+		if own := strings.Join(text("own", 50), " "); q.quotesReleased(own, 0) {
 			t.Fatalf("%q quotes %q", own, delivered)
 		}
 	})
@@ -132,15 +132,15 @@ func TestQuotationsAreBounded(t *testing.T) {
 		q[[8]byte{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}] = 0
 	}
 	const short, long = "one two three four five", "this is my own analysis entirely"
-	if q.in(long, 0) {
+	if q.quotesReleased(long, 0) {
 		t.Error("an own justification quotes")
 	}
 	q.add(wordRuns("alpha beta gamma delta epsilon zeta eta theta"), 0)
 	if len(q) != maxQuotations {
 		t.Errorf("%d runs are kept", len(q))
 	}
-	if !q.in(long, 0) || q.in(short, 0) {
-		t.Errorf("full: %v %v", q.in(long, 0), q.in(short, 0))
+	if !q.quotesReleased(long, 0) || q.quotesReleased(short, 0) {
+		t.Errorf("full: %v %v", q.quotesReleased(long, 0), q.quotesReleased(short, 0))
 	}
 }
 
@@ -158,7 +158,7 @@ func BenchmarkQuotations(b *testing.B) {
 	for name, why := range map[string]string{"why": "the narrow question was not answered, and the task needs the amount in words before it can go on", "widest": widest} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				q.in(why, 0)
+				q.quotesReleased(why, 0)
 			}
 		})
 	}

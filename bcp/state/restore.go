@@ -395,7 +395,7 @@ func (s *State) restoreQuery(saved *savedState, from *savedQuery, context bcp.Di
 	}
 	if q.validator == nil && !q.cancelled {
 		q.cancelled = true
-		s.wake(timer{at: s.last.Time, query: from.ID})
+		s.addTimer(timer{at: s.last.Time, query: from.ID})
 	}
 	if context == s.context && q.validator.MaxBytes() != q.maxBytes {
 		return errSaved

@@ -51,7 +51,7 @@ func (s *State) schedule(i int) {
 	c.due = 0
 	if at := c.next(time.Unix(0, c.last)); !at.IsZero() {
 		c.due = at.UnixNano()
-		s.wake(timer{at: c.due, cron: i + 1})
+		s.addTimer(timer{at: c.due, cron: i + 1})
 	}
 }
 

@@ -81,23 +81,23 @@ func (session *sessionState) arrive(a *arrival, idle int64) {
 	}
 	session.exposure = bcp.MaxTaint(session.exposure, a.exposure)
 	if !a.late {
-		session.note(a.release)
+		session.addRelease(a.release)
 	}
 }
 
-// note keeps a delivery for the approvers of the session.
-func (session *sessionState) note(r bcp.Release) {
+// addRelease keeps a delivery for the approvers of the session.
+func (session *sessionState) addRelease(r bcp.Release) {
 	// What was handed out before is not written to: what is appended lies
 	// behind it.
 	session.releases = append(session.releases[max(0, len(session.releases)-maxReleases+1):], r)
 }
 
-// earlier are the newest deliveries of the session, with those that are not
+// earlierReleases are the newest deliveries of the session, with those that are not
 // released yet: an instruction may come in parts.
-func (a *agentState) earlier() []bcp.Release {
+func (a *agentState) earlierReleases() []bcp.Release {
 	session := sessionState{releases: slices.Clip(a.session.releases)}
 	for i := range a.arrivals {
-		session.note(a.arrivals[i].release)
+		session.addRelease(a.arrivals[i].release)
 	}
 	return session.releases
 }
@@ -144,7 +144,7 @@ func (s *State) exposureIn(d *bcp.Decision) bcp.Taint {
 
 // quotes reports whether a text quotes what was delivered in the session.
 func (s *State) quotes(a *agentState, session *sessionState, text string, now int64) bool {
-	if session.id == a.session.id && session.quotes.in(text, now) {
+	if session.id == a.session.id && session.quotes.quotesReleased(text, now) {
 		return true
 	}
 	arrived := quotations{}
@@ -157,7 +157,7 @@ func (s *State) quotes(a *agentState, session *sessionState, text string, now in
 			arrived.add(r.runs, r.at)
 		}
 	}
-	return arrived.in(text, now)
+	return arrived.quotesReleased(text, now)
 }
 
 // settleArrivals has the session know of what was released by now.
@@ -269,7 +269,7 @@ func (s *State) cancel(d *bcp.Decision) {
 	for id, q := range s.open {
 		if q.channel.Controller == d.Controller && q.session == d.Session && q.reserves() && !q.cancelled {
 			q.cancelled = true
-			s.wake(timer{at: d.Time, query: id})
+			s.addTimer(timer{at: d.Time, query: id})
 		}
 	}
 }

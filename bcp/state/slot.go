@@ -46,16 +46,16 @@ type flow struct {
 	asked, unfunded, pushed, back amounts
 }
 
-// in returns the flow of a slot: nothing, if it is of another.
-func (f *flow) in(slot int64) flow {
+// flowIn returns the flow of a slot: nothing, if it is of another.
+func (f *flow) flowIn(slot int64) flow {
 	if slot == 0 || f.slot != slot {
 		return flow{}
 	}
 	return *f
 }
 
-// note adds what d moves; q is the query that it ends or holds.
-func (f *flow) note(d *bcp.Decision, q *queryState) {
+// addDecision adds what d moves; q is the query that it ends or holds.
+func (f *flow) addDecision(d *bcp.Decision, q *queryState) {
 	if d.Slot == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (ch *channelState) spentCapacity(epoch uint64, now int64) usage {
 // windowed is what is used of the sliding window. It slides by slots, where there
 // are any.
 func (ch *channelState) windowed(now int64) usage {
-	f := ch.flow.in(ch.slotted(now))
+	f := ch.flow.flowIn(ch.slotted(now))
 	return usage{ch.window.sum(ch.slotBegan(now)) + ch.reserved(), f.unfunded.nominal, f.pushed.nominal, f.back.nominal}
 }
 
@@ -113,7 +113,7 @@ func (ch *channelState) asked(epoch uint64, now int64) bcp.Bits {
 // epochFlow is what this slot moved in an epoch.
 func (ch *channelState) epochFlow(epoch uint64, now int64) flow {
 	if p := ch.pools[epoch]; p != nil {
-		return p.flow.in(ch.slotted(now))
+		return p.flow.flowIn(ch.slotted(now))
 	}
 	return flow{}
 }

@@ -534,7 +534,7 @@ func (s *State) NextDue() (at time.Time, ok bool) {
 	return time.Unix(0, s.deadline[0].at), true
 }
 
-func (s *State) wake(t timer) { heap.Push(&s.deadline, t) }
+func (s *State) addTimer(t timer) { heap.Push(&s.deadline, t) }
 
 // ErrReplay says that a journal does not lead to the state that it records: a
 // different version, a changed record, or a mistake. The gateway stops.

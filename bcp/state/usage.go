@@ -138,18 +138,18 @@ type use struct{ settled, reserved int64 }
 // count says what counts after a decision that adds so much: also if a provider says
 // that it counted more than there are numbers.
 func (u *usageState) count(d *bcp.Decision, tokens, money use) {
-	d.Usage.UsedTokens, d.Usage.UsedCost = tokens.after(u.tokens, d.At()), cost.USD(money.after(u.money, d.At()))
+	d.Usage.UsedTokens, d.Usage.UsedCost = tokens.bytesAfter(u.tokens, d.At()), cost.USD(money.bytesAfter(u.money, d.At()))
 }
 
 // ModelUse is what counts of the model of an agent at a time, reserved calls included.
 func (s *State) ModelUse(agent bcp.AgentName, now time.Time) (tokens int64, money cost.USD) {
 	if a := s.agents[agent]; a != nil {
-		tokens, money = use{}.after(a.usage.tokens, now), cost.USD(use{}.after(a.usage.money, now))
+		tokens, money = use{}.bytesAfter(a.usage.tokens, now), cost.USD(use{}.bytesAfter(a.usage.money, now))
 	}
 	return tokens, money
 }
 
-func (add use) after(p *guard.Pool, now time.Time) int64 {
+func (add use) bytesAfter(p *guard.Pool, now time.Time) int64 {
 	counts := p.Use(now)
 	reserved := counts.ReservedBytes + add.reserved
 	return cost.Plus(cost.Plus(counts.Bytes, add.settled), reserved)
@@ -208,7 +208,7 @@ func (s *State) applyUsage(d *bcp.Decision) error {
 	default:
 		return errUnfounded
 	}
-	if tokens, usd := (use{}).after(u.tokens, d.At()), cost.USD((use{}).after(u.money, d.At())); tokens != c.UsedTokens || usd != c.UsedCost {
+	if tokens, usd := (use{}).bytesAfter(u.tokens, d.At()), cost.USD((use{}).bytesAfter(u.money, d.At())); tokens != c.UsedTokens || usd != c.UsedCost {
 		return fmt.Errorf("the model of %s would have taken %d tokens and %s USD and is recorded with %d and %s", d.Agent, tokens, usd, c.UsedTokens, c.UsedCost)
 	}
 	return nil

@@ -82,11 +82,11 @@ func commandSays(state status.State, c *status.Command, now time.Time) string {
 		if c.Exit == "" || state == status.Connected {
 			return ""
 		}
-		return "its command is started " + when(c.Next, now)
+		return "its command is started " + describeTime(c.Next, now)
 	case state == status.Unavailable:
-		return "its command " + failures(c) + ", and is given up: what waits for it has it started again " + when(c.Next, now) + ", a reload at once"
+		return "its command " + failures(c) + ", and is given up: what waits for it has it started again " + describeTime(c.Next, now) + ", a reload at once"
 	}
-	return "its command " + failures(c) + ", and is started again " + when(c.Next, now)
+	return "its command " + failures(c) + ", and is started again " + describeTime(c.Next, now)
 }
 
 // failures tells how often a command failed, and how the last time.
@@ -101,8 +101,8 @@ func failures(c *status.Command) string {
 	return fmt.Sprintf("%s %d times in a row (the last: %s)", did, c.Failures, c.Exit)
 }
 
-// when tells when something is to happen.
-func when(at, now time.Time) string {
+// describeTime tells when something is to happen.
+func describeTime(at, now time.Time) string {
 	if d := at.Sub(now); d > 0 {
 		return "in " + spell(d)
 	}

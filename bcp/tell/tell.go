@@ -44,11 +44,11 @@ func Event(d *bcp.Decision) string {
 
 // Sentence tells a decision: who did what on which channel, and what became of it.
 func Sentence(d *bcp.Decision) string {
-	line := who(d)
+	line := describeActor(d)
 	if key, ok := d.Channel(); ok {
 		line += " on " + Channel(key.Controller, key.Reader)
 	}
-	if became := became(d); became != "" {
+	if became := describeOutcome(d); became != "" {
 		line += ": " + became
 	}
 	return line
@@ -67,15 +67,15 @@ func Line(d *bcp.Decision, begun time.Time) string {
 	line = strconv.AppendInt(line, int64(since/time.Second), 10)
 	millis := since % time.Second / time.Millisecond
 	line = append(line, '.', '0'+byte(millis/100), '0'+byte(millis/10%10), '0'+byte(millis%10))
-	line = append(append(line, "s  "...), who(d)...)
-	if became := became(d); became != "" {
+	line = append(append(line, "s  "...), describeActor(d)...)
+	if became := describeOutcome(d); became != "" {
 		line = append(append(line, ": "...), became...)
 	}
 	return string(append(line, '\n'))
 }
 
-// who says who did what.
-func who(d *bcp.Decision) string {
+// describeActor says who did what.
+func describeActor(d *bcp.Decision) string {
 	switch d.Kind {
 	case bcp.KindAsk:
 		return string(d.Agent) + " asks"
@@ -166,8 +166,8 @@ func describeTarget(d *bcp.Decision) string {
 	return ""
 }
 
-// became says what the gateway made of it, by which rule, and what it costs.
-func became(d *bcp.Decision) string {
+// describeOutcome says what the gateway made of it, by which rule, and what it costs.
+func describeOutcome(d *bcp.Decision) string {
 	rule := ""
 	if r := explain.Rule(d); r != "" {
 		rule = "[" + r + "]"

@@ -34,14 +34,14 @@ func flagsAt(src []byte, at int, seen flags) flags {
 	f := asciiFlags[src[at]]
 	if f == sawBeside {
 		if f = 0; seen&most != most {
-			f = beside(src, at)
+			f = neighbourFlags(src, at)
 		}
 	}
 	return f | rare
 }
 
-// beside judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.
-func beside(src []byte, at int) flags {
+// neighbourFlags judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.
+func neighbourFlags(src []byte, at int) flags {
 	before, behind := classSpace, classSpace
 	slash := false
 	if at > 0 {

@@ -123,7 +123,7 @@ func (s *scanner) resolve(looks Looks) error {
 		at = s.readRun(&run, at)
 		switch {
 		case run.looks == 0:
-		case run.sure():
+		case run.isCertain():
 			ev.runs[run.place]++
 			ev.rare |= run.rare &^ alwaysRare
 		default:
@@ -134,7 +134,7 @@ func (s *scanner) resolve(looks Looks) error {
 		return nil
 	}
 	if looks == LooksByText {
-		s.weigh(doubtful, &ev)
+		s.addEvidence(doubtful, &ev)
 	}
 	changes := false
 	for i := range doubtful {
@@ -152,10 +152,10 @@ func (s *scanner) resolve(looks Looks) error {
 	return s.rewrite(doubtful)
 }
 
-// weigh adds to the evidence what doubtful runs say, and decides in which scripts each may stand. One that looks like neither Latin nor
+// addEvidence adds to the evidence what doubtful runs say, and decides in which scripts each may stand. One that looks like neither Latin nor
 // the home is of the script that other words are surely of, or else of the first in which its letters are not rare. Others are evidence
 // where one script alone is likely. Scripts are taken off runs in which they would have rare letters that the text has nowhere else.
-func (s *scanner) weigh(runs []lettersRun, ev *evidence) {
+func (s *scanner) addEvidence(runs []lettersRun, ev *evidence) {
 	homes, sure := uint64(1<<latinPlace|1<<ev.home), ev.likely()
 	for i := range runs {
 		run := &runs[i]
@@ -296,8 +296,8 @@ func (run *lettersRun) end(script uint8, sure bool) {
 	}
 }
 
-// sure says whether a run looks like no other script.
-func (run *lettersRun) sure() bool { return run.looks == 1<<run.place }
+// isCertain says whether a run looks like no other script.
+func (run *lettersRun) isCertain() bool { return run.looks == 1<<run.place }
 
 // genericMark is the mark of no script that a text begins with, and its length; 0 for none.
 func genericMark(text []byte) (rune, int) {

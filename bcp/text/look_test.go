@@ -438,7 +438,7 @@ func checkDisguises(t *rapid.T, s string) {
 		for _, word := range append(slices.Clone(left), right...) {
 			s := scanner{out: []byte(word), own: noScript}
 			var run lettersRun
-			if s.readRun(&run, 0); run.looks&(1<<latinPlace) == 0 || run.sure() {
+			if s.readRun(&run, 0); run.looks&(1<<latinPlace) == 0 || run.isCertain() {
 				sure[scriptName([]rune(word)[0])] = true
 			}
 		}

@@ -91,12 +91,12 @@ func (s *scanner) scan(src []byte) error {
 					return err
 				}
 				fresh := s.piece == 0
-				if err := s.grow(i - at); err != nil {
+				if err := s.addCharacters(i - at); err != nil {
 					return err
 				}
 				s.out = lower(s.out, src[at:i], src[at:])
 				if fresh {
-					s.meet(src, at, i)
+					s.matchPhrases(src, at, i)
 				}
 			case classDigit:
 				if s.join == List && s.numbers(src, at) {
@@ -111,7 +111,7 @@ func (s *scanner) scan(src []byte) error {
 				if s.join == List {
 					s.countDigit(b)
 				}
-				if err := s.grow(1); err != nil {
+				if err := s.addCharacters(1); err != nil {
 					return err
 				}
 				s.out = append(s.out, b)
@@ -226,7 +226,7 @@ func (s *scanner) wide(r rune, e uint32) error {
 		if c == classDigit && s.join == List {
 			s.countDigit(byte(r))
 		}
-		if err := s.grow(1); err != nil {
+		if err := s.addCharacters(1); err != nil {
 			return err
 		}
 		s.out = utf8.AppendRune(s.out, r)
@@ -278,9 +278,9 @@ func (s *scanner) behindLetter() bool {
 // maxLoose refuses texts with many marks that belong to nothing: they cost much and mean nothing in any language.
 const maxLoose = 16
 
-// bears says whether the letter before, or its last mark, may have a mark behind it: one of its own script that is not there
+// acceptsMark says whether the letter before, or its last mark, may have a mark behind it: one of its own script that is not there
 // already, or a generic one that some language writes there.
-func (s *scanner) bears(mark rune, script uint8) bool {
+func (s *scanner) acceptsMark(mark rune, script uint8) bool {
 	before, _ := utf8.DecodeLastRune(s.out)
 	if script == 0 {
 		return slot(clusterTable[:], pairKey(before, mark)) != 0
@@ -293,7 +293,7 @@ func (s *scanner) accentuate(r rune, script uint8) error {
 	if s.marks++; s.marks > MaxMarks {
 		return ErrMarks
 	}
-	if !s.behindLetter() || !s.bears(r, script) {
+	if !s.behindLetter() || !s.acceptsMark(r, script) {
 		if s.last != lastDigit || s.sep != sepNone || s.held != 0 {
 			if s.loose++; s.loose > maxLoose {
 				return ErrMarks
@@ -310,15 +310,15 @@ func (s *scanner) accentuate(r rune, script uint8) error {
 	if err := s.spell(script); err != nil {
 		return err
 	}
-	if err := s.grow(1); err != nil {
+	if err := s.addCharacters(1); err != nil {
 		return err
 	}
 	s.out = utf8.AppendRune(s.out, r)
 	return nil
 }
 
-// grow counts n more characters of the current word.
-func (s *scanner) grow(n int) error {
+// addCharacters counts n more characters of the current word.
+func (s *scanner) addCharacters(n int) error {
 	s.piece += n
 	s.chars += n
 	switch {
@@ -380,7 +380,7 @@ func (s *scanner) begin(c class, attach uint8, script uint8) error {
 		}
 		if joint == '-' {
 			s.chars++ // belongs to no word; grow checks the total
-		} else if err := s.grow(1); err != nil {
+		} else if err := s.addCharacters(1); err != nil {
 			return err
 		}
 		s.out = utf8.AppendRune(s.out, joint)
@@ -417,7 +417,7 @@ func (s *scanner) begin(c class, attach uint8, script uint8) error {
 		if money >= s.limit && s.own == noScript {
 			return ErrAlphabet
 		}
-		if err := s.grow(1); err != nil {
+		if err := s.addCharacters(1); err != nil {
 			return err
 		}
 		s.out = utf8.AppendRune(s.out, money)
@@ -538,7 +538,7 @@ func (s *scanner) mark(c class, r rune) error {
 				if r >= s.limit && s.own == noScript {
 					return ErrAlphabet
 				}
-				if err := s.grow(1); err != nil {
+				if err := s.addCharacters(1); err != nil {
 					return err
 				}
 				s.out = utf8.AppendRune(s.out, r)

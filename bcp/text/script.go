@@ -7,7 +7,7 @@ func (s *scanner) spell(script uint8) error {
 	case s.script == 0:
 		s.script = script
 		s.foreign = s.foreign || script != scriptLatin
-	case !together(s.script, script):
+	case !areMixable(s.script, script):
 		return ErrMixedScript
 	case s.script == scriptHan:
 		s.script = script
@@ -15,8 +15,8 @@ func (s *scanner) spell(script uint8) error {
 	return nil
 }
 
-// together says whether two scripts are written in one word: Han with Hiragana, Katakana, Bopomofo or Hangul.
-func together(a, b uint8) bool {
+// areMixable says whether two scripts are written in one word: Han with Hiragana, Katakana, Bopomofo or Hangul.
+func areMixable(a, b uint8) bool {
 	return a == scriptHan && besideHan(b) || b == scriptHan && besideHan(a)
 }
 

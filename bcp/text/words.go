@@ -104,9 +104,9 @@ func (s *scanner) plainWords(src []byte, at int) int {
 	return taken
 }
 
-// meet has the phrases meet the word of letters that has just been written, from src[at:end], if they have met all words before it and it
+// matchPhrases has the phrases meet the word of letters that has just been written, from src[at:end], if they have met all words before it and it
 // is whole.
-func (s *scanner) meet(src []byte, at, end int) {
+func (s *scanner) matchPhrases(src []byte, at, end int) {
 	if s.walk.phrases == nil {
 		return
 	}

@@ -13,7 +13,7 @@ func (s *Scanner) Null() error {
 		return s.fail(s.pos, ErrSyntax)
 	}
 	s.pos += 4
-	s.settle()
+	s.endValue()
 	return nil
 }
 
@@ -48,7 +48,7 @@ func (s *Scanner) Number() (text []byte, fraction bool, err error) {
 		return nil, false, s.fail(start, ErrNumber)
 	}
 	s.pos = end
-	s.settle()
+	s.endValue()
 	return b[start:end:end], true, nil
 }
 
@@ -85,7 +85,7 @@ func (s *Scanner) Opaque() ([]byte, error) {
 		if open == 0 {
 			b := s.buf[s.pos : i+1 : i+1]
 			s.pos = i + 1
-			s.settle()
+			s.endValue()
 			return b, nil
 		}
 	}

@@ -115,7 +115,7 @@ func (s *Scanner) More() bool {
 	}
 	s.pos++
 	s.depth--
-	s.settle()
+	s.endValue()
 	return false
 }
 
@@ -166,7 +166,7 @@ func (s *Scanner) String(scratch []byte) ([]byte, error) {
 		end := plain(b, i+1)
 		if end < len(b) && b[end] == '"' {
 			s.pos = end + 1
-			s.settle()
+			s.endValue()
 			return b[i+1 : end : end], nil
 		}
 	}
@@ -186,7 +186,7 @@ func (s *Scanner) text() (span, error) {
 	if err != nil {
 		return span{}, err
 	}
-	s.settle()
+	s.endValue()
 	return ref, nil
 }
 
@@ -198,12 +198,12 @@ func (s *Scanner) Bool() (bool, error) {
 	rest := s.buf[s.pos:]
 	if len(rest) >= 4 && string(rest[:4]) == "true" {
 		s.pos += 4
-		s.settle()
+		s.endValue()
 		return true, nil
 	}
 	if len(rest) >= 5 && string(rest[:5]) == "false" {
 		s.pos += 5
-		s.settle()
+		s.endValue()
 		return false, nil
 	}
 	return false, s.fail(s.pos, ErrSyntax)
@@ -247,7 +247,7 @@ func (s *Scanner) Int64() (int64, error) {
 		}
 	}
 	s.pos = i
-	s.settle()
+	s.endValue()
 	if negative {
 		return -int64(n), nil
 	}
@@ -298,8 +298,8 @@ func (s *Scanner) push(object uint16) error {
 	return nil
 }
 
-// settle sets the state behind a value.
-func (s *Scanner) settle() {
+// endValue sets the state behind a value.
+func (s *Scanner) endValue() {
 	s.state = stateNext
 	if s.depth == 0 {
 		s.state = stateDone

@@ -251,7 +251,7 @@ func (s *Scanner) fraction() []byte {
 	}
 	literal := s.buf[s.pos:end]
 	s.pos = end
-	s.settle()
+	s.endValue()
 	return literal
 }
 
