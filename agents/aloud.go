@@ -35,7 +35,7 @@ func newAloud(log hclog.Logger, name bcp.AgentName) *aloud {
 // refused tells of a message that the gateway refused. Its texts are the gateway's own,
 // and names of the spec; they are quoted, since a spec may be written by anybody.
 func (a *aloud) refused(what string, code bcp.Code, detail string) {
-	fields := []any{"code", hclog.Quote(code), "detail", short(detail)}
+	fields := []any{"code", hclog.Quote(code), "detail", bounded(detail)}
 	if todo := code.Info().Decision; todo != "" {
 		fields = append(fields, "do", hclog.Quote(todo))
 	}
@@ -46,7 +46,7 @@ func (a *aloud) refused(what string, code bcp.Code, detail string) {
 // the agent has read, which is no business of a logger.
 func (a *aloud) failed(failed *HandlerError) {
 	if a.stderr {
-		a.tell("a handler failed", failed.What+failed.Err.Error(), "of", failed.What, "panicked", failed.Panicked, "error", short(failed.Err.Error()))
+		a.tell("a handler failed", failed.What+failed.Err.Error(), "of", failed.What, "panicked", failed.Panicked, "error", bounded(failed.Err.Error()))
 	}
 }
 
@@ -58,7 +58,7 @@ func (a *aloud) denied(err error) {
 		reason = before
 	}
 	if a.stderr {
-		a.tell("the server denied a subject", reason, "error", short(err.Error()), "do", hclog.Quote("use what the agent's channels need: bcpmesh perms --agent shows it"))
+		a.tell("the server denied a subject", reason, "error", bounded(err.Error()), "do", hclog.Quote("use what the agent's channels need: bcpmesh perms --agent shows it"))
 	}
 }
 
@@ -67,7 +67,7 @@ var replySubjects = strings.TrimSuffix(subjects.All(subjects.KindReply), "*.*.>"
 // notUnderstood tells of a message that was dropped.
 func (a *aloud) notUnderstood() {
 	if a.stderr {
-		a.tell("dropped a message of the gateway", "", "error", short(ErrMessage.Error()))
+		a.tell("dropped a message of the gateway", "", "error", bounded(ErrMessage.Error()))
 	}
 }
 
@@ -86,8 +86,8 @@ func (a *aloud) tell(what, reason string, fields ...any) {
 	a.log.Warn(what, fields...)
 }
 
-// short bounds a text, and has the logger quote it.
-func short(text string) hclog.Quote {
+// bounded bounds a text, and has the logger quote it.
+func bounded(text string) hclog.Quote {
 	if runes := []rune(text); len(runes) > maxToldText {
 		text = string(runes[:maxToldText]) + "…"
 	}

@@ -40,7 +40,7 @@ func TestToldTextsAreShort(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{maxToldText, maxToldText + 1} {
 		text := strings.Repeat("é", n)
-		if got := string(short(text)); (got == text) != (n == maxToldText) || len([]rune(got)) > maxToldText+1 {
+		if got := string(bounded(text)); (got == text) != (n == maxToldText) || len([]rune(got)) > maxToldText+1 {
 			t.Errorf("%d characters become %d", n, len([]rune(got)))
 		}
 	}

@@ -122,7 +122,7 @@ func (c *Controller) AskAndWait(ctx context.Context, reader bcp.AgentName, spec 
 	if err != nil {
 		return bcp.Delivery{}, err
 	}
-	defer c.leave(accepted.QueryID, deliveries)
+	defer c.endWait(accepted.QueryID, deliveries)
 	for {
 		select {
 		case d := <-deliveries:

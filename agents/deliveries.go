@@ -74,7 +74,7 @@ func (c *Controller) Stop(ctx context.Context) error { return c.runner.stop(ctx)
 func (c *Controller) Deliveries(ctx context.Context) iter.Seq2[bcp.Delivery, error] {
 	return func(yield func(bcp.Delivery, error) bool) {
 		loop := deliveryLoop{make(chan bcp.Delivery), make(chan struct{}), make(chan struct{})}
-		if !c.take(loop.handle) {
+		if !c.setHandler(loop.handle) {
 			yield(bcp.Delivery{}, ErrStarted)
 			return
 		}
@@ -97,8 +97,8 @@ func (c *Controller) Deliveries(ctx context.Context) iter.Seq2[bcp.Delivery, err
 	}
 }
 
-// take sets the handler where there is none.
-func (c *Controller) take(handler func(context.Context, bcp.Delivery) error) bool {
+// setHandler sets the handler where there is none.
+func (c *Controller) setHandler(handler func(context.Context, bcp.Delivery) error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.handler != nil {
@@ -205,7 +205,7 @@ func (c *Controller) receive(m *nats.Msg) {
 // order. Called with mu held and the delivery in busy.
 func (c *Controller) route(d bcp.Delivery) {
 	if w := c.waiting[d.QueryID]; w != nil && d.QueryID != "" {
-		c.hand(w, d)
+		c.deliverToWaiter(w, d)
 		return
 	}
 	parked := c.parked[d.FromAgent]
@@ -220,9 +220,9 @@ func (c *Controller) route(d bcp.Delivery) {
 	c.parked[d.FromAgent] = append(parked, d)
 }
 
-// hand gives a delivery to an AskAndWait. A query has two at most, held and the
+// deliverToWaiter gives a delivery to an AskAndWait. A query has two at most, held and the
 // final one; more would be no answer to anything. Called with mu held.
-func (c *Controller) hand(w chan bcp.Delivery, d bcp.Delivery) {
+func (c *Controller) deliverToWaiter(w chan bcp.Delivery, d bcp.Delivery) {
 	select {
 	case w <- d:
 	default:
@@ -250,7 +250,7 @@ func (c *Controller) accepted(reader bcp.AgentName, id bcp.QueryID) chan bcp.Del
 			if d.QueryID != id {
 				return false
 			}
-			c.hand(w, d)
+			c.deliverToWaiter(w, d)
 			return true
 		})
 	}
@@ -266,9 +266,9 @@ func (c *Controller) accepted(reader bcp.AgentName, id bcp.QueryID) chan bcp.Del
 	return w
 }
 
-// leave ends the waiting for a query. What came for it and was not looked at
+// endWait ends the waiting for a query. What came for it and was not looked at
 // is an ordinary delivery.
-func (c *Controller) leave(id bcp.QueryID, w chan bcp.Delivery) {
+func (c *Controller) endWait(id bcp.QueryID, w chan bcp.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiting[id] == w {

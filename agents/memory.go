@@ -53,9 +53,9 @@ type answers struct {
 	bytes   int
 }
 
-// of returns what is remembered of a query, and makes it where there is
+// findOrAdd returns what is remembered of a query, and makes it where there is
 // nothing.
-func (a *answers) of(id bcp.QueryID) *answered {
+func (a *answers) findOrAdd(id bcp.QueryID) *answered {
 	if entry := a.byQuery[id]; entry != nil {
 		return entry
 	}
@@ -69,8 +69,8 @@ func (a *answers) of(id bcp.QueryID) *answered {
 	return entry
 }
 
-// keep replaces the message of an entry, which may have been forgotten.
-func (a *answers) keep(id bcp.QueryID, entry *answered, message []byte) {
+// setMessage replaces the message of an entry, which may have been forgotten.
+func (a *answers) setMessage(id bcp.QueryID, entry *answered, message []byte) {
 	if a.byQuery[id] == entry {
 		a.bytes += len(message) - len(entry.message)
 	}
@@ -93,7 +93,7 @@ func (a *answers) trim() {
 func (a *answers) rejected(id bcp.QueryID, detail string, shared bool) {
 	entry := a.byQuery[id]
 	if entry == nil && shared {
-		entry = a.of(id)
+		entry = a.findOrAdd(id)
 	}
 	if entry != nil && (shared || entry.message != nil && !entry.rejected) {
 		entry.rejected, entry.detail = true, detail

@@ -75,7 +75,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	var a answers
 	for i := range maxAnswers + 1 {
-		a.of(bcp.QueryID(fmt.Sprint(i)))
+		a.findOrAdd(bcp.QueryID(fmt.Sprint(i)))
 	}
 	if len(a.byQuery) != maxAnswers || a.byQuery["0"] != nil || a.byQuery["1"] == nil {
 		t.Errorf("%d remembered", len(a.byQuery))
@@ -84,12 +84,12 @@ func TestAnswersAreBounded(t *testing.T) {
 		var a answers
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			id := bcp.QueryID(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "query")))
-			entry := a.of(id)
+			entry := a.findOrAdd(id)
 			switch rapid.IntRange(0, 2).Draw(t, "step") {
 			case 0:
-				a.keep(id, entry, make([]byte, rapid.IntRange(1, maxAnswerBytes/3).Draw(t, "bytes")))
+				a.setMessage(id, entry, make([]byte, rapid.IntRange(1, maxAnswerBytes/3).Draw(t, "bytes")))
 			case 1:
-				a.keep(id, entry, nil)
+				a.setMessage(id, entry, nil)
 			default:
 				a.rejected(id, "no", false)
 			}

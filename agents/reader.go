@@ -191,7 +191,7 @@ func (r *Reader) queried(q bcp.Query, newest sending) {
 		r.conn.aloud.tell("a query came and there is nothing to answer it: set OnQuery before Start", "")
 		return
 	}
-	entry := r.answers.of(q.QueryID)
+	entry := r.answers.findOrAdd(q.QueryID)
 	entry.newest = newest
 	switch {
 	case entry.running:
@@ -207,7 +207,7 @@ func (r *Reader) queried(q bcp.Query, newest sending) {
 		return
 	}
 	query, handler := Query{Query: q, Attempt: entry.attempt, LastDetail: entry.detail}, r.query
-	r.answers.keep(q.QueryID, entry, nil)
+	r.answers.setMessage(q.QueryID, entry, nil)
 	entry.running = r.pending < maxQueued && r.lanes.add(q.QueryID, func(ctx context.Context, run *run) {
 		r.answer(ctx, run, handler, query, entry)
 	})
@@ -236,7 +236,7 @@ func (r *Reader) answer(ctx context.Context, run *run, handler func(context.Cont
 	r.pending--
 	entry.running = false
 	if called && err == nil {
-		r.answers.keep(q.QueryID, entry, message)
+		r.answers.setMessage(q.QueryID, entry, message)
 		r.conn.reply(entry.newest, message)
 	}
 	r.mu.Unlock()

@@ -36,12 +36,12 @@ func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientI
 		if denied := c.denied("Publish", subject); denied != nil {
 			return fmt.Errorf("agents: %w", denied)
 		}
-		if hopeless(err) {
+		if isPermanent(err) {
 			return fmt.Errorf("agents: %w", err)
 		}
 		if ctx.Err() == nil {
 			if last = err; errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
-				c.leave(begun)
+				c.changeServer(begun)
 			}
 			sleep(ctx, nil, pauseBefore(n, firstWait, c.options.MaxWait))
 		}
@@ -73,9 +73,9 @@ func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (
 // leaveAfter is how long a server of several is given at which nobody answers.
 const leaveAfter = 5 * time.Second
 
-// leave goes to another server, if there is one, where nobody has answered for
+// changeServer goes to another server, if there is one, where nobody has answered for
 // long: this one may be cut off from the one that the gateway is at.
-func (c *Connection) leave(unanswered time.Time) {
+func (c *Connection) changeServer(unanswered time.Time) {
 	now, left := time.Now(), c.left.Load()
 	if now.Sub(unanswered) < leaveAfter || now.UnixNano()-left < leaveAfter.Nanoseconds() || len(c.nc.Servers()) < 2 {
 		return
@@ -85,8 +85,8 @@ func (c *Connection) leave(unanswered time.Time) {
 	}
 }
 
-// hopeless reports that no later attempt can do better.
-func hopeless(err error) bool {
+// isPermanent reports that no later attempt can do better.
+func isPermanent(err error) bool {
 	for _, end := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrBadSubject, nats.ErrMaxPayload} {
 		if errors.Is(err, end) {
 			return true

@@ -132,15 +132,15 @@ func parseAgentURL(text string) (*url.URL, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {
 		return nil, ErrURL
 	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !here(u.Hostname())) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !isThisMachine(u.Hostname())) {
 		return nil, ErrURL
 	}
 	u.Path = ""
 	return u, nil
 }
 
-// here reports whether a host is this machine.
-func here(host string) bool {
+// isThisMachine reports whether a host is this machine.
+func isThisMachine(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()
 }

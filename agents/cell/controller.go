@@ -103,11 +103,11 @@ func (t *talk) query(ctx context.Context, arguments jsontext.Value) llm.Output {
 	case err != nil:
 		return llm.Output{Trusted: llm.Constant("No answer came in time."), Failed: true}
 	}
-	return told(&d)
+	return modelInput(&d)
 }
 
-// told is a delivery as a model reads it: what the gateway says of it, or what a Reader said, fenced.
-func told(d *bcp.Delivery) llm.Output {
+// modelInput is a delivery as a model reads it: what the gateway says of it, or what a Reader said, fenced.
+func modelInput(d *bcp.Delivery) llm.Output {
 	if d.Outcome != "" {
 		info := d.Outcome.Info()
 		return llm.Output{Trusted: llm.FromGateway(string(d.Outcome) + ": " + info.Text + ". " + info.Decision), Failed: d.Outcome != bcp.Held}
@@ -139,7 +139,7 @@ func (c *Cell) delivery(ctx context.Context, params jsontext.Value) (any, error)
 	}
 	return c.converse(ctx, func(t *talk) (any, error) {
 		parts := []llm.Part{llm.FromGateway(heading(&d))}
-		switch output := told(&d); {
+		switch output := modelInput(&d); {
 		case output.Source != "":
 			fenced, err := guard.Prepare(output.Untrusted, c.config.Redact, output.Source)
 			if err != nil {

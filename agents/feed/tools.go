@@ -133,7 +133,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 			return "", tool.Unreadable
 		}
 		title = " " + d.line(parsed.Title)
-		d.take(feed, parsed.Entries)
+		d.numberEntries(feed, parsed.Entries)
 	}
 	listed := d.listings[feed]
 	all := len(listed)
@@ -160,8 +160,8 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 	return b.String(), nil
 }
 
-// take gives the entries of a feed numbers, which they keep for the conversation, as long as their text is the same.
-func (d *desk) take(feed int, entries []Entry) {
+// numberEntries gives the entries of a feed numbers, which they keep for the conversation, as long as their text is the same.
+func (d *desk) numberEntries(feed int, entries []Entry) {
 	var listing []int
 	for _, e := range entries {
 		key := sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %q %q %s", feed, e.ID, e.Link, e.Author, e.Title, e.Text, e.Date))

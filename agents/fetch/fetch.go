@@ -79,7 +79,7 @@ func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 	defer cancel()
 	for redirects := 0; ; redirects++ {
 		hop := Hop{Target: t, Redirect: redirects > 0}
-		response, err := f.hop(ctx, hop)
+		response, err := f.followHop(ctx, hop)
 		if err != nil {
 			return Body{}, f.timedOut(ctx, err)
 		}
@@ -108,8 +108,8 @@ func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 	}
 }
 
-// hop checks a target in every way, and asks for it.
-func (f *Fetcher) hop(ctx context.Context, h Hop) (*Response, error) {
+// followHop checks a target in every way, and asks for it.
+func (f *Fetcher) followHop(ctx context.Context, h Hop) (*Response, error) {
 	policy := f.Policy()
 	if err := policy.Check(h.Target); err != nil {
 		return nil, err

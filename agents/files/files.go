@@ -298,7 +298,7 @@ func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
 	defer cancel()
 	s := search{desk: d, phrase: phrase}
 	for queue := slices.Clone(from); len(queue) > 0 && !s.stopped; queue = queue[1:] {
-		queue = append(queue, s.in(ctx, queue[0])...)
+		queue = append(queue, s.searchFolder(ctx, queue[0])...)
 	}
 	switch {
 	case s.stopped:
@@ -322,8 +322,8 @@ type search struct {
 	stopped                  bool
 }
 
-// in looks at what is in a folder, and returns the folders that are there.
-func (s *search) in(ctx context.Context, in entry) (folders []entry) {
+// searchFolder looks at what is in a folder, and returns the folders that are there.
+func (s *search) searchFolder(ctx context.Context, in entry) (folders []entry) {
 	children, err := s.children(ctx, in)
 	if err != nil {
 		s.skipped++

@@ -187,7 +187,7 @@ func (c *Copier) connect(ctx context.Context) (s *session, closed func(), err er
 		_ = conn.Close()
 	}
 	s = &session{wire: newWire(conn, c.o.limits.silence)}
-	if err = s.greet(); err == nil {
+	if err = s.readGreeting(); err == nil {
 		err = s.login(c.o.Server.User, c.o.Key)
 	}
 	if err != nil {

@@ -120,7 +120,7 @@ func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (c
 			came++
 			c.held++
 			c.bytes += size
-			return c.store.keep(validity, m.uid)
+			return c.store.finishDraft(validity, m.uid)
 		},
 	})
 	if err == nil && s.validity != validity {

@@ -47,8 +47,8 @@ type fetching struct {
 	told func(message) error
 }
 
-// greet reads the first response. A server that has logged somebody in already is none of ours.
-func (s *session) greet() error {
+// readGreeting reads the first response. A server that has logged somebody in already is none of ours.
+func (s *session) readGreeting() error {
 	s.allow(maxChatter, chatterTime)
 	if err := s.expect('*'); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *session) untagged(f fetching) error {
 		return nil
 	}
 	if word[0] < '0' || word[0] > '9' {
-		return s.rest()
+		return s.skipResponse()
 	}
 	number, err := parseNumber(word, 32)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *session) untagged(f fetching) error {
 	case "FETCH":
 		return s.fetched(f)
 	}
-	return s.rest()
+	return s.skipResponse()
 }
 
 // code reads a response code: [UIDVALIDITY 1] perhaps.

@@ -132,8 +132,8 @@ func (w onlyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// keep gives the draft its name.
-func (s store) keep(validity, uid int64) error {
+// finishDraft gives the draft its name.
+func (s store) finishDraft(validity, uid int64) error {
 	if err := durable.MoveUnsynced(s.draft(), filepath.Join(s.folder, newFolder, fileName(validity, uid))); err != nil {
 		return writing(err)
 	}

@@ -283,8 +283,8 @@ func (w *wire) list(item func() error) error {
 	}
 }
 
-// rest takes the rest of a response of which nothing is wanted, with its literals.
-func (w *wire) rest() error {
+// skipResponse takes the rest of a response of which nothing is wanted, with its literals.
+func (w *wire) skipResponse() error {
 	for {
 		line, err := w.line()
 		if err != nil {

@@ -83,8 +83,8 @@ func readParams(raw jsontext.Value) (p params, err error) {
 	return p, nil
 }
 
-// of returns a conversation, which begins with its first call.
-func (s *Services) of(id string) (*conversation, error) {
+// conversation returns a conversation, which begins with its first call.
+func (s *Services) conversation(id string) (*conversation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.conversations[id]
@@ -108,7 +108,7 @@ func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, erro
 	if len(p.Request) > maxRequest {
 		return nil, &stdio.CallError{Code: llm.ErrorCode(llm.TooLong{}), Message: llm.TooLong{}.Error()}
 	}
-	if _, err := s.of(p.Conversation); err != nil {
+	if _, err := s.conversation(p.Conversation); err != nil {
 		return nil, err
 	}
 	r, err := llm.ParseRequest(p.Request)
@@ -148,7 +148,7 @@ func (s *Services) openDesk(id string) (*web.Desk, error) {
 	if s.desk == nil {
 		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no network"}
 	}
-	c, err := s.of(id)
+	c, err := s.conversation(id)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (s *Services) callTool(ctx context.Context, raw jsontext.Value) (any, error
 	if s.tools == nil {
 		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no tools of MCP servers"}
 	}
-	if _, err := s.of(p.Conversation); err != nil {
+	if _, err := s.conversation(p.Conversation); err != nil {
 		return nil, err
 	}
 	return s.tools(ctx, p.Call), nil

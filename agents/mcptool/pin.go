@@ -42,8 +42,8 @@ func ParsePinned(text string) (Pinned, error) {
 	return p, nil
 }
 
-// in reports whether exactly one tool of a list has the name, and is what was pinned.
-func (p Pinned) in(listed []*sdk.Tool) bool {
+// isListed reports whether exactly one tool of a list has the name, and is what was pinned.
+func (p Pinned) isListed(listed []*sdk.Tool) bool {
 	found := 0
 	for _, tool := range listed {
 		if tool.Name != p.Listed {

@@ -68,7 +68,7 @@ func (s *Server) call(ctx context.Context, name string, args jsontext.Value, met
 		return nil, &agents.NotPerformedError{Err: agents.ErrToolChanged}
 	}
 	listed, err := s.upstream.Tools(ctx)
-	if err == nil && !p.in(listed) {
+	if err == nil && !p.isListed(listed) {
 		err = agents.ErrToolChanged
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Server) Check(ctx context.Context) (changed, unknown []string, err erro
 	known := map[string]bool{}
 	for name, p := range s.pins {
 		known[p.Listed] = true
-		if !p.in(listed) {
+		if !p.isListed(listed) {
 			changed = append(changed, name)
 		}
 	}

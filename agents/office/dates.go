@@ -60,9 +60,9 @@ func (o *Office) contacts() (any, error) {
 		case "BEGIN":
 			c = contact{}
 		case "FN":
-			c.Name = short(p.plain(), maxName)
+			c.Name = truncate(p.plain(), maxName)
 		case "EMAIL":
-			c.Address = short(p.plain(), maxAddress)
+			c.Address = truncate(p.plain(), maxAddress)
 		case "END":
 			if c.Address != "" && len(list) < maxContacts {
 				list = append(list, c)
@@ -81,8 +81,8 @@ type event struct {
 // The times of iCalendar: in UTC, of no zone, and a day.
 var calendarTimes = []string{"20060102T150405Z", "20060102T150405", "20060102"}
 
-// when is a time as tools tell it; empty if it is none.
-func (p *property) when() string {
+// formatTime is a time as tools tell it; empty if it is none.
+func (p *property) formatTime() string {
 	for _, form := range calendarTimes {
 		if t, err := time.Parse(form, p.value); err == nil {
 			return t.UTC().Format(time.RFC3339)
@@ -104,11 +104,11 @@ func (o *Office) events() (any, error) {
 			e = &event{}
 		case e == nil:
 		case p.name == "SUMMARY":
-			e.Title = short(p.plain(), maxTitle)
+			e.Title = truncate(p.plain(), maxTitle)
 		case p.name == "DTSTART":
-			e.Begins = p.when()
+			e.Begins = p.formatTime()
 		case p.name == "DTEND":
-			e.Ends = p.when()
+			e.Ends = p.formatTime()
 		case p.name == "END" && p.value == "VEVENT":
 			list, e = append(list, *e), nil
 		}
@@ -126,15 +126,15 @@ func (o *Office) addEvent(key string, a event) (any, error) {
 	ends, err2 := time.Parse(time.RFC3339, a.Ends)
 	switch {
 	case err1 != nil || err2 != nil || ends.Before(begins):
-		return nil, nothing(errTime)
+		return nil, notPerformed(errTime)
 	case !line(a.Title) || len(a.Title) > 4*maxTitle:
-		return nil, nothing(errLine)
+		return nil, notPerformed(errLine)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	content, err := o.read("calendar.ics")
 	if err != nil {
-		return nil, nothing(err)
+		return nil, notPerformed(err)
 	}
 	if len(content) == 0 {
 		content = []byte(emptyCalendar)
@@ -145,7 +145,7 @@ func (o *Office) addEvent(key string, a event) (any, error) {
 	}
 	end := bytes.LastIndex(content, []byte("END:VCALENDAR"))
 	if end < 0 {
-		return nil, nothing(errCalendar)
+		return nil, notPerformed(errCalendar)
 	}
 	added := "BEGIN:VEVENT\r\nUID:" + uid + "\r\nDTSTAMP:" + time.Now().UTC().Format(calendarTimes[0]) + "\r\nDTSTART:" + begins.UTC().Format(calendarTimes[0]) +
 		"\r\nDTEND:" + ends.UTC().Format(calendarTimes[0]) + "\r\n" + folded("SUMMARY:"+escapes.Replace(a.Title)) + "END:VEVENT\r\n"

@@ -105,7 +105,7 @@ func (o *Office) Call(ctx context.Context, c agents.Call) (any, error) {
 	case "write_file":
 		return perform(c, o.writeFile)
 	default:
-		return nil, nothing(errNoTool)
+		return nil, notPerformed(errNoTool)
 	}
 }
 
@@ -121,16 +121,16 @@ var (
 	errCalendar  = errors.New("calendar.ics is no calendar")
 )
 
-func nothing(err error) error { return &agents.NotPerformedError{Err: err} }
+func notPerformed(err error) error { return &agents.NotPerformedError{Err: err} }
 
 // perform reads the arguments of a call. A key names the effect.
 func perform[A any](c agents.Call, do func(key string, a A) (any, error)) (any, error) {
 	var a A
 	if err := json.Unmarshal(c.Args, &a, json.RejectUnknownMembers(true)); err != nil {
-		return nil, nothing(errArguments)
+		return nil, notPerformed(errArguments)
 	}
 	if !keyForm.MatchString(c.Key) {
-		return nil, nothing(errKey)
+		return nil, notPerformed(errKey)
 	}
 	return do(c.Key, a)
 }
@@ -146,7 +146,7 @@ func cut(s string, n int) (string, bool) {
 	return string([]rune(s)[:n]), true
 }
 
-func short(s string, n int) string {
+func truncate(s string, n int) string {
 	s, _ = cut(s, n)
 	return s
 }
@@ -168,7 +168,7 @@ func describeSender(m *mailbox.Message) sender {
 	if !m.Date.IsZero() {
 		date = m.Date.UTC().Format(time.RFC3339)
 	}
-	return sender{short(m.From.Name, maxName), short(m.From.Address, maxAddress), short(m.Subject, maxSubject), short(date, len(time.RFC3339))}
+	return sender{truncate(m.From.Name, maxName), truncate(m.From.Address, maxAddress), truncate(m.Subject, maxSubject), truncate(date, len(time.RFC3339))}
 }
 
 func (o *Office) latestMail(ctx context.Context) (any, error) {
@@ -209,11 +209,11 @@ func (o *Office) sendMail(key string, m newMail) (any, error) {
 	to, err := mail.ParseAddress(m.To)
 	switch {
 	case err != nil || to.Name != "" || len(m.To) > maxAddress || !line(m.To):
-		return nil, nothing(errAddress)
+		return nil, notPerformed(errAddress)
 	case !line(m.Subject) || len(m.Subject) > 4*maxTitle:
-		return nil, nothing(errLine)
+		return nil, notPerformed(errLine)
 	case len(m.Body) > 4*maxText:
-		return nil, nothing(errTooLarge)
+		return nil, notPerformed(errTooLarge)
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nSubject: %s\r\nMessage-ID: <%s@bcpmesh>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n",
@@ -221,7 +221,7 @@ func (o *Office) sendMail(key string, m newMail) (any, error) {
 	w := quotedprintable.NewWriter(&b)
 	_, err = io.WriteString(w, m.Body)
 	if err = errors.Join(err, w.Close()); err != nil {
-		return nil, nothing(err)
+		return nil, notPerformed(err)
 	}
 	err = durable.Create(filepath.Join(o.dir, "outbox", key+".eml"), b.Bytes(), 0o600)
 	if err != nil && !errors.Is(err, fs.ErrExist) { // it was sent before, under this key
@@ -278,11 +278,11 @@ type namedFile struct {
 
 func (o *Office) readFile(_ string, a namedFile) (any, error) {
 	if !fileName().MatchString(a.Name) {
-		return nil, nothing(errName)
+		return nil, notPerformed(errName)
 	}
 	f, err := o.regular("files/" + a.Name)
 	if err != nil {
-		return nil, nothing(err)
+		return nil, notPerformed(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	content, err := io.ReadAll(io.LimitReader(f, 4*maxText+1))
@@ -316,9 +316,9 @@ type newFile struct {
 func (o *Office) writeFile(key string, a newFile) (any, error) {
 	switch {
 	case !fileName().MatchString(a.Name):
-		return nil, nothing(errName)
+		return nil, notPerformed(errName)
 	case len(a.Text) > 4*maxText:
-		return nil, nothing(errTooLarge)
+		return nil, notPerformed(errTooLarge)
 	}
 	if err := o.replace("files/"+a.Name, key, []byte(a.Text)); err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func visible(source string, links map[string]Link) (title, text string, used []L
 	var depth int     // and how many of its name are open
 	var titled strings.Builder
 	inTitle := false
-	for w.room() {
+	for w.hasRoom() {
 		kind := z.Next()
 		if kind == html.ErrorToken {
 			break

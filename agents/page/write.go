@@ -35,15 +35,15 @@ func newWriter(links map[string]Link) *writer {
 	return &writer{links: links, numbers: map[string]int{}, breaks: 2}
 }
 
-// room reports whether more may be written.
-func (w *writer) room() bool { return w.b.Len() < maxText }
+// hasRoom reports whether more may be written.
+func (w *writer) hasRoom() bool { return w.b.Len() < maxText }
 
 // text returns what was written.
 func (w *writer) text() string { return strings.TrimRight(w.b.String(), "\n ") }
 
 // node writes an element with all that is in it.
 func (w *writer) node(n *html.Node) {
-	if !w.room() {
+	if !w.hasRoom() {
 		return
 	}
 	switch n.Type {

@@ -42,7 +42,7 @@ func (o *Output) Stderr() *Stream { return newStream(o, stderrName) }
 func (o *Output) log(stream string, line []byte, cut int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.keep(stream, line)
+	o.keepLine(stream, line)
 	if o.window == nil {
 		o.window = time.AfterFunc(outputWindow, o.End)
 	}
@@ -63,8 +63,8 @@ func (o *Output) log(stream string, line []byte, cut int) {
 	o.logger.Info("an agent's command printed", append(fields, "text", hclog.Quote(escape(line)))...)
 }
 
-// keep remembers the last line of a stream that says something. Called with mu held.
-func (o *Output) keep(stream string, line []byte) {
+// keepLine remembers the last line of a stream that says something. Called with mu held.
+func (o *Output) keepLine(stream string, line []byte) {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return
 	}

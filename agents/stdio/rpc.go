@@ -113,8 +113,8 @@ func (p *peer) passed(what Passage) error {
 	return p.trace(what)
 }
 
-// tell sends a notification.
-func (p *peer) tell(method string, params any) {
+// notify sends a notification.
+func (p *peer) notify(method string, params any) {
 	b, err := json.Marshal(params, json.Deterministic(true))
 	if err == nil {
 		err = p.passed(Passage{Method: method, Params: b})

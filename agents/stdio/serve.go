@@ -82,7 +82,7 @@ type server struct {
 func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls)}
 	s.peer.trace = a.Trace
-	s.peer.tell("ready", ready{a.Name, a.Role.String(), a.Version})
+	s.peer.notify("ready", ready{a.Name, a.Role.String(), a.Version})
 	handling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop, err := s.start(handling)
@@ -113,9 +113,9 @@ func (s *server) start(ctx context.Context) (stop func(context.Context) error, e
 			return Again(ctx, q, s.Logger, runPause, s.query)
 		})
 		s.reader.OnPrompt(s.prompt)
-		s.reader.OnResult(func(r bcp.ValidationResult) { s.peer.tell("result", r) })
+		s.reader.OnResult(func(r bcp.ValidationResult) { s.peer.notify("result", r) })
 		s.reader.OnSubscriptions(func(list []bcp.ActiveSubscription) {
-			s.peer.tell("subscriptions", map[string]any{"subscriptions": list})
+			s.peer.notify("subscriptions", map[string]any{"subscriptions": list})
 		})
 		return s.reader.Stop, s.reader.Start(ctx)
 	}
@@ -196,19 +196,19 @@ func (s *server) roleMethods(role bcp.Role) map[string]Method {
 				return s.controller.AskAndWait(ctx, target, spec, o)
 			})
 		},
-		"channels": without(func(ctx context.Context) (any, error) {
+		"channels": withoutParams(func(ctx context.Context) (any, error) {
 			list, err := s.controller.Channels(ctx)
 			return map[string]any{"channels": list}, err
 		}),
-		"open":    without(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.OpenSession(ctx) }),
-		"close":   without(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.CloseSession(ctx) }),
+		"open":    withoutParams(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.OpenSession(ctx) }),
+		"close":   withoutParams(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.CloseSession(ctx) }),
 		"propose": s.propose,
 		"taint":   s.taint,
 	}
 }
 
-// without is a method that has no parameters but its time.
-func without(f func(context.Context) (any, error)) Method {
+// withoutParams is a method that has no parameters but its time.
+func withoutParams(f func(context.Context) (any, error)) Method {
 	return func(ctx context.Context, params jsontext.Value) (any, error) {
 		var t timed
 		if err := readParams(params, &t); err != nil {
@@ -249,11 +249,11 @@ func (s *server) ask(ctx context.Context, params jsontext.Value, ask func(contex
 	}
 	target, err := bcp.ParseAgentName(in.Target)
 	if err != nil {
-		return nil, wrong("target", err)
+		return nil, invalidParam("target", err)
 	}
 	spec, err := bcp.ParseSpec(in.Spec)
 	if err != nil {
-		return nil, wrong("spec", err)
+		return nil, invalidParam("spec", err)
 	}
 	ctx, cancel := in.within(ctx)
 	defer cancel()
@@ -271,11 +271,11 @@ func (s *server) propose(ctx context.Context, params jsontext.Value) (any, error
 	}
 	reader, err := bcp.ParseAgentName(in.Reader)
 	if err != nil {
-		return nil, wrong("reader", err)
+		return nil, invalidParam("reader", err)
 	}
 	subscription, err := bcp.ParseProposedSubscription(in.Subscription)
 	if err != nil {
-		return nil, wrong("subscription", err)
+		return nil, invalidParam("subscription", err)
 	}
 	ctx, cancel := in.within(ctx)
 	defer cancel()
@@ -308,7 +308,7 @@ func (s *server) push(ctx context.Context, params jsontext.Value) (any, error) {
 		return nil, err
 	}
 	if in.Response.Kind() != '{' {
-		return nil, wrong("response", errors.New("expected an object"))
+		return nil, invalidParam("response", errors.New("expected an object"))
 	}
 	ctx, cancel := in.within(ctx)
 	defer cancel()
@@ -326,7 +326,7 @@ func readParams(params jsontext.Value, into any) error {
 	return nil
 }
 
-func wrong(name string, err error) error {
+func invalidParam(name string, err error) error {
 	return &rpcError{Code: codeParams, Message: name + ": " + err.Error()}
 }
 

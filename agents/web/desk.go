@@ -161,7 +161,7 @@ func (d *Desk) Fetch(ctx context.Context, a Ask) (Served, error) {
 	if err != nil {
 		return Served{}, err
 	}
-	return Served{d.keep(body), body}, nil
+	return Served{d.keepPage(body), body}, nil
 }
 
 // refused records a refusal that is not of the ledger.
@@ -243,8 +243,8 @@ func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guar
 	return body, err
 }
 
-// keep remembers a page for its links, and returns its number.
-func (d *Desk) keep(body fetch.Body) int {
+// keepPage remembers a page for its links, and returns its number.
+func (d *Desk) keepPage(body fetch.Body) int {
 	d.served = append(d.served, body)
 	number := d.first + len(d.served)
 	size := 0

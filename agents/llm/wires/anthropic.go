@@ -182,7 +182,7 @@ func (a *anthropicReading) event(data []byte) (last bool, err error) {
 			return false, errNotOurs
 		}
 		if call := a.blocks[e.Index]; call != nil {
-			a.more(call, e.Delta.PartialJSON)
+			a.addArguments(call, e.Delta.PartialJSON)
 		} else {
 			a.say(e.Delta.Text)
 		}

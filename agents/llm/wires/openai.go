@@ -181,7 +181,7 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 			o.open[t.Index] = c
 		}
 		if t.Function.Arguments != nil {
-			o.more(c, *t.Function.Arguments)
+			o.addArguments(c, *t.Function.Arguments)
 		}
 	}
 }

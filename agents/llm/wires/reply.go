@@ -59,13 +59,13 @@ func (b *replyBuilder) call(id, name, arguments string) *openCall {
 	}
 	b.calls = append(b.calls, c)
 	if b.fits(len(id) + len(name)) {
-		b.more(c, arguments)
+		b.addArguments(c, arguments)
 	}
 	return c
 }
 
-// more adds to the arguments of a call.
-func (b *replyBuilder) more(c *openCall, arguments string) {
+// addArguments adds to the arguments of a call.
+func (b *replyBuilder) addArguments(c *openCall, arguments string) {
 	if b.fits(len(arguments)) {
 		c.arguments = append(c.arguments, arguments...)
 	}

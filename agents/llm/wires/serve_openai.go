@@ -102,15 +102,15 @@ func readOpenAI(_ *http.Request, body []byte) (*llm.Request, bool, error) {
 		if err != nil {
 			return nil, false, err
 		}
-		if err := hear(r, &m, text); err != nil {
+		if err := addMessage(r, &m, text); err != nil {
 			return nil, false, err
 		}
 	}
 	return r, asked.Stream, nil
 }
 
-// hear adds a message to a request.
-func hear(r *llm.Request, m *askedMessage, text string) error {
+// addMessage adds a message to a request.
+func addMessage(r *llm.Request, m *askedMessage, text string) error {
 	switch m.Role {
 	case "system", "developer":
 		if len(r.Turns) > 0 {
