@@ -52,8 +52,8 @@ func (st *state) forget(now time.Time) {
 	st.Replaced = slices.DeleteFunc(st.Replaced, func(r scopeRecord) bool { return !now.Before(r.Until) })
 }
 
-// note has the audit show what was done with a user.
-func (st *state) note(now time.Time, act bcp.CredentialAct, u User) {
+// recordChange has the audit show what was done with a user.
+func (st *state) recordChange(now time.Time, act bcp.CredentialAct, u User) {
 	st.Changed++
 	c := Change{
 		CredentialChange: bcp.CredentialChange{Number: st.Changed, Time: now.UnixNano(), Role: u.Role, Limits: u.Lines()},

@@ -141,7 +141,7 @@ func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, c
 			restrictions[u.party()] = append(of, u.Restriction)
 		}
 	}
-	if err := st.settle(scopes, cluster); err != nil {
+	if err := st.assignHomes(scopes, cluster); err != nil {
 		return nil, nil, err
 	}
 	for _, scope := range scopes {

@@ -59,7 +59,7 @@ func (b Bundle) Differences(scopes []subjects.Scope) []string {
 	}
 	for name, claims := range all {
 		for _, own := range ownScopes(name) {
-			if !slices.ContainsFunc(slices.Collect(maps.Values(claims.SigningKeys)), own.is) {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(claims.SigningKeys)), own.hasScopeName) {
 				lines = append(lines, name+": "+own.name+" is not in the claims")
 			}
 		}
@@ -186,13 +186,13 @@ func templateLines(t jwt.UserPermissionLimits) []string {
 	list(t.Pub, "publish")
 	list(t.Sub, "subscribe")
 	if t.Resp != nil {
-		lines = append(lines, fmt.Sprintf("may reply %s within %s", times(t.Resp.MaxMsgs), t.Resp.Expires))
+		lines = append(lines, fmt.Sprintf("may reply %s within %s", countTimes(t.Resp.MaxMsgs), t.Resp.Expires))
 	}
 	t.Permissions = jwt.Permissions{}
 	return append(lines, fields("is limited to", &t)...)
 }
 
-func times(n int) string {
+func countTimes(n int) string {
 	if n == 1 {
 		return "once"
 	}

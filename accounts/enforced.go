@@ -160,8 +160,8 @@ func ownScope(account, name string) (outside, bool) {
 	return own[i], true
 }
 
-// is reports whether a scope has its name.
-func (o outside) is(s jwt.Scope) bool {
+// hasScopeName reports whether a scope has its name.
+func (o outside) hasScopeName(s jwt.Scope) bool {
 	scope, ok := s.(*jwt.UserScope)
 	return ok && scope != nil && scope.Role == o.name
 }
@@ -225,26 +225,26 @@ func checkKnown(claims *jwt.AccountClaims, token string) error {
 	if err := errors.Join(json.Unmarshal(content, &says), json.Unmarshal(decoded, &known)); err != nil {
 		return errors.New("its JWT is not valid")
 	}
-	if !within(says, known) {
+	if !isSubset(says, known) {
 		return errors.New("its JWT says something that this version of bcpmesh does not know")
 	}
 	return nil
 }
 
-// within reports whether one JSON value says nothing that the other does not.
-func within(says, known any) bool {
+// isSubset reports whether one JSON value says nothing that the other does not.
+func isSubset(says, known any) bool {
 	switch says := says.(type) {
 	case map[string]any:
 		known, ok := known.(map[string]any)
 		for key, value := range says {
-			if other, there := known[key]; !ok || !there || !within(value, other) {
+			if other, there := known[key]; !ok || !there || !isSubset(value, other) {
 				return false
 			}
 		}
 		return ok
 	case []any:
 		known, ok := known.([]any)
-		return ok && slices.EqualFunc(says, known, within)
+		return ok && slices.EqualFunc(says, known, isSubset)
 	}
 	return says == known
 }

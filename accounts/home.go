@@ -120,10 +120,10 @@ type party struct {
 	role  bcp.Role
 }
 
-// settle gives every party of the scopes a home: those that have one keep it, since
+// assignHomes gives every party of the scopes a home: those that have one keep it, since
 // their creds name it, unless it is free. Given says that it is for good, for everybody.
-func (st *state) settle(scopes []subjects.Scope, given bool) error {
-	st.leave(scopes)
+func (st *state) assignHomes(scopes []subjects.Scope, given bool) error {
+	st.releaseHomes(scopes)
 	st.filled = map[string]int{}
 	on := st.settled()
 	for _, known := range []bool{true, false} {
@@ -146,9 +146,9 @@ func (st *state) settle(scopes []subjects.Scope, given bool) error {
 	return nil
 }
 
-// leave forgets the homes that are free and not on the shard where the scopes have their
+// releaseHomes forgets the homes that are free and not on the shard where the scopes have their
 // agents.
-func (st *state) leave(scopes []subjects.Scope) {
+func (st *state) releaseHomes(scopes []subjects.Scope) {
 	shards := map[bcp.AgentName]int{}
 	for i := range scopes {
 		if s := &scopes[i]; roleAccount(s.Role) != Operators {
@@ -192,8 +192,8 @@ func (st *state) join(scopes []subjects.Scope, given bool) {
 	}
 }
 
-// keep has the homes of a party, and of its island, be for good.
-func (st *state) keep(who party) {
+// keepHomes has the homes of a party, and of its island, be for good.
+func (st *state) keepHomes(who party) {
 	i, ok := st.homeKnown(who)
 	if !ok || st.Homes[i].Free == "" {
 		return

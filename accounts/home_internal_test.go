@@ -59,7 +59,7 @@ func TestNoChannelIsChargedOnTwoShards(t *testing.T) {
 					}
 				}
 				next := stored(t, st)
-				err := next.settle(subjects.Permissions(m), rapid.IntRange(0, 9).Draw(t, "to a cluster") == 0)
+				err := next.assignHomes(subjects.Permissions(m), rapid.IntRange(0, 9).Draw(t, "to a cluster") == 0)
 				if err != nil {
 					if len(given) == 0 && len(st.settled()) == 0 {
 						t.Fatalf("nobody was given anything: %v", err)
@@ -78,7 +78,7 @@ func TestNoChannelIsChargedOnTwoShards(t *testing.T) {
 				if at := ShardOf(st.assignHome(who)); at != agent.Shard {
 					t.Fatalf("creds of %s would be of shard %d, and it is on shard %d", who.agent, at, agent.Shard)
 				}
-				st.keep(who)
+				st.keepHomes(who)
 				st = stored(t, st)
 				given[agent.Name] = true
 				serve()

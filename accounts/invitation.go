@@ -109,7 +109,7 @@ func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Du
 			return err
 		}
 		st.Invitations = append(st.Invitations, token.Invitation)
-		st.note(now, bcp.CredentialInvited, User{PublicKey: token.PublicKey, Agent: i.Agent, Role: i.Role, Expires: i.Ends, Restriction: r})
+		st.recordChange(now, bcp.CredentialInvited, User{PublicKey: token.PublicKey, Agent: i.Agent, Role: i.Role, Expires: i.Ends, Restriction: r})
 		return nil
 	})
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 				return errUnchanged
 			}
 			i.Refused++
-			st.note(now, bcp.CredentialRefused, User{PublicKey: invitation, Agent: i.Agent, Role: i.Role})
+			st.recordChange(now, bcp.CredentialRefused, User{PublicKey: invitation, Agent: i.Agent, Role: i.Role})
 			return nil
 		}
 		if known {
@@ -199,7 +199,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 			return err
 		}
 		i.By, joined, token = key, u, signed
-		st.note(now, bcp.CredentialJoined, u)
+		st.recordChange(now, bcp.CredentialJoined, u)
 		return nil
 	})
 	if err == nil && refused {
@@ -227,7 +227,7 @@ func (st *state) cancel(now time.Time, which func(Invitation) bool) (found bool)
 		i := &st.Invitations[at]
 		if i.Open(now) && which(*i) {
 			i.Cancelled, found = true, true
-			st.note(now, bcp.CredentialRevoked, User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Revoked: now})
+			st.recordChange(now, bcp.CredentialRevoked, User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Revoked: now})
 		}
 	}
 	return found

@@ -219,7 +219,7 @@ func (st *state) noteRemote(now time.Time, act bcp.CredentialAct, r Remote) {
 	if r.Gateway != "" {
 		u.Agent, limits = bcp.Gateway, append(limits, "gateway "+string(r.Gateway))
 	}
-	st.note(now, act, u)
+	st.recordChange(now, act, u)
 	st.Changes[len(st.Changes)-1].Limits = limits
 }
 

@@ -64,7 +64,7 @@ func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 			if err := s.replaceScope(st, who, now, now); err != nil {
 				return err
 			}
-			st.note(now, bcp.CredentialScope, User{Agent: who.agent, Role: who.role, Revoked: now})
+			st.recordChange(now, bcp.CredentialScope, User{Agent: who.agent, Role: who.role, Revoked: now})
 		}
 		return nil
 	})
@@ -102,13 +102,13 @@ func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds,
 		if _, err := find(st.Scopes, next.Agent, next.Role); err != nil {
 			return err
 		}
-		st.note(now, bcp.CredentialRotated, *u)
+		st.recordChange(now, bcp.CredentialRotated, *u)
 		var err error
 		if creds, err = s.issue(st, next, now, expires); err != nil {
 			return err
 		}
 		st.user(publicKey).ReplacedBy = creds.PublicKey
-		st.note(now, bcp.CredentialIssued, creds.User)
+		st.recordChange(now, bcp.CredentialIssued, creds.User)
 		st.forget(now)
 		return nil
 	})
@@ -135,7 +135,7 @@ func (st *state) revoke(u *User, now time.Time) bool {
 	}
 	valid := u.Valid(now)
 	u.Revoked = now
-	st.note(now, bcp.CredentialRevoked, *u)
+	st.recordChange(now, bcp.CredentialRevoked, *u)
 	return valid
 }
 

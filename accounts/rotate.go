@@ -79,10 +79,10 @@ func (s *Store) noteOperator(st *state, now time.Time, signing string) error {
 		return err
 	}
 	if st.Operator != "" && st.Operator != identity {
-		st.note(now, bcp.CredentialIdentity, User{PublicKey: identity})
+		st.recordChange(now, bcp.CredentialIdentity, User{PublicKey: identity})
 	}
 	if st.OperatorSigning != "" && st.OperatorSigning != signing {
-		st.note(now, bcp.CredentialOperator, User{PublicKey: signing})
+		st.recordChange(now, bcp.CredentialOperator, User{PublicKey: signing})
 	}
 	st.Operator, st.OperatorSigning = identity, signing
 	return nil
@@ -184,7 +184,7 @@ func (s *Store) rotateAccount(st *state, name string, now, until time.Time) erro
 	if err != nil {
 		return err
 	}
-	st.note(now, bcp.CredentialAccount, User{PublicKey: account.PublicKey(), Until: until})
+	st.recordChange(now, bcp.CredentialAccount, User{PublicKey: account.PublicKey(), Until: until})
 	return nil
 }
 
@@ -274,7 +274,7 @@ func (s *Store) rotateScopes(st *state, parties []party, now, until time.Time) e
 		if err := s.replaceScope(st, who, now, until); err != nil {
 			return err
 		}
-		st.note(now, bcp.CredentialScope, User{Agent: who.agent, Role: who.role, Until: until})
+		st.recordChange(now, bcp.CredentialScope, User{Agent: who.agent, Role: who.role, Until: until})
 	}
 	return nil
 }

@@ -278,7 +278,7 @@ func (s *Store) Seal(passphrase []byte) error {
 			err = s.removeDrafts()
 		}
 		if changed {
-			st.note(now, bcp.CredentialSealed, User{})
+			st.recordChange(now, bcp.CredentialSealed, User{})
 		}
 		return err
 	})
@@ -332,7 +332,7 @@ func (s *Store) Unseal(passphrase []byte) error {
 		}); err != nil {
 			return err
 		}
-		st.note(now, bcp.CredentialUnsealed, User{})
+		st.recordChange(now, bcp.CredentialUnsealed, User{})
 		return errors.Join(os.Remove(file), durable.SyncFolder(s.folder))
 	})
 	if err != nil {

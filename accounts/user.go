@@ -249,7 +249,7 @@ func (s *Store) issueTo(st *state, scope scopeRecord, now time.Time, expires tim
 	}
 	creds, err := s.issue(st, u, now, expires)
 	if err == nil && !u.Own {
-		st.note(now, bcp.CredentialIssued, creds.User)
+		st.recordChange(now, bcp.CredentialIssued, creds.User)
 	}
 	return creds, err
 }
@@ -303,7 +303,7 @@ func (s *Store) sign(st *state, u *User, now time.Time, expires time.Duration) (
 	if err != nil {
 		return "", err
 	}
-	st.keep(u.party())
+	st.keepHomes(u.party())
 	st.Users = append(st.Users, *u)
 	return token, nil
 }

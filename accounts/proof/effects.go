@@ -30,7 +30,7 @@ func (v *prover) effects() error {
 		err := v.walk(from, func(s *station) {
 			for _, to := range tools[s.account] {
 				for _, calls := range to.calls() {
-					if r := s.region.and(calls); !r.empty() {
+					if r := s.region.intersect(calls); !r.empty() {
 						v.called(from, to, s, r, made, found)
 					}
 				}
@@ -74,7 +74,7 @@ func (v *prover) called(from, to *principal, s *station, r region, made map[*pri
 	}
 	for _, other := range made[to] {
 		if !other.who.same(from) {
-			if both := r.and(other.calls); !both.empty() {
+			if both := r.intersect(other.calls); !both.empty() {
 				add(to.name+", as "+other.who.name+" does", both, to.name)
 			}
 		}

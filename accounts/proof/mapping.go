@@ -39,8 +39,8 @@ func same(p pattern) mapping {
 	return m
 }
 
-// vague maps from to anything that to matches.
-func vague(from, to pattern) mapping {
+// mapToAnything maps from to anything that to matches.
+func mapToAnything(from, to pattern) mapping {
 	m := mapping{from: from}
 	for _, token := range to {
 		m.to = append(m.to, piece{literal: token, unknown: token == anyToken || token == anyTail, tail: token == anyTail})
@@ -107,7 +107,7 @@ func imported(subject, local string, outward bool) (mapping, bool) {
 		from, to = outer, plain
 	}
 	if !exact {
-		return vague(from, to), true
+		return mapToAnything(from, to), true
 	}
 	m := mapping{from: from}
 	wild := 0
@@ -171,7 +171,7 @@ func parseReference(token string) (int, bool) {
 // image is where the subjects of a region end that the mapping takes. It may
 // hold more than that, never less.
 func (m mapping) image(r region) region {
-	r = r.within(m.from)
+	r = r.restrict(m.from)
 	if r.empty() {
 		return region{}
 	}

@@ -108,8 +108,8 @@ func (r region) empty() bool {
 	return region{one, r.except}.empty() && region{append(slices.Clip(one), anyTail), r.except}.empty()
 }
 
-// within is the part of r that p matches; it may be empty.
-func (r region) within(p pattern) region {
+// restrict is the part of r that p matches; it may be empty.
+func (r region) restrict(p pattern) region {
 	both := r.pattern.intersect(p)
 	if both == nil {
 		return region{}
@@ -117,9 +117,9 @@ func (r region) within(p pattern) region {
 	return region{both, touching(r.except, both)}
 }
 
-// and is the part of r that is in s too.
-func (r region) and(s region) region {
-	both := r.within(s.pattern)
+// intersect is the part of r that is in s too.
+func (r region) intersect(s region) region {
+	both := r.restrict(s.pattern)
 	return both.without(s.except)
 }
 

@@ -50,7 +50,7 @@ func TestPatternsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := draw(t, "p"), draw(t, "q")
 		r, s := drawRegion(t, "r"), drawRegion(t, "s")
-		both := r.and(s)
+		both := r.intersect(s)
 		overlap, covered, some := false, true, false
 		for _, subject := range small {
 			text := subject.String()

@@ -82,8 +82,8 @@ func (i identity) entrances() []pattern {
 	return parsePatterns(list)
 }
 
-// outlets are the subjects of the gateway that are for this agent.
-func (i identity) outlets() []pattern {
+// gatewaySubjects are the subjects of the gateway that are for this agent.
+func (i identity) gatewaySubjects() []pattern {
 	list := []string{subjects.DeliveriesOf(i.role, i.agent)}
 	if i.role == bcp.RoleReader {
 		list = append(list, subjects.QueriesOf(i.agent))

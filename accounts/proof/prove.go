@@ -178,7 +178,7 @@ func (v *prover) arrive(from *principal, s *station, found map[string]bool, hits
 			continue
 		}
 		for _, r := range to.subscribe {
-			both := s.region.and(r)
+			both := s.region.intersect(r)
 			if both.empty() {
 				continue
 			}
@@ -192,7 +192,7 @@ func (v *prover) arrive(from *principal, s *station, found map[string]bool, hits
 	}
 	taken := func(c Claim, patterns []pattern, what string) {
 		for _, p := range patterns {
-			both := outside.within(p)
+			both := outside.restrict(p)
 			hole(c, what+" of "+s.account.name, both, Step{Account: s.account.name, Subject: both.pattern.String(), How: "request", Who: what})
 		}
 		outside = outside.without(patterns)
@@ -216,7 +216,7 @@ func (v *prover) arrive(from *principal, s *station, found map[string]bool, hits
 	}
 	// Who may publish on the server's own reply subjects answers for others.
 	if s.before == nil {
-		forged := s.region.within(pattern{"_R_", anyTail})
+		forged := s.region.restrict(pattern{"_R_", anyTail})
 		for _, a := range v.order {
 			for i := range a.services {
 				if a.services[i].to == s.account {
@@ -251,7 +251,7 @@ func (v *prover) listen(to *principal) {
 				continue
 			}
 			for _, theirs := range other.subscribe {
-				both := r.and(theirs)
+				both := r.intersect(theirs)
 				if both.empty() {
 					continue
 				}
@@ -263,7 +263,7 @@ func (v *prover) listen(to *principal) {
 	for _, exporter := range v.order {
 		for i := range exporter.streams {
 			if l := &exporter.streams[i]; l.to == a {
-				v.overhear(to, exporter, l, own, hole)
+				v.checkStream(to, exporter, l, own, hole)
 			}
 		}
 	}
@@ -286,10 +286,10 @@ func shared(a, b *principal) []pattern {
 	return both
 }
 
-// overhear looks at one stream into an agent's account.
-func (v *prover) overhear(to *principal, exporter *account, l *link, own []pattern, hole func(string, region, ...Step)) {
+// checkStream looks at one stream into an agent's account.
+func (v *prover) checkStream(to *principal, exporter *account, l *link, own []pattern, hole func(string, region, ...Step)) {
 	for _, r := range to.subscribe {
-		near := l.by.image(region{pattern: l.by.from}).and(r)
+		near := l.by.image(region{pattern: l.by.from}).intersect(r)
 		if near.empty() {
 			continue
 		}
@@ -307,7 +307,7 @@ func (v *prover) overhear(to *principal, exporter *account, l *link, own []patte
 		}
 		for _, other := range exporter.users {
 			for _, theirs := range other.subscribe {
-				if both := source.and(theirs).without(v.through); !both.empty() {
+				if both := source.intersect(theirs).without(v.through); !both.empty() {
 					hole(other.name, near, way(both.pattern, "subscribe", other.name)...)
 				}
 			}

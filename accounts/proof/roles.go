@@ -34,20 +34,20 @@ type carrier struct {
 	column  contract.Column // what it carries of the matrix, or nothing
 	// One end of the edge is the orchestrator. Speaks is who sends to it, and hears whom
 	// it sends to; one of them is empty.
-	speaks, hears contract.Role
-	family        string
+	checkPublisher, hears contract.Role
+	family                string
 }
 
 // carriers are the subjects of the eight edges, in the order of [contract.Edges].
 var carriers = func() []carrier {
 	list := []carrier{
-		{pattern: parsePattern(subjects.All(subjects.KindRun)), column: contract.UserQuery, speaks: contract.User},
+		{pattern: parsePattern(subjects.All(subjects.KindRun)), column: contract.UserQuery, checkPublisher: contract.User},
 		{pattern: parsePattern(subjects.All(subjects.KindPlan)), column: contract.UserQuery, hears: contract.Planner},
-		{pattern: parsePattern(subjects.Replies(bcp.RolePlanner)), column: contract.Plan, speaks: contract.Planner},
+		{pattern: parsePattern(subjects.Replies(bcp.RolePlanner)), column: contract.Plan, checkPublisher: contract.Planner},
 		{pattern: parsePattern(subjects.All(subjects.KindCall)), hears: contract.Tool},
-		{pattern: parsePattern(subjects.Replies(bcp.RoleTool)), column: contract.ToolOutputs, speaks: contract.Tool},
+		{pattern: parsePattern(subjects.Replies(bcp.RoleTool)), column: contract.ToolOutputs, checkPublisher: contract.Tool},
 		{pattern: parsePattern(subjects.All(subjects.KindQuery)), column: contract.ExternalData, hears: contract.Processor},
-		{pattern: parsePattern(subjects.Replies(bcp.RoleReader)), speaks: contract.Processor},
+		{pattern: parsePattern(subjects.Replies(bcp.RoleReader)), checkPublisher: contract.Processor},
 		{pattern: parsePattern(subjects.DeliveriesTo(bcp.RoleController)), hears: contract.User},
 	}
 	for i, e := range contract.Edges() {
@@ -112,8 +112,8 @@ func (v *roles) note(h Hole) {
 	}
 }
 
-// sight notes what a role sees; the greater counts.
-func (v *roles) sight(role contract.Role, column contract.Column, sees contract.Sight) {
+// addSight notes what a role sees; the greater counts.
+func (v *roles) addSight(role contract.Role, column contract.Column, sees contract.Sight) {
 	if of := v.sees[role]; of != nil && column != "" && of[column] != contract.SeesAll {
 		of[column] = sees
 	}
@@ -122,7 +122,7 @@ func (v *roles) sight(role contract.Role, column contract.Column, sees contract.
 // judge holds the roles against the matrix and the edges, by what each principal reaches.
 func (v *roles) judge(reached []reach) error {
 	for i := range reached {
-		v.speaks(&reached[i])
+		v.checkPublisher(&reached[i])
 	}
 	for _, a := range v.order {
 		if !a.guarded || a.system {
@@ -148,8 +148,8 @@ func (v *roles) judge(reached []reach) error {
 	return nil
 }
 
-// speaks looks at what an agent publishes: whom it reaches, and what it carries there.
-func (v *roles) speaks(reached *reach) {
+// checkPublisher looks at what an agent publishes: whom it reaches, and what it carries there.
+func (v *roles) checkPublisher(reached *reach) {
 	from, role := reached.from, reached.from.role()
 	carried := map[*carrier][]pattern{} // what it publishes that is a message of the carrier
 	for _, s := range reached.stations {
@@ -158,7 +158,7 @@ func (v *roles) speaks(reached *reach) {
 		}
 		for i := range carriers {
 			c := &carriers[i]
-			r := s.region.within(c.pattern).without(v.through)
+			r := s.region.restrict(c.pattern).without(v.through)
 			if r.empty() {
 				continue
 			}
@@ -170,31 +170,31 @@ func (v *roles) speaks(reached *reach) {
 				h := s.hole(from, Roles, string(c.hears), r, last)
 				h.Role, h.ToRole = role, c.hears
 				v.note(h)
-			case c.speaks != role || !foreign.empty():
-				h := s.hole(from, Roles, "the orchestrator as "+string(c.speaks), r, last)
+			case c.checkPublisher != role || !foreign.empty():
+				h := s.hole(from, Roles, "the orchestrator as "+string(c.checkPublisher), r, last)
 				h.Role, h.ToRole = role, contract.Orchestrator
 				v.note(h)
 			default:
 				v.open[c.family] = true
-				v.sight(role, c.column, contract.SeesOwn)
+				v.addSight(role, c.column, contract.SeesOwn)
 			}
 		}
-		if journal := s.region.within(journalReads); !journal.empty() && from.agent.person() {
+		if journal := s.region.restrict(journalReads); !journal.empty() && from.agent.person() {
 			for _, column := range contract.Columns() {
-				v.sight(contract.User, column, contract.SeesAll)
+				v.addSight(contract.User, column, contract.SeesAll)
 			}
 		}
 	}
 	for _, h := range reached.hits {
-		v.overheard(from, h, carried)
+		v.checkListener(from, h, carried)
 	}
 }
 
 // journalReads is how the journal is read, in the gateway's account.
 var journalReads = parsePattern(subjects.DirectGet(subjects.JournalStream))
 
-// overheard looks at one agent that hears what another publishes.
-func (v *roles) overheard(from *principal, hit hit, carried map[*carrier][]pattern) {
+// checkListener looks at one agent that hears what another publishes.
+func (v *roles) checkListener(from *principal, hit hit, carried map[*carrier][]pattern) {
 	to, both := hit.to, hit.region.without(v.through)
 	if both.empty() {
 		return
@@ -207,7 +207,7 @@ func (v *roles) overheard(from *principal, hit hit, carried map[*carrier][]patte
 		if c.column == "" || !slices.ContainsFunc(carried[c], func(p pattern) bool { return p.intersect(origin) != nil }) {
 			continue
 		}
-		v.sight(to.role(), c.column, contract.SeesAll)
+		v.addSight(to.role(), c.column, contract.SeesAll)
 		hears := h
 		hears.Role, hears.Column = to.role(), c.column
 		v.note(hears)
@@ -228,14 +228,14 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 		stations = append(stations, &station{account: a, region: m.image(first.region), before: first, by: m, how: "mapping"})
 	}
 	for _, trusted := range v.trusted {
-		if trusted.account == a && slices.ContainsFunc(trusted.subscribe, func(r region) bool { return !r.within(c.pattern).empty() }) {
-			v.sight(contract.Orchestrator, c.column, contract.SeesAll)
+		if trusted.account == a && slices.ContainsFunc(trusted.subscribe, func(r region) bool { return !r.restrict(c.pattern).empty() }) {
+			v.addSight(contract.Orchestrator, c.column, contract.SeesAll)
 		}
 	}
 	return v.walkFrom(stations, func(s *station) {
 		for _, to := range s.account.users {
 			for _, r := range to.subscribe {
-				both := s.region.and(r).without(v.through)
+				both := s.region.intersect(r).without(v.through)
 				source := s.back(both.pattern)
 				if both.empty() || source == nil {
 					continue
@@ -244,10 +244,10 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 				foreign := region{pattern: source}.without(to.outlets)
 				if c.hears == role && foreign.empty() {
 					v.open[c.family] = true
-					v.sight(role, c.column, contract.SeesAll)
+					v.addSight(role, c.column, contract.SeesAll)
 					continue
 				}
-				v.sight(role, c.column, contract.SeesAll)
+				v.addSight(role, c.column, contract.SeesAll)
 				h := s.hole(gateway, Roles, to.name, both, Step{Account: s.account.name, Subject: both.pattern.String(), How: "subscribe", Who: to.name})
 				if h.Role, h.Column = role, c.column; c.column == "" {
 					h.Role, h.ToRole = contract.Orchestrator, role

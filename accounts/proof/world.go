@@ -72,7 +72,7 @@ func shape(c Claims, p Policy) *world {
 		w.order = append(w.order, n)
 	}
 	for _, a := range c.Accounts {
-		w.people(a, w.accounts[a.Subject], c.Users, strict, p)
+		w.addUsers(a, w.accounts[a.Subject], c.Users, strict, p)
 	}
 	for _, u := range c.Users {
 		if a := w.accounts[cmp.Or(u.IssuerAccount, u.Issuer)]; a == nil {
@@ -98,8 +98,8 @@ func shape(c Claims, p Policy) *world {
 	return w
 }
 
-// people finds who may connect to an account.
-func (w *world) people(claims *jwt.AccountClaims, a *account, users []*jwt.UserClaims, strict bool, p Policy) {
+// addUsers finds who may connect to an account.
+func (w *world) addUsers(claims *jwt.AccountClaims, a *account, users []*jwt.UserClaims, strict bool, p Policy) {
 	free := map[string]bool{} // keys that sign any permissions
 	if !strict {
 		free[claims.Subject] = true
@@ -148,7 +148,7 @@ func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, 
 		permissions = claims.DefaultPermissions
 	}
 	n := &principal{name: name, account: a, agent: parseIdentity(name)}
-	n.entrances, n.outlets = n.agent.entrances(), n.agent.outlets()
+	n.entrances, n.outlets = n.agent.entrances(), n.agent.gatewaySubjects()
 	n.publish, n.subscribe = regions(permissions.Pub, permissions.Resp != nil), receivable(permissions.Sub)
 	if permissions.Resp != nil {
 		n.publish = append(n.publish, n.agent.answers()...)
