@@ -123,10 +123,10 @@ func (w *BackupWriter) OfShard(shard int) { w.manifest.Shard = shard }
 // Put writes one file.
 func (w *BackupWriter) Put(name string, content []byte) error {
 	w.manifest.Files = append(w.manifest.Files, BackupFile{Name: name, Size: int64(len(content)), SHA256: sha256.Sum256(content)})
-	return w.put(name, content)
+	return w.writeFile(name, content)
 }
 
-func (w *BackupWriter) put(name string, content []byte) error {
+func (w *BackupWriter) writeFile(name string, content []byte) error {
 	err := w.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), ModTime: w.manifest.Made, Typeflag: tar.TypeReg})
 	if err == nil {
 		_, err = w.tar.Write(content)
@@ -268,7 +268,7 @@ func checkWhole(ctx context.Context, js natsjs.JetStream, tree *Tree, chain Chai
 	}
 	list, err := tree.entries()
 	if err == nil {
-		_, _, err = tree.behind(chain.Begin, list)
+		_, _, err = tree.treeBefore(chain.Begin, list)
 	}
 	return err
 }
@@ -302,7 +302,7 @@ func (w *BackupWriter) Close() (Manifest, error) {
 	b, err := json.MarshalIndent(w.manifest, "", "  ")
 	if err == nil {
 		b = append(b, '\n')
-		err = errors.Join(w.put(manifestName, b), w.put(manifestSum, sumLine(b)))
+		err = errors.Join(w.writeFile(manifestName, b), w.writeFile(manifestSum, sumLine(b)))
 	}
 	if err = errors.Join(err, w.tar.Close(), w.zip.Close()); err != nil {
 		return Manifest{}, fmt.Errorf("writing the backup: %w", err)

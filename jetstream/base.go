@@ -148,7 +148,7 @@ func BaseName(decision uint64) string { return path.Join(BaseFolder, snapshotNam
 // Write stores one beside the others, whole or not at all, and returns its file
 // as the disk has it.
 func (b *Bases) Write(s Snapshot) (BaseFile, error) {
-	if err := b.files.put(s); err != nil {
+	if err := b.files.write(s); err != nil {
 		return BaseFile{}, err
 	}
 	content, err := b.files.bytes(snapshotName(s.Decision))
@@ -169,7 +169,7 @@ func (b *Bases) Read(ctx context.Context, begin Beginning) (Snapshot, BaseFile, 
 	if s, err = file.open(begin); err != nil {
 		return s, file, err
 	}
-	if err := b.files.put(s); err != nil {
+	if err := b.files.write(s); err != nil {
 		return s, file, err
 	}
 	return s, file, b.Keep(begin.Position)

@@ -146,7 +146,7 @@ func (e *exporter) record(decisions [][]byte, left uint64) error {
 		if begin := e.chain.Begin; previous.Decisions == 0 && begin.Truncated() {
 			previous.Head = begin.Head
 			var err error
-			if e.tree, e.recorded, err = e.options.Tree.behind(begin, e.recorded); err != nil {
+			if e.tree, e.recorded, err = e.options.Tree.treeBefore(begin, e.recorded); err != nil {
 				return err
 			}
 		}

@@ -74,7 +74,7 @@ func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error)
 // is another one, has lost its end, or begins further on. Behind its beginning,
 // nothing but the chain of the decisions says that it is the position's.
 func (j *Journal) ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error {
-	last, err := readRecords(ctx, j.js, p.Sequence, p.behind(apply))
+	last, err := readRecords(ctx, j.js, p.Sequence, p.applyAfter(apply))
 	if err == nil && last < p.Sequence {
 		err = fmt.Errorf("%w with record %d", errEnds, last)
 	}
@@ -113,9 +113,9 @@ func (j *Journal) Holds(ctx context.Context, p Position) error {
 	return nil
 }
 
-// behind calls apply with each decision behind the position, of records that begin
+// applyAfter calls apply with each decision behind the position, of records that begin
 // with the position's own.
-func (p *Position) behind(apply func(decision []byte) error) func(seq uint64, decisions [][]byte) error {
+func (p *Position) applyAfter(apply func(decision []byte) error) func(seq uint64, decisions [][]byte) error {
 	return func(seq uint64, decisions [][]byte) error {
 		if seq == p.Sequence {
 			if bcp.RecordDigest(decisions[len(decisions)-1]) != p.Head {

@@ -256,7 +256,7 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 		if err != nil {
 			return bcp.SealingKey{}, err
 		}
-		key = k.note(of, key)
+		key = k.keepKey(of, key)
 	}
 	if key.IsZero() {
 		return bcp.SealingKey{}, ErrErased
@@ -278,8 +278,8 @@ func (k *SealingKeys) knows(of sealingKey) bool {
 	return known
 }
 
-// note keeps a key, unless it was destroyed while it was read.
-func (k *SealingKeys) note(of sealingKey, key bcp.SealingKey) bcp.SealingKey {
+// keepKey keeps a key, unless it was destroyed while it was read.
+func (k *SealingKeys) keepKey(of sealingKey, key bcp.SealingKey) bcp.SealingKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if known, ok := k.known[of]; ok && known.IsZero() {
@@ -450,7 +450,7 @@ func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, seale
 		if did {
 			destroyed++
 		}
-		k.note(of, bcp.SealingKey{})
+		k.keepKey(of, bcp.SealingKey{})
 	}
 	return destroyed, nil
 }

@@ -19,18 +19,18 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 	}
 	k := NewSealingKeys(nil)
 	for day := range int64(maxKeys) {
-		k.note(sealingKey{day: day}, key)
+		k.keepKey(sealingKey{day: day}, key)
 	}
 	if len(k.known) != maxKeys {
 		t.Fatalf("%d of %d keys are known", len(k.known), maxKeys)
 	}
 	one := sealingKey{day: maxKeys}
-	k.note(one, key)
+	k.keepKey(one, key)
 	if _, known := k.known[one]; !known || len(k.known) > maxKeys || len(k.known) < maxKeys/8*7 {
 		t.Errorf("with one more, %d of %d are known; that one: %v", len(k.known), maxKeys, known)
 	}
-	k.note(one, bcp.SealingKey{})
-	if got := k.note(one, key); !got.IsZero() {
+	k.keepKey(one, bcp.SealingKey{})
+	if got := k.keepKey(one, key); !got.IsZero() {
 		t.Error("a key that was destroyed while it was read is known again")
 	}
 }
@@ -50,10 +50,10 @@ func TestKeysAheadAreBounded(t *testing.T) {
 	} {
 		k := NewSealingKeys(nil)
 		for i := range c.yesterday {
-			k.note(sealingKey{controller: bcp.AgentName(strconv.Itoa(i)), day: today - 1}, key)
+			k.keepKey(sealingKey{controller: bcp.AgentName(strconv.Itoa(i)), day: today - 1}, key)
 		}
 		for i := range c.today {
-			k.note(sealingKey{controller: bcp.AgentName(strconv.Itoa(i)), sealed: subjects.SealedPayload, day: today}, key)
+			k.keepKey(sealingKey{controller: bcp.AgentName(strconv.Itoa(i)), sealed: subjects.SealedPayload, day: today}, key)
 		}
 		gone := sealingKey{reader: "gone", day: today - 1}
 		k.known[gone] = bcp.SealingKey{}

@@ -29,7 +29,7 @@ func (k *SealingKeys) MakeAhead(ctx context.Context, now time.Time) (int, error)
 		return 0, err
 	}
 	for of, key := range made {
-		k.note(of, key)
+		k.keepKey(of, key)
 	}
 	return len(made), nil
 }

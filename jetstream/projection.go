@@ -130,7 +130,7 @@ func (p *Projector) run(ctx context.Context) error {
 	var t *tail
 	err := p.interrupter.Do(ctx, func(ctx context.Context) (err error) {
 		if err = CreateProjections(ctx, p.js, p.topology); err == nil {
-			t, err = p.stand(ctx)
+			t, err = p.findTail(ctx)
 		}
 		return err
 	})
@@ -143,7 +143,7 @@ func (p *Projector) run(ctx context.Context) error {
 	for {
 		var late time.Time
 		err := p.interrupter.Do(ctx, func(ctx context.Context) (err error) {
-			late, err = t.rest(ctx)
+			late, err = t.waitIdle(ctx)
 			return err
 		})
 		ended := ctx.Err() != nil
@@ -168,10 +168,10 @@ type tail struct {
 	end, size uint64
 }
 
-// stand looks at how far the projections are. Where the audit does not say it, or
+// findTail looks at how far the projections are. Where the audit does not say it, or
 // one of the others has lost what was there when the audit was written, the whole
 // journal is read.
-func (p *Projector) stand(ctx context.Context) (*tail, error) {
+func (p *Projector) findTail(ctx context.Context) (*tail, error) {
 	stream, err := p.js.Stream(ctx, CommitStream)
 	if err != nil {
 		return nil, err
@@ -200,9 +200,9 @@ func (p *Projector) stand(ctx context.Context) (*tail, error) {
 	return t, nil
 }
 
-// rest waits for a record, and then until the journal rests, but not beyond the
+// waitIdle waits for a record, and then until the journal rests, but not beyond the
 // time that it returns; that is past where ctx has ended.
-func (t *tail) rest(ctx context.Context) (late time.Time, err error) {
+func (t *tail) waitIdle(ctx context.Context) (late time.Time, err error) {
 	if err := t.await(ctx); err != nil {
 		return late, err
 	}

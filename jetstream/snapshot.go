@@ -58,7 +58,7 @@ const (
 // Write stores a snapshot, whole or not at all, and removes those that are too
 // old by then.
 func (s *Snapshots) Write(snapshot Snapshot) error {
-	if err := s.put(snapshot); err != nil {
+	if err := s.write(snapshot); err != nil {
 		return err
 	}
 	return s.prune(snapshotName(snapshot.Decision))
@@ -69,7 +69,7 @@ func snapshotName(decision uint64) string {
 	return fmt.Sprintf("%020d%s", decision, snapshotSuffix)
 }
 
-func (s *Snapshots) put(snapshot Snapshot) (err error) {
+func (s *Snapshots) write(snapshot Snapshot) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("writing a snapshot: %w", err)

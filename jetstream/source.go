@@ -58,7 +58,7 @@ func (r *Reading) Last() uint64 { return r.last }
 
 // ReplayBehind implements [Source].
 func (r *Reading) ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error {
-	each := p.behind(apply)
+	each := p.applyAfter(apply)
 	expected := max(1, p.Sequence)
 	last := uint64(0)
 	err := r.records(ctx, expected, max(r.least, p.Sequence), func(sequence uint64, decisions [][]byte) error {

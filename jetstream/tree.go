@@ -214,7 +214,7 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 	if sound {
 		list = nil
 	} else { // none yet, damaged, or gone: made again from the journal
-		if tree, list, err = t.behind(begin, list); err != nil {
+		if tree, list, err = t.treeBefore(begin, list); err != nil {
 			return next, err
 		}
 		newest = recorded{Sequence: begin.Sequence, Head: begin.Head, tree: tree.root()}
@@ -300,10 +300,10 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, f.Truncate(end)
 }
 
-// behind is the tree of what a journal begins behind, which nothing but the
+// treeBefore is the tree of what a journal begins behind, which nothing but the
 // hashes has, and those checkpoints of a list that are of more decisions. A nil
 // tree has no hashes.
-func (t *Tree) behind(begin Beginning, list []recorded) (tree frontier, more []recorded, err error) {
+func (t *Tree) treeBefore(begin Beginning, list []recorded) (tree frontier, more []recorded, err error) {
 	if !begin.Truncated() {
 		return tree, list, nil
 	}
