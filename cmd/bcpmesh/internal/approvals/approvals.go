@@ -46,16 +46,16 @@ func (f *approverFlags) addTo(cmd *cobra.Command) {
 	cli.WaitFlag(cmd, &f.wait, 30*time.Second, "how long to try")
 }
 
-// within runs one exchange with the mesh in the time that it has. A person may
+// withTimeout runs one exchange with the mesh in the time that it has. A person may
 // think for longer than that between two of them.
-func (f *approverFlags) within(ctx context.Context, exchange func(context.Context) error) error {
+func (f *approverFlags) withTimeout(ctx context.Context, exchange func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, f.wait.Value)
 	defer cancel()
 	return exchange(ctx)
 }
 
 func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver *approvers, err error) {
-	err = f.within(ctx, func(ctx context.Context) error {
+	err = f.withTimeout(ctx, func(ctx context.Context) error {
 		c, err = f.who.Connect(ctx, bcp.RoleApprover)
 		return err
 	})
@@ -67,7 +67,7 @@ func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver
 
 // view fetches an item, and makes sure that what is shown is what is signed.
 func (f *approverFlags) view(ctx context.Context, p *cli.Program, a *approvers, id bcp.ItemID) (view bcp.ItemView, err error) {
-	err = f.within(ctx, func(ctx context.Context) error {
+	err = f.withTimeout(ctx, func(ctx context.Context) error {
 		view, err = a.View(ctx, id)
 		return err
 	})
@@ -95,7 +95,7 @@ content: use show for that.`,
 			}
 			defer c.Close()
 			var items []client.Sharded[bcp.Item]
-			err = f.within(cmd.Context(), func(ctx context.Context) error {
+			err = f.withTimeout(cmd.Context(), func(ctx context.Context) error {
 				items, err = approver.list(ctx)
 				return err
 			})
@@ -164,7 +164,7 @@ and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. W
 			defer c.Close()
 			if id == "" {
 				var items []bcp.Item
-				err := f.within(ctx, func(ctx context.Context) error {
+				err := f.withTimeout(ctx, func(ctx context.Context) error {
 					items, err = approver.List(ctx)
 					return err
 				})

@@ -127,7 +127,7 @@ released (digest_mismatch). With --yes alone you release what you have not seen.
 					return undecidedOr(err)
 				}
 			}
-			err = f.within(ctx, func(ctx context.Context) error { return approver.Approve(ctx, view) })
+			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Approve(ctx, view) })
 			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}
@@ -214,7 +214,7 @@ On a terminal, without --reason, the item is shown and you are asked for it.`,
 					return wrong
 				}
 			}
-			err = f.within(ctx, func(ctx context.Context) error { return approver.Reject(ctx, view, reason) })
+			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Reject(ctx, view, reason) })
 			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}
@@ -291,7 +291,7 @@ SHA-256, and --sha256 or --yes releases it.`,
 				}
 			}
 			var preview bcp.EditPreview
-			err = f.within(ctx, func(ctx context.Context) error {
+			err = f.withTimeout(ctx, func(ctx context.Context) error {
 				preview, err = approver.Preview(ctx, view, edited)
 				return err
 			})
@@ -314,7 +314,7 @@ SHA-256, and --sha256 or --yes releases it.`,
 					return undecidedOr(err)
 				}
 			}
-			err = f.within(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
+			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
 			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}

@@ -80,8 +80,8 @@ func (s *scroll) move(by, n, height int) {
 	s.all = s.all || height > 0 && s.seen >= n
 }
 
-// below says how many lines are below the pane.
-func (s *scroll) below(n, height int) int { return max(0, n-s.top-height) }
+// linesBelow says how many lines are below the pane.
+func (s *scroll) linesBelow(n, height int) int { return max(0, n-s.top-height) }
 
 // Messages of the view.
 type (
@@ -163,7 +163,7 @@ func (m *watchModel) choose(id bcp.ItemID) tea.Cmd {
 	return m.load(id)
 }
 
-func (m *watchModel) say(bad bool, what string) { m.notice, m.bad = what, bad }
+func (m *watchModel) setNotice(bad bool, what string) { m.notice, m.bad = what, bad }
 
 // Update implements [tea.Model].
 func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -273,7 +273,7 @@ func (m *watchModel) lost(why string) {
 	if m.mode != modeBrowse && m.mode != modeHelp {
 		m.mode = modeBrowse
 	}
-	m.say(true, why)
+	m.setNotice(true, why)
 }
 
 // goneText says what became of an item.
@@ -303,7 +303,7 @@ func (m *watchModel) onPreview(msg previewMsg) {
 		return
 	}
 	m.preview, m.look, m.mode = &msg.preview, scroll{}, modePreview
-	m.say(false, "")
+	m.setNotice(false, "")
 }
 
 func (m *watchModel) onDecided(msg decidedMsg) tea.Cmd {
@@ -312,7 +312,7 @@ func (m *watchModel) onDecided(msg decidedMsg) tea.Cmd {
 		m.refusedBy(msg.err)
 		return m.list()
 	}
-	m.say(false, tell.Decided(msg.act)+" "+string(msg.view.ID)+": "+tell.Consequence(&msg.view, msg.act))
+	m.setNotice(false, tell.Decided(msg.act)+" "+string(msg.view.ID)+": "+tell.Consequence(&msg.view, msg.act))
 	at := m.position()
 	m.items = slices.DeleteFunc(slices.Clone(m.items), func(it bcp.Item) bool { return it.ID == msg.view.ID })
 	if m.selected != msg.view.ID {
@@ -336,12 +336,12 @@ func (m *watchModel) refusedBy(err error) {
 		case bcp.AlreadyDecided, bcp.ItemExpired, bcp.ItemNotFound:
 			m.lost(text)
 		default:
-			m.say(true, text)
+			m.setNotice(true, text)
 		}
 	case errors.As(err, &f):
-		m.say(true, f.Message)
+		m.setNotice(true, f.Message)
 	default:
-		m.say(true, "not answered: it may have counted; the list will tell ("+reasonOfDesk(err)+")")
+		m.setNotice(true, "not answered: it may have counted; the list will tell ("+reasonOfDesk(err)+")")
 	}
 }
 
@@ -385,7 +385,7 @@ func (m *watchModel) onKey(key tea.KeyPressMsg) tea.Cmd {
 	}
 	page := max(1, m.paneHeight()-1)
 	if m.mode == modeBrowse {
-		m.say(false, "") // a notice is about the key before
+		m.setNotice(false, "") // a notice is about the key before
 	}
 	if m.mode != modeReason && m.mode != modeEdit {
 		switch name {
@@ -417,7 +417,7 @@ func (m *watchModel) onKey(key tea.KeyPressMsg) tea.Cmd {
 	case modeApprove:
 		m.mode = modeBrowse
 		if name != "y" {
-			m.say(false, "nothing was decided")
+			m.setNotice(false, "nothing was decided")
 			return nil
 		}
 		view := *m.view
@@ -426,10 +426,10 @@ func (m *watchModel) onKey(key tea.KeyPressMsg) tea.Cmd {
 		switch {
 		case name != "y":
 			m.mode = modeEdit
-			m.say(false, "")
+			m.setNotice(false, "")
 			return m.area.Focus()
 		case !m.look.all:
-			m.say(true, "there is more below: read to the end with space, then y")
+			m.setNotice(true, "there is more below: read to the end with space, then y")
 			return nil
 		}
 		m.mode = modeBrowse
@@ -445,7 +445,7 @@ func (m *watchModel) browseKey(name string, page int) tea.Cmd {
 	switch name {
 	case "q":
 		if m.busy {
-			m.say(true, "the last decision is on its way; ctrl+c leaves all the same")
+			m.setNotice(true, "the last decision is on its way; ctrl+c leaves all the same")
 			return nil
 		}
 		return tea.Quit
@@ -472,7 +472,7 @@ func (m *watchModel) browseKey(name string, page int) tea.Cmd {
 		switch {
 		case !m.decidable():
 		case !tell.Editable(m.view.Kind):
-			m.say(true, tell.NotEditable(m.view.Kind))
+			m.setNotice(true, tell.NotEditable(m.view.Kind))
 		default:
 			m.mode = modeEdit
 			var text string
@@ -508,15 +508,15 @@ func (m *watchModel) step(by int) tea.Cmd {
 func (m *watchModel) decidable() bool {
 	switch {
 	case m.busy:
-		m.say(true, "the last decision is on its way")
+		m.setNotice(true, "the last decision is on its way")
 	case m.selected == "":
-		m.say(true, "nothing waits")
+		m.setNotice(true, "nothing waits")
 	case m.gone != "":
-		m.say(true, m.gone)
+		m.setNotice(true, m.gone)
 	case m.view == nil:
-		m.say(true, "it is not here yet")
+		m.setNotice(true, "it is not here yet")
 	case !m.now.Before(m.view.Deadline):
-		m.say(true, "its deadline is over")
+		m.setNotice(true, "its deadline is over")
 	default:
 		return true
 	}
@@ -528,7 +528,7 @@ func (m *watchModel) approve() {
 	switch {
 	case !m.decidable():
 	case !m.read.all:
-		m.say(true, "there is more below: read to the end with space, then approve")
+		m.setNotice(true, "there is more below: read to the end with space, then approve")
 	default:
 		m.mode = modeApprove
 	}
@@ -536,6 +536,6 @@ func (m *watchModel) approve() {
 
 func (m *watchModel) decide(view bcp.ItemView, act bcp.Act, exchange func(context.Context) error) tea.Cmd {
 	m.busy = true
-	m.say(false, "sending the decision")
+	m.setNotice(false, "sending the decision")
 	return func() tea.Msg { return decidedMsg{view, act, exchange(m.ctx)} }
 }

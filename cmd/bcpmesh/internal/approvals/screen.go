@@ -212,7 +212,7 @@ func (m *watchModel) body() (rows []string, below string) {
 		rows = append(rows, painted(l, m.colours))
 	}
 	shown := len(rows)
-	switch hidden := s.below(len(lines), height); {
+	switch hidden := s.linesBelow(len(lines), height); {
 	case hidden > 0:
 		below = fmt.Sprintf("lines %d to %d of %d: ▼ %d more below, space shows them", top+1, top+shown, len(lines), hidden)
 	case s.all:

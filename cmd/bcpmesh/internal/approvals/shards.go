@@ -61,7 +61,7 @@ func (a *approvers) List(ctx context.Context) ([]bcp.Item, error) {
 
 // View implements decider.
 func (a *approvers) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, error) {
-	if approver := a.who(id); approver != nil {
+	if approver := a.findApprover(id); approver != nil {
 		return approver.View(ctx, id)
 	}
 	type looked struct {
@@ -101,8 +101,8 @@ func (a *approvers) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, erro
 	return bcp.ItemView{}, cmp.Or(unheard, nowhere)
 }
 
-// who decides about an item; nobody where its shard is not known.
-func (a *approvers) who(id bcp.ItemID) *agents.Approver {
+// findApprover decides about an item; nobody where its shard is not known.
+func (a *approvers) findApprover(id bcp.ItemID) *agents.Approver {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if shard, ok := a.seen[id]; ok {
@@ -114,29 +114,29 @@ func (a *approvers) who(id bcp.ItemID) *agents.Approver {
 	return nil
 }
 
-// with has somebody decide about an item.
-func (a *approvers) with(ctx context.Context, id bcp.ItemID, decide func(*agents.Approver) error) error {
-	if a.who(id) == nil {
+// withApprover has somebody decide about an item.
+func (a *approvers) withApprover(ctx context.Context, id bcp.ItemID, decide func(*agents.Approver) error) error {
+	if a.findApprover(id) == nil {
 		if _, err := a.View(ctx, id); err != nil {
 			return err
 		}
 	}
-	return decide(a.who(id))
+	return decide(a.findApprover(id))
 }
 
 // Approve implements decider.
 func (a *approvers) Approve(ctx context.Context, view bcp.ItemView) error {
-	return a.with(ctx, view.ID, func(on *agents.Approver) error { return on.Approve(ctx, view) })
+	return a.withApprover(ctx, view.ID, func(on *agents.Approver) error { return on.Approve(ctx, view) })
 }
 
 // Reject implements decider.
 func (a *approvers) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
-	return a.with(ctx, view.ID, func(on *agents.Approver) error { return on.Reject(ctx, view, reason) })
+	return a.withApprover(ctx, view.ID, func(on *agents.Approver) error { return on.Reject(ctx, view, reason) })
 }
 
 // Preview implements decider.
 func (a *approvers) Preview(ctx context.Context, view bcp.ItemView, response any) (preview bcp.EditPreview, err error) {
-	err = a.with(ctx, view.ID, func(on *agents.Approver) error {
+	err = a.withApprover(ctx, view.ID, func(on *agents.Approver) error {
 		preview, err = on.Preview(ctx, view, response)
 		return err
 	})
@@ -145,5 +145,5 @@ func (a *approvers) Preview(ctx context.Context, view bcp.ItemView, response any
 
 // Edit implements decider.
 func (a *approvers) Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error {
-	return a.with(ctx, view.ID, func(on *agents.Approver) error { return on.Edit(ctx, view, preview) })
+	return a.withApprover(ctx, view.ID, func(on *agents.Approver) error { return on.Edit(ctx, view, preview) })
 }

@@ -46,14 +46,14 @@ func (m *watchModel) typingKey(key tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case name == "esc":
 		m.mode = modeBrowse
-		m.say(false, "nothing was decided")
+		m.setNotice(false, "nothing was decided")
 		return nil
 	case m.busy:
 		return nil
 	case m.mode == modeReason && name == "enter":
 		reason := strings.TrimSpace(m.area.Value())
 		if wrong := CheckReason(reason); wrong != nil {
-			m.say(true, wrong.Message)
+			m.setNotice(true, wrong.Message)
 			return nil
 		}
 		m.mode = modeBrowse
@@ -62,11 +62,11 @@ func (m *watchModel) typingKey(key tea.KeyPressMsg) tea.Cmd {
 	case m.mode == modeEdit && name == "ctrl+s":
 		response, err := edited(m.area.Value(), m.isText)
 		if err != nil {
-			m.say(true, err.Error())
+			m.setNotice(true, err.Error())
 			return nil
 		}
 		m.busy = true
-		m.say(false, "asking what would be released")
+		m.setNotice(false, "asking what would be released")
 		view := *m.view
 		return func() tea.Msg {
 			preview, err := m.desk.Preview(m.ctx, view, response)

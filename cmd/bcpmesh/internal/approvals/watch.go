@@ -46,7 +46,7 @@ with --json.`,
 			defer d.close()
 			// The first connection is made here: what is wrong with the command line
 			// or the mesh is one line on stderr.
-			err := f.within(ctx, func(ctx context.Context) error {
+			err := f.withTimeout(ctx, func(ctx context.Context) error {
 				_, err := d.approver(ctx)
 				return err
 			})

@@ -71,8 +71,8 @@ given up.`,
 	return cmd
 }
 
-// elsewhere connects to the NATS system of a context.
-func elsewhere(o synadiaOptions) (*nats.Conn, error) {
+// connectContext connects to the NATS system of a context.
+func connectContext(o synadiaOptions) (*nats.Conn, error) {
 	c, err := readNATSContext(o.context)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func elsewhere(o synadiaOptions) (*nats.Conn, error) {
 
 // findAgents shows who can be prompted, for a person who decides whom to take.
 func findAgents(ctx context.Context, p *cli.Program, o synadiaOptions) error {
-	conn, err := elsewhere(o)
+	conn, err := connectContext(o)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func answerBySynadia(ctx context.Context, p *cli.Program, o synadiaOptions) erro
 	if agent.Role != bcp.RoleReader {
 		return cli.Failf("%s is of %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
-	conn, err := elsewhere(o)
+	conn, err := connectContext(o)
 	if err != nil {
 		return err
 	}

@@ -162,15 +162,15 @@ func readDecisions(from func(seq uint64) iter.Seq2[bcp.Decision, error], id stri
 		}
 		return nil, nil
 	}
-	found, query, err := about(from(0), id)
+	found, query, err := readAbout(from(0), id)
 	if err == nil && query != "" && string(query) != id {
-		found, _, err = about(from(0), string(query))
+		found, _, err = readAbout(from(0), string(query))
 	}
 	return found, err
 }
 
-// about reads what names an id, and returns the query that it belongs to.
-func about(decisions iter.Seq2[bcp.Decision, error], id string) (found []bcp.Decision, query bcp.QueryID, err error) {
+// readAbout reads what names an id, and returns the query that it belongs to.
+func readAbout(decisions iter.Seq2[bcp.Decision, error], id string) (found []bcp.Decision, query bcp.QueryID, err error) {
 	ids := []string{id}
 	for d, err := range decisions {
 		if err != nil {

@@ -285,7 +285,7 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	case state.ComparedCut:
 		r.Cut++
 	}
-	r.note(d)
+	r.countDecision(d)
 	if result.Comparison == state.ComparedSame {
 		return nil
 	}
@@ -301,8 +301,8 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	return nil
 }
 
-// note counts what the decision was made by.
-func (r *Redecided) note(d *bcp.Decision) {
+// countDecision counts what the decision was made by.
+func (r *Redecided) countDecision(d *bcp.Decision) {
 	i := slices.IndexFunc(r.RecordedUnder, func(u recordedUnder) bool { return u.Context == d.Context })
 	if i < 0 {
 		i = len(r.RecordedUnder)

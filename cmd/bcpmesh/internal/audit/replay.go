@@ -168,7 +168,7 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 			}
 		}
 	}
-	teller.rest()
+	teller.tellOpen()
 	return out.Flush()
 }
 
@@ -350,8 +350,8 @@ func (t *teller) oldest() {
 	}
 }
 
-// rest tells what is still open.
-func (t *teller) rest() {
+// tellOpen tells what is still open.
+func (t *teller) tellOpen() {
 	for len(t.open) > 0 {
 		t.oldest()
 	}

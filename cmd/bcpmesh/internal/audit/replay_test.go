@@ -177,7 +177,7 @@ func TestReplayIsInert(t *testing.T) {
 			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
 				t.Fatal(err)
 			}
-			teller.rest()
+			teller.tellOpen()
 			d.Delivery, d.Query, d.Item = "", "", ""
 			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
 				t.Fatal(err)
@@ -254,7 +254,7 @@ func TestReplayTellsExchanges(t *testing.T) {
 			t.Errorf("step %d tells %q, want %q", i+1, got, step.want)
 		}
 	}
-	teller.rest()
+	teller.tellOpen()
 	if err := out.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func replayRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string)
 	if r.By, err = mesh.DecidedBy(def, cli.ProgramVersion()); err != nil {
 		return err
 	}
-	if err := eachOpened(cmd, "replay", who, func(one *replayed) error { return r.take(state, one) }); err != nil {
+	if err := eachOpened(cmd, "replay", who, func(one *replayed) error { return r.redecide(state, one) }); err != nil {
 		return err
 	}
 	if r.Records == 0 {
@@ -111,9 +111,9 @@ func readChange(d *bcp.Decision) (*kernel.Change, error) {
 	return &c, nil
 }
 
-// take decides a record of the run again, and applies it; those of others it applies
+// redecide decides a record of the run again, and applies it; those of others it applies
 // alone.
-func (r *rerun) take(state *kernel.State, one *replayed) error {
+func (r *rerun) redecide(state *kernel.State, one *replayed) error {
 	d := &one.Decision
 	c, err := readChange(d)
 	if c == nil {

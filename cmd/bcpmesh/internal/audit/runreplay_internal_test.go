@@ -43,7 +43,7 @@ func TestIncidentsOfARun(t *testing.T) {
 		one := &replayed{Decision: bcp.Decision{Seq: 1, Kind: bcp.KindRun, Time: change.Time, Context: c.context, Run: &recorded.Change}, Raw: &c.raw}
 		one.RunSaid = recorded.Said
 		r := rerun{Run: change.Run, By: by}
-		if err := r.take(state, one); err != nil {
+		if err := r.redecide(state, one); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got := r.Results[0]; got.Result != c.want || (c.want == "incident") != (r.Incidents == 1) || name == "a deadline" && !slices.Equal(got.Parts, []string{"deadline"}) {

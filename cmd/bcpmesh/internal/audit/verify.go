@@ -99,7 +99,7 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 	if len(keys) == 0 {
 		return cli.Usagef("audit verify: --key is needed").WithHint("bcpmesh audit key shows it, on the machine of the mesh")
 	}
-	o := verify.Options{Run: together}
+	o := verify.Options{Run: runParallel}
 	var err error
 	if o.Keys, err = keysOrFiles(keys); err != nil {
 		return err
@@ -143,8 +143,8 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 	return nil
 }
 
-// together runs tasks at the same time.
-func together(n int, task func(int)) {
+// runParallel runs tasks at the same time.
+func runParallel(n int, task func(int)) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { task(i) })

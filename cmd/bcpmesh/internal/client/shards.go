@@ -325,15 +325,15 @@ func (c *Client) Records(ctx context.Context, shards []int, of func(ctx context.
 			}
 			return
 		}
-		if c.past(ctx, selections, yield) && selections[0].Of.Follow {
+		if c.mergeByTime(ctx, selections, yield) && selections[0].Of.Follow {
 			c.follow(ctx, selections, yield)
 		}
 	}
 }
 
-// past yields in the order of time, and moves the selections behind it. It is false
+// mergeByTime yields in the order of time, and moves the selections behind it. It is false
 // where nothing more is wanted.
-func (c *Client) past(ctx context.Context, selections []Sharded[agents.Selection], yield func(*audited, error) bool) bool {
+func (c *Client) mergeByTime(ctx context.Context, selections []Sharded[agents.Selection], yield func(*audited, error) bool) bool {
 	sources := make([]iter.Seq2[*audited, error], len(selections))
 	for i := range selections {
 		s := &selections[i]

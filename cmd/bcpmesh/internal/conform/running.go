@@ -215,7 +215,7 @@ func (t *runningTest) reader(ctx context.Context, categories []bcp.Category) (co
 			return conformance.Report{}, err
 		}
 	}
-	if ahead := in.ahead(); came < asked && ahead >= shownWindow {
+	if ahead := in.countUnread(); came < asked && ahead >= shownWindow {
 		return conformance.Report{}, cli.Failf("%d deliveries for %s wait in front of what was asked", ahead, t.peer.Name).
 			WithHint("have them acknowledged, by %s itself or by bcpmesh inbox", t.peer.Name)
 	}
@@ -299,8 +299,8 @@ func (a *answers) take(query bcp.QueryID) *bcp.Delivery {
 	return &d
 }
 
-// ahead counts the deliveries that came and are not its own.
-func (a *answers) ahead() int {
+// countUnread counts the deliveries that came and are not its own.
+func (a *answers) countUnread() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.others)

@@ -36,8 +36,8 @@ func describeReach(mesh *bcp.Mesh) []reachInfo {
 	for _, a := range mesh.Agents {
 		legs, e := flow.Legs(a.Name), a.Egress
 		list = append(list, reachInfo{
-			Agent: a.Name, Private: some(legs.Private), Untrusted: some(legs.Untrusted), Out: some(legs.Out),
-			Network: a.Network, Hosts: some(e.Hosts), LinksOnly: e.LinksOnly,
+			Agent: a.Name, Private: nonNil(legs.Private), Untrusted: nonNil(legs.Untrusted), Out: nonNil(legs.Out),
+			Network: a.Network, Hosts: nonNil(e.Hosts), LinksOnly: e.LinksOnly,
 			BitsPerDay: e.PerDay(), BudgetBits: e.Budget, Window: cli.Seconds(e.Window), MaxBytes: e.MaxBytes, MaxHostBytes: e.MaxHostBytes,
 			Partners: listPartners(mesh, &a),
 		})
@@ -45,8 +45,8 @@ func describeReach(mesh *bcp.Mesh) []reachInfo {
 	return list
 }
 
-// some returns a list that JSON shows as one also if it is empty.
-func some(texts []string) []string { return append([]string{}, texts...) }
+// nonNil returns a list that JSON shows as one also if it is empty.
+func nonNil(texts []string) []string { return append([]string{}, texts...) }
 
 // showReach shows the agents that hold, read or reach something.
 func showReach(p *cli.Program, list []reachInfo) {

@@ -45,7 +45,7 @@ func (s spreading) run(p *cli.Program, folder meshdir.Folder) error {
 		return err
 	}
 	islands := mesh.Islands()
-	weights, by := weigh(mesh, islands)
+	weights, by := weighIslands(mesh, islands)
 	on, err := s.place(mesh, islands, weights, homes)
 	if err != nil {
 		return err
@@ -86,12 +86,12 @@ func (s spreading) run(p *cli.Program, folder meshdir.Folder) error {
 		p.Out.Printf("\n")
 	}
 	plan.showTotals(p.Out)
-	s.talk(p.Out, folder, islands, weights, by, len(placements))
+	s.printSpread(p.Out, folder, islands, weights, by, len(placements))
 	return nil
 }
 
-// talk says what was counted, what keeps the shards from being even, and what to do.
-func (s spreading) talk(o *cli.Output, folder meshdir.Folder, islands []bcp.Island, weights []int64, by string, lines int) {
+// printSpread says what was counted, what keeps the shards from being even, and what to do.
+func (s spreading) printSpread(o *cli.Output, folder meshdir.Folder, islands []bcp.Island, weights []int64, by string, lines int) {
 	o.Talkf("spread by %s", by)
 	var total int64
 	heaviest := 0
@@ -147,8 +147,8 @@ func findHomes(mesh *bcp.Mesh, named map[bcp.AgentName]int, state string) (map[b
 	return homes, nil
 }
 
-// weigh returns what each island has to do, and by what that is counted.
-func weigh(mesh *bcp.Mesh, islands []bcp.Island) (weights []int64, by string) {
+// weighIslands returns what each island has to do, and by what that is counted.
+func weighIslands(mesh *bcp.Mesh, islands []bcp.Island) (weights []int64, by string) {
 	var total int64
 	for _, island := range islands {
 		pushes, ok := maxPushes(mesh, island)

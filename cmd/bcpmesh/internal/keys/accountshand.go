@@ -100,8 +100,8 @@ func (h *hand) next(ctx context.Context, replies *nats.Subscription, wait time.D
 	return m, err
 }
 
-// unless returns how long to wait for more.
-func unless(enough bool) time.Duration {
+// waitTime returns how long to wait for more.
+func waitTime(enough bool) time.Duration {
 	if enough {
 		return 0
 	}
@@ -144,7 +144,7 @@ func (h *hand) Meet(ctx context.Context) error {
 		if len(h.servers) >= size && len(h.servers) < known {
 			return handQuiet
 		}
-		return unless(len(h.servers) >= max(size, known))
+		return waitTime(len(h.servers) >= max(size, known))
 	})
 	if err == nil && len(h.servers) == 0 {
 		err = nats.ErrTimeout
@@ -161,7 +161,7 @@ func (h *hand) kept(ctx context.Context, key string) ([]string, error) {
 	var tokens []string
 	err := h.ask(ctx, subjects.LookupClaimsOf(key), nil, func(m *nats.Msg) time.Duration {
 		tokens = append(tokens, string(m.Data))
-		return unless(len(tokens) >= len(h.servers))
+		return waitTime(len(tokens) >= len(h.servers))
 	})
 	return tokens, err
 }
@@ -180,7 +180,7 @@ func (h *hand) Update(ctx context.Context, account accounts.Account) error {
 		case s.Data != nil && s.Data.Account == account.PublicKey:
 			taken[s.Server.ID] = true
 		}
-		return unless(refused != nil || len(taken) >= len(h.servers))
+		return waitTime(refused != nil || len(taken) >= len(h.servers))
 	})
 	switch {
 	case err != nil || refused != nil:

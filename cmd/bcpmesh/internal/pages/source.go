@@ -109,9 +109,9 @@ func (c *connected) mesh() web.Mesh {
 	return m
 }
 
-// keep has the server attend to connections until ctx ends: other ones before the
+// attendUntil has the server attend to connections until ctx ends: other ones before the
 // credentials of these expire, and if the mesh is lost.
-func (s *source) keep(ctx context.Context, server *web.Server, c *connected) {
+func (s *source) attendUntil(ctx context.Context, server *web.Server, c *connected) {
 	for c != nil {
 		attending, stop := context.WithCancel(ctx)
 		attended := make(chan struct{})
@@ -123,7 +123,7 @@ func (s *source) keep(ctx context.Context, server *web.Server, c *connected) {
 			}
 			server.Attend(attending, shown)
 		}()
-		next := s.another(ctx, c)
+		next := s.reconnect(ctx, c)
 		stop()
 		<-attended
 		c.close()
@@ -147,8 +147,8 @@ func proofs(state string, shards []int) (list []web.Proof) {
 	return list
 }
 
-// another returns the connections that follow, nil when ctx has ended.
-func (s *source) another(ctx context.Context, c *connected) *connected {
+// reconnect returns the connections that follow, nil when ctx has ended.
+func (s *source) reconnect(ctx context.Context, c *connected) *connected {
 	due := time.Now().Add(renewal)
 	seen := time.Now()
 	look := time.NewTicker(lookPause)

@@ -116,7 +116,7 @@ func serve(ctx context.Context, server *web.Server, s *source) error {
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		s.keep(ctx, server, first)
+		s.attendUntil(ctx, server, first)
 	}()
 	err = server.Serve(ctx)
 	cancel()

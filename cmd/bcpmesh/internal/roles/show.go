@@ -50,7 +50,7 @@ Exit code 3 means that it is not accepted; the code says why.`,
 			if f.who.Creds == "" || f.to == "" {
 				return cli.Usagef("role show: expected --creds and --to").WithHint("the creds are those that the other mesh has issued")
 			}
-			papers, err := f.papers(args)
+			papers, err := f.readPapers(args)
 			if err != nil {
 				return err
 			}
@@ -81,8 +81,8 @@ Exit code 3 means that it is not accepted; the code says why.`,
 	return cmd
 }
 
-// papers reads the files.
-func (f *showing) papers(files []string) (papers agents.Papers, err error) {
+// readPapers reads the files.
+func (f *showing) readPapers(files []string) (papers agents.Papers, err error) {
 	if papers.Attestation, err = readPaper(files[0]); err != nil {
 		return papers, err
 	}
@@ -129,7 +129,7 @@ func (f *showing) follow(ctx context.Context, o *cli.Output, c *client.Client, f
 			return nil
 		case <-look.C:
 		}
-		papers, err := f.papers(files)
+		papers, err := f.readPapers(files)
 		if err == nil && reflect.DeepEqual(papers, shown) {
 			continue
 		}

@@ -175,9 +175,9 @@ func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
 		decideHeld = person.decideHeld
 	}
 	err = mailroom.Run(ctx, mailroom.Options{
-		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: o.limit, Said: s.said, Did: s.did,
+		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: o.limit, Said: s.said, Did: s.addAction,
 		After: func(done mailroom.Done) error {
-			if err := s.settle(ctx); err != nil {
+			if err := s.waitSettled(ctx); err != nil {
 				return err
 			}
 			progress(done.Number)

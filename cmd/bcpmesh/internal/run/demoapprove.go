@@ -186,7 +186,7 @@ func (s *story) outcome(ctx context.Context, item bcp.ItemID) error {
 		recorded, changed := s.decisions[item], s.changed
 		s.mu.Unlock()
 		if recorded {
-			return s.settle(ctx)
+			return s.waitSettled(ctx)
 		}
 		select {
 		case <-changed:

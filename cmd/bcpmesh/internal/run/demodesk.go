@@ -131,7 +131,7 @@ func (c *deskScene) add(d *bcp.Decision) {
 
 // egress adds a request to the exchange that its Reader works on.
 func (c *deskScene) egress(d *bcp.Decision) {
-	of := c.last(d.Agent)
+	of := c.openExchange(d.Agent)
 	if of == nil || d.Egress == nil {
 		return
 	}
@@ -147,8 +147,8 @@ func (c *deskScene) egress(d *bcp.Decision) {
 	}
 }
 
-// last is the exchange that a Reader works on: it has one at a time.
-func (c *deskScene) last(reader bcp.AgentName) *deskExchange {
+// openExchange is the exchange that a Reader works on: it has one at a time.
+func (c *deskScene) openExchange(reader bcp.AgentName) *deskExchange {
 	for _, e := range slices.Backward(c.Exchanges) {
 		if e.Reader == reader {
 			return e
@@ -157,10 +157,10 @@ func (c *deskScene) last(reader bcp.AgentName) *deskExchange {
 	return nil
 }
 
-// heard adds what the model of an agent says.
-func (c *deskScene) heard(agent bcp.AgentName, r *llm.Reply) {
+// addSaid adds what the model of an agent says.
+func (c *deskScene) addSaid(agent bcp.AgentName, r *llm.Reply) {
 	c.Tokens[agent] += r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheWrite + r.Usage.Output
-	of := c.last(agent)
+	of := c.openExchange(agent)
 	if of == nil {
 		return
 	}
@@ -171,8 +171,8 @@ func (c *deskScene) heard(agent bcp.AgentName, r *llm.Reply) {
 	}
 }
 
-// settle waits until every question has its end.
-func (s *deskStory) settle(ctx context.Context) error {
+// waitSettled waits until every question has its end.
+func (s *deskStory) waitSettled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	for {
@@ -192,13 +192,13 @@ func (s *deskStory) settle(ctx context.Context) error {
 }
 
 // heard tells of each reply of a model.
-type heard struct {
+type addSaid struct {
 	llm.Provider
 	of func(*llm.Reply)
 }
 
 // Do implements [llm.Provider].
-func (c heard) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (c addSaid) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
 	reply, err := c.Provider.Do(ctx, r, delta)
 	if err == nil {
 		c.of(reply)
@@ -322,16 +322,16 @@ func (s *deskStory) play(ctx context.Context, p *cli.Program, m *mesh.Mesh, fold
 				return e, cli.Failf("the model of %s: %s", a.Name, err)
 			}
 			scene.Models[a.Name] = model.Provider + "/" + model.Model
-			e.Provider = heard{e.Provider, func(r *llm.Reply) {
+			e.Provider = addSaid{e.Provider, func(r *llm.Reply) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				scene.heard(a.Name, r)
+				scene.addSaid(a.Name, r)
 			}}
 			return e, nil
 		},
 	}, researchdesk.Task)
 	if err == nil {
-		err = s.settle(ctx)
+		err = s.waitSettled(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

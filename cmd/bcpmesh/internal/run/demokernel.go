@@ -154,7 +154,7 @@ func demoKernel(ctx context.Context, p *cli.Program, keep string) (err error) {
 		return startFailure(err, listening{}, dir)
 	}
 	defer func() { err = errors.Join(err, stopMesh(m)) }()
-	seats, err := s.seats(ctx, m, office)
+	seats, err := s.takeSeats(ctx, m, office)
 	if err != nil {
 		return err
 	}
@@ -178,8 +178,8 @@ func demoKernel(ctx context.Context, p *cli.Program, keep string) (err error) {
 	return endKernelStory(p.Out, scenes, keep)
 }
 
-// seats takes the seats of the example's agents.
-func (s *kernelStory) seats(ctx context.Context, m *mesh.Mesh, office string) (*assistant.Seats, error) {
+// takeSeats takes the seats of the example's agents.
+func (s *kernelStory) takeSeats(ctx context.Context, m *mesh.Mesh, office string) (*assistant.Seats, error) {
 	o := assistant.Options{URL: m.URL(), Office: office}
 	var err error
 	if o.Requester, err = credentials(m, assistant.Requester, bcp.RoleController); err != nil {

@@ -113,7 +113,7 @@ func (o *observed) observe(metrics *telemetry.Metrics, def *bcp.Mesh, logger hcl
 		return observer{}, tracesFailure(err, "traces", traces.Endpoint)
 	}
 	o.exporters = append(o.exporters, exporter)
-	return observer{both(of.decision, exporter.Observe), both(of.reload, exporter.Use), of.notified}, nil
+	return observer{callBoth(of.decision, exporter.Observe), callBoth(of.reload, exporter.Use), of.notified}, nil
 }
 
 // serve serves the metrics of what runs, of each shard, and says where they and the

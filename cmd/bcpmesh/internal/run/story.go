@@ -123,8 +123,8 @@ func (s *story) said(what mailroom.Said) {
 	}
 }
 
-// did hears the assistant act.
-func (s *story) did(what string) {
+// addAction hears the assistant act.
+func (s *story) addAction(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acts = append(s.acts, what)
@@ -216,9 +216,9 @@ func (s *story) attempts(id bcp.QueryID) int {
 	}
 }
 
-// settle waits until everything that was asked is answered and everything that
+// waitSettled waits until everything that was asked is answered and everything that
 // was delivered is acknowledged.
-func (s *story) settle(ctx context.Context) error {
+func (s *story) waitSettled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	for {

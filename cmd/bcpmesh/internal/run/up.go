@@ -288,8 +288,8 @@ func warnOfCommands(m meshdir.Folder, p *cli.Program) {
 	}
 }
 
-// both returns a function that calls one, if there is one, and then another.
-func both[T any](first, second func(T)) func(T) {
+// callBoth returns a function that calls one, if there is one, and then another.
+func callBoth[T any](first, second func(T)) func(T) {
 	if first == nil {
 		return second
 	}
