@@ -10,7 +10,7 @@ import (
 func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
 	if !m.clustered() {
 		f(context.Background())
-		m.every(interval, f)
+		m.runEvery(interval, f)
 		return
 	}
 	m.inBackground(func(ctx context.Context) {
@@ -19,9 +19,9 @@ func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
 	})
 }
 
-// every has f called at an interval until the mesh stops, which ends its context and
+// runEvery has f called at an interval until the mesh stops, which ends its context and
 // waits for it.
-func (m *Mesh) every(interval time.Duration, f func(context.Context)) {
+func (m *Mesh) runEvery(interval time.Duration, f func(context.Context)) {
 	m.inBackground(func(ctx context.Context) { atIntervals(ctx, interval, f) })
 }
 

@@ -78,7 +78,7 @@ func backupRunning(ctx context.Context, state string, journal RunningJournal, w 
 	} else {
 		delete(followed, hashes) // they are made of the journal again
 	}
-	if err := followed.put(out); err != nil {
+	if err := followed.writeTo(out); err != nil {
 		return m, err
 	}
 	return out.Close()

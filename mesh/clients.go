@@ -77,9 +77,9 @@ func (c *clients) use(definition *bcp.Mesh) {
 	c.definition = definition
 }
 
-// note follows the server's events. Where a connection begins with credentials
+// update follows the server's events. Where a connection begins with credentials
 // that are used elsewhere too, it returns the hosts.
-func (c *clients) note(e server.Connection) (shared string) {
+func (c *clients) update(e server.Connection) (shared string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	open := c.open[e.Party]

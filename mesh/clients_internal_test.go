@@ -26,7 +26,7 @@ func TestFlooderIsDisconnectedOnceInAWhile(t *testing.T) {
 			return nil
 		}, hclog.NewNullLogger())
 		connect := func(agent bcp.AgentName, id uint64) {
-			c.note(server.Connection{Party: server.Party{Agent: agent, Role: bcp.RoleReader}, Connected: true, ClientID: server.ClientID{Number: id}})
+			c.update(server.Connection{Party: server.Party{Agent: agent, Role: bcp.RoleReader}, Connected: true, ClientID: server.ClientID{Number: id}})
 		}
 		expect := func(when string, want ...uint64) {
 			t.Helper()
@@ -41,7 +41,7 @@ func TestFlooderIsDisconnectedOnceInAWhile(t *testing.T) {
 		connect("clerk", 3)
 		expect("at once", 1, 2)
 		for id := range uint64(2) {
-			c.note(server.Connection{Party: server.Party{Agent: "mailer", Role: bcp.RoleReader}, ClientID: server.ClientID{Number: id + 1}})
+			c.update(server.Connection{Party: server.Party{Agent: "mailer", Role: bcp.RoleReader}, ClientID: server.ClientID{Number: id + 1}})
 		}
 		connect("mailer", 4) // is counted for what the others said
 		time.Sleep(spared - time.Nanosecond)
@@ -90,11 +90,11 @@ func TestCopiedCredentialsAreNoticed(t *testing.T) {
 				for i, k := range tt.connects {
 					time.Sleep(k.after)
 					e := server.Connection{Party: server.Party{Agent: "mailer", Role: bcp.RoleReader}, ClientID: server.ClientID{Number: uint64(i)}, UserKey: k.key, Host: k.host, Connected: true}
-					if got := c.note(e); got != tt.want[i] {
+					if got := c.update(e); got != tt.want[i] {
 						t.Errorf("connection %d: %q, want %q", i+1, got, tt.want[i])
 					}
 					if e.Connected = false; k.ends {
-						c.note(e)
+						c.update(e)
 					}
 				}
 				if err := c.stop(); err != nil {

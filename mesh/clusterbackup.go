@@ -53,7 +53,7 @@ func BackupCluster(ctx context.Context, config cluster.Config, state string, w i
 	}
 	// What was salvaged is another history, and gets another key.
 	if err == nil && !o.WithoutKeys && !out.Salvaged() {
-		err = signed.put(out)
+		err = signed.writeTo(out)
 	}
 	if err != nil {
 		return jetstream.Manifest{}, fmt.Errorf("back up: %w", err)
@@ -87,7 +87,7 @@ func readSigned(state string, shard int) (fileContents, error) {
 	return files, nil
 }
 
-func (f fileContents) put(out *jetstream.BackupWriter) error {
+func (f fileContents) writeTo(out *jetstream.BackupWriter) error {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if err := out.Put(name, f[name]); err != nil {
 			return err

@@ -79,7 +79,7 @@ const (
 // renewCommands keeps the credentials of commands good until the mesh stops. A
 // copy of them that stays somewhere is good for no longer than that.
 func (m *Mesh) renewCommands(c *commands) {
-	m.every(commandRenewal, func(context.Context) {
+	m.runEvery(commandRenewal, func(context.Context) {
 		if err := c.renew(); err != nil {
 			m.config.Logger.Error("renewing the credentials of commands", "error", err)
 		}
@@ -310,13 +310,13 @@ func (c *commands) changed(s supervisor.Status) {
 	}
 	if s.State == supervisor.Resting {
 		// What came while it was ending would wake nobody.
-		g.Waiting(s.Agent, func(ids []string) { c.rested(s.Agent, ids) })
+		g.Waiting(s.Agent, func(ids []string) { c.restartRested(s.Agent, ids) })
 	}
 }
 
-// rested starts a command again that ended well and left something to do: at
+// restartRested starts a command again that ended well and left something to do: at
 // once where it has done a part of it, and later and later where it has not.
-func (c *commands) rested(agent bcp.AgentName, waits []string) {
+func (c *commands) restartRested(agent bcp.AgentName, waits []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.resting[agent]

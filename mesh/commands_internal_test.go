@@ -25,7 +25,7 @@ func TestRestGrows(t *testing.T) {
 
 	c := &commands{resting: map[bcp.AgentName]*rest{}, stopped: true} // stopped: no timer begins
 	ends := func(waits ...string) int {
-		c.rested("reader", waits)
+		c.restartRested("reader", waits)
 		return c.resting["reader"].ends
 	}
 	for i, step := range []struct {

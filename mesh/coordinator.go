@@ -167,8 +167,8 @@ func (f *coordinator) freed(shard int) {
 	delete(f.held, shard)
 }
 
-// left says that this gateway does not serve a shard, or no more, and why.
-func (f *coordinator) left(shard int, err error) {
+// shardLost says that this gateway does not serve a shard, or no more, and why.
+func (f *coordinator) shardLost(shard int, err error) {
 	if f == nil {
 		return
 	}
@@ -225,7 +225,7 @@ func (f *coordinator) run(ctx context.Context, give func(shard int)) {
 	}
 	ticker := time.NewTicker(leaseKept)
 	defer ticker.Stop()
-	defer f.goodbye()
+	defer f.announceEnd()
 	var watcher natsjs.KeyWatcher
 	defer func() {
 		if watcher != nil {
@@ -269,7 +269,7 @@ func (f *coordinator) announce(ctx context.Context, now time.Time) {
 	f.mu.Unlock()
 	if absent {
 		if shown {
-			f.goodbye()
+			f.announceEnd()
 		}
 		return
 	}
@@ -282,8 +282,8 @@ func (f *coordinator) announce(ctx context.Context, now time.Time) {
 
 func (f *coordinator) presence() []byte { return []byte(strconv.Itoa(f.shards)) }
 
-// goodbye tells the others that this gateway is gone.
-func (f *coordinator) goodbye() {
+// announceEnd tells the others that this gateway is gone.
+func (f *coordinator) announceEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	if err := f.bucket.Delete(ctx, presencePrefix+f.name); err != nil {

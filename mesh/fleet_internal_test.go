@@ -106,8 +106,8 @@ func TestWhoTakesAShard(t *testing.T) {
 		{"just before that", []func(*coordinator){others("a"), serves("me", 1)}, fleetGrace - 1, false},
 		{"whoever served it is gone without a word", []func(*coordinator){others("a"), serves("a", 0)}, jetstream.LeaseTime, true},
 		{"just before that", []func(*coordinator){others("a"), serves("a", 0)}, jetstream.LeaseTime - 1, false},
-		{"it could not serve", []func(*coordinator){others("a"), func(f *coordinator) { f.left(3, errors.New("no")) }}, 0, false},
-		{"it could not serve, and is alone", []func(*coordinator){func(f *coordinator) { f.left(3, errors.New("no")) }}, 0, true},
+		{"it could not serve", []func(*coordinator){others("a"), func(f *coordinator) { f.shardLost(3, errors.New("no")) }}, 0, false},
+		{"it could not serve, and is alone", []func(*coordinator){func(f *coordinator) { f.shardLost(3, errors.New("no")) }}, 0, true},
 		{"it was given back", []func(*coordinator){others("a"), serves("a", 0), func(f *coordinator) { f.freed(0) }}, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestWhoCannotServeAsksForLess(t *testing.T) {
 	fails := func() time.Duration {
 		f.absent = time.Time{} // it is over
 		begin := time.Now()
-		f.left(0, errors.New("no"))
-		f.left(1, errors.New("no")) // is the same failure
+		f.shardLost(0, errors.New("no"))
+		f.shardLost(1, errors.New("no")) // is the same failure
 		return f.absent.Sub(begin).Round(fleetAbsence)
 	}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 16} {
@@ -152,8 +152,8 @@ func TestWhoCannotServeAsksForLess(t *testing.T) {
 		}
 	}
 	f.absent = time.Time{}
-	f.left(0, nil)
-	f.left(0, nats.ErrTimeout)
+	f.shardLost(0, nil)
+	f.shardLost(0, nats.ErrTimeout)
 	if !f.absent.IsZero() {
 		t.Error("it is absent, and could serve")
 	}

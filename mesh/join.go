@@ -69,7 +69,7 @@ func (m *Mesh) serveJoins() error {
 			}
 		}
 	})
-	m.every(joinsCounted, func(context.Context) {
+	m.runEvery(joinsCounted, func(context.Context) {
 		if n := j.refused.Swap(0); n > 0 {
 			m.config.Logger.Warn("requests to join were refused unread: somebody floods with an invitation", "requests", n)
 			m.gateway.Refused(int(n))

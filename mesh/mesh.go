@@ -353,8 +353,8 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	}
 
 	unwatch, err := m.bus.Watch(func(c server.Connection) {
-		m.seen.note(c.UserKey)
-		if shared := m.clients.note(c); shared != "" {
+		m.seen.setSeen(c.UserKey)
+		if shared := m.clients.update(c); shared != "" {
 			m.gateway.Shared(c.Agent, c.Role, c.UserKey, shared)
 		}
 		if c.Connected {
@@ -374,7 +374,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 			}
 		}
 		m.onStop(func() error { save(context.Background()); return nil })
-		m.every(seenInterval, save)
+		m.runEvery(seenInterval, save)
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func newLastSeen(state string, store *accounts.Store, open func() []string, log 
 	return &lastSeen{state: state, store: store, open: open, last: last}
 }
 
-// note keeps that credentials are connected, or were until now.
-func (s *lastSeen) note(key string) {
+// setSeen keeps that credentials are connected, or were until now.
+func (s *lastSeen) setSeen(key string) {
 	if s == nil {
 		return
 	}
@@ -74,7 +74,7 @@ func (s *lastSeen) save() error {
 		return err
 	}
 	for _, key := range s.open() {
-		s.note(key)
+		s.setSeen(key)
 	}
 	known := make(map[string]bool, len(users))
 	for _, u := range users {

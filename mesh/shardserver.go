@@ -176,11 +176,11 @@ func (s *ShardServer) run(ctx context.Context) error {
 			break
 		}
 		err := s.term(ctx, holder)
-		s.gateway.coordinator.left(s.shard, err)
+		s.gateway.coordinator.shardLost(s.shard, err)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		if hopeless(err) {
+		if isPermanent(err) {
 			s.log.Error("no gateway can serve this journal", "error", err)
 			return err
 		}
@@ -197,8 +197,8 @@ func (s *ShardServer) run(ctx context.Context) error {
 	return nil
 }
 
-// hopeless says that what is wrong is so for every gateway, at least of this version.
-func hopeless(err error) bool {
+// isPermanent says that what is wrong is so for every gateway, at least of this version.
+func isPermanent(err error) bool {
 	return slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrKeyLost, jetstream.ErrBase, state.ErrReplay, gateway.ErrPanic},
 		func(e error) bool { return errors.Is(err, e) })
 }
@@ -234,7 +234,7 @@ func (s *ShardServer) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 			err = jetstream.ErrLeaseLost
 		default:
 			if err = s.lease.Take(try, holder); err != nil {
-				s.gateway.coordinator.left(s.shard, nil)
+				s.gateway.coordinator.shardLost(s.shard, nil)
 			}
 		}
 		end()
@@ -287,7 +287,7 @@ func (s *ShardServer) term(ctx context.Context, holder jetstream.LeaseHolder) (e
 	keeping := make(chan struct{})
 	go func() {
 		defer close(keeping)
-		if err := s.keep(ctx, holder); err != nil {
+		if err := s.keepLease(ctx, holder); err != nil {
 			cancel(err)
 		}
 	}()
@@ -339,10 +339,10 @@ func notBegun(cause, err error) error {
 	return errors.Join(cause, err)
 }
 
-// keep keeps the lease until ctx ends, or somebody else has it. Where nobody can say
+// keepLease keeps the lease until ctx ends, or somebody else has it. Where nobody can say
 // whose it is, because the bucket has no leader, the term goes on: nobody else can take
 // it then, and whoever takes it later has the last word by writing to the journal.
-func (s *ShardServer) keep(ctx context.Context, holder jetstream.LeaseHolder) error {
+func (s *ShardServer) keepLease(ctx context.Context, holder jetstream.LeaseHolder) error {
 	for sleep(ctx, leaseKept) {
 		try, cancel := context.WithTimeout(ctx, keepAttempt)
 		err := s.lease.Keep(try)

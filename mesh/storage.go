@@ -56,7 +56,7 @@ func (m *Mesh) watchStorage() {
 	var told bcp.AlertKind
 	look := func(ctx context.Context) {
 		now := m.storageNow(ctx).Alert()
-		if worse(told, now) {
+		if isWorse(told, now) {
 			m.gateway.Alert(now)
 		}
 		told = now
@@ -68,7 +68,7 @@ func (m *Mesh) watchStorage() {
 // that is free, in bytes: both 0 where the system does not tell.
 func Disk(folder string) (free, size int64, err error) { return diskSpace(folder) }
 
-// worse reports whether now is an alert that the one before did not tell.
-func worse(before, now bcp.AlertKind) bool {
+// isWorse reports whether now is an alert that the one before did not tell.
+func isWorse(before, now bcp.AlertKind) bool {
 	return now != "" && now != before && before != bcp.AlertDiskCritical
 }

@@ -19,7 +19,7 @@ func TestWorse(t *testing.T) {
 		{"", "", false}, {"", low, true}, {"", critical, true}, {low, "", false}, {low, low, false}, {low, critical, true},
 		{critical, "", false}, {critical, low, false}, {critical, critical, false},
 	} {
-		if got := worse(c.before, c.now); got != c.want {
+		if got := isWorse(c.before, c.now); got != c.want {
 			t.Errorf("%q behind %q: %v", c.now, c.before, got)
 		}
 	}

@@ -171,7 +171,7 @@ func (t *backupTruncation) write(m jetstream.Manifest, whole, state string, w io
 	if err == nil && t.keyed {
 		var signed fileContents
 		if signed, err = readSigned(state, m.Shard); err == nil {
-			err = signed.put(out)
+			err = signed.writeTo(out)
 		}
 	}
 	if err != nil {

@@ -168,12 +168,12 @@ func (w *witnesses) ask(ctx context.Context) (missing bool) {
 		w.log.Error("no witness was asked", "error", err)
 		return true
 	case !errors.Is(ctx.Err(), context.Canceled): // the mesh ends
-		w.note(failed)
+		w.recordFailures(failed)
 	}
 	return len(failed) > 0
 }
 
-func (w *witnesses) note(failed map[string]uncosigned) {
+func (w *witnesses) recordFailures(failed map[string]uncosigned) {
 	list, err := w.tree.Cosignatures()
 	if err != nil {
 		w.log.Error("cosignatures cannot be read", "error", err)

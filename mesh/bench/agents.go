@@ -78,7 +78,7 @@ func join(ctx context.Context, url string, one party) (a *agent, turnedAway int,
 		if err == nil {
 			break
 		}
-		if ctx.Err() != nil || hopeless(err) || time.Since(begin) > connectTimeout {
+		if ctx.Err() != nil || isPermanent(err) || time.Since(begin) > connectTimeout {
 			return nil, turnedAway, err
 		}
 		time.Sleep(connectPause/2 + rand.N(connectPause))
@@ -101,8 +101,8 @@ func join(ctx context.Context, url string, one party) (a *agent, turnedAway int,
 	return a, turnedAway, nil
 }
 
-// hopeless says that trying again does not help.
-func hopeless(err error) bool {
+// isPermanent says that trying again does not help.
+func isPermanent(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrMaxConnectionsExceeded) || errors.Is(err, syscall.EMFILE)
 }
 

@@ -40,8 +40,8 @@ func (s shape) channels() int {
 	return min(s.Readers, s.Controllers)
 }
 
-// meet says that there is a channel between two of these numbers.
-func (s shape) meet(reader, controller int) bool {
+// haveChannel says that there is a channel between two of these numbers.
+func (s shape) haveChannel(reader, controller int) bool {
 	return s.Crossed || reader == controller || s.Group > 0 && reader/s.Group == controller/s.Group
 }
 
@@ -78,7 +78,7 @@ func (s shape) files(interval bool) map[string][]byte {
 	}
 	for c := range s.Controllers {
 		agent(controllerName(c), s.Readers, func(r int) string {
-			if !s.meet(r, c) {
+			if !s.haveChannel(r, c) {
 				return ""
 			}
 			return fmt.Sprintf("  - {peer: %s, role: controller, max_category: 1, budget_bits: 1000000000,\n     subscriptions: [{id: %s, category: 1, "+
@@ -87,7 +87,7 @@ func (s shape) files(interval bool) map[string][]byte {
 	}
 	for r := range s.Readers {
 		agent(readerName(r), s.Controllers, func(c int) string {
-			if !s.meet(r, c) {
+			if !s.haveChannel(r, c) {
 				return ""
 			}
 			return fmt.Sprintf("  - {peer: %s, role: reader}\n", controllerName(c))

@@ -143,7 +143,7 @@ func (p *agentsPart) load(ctx context.Context, l load) (reply, error) {
 	if l.Mode == modeFlood {
 		return p.flood(ctx, l)
 	}
-	return work(l, func(w, n int) (time.Duration, error) { return p.once(ctx, l, w, n) })
+	return work(l, func(w, n int) (time.Duration, error) { return p.runOnce(ctx, l, w, n) })
 }
 
 // work has workers do something over and over, as many as are in flight, until the
@@ -179,8 +179,8 @@ func work(l load, once func(w, n int) (time.Duration, error)) (r reply, failed e
 	return r, failed
 }
 
-// once does what the load is about, as worker w for the nth time.
-func (p *agentsPart) once(ctx context.Context, l load, w, n int) (time.Duration, error) {
+// runOnce does what the load is about, as worker w for the nth time.
+func (p *agentsPart) runOnce(ctx context.Context, l load, w, n int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	if l.Shape.Kernel {

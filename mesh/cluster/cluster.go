@@ -129,13 +129,13 @@ func Connect(ctx context.Context, config Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster's system account: %w", err)
 	}
-	if err := c.learn(ctx); err != nil {
+	if err := c.readClaims(ctx); err != nil {
 		c.monitor.Close()
 		return nil, err
 	}
 	go func() {
 		defer close(c.staying)
-		c.stay(c.quit)
+		c.leaveCutOff(c.quit)
 	}()
 	return c, nil
 }
@@ -240,7 +240,7 @@ func (c *Cluster) Kick(client server.ClientID) error { return server.Kick(c.moni
 // need, no more and no less. Otherwise the error is [ErrClaims], with a line for
 // each difference, or [ErrCreds].
 func (c *Cluster) Check(ctx context.Context, scopes []subjects.Scope) error {
-	if err := c.learn(ctx); err != nil {
+	if err := c.readClaims(ctx); err != nil {
 		return err
 	}
 	for _, s := range scopes {
@@ -266,9 +266,9 @@ func readable(file string) bool {
 	return true
 }
 
-// learn reads the accounts' claims from one of the servers. The one that is chosen
+// readClaims reads the accounts' claims from one of the servers. The one that is chosen
 // may be gone, and the others not know it yet: then it asks again.
-func (c *Cluster) learn(ctx context.Context) error {
+func (c *Cluster) readClaims(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+answerTimeout)
 	defer cancel()
 	patience := learnPatience

@@ -142,7 +142,7 @@ func (c *Cluster) knowStrangers(ctx context.Context) error {
 	if age < learnPause || len(came) == 0 && age < learnInterval {
 		return nil
 	}
-	if err := c.learn(ctx); err != nil {
+	if err := c.readClaims(ctx); err != nil {
 		return err
 	}
 	c.mu.Lock()

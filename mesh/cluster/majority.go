@@ -5,8 +5,8 @@ import "time"
 // A server that is cut off from the others still answers its clients, and nothing
 // that they write is stored. A gateway leaves it, for one that is not.
 
-// stay leaves servers that are cut off, until quit is closed.
-func (c *Cluster) stay(quit <-chan struct{}) {
+// leaveCutOff leaves servers that are cut off, until quit is closed.
+func (c *Cluster) leaveCutOff(quit <-chan struct{}) {
 	ticker := time.NewTicker(callTime)
 	defer ticker.Stop()
 	for alone := 0; ; {
@@ -16,13 +16,13 @@ func (c *Cluster) stay(quit <-chan struct{}) {
 		case !r.cutOff():
 			alone = 0
 			c.noted(r)
-			c.leave(c.silentServers())
+			c.moveConnections(c.silentServers())
 		default:
 			c.noted(r)
 			if alone++; alone >= silentCalls {
 				alone = 0
 				c.log.Warn("leaving a server that is cut off from the others", "answers", r.keepers, "servers", r.size)
-				c.leave(map[string]bool{r.at: true})
+				c.moveConnections(map[string]bool{r.at: true})
 				_ = c.monitor.ForceReconnect() // unless it is closed
 			}
 		}
@@ -34,9 +34,9 @@ func (c *Cluster) stay(quit <-chan struct{}) {
 	}
 }
 
-// leave has the gateway's connections go from servers to others. It waits for none of
+// moveConnections has the gateway's connections go from servers to others. It waits for none of
 // them: one that looks for a server can be asked nothing.
-func (c *Cluster) leave(servers map[string]bool) {
+func (c *Cluster) moveConnections(servers map[string]bool) {
 	if len(servers) == 0 {
 		return
 	}

@@ -41,8 +41,8 @@ type roll struct {
 // lets JetStream take, in bytes. The zero value is that of none.
 type Store struct{ Used, Limit int64 }
 
-// fuller is the one of which more is used, of what it may be.
-func (s Store) fuller(than Store) Store {
+// maxUse is the one of which more is used, of what it may be.
+func (s Store) maxUse(than Store) Store {
 	if than.Limit <= 0 || s.Limit > 0 && float64(s.Used)/float64(s.Limit) >= float64(than.Used)/float64(than.Limit) {
 		return s
 	}
@@ -80,7 +80,7 @@ func (c *Cluster) call() (roll, error) {
 		if js := s.Statistics.JetStream; js.Meta.Size > 0 {
 			r.keepers++
 			r.size = max(r.size, js.Meta.Size)
-			r.fullest = r.fullest.fuller(Store{js.Usage.Used, js.Config.Limit})
+			r.fullest = r.fullest.maxUse(Store{js.Usage.Used, js.Config.Limit})
 		}
 	}
 	if c.monitor.ConnectedServerId() != r.at {
@@ -105,15 +105,15 @@ func (a attendance) note(r roll) {
 
 // present are those that answered the last call.
 func (a attendance) present() map[string]bool {
-	return a.where(func(missed int) bool { return missed == 0 })
+	return a.serversWhere(func(missed int) bool { return missed == 0 })
 }
 
 // silent are those that have not answered for long enough.
 func (a attendance) silent() map[string]bool {
-	return a.where(func(missed int) bool { return missed >= silentCalls })
+	return a.serversWhere(func(missed int) bool { return missed >= silentCalls })
 }
 
-func (a attendance) where(f func(missed int) bool) map[string]bool {
+func (a attendance) serversWhere(f func(missed int) bool) map[string]bool {
 	ids := map[string]bool{}
 	for id, missed := range a {
 		if f(missed) {

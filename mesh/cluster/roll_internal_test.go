@@ -147,7 +147,7 @@ func TestFullest(t *testing.T) {
 	} {
 		var got Store
 		for _, s := range tt.stores {
-			got = got.fuller(s)
+			got = got.maxUse(s)
 		}
 		if got != tt.want {
 			t.Errorf("of %v it is %v, not %v", tt.stores, got, tt.want)
@@ -171,7 +171,7 @@ func TestRestartedServerIsNotAwaited(t *testing.T) {
 	c := &Cluster{log: hclog.NewNullLogger(), monitor: monitor, again: make(chan struct{}, 1), quit: make(chan struct{}), staying: make(chan struct{}), called: make(chan struct{}), attended: attendance{}}
 	go func() {
 		defer close(c.staying)
-		c.stay(c.quit)
+		c.leaveCutOff(c.quit)
 	}()
 	t.Cleanup(c.Close)
 	await := func(what string, done func(present, gone map[string]bool) bool) map[string]bool {

@@ -130,14 +130,14 @@ func (c *Cluster) Leader(t testing.TB, name string) int {
 	t.Helper()
 	leader := -1
 	await(t, "a leader of "+name, func() (err error) {
-		leader, err = c.leader(func(n *node) (string, error) { return n.leads(name) })
+		leader, err = c.leader(func(n *node) (string, error) { return n.streamLeader(name) })
 		return err
 	})
 	return leader
 }
 
-// leads is who leads a stream, as a node sees it.
-func (n *node) leads(name string) (string, error) {
+// streamLeader is who leads a stream, as a node sees it.
+func (n *node) streamLeader(name string) (string, error) {
 	_, streams, err := n.streams()
 	for _, s := range streams {
 		if s.Name == name {
@@ -198,7 +198,7 @@ func (c *Cluster) Lead(t testing.TB, conn *nats.Conn, name string, i int) {
 	t.Helper()
 	ask := fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, c.nodes[i].name)
 	await(t, c.nodes[i].name+" to lead "+name, func() error {
-		leader, err := c.leader(func(n *node) (string, error) { return n.leads(name) })
+		leader, err := c.leader(func(n *node) (string, error) { return n.streamLeader(name) })
 		if err == nil && leader != i {
 			// Whether it is answered or not shows later.
 			_, err = conn.Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, ask, time.Second)

@@ -148,10 +148,10 @@ func (p *Publisher) run(ctx context.Context) {
 				return
 			}
 			last, acknowledged = ack.Sequence, ack.Sequence
-			p.note()
+			p.countAcked()
 			time.Sleep(pace)
 		}
-		p.leave(ctx)
+		p.changeNode(ctx)
 	}
 }
 
@@ -176,8 +176,8 @@ func (p *Publisher) end(ctx context.Context) (uint64, error) {
 	return info.State.LastSeq, nil
 }
 
-// leave pauses after a failure, and goes to another node after enough of them.
-func (p *Publisher) leave(ctx context.Context) {
+// changeNode pauses after a failure, and goes to another node after enough of them.
+func (p *Publisher) changeNode(ctx context.Context) {
 	p.mu.Lock()
 	silent := time.Since(p.last)
 	p.mu.Unlock()
@@ -191,7 +191,7 @@ func (p *Publisher) leave(ctx context.Context) {
 	}
 }
 
-func (p *Publisher) note() {
+func (p *Publisher) countAcked() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()

@@ -29,8 +29,8 @@ func (l *checklist) decide(id string, result Result, detail string) {
 	}
 }
 
-// is decides a check by a condition.
-func (l *checklist) is(id string, ok bool, detail string) {
+// check decides a check by a condition.
+func (l *checklist) check(id string, ok bool, detail string) {
 	if ok {
 		l.decide(id, Passed, "")
 	} else {

@@ -32,7 +32,7 @@ func (r *Rig) ended(query bcp.QueryID, outcome bcp.Code) bcp.Delivery {
 func (r *Rig) deliverUntil(ctx context.Context, d bcp.Delivery) (sent int, ok bool) {
 	return r.persist(ctx, func(attempt int) string {
 		reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, d.DeliveryID, attempt)
-		r.say(r.deliver(), reply, r.encode(d))
+		r.publish(r.deliver(), reply, r.encode(d))
 		return reply
 	})
 }
@@ -41,17 +41,17 @@ func (r *Rig) deliverUntil(ctx context.Context, d bcp.Delivery) (sent int, ok bo
 func (r *Rig) checkController(ctx context.Context) {
 	first := r.message()
 	sent, ok := r.deliverUntil(ctx, first)
-	if r.is(controllerPush, ok, "no acknowledgement came"); !ok {
+	if r.check(controllerPush, ok, "no acknowledgement came"); !ok {
 		return
 	}
 	again := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, first.DeliveryID, sent)
-	r.say(r.deliver(), again, r.encode(first))
-	r.is(controllerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
+	r.publish(r.deliver(), again, r.encode(first))
+	r.check(controllerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
 
 	for _, c := range bcp.Catalogue() {
 		if c.Outcome && c.To&bcp.ToController != 0 && c.Code != bcp.Held {
 			_, ok := r.deliverUntil(ctx, r.ended(bcp.QueryID(fresh()), c.Code))
-			r.is(controllerOutcomes, ok, "the outcome "+string(c.Code)+" was not acknowledged")
+			r.check(controllerOutcomes, ok, "the outcome "+string(c.Code)+" was not acknowledged")
 		}
 	}
 	query := bcp.QueryID(fresh())
@@ -59,7 +59,7 @@ func (r *Rig) checkController(ctx context.Context) {
 	final := r.message()
 	final.SubscriptionID, final.QueryID = "", query
 	_, released := r.deliverUntil(ctx, final)
-	r.is(controllerHeld, held && released, "one of the two was not acknowledged")
+	r.check(controllerHeld, held && released, "one of the two was not acknowledged")
 
 	r.prompt(ctx)
 	r.laterDeliveries(ctx)
@@ -68,14 +68,14 @@ func (r *Rig) checkController(ctx context.Context) {
 	if back {
 		_, back = r.deliverUntil(ctx, r.message())
 	}
-	r.is(controllerReturns, back, "it did not come back, or did not acknowledge")
+	r.check(controllerReturns, back, "it did not come back, or did not acknowledge")
 	r.asked()
-	r.once(controllerOnce)
+	r.checkOnce(controllerOnce)
 	r.permitted(controllerPermitted)
 }
 
 func (r *Rig) prompt(ctx context.Context) {
-	r.is(controllerPrompt, r.promptUntil(ctx, r.encode), "no acknowledgement came")
+	r.check(controllerPrompt, r.promptUntil(ctx, r.encode), "no acknowledgement came")
 }
 
 // promptUntil sends a prompt until it is acknowledged.
@@ -83,7 +83,7 @@ func (r *Rig) promptUntil(ctx context.Context, encode func(any) []byte) bool {
 	p := bcp.Prompt{Type: bcp.TypePrompt, PromptID: bcp.DeliveryID(fresh()), Message: "It is time.", Time: time.Now().UTC().Truncate(time.Second)}
 	_, ok := r.persist(ctx, func(attempt int) string {
 		reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, p.PromptID, attempt)
-		r.say(subjects.Deliver(bcp.RoleController, r.config.Agent, bcp.Gateway), reply, encode(p))
+		r.publish(subjects.Deliver(bcp.RoleController, r.config.Agent, bcp.Gateway), reply, encode(p))
 		return reply
 	})
 	return ok
@@ -95,13 +95,13 @@ func (r *Rig) laterDeliveries(ctx context.Context) {
 	for _, d := range []bcp.Delivery{r.message(), r.ended(bcp.QueryID(fresh()), laterCode)} {
 		_, ok := r.persist(ctx, func(attempt int) string {
 			reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, d.DeliveryID, attempt)
-			r.say(r.deliver(), reply, r.extended(d))
+			r.publish(r.deliver(), reply, r.extended(d))
 			return reply
 		})
-		r.is(controllerLater, ok, "a delivery was not acknowledged")
+		r.check(controllerLater, ok, "a delivery was not acknowledged")
 	}
 	if r.checks[controllerPrompt].Result != Failed {
-		r.is(controllerLater, r.promptUntil(ctx, r.extended), "a prompt was not acknowledged")
+		r.check(controllerLater, r.promptUntil(ctx, r.extended), "a prompt was not acknowledged")
 	}
 }
 
@@ -109,29 +109,29 @@ func (r *Rig) laterDeliveries(ctx context.Context) {
 func (r *Rig) dropDeliveries(ctx context.Context) {
 	foreign := r.message()
 	wants := subjects.ReplyController(bystander, foreign.DeliveryID)
-	r.say(r.deliver(), wants, r.encode(foreign))
+	r.publish(r.deliver(), wants, r.encode(foreign))
 
 	other := r.message()
 	borrowed := subjects.ReplyController(r.config.Agent, bcp.DeliveryID(fresh()))
-	r.say(r.deliver(), borrowed, r.encode(other))
+	r.publish(r.deliver(), borrowed, r.encode(other))
 
 	wrong := r.message()
 	wrong.FromAgent = bystander
 	sender := subjects.ReplyController(r.config.Agent, wrong.DeliveryID)
-	r.say(r.deliver(), sender, r.encode(wrong))
+	r.publish(r.deliver(), sender, r.encode(wrong))
 
 	var broken []string
 	whole := r.encode(r.message())
 	for _, data := range [][]byte{whole[:len(whole)-3], nil, {0xff, 0xff}} {
 		broken = append(broken, subjects.ReplyController(r.config.Agent, bcp.DeliveryID(fresh())))
-		r.say(r.deliver(), broken[len(broken)-1], data)
+		r.publish(r.deliver(), broken[len(broken)-1], data)
 	}
 	_, ok := r.deliverUntil(ctx, r.message())
-	r.is(controllerMalformed, ok, "the delivery after them was not acknowledged")
+	r.check(controllerMalformed, ok, "the delivery after them was not acknowledged")
 	r.quiet(ctx)
-	r.is(controllerForeign, len(r.messagesOn(wants)) == 0 && !r.refused(wants), "it acknowledged on another agent's subject")
-	r.is(controllerOther, len(r.messagesOn(borrowed)) == 0, "it acknowledged on the reply subject of another delivery")
-	r.is(controllerSender, len(r.messagesOn(sender)) == 0, "it acknowledged")
+	r.check(controllerForeign, len(r.messagesOn(wants)) == 0 && !r.refused(wants), "it acknowledged on another agent's subject")
+	r.check(controllerOther, len(r.messagesOn(borrowed)) == 0, "it acknowledged on the reply subject of another delivery")
+	r.check(controllerSender, len(r.messagesOn(sender)) == 0, "it acknowledged")
 	for _, reply := range broken {
 		if len(r.messagesOn(reply)) > 0 {
 			r.decide(controllerMalformed, Failed, "it acknowledged a message that is not well-formed")
@@ -177,10 +177,10 @@ func (r *Rig) asked() {
 	for _, h := range list {
 		ask, code := bcp.ParseAsk(h.data, r.config.Encoding, h.to.Reader)
 		_, err := bcp.Compile(ask.Spec, bcp.Settings{})
-		r.is(controllerAsks, code == "" && err == nil, "an ask is not well-formed")
+		r.check(controllerAsks, code == "" && err == nil, "an ask is not well-formed")
 		if h.at.Sub(list[0].at) < time.Second {
 			repeats++
 		}
 	}
-	r.is(controllerPatience, repeats <= 1+maxRepeats, "it asked again at once")
+	r.check(controllerPatience, repeats <= 1+maxRepeats, "it asked again at once")
 }

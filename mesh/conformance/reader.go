@@ -48,7 +48,7 @@ func (r *Rig) body(q question) []byte {
 
 // send sends a question and returns its reply subject.
 func (r *Rig) send(q question, attempt int) string {
-	r.say(r.query(), r.reply(q, attempt), r.body(q))
+	r.publish(r.query(), r.reply(q, attempt), r.body(q))
 	return r.reply(q, attempt)
 }
 
@@ -59,8 +59,8 @@ func (r *Rig) checkReader(ctx context.Context) {
 		return
 	}
 	again := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, bcp.DeliveryID(fresh()), 1)
-	r.say(r.deliver(), again, r.active())
-	r.is(readerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
+	r.publish(r.deliver(), again, r.active())
+	r.check(readerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
 
 	ids := map[bcp.Category]string{1: readerCategory1, 2: readerCategory2, 3: readerCategory3}
 	for _, category := range []bcp.Category{1, 2, 3} {
@@ -75,11 +75,11 @@ func (r *Rig) checkReader(ctx context.Context) {
 	first := specs[r.config.Categories[0]]
 	r.resend(ctx, first)
 	r.reject(ctx, first)
-	r.later(ctx, first)
+	r.sendFuture(ctx, first)
 	r.drop(ctx, first)
-	r.leave(ctx, first)
+	r.disconnectOpen(ctx, first)
 	r.pushed()
-	r.once(readerOnce)
+	r.checkOnce(readerOnce)
 	r.permitted(readerPermitted)
 	for _, id := range []string{readerNames, readerEncoding} {
 		if _, decided := r.checks[id]; !decided {
@@ -107,7 +107,7 @@ func (r *Rig) activate(ctx context.Context, id string) bool {
 	delivery := bcp.DeliveryID(fresh())
 	_, ok := r.persist(ctx, func(attempt int) string {
 		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, delivery, attempt)
-		r.say(r.deliver(), reply, r.active())
+		r.publish(r.deliver(), reply, r.active())
 		return reply
 	})
 	if ok {
@@ -127,18 +127,18 @@ func (r *Rig) judge(id string, q question, reply string, came bool) {
 		r.decide(id, Failed, "the answer is not well-formed")
 		return
 	}
-	r.is(readerNames, in.QueryID == q.id, "an answer names another query")
+	r.check(readerNames, in.QueryID == q.id, "an answer names another query")
 	validator, err := bcp.Compile(q.spec, bcp.Settings{})
 	if err != nil {
 		r.decide(id, Failed, err.Error()) // a spec of its own; it does not happen
 		return
 	}
 	if in.NotEnoughInformation {
-		r.is(id, validator.AllowsNotEnoughInformation(), "not_enough_information is no answer here")
+		r.check(id, validator.AllowsNotEnoughInformation(), "not_enough_information is no answer here")
 		return
 	}
 	v := validator.Judge(in.Raw)
-	r.is(id, v.Outcome != bcp.Reject, "the answer does not match its spec: "+v.Reason.String())
+	r.check(id, v.Outcome != bcp.Reject, "the answer does not match its spec: "+v.Reason.String())
 }
 
 // read reads a message in the agent's encoding. One in the other encoding fails
@@ -168,7 +168,7 @@ func (r *Rig) result(ctx context.Context, q question, accepted bool) {
 	id := bcp.DeliveryID(fresh())
 	send := func(attempt int) string {
 		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, id, attempt)
-		r.say(r.deliver(), reply, r.encode(v))
+		r.publish(r.deliver(), reply, r.encode(v))
 		return reply
 	}
 	if c, decided := r.checks[readerResults]; decided && c.Result == Failed {
@@ -176,84 +176,84 @@ func (r *Rig) result(ctx context.Context, q question, accepted bool) {
 		return
 	}
 	_, ok := r.persist(ctx, send)
-	r.is(readerResults, ok, "no acknowledgement came")
+	r.check(readerResults, ok, "no acknowledgement came")
 }
 
 func (r *Rig) resend(ctx context.Context, spec bcp.Spec) {
 	q := r.ask(spec)
 	r.answered(ctx, r.send(q, 0))
-	r.is(readerResent, r.answered(ctx, r.send(q, 1)), "no answer came on the new reply subject")
+	r.check(readerResent, r.answered(ctx, r.send(q, 1)), "no answer came on the new reply subject")
 }
 
 func (r *Rig) reject(ctx context.Context, spec bcp.Spec) {
 	q := r.ask(spec)
 	r.answered(ctx, r.send(q, 0))
 	r.result(ctx, q, false)
-	r.is(readerRejected, r.answered(ctx, r.send(q, 1)), "no answer came after the rejection")
+	r.check(readerRejected, r.answered(ctx, r.send(q, 1)), "no answer came after the rejection")
 }
 
 // laterCode is none of today's codes.
 const laterCode bcp.Code = "later_code"
 
-// later sends what a newer gateway may send: a list, a query and a result with members
+// sendFuture sends what a newer gateway may send: a list, a query and a result with members
 // that the Reader does not know, and an unknown code.
-func (r *Rig) later(ctx context.Context, spec bcp.Spec) {
+func (r *Rig) sendFuture(ctx context.Context, spec bcp.Spec) {
 	list := bcp.DeliveryID(fresh())
 	_, ok := r.persist(ctx, func(attempt int) string {
 		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, list, attempt)
-		r.say(r.deliver(), reply, r.extended(r.list()))
+		r.publish(r.deliver(), reply, r.extended(r.list()))
 		return reply
 	})
-	r.is(readerLater, ok, "no acknowledgement of bcp_subscriptions_active came")
+	r.check(readerLater, ok, "no acknowledgement of bcp_subscriptions_active came")
 	q := r.ask(spec)
-	r.say(r.query(), r.reply(q, 0), r.extended(bcp.Query{Type: bcp.TypeQuery, QueryID: q.id, Controller: peer, Spec: q.spec}))
-	r.is(readerLater, r.answered(ctx, r.reply(q, 0)), "no answer came to a query")
+	r.publish(r.query(), r.reply(q, 0), r.extended(bcp.Query{Type: bcp.TypeQuery, QueryID: q.id, Controller: peer, Spec: q.spec}))
+	r.check(readerLater, r.answered(ctx, r.reply(q, 0)), "no answer came to a query")
 	if r.checks[readerResults].Result == Failed {
 		return // it takes none
 	}
 	result := bcp.DeliveryID(fresh())
 	_, ok = r.persist(ctx, func(attempt int) string {
 		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, result, attempt)
-		r.say(r.deliver(), reply, r.extended(bcp.ValidationResult{
+		r.publish(r.deliver(), reply, r.extended(bcp.ValidationResult{
 			Type: bcp.TypeValidationResult, QueryID: q.id, Status: bcp.StatusRefused, Code: laterCode, Detail: "of a newer gateway",
 		}))
 		return reply
 	})
-	r.is(readerLater, ok, "no acknowledgement of bcp_validation_result came")
+	r.check(readerLater, ok, "no acknowledgement of bcp_validation_result came")
 }
 
 // drop sends what is to be dropped, and a query behind it.
 func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 	foreign, other, another, unknown := r.ask(spec), r.ask(spec), r.ask(spec), r.ask(spec)
 	wants := subjects.ReplyReader(bystander, foreign.id, 0)
-	r.say(r.query(), wants, r.body(foreign))
+	r.publish(r.query(), wants, r.body(foreign))
 
 	borrowed := r.ask(spec)
-	r.say(r.query(), r.reply(borrowed, 0), r.body(other))
+	r.publish(r.query(), r.reply(borrowed, 0), r.body(other))
 
-	r.say(r.query(), r.reply(another, 0), r.encode(bcp.Query{Type: bcp.TypeQuery, QueryID: another.id, Controller: bystander, Spec: spec}))
+	r.publish(r.query(), r.reply(another, 0), r.encode(bcp.Query{Type: bcp.TypeQuery, QueryID: another.id, Controller: bystander, Spec: spec}))
 
 	// A type of the same length, so that the message is sound in both encodings.
 	unknown.spec = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "shape", Type: bcp.TypeBoolean}}}
-	r.say(r.query(), r.reply(unknown, 0), bytes.Replace(r.body(unknown), []byte("boolean"), []byte("polygon"), 1))
+	r.publish(r.query(), r.reply(unknown, 0), bytes.Replace(r.body(unknown), []byte("boolean"), []byte("polygon"), 1))
 
 	for _, broken := range r.broken(spec) {
-		r.say(r.query(), r.reply(broken.question, 0), broken.data)
+		r.publish(r.query(), r.reply(broken.question, 0), broken.data)
 	}
-	r.say(r.query(), "", r.body(r.ask(spec))) // there is nowhere to answer
+	r.publish(r.query(), "", r.body(r.ask(spec))) // there is nowhere to answer
 
 	sound := r.ask(spec)
-	r.is(readerMalformed, r.answered(ctx, r.send(sound, 0)), "no answer came to the query after them")
+	r.check(readerMalformed, r.answered(ctx, r.send(sound, 0)), "no answer came to the query after them")
 	r.quiet(ctx)
-	r.is(readerForeign, len(r.messagesOn(wants)) == 0 && !r.refused(wants), "it answered on another agent's subject")
-	r.is(readerOther, len(r.messagesOn(r.reply(borrowed, 0))) == 0, "it answered on the reply subject of another query")
-	r.is(readerController, len(r.messagesOn(r.reply(another, 0))) == 0, "it answered")
+	r.check(readerForeign, len(r.messagesOn(wants)) == 0 && !r.refused(wants), "it answered on another agent's subject")
+	r.check(readerOther, len(r.messagesOn(r.reply(borrowed, 0))) == 0, "it answered on the reply subject of another query")
+	r.check(readerController, len(r.messagesOn(r.reply(another, 0))) == 0, "it answered")
 	for _, broken := range r.broken(spec) {
 		if len(r.messagesOn(r.reply(broken.question, 0))) > 0 {
 			r.decide(readerMalformed, Failed, "it answered a message that is not well-formed")
 		}
 	}
-	r.is(readerUnknown, !r.answeredWrongly(r.reply(unknown, 0)), "it answered with something")
+	r.check(readerUnknown, !r.answeredWrongly(r.reply(unknown, 0)), "it answered with something")
 }
 
 // answeredWrongly reports whether something but not_enough_information came.
@@ -294,8 +294,8 @@ func (r *Rig) broken(spec bcp.Spec) []brokenQuery {
 	return list
 }
 
-// leave disconnects the Reader while a query is open.
-func (r *Rig) leave(ctx context.Context, spec bcp.Spec) {
+// disconnectOpen disconnects the Reader while a query is open.
+func (r *Rig) disconnectOpen(ctx context.Context, spec bcp.Spec) {
 	if !r.rejoin(ctx) {
 		r.decide(readerReturns, Failed, "it did not come back")
 		return
@@ -305,7 +305,7 @@ func (r *Rig) leave(ctx context.Context, spec bcp.Spec) {
 		return
 	}
 	q := r.ask(spec)
-	r.is(readerReturns, r.answered(ctx, r.send(q, 0)), "it came back, and did not answer")
+	r.check(readerReturns, r.answered(ctx, r.send(q, 0)), "it came back, and did not answer")
 }
 
 // pushed judges what the Reader pushed meanwhile.
@@ -317,7 +317,7 @@ func (r *Rig) pushed() {
 	for _, h := range list {
 		if h.to.Kind == subjects.KindPush {
 			seen = true
-			r.is(readerPushes, r.push(h).Success, "a push does not match its subscription")
+			r.check(readerPushes, r.push(h).Success, "a push does not match its subscription")
 		}
 	}
 	if !seen {

@@ -142,12 +142,12 @@ type Report struct {
 }
 
 // OK reports whether something passed, and nothing failed.
-func (r Report) OK() bool { return len(r.of(Passed)) > 0 && len(r.Failed()) == 0 }
+func (r Report) OK() bool { return len(r.withResult(Passed)) > 0 && len(r.Failed()) == 0 }
 
 // Failed returns the ids of what failed, in their order.
-func (r Report) Failed() []string { return r.of(Failed) }
+func (r Report) Failed() []string { return r.withResult(Failed) }
 
-func (r Report) of(result Result) []string {
+func (r Report) withResult(result Result) []string {
 	var ids []string
 	for _, c := range r.Checks {
 		if c.Result == result {

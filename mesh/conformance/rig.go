@@ -216,7 +216,7 @@ func (r *Rig) Check(ctx context.Context) Report {
 	return r.report(arrived, func(rule Rule) Check { return Check{Rule: rule, Detail: "it did not come to that"} })
 }
 
-func (r *Rig) note(f func()) {
+func (r *Rig) update(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
@@ -226,7 +226,7 @@ func (r *Rig) note(f func()) {
 
 func (r *Rig) denied(d server.Denial) {
 	if d.Agent == r.config.Agent {
-		r.note(func() { r.denials = append(r.denials, d) })
+		r.update(func() { r.denials = append(r.denials, d) })
 	}
 }
 
@@ -234,7 +234,7 @@ func (r *Rig) connected(c server.Connection) {
 	if c.Agent != r.config.Agent {
 		return
 	}
-	r.note(func() {
+	r.update(func() {
 		switch {
 		case c.Connected:
 			r.client = c.ClientID
@@ -250,13 +250,13 @@ func (r *Rig) receive(m *nats.Msg) {
 	if err != nil || m.Header.Get("Status") != "" {
 		return
 	}
-	r.note(func() { r.heard = append(r.heard, heard{to, time.Now(), m.Data}) })
+	r.update(func() { r.heard = append(r.heard, heard{to, time.Now(), m.Data}) })
 	r.respond(to, m)
 }
 
-// until waits until f, which sees what is known under the lock, is true, for as
+// waitUntil waits until f, which sees what is known under the lock, is true, for as
 // long as for at most. It returns whether it became true.
-func (r *Rig) until(ctx context.Context, wait time.Duration, f func() bool) bool {
+func (r *Rig) waitUntil(ctx context.Context, wait time.Duration, f func() bool) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
@@ -278,12 +278,12 @@ func (r *Rig) until(ctx context.Context, wait time.Duration, f func() bool) bool
 
 // arrive waits for the agent to connect.
 func (r *Rig) arrive(ctx context.Context) bool {
-	return r.until(ctx, r.config.Arrival, func() bool { return r.client != (server.ClientID{}) })
+	return r.waitUntil(ctx, r.config.Arrival, func() bool { return r.client != (server.ClientID{}) })
 }
 
 // quiet waits for what should not come.
 func (r *Rig) quiet(ctx context.Context) {
-	r.until(ctx, r.config.Quiet, func() bool { return false })
+	r.waitUntil(ctx, r.config.Quiet, func() bool { return false })
 }
 
 // messagesOn returns what was heard on a reply subject of the agent.
@@ -305,7 +305,7 @@ func (r *Rig) messagesOnLocked(subject string) []heard {
 
 // answered waits for a message on a reply subject.
 func (r *Rig) answered(ctx context.Context, subject string) bool {
-	return r.until(ctx, r.config.Patience, func() bool { return len(r.messagesOnLocked(subject)) > 0 })
+	return r.waitUntil(ctx, r.config.Patience, func() bool { return len(r.messagesOnLocked(subject)) > 0 })
 }
 
 // persist sends again and again, each time with a reply subject of its own, until
@@ -315,7 +315,7 @@ func (r *Rig) persist(ctx context.Context, send func(attempt int) (reply string)
 	var replies []string
 	for begin := time.Now(); time.Since(begin) < r.config.Patience && ctx.Err() == nil; {
 		replies = append(replies, send(len(replies)))
-		if r.until(ctx, pause, func() bool {
+		if r.waitUntil(ctx, pause, func() bool {
 			for _, reply := range replies {
 				if len(r.messagesOnLocked(reply)) > 0 {
 					return true
@@ -329,8 +329,8 @@ func (r *Rig) persist(ctx context.Context, send func(attempt int) (reply string)
 	return len(replies), false
 }
 
-// say publishes raw bytes to the agent.
-func (r *Rig) say(subject, reply string, data []byte) {
+// publish publishes raw bytes to the agent.
+func (r *Rig) publish(subject, reply string, data []byte) {
 	// Where the connection of this process is lost, nothing is answered.
 	_ = r.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data})
 	_ = r.nc.Flush()
@@ -366,7 +366,7 @@ func (r *Rig) rejoin(ctx context.Context) bool {
 	if client != (server.ClientID{}) && r.server.Kick(client) != nil {
 		return false
 	}
-	return r.until(ctx, r.config.Patience, func() bool { return r.client != (server.ClientID{}) && r.arrivals > arrivals })
+	return r.waitUntil(ctx, r.config.Patience, func() bool { return r.client != (server.ClientID{}) && r.arrivals > arrivals })
 }
 
 // permitted decides the check of permissions; of is which reply subjects are
@@ -383,9 +383,9 @@ func (r *Rig) permitted(id string) {
 	r.decide(id, Passed, "")
 }
 
-// once decides whether each sending was answered once: the server lets one
+// checkOnce decides whether each sending was answered once: the server lets one
 // message through for each, and refuses the rest.
-func (r *Rig) once(id string) {
+func (r *Rig) checkOnce(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ok := true

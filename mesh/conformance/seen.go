@@ -95,7 +95,7 @@ func (s *Seen) judgeReader(l *checklist) (answered bool) {
 		}
 		answered = answered || rejected > 0 || q.Delivery != nil && q.Delivery.Outcome == bcp.Rejected
 		if rejected > 0 && (again || !over) {
-			l.is(readerRejected, again, "no answer came after the rejection")
+			l.check(readerRejected, again, "no answer came after the rejection")
 		}
 	}
 	if !s.Audited {
@@ -171,7 +171,7 @@ func (l *checklist) seen(id, none, wrong string, records []bcp.Decision, about f
 	l.decide(id, Unseen, none)
 	for i := range records {
 		if d := &records[i]; about(d) {
-			l.is(id, !slices.Contains(formFaults, d.Code), wrong)
+			l.check(id, !slices.Contains(formFaults, d.Code), wrong)
 		}
 	}
 }

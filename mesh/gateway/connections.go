@@ -47,7 +47,7 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 		if c != nil {
 			if c.count--; c.count <= 0 {
 				delete(g.agents, who)
-				g.left(d.Agent)
+				g.reportAbsent(d.Agent)
 			} else {
 				g.lostOne(who, c)
 			}
@@ -59,7 +59,7 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 		g.agents[who] = c
 	}
 	c.count++
-	g.greet(who, c)
+	g.sendWaiting(who, c)
 }
 
 // resume greets everybody again after the state was read from the journal, and wakes
@@ -68,7 +68,7 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 func (g *Gateway) resume() {
 	g.guard("the runs", g.resumeRuns)
 	for who, c := range g.agents {
-		g.guard("a connection", func() { g.greet(who, c) })
+		g.guard("a connection", func() { g.sendWaiting(who, c) })
 	}
 	for _, agent := range g.config.State.Mesh.Agents {
 		if len(g.state.OpenQueries(agent.Name)) > 0 {
@@ -110,10 +110,10 @@ func (g *Gateway) carryOn() {
 	}
 }
 
-// greet sends what waits for an agent that has just connected: a Reader hears
+// sendWaiting sends what waits for an agent that has just connected: a Reader hears
 // of its subscriptions before anything else (PROTOCOL P9.3), then gets its open
 // queries; a Controller gets its deliveries.
-func (g *Gateway) greet(who agentRole, c *connection) {
+func (g *Gateway) sendWaiting(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
 		c.unheard, c.owed, c.acks = 0, true, acks{}
@@ -125,7 +125,7 @@ func (g *Gateway) greet(who agentRole, c *connection) {
 			g.park(key)
 			g.sendDeliveries(key)
 		}
-		g.at(g.clock().Add(patience), func() { g.listens(who) })
+		g.runAt(g.clock().Add(patience), func() { g.listens(who) })
 	}
 }
 
@@ -155,7 +155,7 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 	g.publish(who, subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyAttempt(who.Role, who.Agent, id, sending),
 		g.state.Subscriptions(who.Agent))
 	backoff := min(firstBackoff<<min(sending, 20), maxBackoff)
-	g.at(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
+	g.runAt(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
 }
 
 // What a Reader acknowledges that is no query is told by the first letter of its
@@ -266,7 +266,7 @@ func (g *Gateway) noteUnheard(s subjects.Subject) {
 	c.ready = false
 	c.unheard++
 	wait := min(firstBackoff<<min(c.unheard, 20), maxBackoff)
-	g.at(g.clock().Add(wait), func() {
+	g.runAt(g.clock().Add(wait), func() {
 		if g.agents[who] == c && !c.ready {
 			g.sendOpenQueries(who, c)
 		}
@@ -305,5 +305,5 @@ func (g *Gateway) refuseAnswer(s subjects.Subject, code bcp.Code) {
 	}
 	id := bcp.QueryID(s.ID)
 	g.sendResult(&bcp.Decision{Kind: bcp.KindAnswer, Reader: s.Agent, Query: id, Verdict: bcp.Reject, Code: code})
-	g.at(g.clock().Truncate(time.Minute).Add(time.Minute), func() { g.sendQuery(id) })
+	g.runAt(g.clock().Truncate(time.Minute).Add(time.Minute), func() { g.sendQuery(id) })
 }

@@ -236,7 +236,7 @@ func (g *Gateway) Stop() error {
 // Hasten has nobody wait any more who tells the gateway something: while there is no room
 // for it, as in an outage, it is dropped. Call it before what tells it is stopped, and
 // then Stop.
-func (g *Gateway) Hasten() { g.events.hasten() }
+func (g *Gateway) Hasten() { g.events.endWaiting() }
 
 // Unwritten tells the gateway that the journal cannot be written, and why: an
 // acknowledgement that it waits for will not come.
@@ -327,18 +327,18 @@ func (g *Gateway) open(ctx context.Context) error {
 	g.state, g.journal = state, journal
 	g.snappedUpTo.Store(state.Last() - r.read)
 	g.log.Info("journal replayed", "decisions", state.Last(), "read", r.read)
-	if err := g.take(ctx, each); err != nil {
+	if err := g.takeJournal(ctx, each); err != nil {
 		return err
 	}
 	g.sound = true
 	return nil
 }
 
-// take records that this gateway writes from here on, unless the journal has agents that
+// takeJournal records that this gateway writes from here on, unless the journal has agents that
 // are on another shard ([bcp.ErrMoved]). Whoever wrote meanwhile was quicker: what it
 // wrote is read, with each called, and then it is tried again. The other one is fenced
 // by the record and steps down.
-func (g *Gateway) take(ctx context.Context, each func(*bcp.Decision)) error {
+func (g *Gateway) takeJournal(ctx context.Context, each func(*bcp.Decision)) error {
 	for tries := 1; ; tries++ {
 		if err := g.state.Moved(); err != nil {
 			return err
@@ -489,7 +489,7 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 	}
 	refuse := func(in *input) {
 		switch {
-		case in.once() && !in.dropped:
+		case in.isOnceOnly() && !in.dropped:
 			events = append(events, in)
 		case in.event == nil && in.dropped:
 			g.answer(in, g.refusal(in, bcp.Internal))

@@ -109,8 +109,8 @@ func (l *lane) hold(held bool) {
 	}
 }
 
-// hasten frees whoever waits for room, and has nobody wait for it any more.
-func (l *lane) hasten() {
+// endWaiting frees whoever waits for room, and has nobody wait for it any more.
+func (l *lane) endWaiting() {
 	l.inbox.mu.Lock()
 	defer l.inbox.mu.Unlock()
 	l.hurried = true
@@ -337,7 +337,7 @@ func (g *Gateway) share() (*pooled, error) {
 		g.tell(event{call: func() {
 			for who, c := range g.agents {
 				if g.agentLink(who) == conn {
-					g.guard("a connection", func() { g.greet(who, c) })
+					g.guard("a connection", func() { g.sendWaiting(who, c) })
 				}
 			}
 		}})

@@ -45,7 +45,7 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 		g.outcomes = outcomes
 	}()
 	for _, in := range batch {
-		g.hear(ctx, in)
+		g.readMark(ctx, in)
 		decision, recorded := g.decideSafely(in)
 		outcomes = append(outcomes, outcome{in: in, decision: decision})
 		if !recorded {
@@ -388,7 +388,7 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		in.event.call()
 	case in.event != nil:
 		g.countEvent(in.event)
-	case in.unheard && in.once():
+	case in.unheard && in.isOnceOnly():
 		g.unheardPlan(in.subject.ID)
 	case in.unheard:
 		g.noteUnheard(in.subject)

@@ -63,7 +63,7 @@ func (g *Gateway) repeatNotice(n state.Notice, s *sending) {
 			g.repeatNotice(n, s)
 		}
 	}
-	g.at(g.clock().Add(backoff), s.again)
+	g.runAt(g.clock().Add(backoff), s.again)
 }
 
 // wake has an agent's command started, where the agent is not there.

@@ -51,7 +51,7 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 	for i := range min(len(outbox), g.window(key.Controller)) {
 		out := &outbox[i]
 		if wait := out.Release.Sub(g.clock()); wait > 0 {
-			g.at(out.Release, func() { g.sendDeliveries(key) })
+			g.runAt(out.Release, func() { g.sendDeliveries(key) })
 			return
 		}
 		s := g.sending[out.DeliveryID]
@@ -92,7 +92,7 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 			g.resend(key, id, s)
 		}
 	}
-	g.at(g.clock().Add(backoff+10*time.Millisecond), s.again)
+	g.runAt(g.clock().Add(backoff+10*time.Millisecond), s.again)
 }
 
 // sendUnheard sends what nobody listened to again, later each time: an agent that takes
@@ -100,7 +100,7 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 // is sent anyway, it changes nothing.
 func (g *Gateway) sendUnheard(s *sending) {
 	s.unheard++
-	g.at(g.clock().Add(firstBackoff<<min(s.unheard, 20)), s.again)
+	g.runAt(g.clock().Add(firstBackoff<<min(s.unheard, 20)), s.again)
 }
 
 // park takes what is on its way out of the window, for a connection that is
@@ -148,12 +148,12 @@ func (g *Gateway) resend(key bcp.ChannelKey, id bcp.DeliveryID, s *sending) {
 type timers []timer
 
 type timer struct {
-	at  time.Time
-	run func()
+	runAt time.Time
+	run   func()
 }
 
 func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
+func (t timers) Less(i, j int) bool { return t[i].runAt.Before(t[j].runAt) }
 func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
 func (t *timers) Push(x any)        { *t = append(*t, x.(timer)) }
 func (t *timers) Pop() any {
@@ -164,13 +164,13 @@ func (t *timers) Pop() any {
 	return last
 }
 
-func (g *Gateway) at(at time.Time, run func()) { heap.Push(&g.timers, timer{at: at, run: run}) }
+func (g *Gateway) runAt(at time.Time, run func()) { heap.Push(&g.timers, timer{runAt: at, run: run}) }
 
 func (g *Gateway) clock() time.Time { return g.config.Now() }
 
 func (g *Gateway) runTimers() {
 	now := g.clock()
-	for len(g.timers) > 0 && !g.timers[0].at.After(now) {
+	for len(g.timers) > 0 && !g.timers[0].runAt.After(now) {
 		g.guard("a timer", heap.Pop(&g.timers).(timer).run)
 	}
 }
@@ -182,7 +182,7 @@ const overduePause = time.Second
 func (g *Gateway) untilDue() time.Duration {
 	wait := time.Minute
 	if len(g.timers) > 0 {
-		wait = min(wait, g.timers[0].at.Sub(g.clock()))
+		wait = min(wait, g.timers[0].runAt.Sub(g.clock()))
 	}
 	if at, ok := g.state.NextDue(); ok {
 		due := at.Sub(g.clock())

@@ -182,7 +182,7 @@ func (g *Gateway) quarantine(in *input, mistake *panicError) {
 	if l := in.lane; l != nil {
 		l.aside.lengthen(g.clock())
 		l.hold(true)
-		g.at(l.aside.until, func() {
+		g.runAt(l.aside.until, func() {
 			if !g.clock().Before(l.aside.until) { // it was not set aside again meanwhile
 				l.hold(false)
 			}

@@ -341,12 +341,12 @@ func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
 func (g *Gateway) Waiting(agent bcp.AgentName, f func(ids []string)) {
 	g.tell(event{call: func() {
 		g.leaving[agent] = f
-		g.left(agent)
+		g.reportAbsent(agent)
 	}})
 }
 
-// left tells who asked what waits for an agent, if it has no connection.
-func (g *Gateway) left(agent bcp.AgentName) {
+// reportAbsent tells who asked what waits for an agent, if it has no connection.
+func (g *Gateway) reportAbsent(agent bcp.AgentName) {
 	f := g.leaving[agent]
 	if f == nil || g.agents[agentRole{agent, bcp.RoleReader}] != nil || g.agents[agentRole{agent, bcp.RoleController}] != nil {
 		return

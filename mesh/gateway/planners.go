@@ -24,9 +24,9 @@ func toKernel(s *subjects.Subject) (bcp.DecisionKind, bool) {
 	return 0, false
 }
 
-// once reports whether a message can be sent once alone: the server lets planners and
+// isOnceOnly reports whether a message can be sent once alone: the server lets planners and
 // tools answer each message once.
-func (in *input) once() bool {
+func (in *input) isOnceOnly() bool {
 	kind, ok := toKernel(&in.subject)
 	return ok && kind != bcp.KindRun && in.event == nil
 }
@@ -83,7 +83,7 @@ func (g *Gateway) askPlanner(id string) {
 func (g *Gateway) unheardPlan(id string) {
 	g.runs.unheard[id]++
 	wait := min(firstBackoff<<min(g.runs.unheard[id], 20), maxPlannerBackoff)
-	g.at(g.clock().Add(wait), func() { g.askPlanner(id) })
+	g.runAt(g.clock().Add(wait), func() { g.askPlanner(id) })
 }
 
 // maxPlannerBackoff is the longest pause before a planner that was not there is asked

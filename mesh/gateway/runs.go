@@ -287,7 +287,7 @@ const awayPause = 20 * time.Millisecond
 // callLater makes a call after a pause, if its run waits for it then.
 func (g *Gateway) callLater(r *kernel.Release, pause time.Duration) {
 	id, attempt := r.Wait.ID, r.Wait.Attempt
-	g.at(g.clock().Add(pause), func() {
+	g.runAt(g.clock().Add(pause), func() {
 		if r, open := g.runState().Waiting(id); open && r.Kind == kernel.ReleaseCall && r.Wait.Attempt == attempt {
 			g.call(&r)
 		}
@@ -350,7 +350,7 @@ func (g *Gateway) ask(wait string) (outcome, bool) {
 	}
 	d := g.state.DecideAsk(g.moment(), r.Kernel, r.Agent, body)
 	if d.Code == bcp.RateLimited { // and not recorded
-		g.at(g.clock().Truncate(time.Minute).Add(time.Minute), func() {
+		g.runAt(g.clock().Truncate(time.Minute).Add(time.Minute), func() {
 			g.todo(func() (outcome, bool) { return g.ask(wait) })
 		})
 		return outcome{}, false
@@ -392,7 +392,7 @@ func (g *Gateway) collect(key bcp.ChannelKey) {
 	}
 	for _, out := range g.state.Outbox(key) {
 		if out.Release.After(g.clock()) {
-			g.at(out.Release, func() { g.collect(key) })
+			g.runAt(out.Release, func() { g.collect(key) })
 			return
 		}
 		query, id, code := out.QueryID, out.DeliveryID, out.Outcome

@@ -44,7 +44,7 @@ func (g *Gateway) try(who agentRole, c *connection) {
 		return
 	}
 	c.shared.trying = true
-	g.at(g.clock().Add(min(firstBackoff<<min(c.unheard, 20), maxBackoff)), func() {
+	g.runAt(g.clock().Add(min(firstBackoff<<min(c.unheard, 20), maxBackoff)), func() {
 		c.shared.trying = false
 		if g.agents[who] != c || len(c.shared.waiting) == 0 {
 			return

@@ -36,8 +36,8 @@ type telling struct {
 	strange bool // it has shown something that is no mark
 }
 
-// hear looks at the mark that comes with a message, before the message is decided.
-func (g *Gateway) hear(ctx context.Context, in *input) {
+// readMark looks at the mark that comes with a message, before the message is decided.
+func (g *Gateway) readMark(ctx context.Context, in *input) {
 	if g.marker != nil && in.shows {
 		g.guard("a mark", func() { g.hearMark(ctx, in) })
 	}

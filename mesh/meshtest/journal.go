@@ -318,11 +318,11 @@ func (c *checker) effect(d map[string]any) error {
 		}
 		// A denied escalation ends its query; what was held is paid for.
 		if _, open := c.open[query]; open && delivery != "" {
-			return c.settle(query, pool, delivery, d)
+			return c.settleQuery(query, pool, delivery, d)
 		}
 	case (kind == kindAnswer || kind == kindExpire) && (delivery != "" || text(d, "i") != ""):
 		if _, open := c.open[query]; open {
-			return c.settle(query, pool, delivery, d)
+			return c.settleQuery(query, pool, delivery, d)
 		} else if kind == kindAnswer {
 			return errors.New("a query is answered that is not open")
 		}
@@ -343,8 +343,8 @@ func windowKey(d map[string]any) string {
 	return fmt.Sprintf("%s %s %s %d", text(d, "co"), text(d, "re"), text(d, "su"), number(d, "rl"))
 }
 
-// settle ends a query.
-func (c *checker) settle(query, pool, delivery string, d map[string]any) error {
+// settleQuery ends a query.
+func (c *checker) settleQuery(query, pool, delivery string, d map[string]any) error {
 	q, after := c.open[query], c.Balances[pool]
 	if q.pool != pool {
 		return errors.New("a query settles in another pool")

@@ -50,15 +50,15 @@ func (s *sender) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case a := <-s.urgent:
-			s.take(&a)
+			s.queueAlert(&a)
 		case <-s.wake:
 		case <-ticker.C:
 		}
 	}
 }
 
-// take has an alert without a record wait, if this route tells it.
-func (s *sender) take(a *bcp.Alert) {
+// queueAlert has an alert without a record wait, if this route tells it.
+func (s *sender) queueAlert(a *bcp.Alert) {
 	n, ok := noticeOfAlert(s.notifier.definition(), s.route, a)
 	if !ok {
 		return
@@ -81,7 +81,7 @@ func (s *sender) tellUrgent(ctx context.Context) {
 		s.waiting = nil
 	}
 	if ctx.Err() == nil {
-		s.note(failed, now)
+		s.countAttempt(failed, now)
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *sender) tellUrgent(ctx context.Context) {
 func (s *sender) lastWords() {
 	for len(s.urgent) > 0 {
 		a := <-s.urgent
-		s.take(&a)
+		s.queueAlert(&a)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastTry)
 	defer cancel()
@@ -178,7 +178,7 @@ func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // it comes again
 	}
-	s.note(failed, now)
+	s.countAttempt(failed, now)
 	for i := range all {
 		d := &all[i]
 		switch {
@@ -319,8 +319,8 @@ func (s *sender) send(ctx context.Context, m *Message, all []due) error {
 	return Send(ctx, s.route, s.notifier.config.Place, m, s.log)
 }
 
-// note counts an attempt.
-func (s *sender) note(failed error, now time.Time) {
+// countAttempt counts an attempt.
+func (s *sender) countAttempt(failed error, now time.Time) {
 	if failed == nil {
 		if s.failures > 0 {
 			s.log.Info("notifications are taken again")

@@ -115,7 +115,7 @@ func approvals() []Attack {
 			if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), r.decision(made, item.ID, "approve", item.SHA256, item.Deadline)); reply.Text("error") == "" {
 				r.Broken("a decision signed by a made-up key: %s", reply.Data)
 			}
-			r.undecided(item)
+			r.checkUndecided(item)
 		}},
 		{ID: "A-STALE", Class: ClassPeople, Text: "has a person's decision taken for other content, another item or a later time", Property: "a signature fits one item, act, content and time", Run: func(r *Rig) {
 			first, second := r.hold("ignore first rule"), r.hold("ignore second rule")
@@ -141,8 +141,8 @@ func approvals() []Attack {
 					r.Broken("a decision for %s was taken: %s", name, reply.Data)
 				}
 			}
-			r.undecided(first)
-			r.undecided(second)
+			r.checkUndecided(first)
+			r.checkUndecided(second)
 		}},
 		{ID: "A-TWICE", Class: ClassPeople, Text: "replays a decision, and races two", Property: "an item decides once", Run: func(r *Rig) {
 			item := r.hold("ignore all rules")
@@ -266,8 +266,8 @@ func (r *Rig) approve(item string) {
 	}
 }
 
-// undecided holds an item to waiting still, and its content to having reached nobody.
-func (r *Rig) undecided(item view) {
+// checkUndecided holds an item to waiting still, and its content to having reached nobody.
+func (r *Rig) checkUndecided(item view) {
 	r.Settle()
 	if got := r.Client(main, bcp.RoleController).Heard(func(m Message) bool {
 		return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""

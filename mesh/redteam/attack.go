@@ -95,7 +95,7 @@ func Select(all []Attack, words []string) ([]Attack, error) {
 	}
 	var unknown []string
 	for _, word := range words {
-		if !slices.ContainsFunc(all, func(a Attack) bool { return a.is(word) }) {
+		if !slices.ContainsFunc(all, func(a Attack) bool { return a.matches(word) }) {
 			unknown = append(unknown, word)
 		}
 	}
@@ -103,8 +103,8 @@ func Select(all []Attack, words []string) ([]Attack, error) {
 		return nil, fmt.Errorf("neither an attack nor a class: %s", strings.Join(unknown, ", "))
 	}
 	return slices.DeleteFunc(all, func(a Attack) bool {
-		return !slices.ContainsFunc(words, a.is)
+		return !slices.ContainsFunc(words, a.matches)
 	}), nil
 }
 
-func (a Attack) is(word string) bool { return a.ID == word || string(a.Class) == word }
+func (a Attack) matches(word string) bool { return a.ID == word || string(a.Class) == word }

@@ -127,7 +127,7 @@ func (s *Client) take(msg *nats.Msg) {
 		s.grow(func() { s.inbox++ }) // the request that it replies to keeps it
 		return
 	}
-	s.keep(*m)
+	s.keepMessage(*m)
 	s.grow(func() { s.heard = append(s.heard, m) })
 }
 
@@ -185,15 +185,15 @@ func (s *Client) RequestRaw(subject string, data []byte) Message {
 			s.rig.Broken("a reply to %s is no MessagePack: %q", s.name, reply.Data)
 		}
 	}
-	s.keep(m)
+	s.keepMessage(m)
 	if s.observing {
 		s.grow(func() { s.requests++ })
 	}
 	return m
 }
 
-// keep keeps a message for whoever observes the client, and else for the oracle.
-func (s *Client) keep(m Message) {
+// keepMessage keeps a message for whoever observes the client, and else for the oracle.
+func (s *Client) keepMessage(m Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

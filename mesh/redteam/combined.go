@@ -120,18 +120,18 @@ func combinations() []Attack {
 			for _, id := range []bcp.SubscriptionID{"alerts", "notes"} {
 				flood(hijacked, subjects.Push(mailer, main, id), `"controller":"main","subscription_id":"`+string(id)+`"`)
 			}
-			r.alive()
+			r.checkAlive()
 			all.Wait()
 			if n := len(r.Decisions(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Agent == mailer })); n < 300 {
 				r.abandon("the flood came to %d messages", n)
 			}
-			r.alive()
+			r.checkAlive()
 			hijacked = r.Client(mailer, bcp.RoleReader)
 			id := controller.Ask(mailer, askUrgent)
 			flood(hijacked, hijacked.Query(id).Reply, `"query_id":"`+id+`"`)
-			r.alive()
+			r.checkAlive()
 			all.Wait()
-			r.alive()
+			r.checkAlive()
 			// Its results may be more than the server holds for a slow client, whose
 			// connection it then closes: nobody listens to this one any more.
 			hijacked.conn.Close()

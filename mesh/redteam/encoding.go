@@ -137,7 +137,7 @@ func encodings() []Attack {
 				id := controller.Ask(mailer, askUrgent)
 				query := hijacked.Query(id)
 				hijacked.Say(query.Reply, fmt.Sprintf(`{`+strings.Join(order, ",")+`}`, id))
-				got := without(controller.Delivery(id))
+				got := withoutIDs(controller.Delivery(id))
 				if first == "" {
 					first = got
 				}

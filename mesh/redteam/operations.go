@@ -181,7 +181,7 @@ func operations() []Attack {
 			again := r.Client(mailer, bcp.RoleReader)
 			again.Answer(again.Query(id), `"response":{"urgent":true}`)
 			controller.Delivery(id)
-			r.undecided(item)
+			r.checkUndecided(item)
 		}},
 		{ID: "A-SLOW", Class: ClassOperations, Text: "stops reading, so that what is for it piles up", Property: "others are served as ever", Run: func(r *Rig) {
 			controller := r.Client(main, bcp.RoleController)
@@ -196,7 +196,7 @@ func operations() []Attack {
 				controller.Ask(mailer, askUrgent)
 			}
 			begin := time.Now()
-			r.alive()
+			r.checkAlive()
 			if took := time.Since(begin); took > 10*time.Second {
 				r.Broken("another channel took %s", took)
 			}

@@ -22,7 +22,7 @@ import (
 
 // judge looks at the five invariants of docs/ATTACKS.md. It ends the mesh.
 func (r *Rig) judge() {
-	r.alive()
+	r.checkAlive()
 	r.Settle()
 	r.quiet("the metrics have", r.Metrics())
 	r.stop()
@@ -32,8 +32,8 @@ func (r *Rig) judge() {
 	r.recorded()
 }
 
-// alive: another channel asks and is answered as ever (invariant 5).
-func (r *Rig) alive() {
+// checkAlive: another channel asks and is answered as ever (invariant 5).
+func (r *Rig) checkAlive() {
 	select {
 	case <-r.Mesh().Done():
 		r.Broken("the gateway ended")

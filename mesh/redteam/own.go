@@ -70,8 +70,8 @@ func (r *Rig) calls() (list []string) {
 	return list
 }
 
-// among takes at most n of a list, by the seed.
-func among[T any](r *Rig, list []T, n int) []T {
+// pickSome takes at most n of a list, by the seed.
+func pickSome[T any](r *Rig, list []T, n int) []T {
 	r.rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list[:min(n, len(list))]
 }
@@ -91,7 +91,7 @@ func (r *Rig) ownListens() {
 		}
 		// Services of tools listen to what nobody can publish, all of them.
 		others = slices.DeleteFunc(others, func(subject string) bool { return slices.Contains(own.SubAllow, subject) })
-		s.subscribes(append(tried, among(r, others, most)...)...)
+		s.subscribes(append(tried, pickSome(r, others, most)...)...)
 	})
 }
 
@@ -107,7 +107,7 @@ func (r *Rig) ownPublishes() {
 				}
 			}
 		}
-		s.publishes(append(append(tried, among(r, r.calls(), most)...), among(r, others, most)...)...)
+		s.publishes(append(append(tried, pickSome(r, r.calls(), most)...), pickSome(r, others, most)...)...)
 	})
 }
 
@@ -127,7 +127,7 @@ func (r *Rig) ownReplies() {
 		if len(own.PubAllow) == 0 {
 			return
 		}
-		for _, reply := range among(r, others, most) {
+		for _, reply := range pickSome(r, others, most) {
 			tried++
 			if err := s.Refused("Reply", func() error { return s.conn.PublishRequest(own.PubAllow[0], reply, []byte("{}")) }); err != nil {
 				r.Broken("%s as %s has answers go to %s: %v", s.name, s.role, reply, err)

@@ -16,8 +16,8 @@ import (
 
 func askSubject(reader bcp.AgentName) string { return subjects.Ask(main, reader) }
 
-// without removes what differs between any two deliveries: their ids.
-func without(d Delivery) string {
+// withoutIDs removes what differs between any two deliveries: their ids.
+func withoutIDs(d Delivery) string {
 	return strings.NewReplacer(d.Text("query_id"), "Q", d.Text("delivery_id"), "D").Replace(string(d.Data))
 }
 
@@ -154,7 +154,7 @@ func structures() []Attack {
 					hijacked.Result(id)
 				}
 				hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
-				got := without(controller.Delivery(id))
+				got := withoutIDs(controller.Delivery(id))
 				if first == "" {
 					first = got
 				}

@@ -95,8 +95,8 @@ func newModel(c Costs, l Load) *model {
 
 func mix(part, a, b float64) float64 { return part*a + (1-part)*b }
 
-// of is what an exchange takes on average.
-func (m *model) of(what func(Exchange) float64) float64 {
+// average is what an exchange takes on average.
+func (m *model) average(what func(Exchange) float64) float64 {
 	return mix(m.load.Asks, what(m.costs.Ask), what(m.costs.Push))
 }
 
@@ -128,10 +128,10 @@ func (m *model) commitMean() float64 {
 }
 
 // record is the processor time of a record, in microseconds.
-func (m *model) record() float64 { return m.of(func(x Exchange) float64 { return x.Record }) }
+func (m *model) record() float64 { return m.average(func(x Exchange) float64 { return x.Record }) }
 
 // serial is what the goroutine takes for a decision, in microseconds.
-func (m *model) serial() float64 { return m.costs.Serial * m.of(work) / m.decisions }
+func (m *model) serial() float64 { return m.costs.Serial * m.average(work) / m.decisions }
 
 // work is the processor time of an exchange whose messages come alone: of many agents
 // few have two on their way.
@@ -146,7 +146,7 @@ func (m *model) gateway(rate float64) float64 {
 
 // cores is what a rate takes of all cores, with the projections.
 func (m *model) cores(rate float64) float64 {
-	exchange := m.of(func(x Exchange) float64 { return work(x) + x.Projection })
+	exchange := m.average(func(x Exchange) float64 { return work(x) + x.Projection })
 	records := rate / m.batch(rate/m.shards())
 	return (m.exchanges(rate)*exchange + records*m.record()) / 1e6
 }
@@ -178,8 +178,8 @@ func (m *model) needs() []Need {
 	ids := m.exchanges(l.Mean) * daySeconds / shards
 	open := m.exchanges(l.Rate) * l.Asks * time.Duration(l.Answer).Seconds() / shards
 	copies := float64(l.Replicas) / machines
-	streams := m.of(func(x Exchange) float64 { return x.Streams })
-	journal := m.of(func(x Exchange) float64 { return x.Journal })
+	streams := m.average(func(x Exchange) float64 { return x.Streams })
+	journal := m.average(func(x Exchange) float64 { return x.Journal })
 
 	// Each gateway has all definitions, and the state of its own channels. While a
 	// snapshot is made there is a second state.

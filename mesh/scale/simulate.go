@@ -192,9 +192,9 @@ func (m *machine) decision(began int64, n int, repeats bool) {
 // batch is how many decisions a record had so far.
 func (m *machine) batch() float64 { return float64(m.decided) / float64(max(1, m.records)) }
 
-// together is how many messages share a read or a write of a connection: those that a
+// messagesPerWrite is how many messages share a read or a write of a connection: those that a
 // record releases come and go together.
-func (m *machine) together() float64 {
+func (m *machine) messagesPerWrite() float64 {
 	if m.shard.Connections == 0 {
 		return 1
 	}
@@ -204,7 +204,7 @@ func (m *machine) together() float64 {
 // each is the processor time of a decision, without its record.
 func (m *machine) each() float64 {
 	x := m.shard.Exchange
-	return (x.Processor + x.Apart/m.together()) / float64(x.Decisions)
+	return (x.Processor + x.Apart/m.messagesPerWrite()) / float64(x.Decisions)
 }
 
 // server is what the goroutine does not do of a decision, on the way in or out.

@@ -59,7 +59,7 @@ func (s *Server) begin(config Config) error {
 			return err
 		}
 	}
-	if err := s.lead(config, server); err != nil {
+	if err := s.pointGates(config, server); err != nil {
 		return err
 	}
 	if err := knowAccounts(config, server); err != nil {
@@ -86,8 +86,8 @@ func knowAccounts(config Config, server *natsserver.Server) error {
 	return nil
 }
 
-// lead tells the gates where the server takes their clients.
-func (s *Server) lead(config Config, server *natsserver.Server) error {
+// pointGates tells the gates where the server takes their clients.
+func (s *Server) pointGates(config Config, server *natsserver.Server) error {
 	s.gates[0].server = server.Addr().String()
 	if config.WebSocket == "" {
 		return nil
@@ -108,9 +108,9 @@ func (s *Server) halt() {
 	}
 }
 
-// keep opens the streams again whenever one could not be written, and has the
+// keepRunning opens the streams again whenever one could not be written, and has the
 // server begin again where that is asked for, until it ends.
-func (s *Server) keep(config Config) {
+func (s *Server) keepRunning(config Config) {
 	for {
 		select {
 		case <-s.quit:
@@ -139,7 +139,7 @@ func (s *Server) beginAgain(config *Config, next accounts.Bundle) error {
 	}
 	config.Bundle = next
 	s.logger.Warn("the keys of the mesh have changed: the server begins again, and agents come back by themselves")
-	s.entrance.turns.shut()
+	s.entrance.turns.pauseTurns()
 	for {
 		s.entrance.moving.Lock()
 		for _, g := range s.gates {

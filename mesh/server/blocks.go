@@ -80,7 +80,7 @@ func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
 			look = files[max(0, len(files)-newest):]
 		}
 		rest = append(rest, files[:len(files)-len(look)]...)
-		i := slices.IndexFunc(look, func(name string) bool { return !believable(name) })
+		i := slices.IndexFunc(look, func(name string) bool { return !isPlausibleBlock(name) })
 		if i < 0 {
 			continue
 		}
@@ -93,19 +93,19 @@ func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
 	return rest, nil
 }
 
-// believable reports whether the server can bear the numbers of a block. One that
+// isPlausibleBlock reports whether the server can bear the numbers of a block. One that
 // cannot be read it finds out itself, and does not get further than this does.
-func believable(name string) bool {
+func isPlausibleBlock(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		return true
 	}
 	defer func() { _ = f.Close() }() // it is only read
 	info, err := f.Stat()
-	return err != nil || bearable(f, info.Size())
+	return err != nil || arePlausible(f, info.Size())
 }
 
-func bearable(r io.Reader, size int64) bool {
+func arePlausible(r io.Reader, size int64) bool {
 	in := bufio.NewReaderSize(r, 256<<10)
 	first := uint64(0)
 	for left := size; left >= recordHead; {

@@ -63,7 +63,7 @@ func FuzzBearable(f *testing.F) {
 	f.Add(bytes.Join([][]byte{whole, stored(1<<40, 1)}, nil), uint64(5))
 	f.Add(bytes.Join([][]byte{stored(1<<40, 1), whole}, nil), uint64(1<<40))
 	f.Fuzz(func(t *testing.T, block []byte, begins uint64) {
-		if !bearable(bytes.NewReader(block), int64(len(block))) {
+		if !arePlausible(bytes.NewReader(block), int64(len(block))) {
 			return
 		}
 		// Where the server believes in the number of a record further on, those in
@@ -99,7 +99,7 @@ func TestBearable(t *testing.T) {
 		block := bytes.Join(c.records, nil)
 		for cut := range 3 { // the end may be missing
 			b := block[:max(0, len(block)-cut)]
-			if got := bearable(bytes.NewReader(b), int64(len(b))); got != c.want && (cut == 0 || c.want) {
+			if got := arePlausible(bytes.NewReader(b), int64(len(b))); got != c.want && (cut == 0 || c.want) {
 				t.Errorf("%s, without %d bytes: %t", c.name, cut, got)
 			}
 		}

@@ -140,7 +140,7 @@ func (s *Server) known(clientID uint64, issuer string) {
 // Slow has the server read an agent slowly for half a minute, in one role: what
 // it sends beyond two hundred messages a second waits on its side, whatever
 // connections it begins meanwhile. It is for one that floods.
-func (s *Server) Slow(who Party) { s.entrance.slow(who) }
+func (s *Server) Slow(who Party) { s.entrance.slowDown(who) }
 
 // open lists what a [Watcher] looks at.
 func (s *Server) open() (OpenConnections, error) {

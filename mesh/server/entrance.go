@@ -123,7 +123,7 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 	var turnEnds func()
 	ok := false
 	if !full {
-		turnEnds, ok = e.turns.take(host)
+		turnEnds, ok = e.turns.takeTurn(host)
 	}
 	if !ok {
 		_ = client.SetLinger(0) // nothing of it stays
@@ -143,7 +143,7 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 		p.meter.frames = &frames{}
 	}
 	p.pace.Store(&pace{paid: time.Now().Add(paceBurst)}) // nothing at once
-	port, err := e.enter(p, g)
+	port, err := e.dialServer(p, g)
 	if err != nil {
 		if errors.Is(err, errFull) {
 			e.refuse(client, g)
@@ -154,14 +154,14 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 	if e.tls != nil && !p.seal(!g.webSocket) {
 		e.unsealed()
 		p.close()
-		e.leave(p, port)
+		e.endPassage(p, port)
 		return
 	}
 	// Goroutines of their own, whose stacks are small.
-	e.running.Go(p.in)
+	e.running.Go(p.copyIn)
 	e.running.Go(func() {
 		p.out()
-		e.leave(p, port)
+		e.endPassage(p, port)
 	})
 }
 
@@ -175,9 +175,9 @@ func (e *entrance) full() bool {
 	return len(e.passages)+waiting >= e.most
 }
 
-// enter dials the server, tells it where the client comes from, and returns the
+// dialServer dials the server, tells it where the client comes from, and returns the
 // port of this leg.
-func (e *entrance) enter(p *passage, g *gate) (port int, err error) {
+func (e *entrance) dialServer(p *passage, g *gate) (port int, err error) {
 	// The system may give connections to two addresses one port. Those that are
 	// not wanted are kept meanwhile, or it gives it again.
 	for {
@@ -191,7 +191,7 @@ func (e *entrance) enter(p *passage, g *gate) (port int, err error) {
 		if err := e.register(p, port); !errors.Is(err, errTaken) {
 			if err == nil && !g.webSocket {
 				if _, err = conn.Write(proxyHeader(p.from, port)); err != nil {
-					e.leave(p, port)
+					e.endPassage(p, port)
 				}
 			}
 			return port, err
@@ -228,7 +228,7 @@ func (e *entrance) register(p *passage, port int) error {
 	return nil
 }
 
-func (e *entrance) leave(p *passage, port int) {
+func (e *entrance) endPassage(p *passage, port int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.passages, port)
@@ -276,8 +276,8 @@ func (e *entrance) known(address net.Addr, who Party) bool {
 	return true
 }
 
-// slow has the server read an agent slowly for a while.
-func (e *entrance) slow(who Party) {
+// slowDown has the server read an agent slowly for a while.
+func (e *entrance) slowDown(who Party) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.partyPace(who).slowUntil(time.Now().Add(slowTime))

@@ -192,7 +192,7 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 		clients, servers = append(clients, client), append(servers, server)
 		wait(t, func() bool { return e.known(server.RemoteAddr(), mailer) })
 	}
-	e.slow(mailer)
+	e.slowDown(mailer)
 	begin := time.Now()
 	for _, client := range clients {
 		go func() { // ends with the connection
@@ -351,7 +351,7 @@ func TestPortOfAnotherPassageIsNotTaken(t *testing.T) {
 	e := newEntrance(nil)
 	inner := listenHere(t)
 	first := &passage{socket: dial(t, inner.Addr().String()), turnEnds: func() {}, closed: make(chan struct{})}
-	port, err := e.enter(first, &gate{server: inner.Addr().String()})
+	port, err := e.dialServer(first, &gate{server: inner.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestPortOfAnotherPassageIsNotTaken(t *testing.T) {
 		t.Errorf("the port is taken: %v", err)
 	}
 	second := &passage{socket: dial(t, inner.Addr().String()), turnEnds: func() {}, closed: make(chan struct{})}
-	if other, err := e.enter(second, &gate{server: inner.Addr().String()}); err != nil || other == port || e.passages[port] != first {
+	if other, err := e.dialServer(second, &gate{server: inner.Addr().String()}); err != nil || other == port || e.passages[port] != first {
 		t.Errorf("it has port %d, %v", other, err)
 	}
 	first.close()

@@ -39,9 +39,9 @@ type pace struct {
 	slow time.Time // until when the rate is the slow one
 }
 
-// take charges for bytes that were read, and returns how long to wait until the
+// charge charges for bytes that were read, and returns how long to wait until the
 // next ones are read.
-func (p *pace) take(cost int, now time.Time) time.Duration {
+func (p *pace) charge(cost int, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rate := time.Duration(fullRate)

@@ -37,8 +37,8 @@ type passage struct {
 	once     sync.Once
 }
 
-// in carries what the client sends, no faster than its pace.
-func (p *passage) in() {
+// copyIn carries what the client sends, no faster than its pace.
+func (p *passage) copyIn() {
 	// The server still has to read what came before the end, and ends the
 	// other direction then.
 	defer p.server.CloseWrite()
@@ -51,7 +51,7 @@ func (p *passage) in() {
 		if _, failed := p.server.Write(on); failed != nil || err != nil {
 			return
 		}
-		d := p.pace.Load().take(cost, time.Now())
+		d := p.pace.Load().charge(cost, time.Now())
 		if d == 0 {
 			continue
 		}

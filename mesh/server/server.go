@@ -114,7 +114,7 @@ func (s *Server) start(ctx context.Context, config Config) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.keeping.Go(func() { s.keep(config) })
+	s.keeping.Go(func() { s.keepRunning(config) })
 	var err error
 	s.monitor, err = s.connect(func() accounts.Login { return s.bundle().Monitor }, subjects.MonitorInbox, s.monitorIsBack)
 	if err != nil {
@@ -285,13 +285,13 @@ func (s *Server) listen(ctx context.Context, config Config) error {
 		if err != nil {
 			return err
 		}
-		s.urls = append(s.urls, schemes[i]+net.JoinHostPort(nearest(host), strconv.Itoa(portNumber(listener.Addr()))))
+		s.urls = append(s.urls, schemes[i]+net.JoinHostPort(localAddress(host), strconv.Itoa(portNumber(listener.Addr()))))
 	}
 	return nil
 }
 
-// nearest is where this machine finds a listener.
-func nearest(host string) string {
+// localAddress is where this machine finds a listener.
+func localAddress(host string) string {
 	switch ip := net.ParseIP(host); {
 	case host == "", ip != nil && ip.IsUnspecified() && ip.To4() != nil:
 		return "127.0.0.1"

@@ -48,7 +48,7 @@ func (s *Server) openAgain(config Config, newest int, reason string) {
 // lookAt looks at blocks until one is not believable, or the server ends.
 func (s *Server) lookAt(blocks []string) {
 	for _, name := range blocks {
-		if !believable(name) {
+		if !isPlausibleBlock(name) {
 			select {
 			case s.damaged <- name:
 			case <-s.quit:
@@ -67,7 +67,7 @@ func (s *Server) lookAt(blocks []string) {
 // what the server believed of it. Where a sync failed, nobody knows what is.
 func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 	if unsynced {
-		if err := settle(config.storeDir()); err != nil {
+		if err := rewriteNewestBlocks(config.storeDir()); err != nil {
 			s.logger.Error("writing again what was not synced", "error", err)
 			return false
 		}
@@ -94,11 +94,11 @@ func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 	return err == nil
 }
 
-// settle writes the newest block of each stream over itself. After a sync that
+// rewriteNewestBlocks writes the newest block of each stream over itself. After a sync that
 // failed the system shows what it has in memory, and no later sync writes it to
 // the disk: it would be lost with the power, and with it what was stored behind
 // it.
-func settle(storeDir string) error {
+func rewriteNewestBlocks(storeDir string) error {
 	folders, err := blocks(filepath.Join(storeDir, natsserver.JetStreamStoreDir))
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := settle(dir); err != nil {
+	if err := rewriteNewestBlocks(dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {

@@ -41,16 +41,16 @@ type line struct {
 	waiting []chan bool // each with room for one
 }
 
-// take waits for a turn, which ends when end is called, or after turnTime. It is
+// takeTurn waits for a turn, which ends when end is called, or after turnTime. It is
 // false where there is none in time, or for that host.
-func (t *turns) take(host string) (end func(), ok bool) {
+func (t *turns) takeTurn(host string) (end func(), ok bool) {
 	turn := t.join(host)
 	timer := time.NewTimer(waitTime)
 	defer timer.Stop()
 	select {
 	case ok = <-turn:
 	case <-timer.C:
-		ok = t.leave(host, turn)
+		ok = t.giveUp(host, turn)
 	}
 	if !ok {
 		return nil, false
@@ -87,8 +87,8 @@ func (t *turns) join(host string) (turn chan bool) {
 	return turn
 }
 
-// leave is for who has waited too long. It is true where it has its turn after all.
-func (t *turns) leave(host string, turn chan bool) (ok bool) {
+// giveUp is for who has waited too long. It is true where it has its turn after all.
+func (t *turns) giveUp(host string, turn chan bool) (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := t.findLine(host); i >= 0 {
@@ -146,8 +146,8 @@ func (t *turns) open() {
 	t.next()
 }
 
-// shut has everybody wait until it is opened again.
-func (t *turns) shut() {
+// pauseTurns has everybody wait until it is opened again.
+func (t *turns) pauseTurns() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.opened = false

@@ -16,7 +16,7 @@ import (
 func takes(of *turns, host string) <-chan bool {
 	got := make(chan bool, 1)
 	go func() {
-		_, ok := of.take(host)
+		_, ok := of.takeTurn(host)
 		got <- ok
 	}()
 	synctest.Wait()
@@ -46,7 +46,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		of.open()
 		var ends []func()
 		for i := range maxTurns {
-			end, ok := of.take("192.0.2.7")
+			end, ok := of.takeTurn("192.0.2.7")
 			if !ok {
 				t.Fatalf("the turn %d is refused", i+1)
 			}
@@ -157,7 +157,7 @@ func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 		e := newEntrance(nil)
 		e.turns.open()
 		comes := func(agent string) bool {
-			end, ok := e.turns.take("192.0.2.7")
+			end, ok := e.turns.takeTurn("192.0.2.7")
 			if !ok {
 				return false
 			}

@@ -94,14 +94,14 @@ func (w *Watcher) Event(data []byte) {
 	id := ClientID{Server: event.Server.ID, Number: event.Client.ID}
 	switch event.Type {
 	case natsserver.ConnectEventMsgType:
-		w.began(OpenConnection{ID: id, Issuer: event.Client.IssuerKey, UserKey: event.Client.User, Host: event.Client.Host})
+		w.addConnection(OpenConnection{ID: id, Issuer: event.Client.IssuerKey, UserKey: event.Client.User, Host: event.Client.Host})
 	case natsserver.DisconnectEventMsgType:
-		w.left(id)
+		w.removeConnection(id)
 		w.ended(id, event.Reason)
 	}
 }
 
-func (w *Watcher) began(o OpenConnection) {
+func (w *Watcher) addConnection(o OpenConnection) {
 	party, ok := w.party(o.Issuer)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,9 +113,9 @@ func (w *Watcher) began(o OpenConnection) {
 	w.handle(c)
 }
 
-// left has a connection not begin any more. It is not for one that only is not listed: its
+// removeConnection has a connection not begin any more. It is not for one that only is not listed: its
 // server may come back with it.
-func (w *Watcher) left(id ClientID) {
+func (w *Watcher) removeConnection(id ClientID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.gone) >= maxGone {
@@ -149,7 +149,7 @@ func (w *Watcher) Look() error {
 	}
 	for _, o := range open.List {
 		delete(unlisted, o.ID)
-		w.began(o)
+		w.addConnection(o)
 	}
 	for id := range unlisted {
 		if open.All || open.Of[id.Server] {

@@ -104,7 +104,7 @@ func TestEndedConnectionsAreForgotten(t *testing.T) {
 	w := newWatched(t)
 	const ended = 3*maxGone + 1
 	for number := range uint64(ended) {
-		w.left(ClientID{"S", number})
+		w.removeConnection(ClientID{"S", number})
 	}
 	if n := len(w.gone) + len(w.goneBefore); n < maxGone || n > 2*maxGone {
 		t.Errorf("%d are remembered", n)

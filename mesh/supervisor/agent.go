@@ -87,7 +87,7 @@ func (s *Supervisor) fulfil(a *agent, o *order) {
 	for {
 		begin := time.Now()
 		end := s.attempt(a, o)
-		state, wait := s.config.after(&failures, end)
+		state, wait := s.config.decideNext(&failures, end)
 		if o.isOver() {
 			failures = 0 // it was told to end
 		}
@@ -146,9 +146,9 @@ type ending struct {
 	ran     time.Duration // zero if it was not started
 }
 
-// after decides what follows an ending, and how long it lasts. It counts the
+// decideNext decides what follows an ending, and how long it lasts. It counts the
 // failures in a row.
-func (c Config) after(failures *int, end ending) (State, time.Duration) {
+func (c Config) decideNext(failures *int, end ending) (State, time.Duration) {
 	if end.success || end.ran >= c.Healthy {
 		*failures = 0
 	}

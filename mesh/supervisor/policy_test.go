@@ -37,7 +37,7 @@ func TestAfter(t *testing.T) {
 	for range 200 {
 		failures := 0
 		for i, s := range steps {
-			state, wait := config.after(&failures, s.end)
+			state, wait := config.decideNext(&failures, s.end)
 			if state != s.state || wait > s.wait || wait < s.wait-s.wait/4 || state != Waiting && wait != s.wait {
 				t.Fatalf("step %d: %s for %v, want %s for %v", i, state, wait, s.state, s.wait)
 			}

@@ -49,15 +49,15 @@ func declare(kind Type, name, unit, help string, labels ...string) *Family {
 	return f
 }
 
-func counts(name, unit, help string, labels ...string) *Family {
+func counterFamily(name, unit, help string, labels ...string) *Family {
 	return declare(Counter, name, unit, help, labels...)
 }
 
-func shows(name, unit, help string, labels ...string) *Family {
+func gaugeFamily(name, unit, help string, labels ...string) *Family {
 	return declare(Gauge, name, unit, help, labels...)
 }
 
-func times(name, help string, buckets []float64, labels ...string) *Family {
+func histogramFamily(name, help string, buckets []float64, labels ...string) *Family {
 	f := declare(Histogram, name, "seconds", help, labels...)
 	f.buckets = buckets
 	return f
@@ -82,116 +82,116 @@ const delivered = "delivered"
 
 // What messages led to.
 var (
-	queriesTotal = counts("queries_total", "queries", "Asks that became a query, by the category of the query: accepted, or held until a person decides about the escalation",
+	queriesTotal = counterFamily("queries_total", "queries", "Asks that became a query, by the category of the query: accepted, or held until a person decides about the escalation",
 		controllerLabel, readerLabel, categoryLabel)
-	asksTotal = counts("asks_total", "asks", "Decided asks, without repeats, by what the Controller heard",
+	asksTotal = counterFamily("asks_total", "asks", "Decided asks, without repeats, by what the Controller heard",
 		controllerLabel, readerLabel, verdictLabel, codeLabel)
-	answersTotal = counts("answers_total", "answers", "Decided answers to queries, by what the Reader heard",
+	answersTotal = counterFamily("answers_total", "answers", "Decided answers to queries, by what the Reader heard",
 		controllerLabel, readerLabel, verdictLabel, codeLabel)
-	endedTotal = counts("queries_ended_total", "queries", "Queries that ended, by what the Controller got: delivered, or an outcome without an answer",
+	endedTotal = counterFamily("queries_ended_total", "queries", "Queries that ended, by what the Controller got: delivered, or an outcome without an answer",
 		controllerLabel, readerLabel, outcomeLabel)
-	pushesTotal = counts("pushes_total", "pushes", "Decided pushes, without repeats, by what the Reader heard",
+	pushesTotal = counterFamily("pushes_total", "pushes", "Decided pushes, without repeats, by what the Reader heard",
 		controllerLabel, readerLabel, subscriptionLabel, verdictLabel, codeLabel)
-	windowsTotal = counts("push_windows_total", "deliveries", "Windows of a batch_window that ended with a delivery",
+	windowsTotal = counterFamily("push_windows_total", "deliveries", "Windows of a batch_window that ended with a delivery",
 		controllerLabel, readerLabel, subscriptionLabel)
-	escalationsTotal = counts("escalations_total", "queries", "Queries that were escalations",
+	escalationsTotal = counterFamily("escalations_total", "queries", "Queries that were escalations",
 		controllerLabel, readerLabel, categoryLabel)
-	approvalsTotal = counts("approvals_total", "acts", "What people did about held items, by what they heard",
+	approvalsTotal = counterFamily("approvals_total", "acts", "What people did about held items, by what they heard",
 		controllerLabel, readerLabel, "act", verdictLabel, codeLabel)
 )
 
 // Bits.
 var (
-	settledNominal = counts("settled_nominal_bits_total", "bits", "Nominal bits that were settled, by whether a query or a push took them",
+	settledNominal = counterFamily("settled_nominal_bits_total", "bits", "Nominal bits that were settled, by whether a query or a push took them",
 		controllerLabel, readerLabel, "source")
-	settledCapacity = counts("settled_capacity_bits_total", "bits", "Capacity bits that were settled: the bound of what the Controller may have learnt",
+	settledCapacity = counterFamily("settled_capacity_bits_total", "bits", "Capacity bits that were settled: the bound of what the Controller may have learnt",
 		controllerLabel, readerLabel, "source")
-	pushNominal = counts("push_nominal_bits_total", "bits", "Nominal bits that pushes of a subscription took",
+	pushNominal = counterFamily("push_nominal_bits_total", "bits", "Nominal bits that pushes of a subscription took",
 		controllerLabel, readerLabel, subscriptionLabel)
-	pushCapacity = counts("push_capacity_bits_total", "bits", "Capacity bits that pushes of a subscription took",
+	pushCapacity = counterFamily("push_capacity_bits_total", "bits", "Capacity bits that pushes of a subscription took",
 		controllerLabel, readerLabel, subscriptionLabel)
 )
 
 // Agents, people, and what happens to them.
 var (
-	sessionsTotal = counts("sessions_total", "sessions", "Sessions that began, by whether the Controller or a delivery began them",
+	sessionsTotal = counterFamily("sessions_total", "sessions", "Sessions that began, by whether the Controller or a delivery began them",
 		controllerLabel, "begun_by")
-	refusalsTotal = counts("refusals_total", "messages", "Refused messages of an agent or a person, those included that were only counted",
+	refusalsTotal = counterFamily("refusals_total", "messages", "Refused messages of an agent or a person, those included that were only counted",
 		agentLabel)
-	violationsTotal = counts("violations_total", "operations", "Operations that the server denied to an agent or a person",
+	violationsTotal = counterFamily("violations_total", "operations", "Operations that the server denied to an agent or a person",
 		agentLabel)
-	alertsTotal = counts("alerts_total", "alerts", "Alerts", "alert")
+	alertsTotal = counterFamily("alerts_total", "alerts", "Alerts", "alert")
 
-	notificationsTotal = counts("notifications_total", "attempts", "Attempts to send a message by a notification route of the definitions, by whether it was taken", "route", outcomeLabel)
+	notificationsTotal = counterFamily("notifications_total", "attempts", "Attempts to send a message by a notification route of the definitions, by whether it was taken", "route", outcomeLabel)
 
-	egressRequests = counts("egress_requests_total", "requests", "Requests to hosts that an agent's keeper asked for, or told of, by why they were refused; code is empty for those that were recorded and could be sent",
+	egressRequests = counterFamily("egress_requests_total", "requests", "Requests to hosts that an agent's keeper asked for, or told of, by why they were refused; code is empty for those that were recorded and could be sent",
 		agentLabel, codeLabel)
-	egressBits  = counts("egress_bits_total", "bits", "What requests to hosts told them at most", agentLabel)
-	egressBytes = counts("egress_bytes_total", "bytes", "What went over the wire to hosts and from them, as far as it was settled", agentLabel)
+	egressBits  = counterFamily("egress_bits_total", "bits", "What requests to hosts told them at most", agentLabel)
+	egressBytes = counterFamily("egress_bytes_total", "bytes", "What went over the wire to hosts and from them, as far as it was settled", agentLabel)
 
-	modelCalls  = counts("model_calls_total", "calls", "Calls of an agent's model that its keeper asked for, by why they were refused; code is empty for those that were recorded and could be made", agentLabel, codeLabel)
-	modelTokens = counts("model_tokens_total", "tokens", "Tokens that providers counted of an agent's model, as far as calls were settled", agentLabel, "kind")
-	modelCost   = counts("model_cost_usd_total", "US dollars", "What an agent's model cost, as far as calls were settled and the price is known", agentLabel)
+	modelCalls  = counterFamily("model_calls_total", "calls", "Calls of an agent's model that its keeper asked for, by why they were refused; code is empty for those that were recorded and could be made", agentLabel, codeLabel)
+	modelTokens = counterFamily("model_tokens_total", "tokens", "Tokens that providers counted of an agent's model, as far as calls were settled", agentLabel, "kind")
+	modelCost   = counterFamily("model_cost_usd_total", "US dollars", "What an agent's model cost, as far as calls were settled and the price is known", agentLabel)
 
-	promptsTotal = counts("prompts_total", "prompts", "Prompts of an agent's schedules", agentLabel)
-	missedTotal  = counts("missed_runs_total", "runs", "Runs of an agent's schedules that were missed", agentLabel)
+	promptsTotal = counterFamily("prompts_total", "prompts", "Prompts of an agent's schedules", agentLabel)
+	missedTotal  = counterFamily("missed_runs_total", "runs", "Runs of an agent's schedules that were missed", agentLabel)
 
-	processTotal   = counts("process_events_total", "events", "What became of an agent's command", agentLabel, "event")
-	processRunning = shows("process_running", "0 or 1", "Whether an agent's command was started by this process and has not ended", agentLabel)
+	processTotal   = counterFamily("process_events_total", "events", "What became of an agent's command", agentLabel, "event")
+	processRunning = gaugeFamily("process_running", "0 or 1", "Whether an agent's command was started by this process and has not ended", agentLabel)
 )
 
 // The gateway.
 var (
-	decisionsTotal = counts("decisions_total", "decisions", "Decisions that are in the journal, by what happened", kindLabel)
-	reloadsTotal   = counts("reloads_total", "reloads", "Reloads of the definitions")
-	querySeconds   = times("query_seconds", "Time from an ask to the end of its query; of queries that were asked before this process began nothing is shown",
+	decisionsTotal = counterFamily("decisions_total", "decisions", "Decisions that are in the journal, by what happened", kindLabel)
+	reloadsTotal   = counterFamily("reloads_total", "reloads", "Reloads of the definitions")
+	querySeconds   = histogramFamily("query_seconds", "Time from an ask to the end of its query; of queries that were asked before this process began nothing is shown",
 		[]float64{.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, outcomeLabel)
-	recordSeconds = times("record_seconds", "Time from a decision until its record was stored",
+	recordSeconds = histogramFamily("record_seconds", "Time from a decision until its record was stored",
 		[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5})
 )
 
 // Traces. They stay at 0 where none are sent.
 var (
-	spansSent = counts("trace_spans_sent_total", "spans", "Spans that the collector has taken")
-	spansLost = counts("trace_spans_dropped_total", "spans", "Spans that the collector does not have: too many were waiting, or it could not be reached or refused them", "reason")
-	untraced  = counts("trace_decisions_missed_total", "decisions", "Decisions that came faster than spans are made of them")
+	spansSent = counterFamily("trace_spans_sent_total", "spans", "Spans that the collector has taken")
+	spansLost = counterFamily("trace_spans_dropped_total", "spans", "Spans that the collector does not have: too many were waiting, or it could not be reached or refused them", "reason")
+	untraced  = counterFamily("trace_decisions_missed_total", "decisions", "Decisions that came faster than spans are made of them")
 )
 
 // What is read from the gateway at a scrape. All but the first two are missing
 // while it does not answer.
 var (
-	gatewayUp       = shows("gateway_up", "0 or 1", "Whether the gateway answers")
-	connectedAgents = shows("connected_agents", "agents", "Agents and people that are connected, by role", "role")
+	gatewayUp       = gaugeFamily("gateway_up", "0 or 1", "Whether the gateway answers")
+	connectedAgents = gaugeFamily("connected_agents", "agents", "Agents and people that are connected, by role", "role")
 
-	journalDecisions   = shows("journal_decisions", "decisions", "Decisions in the journal, those of processes before included")
-	projectedDecisions = shows("projected_decisions", "decisions", "Decisions that audit and ledger show: those that the journal has more wait for it to rest")
-	lastDecision       = shows("last_decision_timestamp_seconds", "seconds since 1970", "Journal time of the newest decision")
+	journalDecisions   = gaugeFamily("journal_decisions", "decisions", "Decisions in the journal, those of processes before included")
+	projectedDecisions = gaugeFamily("projected_decisions", "decisions", "Decisions that audit and ledger show: those that the journal has more wait for it to rest")
+	lastDecision       = gaugeFamily("last_decision_timestamp_seconds", "seconds since 1970", "Journal time of the newest decision")
 
-	storageUsed    = shows("storage_used_bytes", "bytes", "What all streams hold")
-	storageLimit   = shows("storage_limit_bytes", "bytes", "What all streams may hold: max_disk_mb")
-	journalBytes   = shows("journal_bytes", "bytes", "What the journal holds")
-	journalLimit   = shows("journal_limit_bytes", "bytes", "What the journal may hold: half of max_disk_mb")
-	journalRecords = shows("journal_records", "records", "Records in the journal, of one decision or more each")
-	journalBegins  = shows("journal_begins_behind", "number", "The decision after which the journal begins, 0 if it is whole")
-	diskFree       = shows("disk_free_bytes", "bytes", "What is free of the file system of the state folder; on a cluster, of what the fullest node lets JetStream take")
-	diskSize       = shows("disk_size_bytes", "bytes", "What of that file system the mesh's user may use, used and free; on a cluster, all that node lets JetStream take")
-	snapshotMade   = shows("snapshot_timestamp_seconds", "seconds since 1970", "When the newest snapshot was made, 0 if there is none")
+	storageUsed    = gaugeFamily("storage_used_bytes", "bytes", "What all streams hold")
+	storageLimit   = gaugeFamily("storage_limit_bytes", "bytes", "What all streams may hold: max_disk_mb")
+	journalBytes   = gaugeFamily("journal_bytes", "bytes", "What the journal holds")
+	journalLimit   = gaugeFamily("journal_limit_bytes", "bytes", "What the journal may hold: half of max_disk_mb")
+	journalRecords = gaugeFamily("journal_records", "records", "Records in the journal, of one decision or more each")
+	journalBegins  = gaugeFamily("journal_begins_behind", "number", "The decision after which the journal begins, 0 if it is whole")
+	diskFree       = gaugeFamily("disk_free_bytes", "bytes", "What is free of the file system of the state folder; on a cluster, of what the fullest node lets JetStream take")
+	diskSize       = gaugeFamily("disk_size_bytes", "bytes", "What of that file system the mesh's user may use, used and free; on a cluster, all that node lets JetStream take")
+	snapshotMade   = gaugeFamily("snapshot_timestamp_seconds", "seconds since 1970", "When the newest snapshot was made, 0 if there is none")
 
-	channelEpoch        = shows("channel_epoch", "number", "The channel's epoch, from 1: the one that the next charge belongs to", controllerLabel, readerLabel)
-	channelBudget       = shows("channel_budget_bits", "bits", "Nominal bits of an epoch", controllerLabel, readerLabel)
-	channelLeft         = shows("channel_left_bits", "bits", "Nominal bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
-	channelPushBudget   = shows("channel_push_budget_bits", "bits", "Nominal bits of an epoch that pushes may take", controllerLabel, readerLabel)
-	channelPushed       = shows("channel_pushed_bits", "bits", "Nominal bits of the epoch that pushes took", controllerLabel, readerLabel)
-	channelWindow       = shows("channel_window_budget_bits", "bits", "Nominal bits of the sliding window; missing if it is switched off", controllerLabel, readerLabel)
-	channelWindowLeft   = shows("channel_window_left_bits", "bits", "Nominal bits of the sliding window that are left", controllerLabel, readerLabel)
-	channelCapacity     = shows("channel_capacity_budget_bits", "bits", "Capacity bits of an epoch; missing if the channel has no such budget", controllerLabel, readerLabel)
-	channelCapacityLeft = shows("channel_capacity_left_bits", "bits", "Capacity bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
-	channelOpen         = shows("channel_open_queries", "queries", "Queries without an answer, those included that wait at their gate", controllerLabel, readerLabel)
-	channelUndelivered  = shows("channel_undelivered_deliveries", "deliveries", "Deliveries that the Controller has not acknowledged", controllerLabel, readerLabel)
-	heldItems           = shows("held_items", "items", "Items that wait for a person", controllerLabel, readerLabel, kindLabel)
-	heldAge             = shows("held_oldest_age_seconds", "seconds", "How long the oldest item waits; 0 where none does", controllerLabel, readerLabel, kindLabel)
-	sessionOpen         = shows("session_open", "0 or 1", "Whether the Controller has a session that is neither closed nor idle", controllerLabel)
-	agentUnavailable    = shows("agent_unavailable", "0 or 1", "Whether the agent's command could not be started; of agents with a command", agentLabel)
+	channelEpoch        = gaugeFamily("channel_epoch", "number", "The channel's epoch, from 1: the one that the next charge belongs to", controllerLabel, readerLabel)
+	channelBudget       = gaugeFamily("channel_budget_bits", "bits", "Nominal bits of an epoch", controllerLabel, readerLabel)
+	channelLeft         = gaugeFamily("channel_left_bits", "bits", "Nominal bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
+	channelPushBudget   = gaugeFamily("channel_push_budget_bits", "bits", "Nominal bits of an epoch that pushes may take", controllerLabel, readerLabel)
+	channelPushed       = gaugeFamily("channel_pushed_bits", "bits", "Nominal bits of the epoch that pushes took", controllerLabel, readerLabel)
+	channelWindow       = gaugeFamily("channel_window_budget_bits", "bits", "Nominal bits of the sliding window; missing if it is switched off", controllerLabel, readerLabel)
+	channelWindowLeft   = gaugeFamily("channel_window_left_bits", "bits", "Nominal bits of the sliding window that are left", controllerLabel, readerLabel)
+	channelCapacity     = gaugeFamily("channel_capacity_budget_bits", "bits", "Capacity bits of an epoch; missing if the channel has no such budget", controllerLabel, readerLabel)
+	channelCapacityLeft = gaugeFamily("channel_capacity_left_bits", "bits", "Capacity bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
+	channelOpen         = gaugeFamily("channel_open_queries", "queries", "Queries without an answer, those included that wait at their gate", controllerLabel, readerLabel)
+	channelUndelivered  = gaugeFamily("channel_undelivered_deliveries", "deliveries", "Deliveries that the Controller has not acknowledged", controllerLabel, readerLabel)
+	heldItems           = gaugeFamily("held_items", "items", "Items that wait for a person", controllerLabel, readerLabel, kindLabel)
+	heldAge             = gaugeFamily("held_oldest_age_seconds", "seconds", "How long the oldest item waits; 0 where none does", controllerLabel, readerLabel, kindLabel)
+	sessionOpen         = gaugeFamily("session_open", "0 or 1", "Whether the Controller has a session that is neither closed nor idle", controllerLabel)
+	agentUnavailable    = gaugeFamily("agent_unavailable", "0 or 1", "Whether the agent's command could not be started; of agents with a command", agentLabel)
 )
 
 var (

@@ -24,19 +24,19 @@ type maker struct {
 	made map[string]series
 }
 
-func (k *maker) note(f *Family, vec *prometheus.MetricVec, labels []string) {
+func (k *maker) addSeries(f *Family, vec *prometheus.MetricVec, labels []string) {
 	k.made[f.Name+"\xff"+strings.Join(labels, "\xff")] = series{vec, labels}
 }
 
 func (k *maker) counter(f *Family, labels ...string) prometheus.Counter {
 	vec := k.vecs[f].(*prometheus.CounterVec)
-	k.note(f, vec.MetricVec, labels)
+	k.addSeries(f, vec.MetricVec, labels)
 	return vec.WithLabelValues(labels...)
 }
 
 func (k *maker) gauge(f *Family, labels ...string) prometheus.Gauge {
 	vec := k.vecs[f].(*prometheus.GaugeVec)
-	k.note(f, vec.MetricVec, labels)
+	k.addSeries(f, vec.MetricVec, labels)
 	return vec.WithLabelValues(labels...)
 }
 

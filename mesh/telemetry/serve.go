@@ -75,7 +75,7 @@ func Handler(token string, shards ...Shard) http.Handler {
 	mux.HandleFunc("GET /healthz", (&health{shards: shards}).serve)
 	busy := make(chan struct{}, maxScrapes)
 	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
-		if token != "" && !bears(r, token) {
+		if token != "" && !hasToken(r, token) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "metrics need the token", http.StatusUnauthorized)
 			return
@@ -99,9 +99,9 @@ func Handler(token string, shards ...Shard) http.Handler {
 	})
 }
 
-// bears reports whether a request has the token, in a time that does not tell how much of
+// hasToken reports whether a request has the token, in a time that does not tell how much of
 // it is right.
-func bears(r *http.Request, token string) bool {
+func hasToken(r *http.Request, token string) bool {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	have, want := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(token))
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(have[:], want[:]) == 1

@@ -82,7 +82,7 @@ func (p *Projection) decide(f *Fact) {
 	e.last = max(e.last, f.stored)
 	from := len(p.about)
 	p.judgement(f)
-	p.put(Span{Trace: e.trace, ID: p.ids.span(f.seq, partDecide), Parent: e.root, Name: decisionNames[f.kind], Begin: f.at, End: f.stored}, from)
+	p.addSpan(Span{Trace: e.trace, ID: p.ids.span(f.seq, partDecide), Parent: e.root, Name: decisionNames[f.kind], Begin: f.at, End: f.stored}, from)
 	for _, w := range e.advance(f) {
 		p.endWait(e, w, f.at, "")
 	}
@@ -111,8 +111,8 @@ func (p *Projection) acknowledge(f *Fact) {
 	p.endExchange(e)
 }
 
-// put adds a span, whose attributes are those from a place on.
-func (p *Projection) put(s Span, from int) {
+// addSpan adds a span, whose attributes are those from a place on.
+func (p *Projection) addSpan(s Span, from int) {
 	s.Attributes = p.about[from:len(p.about):len(p.about)]
 	p.spans = append(p.spans, s)
 }
@@ -131,7 +131,7 @@ func (p *Projection) endWait(e *exchange, w wait, end int64, mark string) {
 	p.about.text("bcp.outcome", w.outcome)
 	p.about.text("bcp.taint", w.taint)
 	p.about.truth(mark, mark != "")
-	p.put(Span{Trace: e.trace, ID: p.ids.span(w.seq, w.part), Parent: e.root, Name: waitNames[w.part], Begin: w.since, End: end}, from)
+	p.addSpan(Span{Trace: e.trace, ID: p.ids.span(w.seq, w.part), Parent: e.root, Name: waitNames[w.part], Begin: w.since, End: end}, from)
 }
 
 // endExchange closes an exchange to which nothing more can come.
@@ -229,7 +229,7 @@ func (p *Projection) close(e *exchange, at int64) {
 	p.about.bits(e.nominal, e.capacity)
 	p.about.truth("bcp.continued", e.continued)
 	p.about.truth(unfinished, open)
-	p.put(Span{Trace: e.trace, ID: e.root, Name: e.name, Begin: e.begun, End: max(e.begun, e.last)}, from)
+	p.addSpan(Span{Trace: e.trace, ID: e.root, Name: e.name, Begin: e.begun, End: max(e.begun, e.last)}, from)
 }
 
 // oldest closes the exchange that has been open for longest.

@@ -104,7 +104,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 		}
 		d := desk{shard: shard.Number, passkey: person.Passkey, approver: person.On(shard.Number)}
 		if d.view, err = d.approver.View(ctx, id); err != nil {
-			s.undecided(w, r, err)
+			s.showUndecided(w, r, err)
 			return desk{}, false
 		}
 		if !tell.Intact(&d.view) {
@@ -117,8 +117,8 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 	return desk{}, false
 }
 
-// undecided says why nothing was decided.
-func (s *Server) undecided(w http.ResponseWriter, r *http.Request, err error) {
+// showUndecided says why nothing was decided.
+func (s *Server) showUndecided(w http.ResponseWriter, r *http.Request, err error) {
 	status, title, text := http.StatusBadGateway, "The mesh does not answer", "The outcome of this is not known. Look at the list again; a decision counts at most once."
 	var refused *agents.RefusedError
 	if errors.Is(err, agents.ErrBound) {
@@ -363,7 +363,7 @@ func (s *Server) readPreview(w http.ResponseWriter, r *http.Request, ctx context
 		return preview, false
 	}
 	if err != nil {
-		s.undecided(w, r, err)
+		s.showUndecided(w, r, err)
 		return preview, false
 	}
 	return preview, true
@@ -384,7 +384,7 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request, ctx context.Contex
 // decided says what follows from a decision that counted.
 func (s *Server) decided(w http.ResponseWriter, r *http.Request, d desk, act bcp.Act, err error) {
 	if err != nil {
-		s.undecided(w, r, err)
+		s.showUndecided(w, r, err)
 		return
 	}
 	word := tell.Decided(act)

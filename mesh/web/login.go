@@ -71,7 +71,7 @@ func (d *doors) enter(token string) (id string, ok bool) {
 func (d *doors) open(person *Person) (id string, ok bool) {
 	now := d.now()
 	for id, s := range d.sessions {
-		if !s.good(now) {
+		if !s.isValid(now) {
 			delete(d.sessions, id)
 		}
 	}
@@ -86,7 +86,7 @@ func (d *doors) open(person *Person) (id string, ok bool) {
 	return id, true
 }
 
-func (s *session) good(now time.Time) bool {
+func (s *session) isValid(now time.Time) bool {
 	return now.Before(s.ends) && now.Before(s.idle) && (s.person == nil || !s.person.Over())
 }
 
@@ -95,7 +95,7 @@ func (d *doors) knows(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, now := d.sessions[id], d.now()
-	if s == nil || !s.good(now) {
+	if s == nil || !s.isValid(now) {
 		delete(d.sessions, id)
 		return false
 	}
@@ -103,12 +103,12 @@ func (d *doors) knows(id string) bool {
 	return true
 }
 
-// good reports whether a session is good, and lets it go idle.
-func (d *doors) good(id string) bool {
+// isValid reports whether a session is good, and lets it go idle.
+func (d *doors) isValid(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.sessions[id]
-	return s != nil && s.good(d.now())
+	return s != nil && s.isValid(d.now())
 }
 
 func (d *doors) leave(id string) {
@@ -161,7 +161,7 @@ func (s *Server) sessionCookie(id string, age int) *http.Cookie {
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(s.cookie); err == nil {
 		s.doors.leave(c.Value)
-		s.guests.rest(s.doors.has)
+		s.guests.closeUnneeded(s.doors.has)
 	}
 	http.SetCookie(w, s.sessionCookie("", -1))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)

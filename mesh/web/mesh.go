@@ -135,9 +135,9 @@ type viewCache struct {
 	known []known
 }
 
-// of returns what the shards of a mesh said last; it asks again if that is old and the
+// shardViews returns what the shards of a mesh said last; it asks again if that is old and the
 // mesh can be reached.
-func (c *viewCache) of(mesh *Mesh, connected bool) []known {
+func (c *viewCache) shardViews(mesh *Mesh, connected bool) []known {
 	said, age := c.last(mesh)
 	switch {
 	case said != nil && (!connected || age < viewAge):

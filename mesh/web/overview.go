@@ -21,10 +21,10 @@ func (s *Server) facts() *facts {
 		return &facts{now: s.doors.now(), fault: "The mesh is not there yet. Load the page again."}
 	}
 	connected := mesh.Connected()
-	said := s.views.of(mesh, connected)
+	said := s.views.shardViews(mesh, connected)
 	total := s.history.total()
 	entries, unread := s.history.all()
-	f := *s.drawn.of(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.doors.now(), mesh.Definition(), said, entries) })
+	f := *s.drawn.current(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.doors.now(), mesh.Definition(), said, entries) })
 	f.fault = describeFault(connected, unread, said)
 	return &f
 }
@@ -48,7 +48,7 @@ type drawn struct {
 	facts *facts
 }
 
-func (d *drawn) of(from drawnFrom, draw func() *facts) *facts {
+func (d *drawn) current(from drawnFrom, draw func() *facts) *facts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	same := d.facts != nil && d.from.mesh == from.mesh && len(d.from.said) == len(from.said) && (len(from.said) == 0 || &d.from.said[0] == &from.said[0])

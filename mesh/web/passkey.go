@@ -94,11 +94,11 @@ func loginStatement(origin, nonce string) []byte {
 // signing are the parts of a form that a passkey signs: what page.js fills in, and how it
 // says what went wrong.
 func signing() []m.Node {
-	return []m.Node{hidden("authenticator_data", ""), hidden("client_data", ""), hidden("assertion", ""), talks()}
+	return []m.Node{hidden("authenticator_data", ""), hidden("client_data", ""), hidden("assertion", ""), scriptMessage()}
 }
 
-// talks is where page.js says what went wrong; until then it says that there must be one.
-func talks() m.Node {
+// scriptMessage is where page.js says what went wrong; until then it says that there must be one.
+func scriptMessage() m.Node {
 	return m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))
 }
 
@@ -145,7 +145,7 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	s.doors.mu.Lock()
 	id, ok := s.doors.open(person)
 	s.doors.mu.Unlock()
-	s.guests.rest(s.doors.has)
+	s.guests.closeUnneeded(s.doors.has)
 	if !ok {
 		s.showPasskeyLogin(w, http.StatusServiceUnavailable, "Too many people are logged in. Try again later.")
 		return
@@ -159,7 +159,7 @@ func (d *doors) has(person *Person) bool {
 	defer d.mu.Unlock()
 	now := d.now()
 	for _, s := range d.sessions {
-		if s.person == person && s.good(now) {
+		if s.person == person && s.isValid(now) {
 			return true
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Server) showEnrol(w http.ResponseWriter, status int, name, fault string
 	}
 	outside(w, status, "Make a passkey", fault, paragraph("You will decide about what is held "+as(name)+"with a passkey that this device makes, or your phone. It never leaves it, and no decision counts that it did not sign."),
 		m.El(m.Form, []m.Attr{m.Post(), m.Action(enrolPath), m.Data("sign", "enrol"), m.Data("name", cmp.Or(name, "bcpmesh"))},
-			hidden("token", ""), hidden("id", ""), hidden("public_key", ""), m.El(m.Button, nil, m.Text("Make a passkey")), talks()))
+			hidden("token", ""), hidden("id", ""), hidden("public_key", ""), m.El(m.Button, nil, m.Text("Make a passkey")), scriptMessage()))
 }
 
 func as(name string) string {

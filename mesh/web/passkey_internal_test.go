@@ -131,17 +131,17 @@ func TestGuests(t *testing.T) {
 		t.Errorf("%d connections for two sessions", connected)
 	}
 	d.leave(one)
-	if g.rest(d.has); closed != 0 || !d.knows(two) {
+	if g.closeUnneeded(d.has); closed != 0 || !d.knows(two) {
 		t.Error("a connection is closed that a session needs")
 	}
 	over = true
-	if g.rest(d.has); d.knows(two) || closed != 1 {
+	if g.closeUnneeded(d.has); d.knows(two) || closed != 1 {
 		t.Errorf("who is refused is let in, or stays connected: closed %d", closed)
 	}
 	over = false
 	three := enter()
 	now = now.Add(sessionIdle)
-	if g.rest(d.has); connected != 2 || closed != 2 || d.knows(three) {
+	if g.closeUnneeded(d.has); connected != 2 || closed != 2 || d.knows(three) {
 		t.Errorf("connected %d, closed %d", connected, closed)
 	}
 	enter()

@@ -105,8 +105,8 @@ func (g *guests) connect(ctx context.Context, people People, p accounts.Passkey)
 	return person, nil
 }
 
-// rest closes the connections of those whom nobody needs.
-func (g *guests) rest(needed func(*Person) bool) {
+// closeUnneeded closes the connections of those whom nobody needs.
+func (g *guests) closeUnneeded(needed func(*Person) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for p, person := range g.open {
@@ -117,4 +117,4 @@ func (g *guests) rest(needed func(*Person) bool) {
 	}
 }
 
-func (g *guests) close() { g.rest(func(*Person) bool { return false }) }
+func (g *guests) close() { g.closeUnneeded(func(*Person) bool { return false }) }

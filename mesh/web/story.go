@@ -108,13 +108,13 @@ func sceneParts(scene *Scene) []m.Node {
 		parts = append(parts, paragraph("The reader said nothing about it."))
 	}
 	for i := range scene.Exchanges {
-		parts = append(parts, beside(&scene.Exchanges[i]))
+		parts = append(parts, saidNextToHeard(&scene.Exchanges[i]))
 	}
 	return []m.Node{m.El(m.Section, []m.Attr{m.LabelledBy(id)}, parts...)}
 }
 
-// beside is what was said, next to what was heard.
-func beside(e *Exchange) m.Node {
+// saidNextToHeard is what was said, next to what was heard.
+func saidNextToHeard(e *Exchange) m.Node {
 	without := []m.Node{m.El(m.P, []m.Attr{m.Class("side")}, m.Text("Without"))}
 	if e.Asked != "" {
 		without = append(without, m.El(m.P, []m.Attr{m.Class("asked")}, m.Text("Asked: "), bdi(e.Asked)))

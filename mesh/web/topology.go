@@ -48,7 +48,7 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) m.Node {
 	for i, c := range l.channels {
 		y := middle(i, len(l.channels))
 		line := func(from, to m.Point) m.Node {
-			return m.El(m.Path, []m.Attr{m.Class("flow taint-" + c.taint.String()), m.Thickness.Is(thickness(c.day)), m.Curve(from, to)})
+			return m.El(m.Path, []m.Attr{m.Class("flow taint-" + c.taint.String()), m.Thickness.Is(lineWidth(c.day)), m.Curve(from, to)})
 		}
 		nominal, capacity := counts(c)
 		parts = append(parts,
@@ -98,17 +98,17 @@ func letter(t bcp.Taint) string {
 	return "?"
 }
 
-// thickness grows with the logarithm of the bits that went through.
-func thickness(day bcp.Bits) int { return min(8, 1+bits.Len64(uint64(max(0, day/bcp.Bit)))/2) }
+// lineWidth grows with the logarithm of the bits that went through.
+func lineWidth(day bcp.Bits) int { return min(8, 1+bits.Len64(uint64(max(0, day/bcp.Bit)))/2) }
 
 // counts are what a channel used of its two limits.
 func counts(c *channel) (nominal, capacity string) {
 	n, k := c.spent()
-	return of(n, c, bcp.CheckBudget), of(k, c, bcp.CheckCapacityBudget)
+	return describeUse(n, c, bcp.CheckBudget), describeUse(k, c, bcp.CheckCapacityBudget)
 }
 
-// of writes what is used of a budget, which may not be declared.
-func of(used bcp.Bits, c *channel, check bcp.Check) string {
+// describeUse writes what is used of a budget, which may not be declared.
+func describeUse(used bcp.Bits, c *channel, check bcp.Check) string {
 	b, ok := c.budget(check)
 	if !ok {
 		return tell.BitCount(used)

@@ -545,7 +545,7 @@ func TestViewsAreAskedForBeside(t *testing.T) {
 		"of a mesh that is away": {time.Hour, false, 1, false},
 	} {
 		v := viewCache{mesh: mesh, known: make([]known, 1), at: time.Now().Add(-c.age)} // the mesh has no shards: asked again, it says nothing
-		if got := v.of(mesh, c.connected); len(got) != c.shown {
+		if got := v.shardViews(mesh, c.connected); len(got) != c.shown {
 			t.Errorf("%s: %d views are shown, want %d", name, len(got), c.shown)
 		}
 		v.asking.Lock() // until whoever asks beside is done
@@ -555,7 +555,7 @@ func TestViewsAreAskedForBeside(t *testing.T) {
 		v.asking.Unlock()
 	}
 	v := viewCache{mesh: &Mesh{}, known: make([]known, 1), at: time.Now()}
-	if got := v.of(mesh, true); len(got) != 0 {
+	if got := v.shardViews(mesh, true); len(got) != 0 {
 		t.Error("what another mesh said is shown")
 	}
 }

@@ -381,7 +381,7 @@ func byField(d document, field string) (Found, error) {
 	}
 	names := strings.Split(field, ".")
 	for _, record := range d.records {
-		at(record, names, &found.Texts)
+		collectTexts(record, names, &found.Texts)
 	}
 	if len(found.Texts) == 0 {
 		return found, ErrField
@@ -389,11 +389,11 @@ func byField(d document, field string) (Found, error) {
 	return found, nil
 }
 
-// at collects the texts under a path; a list on it stands for each of its members.
-func at(v any, names []string, texts *[]string) {
+// collectTexts collects the texts under a path; a list on it stands for each of its members.
+func collectTexts(v any, names []string, texts *[]string) {
 	if list, ok := v.([]any); ok {
 		for _, member := range list {
-			at(member, names, texts)
+			collectTexts(member, names, texts)
 		}
 		return
 	}
@@ -405,7 +405,7 @@ func at(v any, names []string, texts *[]string) {
 	}
 	if object, ok := v.(map[string]any); ok {
 		if next, there := object[names[0]]; there {
-			at(next, names[1:], texts)
+			collectTexts(next, names[1:], texts)
 		}
 	}
 }

@@ -109,8 +109,8 @@ func (f *form) answer(texts map[int]string) (string, error) {
 	return redteam.Object(members), nil
 }
 
-// most is how many words a member may have.
-func (f *form) most(member int) int {
+// maxWords is how many words a member may have.
+func (f *form) maxWords(member int) int {
 	switch f.spec.Category {
 	case 2:
 		return f.spec.Questions[member].MaxWords

@@ -38,7 +38,7 @@ func (r *runner) play(ctx context.Context, state string, m *bcp.Mesh, seed uint6
 	result := Played{}
 	broken, err := redteam.Use(ctx, redteam.Setup{State: state, Name: "corpus", Definition: played(m), Seed: seed}, func(rig *redteam.Rig) {
 		for i, s := range list {
-			if _, differs := s.through(rig, i); differs != "" {
+			if _, differs := s.sayOn(rig, i); differs != "" {
 				result.Differs = append(result.Differs, differs)
 			}
 			result.Said++
@@ -51,9 +51,9 @@ func (r *runner) play(ctx context.Context, state string, m *bcp.Mesh, seed uint6
 	return result, nil
 }
 
-// through says an answer on a mesh and returns what is delivered of it, and how it came
+// sayOn says an answer on a mesh and returns what is delivered of it, and how it came
 // out otherwise than the validator decided.
-func (s said) through(rig *redteam.Rig, number int) (got redteam.Delivery, differs string) {
+func (s said) sayOn(rig *redteam.Rig, number int) (got redteam.Delivery, differs string) {
 	ch := s.form.channel
 	controller, reader := rig.Client(ch.Controller, bcp.RoleController), rig.Client(ch.Reader, bcp.RoleReader)
 	var heard string

@@ -297,7 +297,7 @@ func (r *runner) attack(text string) error {
 				return err
 			}
 			note(Cut, cut)
-			list, err := f.several(member, text)
+			list, err := f.sayInParts(member, text)
 			if err != nil {
 				return err
 			}

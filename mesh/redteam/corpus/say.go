@@ -22,7 +22,7 @@ func (f *form) cut(member int, text string, whole said) (said, error) {
 		return whole, nil
 	}
 	last := whole
-	for n := f.most(member); n >= least; n -= max(1, n/4) {
+	for n := f.maxWords(member); n >= least; n -= max(1, n/4) {
 		s, err := f.say(map[int]string{member: pieces(text, n)[0]})
 		if err != nil || s.verdict.Outcome != bcp.Reject || s.verdict.Reason == bcp.ReasonAnomaly {
 			return s, err
@@ -32,9 +32,9 @@ func (f *form) cut(member int, text string, whole said) (said, error) {
 	return last, nil
 }
 
-// several says a text in several answers, until as much has arrived as counts.
-func (f *form) several(member int, text string) (list []said, err error) {
-	for _, piece := range pieces(text, f.most(member)) {
+// sayInParts says a text in several answers, until as much has arrived as counts.
+func (f *form) sayInParts(member int, text string) (list []said, err error) {
+	for _, piece := range pieces(text, f.maxWords(member)) {
 		s, err := f.say(map[int]string{member: piece})
 		if err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func (f *form) divided(text string) (said, error) {
 	texts := map[int]string{}
 	rest := text
 	for _, member := range f.texts {
-		piece := pieces(rest, f.most(member))[0]
+		piece := pieces(rest, f.maxWords(member))[0]
 		if rest == "" || len(words(piece)) == 0 {
 			break
 		}

@@ -120,12 +120,12 @@ func targeted(m *bcp.Mesh, c TargetConfig) (*bcp.Mesh, []form, error) {
 func (t *target) say(text string) (best Arrived, err error) {
 	best.Outcome = outcomeWord(bcp.Reject)
 	keep := func(s said, members ...int) error {
-		a, err := t.through(s, members)
+		a, err := t.sayOnMesh(s, members)
 		if err != nil {
 			return err
 		}
 		a.Said, a.Held = best.Said+1, a.Held || best.Held
-		if !a.further(best) {
+		if !a.arrivedMore(best) {
 			best.Said, best.Held = a.Said, a.Held
 			return nil
 		}
@@ -166,8 +166,8 @@ func (t *target) say(text string) (best Arrived, err error) {
 	return best, nil
 }
 
-// further says that more came of an answer than of another.
-func (a Arrived) further(b Arrived) bool {
+// arrivedMore says that more came of an answer than of another.
+func (a Arrived) arrivedMore(b Arrived) bool {
 	rank := func(a Arrived) int {
 		n := map[string]int{"held": 1, "delivered": 2}[a.Outcome]
 		if a.Reached {
@@ -178,15 +178,15 @@ func (a Arrived) further(b Arrived) bool {
 	return rank(a) > rank(b)
 }
 
-// through says an answer on the mesh. One too long to be sent is the validator's alone.
-func (t *target) through(s said, members []int) (Arrived, error) {
+// sayOnMesh says an answer on the mesh. One too long to be sent is the validator's alone.
+func (t *target) sayOnMesh(s said, members []int) (Arrived, error) {
 	a := Arrived{Outcome: outcomeWord(s.verdict.Outcome), Anomalies: []string{}}
 	var got redteam.Delivery
 	if len(s.answer) <= longestPlayed {
 		t.said++
 		differs := ""
 		if err := t.rig.Try(func() {
-			got, differs = s.through(t.rig, t.said)
+			got, differs = s.sayOn(t.rig, t.said)
 			t.rig.Client(s.form.channel.Controller, bcp.RoleController).Forget()
 			t.rig.Client(s.form.channel.Reader, bcp.RoleReader).Forget()
 		}); err != nil {

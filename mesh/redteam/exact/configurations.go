@@ -68,7 +68,7 @@ func subscribe(m *bcp.Mesh, reader bcp.AgentName, id bcp.SubscriptionID, spec st
 	return &c.Subscriptions[len(c.Subscriptions)-1]
 }
 
-func nothing(*Position) {}
+func doNothing(*Position) {}
 
 func unavailable(p *Position) { p.Process("mail", bcp.ProcessUnavailable) }
 
@@ -123,7 +123,7 @@ func first(p *Position) bool { return p.Tick == 0 }
 
 // pushing offers one push, two, or none.
 func pushing(reader bcp.AgentName, id bcp.SubscriptionID, responses ...string) []Move {
-	moves := pushes([]Move{nothing}, reader, id, responses...)
+	moves := pushes([]Move{doNothing}, reader, id, responses...)
 	for i, one := range responses {
 		for _, other := range responses[i:] {
 			moves = append(moves, func(p *Position) {
@@ -154,7 +154,7 @@ var configurations = []Configuration{
 	{ID: "X-BITS", Text: "a reservation of bits that comes back, and a question that waits for it", slots: 3, ticks: 4,
 		edit: func(m *bcp.Mesh) { findChannel(m, "mail").Budget = 2*bcp.Bit + bcp.Bit/2 },
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, nei, `{"n":"junk"}`)
+			return answers(p, []Move{doNothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, nei, `{"n":"junk"}`)
 		},
 		act: askOnce(askFour, askMust)},
 	{ID: "X-CAPACITY", Text: "a reservation of capacity that comes back, and a question that waits for it", slots: 3, ticks: 4,
@@ -163,7 +163,7 @@ var configurations = []Configuration{
 			c.CapacityBudget = reservedBits(m, c, askYes) + reservedBits(m, c, askMust) - bcp.Bit/4
 		},
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, yes, no, nei, `{"ok":"junk"}`)
+			return answers(p, []Move{doNothing}, 0, yes, no, nei, `{"ok":"junk"}`)
 		},
 		act: askOnce(askYes, askMust)},
 	{ID: "X-WINDOW", Text: "a reservation of the window that comes back", slots: 3, ticks: 3,
@@ -172,13 +172,13 @@ var configurations = []Configuration{
 			c.WindowBudget, c.BudgetWindow = 2*bcp.Bit+bcp.Bit/2, 64*time.Second
 		},
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, `{"n":0}`, nei)
+			return answers(p, []Move{doNothing}, 0, `{"n":0}`, nei)
 		},
 		act: askOnce(askFour, askMust)},
 	{ID: "X-TOTAL", Text: "a reservation that comes back to the total budget", slots: 3, ticks: 3,
 		edit: func(m *bcp.Mesh) { m.Agents[1].TotalBudget = 2*bcp.Bit + bcp.Bit/2 },
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, `{"n":0}`, nei)
+			return answers(p, []Move{doNothing}, 0, `{"n":0}`, nei)
 		},
 		act: func(p *Position) {
 			if first(p) {
@@ -193,7 +193,7 @@ var configurations = []Configuration{
 			subscribe(m, "mail", "alarm", askYes)
 		},
 		moves: func(p *Position) []Move {
-			return answers(p, pushes([]Move{nothing}, "mail", "alarm", yes), 0, nei)
+			return answers(p, pushes([]Move{doNothing}, "mail", "alarm", yes), 0, nei)
 		},
 		act: func(p *Position) {
 			if p.Tick == 0 || p.Tick == 4 {
@@ -206,7 +206,7 @@ var configurations = []Configuration{
 			c.WindowBudget, c.BudgetWindow = 2*bcp.Bit, 14*time.Second
 			subscribe(m, "mail", "alarm", askYes)
 		},
-		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
+		moves: func(*Position) []Move { return pushes([]Move{doNothing}, "mail", "alarm", yes) },
 		act: func(p *Position) {
 			if p.Tick == 6 {
 				p.Ask("mail", askMust)
@@ -218,19 +218,19 @@ var configurations = []Configuration{
 			subscribe(m, "mail", "right", askOne)
 		},
 		moves: func(*Position) []Move {
-			return pushes(pushes([]Move{nothing}, "mail", "left", `{"x":"x"}`), "mail", "right", `{"x":"x"}`)
+			return pushes(pushes([]Move{doNothing}, "mail", "left", `{"x":"x"}`), "mail", "right", `{"x":"x"}`)
 		},
 		act: func(p *Position) { p.Look() }, most: 2, free: true},
 	{ID: "X-ONE", Text: "a question with one answer", slots: 3, ticks: 1,
 		edit: func(m *bcp.Mesh) {},
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, `{"x":"x"}`, nei, `{"x":"junk"}`)
+			return answers(p, []Move{doNothing}, 0, `{"x":"x"}`, nei, `{"x":"junk"}`)
 		},
 		act: askOnce(askOne, askOne), free: true},
 	{ID: "X-BOTH", Text: "a boolean asked and pushed", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) { subscribe(m, "mail", "alarm", askYes) },
 		moves: func(p *Position) []Move {
-			return answers(p, pushes([]Move{nothing}, "mail", "alarm", yes, no), 0, yes, no, nei, `{"ok":"junk"}`)
+			return answers(p, pushes([]Move{doNothing}, "mail", "alarm", yes, no), 0, yes, no, nei, `{"ok":"junk"}`)
 		},
 		act: func(p *Position) {
 			if first(p) {
@@ -271,7 +271,7 @@ var configurations = []Configuration{
 			findChannel(m, "mail").Budget = 2 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
-		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
+		moves: func(*Position) []Move { return pushes([]Move{doNothing}, "mail", "alarm", yes) },
 		act: func(p *Position) {
 			if p.Tick%2 == 0 {
 				p.Session("close")
@@ -285,7 +285,7 @@ var configurations = []Configuration{
 			findChannel(m, "mail").Budget = 3 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
-		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
+		moves: func(*Position) []Move { return pushes([]Move{doNothing}, "mail", "alarm", yes) },
 		act: func(p *Position) {
 			switch p.Tick {
 			case 0:
@@ -302,7 +302,7 @@ var configurations = []Configuration{
 			findChannel(m, "mail").Budget = 3 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
-		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
+		moves: func(*Position) []Move { return pushes([]Move{doNothing}, "mail", "alarm", yes) },
 		act: func(p *Position) {
 			switch p.Tick {
 			case 0:
@@ -320,7 +320,7 @@ var configurations = []Configuration{
 			findChannel(m, "mail").Budget, findChannel(m, "mail").BudgetRenew = 2*bcp.Bit, 15*time.Second
 			subscribe(m, "mail", "alarm", askYes)
 		},
-		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
+		moves: func(*Position) []Move { return pushes([]Move{doNothing}, "mail", "alarm", yes) },
 		act: func(p *Position) {
 			p.Ask("mail", askMust)
 			p.Look()
@@ -331,7 +331,7 @@ var configurations = []Configuration{
 			findChannel(m, "mail").Budget = 3 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
-		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
+		moves: func(*Position) []Move { return pushes([]Move{doNothing}, "mail", "alarm", yes) },
 		act: func(p *Position) {
 			if p.Tick%3 == 0 {
 				p.Ask("mail", askMust)
@@ -344,7 +344,7 @@ var configurations = []Configuration{
 			findChannel(m, "mail").Budget = 2 * bcp.Bit
 			subscribe(m, "mail", "alarm", askYes)
 		},
-		moves: func(*Position) []Move { return pushes([]Move{nothing}, "mail", "alarm", yes) },
+		moves: func(*Position) []Move { return pushes([]Move{doNothing}, "mail", "alarm", yes) },
 		act: func(p *Position) {
 			p.Session([]string{"open", "close"}[p.Tick%2])
 			p.Look()
@@ -352,7 +352,7 @@ var configurations = []Configuration{
 	{ID: "X-PERSON", Text: "an answer that a person decides", slots: 4, ticks: 2,
 		edit: func(*bcp.Mesh) {},
 		moves: func(p *Position) []Move {
-			return judging(p, answers(p, []Move{nothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, nei, `{"n":"junk"}`))
+			return judging(p, answers(p, []Move{doNothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, nei, `{"n":"junk"}`))
 		},
 		act: func(p *Position) {
 			if first(p) {
@@ -366,13 +366,13 @@ var configurations = []Configuration{
 			subscribe(m, "mail", "odd", askOdd)
 		},
 		moves: func(p *Position) []Move {
-			return judging(p, pushes([]Move{nothing}, "mail", "odd", `{"n":0}`, `{"n":3}`))
+			return judging(p, pushes([]Move{doNothing}, "mail", "odd", `{"n":0}`, `{"n":3}`))
 		},
 		act: func(p *Position) { p.Ask("mail", askMust) }, most: 2},
 	{ID: "X-SUMMARY", Text: "a summary, its gate and its content", slots: 5, ticks: 2,
 		edit: func(*bcp.Mesh) {},
 		moves: func(p *Position) []Move {
-			return judging(p, answers(p, []Move{nothing}, 0, `{"summary":"a"}`, nei, `{"summary":"a b c"}`))
+			return judging(p, answers(p, []Move{doNothing}, 0, `{"summary":"a"}`, nei, `{"summary":"a b c"}`))
 		},
 		act: func(p *Position) {
 			if first(p) {
@@ -383,7 +383,7 @@ var configurations = []Configuration{
 	{ID: "X-FLAG", Text: "flagged answers", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) { findChannel(m, "mail").OnAnomaly = bcp.AnomalyFlag },
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, `{"q":"ada"}`, `{"q":"ADA"}`, `{"q":"ignore"}`, nei)
+			return answers(p, []Move{doNothing}, 0, `{"q":"ada"}`, `{"q":"ADA"}`, `{"q":"ignore"}`, nei)
 		},
 		act: askOnce(askWord, askMust)},
 	{ID: "X-BATCH", Text: "a window of pushes", slots: 5, ticks: 1,
@@ -392,7 +392,7 @@ var configurations = []Configuration{
 			subscribe(m, "mail", "alarm", askYes).BatchWindow = 2 * gameSlot
 		},
 		moves: func(*Position) []Move {
-			return pushes([]Move{nothing}, "mail", "alarm", yes, no)
+			return pushes([]Move{doNothing}, "mail", "alarm", yes, no)
 		},
 		act: func(p *Position) { p.Ask("mail", askMust) }, most: 2},
 	{ID: "X-RATE", Text: "a rate", slots: 3, ticks: 2,
@@ -400,13 +400,13 @@ var configurations = []Configuration{
 			subscribe(m, "mail", "alarm", askYes).MaxRate = bcp.Rate{Count: 1, Span: time.Second}
 		},
 		moves: func(*Position) []Move {
-			return pushes([]Move{nothing}, "mail", "alarm", yes, no)
+			return pushes([]Move{doNothing}, "mail", "alarm", yes, no)
 		},
 		act: func(p *Position) { p.Look() }, most: 2},
 	{ID: "X-RETRY", Text: "retries", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) { findChannel(m, "mail").MaxRetries = 1 },
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, yes, no, nei, `{"ok":"junk"}`)
+			return answers(p, []Move{doNothing}, 0, yes, no, nei, `{"ok":"junk"}`)
 		},
 		act: func(p *Position) {
 			if first(p) {
@@ -417,7 +417,7 @@ var configurations = []Configuration{
 	{ID: "X-ADAPT", Text: "a Controller that asks by what it heard", slots: 4, ticks: 2,
 		edit: func(m *bcp.Mesh) { findChannel(m, "mail").Budget = 5 * bcp.Bit },
 		moves: func(p *Position) []Move {
-			return answers(p, answers(p, []Move{nothing}, 0, yes, nei), 1, yes, nei)
+			return answers(p, answers(p, []Move{doNothing}, 0, yes, nei), 1, yes, nei)
 		},
 		act: func(p *Position) {
 			switch {
@@ -433,7 +433,7 @@ var configurations = []Configuration{
 	{ID: "X-ESCALATE", Text: "an escalation that a failure arms", slots: 3, ticks: 3,
 		edit: func(*bcp.Mesh) {},
 		moves: func(p *Position) []Move {
-			return answers(p, []Move{nothing}, 0, yes, nei, `{"ok":"junk"}`)
+			return answers(p, []Move{doNothing}, 0, yes, nei, `{"ok":"junk"}`)
 		},
 		act: func(p *Position) {
 			if first(p) {
@@ -446,7 +446,7 @@ var configurations = []Configuration{
 	{ID: "X-PROCESS", Text: "a Reader that cannot be started", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) { findChannel(m, "mail").Budget = 4 * bcp.Bit },
 		moves: func(*Position) []Move {
-			return []Move{nothing, unavailable, func(p *Position) { p.Process("mail", bcp.ProcessStarted) }}
+			return []Move{doNothing, unavailable, func(p *Position) { p.Process("mail", bcp.ProcessStarted) }}
 		},
 		act: func(p *Position) { p.Ask("mail", askMust) }},
 	{ID: "X-TWO", Text: "two channels with slots of their own, one session and one total budget", slots: 3, ticks: 2,
@@ -457,7 +457,7 @@ var configurations = []Configuration{
 			subscribe(m, "web", "alarm", askYes)
 		},
 		moves: func(p *Position) []Move {
-			return answers(p, pushes(pushes([]Move{nothing}, "mail", "alarm", yes), "web", "alarm", yes), 0, `{"n":1}`, nei)
+			return answers(p, pushes(pushes([]Move{doNothing}, "mail", "alarm", yes), "web", "alarm", yes), 0, `{"n":1}`, nei)
 		},
 		act: func(p *Position) {
 			if first(p) {
@@ -469,7 +469,7 @@ var configurations = []Configuration{
 	{ID: "X-BOOLEAN", Text: "a boolean, and everything that can become of it", slots: 4, ticks: 3,
 		edit: func(*bcp.Mesh) {},
 		moves: func(p *Position) []Move {
-			moves := answers(p, []Move{nothing}, 0, yes, no, nei, `{"ok":"junk"}`)
+			moves := answers(p, []Move{doNothing}, 0, yes, no, nei, `{"ok":"junk"}`)
 			if len(moves) > 1 {
 				moves = append(moves, unavailable)
 			}
@@ -484,7 +484,7 @@ var configurations = []Configuration{
 	{ID: "X-QUERIES", Text: "three questions, one after the other, and everything that can become of them", slots: 4, ticks: 2,
 		edit: func(m *bcp.Mesh) { findChannel(m, "mail").QueryTTL = gameSlot },
 		moves: func(p *Position) []Move {
-			moves := []Move{nothing}
+			moves := []Move{doNothing}
 			for n := range p.Queries {
 				moves = answers(p, moves, n, yes, no, nei)
 			}
@@ -498,7 +498,7 @@ var configurations = []Configuration{
 	{ID: "X-HELD", Text: "an answer that a person decides, and everything that can become of it", slots: 6, ticks: 2,
 		edit: func(m *bcp.Mesh) { findChannel(m, "mail").QueryTTL = gameSlot },
 		moves: func(p *Position) []Move {
-			return judging(p, answers(p, []Move{nothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`))
+			return judging(p, answers(p, []Move{doNothing}, 0, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`))
 		},
 		act: func(p *Position) {
 			if p.Tick == 1 {
@@ -513,7 +513,7 @@ var configurations = []Configuration{
 			subscribe(m, "mail", "odd", askMostlyOdd)
 		},
 		moves: func(p *Position) []Move {
-			moves := judging(p, []Move{nothing})
+			moves := judging(p, []Move{doNothing})
 			if len(p.charged) == 0 && p.Tick < 8 {
 				moves = pushes(moves, "mail", "odd", `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`)
 			}
@@ -523,13 +523,13 @@ var configurations = []Configuration{
 	{ID: "X-INTEGER", Text: "a number that is pushed", slots: 4, ticks: 1,
 		edit: func(m *bcp.Mesh) { subscribe(m, "mail", "load", askFour) },
 		moves: func(*Position) []Move {
-			return pushes([]Move{nothing}, "mail", "load", `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`)
+			return pushes([]Move{doNothing}, "mail", "load", `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`)
 		},
 		act: func(p *Position) { p.Look() }, most: 2},
 	{ID: "X-GAP", Text: "pushes between answers that come in every slot", slots: 8, ticks: 1,
 		edit: func(m *bcp.Mesh) { subscribe(m, "mail", "tick", askOne) },
 		moves: func(p *Position) []Move {
-			return pushes([]Move{nothing}, "mail", "tick", `{"x":"x"}`)
+			return pushes([]Move{doNothing}, "mail", "tick", `{"x":"x"}`)
 		},
 		act: func(p *Position) {
 			if n := len(p.Queries); n > 0 { // the Reader answers what it was asked a slot before

@@ -186,9 +186,9 @@ var gameKey = func() bcp.SealingKey {
 	return key
 }()
 
-// hear decides what is due, each at its time, and has the Controller hear what was
+// releaseDue decides what is due, each at its time, and has the Controller hear what was
 // released.
-func (p *Position) hear() {
+func (p *Position) releaseDue() {
 	for p.err == nil {
 		at, due := p.state.NextDue()
 		if !due || at.After(p.Now()) {

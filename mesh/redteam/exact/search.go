@@ -70,13 +70,13 @@ func (g *Game) Search() (Outcome, error) {
 	first.commit(state.DecideStart(first.moment(), "game"))
 	err = s.play(first)
 	s.out.Transcripts = len(s.charges)
-	s.gather()
+	s.sumWeights()
 	return s.out, err
 }
 
 func (s *search) play(p *Position) error {
 	p.Tick++
-	p.hear()
+	p.releaseDue()
 	if p.err != nil {
 		return p.failed()
 	}
@@ -113,7 +113,7 @@ func (s *search) end(p *Position) {
 	switch {
 	case !again:
 		s.charges[p.heard] = now
-		s.weigh(p)
+		s.addWeights(p)
 	case before != now:
 		s.charges[p.heard] = charge{min(before.nominal, now.nominal), min(before.capacity, now.capacity)}
 		if s.out.Ambiguous == "" {
@@ -129,9 +129,9 @@ func (s *search) weight(b bcp.Bits) *big.Float {
 	return s.weights[b]
 }
 
-// weigh adds a transcript to the weights of its parts: of each, those transcripts count
+// addWeights adds a transcript to the weights of its parts: of each, those transcripts count
 // together in which all else is the same.
-func (s *search) weigh(p *Position) {
+func (s *search) addWeights(p *Position) {
 	names := map[string]int{} // with the subscriptions of the channel, 0 for a query
 	for _, c := range s.game.Config.Mesh.Channels {
 		for _, sub := range c.Subscriptions {
@@ -182,9 +182,9 @@ func (s *search) add(kind, name string, rest []string, charge bcp.Bits, limit *b
 	part.Weight.Add(part.Weight, s.weight(charge))
 }
 
-// gather adds up the transcripts, and keeps the greatest weight of each kind of part
+// sumWeights adds up the transcripts, and keeps the greatest weight of each kind of part
 // and limit.
-func (s *search) gather() {
+func (s *search) sumWeights() {
 	for _, c := range s.charges {
 		s.out.Weight.Add(s.out.Weight, s.weight(c.capacity))
 		if c.nominal == 0 {

@@ -183,7 +183,7 @@ func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
 			running.Go(func() {
 				failed[i] = r.Try(func() {
 					for range (trials + lanes - 1) / lanes {
-						o := l.once(e, mode)
+						o := l.runTrial(e, mode)
 						mu.Lock()
 						all = append(all, o)
 						mu.Unlock()
@@ -203,8 +203,8 @@ func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
 	}
 }
 
-// once is one trial.
-func (l *lane) once(e encoder, mode string) observation {
+// runTrial is one trial.
+func (l *lane) runTrial(e encoder, mode string) observation {
 	l.controller.Observed()
 	l.reader.Observed()
 	secret := l.random.IntN(e.secrets)

@@ -82,17 +82,17 @@ func uncountedFiles(lanes int) map[string]string {
 // inSlot is how far into its release slot a moment is, in seconds.
 func inSlot(at time.Time) float64 { return float64(at.UnixNano()%int64(interval)) / 1e9 }
 
-// yes has the Controller ask the lane's reader, and the reader say yes.
-func (l *uncountedLane) yes() redteam.Delivery {
+// askYes has the Controller ask the lane's reader, and the reader say yes.
+func (l *uncountedLane) askYes() redteam.Delivery {
 	id := l.controller.Ask(l.name("r"), askBoolean)
 	l.reader.Answer(l.reader.Query(id), sayYes)
 	return l.controller.Delivery(id)
 }
 
-// during has a Reader push what is refused, many times at once, while the Controller waits
+// pushDuringAnswer has a Reader push what is refused, many times at once, while the Controller waits
 // for an answer that is always the same, if the secret says so: as the answer is given, or
 // with near so long before the end of a slot. It returns when the answer came.
-func (l *uncountedLane) during(secret int, from *redteam.Client, subject string, near time.Duration) (d redteam.Delivery, came time.Time) {
+func (l *uncountedLane) pushDuringAnswer(secret int, from *redteam.Client, subject string, near time.Duration) (d redteam.Delivery, came time.Time) {
 	const pushes = 30
 	id := l.controller.Ask(l.name("r"), askBoolean)
 	query := l.reader.Query(id)
@@ -140,15 +140,15 @@ func uncountedChannels() []uncounted {
 		}},
 		{id: "LOAD", text: "refused pushes on a channel of others, by when an answer comes, without release slots", mode: ModeOpen, lanes: 1, secrets: 2, timed: true, try: func(l *uncountedLane, secret int) observation {
 			began := time.Now()
-			d, came := l.during(secret, l.next, subjects.Push(l.name("t"), l.name("r"), "left"), 0)
+			d, came := l.pushDuringAnswer(secret, l.next, subjects.Push(l.name("t"), l.name("r"), "left"), 0)
 			return observation{charged: d.Capacity, took: came.Sub(began).Seconds()}
 		}},
 		{id: "LOAD", text: "refused pushes on a channel of others, by when in its slot an answer comes", mode: ModeSlots, lanes: 1, secrets: 2, timed: true, try: func(l *uncountedLane, secret int) observation {
-			d, came := l.during(secret, l.next, subjects.Push(l.name("t"), l.name("r"), "left"), nearEnd)
+			d, came := l.pushDuringAnswer(secret, l.next, subjects.Push(l.name("t"), l.name("r"), "left"), nearEnd)
 			return observation{charged: d.Capacity, took: inSlot(came)}
 		}},
 		{id: "PHASE", text: "refused pushes of its own, by when in its slot an answer comes", mode: ModeSlots, lanes: 1, secrets: 2, timed: true, try: func(l *uncountedLane, secret int) observation {
-			d, came := l.during(secret, l.reader, subjects.Push(l.name("r"), l.name("m"), "left"), nearEnd)
+			d, came := l.pushDuringAnswer(secret, l.reader, subjects.Push(l.name("r"), l.name("m"), "left"), nearEnd)
 			return observation{charged: d.Capacity, took: inSlot(came)}
 		}},
 		{id: "ORDER", text: "which of two channels' answers of one slot comes first", mode: ModeSlots, lanes: 8, secrets: 2, try: func(l *uncountedLane, secret int) observation {
@@ -204,7 +204,7 @@ func uncountedChannels() []uncounted {
 			if secret == 1 {
 				l.itself.Request(subjects.Session(l.name("r")), `{"verb":"taint","taint":{"source":"web"}}`)
 			}
-			d := l.yes()
+			d := l.askYes()
 			return observation{said: d.Taint, charged: d.Capacity}
 		}},
 	}

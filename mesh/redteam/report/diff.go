@@ -55,7 +55,7 @@ func Diff(before, after redteam.Report) (changes []Change) {
 		case !there:
 			changes = append(changes, Change{ID: r.ID, Before: r.Verdict, Gone: true, Worse: r.Verdict == redteam.Held})
 		case now.Verdict != r.Verdict:
-			changes = append(changes, Change{ID: r.ID, Before: r.Verdict, After: now.Verdict, Worse: worse(r.Verdict, now.Verdict)})
+			changes = append(changes, Change{ID: r.ID, Before: r.Verdict, After: now.Verdict, Worse: isWorse(r.Verdict, now.Verdict)})
 		}
 	}
 	for _, r := range after.Results {
@@ -66,9 +66,9 @@ func Diff(before, after redteam.Report) (changes []Change) {
 	return changes
 }
 
-// worse: broken is worst, then what is not known. To be skipped is no worse than to hold:
+// isWorse: broken is worst, then what is not known. To be skipped is no worse than to hold:
 // the definitions leave nothing to attack.
-func worse(before, after redteam.Verdict) bool {
+func isWorse(before, after redteam.Verdict) bool {
 	rank := map[redteam.Verdict]int{redteam.Broken: 2, redteam.NotRun: 1}
 	return rank[after] > rank[before]
 }

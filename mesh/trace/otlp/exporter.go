@@ -193,7 +193,7 @@ func (e *Exporter) project(p *trace.Projection) {
 	var b []*tracepb.Span
 	add := func(spans []trace.Span) {
 		if b = appendSpans(b, spans); len(b) >= maxBatch {
-			e.put(&b)
+			e.enqueue(&b)
 		}
 	}
 	for more := true; more; {
@@ -212,7 +212,7 @@ func (e *Exporter) project(p *trace.Projection) {
 		if !more {
 			add(p.End(time.Now()))
 		}
-		e.put(&b)
+		e.enqueue(&b)
 	}
 }
 
@@ -236,8 +236,8 @@ func (e *Exporter) wait() (more bool) {
 	}
 }
 
-// put has a batch wait to be sent if there is room, and begins another.
-func (e *Exporter) put(b *[]*tracepb.Span) {
+// enqueue has a batch wait to be sent if there is room, and begins another.
+func (e *Exporter) enqueue(b *[]*tracepb.Span) {
 	n := len(*b)
 	if n == 0 {
 		return
@@ -256,7 +256,7 @@ func (e *Exporter) send(ctx context.Context) {
 	defer close(e.done)
 	failing := false
 	for b := range e.batches {
-		b = e.gather(b)
+		b = e.fillBatch(b)
 		lost, err := e.collector.send(ctx, b)
 		e.waiting.Add(int64(-len(b)))
 		if lost > 0 {
@@ -270,8 +270,8 @@ func (e *Exporter) send(ctx context.Context) {
 	}
 }
 
-// gather adds what waits already, up to a full batch.
-func (e *Exporter) gather(b []*tracepb.Span) []*tracepb.Span {
+// fillBatch adds what waits already, up to a full batch.
+func (e *Exporter) fillBatch(b []*tracepb.Span) []*tracepb.Span {
 	for len(b) < maxBatch {
 		select {
 		case next, more := <-e.batches:
