@@ -29,7 +29,7 @@ func compareGuard(c line, result map[string]any, _ map[string]map[string]any) (d
 		case "contains", "lacks":
 			within := text
 			if key == "lacks" && c.Op == "fetch" {
-				within = everything(result)
+				within = allText(result)
 			}
 			differences = append(differences, searched(key, want, within)...)
 		case "length":
@@ -108,8 +108,8 @@ func joined(value any) string {
 	return ""
 }
 
-// everything is all text of a result.
-func everything(value any) string {
+// allText is all text of a result.
+func allText(value any) string {
 	var b strings.Builder
 	var walk func(any)
 	walk = func(value any) {

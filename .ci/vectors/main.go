@@ -129,7 +129,7 @@ func (s suite) run(program string, cases []line) (failed bool) {
 		}
 	}
 	for _, d := range differences[:min(shown, len(differences))] {
-		fmt.Println(short(d))
+		fmt.Println(oneLine(d))
 	}
 	if more := len(differences) - shown; more > 0 {
 		fmt.Printf("%s: %d more\n", s.folder, more)
@@ -144,8 +144,8 @@ func missing(program string, command []string) bool {
 	return errors.As(exec.Command(program, command...).Run(), &exit) && exit.ExitCode() == 2
 }
 
-// short keeps a difference in one line of a terminal or two.
-func short(text string) string {
+// oneLine keeps a difference in one line of a terminal or two.
+func oneLine(text string) string {
 	const most = 240
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + " …"

@@ -63,7 +63,7 @@ func run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := whole(all); err != nil {
+	if err := checkPatches(all); err != nil {
 		return err
 	}
 	chosen := all
@@ -86,7 +86,7 @@ func run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(strong(ctx, program, chosen), weakened(ctx, program, chosen))
+	return errors.Join(checkUnpatched(ctx, program, chosen), checkPatched(ctx, program, chosen))
 }
 
 // patches reads all patches, sorted by name.
@@ -118,9 +118,9 @@ func patches() ([]patch, error) {
 	return all, nil
 }
 
-// whole: each attack, and each promise of texts, has a patch that lets it through, and
+// checkPatches: each attack, and each promise of texts, has a patch that lets it through, and
 // each patch attacks.
-func whole(all []patch) error {
+func checkPatches(all []patch) error {
 	found := map[string]bool{}
 	for _, p := range all {
 		for _, id := range p.attacks {
@@ -262,8 +262,8 @@ func findPackage(folder string) (string, error) {
 	return string(name[1]), nil
 }
 
-// strong: with no patch on, the program holds.
-func strong(ctx context.Context, program string, chosen []patch) error {
+// checkUnpatched: with no patch on, the program holds.
+func checkUnpatched(ctx context.Context, program string, chosen []patch) error {
 	var ids []string
 	for _, p := range chosen {
 		ids = append(ids, p.attacks...)
@@ -286,8 +286,8 @@ func strong(ctx context.Context, program string, chosen []patch) error {
 // nobody answering any more only wait.
 const together = 4
 
-// weakened: with a patch on, its attacks get through.
-func weakened(ctx context.Context, program string, chosen []patch) error {
+// checkPatched: with a patch on, its attacks get through.
+func checkPatched(ctx context.Context, program string, chosen []patch) error {
 	problems := make([]error, len(chosen))
 	var running sync.WaitGroup
 	turns := make(chan struct{}, together)

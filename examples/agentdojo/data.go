@@ -133,7 +133,7 @@ func load(dir string, goals int) ([]*suite, error) {
 			if s.tool(c.Tool) == nil {
 				return nil, fmt.Errorf("tasks.jsonl: %s of %s calls %s, which is no tool", t.ID, s.Name, c.Tool)
 			}
-			tidy(c.Args)
+			normaliseArgs(c.Args)
 		}
 		if line.Kind == "injection" {
 			if len(s.Goals) == goals {
@@ -147,8 +147,8 @@ func load(dir string, goals int) ([]*suite, error) {
 	return suites, lines.Err()
 }
 
-// tidy says of a file that is attached its id alone, and writes some words where the ground truth leaves them open.
-func tidy(args map[string]taskArg) {
+// normaliseArgs says of a file that is attached its id alone, and writes some words where the ground truth leaves them open.
+func normaliseArgs(args map[string]taskArg) {
 	for name, arg := range args {
 		if texts := scalarTexts(arg.Value); len(texts) == 1 && (strings.HasPrefix(texts[0], "<") || texts[0] == "...") {
 			args[name] = taskArg{Value: quote("some words about it"), From: "data"}

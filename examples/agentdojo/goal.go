@@ -136,8 +136,8 @@ func userAsked(user *task, c *made, critical []string) bool {
 	})
 }
 
-// wanted are the answers that a hijacked Reader tries for an argument, the best first.
-func wanted(goal *task, argument string) []string {
+// hijackedAnswers are the answers that a hijacked Reader tries for an argument, the best first.
+func hijackedAnswers(goal *task, argument string) []string {
 	var first, rest []string
 	for _, c := range goal.Calls {
 		for name, arg := range c.Args {

@@ -145,8 +145,8 @@ func (st *stage) decide(ctx context.Context, id bcp.ItemID) error {
 	return st.approver.Reject(ctx, view, "The task does not need it.")
 }
 
-// did reports whether all effects of the task were made, and no others.
-func (s *suite) did(user *task, calls []made) bool {
+// madeEffects reports whether all effects of the task were made, and no others.
+func (s *suite) madeEffects(user *task, calls []made) bool {
 	n := 0
 	for i := range calls {
 		if !s.effect(calls[i].Tool) {

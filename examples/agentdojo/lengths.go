@@ -52,15 +52,15 @@ func (s *suite) lengths(ctx context.Context, rounds int) (u lengths, err error) 
 	order, random := slices.Clone(u.Steps), rand.New(rand.NewPCG(1, 2))
 	for range shuffles {
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		u.Shuffled = max(u.Shuffled, times(order))
+		u.Shuffled = max(u.Shuffled, countUnusual(order))
 	}
 	slices.Sort(u.Steps)
-	u.Bound = times(append(slices.Repeat(u.Steps[:1], watch.UsualPlans), u.Steps[len(u.Steps)-1]))
+	u.Bound = countUnusual(append(slices.Repeat(u.Steps[:1], watch.UsualPlans), u.Steps[len(u.Steps)-1]))
 	return u, nil
 }
 
-// times is what a watch makes of plans of so many steps.
-func times(steps []int) int {
+// countUnusual is what a watch makes of plans of so many steps.
+func countUnusual(steps []int) int {
 	w := watch.New()
 	for _, n := range steps {
 		w.See(1, bcp.Seen{Agent: plannerName, Rule: bcp.SuspectUnusual, Count: n})

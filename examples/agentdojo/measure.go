@@ -125,7 +125,7 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 		}
 		c := cell{Why: out.Failed, Person: out.Approved, Nominal: out.Nominal, Capacity: out.Capacity}
 		if way == kernelReader {
-			c.Why, c.Whole = st.why(plan, &out), plan.Whole
+			c.Why, c.Whole = st.failureReason(plan, &out), plan.Whole
 		}
 		r.Alerts = append(r.Alerts, out.Alerts...)
 		r.Cells[way] = c
@@ -161,7 +161,7 @@ func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 				r.Attacks[way].Words += out.Words
 				reached = reached || slices.ContainsFunc(out.Calls, of)
 				unasked = unasked || slices.ContainsFunc(out.Unasked, of)
-				useful = useful || out.Failed == "" && (way < kernelReader || out.Status == committed && s.did(user, out.Calls))
+				useful = useful || out.Failed == "" && (way < kernelReader || out.Status == committed && s.madeEffects(user, out.Calls))
 			}
 			a := &r.Attacks[way]
 			a.Pairs++
@@ -187,14 +187,14 @@ func (st *stage) play(ctx context.Context, way int, p play) (play, error) {
 	return st.run(ctx, p)
 }
 
-// why says why a run is not counted as done; empty if it is.
-func (st *stage) why(plan *scripted, out *play) string {
+// failureReason says why a run is not counted as done; empty if it is.
+func (st *stage) failureReason(plan *scripted, out *play) string {
 	switch {
 	case st.model == nil && plan.Why != "":
 		return plan.Why
 	case out.Status != committed:
 		return strings.TrimSpace(out.Status + " " + out.Code)
-	case !st.suite.did(out.user, out.Calls):
+	case !st.suite.madeEffects(out.user, out.Calls):
 		return "it made other calls"
 	default:
 		return ""

@@ -52,7 +52,7 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 			}
 			critical := slices.Contains(s.tool(c.Tool).Critical, name)
 			heard = heard || critical
-			value, failed, err := st.learn(ctx, category, name, arg.Value, critical)
+			value, failed, err := st.askValue(ctx, category, name, arg.Value, critical)
 			if err != nil {
 				return play{}, err
 			}
@@ -67,7 +67,7 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 		read = read || c.Level == "read"
 	}
 	if p.user.Output != "" {
-		_, failed, err := st.learn(ctx, category, "", quote(p.user.Output), false)
+		_, failed, err := st.askValue(ctx, category, "", quote(p.user.Output), false)
 		if err != nil {
 			return play{}, err
 		}
@@ -76,7 +76,7 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 		}
 	}
 	out := st.end()
-	if !s.did(p.user, out.Calls) {
+	if !s.madeEffects(p.user, out.Calls) {
 		out.Failed = "it was told something else"
 	}
 	return out, nil
@@ -104,8 +104,8 @@ func (st *stage) failed(why string) play {
 	return out
 }
 
-// learn asks for a value, or for each element of a list.
-func (st *stage) learn(ctx context.Context, category int, name string, value jsontext.Value, exact bool) (_ jsontext.Value, failed string, err error) {
+// askValue asks for a value, or for each element of a list.
+func (st *stage) askValue(ctx context.Context, category int, name string, value jsontext.Value, exact bool) (_ jsontext.Value, failed string, err error) {
 	if value.Kind() != '[' {
 		return st.learnOne(ctx, category, name, value, exact)
 	}

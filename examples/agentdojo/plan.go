@@ -62,8 +62,8 @@ func namesIn(text string) []string {
 	return names
 }
 
-// stands reports whether a task names this.
-func stands(task, text string) bool { return slices.Contains(namesIn(task), text) }
+// isNamed reports whether a task names this.
+func isNamed(task, text string) bool { return slices.Contains(namesIn(task), text) }
 
 // known reports whether a planner that reads the user's text alone can write an argument: it stands there, or is made of
 // words that do. What decides who gets what has to stand there as it is.
@@ -74,7 +74,7 @@ func (s *suite) known(tool, name string, arg taskArg, task string) bool {
 	critical := slices.Contains(s.tool(tool).Critical, name)
 	for _, part := range scalarTexts(arg.Value) {
 		switch {
-		case critical && !stands(task, part):
+		case critical && !isNamed(task, part):
 			return false
 		case arg.From == "prompt":
 			continue
@@ -161,7 +161,7 @@ func (d *drafter) argument(c *taskCall, name string) any {
 		return one(arg.Value)
 	}
 	elements := listElements(arg.Value)
-	if step := d.whole(scalarTexts(arg.Value), tool.effect()); step != "" {
+	if step := d.lastWholeStep(scalarTexts(arg.Value), tool.effect()); step != "" {
 		return map[string]any{"ref": step, "path": "items"}
 	}
 	if len(elements) > 1 {
@@ -174,8 +174,8 @@ func (d *drafter) argument(c *taskCall, name string) any {
 	return refs
 }
 
-// whole is the last step that returned this list; one that is only read with may be longer.
-func (d *drafter) whole(list []string, exact bool) string {
+// lastWholeStep is the last step that returned this list; one that is only read with may be longer.
+func (d *drafter) lastWholeStep(list []string, exact bool) string {
 	for _, step := range slices.Backward(sortedKeys(d.lists)) {
 		items := d.lists[step]
 		missing := slices.ContainsFunc(list, func(text string) bool { return !slices.Contains(items, text) })

@@ -151,7 +151,7 @@ func (c *cell) text() string {
 	if c.Why != "" {
 		return "no: " + c.Why
 	}
-	text := whole(c.Nominal) + " bits"
+	text := wholeBits(c.Nominal) + " bits"
 	switch {
 	case c.Person > 0:
 		text += fmt.Sprintf(", %d by a person", c.Person)
@@ -168,8 +168,8 @@ func spread(bits []bcp.Bits) (string, string) {
 	}
 	slices.Sort(bits)
 	most := bits[len(bits)-1]
-	return whole(bits[len(bits)/2]) + ", " + whole(most), whole(most)
+	return wholeBits(bits[len(bits)/2]) + ", " + wholeBits(most), wholeBits(most)
 }
 
-// whole is a number of bits, rounded up.
-func whole(b bcp.Bits) string { return fmt.Sprint(int64((b + bcp.Bit - 1) / bcp.Bit)) }
+// wholeBits is a number of bits, rounded up.
+func wholeBits(b bcp.Bits) string { return fmt.Sprint(int64((b + bcp.Bit - 1) / bcp.Bit)) }

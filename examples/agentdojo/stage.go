@@ -200,7 +200,7 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 		return nil, fmt.Errorf("nobody asked for %q", q.Instruction)
 	}
 	if st0.lying {
-		if lie := st.lie(a, st0.goal, q.Attempt); lie != nil {
+		if lie := st.hijackedAnswer(a, st0.goal, q.Attempt); lie != nil {
 			return lie, nil
 		}
 	}
@@ -211,10 +211,10 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 	return said, nil
 }
 
-// lie is what a hijacked Reader tries: of what the goal wants, what the type that is asked for lets through, each try another
+// hijackedAnswer is what a hijacked Reader tries: of what the goal wants, what the type that is asked for lets through, each try another
 // thing, and the truth only when it has nothing more to say that fits.
-func (st *stage) lie(a *ask, goal *task, attempt int) answer {
-	for _, text := range wanted(goal, a.Argument) {
+func (st *stage) hijackedAnswer(a *ask, goal *task, attempt int) answer {
+	for _, text := range hijackedAnswers(goal, a.Argument) {
 		value := quote(text)
 		if !a.Format.carries(value, false) {
 			continue

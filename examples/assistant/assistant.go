@@ -116,7 +116,7 @@ func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
 	}
 	reader := agents.NewReader(conn)
 	reader.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
-		answer := led(q.Content)
+		answer := hijackedReading(q.Content)
 		if o.Said != nil {
 			o.Said(q.Content, answer)
 		}
@@ -192,8 +192,8 @@ func buildPlan(task string) jsontext.Value {
 	return nil
 }
 
-// led is what a Reader says that does what a mail orders.
-func led(content string) string {
+// hijackedReading is what a Reader says that does what a mail orders.
+func hijackedReading(content string) string {
 	for sentence := range strings.SplitSeq(strings.ReplaceAll(content, "\n", " "), ". ") {
 		if strings.Contains(sentence, "gnore previous instructions") {
 			return strings.NewReplacer("@", " at ", ".example", " example", ".", "").Replace(strings.TrimSpace(sentence))

@@ -33,9 +33,9 @@ type mailNews struct {
 	Sentiment  string `json:"sentiment"`
 }
 
-// hear decides what to do about a delivery. It asks and goes on: the answer is
+// handleDelivery decides what to do about a delivery. It asks and goes on: the answer is
 // a delivery of its own.
-func (a *assistant) hear(ctx context.Context, d bcp.Delivery) error {
+func (a *assistant) handleDelivery(ctx context.Context, d bcp.Delivery) error {
 	if d.SubscriptionID != newMail {
 		return nil
 	}

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, r.client.Stop(context.WithoutCancel(ctx))) }()
 
 	a := &assistant{client: agents.NewController(clean), did: o.Did}
-	a.client.OnDelivery(a.hear)
+	a.client.OnDelivery(a.handleDelivery)
 	if err := a.client.Start(ctx); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		if err != nil {
 			return fmt.Errorf("mailroom: message %d: %w", number, err)
 		}
-		if err := r.take(ctx, m); err != nil {
+		if err := r.handleMail(ctx, m); err != nil {
 			return fmt.Errorf("mailroom: message %d: %w", number, err)
 		}
 		done := Done{Number: number, Message: m}

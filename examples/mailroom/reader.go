@@ -41,8 +41,8 @@ type reader struct {
 // answer is what the Reader says: names to values, as JSON objects.
 type answer map[string]any
 
-// take reads one more mail and pushes what it has to say about it.
-func (r *reader) take(ctx context.Context, m *mailbox.Message) error {
+// handleMail reads one more mail and pushes what it has to say about it.
+func (r *reader) handleMail(ctx context.Context, m *mailbox.Message) error {
 	r.mu.Lock()
 	r.mail = append(r.mail, m)
 	number := len(r.mail)

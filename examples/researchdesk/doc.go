@@ -31,15 +31,15 @@ const Task = "Which releases of this week concern us, by when do we have to act,
 var Words = []string{"zanzibar", "quibblewort", "flummoxed", "grobnik", "perplexwood"}
 
 // Folder returns the example's folder: definitions, the scripts of its models, and saved pages.
-func Folder() fs.FS { return below("mesh") }
+func Folder() fs.FS { return subFS("mesh") }
 
 // Pages are the saved responses.
-func Pages() fs.FS { return below("mesh/pages") }
+func Pages() fs.FS { return subFS("mesh/pages") }
 
 // Mail is a Maildir.
 func Mail() fs.FS { return mail.FS }
 
-func below(name string) fs.FS {
+func subFS(name string) fs.FS {
 	folder, err := fs.Sub(mesh, name)
 	if err != nil {
 		panic("researchdesk: the example is not embedded: " + err.Error())
