@@ -286,9 +286,9 @@ func (g *fieldGenerator) json(f field) {
 		g.shown[t] = true
 		always = "w.key($k)\nw.open('{')\nw." + g.nested(t) + "(&$v)\nw.close('}')"
 	case t.Kind() == reflect.Pointer:
-		some = "w.rare($v != nil) // $k"
+		some = "w.writeOther($v != nil) // $k"
 	case t.Kind() == reflect.Slice:
-		some = "w.rare(len($v) > 0) // $k"
+		some = "w.writeOther(len($v) > 0) // $k"
 	}
 	g.member(&g.show, f, always, some)
 }
