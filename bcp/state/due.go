@@ -1,0 +1,174 @@
+package state
+
+import (
+	"cmp"
+	"container/heap"
+	"sort"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// DecideDue returns what time alone decides now: an expired query or item, a
+// window that ended, a query that its session's close cancelled, or an alert. It is false when
+// nothing is due; apply what it returns and call it until then.
+func (s *State) DecideDue(m bcp.Moment) (bcp.Decision, bool) {
+	return s.DecideDueBut(m, func(Due) bool { return false })
+}
+
+// Due names one thing that time alone decides. Dues compare with ==.
+type Due struct {
+	timer timer
+	alert alert
+}
+
+// ChannelDue returns the channel on which something is due, or the zero one: an alert, or
+// a run of a schedule, lets nothing through on any.
+func (s *State) ChannelDue(due Due) bcp.ChannelKey {
+	t := due.timer
+	switch {
+	case t.item != "" && s.items[t.item] != nil:
+		return s.items[t.item].Channel()
+	case t.item == "" && t.query != "" && s.queries[t.query] != nil:
+		return s.queries[t.query].channel
+	}
+	return t.channel
+}
+
+// DecideDueBut is DecideDue that passes over what it is told to: passOver is called with
+// each thing just before it is decided. What is passed over, or cannot be decided, keeps
+// nothing else from being decided.
+func (s *State) DecideDueBut(m bcp.Moment, passOver func(Due) bool) (bcp.Decision, bool) {
+	if now := s.now(m); len(s.deadline) > 0 && s.deadline[0].at <= now {
+		if d, ok := s.expire(m, s.deadline[0], passOver); ok {
+			return d, true
+		}
+		for _, t := range s.deadline.dueAfterFirst(now) {
+			if d, ok := s.expire(m, t, passOver); ok {
+				return d, true
+			}
+		}
+	}
+	for _, a := range s.alerts {
+		if passOver(Due{alert: a}) {
+			continue
+		}
+		if a.kind == bcp.AlertSuspect {
+			return s.decideSuspect(m, &a), true
+		}
+		d := s.next(m, bcp.KindAlert)
+		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channels[a.channel].pool(a.epoch)
+		return d, true
+	}
+	return bcp.Decision{}, false
+}
+
+// expire decides about the query or item that t was set for, if it still waits.
+func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Decision, bool) {
+	switch {
+	case passOver(Due{timer: t}):
+		return bcp.Decision{}, false
+	case t.cron > 0:
+		return s.decidePrompt(m, &s.crons[t.cron-1])
+	case t.subscription != "":
+		return s.decideBatch(m, t)
+	}
+	d := s.next(m, bcp.KindExpire)
+	if t.item != "" {
+		it := s.items[t.item]
+		if it == nil {
+			return bcp.Decision{}, false
+		}
+		ch := s.channels[bcp.ChannelKey{Controller: it.Controller, Reader: it.Reader}]
+		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.declared(), it.Category
+		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.newest()
+		q := s.queries[it.Query]
+		if q != nil {
+			d.Epoch = q.epoch
+		}
+		switch it.Kind {
+		case bcp.ItemEscalation:
+			s.fail(&d, m, ch, q, bcp.ApprovalExpired)
+		case bcp.ItemProposal:
+			d.Balance = ch.pool(d.Epoch)
+		default:
+			s.settleItem(&d, m, it, bcp.ApprovalExpired)
+		}
+		return d, true
+	}
+	q := s.queries[t.query]
+	if q == nil || !q.reserves() {
+		return bcp.Decision{}, false
+	}
+	ch := s.channels[q.channel]
+	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
+	if q.unfunded {
+		s.deliver(&d, m, ch, bcp.BudgetExhausted)
+		d.Timing, d.Prepaid, d.Balance = ch.definition.ReleaseInterval > 0, true, ch.pool(d.Epoch)
+		return d, true
+	}
+	outcome := bcp.Expired
+	if q.cancelled {
+		outcome, d.Item = bcp.Cancelled, q.item
+		if q.validator != nil {
+			// Its Controller closed the session: the delivery belongs to that one, and begins none.
+			d.Session = q.session
+		}
+	}
+	s.fail(&d, m, ch, q, outcome)
+	return d, true
+}
+
+// deadlines is a heap of what may run out of time. Apply drops the entries of things that
+// ended when they come up, so that the first can be decided at its time.
+type deadlines []timer
+
+type timer struct {
+	at    int64
+	query bcp.QueryID
+	item  bcp.ItemID
+	cron  int // from 1; 0 for none
+	// channel and subscription are of a window that ends
+	channel      bcp.ChannelKey
+	subscription bcp.SubscriptionID
+}
+
+func (d deadlines) Len() int      { return len(d) }
+func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d deadlines) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item), cmp.Compare(d[i].cron, d[j].cron),
+		d[i].channel.Compare(d[j].channel), cmp.Compare(d[i].subscription, d[j].subscription)) < 0
+}
+func (d *deadlines) Push(x any) { *d = append(*d, x.(timer)) }
+func (d *deadlines) Pop() any {
+	old := *d
+	last := old[len(old)-1]
+	*d = old[:len(old)-1]
+	return last
+}
+
+// dueAfterFirst returns the timers up to a time without the first, in order.
+func (d deadlines) dueAfterFirst(at int64) deadlines {
+	var due deadlines
+	for _, t := range d[1:] {
+		if t.at <= at {
+			due = append(due, t)
+		}
+	}
+	sort.Sort(due)
+	return due
+}
+
+// NextDue returns when DecideDue next has something to decide: an alert that waits for
+// its record has been due since the last decision.
+func (s *State) NextDue() (at time.Time, ok bool) {
+	if len(s.alerts) > 0 {
+		return time.Unix(0, s.last.Time), true
+	}
+	if len(s.deadline) == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, s.deadline[0].at), true
+}
+
+func (s *State) addTimer(t timer) { heap.Push(&s.deadline, t) }
