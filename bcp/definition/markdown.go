@@ -20,7 +20,7 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	writeNeeds(&b)
-	b.WriteString("\n## Keys\n\nA default in `code` is what you would write; other defaults are said in words. The last column says which rule decides: P… of [the protocol](../bcp/PROTOCOL.md), and the ids of [the checklist](REQUIREMENTS.md).\n")
+	b.WriteString("\n## Keys\n\nA default in `code` can be written as it is; other defaults are described in words. The last column is the rule that decides: P… of [the protocol](../bcp/PROTOCOL.md), and the ids of [the checklist](REQUIREMENTS.md).\n")
 	for level := LevelMesh; level.String() != ""; level++ {
 		fmt.Fprintf(&b, "\n### %s\n\n| key | holds | default | meaning | rule |\n|---|---|---|---|---|\n", heading(level))
 		for i := range schema {
@@ -29,9 +29,9 @@ func Markdown() string {
 			}
 		}
 	}
-	b.WriteString("\n## What `check` warns of\n\nWarnings keep nothing from running. With `--json` each has its code.\n")
+	b.WriteString("\n## What `check` warns of\n\nA mesh with warnings runs. With `--json` each warning has its code.\n")
 	writeCodes(&b, func(d CodeDoc) bool { return d.Warning && !isAdvice(d.Code) })
-	b.WriteString("\n## What `check` advises\n\nAdvice is a warning that teaches: the mesh is right as it is, and something about it could be narrower. Each says what to write instead, as a line of YAML that loads and costs no more. Questions and directives are read by English words; what they do not surely ask for is left alone, and so is a question of few known answers beside others of free text, since what is asked together comes together.\n")
+	b.WriteString("\n## What `check` advises\n\nAdvice is a warning about a mesh that is right but could be narrower. Each says what to write instead, as a line of YAML that loads and costs no more. Questions and directives are recognised by English words. There is no advice if they are ambiguous, or for a question with few known answers that is asked together with questions of free text.\n")
 	writeCodes(&b, func(d CodeDoc) bool { return isAdvice(d.Code) })
 	b.WriteString("\n## What `check` refuses\n\nA folder with one error is not loaded. All errors come at once, each with file, line, column and key.\n")
 	writeCodes(&b, func(d CodeDoc) bool { return d.Error })
@@ -41,7 +41,7 @@ func Markdown() string {
 // writeNeeds writes the table by which a category is chosen, which is the one
 // that advice is made of.
 func writeNeeds(b *strings.Builder) {
-	b.WriteString("\n## Which category?\n\nThe lowest that satisfies the need. Can the answer be one of known options, a score, a yes or no? Category 1. Can the need be put as questions with short answers of a known form? Category 2. Category 3 is for what is left: it is rare, and a person reads every answer. `bcpmesh check` looks for the first line of this table that a question asks for, and says where a lower one would do.\n\nnominal is what budgets count. capacity is a proven bound of what one push can carry, without its timing.\n")
+	b.WriteString("\n## Which category?\n\nThe lowest that satisfies the need. Can the answer be one of known options, a score, a yes or no? Category 1. Can the need be put as questions with short answers of a known form? Category 2. Category 3 is for the rest: it is rare, and a person reads every answer. `bcpmesh check` looks for the first line of this table that fits a question, and says if a lower category is enough.\n\nBudgets count nominal bits. capacity is a proven bound of the information in one push, without its timing.\n")
 	b.WriteString("\n| need | category | example | write | nominal bits | capacity bits |\n|---|---|---|---|---|---|\n")
 	for _, n := range lint.Needs() {
 		fmt.Fprintf(b, "| %s | %d | %s | `%s` | %s | %s |\n", cell(n.Name), n.Spec.Category, cell(n.Example), cell(n.Write), n.Prices.Nominal, n.Prices.Capacity)
