@@ -182,10 +182,16 @@ type Release struct {
 	Time         time.Time      `json:"time"`
 }
 
-// ItemKinds returns every kind of item.
-func ItemKinds() []ItemKind {
+// ItemKinds returns every kind of item: those of channels, then those of runs.
+func ItemKinds() []ItemKind { return append(ChannelItemKinds(), RunItemKinds()...) }
+
+// ChannelItemKinds returns the kinds of items that belong to a channel.
+func ChannelItemKinds() []ItemKind {
 	return []ItemKind{ItemEscalation, ItemSummary, ItemAnomaly, ItemProposal}
 }
+
+// RunItemKinds returns the kinds of items that belong to a run of a kernel.
+func RunItemKinds() []ItemKind { return []ItemKind{ItemEffect, ItemInDoubt} }
 
 // Item is what waits for a person (PROTOCOL P7.1).
 type Item struct {

@@ -1,6 +1,10 @@
 package bcp
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Runs is the state of the runs of kernels: like the rest of a [state.State] it follows from
 // the records, in their order, and from nothing else. A State owns it.
@@ -18,6 +22,9 @@ type Runs interface {
 	// Items returns the calls that wait for people, in any order, and Item one of them.
 	Items() []RunItem
 	Item(id ItemID) (RunItem, bool)
+	// EachHeld calls f with the kernel of each of these calls, the kind of its item, and since
+	// when it waits.
+	EachHeld(f func(kernel AgentName, kind ItemKind, since time.Time))
 	// Result reads the response of a person who says what a call returned, in
 	// canonical JSON.
 	Result(id ItemID, response []byte) (canonical []byte, ok bool)

@@ -17,6 +17,22 @@ func (s *State) Items() []bcp.RunItem {
 	return items
 }
 
+// EachHeld implements [bcp.Runs].
+func (s *State) EachHeld(f func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time)) {
+	for _, r := range s.runs {
+		if r.end == nil && r.wait.Kind.person() {
+			f(r.start.Kernel, r.wait.itemKind(), time.Unix(0, r.wait.Since).UTC())
+		}
+	}
+}
+
+func (w *Wait) itemKind() bcp.ItemKind {
+	if w.Kind == WaitDoubt {
+		return bcp.ItemInDoubt
+	}
+	return bcp.ItemEffect
+}
+
 // Item returns the call that waits for a person under this id, if one does.
 func (s *State) Item(id bcp.ItemID) (bcp.RunItem, bool) {
 	r := s.open(string(id), WaitApproval, WaitDoubt)
@@ -31,12 +47,9 @@ func (s *State) Item(id bcp.ItemID) (bcp.RunItem, bool) {
 func (s *State) buildItem(r *run) bcp.RunItem {
 	w := &r.wait
 	it := bcp.RunItem{Content: effectJSON(r), Item: bcp.Item{
-		ID: bcp.ItemID(w.ID), Kind: bcp.ItemEffect, Controller: r.start.Kernel, Taint: bcp.TaintHigh,
+		ID: bcp.ItemID(w.ID), Kind: w.itemKind(), Controller: r.start.Kernel, Taint: bcp.TaintHigh,
 		Since: time.Unix(0, w.Since).UTC(), Deadline: time.Unix(0, w.Deadline).UTC(),
 	}}
-	if w.Kind == WaitDoubt {
-		it.Kind = bcp.ItemInDoubt
-	}
 	e := &it.Effect
 	*e = bcp.Effect{
 		Run: string(r.id), Requester: bcp.AgentName(r.start.Requester.Name), Grant: r.start.GrantName, Step: w.Step, Tool: w.Tool, Attempt: w.Attempt, Changed: true,

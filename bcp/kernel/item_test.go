@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -57,7 +58,20 @@ func (l *ledger) sending() bcp.Item {
 	if len(items) != 1 {
 		l.t.Fatalf("%d items wait", len(items))
 	}
+	l.checkHeld(items...)
 	return items[0]
+}
+
+// checkHeld compares what waits for people, as metrics count it.
+func (l *ledger) checkHeld(items ...bcp.Item) {
+	l.t.Helper()
+	want := map[state.HeldKey]state.HeldSnapshot{}
+	for _, it := range items {
+		want[state.HeldKey{ChannelKey: bcp.ChannelKey{Controller: it.Controller}, Kind: it.Kind}] = state.HeldSnapshot{Items: 1, Oldest: it.Since}
+	}
+	if diff := cmp.Diff(want, l.state.Snapshot(l.g.now).Held); diff != "" {
+		l.t.Errorf("held: -want +got:\n%s", diff)
+	}
 }
 
 func (l *ledger) moment() bcp.Moment {
@@ -139,6 +153,7 @@ func TestPersonLetsACallThrough(t *testing.T) {
 	if len(l.state.Items()) != 0 {
 		t.Error("it still waits")
 	}
+	l.checkHeld()
 	again := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
 	if again.Verdict != bcp.Reject || again.Code != bcp.AlreadyDecided {
 		t.Errorf("approved again it is %s %s", again.Verdict, again.Code)
@@ -258,6 +273,7 @@ func TestCallInDoubt(t *testing.T) {
 		if len(items) != 1 || items[0].Kind != bcp.ItemInDoubt {
 			t.Fatalf("%+v wait", items)
 		}
+		l.checkHeld(items[0])
 		return l, items[0]
 	}
 	l, it := doubtful()

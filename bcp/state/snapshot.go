@@ -16,6 +16,8 @@ type Snapshot struct {
 	Controllers []ControllerSnapshot
 	// Commands tells of each agent with a command whether it can be started.
 	Commands []CommandSnapshot
+	Kernels  []bcp.AgentName          // of the definitions
+	Held     map[HeldKey]HeldSnapshot // only keys of which something waits
 }
 
 // ChannelSnapshot is one channel. All bits are of the epoch that the next charge
@@ -34,15 +36,19 @@ type ChannelSnapshot struct {
 
 	OpenQueries int // accepted, and without an answer: also those at their gate
 	Undelivered int // deliveries that the Controller has not acknowledged
-	Held        []HeldSnapshot
 }
 
-// HeldSnapshot is what waits for a person on one channel: there is one for each
-// kind, in the order of [bcp.ItemKinds].
+// HeldKey says what waits for a person: items of a kind on a channel, or calls of the runs
+// of a kernel, which is the Controller of a key without a Reader.
+type HeldKey struct {
+	bcp.ChannelKey
+	Kind bcp.ItemKind
+}
+
+// HeldSnapshot counts items that wait for a person.
 type HeldSnapshot struct {
-	Kind   bcp.ItemKind
 	Items  int
-	Oldest time.Time // zero where there is none
+	Oldest time.Time
 }
 
 // ControllerSnapshot is one Controller.
@@ -60,14 +66,13 @@ type CommandSnapshot struct {
 // Snapshot returns the figures of now. They follow from the journal alone, so
 // that they are the same after a restart.
 func (s *State) Snapshot(now time.Time) Snapshot {
-	snapshot := Snapshot{Decisions: s.last.Seq}
+	snapshot := Snapshot{Decisions: s.last.Seq, Held: s.held()}
 	if s.last.Seq > 0 {
 		snapshot.Last = time.Unix(0, s.last.Time).UTC()
 	}
-	held := s.held()
 	for i := range s.mesh.Channels {
 		key := s.mesh.Channels[i].ChannelKey
-		snapshot.Channels = append(snapshot.Channels, s.channelSnapshot(s.channels[key], s.now(bcp.Moment{Now: now}), held[key]))
+		snapshot.Channels = append(snapshot.Channels, s.channelSnapshot(s.channels[key], s.now(bcp.Moment{Now: now})))
 	}
 	for i := range s.mesh.Agents {
 		definition := &s.mesh.Agents[i]
@@ -81,43 +86,35 @@ func (s *State) Snapshot(now time.Time) Snapshot {
 			snapshot.Commands = append(snapshot.Commands, CommandSnapshot{definition.Name, a.unavailable})
 		}
 	}
+	for i := range s.mesh.Kernels {
+		snapshot.Kernels = append(snapshot.Kernels, s.mesh.Kernels[i].Kernel)
+	}
 	return snapshot
 }
 
-// held counts the items of each channel, in the order of ItemKinds.
-func (s *State) held() map[bcp.ChannelKey][]HeldSnapshot {
-	held := make(map[bcp.ChannelKey][]HeldSnapshot)
+// held counts what waits for a person.
+func (s *State) held() map[HeldKey]HeldSnapshot {
+	held := make(map[HeldKey]HeldSnapshot)
+	count := func(key HeldKey, since time.Time) {
+		h := held[key]
+		if h.Items == 0 || since.Before(h.Oldest) {
+			h.Oldest = since
+		}
+		h.Items++
+		held[key] = h
+	}
 	for _, it := range s.items {
-		kinds := held[it.Channel()]
-		if kinds == nil {
-			kinds = noneHeld()
-			held[it.Channel()] = kinds
-		}
-		for i := range kinds {
-			if kinds[i].Kind != it.Kind {
-				continue
-			}
-			kinds[i].Items++
-			if kinds[i].Oldest.IsZero() || it.Since.Before(kinds[i].Oldest) {
-				kinds[i].Oldest = it.Since
-			}
-		}
+		count(HeldKey{it.Channel(), it.Kind}, it.Since)
+	}
+	if s.runs != nil {
+		s.runs.EachHeld(func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time) {
+			count(HeldKey{bcp.ChannelKey{Controller: kernel}, kind}, since)
+		})
 	}
 	return held
 }
 
-func noneHeld() []HeldSnapshot {
-	kinds := make([]HeldSnapshot, 0, len(bcp.ItemKinds()))
-	for _, kind := range bcp.ItemKinds() {
-		kinds = append(kinds, HeldSnapshot{Kind: kind})
-	}
-	return kinds
-}
-
-func (s *State) channelSnapshot(ch *channelState, now int64, held []HeldSnapshot) ChannelSnapshot {
-	if held == nil {
-		held = noneHeld()
-	}
+func (s *State) channelSnapshot(ch *channelState, now int64) ChannelSnapshot {
 	epoch := ch.decisionEpoch(&bcp.Decision{Time: now})
 	definition, pool := &ch.definition, ch.pool(epoch)
 	c := ChannelSnapshot{
@@ -126,7 +123,7 @@ func (s *State) channelSnapshot(ch *channelState, now int64, held []HeldSnapshot
 		PushBudget: definition.PushBudget, Pushed: pool.Pushed,
 		CapacityBudget: definition.CapacityBudget, CapacityLeft: max(0, definition.CapacityBudget-pool.SpentCapacity()),
 		WindowBudget: definition.WindowBudget, WindowLeft: max(0, definition.WindowBudget-ch.window.sum(now)-ch.reserved()),
-		Undelivered: len(ch.outbox), Held: held,
+		Undelivered: len(ch.outbox),
 	}
 	for _, p := range ch.pools {
 		c.OpenQueries += p.open

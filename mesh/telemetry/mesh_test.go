@@ -341,6 +341,49 @@ func (resting) Connected() map[bcp.Role]int                       { return nil }
 func (resting) Storage() status.Storage                           { return status.Storage{} }
 func (resting) Shown() uint64                                     { return 0 }
 
+// held is a state in which calls of the runs of two kernels wait for people.
+type held struct {
+	resting
+	state *state.State
+}
+
+func (h held) Inspect(_ context.Context, f func(*state.State)) error {
+	f(h.state)
+	return nil
+}
+
+type heldRuns struct{ bcp.Runs }
+
+func (heldRuns) EachHeld(f func(bcp.AgentName, bcp.ItemKind, time.Time)) {
+	f("desk", bcp.ItemEffect, time.Now().Add(-time.Minute))
+	f("desk", bcp.ItemEffect, time.Now().Add(-time.Hour))
+	f("removed", bcp.ItemInDoubt, time.Now())
+}
+
+// Calls of runs that wait for a person are held items too: under their kernel, which the
+// definitions have.
+//
+// covers P7.1
+func TestHeldCallsOfRuns(t *testing.T) {
+	t.Parallel()
+	definition := &bcp.Mesh{Kernels: []bcp.KernelRights{{Kernel: "desk"}}}
+	s, err := state.New(state.Config{Mesh: definition, Runs: func([]byte) (bcp.Runs, error) { return heldRuns{}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scraped := scrapeOf(t, telemetry.New(definition), held{state: s})
+	scraped.expect(t, 2, "held_items", "controller=desk", "reader=", "kind=effect")
+	scraped.expect(t, 0, "held_items", "controller=desk", "reader=", "kind=in_doubt")
+	if age := scraped.values[series("bcpmesh_held_oldest_age_seconds", "controller=desk", "reader=", "kind=effect")]; age < 3600 || age > 3660 {
+		t.Errorf("the oldest waits %v s", age)
+	}
+	for name := range scraped.values {
+		if strings.Contains(name, "removed") {
+			t.Errorf("a kernel that the definitions do not have: %s", name)
+		}
+	}
+}
+
 // A command that the mesh has started.
 func TestCommands(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,9 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	for i := range s.Channels {
 		r.putChannel(put, &s.Channels[i])
 	}
+	for _, name := range s.Kernels {
+		r.putHeld(put, bcp.ChannelKey{Controller: name}, bcp.RunItemKinds())
+	}
 	for _, c := range s.Controllers {
 		put(sessionOpen, oneIf(c.Open), string(c.Controller))
 	}
@@ -117,13 +120,17 @@ func (r *reading) putChannel(put func(*Family, float64, ...string), c *state.Cha
 	}
 	show(channelOpen, float64(c.OpenQueries))
 	show(channelUndelivered, float64(c.Undelivered))
-	for _, held := range c.Held {
-		put(heldItems, float64(held.Items), controller, reader, string(held.Kind))
-		age := 0.0
+	r.putHeld(put, c.ChannelKey, bcp.ChannelItemKinds())
+}
+
+func (r *reading) putHeld(put func(*Family, float64, ...string), key bcp.ChannelKey, kinds []bcp.ItemKind) {
+	for _, kind := range kinds {
+		held, age := r.snapshot.Held[state.HeldKey{ChannelKey: key, Kind: kind}], 0.0
 		if held.Items > 0 {
 			age = max(0, r.now.Sub(held.Oldest).Seconds())
 		}
-		put(heldAge, age, controller, reader, string(held.Kind))
+		put(heldItems, float64(held.Items), string(key.Controller), string(key.Reader), string(kind))
+		put(heldAge, age, string(key.Controller), string(key.Reader), string(kind))
 	}
 }
 

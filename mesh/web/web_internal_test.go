@@ -283,6 +283,10 @@ func TestItemSkeleton(t *testing.T) {
 		v := bcp.ItemView{Item: bcp.Item{ID: "i1", Kind: kind, Controller: "main", Reader: "mailer", Category: 3, Anomalies: []string{text}, Query: bcp.QueryID(text)},
 			Source: bcp.Source{Agent: "mailer", Description: text, Network: text, Tools: []string{text}}, Spec: bcp.Spec{Category: 3, Directive: text, MaxWords: 9},
 			Justification: text, Content: content, Earlier: []bcp.Release{{Reader: "mailer", Content: content}}}
+		if slices.Contains(bcp.RunItemKinds(), kind) {
+			v.Effect = &bcp.Effect{Run: "r1", Requester: "main", Step: "s1", Tool: "send", Service: "mail", Description: text, Level: "write",
+				Arguments: []bcp.EffectArgument{{Name: "body", Tainted: true}}}
+		}
 		var b bytes.Buffer
 		if err := m.Render(&b, "item", "/", "/", m.El(m.Main, nil, s.itemParts("amber heron", tell.ItemFrames(&v, s.doors.now()), desk{view: v})...)); err != nil {
 			t.Fatal(err)
