@@ -49,7 +49,7 @@ type Approval struct {
 	// releases, those that an edit releases in their place, the reason of a
 	// rejection. Swapped content is found by it.
 	SHA256 Digest `json:"sha256,omitzero"`
-	// Expires ends the signature's validity: not behind the item's deadline.
+	// Expires ends the signature's validity: not after the item's deadline.
 	Expires time.Time `json:"expires,omitzero"`
 	// Reason of a rejection is told to the Reader whose answer it was, and to
 	// nobody else but the audit.
@@ -59,7 +59,7 @@ type Approval struct {
 	Response jsontext.Value `json:"response,omitzero"`
 	// Signature is of [Statement], by the approver's user nkey, in base64.
 	Signature string `json:"signature,omitempty"`
-	// Passkey stands in place of Signature where the approver's creds are bound to one.
+	// Passkey is in place of Signature where the approver's creds are bound to one.
 	Passkey *Assertion `json:"passkey,omitempty"`
 }
 

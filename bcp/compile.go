@@ -80,7 +80,7 @@ type Validator struct {
 // item is one field or question, or the summary, ready to be checked.
 type item struct {
 	name     string
-	key      []byte // {"name": in canonical JSON, with a comma for the brace behind the first
+	key      []byte // {"name": in canonical JSON, with a comma for the brace after the first
 	kind     Format // fields use the boolean, enum and integer formats
 	typed    bool   // category 1: JSON types only, delivered as such
 	min, max int64

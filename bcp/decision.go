@@ -199,7 +199,7 @@ type Decision struct {
 	// Excused says that a refusal does not count against max_refusals.
 	Excused bool `msgpack:"xc,omitempty" json:"excused,omitzero"`
 
-	// Private is what agents and people said. It stands in a record as Sealed, and
+	// Private is what agents and people said. It is in a record as Sealed, and
 	// the message that the decision is about as SealedRaw: see [Decision.Seal].
 	Private   `msgpack:"-" json:"-"`
 	Sealed    []byte `msgpack:"sl,omitempty" json:"-"`
@@ -264,7 +264,7 @@ type Decision struct {
 
 // Truncation says that the journal may begin with the record of the decision
 // that bears it: Seq-1 and Prev are the number and the digest of the decision
-// that it then begins behind.
+// that it then begins after.
 type Truncation struct {
 	Sequence uint64 `msgpack:"s" json:"sequence"` // of the record before, in the stream
 	Base     Digest `msgpack:"b" json:"base"`     // SHA-256 of the snapshot that stands for what is cut off
@@ -328,7 +328,7 @@ func (d *Decision) Message() (Delivery, bool) {
 type Moment struct {
 	Now time.Time
 	// Fresh is at least 96 random bits as letters and digits; queries,
-	// deliveries, sessions and items get it behind a letter of their own.
+	// deliveries, sessions and items get it after a letter of their own.
 	Fresh string
 	Salt  [16]byte
 }

@@ -139,7 +139,7 @@ type Agent struct {
 	Builtin        bool     // the mesh itself runs the agent, by Model; Command is empty
 	OnDemand       bool     // of Builtin: nothing but a task starts it
 	Run            Run      // of Builtin, and of a Command that asks Model through its keeper
-	Sandbox        Sandbox  // what confines Command or Builtin; zero where there is none
+	Sandbox        Sandbox  // what confines Command or Builtin; zero if there is none
 	Files          []string // what the tool files reads, or a Command that the mesh confines beside its own files
 	Mailbox        string   // what the tool mailbox reads
 	MailboxKey     string   // where the key of a mailbox of a server is

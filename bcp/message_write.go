@@ -157,7 +157,7 @@ func (q *Question) write(w *jsonWriter) {
 	w.close('}')
 }
 
-// separate puts a comma behind what stands in the same object or list.
+// separate puts a comma after what is in the same object or list.
 func (w *jsonWriter) separate() {
 	if n := len(w.b); n > 0 {
 		switch w.b[n-1] {

@@ -92,7 +92,7 @@ type Control struct {
 	Run   string        `json:"run_id,omitempty"`
 }
 
-// GivenKey is a sealing key as the mesh has it. It is zero where there is none.
+// GivenKey is a sealing key as the mesh has it. It is zero if there is none.
 type GivenKey struct {
 	Key       []byte `json:"key,omitempty"`
 	Destroyed bool   `json:"destroyed,omitzero"` // on purpose: what it sealed is erased
@@ -128,7 +128,7 @@ type SessionChannel struct {
 }
 
 // An erasure destroys the sealing keys of a channel's days (PROTOCOL P11.5). Its
-// decision stands in the journal first. From there on the state holds nothing of
+// decision is in the journal first. From there on the state holds nothing of
 // those days: what a journal that opens made of it is then what one makes whose
 // keys are destroyed.
 

@@ -65,7 +65,7 @@ func fromGateway(b []byte, encoding Encoding) ([]byte, error) {
 	}
 }
 
-// leadingType finds the type where it stands in front, as the gateway writes it.
+// leadingType finds the type where it is in front, as the gateway writes it.
 func leadingType(b []byte) (kind string, ok bool) {
 	s := wire.NewScanner(b)
 	if s.ObjectStart() != nil || !s.More() {

@@ -18,13 +18,13 @@ const usualRecord = 512
 
 // EncodeDecision returns the bytes of a decision as a journal keeps them:
 // MessagePack with short keys, the same bytes for the same decision. The hash
-// chain covers exactly these bytes. What is Private stands in them as it was
+// chain covers exactly these bytes. What is Private is in them as it was
 // sealed; where it says anything and was not, that is [ErrUnsealed].
 func EncodeDecision(d *Decision) ([]byte, error) {
 	return AppendDecision(make([]byte, 0, usualRecord+len(d.Sealed)+len(d.SealedRaw)), d)
 }
 
-// AppendDecision is [EncodeDecision] behind what stands in b.
+// AppendDecision is [EncodeDecision] after what is in b.
 func AppendDecision(b []byte, d *Decision) ([]byte, error) {
 	if len(d.Sealed) == 0 && d.Says() {
 		return b, ErrUnsealed
@@ -66,7 +66,7 @@ func RecordDigest(record []byte) Digest {
 	return hashParts([]byte{0}, record)
 }
 
-// hashParts returns the SHA-256 of the parts, one behind the other.
+// hashParts returns the SHA-256 of the parts, one after the other.
 func hashParts(parts ...[]byte) (d Digest) {
 	h := sha256.New()
 	for _, part := range parts {
@@ -77,7 +77,7 @@ func hashParts(parts ...[]byte) (d Digest) {
 }
 
 // Public returns the decision as the audit shows it: without anything that is
-// sealed. What was said stands there as commitments.
+// sealed. What was said is there as commitments.
 func (d *Decision) Public() Decision {
 	public := *d
 	public.Private, public.Sealed, public.SealedRaw = Private{}, nil, nil

@@ -32,7 +32,7 @@ func (r *recordReader) take(n uint64) []byte {
 	return b
 }
 
-// code returns the byte that a value begins with, and where there is none the
+// code returns the byte that a value begins with, and if there is none the
 // only one that begins no value.
 func (r *recordReader) code() byte {
 	if len(r.b) == 0 {
@@ -44,7 +44,7 @@ func (r *recordReader) code() byte {
 	return c
 }
 
-// size reads what putSize wrote behind the code.
+// size reads what putSize wrote after the code.
 func (r *recordReader) size(bytes uint64) (n uint64) {
 	for _, c := range r.take(bytes) {
 		n = n<<8 | uint64(c)

@@ -116,7 +116,7 @@ const (
 	sealedRoom = nonceSize + 2*sealedStep + tagSize + placeSize
 )
 
-// seal seals what stands in b behind the room for the nonce, in place.
+// seal seals what is in b after the room for the nonce, in place.
 func (k SealingKey) seal(d *Decision, part string, b []byte) ([]byte, error) {
 	if k.IsZero() || d.Salt == [16]byte{} {
 		return nil, ErrUnsealed
@@ -125,7 +125,7 @@ func (k SealingKey) seal(d *Decision, part string, b []byte) ([]byte, error) {
 		b = append(b, make([]byte, sealedStep-over)...)
 	}
 	// The salt is fresh for each decision, and so is what it makes: no nonce is
-	// used twice, also where a record that was not acknowledged is decided anew.
+	// used twice, also where a record that was not acknowledged is decided again.
 	nonce := hashParts([]byte(part), d.Salt[:])
 	copy(b, nonce[:nonceSize])
 	end := len(b) + tagSize
@@ -142,7 +142,7 @@ func (d *Decision) place(b []byte, part string) []byte {
 	return b
 }
 
-// Open reads Private from Sealed, where there is any.
+// Open reads Private from Sealed, if there is any.
 func (d *Decision) Open(k SealingKey) error {
 	if len(d.Sealed) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (d *Decision) Open(k SealingKey) error {
 }
 
 // OpenRaw returns the message that the decision is about, the first [MaxRawBytes]
-// of it, and nothing where there is none.
+// of it, and nothing if there is none.
 func (d *Decision) OpenRaw(k SealingKey) ([]byte, error) {
 	if len(d.SealedRaw) == 0 {
 		return nil, nil

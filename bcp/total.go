@@ -14,7 +14,7 @@ type Totals struct {
 
 // Totals divides a Controller's total budget: pushes of each channel may take its push
 // budget, or in proportion to it, where all of them would take more than half. It is
-// zero where there is none.
+// zero if there is none.
 func (m *Mesh) Totals(controller AgentName) Totals {
 	a, _ := m.Agent(controller)
 	if a.TotalBudget == 0 {

@@ -97,7 +97,7 @@ type answerWalk struct {
 	field     string
 
 	few  [8]answerValue // by place in the spec
-	more []answerValue  // those behind few
+	more []answerValue  // those after few
 	raw  [256]byte      // room for a string with escapes
 }
 
@@ -186,7 +186,7 @@ func (w *answerWalk) list() bool {
 		if w.s.ObjectStart() != nil {
 			return w.fail(ReasonType, -1)
 		}
-		var early []byte // an answer that stands before its id
+		var early []byte // an answer that comes before its id
 		found, members, judged := -1, 0, false
 		for ; w.s.More(); members++ {
 			key, err := w.s.Key(w.raw[:])
@@ -381,7 +381,7 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 	return true
 }
 
-// spaced returns the address text[from:] as words, behind text, so that it
+// spaced returns the address text[from:] as words, after text, so that it
 // cannot spell instructions; that it looks like an address is no anomaly.
 func spaced(text []byte, from int) []byte {
 	words := append(text, text[from:]...)[len(text):]

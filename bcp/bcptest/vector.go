@@ -34,7 +34,7 @@ type Case struct {
 	IsSpec   bool
 	Want     string // as Describe writes it; for a spec like Group.Prices
 
-	source string // the section as it stands in the file
+	source string // the section as it is in the file
 	suffix string
 }
 

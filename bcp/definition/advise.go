@@ -7,7 +7,7 @@ import (
 )
 
 // advise says where a lower category, a narrower format or fewer words would
-// do (BCP-73). It comes behind all warnings: they must not get lost in it. A
+// do (BCP-73). It comes after all warnings: they must not get lost in it. A
 // folder with errors has others to think of first.
 func (b *builder) advise(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {

@@ -225,7 +225,7 @@ func (a *agent) agent() bcp.Agent {
 func buildRole(channel *object) bcp.Role { return parseWord[bcp.Role](channel.get("role")) }
 
 // parseWord turns a word that the schema let through into its member; the zero
-// value where there is none.
+// value if there is none.
 func parseWord[T any, P interface {
 	*T
 	UnmarshalText([]byte) error

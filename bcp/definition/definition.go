@@ -317,18 +317,18 @@ func hasFrontMatter(content []byte) bool {
 	return isFence(first)
 }
 
-// looksLikeAgent tells an agent from other Markdown. What only stands in the
+// looksLikeAgent tells an agent from other Markdown. What is only in the
 // way of its front matter, such as a byte order mark, is an error to report
 // rather than a reason to leave an agent out.
 func looksLikeAgent(content []byte) bool {
 	return hasFrontMatter(bytes.TrimLeft(bytes.TrimPrefix(content, []byte(byteOrderMark)), " \t\r\n"))
 }
 
-// isFence reports whether a line is "---", perhaps with white space behind it.
+// isFence reports whether a line is "---", perhaps with white space after it.
 func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r\n")) == "---" }
 
 // splitFrontMatter returns the YAML between the two "---" lines and what
-// stands behind the second, byte for byte.
+// comes after the second, byte for byte.
 func splitFrontMatter(content []byte) (front, body []byte, ok bool) {
 	_, rest, found := bytes.Cut(content, []byte("\n"))
 	if !found || !hasFrontMatter(content) {

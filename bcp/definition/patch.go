@@ -105,13 +105,13 @@ func (n *node) value(key string) *node {
 	return &node{}
 }
 
-// blockStart reports whether nothing but the dash of a list stands before a column.
+// blockStart reports whether nothing but the dash of a list comes before a column.
 func blockStart(line string, column int) bool {
 	return column-1 <= len(line) && strings.Trim(line[:column-1], " -") == ""
 }
 
 // lastLine is the last line of a block that begins in a line with this indentation,
-// without the comments and blank lines behind it.
+// without the comments and blank lines after it.
 func lastLine(lines []string, from, indent int) int {
 	last, dashed := from, strings.HasPrefix(lines[from][indent:], "- ")
 	for i := from + 1; i < len(lines); i++ {
@@ -128,7 +128,7 @@ func lastLine(lines []string, from, indent int) int {
 	return last
 }
 
-// insert puts the subscription behind a line, as the file ends its lines.
+// insert puts the subscription after a line, as the file ends its lines.
 func insert(content []byte, behind, column int, inside bool, subscription []string) []byte {
 	end := "\n"
 	if bytes.Contains(content, []byte("\r\n")) {

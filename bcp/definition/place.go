@@ -77,7 +77,7 @@ func AddShards(files map[string][]byte, shards map[bcp.AgentName]int) (map[strin
 	return edited, nil
 }
 
-// addShard adds the line behind that of the name.
+// addShard adds the line after that of the name.
 func addShard(content []byte, shard int) ([]byte, error) {
 	front, _, ok := splitFrontMatter(content)
 	if !ok {

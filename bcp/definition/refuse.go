@@ -98,7 +98,7 @@ func checkTokens(s *source, tokens token.Tokens, before int) bool {
 	return ok
 }
 
-// checkColons demands white space behind the colon of a key without quotes:
+// checkColons demands white space after the colon of a key without quotes:
 // the library takes {a:1} for {a: 1}, and YAML for {"a:1": null}.
 func checkColons(s *source, tokens token.Tokens, text []byte, before int) bool {
 	lines := bytes.Split(text, []byte("\n"))

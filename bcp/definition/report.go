@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
-// Problem is one error or warning and where it stands. Its JSON form is a
+// Problem is one error or warning and where it is. Its JSON form is a
 // contract (`bcpmesh check --json`).
 type Problem struct {
 	// File is the path inside the folder; "." where the folder as a whole is
@@ -120,7 +120,7 @@ const (
 // advicePrefix begins the codes of advice, and of nothing else.
 const advicePrefix = "advice_"
 
-// InsteadWrite stands in the message of an advice before the one line of YAML
+// InsteadWrite is in the message of an advice before the one line of YAML
 // to write instead.
 const InsteadWrite = "; write "
 

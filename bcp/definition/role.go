@@ -89,7 +89,7 @@ func RoleAgents(m *bcp.Mesh) []contract.Agent {
 	return agents
 }
 
-// otherTools returns what an agent can do beside taking part in the protocol.
+// otherTools returns what an agent can do apart from taking part in the protocol.
 func otherTools(a *bcp.Agent) []string {
 	own := a.ProtocolTools()
 	tools := slices.DeleteFunc(slices.Clone(a.Tools), func(tool string) bool {

@@ -77,7 +77,7 @@ func (w *walker) text(v *value, key *Key, n *node, path string) {
 		v.zone = zone
 	case TypeSecretName:
 		if !secretNames().MatchString(n.text) {
-			// What stands there may be the secret.
+			// What is there may be the secret.
 			w.source.errorf(n.position, CodeBadValue, path, "expected %s", expected(key))
 		}
 	case TypeHours, TypeServer, TypeMailAddress:

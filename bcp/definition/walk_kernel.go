@@ -101,7 +101,7 @@ func (w *walker) calls(v *value, key *Key, n *node, path string) {
 	}
 }
 
-// json writes what stands there as JSON. It is false after an error.
+// json writes what is there as JSON. It is false after an error.
 func (w *walker) json(n *node, path string) (jsontext.Value, bool) {
 	outer := w.source.failed
 	w.source.failed = false

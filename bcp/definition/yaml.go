@@ -192,7 +192,7 @@ func (c *converter) node(n ast.Node, key string) *node {
 	}
 }
 
-// checkIndent refuses a value of a block that stands in a later line and not
+// checkIndent refuses a value of a block that is in a later line and not
 // deeper than its parent: the library has been seen to attach it to the wrong
 // one. A list may stand as deep as its key.
 func (c *converter) checkIndent(value *node, parent position, key bool) {

@@ -38,7 +38,7 @@ type Evaluated struct {
 	Detail string    `json:"detail,omitempty"` // figures of this decision
 }
 
-// Explain explains a decision, as it stands in the journal or in the audit. m
+// Explain explains a decision, as it is in the journal or in the audit. m
 // are the definitions that keys and values are taken from, nil for none; where
 // they have changed since, so have their values.
 func Explain(d *bcp.Decision, m *bcp.Mesh) Explanation {
@@ -185,7 +185,7 @@ func (e *explainer) looked(c bcp.Check) bool {
 	return true
 }
 
-// subscription is that of a push as it stands in the definitions today.
+// subscription is that of a push as it is in the definitions today.
 func (e *explainer) subscription() bcp.Subscription {
 	for _, sub := range e.channel.Subscriptions {
 		if sub.ID == e.d.Subscription {

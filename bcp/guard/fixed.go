@@ -8,7 +8,7 @@ import (
 const kindPEM = "pem"
 
 // findFixed finds what is known before rules look at lines, from a place on: the placeholders of the text, private keys, and
-// quoted values that go over lines. If one of them may go on behind the chunk, r.hold is where it begins.
+// quoted values that go over lines. If one of them may go on after the chunk, r.hold is where it begins.
 func (r *redactor) findFixed(from int) {
 	r.hold = len(r.text)
 	r.fixed = r.fixed[:0]
@@ -48,7 +48,7 @@ func (r *redactor) placeholder(start, kind int) {
 	}
 }
 
-// holdBack notes that what begins at i may go on behind the chunk, if the chunk is no longer than it may be.
+// holdBack notes that what begins at i may go on after the chunk, if the chunk is no longer than it may be.
 func (r *redactor) holdBack(i int) bool {
 	if r.final || i+maxKey+2*r.limits.block+r.limits.quote <= len(r.text) {
 		return false
@@ -91,7 +91,7 @@ func (r *redactor) privateKeys(begins, ends []int) {
 	r.addFixed(atoms)
 }
 
-// touchesFixed reports whether a placeholder stands in a range.
+// touchesFixed reports whether a placeholder is in a range.
 func (r *redactor) touchesFixed(start, end int) bool {
 	n, _ := slices.BinarySearchFunc(r.fixed, start, func(a atom, start int) int { return a.end - start - 1 })
 	return n < len(r.fixed) && r.fixed[n].start < end
@@ -150,7 +150,7 @@ func base64Body(text string, i, limit int) int {
 	return end
 }
 
-// skipLineBreak returns the first place behind blanks and line breaks, real or escaped, at i.
+// skipLineBreak returns the first place after blanks and line breaks, real or escaped, at i.
 func skipLineBreak(text string, i int) int {
 	for i < len(text) {
 		switch {

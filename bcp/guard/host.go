@@ -20,7 +20,7 @@ type host struct {
 	address netip.Addr
 }
 
-// String returns the host as it stands in a URL: an IPv6 address in brackets.
+// String returns the host as it is in a URL: an IPv6 address in brackets.
 func (h host) String() string {
 	if h.address.Is6() {
 		return "[" + h.address.String() + "]"

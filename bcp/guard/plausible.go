@@ -31,7 +31,7 @@ func partBegins(before, after string) bool {
 	return last-'A' > 25 || len(after) > 1 && after[1]-'a' <= 25
 }
 
-// endsWithKeyPart reports whether what stands before "key" ends with a word that makes it a secret.
+// endsWithKeyPart reports whether what comes before "key" ends with a word that makes it a secret.
 func endsWithKeyPart(before string) bool {
 	if n := len(before); n > 0 && !isWordByte(before[n-1]) {
 		before = before[:n-1]
@@ -169,7 +169,7 @@ func isPath(s string) bool {
 	return true
 }
 
-// products are names of algorithms, types and programs that have a number behind them.
+// products are names of algorithms, types and programs that have a number after them.
 var products = listed("aes argon base bcrypt blake blowfish chacha crc des ecdsa ed es float hmac hs http int ipv iso jwt kerberos log md murmur ntlmv oauth pbkdf poly ps python ripemd rs rsa salsa scram sha secp siphash sni socks ssl ssha tls uint utf uuid uuidv ulid websocket windows xxh curve aesgcm gcm cbc cfb ctr ocb web sslv tlsv nip rfc bip eip erc node java ubuntu debian postgres mysql kubernetes lastpass keepass ec prime prime256v brainpool bn bls nistp id with and hash alg")
 
 // isProduct reports whether s is the name of an algorithm, a type or a program, with its number: SHA-256, ed25519, uint64,

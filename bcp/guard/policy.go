@@ -19,7 +19,7 @@ type Policy struct {
 // entry is one entry of an allow-list.
 type entry struct {
 	host     host
-	wildcard bool   // the host stands behind "*."
+	wildcard bool   // the host comes after "*."
 	port     uint16 // 0: the scheme's own
 	text     string // as it is written
 }

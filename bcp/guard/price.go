@@ -27,7 +27,7 @@ func LinkPrice(starts uint64, served []uint64) NanoBits {
 }
 
 // ComposedPrice is what a fetch tells hosts at most if the agent put the URL together itself: 3 + 8 L + 2 floor(log2 L)
-// bits, and L, the length in bytes of its canonical form behind "://".
+// bits, and L, the length in bytes of its canonical form after "://".
 func ComposedPrice(t Target) (price NanoBits, length int) {
 	if t.IsZero() {
 		return 0, 0
@@ -45,7 +45,7 @@ func log2(n *big.Int) NanoBits {
 	if int(n.TrailingZeroBits()) == whole {
 		return NanoBits(whole) * bit
 	}
-	// The mantissa is in (1, 2), with 62 bits behind the point. Squaring it gives the fraction of the logarithm bit by bit;
+	// The mantissa is in (1, 2), with 62 bits after the point. Squaring it gives the fraction of the logarithm bit by bit;
 	// every step rounds up, so the result is never below the truth.
 	const point, steps = 62, 52
 	mantissa := new(big.Int).Lsh(n, point)

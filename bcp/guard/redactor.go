@@ -30,7 +30,7 @@ type redactor struct {
 	// Of the chunk.
 	text    string // without what is invisible
 	gaps    []gap  // where the invisible was
-	hits    []hit  // those that are not behind yet
+	hits    []hit  // those that are not passed yet
 	runs    []run  // likewise
 	allHits []hit  // what hits is a part of, for the next chunk
 	allRuns []run
@@ -96,7 +96,7 @@ func (r *redactor) process(chunk string, final bool) (consumed int, findings []F
 	case r.final:
 		consumed = len(chunk)
 	case r.open != nil:
-		consumed = r.rawEnd(decided) // what is invisible behind it may be inside
+		consumed = r.rawEnd(decided) // what is invisible after it may be inside
 	default:
 		consumed = r.rawStart(decided)
 	}

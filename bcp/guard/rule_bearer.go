@@ -45,7 +45,7 @@ func (r *redactor) takenRange(start, end int) bool { return r.taken.any(start-r.
 
 const minBasic = 16 // characters of base64
 
-// basic looks at a word "basic" and a blank that end at end. Elsewhere than behind Authorization, what follows has to be
+// basic looks at a word "basic" and a blank that end at end. Elsewhere than after Authorization, what follows has to be
 // base64 of a text with a colon.
 func (r *redactor) basic(end int) {
 	word := end - 1 - len("basic")
@@ -85,7 +85,7 @@ const (
 	maxURLPassword = 512
 )
 
-// urlPassword looks behind a "://" that ends at end for a user name, which may be empty, a colon, a password and an @.
+// urlPassword looks, after a "://" that ends at end, for a user name, which may be empty, a colon, a password and an @.
 func (r *redactor) urlPassword(end int) {
 	colon := end
 	if end-len("://") < r.start {
@@ -119,7 +119,7 @@ func (r *redactor) urlPassword(end int) {
 // urlEnds are bytes at which a password in a URL ends.
 var urlEnds = byteTable(parseByteSet("/\"'<>`\\"))
 
-// isURLPassword reports whether s, behind a user name in a URL, is a password: at least three bytes, no variable, and not
+// isURLPassword reports whether s, after a user name in a URL, is a password: at least three bytes, no variable, and not
 // the word that documents write there.
 func isURLPassword(s string) bool {
 	return len(s) >= minURLPassword && !isVariable(s) && !isPlaceholderPassword(s)

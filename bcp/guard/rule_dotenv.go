@@ -105,13 +105,13 @@ func (r *redactor) claimValue(start, end int, class *byteSet) {
 // Sets of an assignment with a key in any case.
 var (
 	lowerKeySet = parseByteSet("_." + alnumChars + "-")
-	// keyParts are what stands before "key" in a key of a secret.
+	// keyParts are what comes before "key" in a key of a secret.
 	keyParts = []string{"api", "access", "secret", "private", "auth", "account", "signing", "encryption", "shared", "master"}
 )
 
 const maxBlanks = 64 // around the sign of an assignment
 
-// keyValue looks at a word that keys of secrets end with; the anchor ends one or two characters behind it.
+// keyValue looks at a word that keys of secrets end with; the anchor ends one or two characters after it.
 func (r *redactor) keyValue(end int) {
 	word := end - 1
 	for word > r.start && !isWordByte(r.text[word-1]) {
@@ -132,7 +132,7 @@ func (r *redactor) keyValue(end int) {
 	r.claim(span{start: value, end: stop, kind: kindDotenv})
 }
 
-// sign returns the first place behind the sign of an assignment, and blanks, that follows a key.
+// sign returns the first place after the sign of an assignment, and blanks, that follows a key.
 func (r *redactor) sign(i int) (after int, ok bool) {
 	i = r.skipQuote(i)
 	limit := min(r.end, i+maxBlanks)
@@ -156,7 +156,7 @@ func (r *redactor) sign(i int) (after int, ok bool) {
 	return i, i < r.end
 }
 
-// skipQuote returns the first place behind a quote at i, which backslashes may escape.
+// skipQuote returns the first place after a quote at i, which backslashes may escape.
 func (r *redactor) skipQuote(i int) int {
 	j := i
 	for j < r.end && r.text[j] == '\\' && j-i < 4 {

@@ -12,7 +12,7 @@ var (
 	bearerSet  = parseByteSet("._~+/=" + alnumChars + "-")
 )
 
-// token claims a token of at least least characters of a class that begin at body, if nothing stands before its prefix,
+// token claims a token of at least least characters of a class that begin at body, if nothing comes before its prefix,
 // at start, that may not. Hyphens at its end are none of it.
 func (r *redactor) token(kind string, start, body, least int, class, left *byteSet) {
 	if r.blocked(start-1, left) {
@@ -57,7 +57,7 @@ func (r *redactor) openAI(end int) {
 	r.token("openai-key", start, start+len(prefixOpenAI), 20, &urlSet, &alnumSet)
 }
 
-// begins reports whether s stands at i.
+// begins reports whether s is at i.
 func (r *redactor) begins(i int, s string) bool {
 	return i+len(s) <= r.end && r.text[i:i+len(s)] == s
 }

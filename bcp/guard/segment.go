@@ -167,7 +167,7 @@ func (r *redactor) cutLine(at, limit int) (end int, forced bool) {
 // tokenBytes are the characters that may stand in one token.
 var tokenBytes = byteTable(parseByteSet("+/=.%~:@!" + urlChars))
 
-// safeCut reports whether no rule can look across the blank at i: it stands alone between a word, or the end of a clause,
+// safeCut reports whether no rule can look across the blank at i: it is alone between a word, or the end of a clause,
 // and another word.
 func safeCut(text string, i int) bool {
 	before, after := text[i-1], byte(0)

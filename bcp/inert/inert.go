@@ -123,7 +123,7 @@ func (w *writer) rewrite(s string) {
 }
 
 // visible reports whether r stands for itself: a person sees it, and sees it as
-// part of the content. Marks on letters do too, behind their letter.
+// part of the content. Marks on letters do too, after their letter.
 func visible(r rune) bool {
 	return r != ' ' && !unicode.Is(unicode.M, r) && ordinary(r)
 }
@@ -153,7 +153,7 @@ func Columns(r rune) int {
 	return 2
 }
 
-// Wrap breaks inert text into lines of at most width columns, behind spaces
+// Wrap breaks inert text into lines of at most width columns, after spaces
 // where it can. Nothing is dropped: joined, the lines are the text again.
 func Wrap(s string, width int) []string {
 	width = max(width, leastWidth)
@@ -170,7 +170,7 @@ func Wrap(s string, width int) []string {
 func wrapLine(s string, width int) []string {
 	var lines []string
 	start, used := 0, 0  // the line that is being filled
-	space, upTo := -1, 0 // behind its last space, and how wide it is up to there
+	space, upTo := -1, 0 // after its last space, and how wide it is up to there
 	for i := 0; i < len(s); {
 		size, columns := unitAt(s[i:])
 		if used+columns > width && i > start {

@@ -38,7 +38,7 @@ const (
 	maxCountBits = 1 << 20
 )
 
-// count returns the number of values of a type, or nil where there is no bound or
+// count returns the number of values of a type, or nil if there is no bound or
 // a very large one.
 func (t *Type) count() *big.Int {
 	n := t.countNonNull()

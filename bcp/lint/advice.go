@@ -15,7 +15,7 @@ import (
 type Advice struct {
 	// Code is one of the Advice constants.
 	Code string
-	// Key is what to write anew, as in a [bcp.SpecError]: "questions[1]" or
+	// Key is what to write again, as in a [bcp.SpecError]: "questions[1]" or
 	// "questions[1].max_words". Empty means the whole spec; for a channel it is
 	// a key of the channel.
 	Key string

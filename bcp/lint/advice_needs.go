@@ -477,7 +477,7 @@ func (w wording) vocabulary(lists map[string][]string) string {
 }
 
 // subject returns what a question asks for, without articles, and what stands
-// behind it: of "What is the name of the sender?" it is "name" and "of the
+// after it: of "What is the name of the sender?" it is "name" and "of the
 // sender". A label without a verb, such as "Date of the meeting", is one too.
 func (w wording) subject() (noun, rest wording) {
 	i := 0

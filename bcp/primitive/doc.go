@@ -8,6 +8,6 @@
 // alone refuses and says why: so whoever leaves this package out gets the same verdicts, later. What it says yes to is what
 // that validator accepts, as the same bytes (PROTOCOL P2.2, P3.1, P3.2); FuzzUsual of package bcp compares the two.
 //
-// What is usual: one object with each field once, in any order; keys without escapes, with the colon directly behind;
+// What is usual: one object with each field once, in any order; keys without escapes, with the colon directly after;
 // booleans, integers of up to 18 digits, and values of enums spelled as in the spec, without escapes; the white space of JSON.
 package primitive

@@ -36,7 +36,7 @@ type field struct {
 	key     token
 	values  []token
 	min     int64
-	most    uint64 // how many values there are behind the first
+	most    uint64 // how many values there are after the first
 	weight  uint64 // of a value, in the number of an answer
 }
 
@@ -95,13 +95,13 @@ func readToken(text []byte, usual *bool) token {
 	return token{text, firstEight(text), ^uint64(0) >> (64 - 8*min(8, len(text)))}
 }
 
-// begins says whether rest begins with the token; head is its first eight bytes, zeros behind its end.
+// begins says whether rest begins with the token; head is its first eight bytes, zeros after its end.
 func (t *token) begins(head uint64, rest []byte) bool {
 	n := len(t.text)
 	return head&t.mask == t.head && (n <= 8 || n <= len(rest) && string(rest[8:n]) == string(t.text[8:]))
 }
 
-// firstEight returns the first eight bytes of a text, with zeros behind its end: no token has a zero byte.
+// firstEight returns the first eight bytes of a text, with zeros after its end: no token has a zero byte.
 func firstEight(text []byte) uint64 {
 	if len(text) >= 8 {
 		return binary.LittleEndian.Uint64(text)
@@ -155,7 +155,7 @@ func (m *Matcher) Match(raw []byte) (canonical string, ok bool) {
 	return first, true
 }
 
-// blanks returns the place at or behind at of what is no white space of JSON, or the length of raw.
+// blanks returns the place at or after at of what is no white space of JSON, or the length of raw.
 func blanks(raw []byte, at int) int {
 	for at < len(raw) && raw[at] <= ' ' && (raw[at] == ' ' || raw[at] == '\n' || raw[at] == '\t' || raw[at] == '\r') {
 		at++

@@ -9,7 +9,7 @@ import (
 
 // DecidePanic records that the program made a mistake over a message of an agent or a
 // person, with the message, of which nothing is read. The channel is the zero one where
-// the message names none, and the agent [bcp.Gateway] where there was no message.
+// the message names none, and the agent [bcp.Gateway] if there was no message.
 func (s *State) DecidePanic(m bcp.Moment, agent bcp.AgentName, role bcp.Role, channel bcp.ChannelKey, message []byte) bcp.Decision {
 	d := s.DecideAlert(m, bcp.AlertPanic)
 	if d.Agent, d.Role = agent, role; agent == "" {

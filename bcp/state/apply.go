@@ -104,7 +104,7 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 
 // acknowledged takes a delivery out of the outbox. It is one of the first, since
 // no others are on their way: moving those before it costs less than moving all
-// behind it.
+// after it.
 func (ch *channelState) acknowledged(id bcp.DeliveryID) {
 	i := ch.posted(id)
 	if i < 0 {

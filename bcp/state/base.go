@@ -8,10 +8,10 @@ import (
 )
 
 // RestoreBase is [Restore] of a checkpoint that a truncated journal begins
-// behind: there is no history to read instead. So it makes a state also under
+// after: there is no history to read instead. So it makes a state also under
 // definitions, rules and programs that read history otherwise, and the change
 // holds from there on: what was decided stays decided, open queries that would
-// cost something else now are cancelled, and schedules begin anew.
+// cost something else now are cancelled, and schedules begin again.
 //
 // It fails with [ErrDefinitions] where history would have to tell what the
 // checkpoint does not know: an agent or a channel is back that was gone when it

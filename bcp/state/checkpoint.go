@@ -21,7 +21,7 @@ import (
 // and never the truth. [Restore] makes of it exactly the state that the whole
 // journal would make, or refuses it: then the journal is read.
 
-// checkpointVersion stands in front. Another version is refused: the journal is
+// checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
 const checkpointVersion = 13
 

@@ -76,7 +76,7 @@ func (s *State) DecideTruncate(m bcp.Moment, t bcp.Truncation) bcp.Decision {
 	return d
 }
 
-// applyAgent applies what a decision changes of one agent beside its session.
+// applyAgent applies what a decision changes of one agent other than its session.
 func (s *State) applyAgent(d *bcp.Decision) {
 	switch d.Kind {
 	case bcp.KindStart:

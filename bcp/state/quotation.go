@@ -159,7 +159,7 @@ var lettersPowers = func() (powers [quotedWords*maxWordBytes + 1]uint64) {
 }()
 
 // prefixSums returns the polynomial of each beginning of a text, such that what
-// stands between two places is known without reading it.
+// is between two places is known without reading it.
 func prefixSums(letters []byte) []uint64 {
 	sums := make([]uint64, len(letters)+1)
 	for i, b := range letters {

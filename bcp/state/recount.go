@@ -23,8 +23,8 @@ type reservation struct {
 	nominal, capacity bcp.Bits
 }
 
-// Begin has a new count begin behind the checkpoint that a truncated journal
-// begins behind.
+// Begin has a new count begin after the checkpoint that a truncated journal
+// begins after.
 func (r *Recount) Begin(checkpoint []byte) error {
 	saved, err := readCheckpoint(checkpoint)
 	if err != nil {

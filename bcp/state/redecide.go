@@ -443,7 +443,7 @@ func refusingRule(aspect Aspect, was, would *bcp.Decision) string {
 }
 
 // NewRedeciderBehind returns one that begins with the first decision of a
-// truncated journal, behind the checkpoint of its base. What is in front is
+// truncated journal, after the checkpoint of its base. What is in front is
 // history that the base stands for, as it does for a gateway: it fails with
 // [ErrDefinitions] where [RestoreBase] does.
 func NewRedeciderBehind(c Config, base []byte) (*Redecider, error) {

@@ -88,7 +88,7 @@ func (session *sessionState) arrive(a *arrival, idle int64) {
 // addRelease keeps a delivery for the approvers of the session.
 func (session *sessionState) addRelease(r bcp.Release) {
 	// What was handed out before is not written to: what is appended lies
-	// behind it.
+	// after it.
 	session.releases = append(session.releases[max(0, len(session.releases)-maxReleases+1):], r)
 }
 

@@ -57,7 +57,7 @@ func (v *MovedAgents) add(agent bcp.AgentName, seq uint64) {
 	}
 }
 
-// Err is [bcp.ErrMoved] where there are any: it names the first of them, both shards, and
+// Err is [bcp.ErrMoved] if there are any: it names the first of them, both shards, and
 // what to do.
 func (v *MovedAgents) Err() error {
 	if len(v.found) == 0 {

@@ -94,6 +94,6 @@ type Wait struct {
 // Agents is a part of the list of a mesh's agents, sorted by name.
 type Agents struct {
 	Agents []Agent `json:"agents"`
-	// Next is the agent that the next part begins with; empty where there is none.
+	// Next is the agent that the next part begins with; empty if there is none.
 	Next bcp.AgentName `json:"next,omitempty"`
 }

@@ -17,7 +17,7 @@ type Storage struct {
 	Journal      int64  `json:"journal_bytes"`
 	JournalLimit int64  `json:"journal_limit_bytes"`
 	Records      uint64 `json:"journal_records"`
-	// Begins is the decision that the journal begins behind, 0 where it is whole.
+	// Begins is the decision that the journal begins after, 0 where it is whole.
 	Begins uint64 `json:"begins_behind"`
 
 	// Decisions is the number of the newest decision, and Shown of the newest that audit

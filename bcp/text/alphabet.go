@@ -44,7 +44,7 @@ const (
 	// their own position ("1. ", "2) "), and joins the items by a comma and a space.
 	List Join = 1
 	// Summary keeps a full stop and a space where one or more of . ! ? or their equivalents in other scripts stand directly or
-	// behind other punctuation after a word and white space follows; the ideographic full stop needs no white space.
+	// after other punctuation after a word and white space follows; the ideographic full stop needs no white space.
 	Summary Join = 2
 )
 

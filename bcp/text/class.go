@@ -21,10 +21,10 @@ const (
 	classBetween              // colon and slash
 	classMoney                // % and currency signs
 	classEnd                  // exclamation and question marks
-	classFull                 // full stop that needs no space behind it
+	classFull                 // full stop that needs no space after it
 	classSemi                 // marks that separate items only
 	classOther                // everything else: becomes a space
-	classMapped               // normalises to one settled code point, whatever stands beside it
+	classMapped               // normalises to one settled code point, whatever is next to it
 	classExpand               // anything else that normalises to something different
 	classStretch              // lengthens a word: removed
 )
@@ -42,7 +42,7 @@ const (
 const (
 	entryClass   = 0xff
 	entryAttach  = 8       // two bits
-	entryRough   = 1 << 10 // may compose with what stands before
+	entryRough   = 1 << 10 // may compose with what comes before
 	entryAccent  = 1 << 11 // combining class is not 0: two in a row may change order
 	entryLook    = 1 << 12 // looks like a letter of another script
 	entryScript  = 16      // eight bits; 0 for Common and Inherited
@@ -54,7 +54,7 @@ const (
 
 func entryScriptNumber(e uint32) uint8 { return uint8(e >> entryScript) }
 
-// capitalMark stands in expandTable before a letter that was upper case. It is private use, so no received text holds it.
+// capitalMark is in expandTable before a letter that was upper case. It is private use, so no received text holds it.
 const capitalMark = 0xf8ff
 
 // mappedTo is the target of an entry of classMapped.

@@ -14,7 +14,7 @@ const (
 	firstSyllable         = 0xac00
 )
 
-// Marks that fold only behind the other marks of their letter.
+// Marks that fold only after the other marks of their letter.
 const (
 	iotaSubscript = 0x345
 	smallIota     = 0x3b9
@@ -37,7 +37,7 @@ func slot(table [][2]uint64, key uint64) uint64 {
 	return 0
 }
 
-// pairKey is the key of two code points, the second behind the first.
+// pairKey is the key of two code points, the second after the first.
 func pairKey(first, second rune) uint64 { return uint64(first)<<21 | uint64(second) }
 
 // fuse composes a code point of combining class 0 with the one directly before, if they compose.
@@ -85,7 +85,7 @@ type run struct {
 	iotas    int // iota subscripts, which are not among marks
 }
 
-// add notes a mark. It fails where there are too many.
+// add notes a mark. It fails if there are too many.
 func (m *run) add(r rune) bool {
 	if m.to-maxRawMarks+m.iotas == maxRawMarks {
 		return false
@@ -135,7 +135,7 @@ func (s *scanner) read(m *run, src []byte, at int) (int, error) {
 
 // accents takes a run of marks that can change places: first and more, which stand for what is read before src[at:], and
 // those that src[at:] begins with, and returns the length of these. Behind a letter or mark it brings them to canonical
-// order and composition as NFC does; anywhere else they separate. An iota subscript becomes a letter behind them.
+// order and composition as NFC does; anywhere else they separate. An iota subscript becomes a letter after them.
 func (s *scanner) accents(first rune, more string, src []byte, at int) (int, error) {
 	m := run{from: maxRawMarks, to: maxRawMarks}
 	m.add(first)

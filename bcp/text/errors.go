@@ -18,7 +18,7 @@ var (
 	ErrLookAlike = errors.New("text: word looks like one of another script")
 	// ErrAlphabet: a character outside of Options.Alphabet, or no valid alphabet given.
 	ErrAlphabet = errors.New("text: character outside the alphabet")
-	// ErrMarks: more than four combining marks in a row, eight before they compose, or more than 16 in a text behind neither letter nor digit.
+	// ErrMarks: more than four combining marks in a row, eight before they compose, or more than 16 in a text after neither letter nor digit.
 	ErrMarks = errors.New("text: too many combining marks")
 	// ErrSpelling: ligatures, abbreviations and other code points that stand for several add more than 40 and one for every 32 bytes.
 	ErrSpelling = errors.New("text: too many code points that stand for several")

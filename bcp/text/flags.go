@@ -9,7 +9,7 @@ const (
 	sawInvisible flags = 1 << iota // an invisible code point was removed
 	sawSymbol                      // a byte that only code, markup, markers and URLs use much
 	sawColon
-	sawDot    // a full stop with something directly behind it, or a space before it
+	sawDot    // a full stop with something directly after it, or a space before it
 	sawLong   // a run long enough to be an encoded blob
 	sawDigits // digits and letters side by side, or a percent sign
 	sawBeside // not kept: see beside
@@ -40,7 +40,7 @@ func flagsAt(src []byte, at int, seen flags) flags {
 	return f | rare
 }
 
-// neighbourFlags judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.
+// neighbourFlags judges a byte by its neighbours: what ordinary prose has, such as a bracket after a space, raises nothing.
 func neighbourFlags(src []byte, at int) flags {
 	before, behind := classSpace, classSpace
 	slash := false
@@ -65,7 +65,7 @@ func neighbourFlags(src []byte, at int) flags {
 		}
 	case '/':
 		if before == classDigit && behind != classDigit {
-			return sawSymbol | sawDot // perhaps a path behind an address of four numbers
+			return sawSymbol | sawDot // perhaps a path after an address of four numbers
 		}
 		if open || slash || behind >= classOther {
 			return sawSymbol
@@ -107,7 +107,7 @@ func rareAt(src []byte, at int) flags {
 	return sawRare
 }
 
-// behindWord says whether an ASCII letter or digit stands before a place.
+// behindWord says whether an ASCII letter or digit comes before a place.
 func behindWord(src []byte, at int) bool {
 	if at == 0 {
 		return false

@@ -4,7 +4,7 @@ package text
 const (
 	numberNone   = iota
 	numberDigits // the item begins with digits
-	numberMark   // a full stop or bracket stands directly behind them
+	numberMark   // a full stop or bracket comes directly after them
 	numberSpace  // white space follows
 )
 
@@ -45,7 +45,7 @@ func (s *scanner) dropNumber() {
 	s.last = lastNone
 }
 
-// number follows the marks behind the leading digits of an item.
+// number follows the marks after the leading digits of an item.
 func (s *scanner) number(c class, r rune) {
 	switch s.list.progress {
 	case numberDigits, numberMark:
@@ -64,7 +64,7 @@ func (s *scanner) number(c class, r rune) {
 	}
 }
 
-// numbers says whether src[at] is a digit that counts the item that it begins, with a full stop, a space and a letter behind it, and would go
+// numbers says whether src[at] is a digit that counts the item that it begins, with a full stop, a space and a letter after it, and would go
 // once the letter was read: so it need not be read. Where phrases are not met on the way all is read as it comes.
 func (s *scanner) numbers(src []byte, at int) bool {
 	number := '1' + s.list.item

@@ -17,7 +17,7 @@ const (
 	// LooksByText writes a word whose letters are the same glyphs in several scripts in the one that most other words are written in,
 	// and refuses a word whose letters only resemble Latin ones where no other word is surely of its script. See the package.
 	LooksByText Looks = 0
-	// LooksAlone writes a word whose letters are the same glyphs in Latin letters, whatever stands beside it, and refuses none:
+	// LooksAlone writes a word whose letters are the same glyphs in Latin letters, whatever is next to it, and refuses none:
 	// words of a vocabulary are compared so.
 	LooksAlone Looks = 1
 	// LooksKept leaves such words as they are: for texts of operators.
@@ -35,7 +35,7 @@ const (
 // A look is what lookTable says of a letter that looks like one of another script; 0 of all others.
 type look uint64
 
-// letterLook is the look of a letter whose entry is e, with the mark behind it or 0.
+// letterLook is the look of a letter whose entry is e, with the mark after it or 0.
 func letterLook(letter rune, e uint32, mark rune) look {
 	if mark == 0 && e&entryLook == 0 {
 		return 0
@@ -255,7 +255,7 @@ func (s *scanner) readRun(run *lettersRun, at int) int {
 		}
 		e := lookUp(r)
 		switch own := entryScriptNumber(e); {
-		case class(e&entryClass) == classMark: // of its own script, or the second one behind a letter
+		case class(e&entryClass) == classMark: // of its own script, or the second one after a letter
 			sure = true
 		case class(e&entryClass) != classLetter || own == 0:
 		case script != 0 && script != own:

@@ -19,7 +19,7 @@ type Options struct {
 	PersonName bool
 	// MaxWords is the greatest number of words; 0 refuses every text.
 	MaxWords int
-	// MaxChars is the greatest number of delivered code points; 0 for no limit beside MaxWords.
+	// MaxChars is the greatest number of delivered code points; 0 for no limit but MaxWords.
 	MaxChars int
 	// Rules find anomalies; nil stands for DefaultRules.
 	Rules *Rules
@@ -35,16 +35,16 @@ type Result struct {
 	Chars int
 	// Capitals counts the initial capitals kept; 0 without PreserveCase.
 	Capitals int
-	// Prose says that the text as received is nothing but ASCII letters, numbers, and white space, full stops and commas behind
+	// Prose says that the text as received is nothing but ASCII letters, numbers, and white space, full stops and commas after
 	// them: words are shorter than 16 characters and numbers than 7, none has both letters and digits, a full stop or comma
-	// has white space or the end behind it, and no blank a blank. No key or password can be in such a text (package guard).
+	// has white space or the end after it, and no blank a blank. No key or password can be in such a text (package guard).
 	Prose bool
 	// Anomalies are the codes raised by the rules.
 	Anomalies Set
 }
 
 // Normalise appends the canonical spelling of src to dst (PROTOCOL P3.3, P3.4, P3.6). On an error the Result is
-// zero and nothing may be delivered; bytes behind len(dst) may have changed. It does not allocate for ASCII text when dst has room, unless a
+// zero and nothing may be delivered; bytes after len(dst) may have changed. It does not allocate for ASCII text when dst has room, unless a
 // rule looks at a text of more than 1,024 bytes. src is not kept. Running time is linear in len(src).
 func Normalise(dst, src []byte, o Options) (Result, error) {
 	limit := o.Alphabet.limit()

@@ -227,7 +227,7 @@ func (w *walk) word(hash uint64, letter byte) {
 	}
 }
 
-// passes says that no phrase begins with a word, and that none has begun: the walk goes on behind it.
+// passes says that no phrase begins with a word, and that none has begun: the walk goes on after it.
 func (w *walk) passes(hash uint64) bool {
 	at, mask := bit(edgeKey(0, hash))
 	if w.state|int32(w.letters) != 0 || w.phrases.filter[at]&mask != 0 {
@@ -437,5 +437,5 @@ func hashMore(h, bytes uint64) uint64 {
 	return h ^ h>>32
 }
 
-// firstBytes are the first n of eight bytes, with zeros behind them.
+// firstBytes are the first n of eight bytes, with zeros after them.
 func firstBytes(eight uint64, n int) uint64 { return eight & (^uint64(0) >> (64 - 8*n)) }

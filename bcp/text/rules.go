@@ -127,7 +127,7 @@ func (f *rulesFile) add(more rulesFile) {
 func DefaultRules() *Rules { return loadDefault() }
 
 // ParseRules reads a rules file: strict JSON with the members version (1), phrases, pairs, patterns and shapes, no unknown ones.
-// A phrase is one to eight words, matched on normalised text whatever stands between the words. A pair is two lists of phrases: one of
+// A phrase is one to eight words, matched on normalised text whatever is between the words. A pair is two lists of phrases: one of
 // the first has to be followed by one of the second, whose last word is at most within (1 to 40) words after the last of the
 // first. A pattern is lower-case printable ASCII, matched on the received text in the view "text", "line" or "compact" (white space
 // removed). The error wraps ErrRules and names the rule; it quotes the operator's own file only.
@@ -311,7 +311,7 @@ func (r *Rules) gate(p string, v view) {
 		switch {
 		case asciiFlags[p[i]] == sawSymbol:
 			gated = true
-		case v == viewCompact: // white space may have stood beside
+		case v == viewCompact: // white space may have been next to it
 		case p[i] == '(' && i > 0 && p[i-1] != ' ',
 			p[i] == '.' && i+1 < len(p) && p[i+1] != ' ' && p[i+1]-'0' >= 10,
 			p[i] == '/' && i > 0 && (p[i-1] == '/' || p[i-1] == '.'):

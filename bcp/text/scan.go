@@ -10,7 +10,7 @@ const (
 	sepItem
 )
 
-// What the last code point written was, while nothing but a held mark stands behind it.
+// What the last code point written was, while nothing but a held mark comes after it.
 const (
 	lastNone = iota
 	lastLetter
@@ -41,7 +41,7 @@ type scanner struct {
 	attach    uint8
 	script    uint8
 	marks     int
-	loose     int // marks behind neither a letter nor a digit
+	loose     int // marks after neither a letter nor a digit
 	segments  int // words by UAX #29
 	splits    int // words by the split
 	piece     int // characters of the current word
@@ -174,7 +174,7 @@ func (s *scanner) scan(src []byte) error {
 	return nil
 }
 
-// plainWord is begin, grow and write for the commonest case: a run of letters behind a plain space.
+// plainWord is begin, grow and write for the commonest case: a run of letters after a plain space.
 func (s *scanner) plainWord(word, spare []byte) error {
 	s.segments++
 	s.splits++
@@ -278,7 +278,7 @@ func (s *scanner) behindLetter() bool {
 // maxLoose refuses texts with many marks that belong to nothing: they cost much and mean nothing in any language.
 const maxLoose = 16
 
-// acceptsMark says whether the letter before, or its last mark, may have a mark behind it: one of its own script that is not there
+// acceptsMark says whether the letter before, or its last mark, may have a mark after it: one of its own script that is not there
 // already, or a generic one that some language writes there.
 func (s *scanner) acceptsMark(mark rune, script uint8) bool {
 	before, _ := utf8.DecodeLastRune(s.out)
@@ -288,7 +288,7 @@ func (s *scanner) acceptsMark(mark rune, script uint8) bool {
 	return before != mark
 }
 
-// accentuate writes a combining mark behind a letter that may bear it; anywhere else it separates.
+// accentuate writes a combining mark after a letter that may bear it; anywhere else it separates.
 func (s *scanner) accentuate(r rune, script uint8) error {
 	if s.marks++; s.marks > MaxMarks {
 		return ErrMarks
@@ -345,7 +345,7 @@ func (s *scanner) begin(c class, attach uint8, script uint8) error {
 		}
 		kind = lastDigit
 	}
-	joint := rune(0) // what stands between this and the previous letter or digit
+	joint := rune(0) // what is between this and the previous letter or digit
 	money := rune(0) // currency sign to write before this digit
 	if s.held != 0 {
 		switch {

@@ -60,7 +60,7 @@ func (r *Rules) screen(received, normalised []byte, w *walk, f flags) Set {
 	return found
 }
 
-// colon looks at what stands before each colon: only what some pattern has there is worth a closer look.
+// colon looks at what comes before each colon: only what some pattern has there is worth a closer look.
 func (r *Rules) colon(received []byte) bool {
 	for i := 0; ; i++ {
 		next := bytes.IndexByte(received[i:], ':')

@@ -2,7 +2,7 @@ package text
 
 import "slices"
 
-// AllIn reports whether every word of a normalised text, between its spaces, stands in a sorted list.
+// AllIn reports whether every word of a normalised text, between its spaces, is in a sorted list.
 func AllIn(normalised []byte, sorted []string) bool {
 	for begun, i := 0, 0; i <= len(normalised); i++ {
 		if i < len(normalised) && normalised[i] != ' ' {

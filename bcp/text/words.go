@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// endsWord says whether a byte behind a letter ends its word for certain, in the text as received and as normalised: white space, a
+// endsWord says whether a byte after a letter ends its word for certain, in the text as received and as normalised: white space, a
 // full stop or a comma.
 func endsWord(b byte) bool {
 	return 1<<asciiClass[b]&(1<<classSpace|1<<classLine|1<<classStop|1<<classComma) != 0
 }
 
-// word is a word of 1 to 15 ASCII letters, in lower case, with zeros behind it.
+// word is a word of 1 to 15 ASCII letters, in lower case, with zeros after it.
 type word struct {
 	first, last uint64
 	length      int
 }
 
-// shortWord reads the word of ASCII letters that begins at src[at]. It is false for a longer one, and one that may go on behind
+// shortWord reads the word of ASCII letters that begins at src[at]. It is false for a longer one, and one that may go on after
 // the letters.
 func shortWord(src []byte, at int) (w word, ok bool) {
 	x := eight(src[at:])
@@ -35,7 +35,7 @@ func shortWord(src []byte, at int) (w word, ok bool) {
 	return w, w.length < longPiece && (end == len(src) || endsWord(src[end]))
 }
 
-// eight returns the first eight bytes of a text, with zeros behind its end.
+// eight returns the first eight bytes of a text, with zeros after its end.
 func eight(text []byte) (x uint64) {
 	if len(text) >= 8 {
 		return binary.LittleEndian.Uint64(text)
@@ -63,8 +63,8 @@ func (w word) letter() byte {
 	return 0
 }
 
-// plainWords takes words of ASCII letters that stand behind one space each, from src[at] on, as plainWord does, and has the
-// phrases meet them at once: most words of most texts. It returns the place behind the last one, or at where the word there is none
+// plainWords takes words of ASCII letters that stand after one space each, from src[at] on, as plainWord does, and has the
+// phrases meet them at once: most words of most texts. It returns the place after the last one, or at if the word there is none
 // of them. What it does not take, such as a word that is one too many, is for the rest of the scanner.
 func (s *scanner) plainWords(src []byte, at int) int {
 	taken, out := at, s.out

@@ -6,7 +6,7 @@ import (
 )
 
 // AppendSep appends the comma that a next element of an array needs, which is
-// none at the start of dst or behind an opening bracket. dst must end where an
+// none at the start of dst or after an opening bracket. dst must end where an
 // element may begin.
 func AppendSep(dst []byte) []byte {
 	if n := len(dst); n == 0 || dst[n-1] == '{' || dst[n-1] == '[' {
@@ -16,7 +16,7 @@ func AppendSep(dst []byte) []byte {
 }
 
 // AppendKey appends a key with the comma before it, if it needs one, and the
-// colon behind it. If the key is not valid UTF-8 it returns dst as it was and an
+// colon after it. If the key is not valid UTF-8 it returns dst as it was and an
 // error that wraps [ErrUTF8].
 func AppendKey(dst []byte, key string) ([]byte, error) {
 	if !utf8.ValidString(key) {

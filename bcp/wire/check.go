@@ -94,7 +94,7 @@ type keySet struct {
 	size int
 	base [MaxDepth + 1]int // by level: the size when it was opened
 	few  [12]keyRef        // the first keys, so that most messages allocate nothing
-	rest []keyRef          // the keys behind few
+	rest []keyRef          // the keys after few
 }
 
 type keyRef struct {
@@ -109,7 +109,7 @@ func (k *keySet) open(level uint8) { k.base[level] = k.size }
 // close forgets the keys of a level.
 func (k *keySet) close(level uint8) { k.size = k.base[level] }
 
-// add takes a key that stands in buf and returns a reason to refuse it, or nil.
+// add takes a key that is in buf and returns a reason to refuse it, or nil.
 func (k *keySet) add(buf []byte, key span, level uint8) error {
 	base := k.base[level]
 	if k.size-base >= MaxKeys {

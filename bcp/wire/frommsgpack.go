@@ -10,7 +10,7 @@ import (
 // an agent sent, for a [Scanner] to read. It judges the message by PROTOCOL P2.2:
 // true, false, strings, integers, arrays and maps with string keys, each in its
 // shortest form, integers of zero and above unsigned, within int64 and
-// [MaxDepth], no repeated key, at most [MaxKeys] keys a map, nothing behind the
+// [MaxDepth], no repeated key, at most [MaxKeys] keys a map, nothing after the
 // value. [Check] accepts the result.
 //
 // The result is at most six times as long as src: a control character becomes
@@ -143,7 +143,7 @@ func (r *reader) value(dst []byte) ([]byte, error) {
 	}
 }
 
-// text reads a string and returns where it stands.
+// text reads a string and returns where it is.
 func (r *reader) text() (span, error) {
 	var size uint64
 	if c := r.buf[r.pos]; c&0xe0 == fixstr {

@@ -32,8 +32,8 @@ type state uint8
 const (
 	stateValue  state = iota // a value
 	stateKey                 // Key
-	stateFirst               // More, right behind an opening bracket
-	stateNext                // More, behind a value
+	stateFirst               // More, right after an opening bracket
+	stateNext                // More, after a value
 	stateDone                // End
 	stateFailed              // none
 )
@@ -119,7 +119,7 @@ func (s *Scanner) More() bool {
 	return false
 }
 
-// Key reads the key of a member, with the colon behind it. Compare it byte for
+// Key reads the key of a member, with the colon after it. Compare it byte for
 // byte. The key is a part of the input, or is appended to scratch[:0] where it
 // has escapes; it is never longer than its spelling in the input.
 func (s *Scanner) Key(scratch []byte) ([]byte, error) {
@@ -138,7 +138,7 @@ func (s *Scanner) Key(scratch []byte) ([]byte, error) {
 	return ref.text(s.buf, scratch), nil
 }
 
-// key reads a key with its colon and returns where it stands.
+// key reads a key with its colon and returns where it is.
 func (s *Scanner) key() (span, error) {
 	if s.state != stateKey {
 		return span{}, s.misuse()
@@ -177,7 +177,7 @@ func (s *Scanner) String(scratch []byte) ([]byte, error) {
 	return ref.text(s.buf, scratch), nil
 }
 
-// text reads a string and returns where it stands.
+// text reads a string and returns where it is.
 func (s *Scanner) text() (span, error) {
 	if c := s.peek(); c != '"' || s.state != stateValue {
 		return span{}, s.mismatch()
@@ -255,7 +255,7 @@ func (s *Scanner) Int64() (int64, error) {
 }
 
 // End reports whether the document was one whole value with nothing but white
-// space behind it. It returns the first refusal if there was one.
+// space after it. It returns the first refusal if there was one.
 func (s *Scanner) End() error {
 	if s.state != stateDone {
 		return s.misuse()
@@ -266,7 +266,7 @@ func (s *Scanner) End() error {
 	return nil
 }
 
-// peek skips white space and returns the byte behind it, or 0 at the end.
+// peek skips white space and returns the byte after it, or 0 at the end.
 func (s *Scanner) peek() byte {
 	if s.pos < len(s.buf) && s.buf[s.pos] > ' ' {
 		return s.buf[s.pos]
@@ -298,7 +298,7 @@ func (s *Scanner) push(object uint16) error {
 	return nil
 }
 
-// endValue sets the state behind a value.
+// endValue sets the state after a value.
 func (s *Scanner) endValue() {
 	s.state = stateNext
 	if s.depth == 0 {

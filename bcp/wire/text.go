@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// span is where the inside of a string stands in the input.
+// span is where the inside of a string is in the input.
 type span struct {
 	start, end int
 	escaped    bool // holds a backslash escape
@@ -59,7 +59,7 @@ func (s *Scanner) quoted() (span, error) {
 	}
 }
 
-// plain returns the offset at or behind i of the first byte that is not ASCII or
+// plain returns the offset at or after i of the first byte that is not ASCII or
 // that the table escapes has, or the length of b. It goes by words of eight
 // bytes: each term of hit sets the high bit of the byte that it looks for, and
 // may set more of them only above that one, so the lowest is exact.

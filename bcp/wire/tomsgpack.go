@@ -107,7 +107,7 @@ func appendMapKey(dst []byte, s *Scanner, keys *keySet) ([]byte, error) {
 	return appendMsgpackText(dst, s.buf, ref), nil
 }
 
-// header is where an array or map stands in the output, whose size is known only
+// header is where an array or map is in the output, whose size is known only
 // when it ends.
 type header struct {
 	at    int
@@ -116,7 +116,7 @@ type header struct {
 }
 
 // write fills in the header. One of more than 15 elements needs more than the one
-// byte of room, so what stands behind it moves; each level moves it once.
+// byte of room, so what comes after it moves; each level moves it once.
 func (h header) write(dst []byte) []byte {
 	fix, code16, code32 := byte(fixarray), byte(codeArray16), byte(codeArray32)
 	if h.isMap {
@@ -141,7 +141,7 @@ func (h header) write(dst []byte) []byte {
 }
 
 // appendMsgpackText appends the string that a span spells. An escaped one is
-// first spelled out behind the end of dst, since its length is not known before.
+// first spelled out after the end of dst, since its length is not known before.
 func appendMsgpackText(dst, buf []byte, ref span) []byte {
 	raw := buf[ref.start:ref.end]
 	if !ref.escaped {
@@ -255,7 +255,7 @@ func (s *Scanner) fraction() []byte {
 	return literal
 }
 
-// digits returns the offset behind the decimal digits at i.
+// digits returns the offset after the decimal digits at i.
 func (s *Scanner) digits(i int) int {
 	for i < len(s.buf) && s.buf[i]-'0' <= 9 {
 		i++

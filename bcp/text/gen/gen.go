@@ -327,7 +327,7 @@ func main() {
 		p := norm.NFKC.PropertiesString(string(r))
 		return p.BoundaryBefore() && p.CCC() == 0
 	}
-	// spell notes what the scanner reads in place of a code point: folded, but for what folds only behind the marks that
+	// spell notes what the scanner reads in place of a code point: folded, but for what folds only after the marks that
 	// follow, and with capitalMark before each letter that was a capital.
 	spell := func(r rune) {
 		var b strings.Builder
