@@ -10,19 +10,19 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// aloud tells the author of an agent what would otherwise go unheard, once for each
-// reason. Its methods may be used concurrently.
+// aloud logs problems that the author of an agent would otherwise miss, each reason
+// once. Its methods may be used concurrently.
 type aloud struct {
 	log hclog.Logger
-	// stderr says that nobody gave a logger: then log is this process's stderr, and
-	// is told what a logger is told elsewhere.
+	// stderr says that the caller gave no logger: log is this process's stderr, and
+	// also gets what other code logs to a given logger.
 	stderr bool
 
 	mu   sync.Mutex
 	told map[string]bool // by reason, at most maxTold
 }
 
-// newAloud tells a logger, or stderr where there is none.
+// newAloud logs to log, or to stderr if log is nil.
 func newAloud(log hclog.Logger, name bcp.AgentName) *aloud {
 	a := &aloud{log: log, stderr: log == nil, told: make(map[string]bool)}
 	if a.stderr {
@@ -32,8 +32,8 @@ func newAloud(log hclog.Logger, name bcp.AgentName) *aloud {
 	return a
 }
 
-// refused tells of a message that the gateway refused. Its texts are the gateway's own,
-// and names of the spec; they are quoted, since a spec may be written by anybody.
+// refused logs a message that the gateway refused. The texts come from the gateway or
+// are names from the spec; they are quoted, since anybody may have written the spec.
 func (a *aloud) refused(what string, code bcp.Code, detail string) {
 	fields := []any{"code", hclog.Quote(code), "detail", bounded(detail)}
 	if todo := code.Info().Decision; todo != "" {
@@ -42,16 +42,16 @@ func (a *aloud) refused(what string, code bcp.Code, detail string) {
 	a.tell(what+" was refused", string(code)+": "+detail, fields...)
 }
 
-// failed tells of a handler's error, with its text only on stderr: it may quote what
-// the agent has read, which is no business of a logger.
+// failed logs a handler's error with its text, only to stderr: the text may quote
+// what the agent has read, which a logger must not get.
 func (a *aloud) failed(failed *HandlerError) {
 	if a.stderr {
 		a.tell("a handler failed", failed.What+failed.Err.Error(), "of", failed.What, "panicked", failed.Panicked, "error", bounded(failed.Err.Error()))
 	}
 }
 
-// denied tells of a subject that the server denied, and of all reply subjects once:
-// each is another one.
+// denied logs a subject that the server denied. Reply subjects all differ and are
+// logged once.
 func (a *aloud) denied(err error) {
 	reason := err.Error()
 	if before, _, ok := strings.Cut(reason, replySubjects); ok {
@@ -64,7 +64,7 @@ func (a *aloud) denied(err error) {
 
 var replySubjects = strings.TrimSuffix(subjects.All(subjects.KindReply), "*.*.>")
 
-// notUnderstood tells of a message that was dropped.
+// notUnderstood logs a dropped message.
 func (a *aloud) notUnderstood() {
 	if a.stderr {
 		a.tell("dropped a message of the gateway", "", "error", bounded(ErrMessage.Error()))

@@ -17,16 +17,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Approver is the client of a person who decides about what is held (PROTOCOL
-// P7). It needs no Start. Decisions are signed with the key of the connection's
-// creds; of creds that are bound to a passkey the mesh takes those of [Approver.By] and
-// [Approver.Decide] alone. Its methods may be used concurrently.
+// Approver is the client of a person who decides about held items (PROTOCOL P7). It
+// needs no Start. Decisions are signed with the key of the connection's creds; if these
+// are bound to a passkey, the mesh accepts only the decisions of [Approver.By] and
+// [Approver.Decide]. Its methods may be used concurrently.
 //
 // Errors of all methods: [*RefusedError] with one of the codes item_not_found,
 // item_expired, already_decided, digest_mismatch, not_permitted, malformed; [ErrBound],
-// and nothing was sent;
-// [*UnansweredError] when ctx ended first. A decision whose reply was lost is
-// tried again, and may then hear already_decided of itself.
+// if nothing was sent; [*UnansweredError] when ctx ended first. A decision whose reply
+// was lost is retried, and may then be refused as already_decided because of itself.
 type Approver struct {
 	conn    *Connection
 	shard   int
@@ -36,19 +35,19 @@ type Approver struct {
 // NewApprover returns the Approver of a connection, on shard 0.
 func NewApprover(c *Connection) *Approver { return &Approver{conn: c} }
 
-// OnShard returns the Approver who decides about what is held on a shard, from 0 to
+// OnShard returns the Approver for the held items of a shard, from 0 to
 // [bcp.MaxShard].
 func (a *Approver) OnShard(shard int) *Approver { return &Approver{conn: a.conn, shard: shard} }
 
-// By returns the Approver whose next decision was signed with a passkey already: its
-// challenge was SHA-256 of the [bcp.Statement] of just that decision, which ends with the
-// item's deadline in whole seconds.
+// By returns an Approver for one decision that a passkey has already signed. The
+// passkey's challenge was SHA-256 of the [bcp.Statement] of just that decision, which
+// ends with the item's deadline in whole seconds.
 func (a *Approver) By(passkey *bcp.Assertion) *Approver {
 	return &Approver{conn: a.conn, shard: a.shard, passkey: passkey}
 }
 
-// List returns what waits for this person: oldest first, the channels taking
-// turns. Items tell about content and hold none of it.
+// List returns the items that wait for this person: oldest first, channels in
+// turn. Items describe content and do not contain it.
 func (a *Approver) List(ctx context.Context) ([]bcp.Item, error) {
 	var list struct {
 		Items []bcp.Item `json:"items"`
@@ -57,16 +56,15 @@ func (a *Approver) List(ctx context.Context) ([]bcp.Item, error) {
 	return list.Items, err
 }
 
-// View returns an item with its content. The content is hostile: whoever shows
-// it must escape it, and must not follow anything in it.
+// View returns an item with its content. The content is hostile: escape it when
+// you show it, and follow nothing in it.
 func (a *Approver) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, error) {
 	var view bcp.ItemView
 	err := a.request(ctx, subjects.VerbGet, bcp.Approval{Item: id}, &view)
 	return view, err
 }
 
-// Approve releases what was viewed: exactly the bytes of its content, or
-// nothing.
+// Approve releases exactly the viewed content, or nothing.
 func (a *Approver) Approve(ctx context.Context, view bcp.ItemView) error {
 	digest := view.SHA256
 	if view.Kind != bcp.ItemEscalation {
@@ -75,8 +73,8 @@ func (a *Approver) Approve(ctx context.Context, view bcp.ItemView) error {
 	return a.decide(ctx, bcp.Approve, view, bcp.Approval{SHA256: digest})
 }
 
-// Reject refuses what was viewed. The Reader whose answer it was is told the
-// reason, of at most 500 characters, in one line; the Controller is not.
+// Reject refuses the viewed item. The reason, one line of at most 500
+// characters, goes to the Reader that gave the answer, not to the Controller.
 func (a *Approver) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
 	return a.decide(ctx, bcp.RejectItem, view, bcp.Approval{SHA256: sha256.Sum256([]byte(reason)), Reason: reason})
 }
@@ -93,12 +91,12 @@ func (a *Approver) Preview(ctx context.Context, view bcp.ItemView, response any)
 	return preview, err
 }
 
-// Edit releases what was previewed in place of what was viewed.
+// Edit releases the previewed response instead of the viewed one.
 func (a *Approver) Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error {
 	return a.decide(ctx, bcp.EditItem, view, bcp.Approval{SHA256: preview.SHA256, Response: preview.Content})
 }
 
-// decide signs and sends. The signature lives no longer than the item.
+// decide signs a decision and sends it. The signature expires no later than the item.
 func (a *Approver) decide(ctx context.Context, act bcp.Act, view bcp.ItemView, m bcp.Approval) error {
 	m.Item, m.Expires = view.ID, view.Deadline.UTC().Truncate(time.Second)
 	if a.passkey != nil {
@@ -120,8 +118,8 @@ func (a *Approver) decide(ctx context.Context, act bcp.Act, view bcp.ItemView, m
 	return a.Decide(ctx, act, m)
 }
 
-// Decide sends a decision that is signed already, as with a person's passkey over
-// [bcp.Statement].
+// Decide sends a decision that is already signed, for example by a person's
+// passkey over [bcp.Statement].
 func (a *Approver) Decide(ctx context.Context, act bcp.Act, signed bcp.Approval) error {
 	verb := map[bcp.Act]subjects.Verb{bcp.Approve: subjects.VerbApprove, bcp.RejectItem: subjects.VerbReject, bcp.EditItem: subjects.VerbEdit}[act]
 	var decided bcp.Decided
@@ -138,7 +136,7 @@ func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, rep
 	return a.conn.askJSON(ctx, subjects.InShard(a.shard, subjects.Approval(a.conn.options.Name, verb)), message, reply)
 }
 
-// ErrBound says that creds are bound to a passkey, so that their own key decides nothing:
+// ErrBound says that the creds are bound to a passkey, so their own key cannot decide:
 // see [Approver.Decide].
 var ErrBound = errors.New("agents: these creds need their passkey to decide")
 

@@ -30,11 +30,11 @@ type Auditor struct {
 // NewAuditor returns the Auditor of a connection, on shard 0.
 func NewAuditor(c *Connection) *Auditor { return &Auditor{conn: c} }
 
-// OnShard returns the Auditor of a shard, from 0 to [bcp.MaxShard], which has an audit
-// and a ledger of its own.
+// OnShard returns the Auditor of a shard, from 0 to [bcp.MaxShard]. Each shard has its
+// own audit and ledger.
 func (a *Auditor) OnShard(shard int) *Auditor { return &Auditor{conn: a.conn, shard: shard} }
 
-// recordsSubject is where records of a stream are asked for.
+// recordsSubject returns the subject on which a stream's records are requested.
 func (a *Auditor) recordsSubject(stream string) (string, error) {
 	subject := subjects.InShard(a.shard, subjects.AuditPrefix+".DIRECT.GET."+stream)
 	if subject == "" {
@@ -51,13 +51,13 @@ type Record struct {
 	Subject  string    // which package subjects parses
 	Time     time.Time // when it was stored; what it tells has the journal's time
 	Data     []byte    // MessagePack
-	Pending  uint64    // records behind it, when it was read
+	Pending  uint64    // records after this one, when it was read
 }
 
 // AuditRecord is one record of the audit.
 type AuditRecord struct {
 	Record
-	// Decision is what the data says: the journal's decision without spec and
+	// Decision is the decoded decision of the journal, without spec and
 	// payload.
 	Decision bcp.Decision
 }
@@ -65,20 +65,19 @@ type AuditRecord struct {
 // ErrNoRecords: the stream is not there, or these creds may not read it.
 var ErrNoRecords = errors.New("agents: no stream of records to read")
 
-// Selection says which records of the audit are wanted. The zero value is all
-// that there are.
+// Selection selects records of the audit. The zero value selects all.
 type Selection struct {
 	From       uint64 // sequence number, 0 for the first
 	Controller bcp.AgentName
 	Reader     bcp.AgentName // both or none, of a channel
 	Kind       bcp.DecisionKind
-	// Follow goes on with new records, which are looked for four times a second,
-	// until the context ends: then the loop ends without an error.
+	// Follow continues with new records, polled four times a second, until the
+	// context ends: then the loop ends without an error.
 	Follow bool
 }
 
-// pattern is of the subjects, empty for all: the server finds them faster by
-// their number alone.
+// pattern returns the subjects to match, empty for all: without a pattern the
+// server finds records faster.
 func (s *Selection) pattern() (string, error) {
 	if s.Controller == "" && s.Reader == "" && s.Kind == 0 {
 		return "", nil
@@ -110,14 +109,14 @@ func (a *Auditor) Audit(ctx context.Context, from uint64) iter.Seq2[AuditRecord,
 	return a.Select(ctx, Selection{From: from})
 }
 
-// Follow is Audit that goes on with new records.
+// Follow is Audit that continues with new records.
 func (a *Auditor) Follow(ctx context.Context, from uint64) iter.Seq2[AuditRecord, error] {
 	return a.Select(ctx, Selection{From: from, Follow: true})
 }
 
 // From returns the sequence number of the first record of a decision that was
-// made at a time or later: one behind the last where there is none. Records are
-// in the order of journal time, so that few of them are read.
+// made at or after at, or one past the last record. It reads few records, since
+// they are in the order of journal time.
 func (a *Auditor) From(ctx context.Context, at time.Time) (uint64, error) {
 	last, err := a.Last(ctx)
 	if errors.Is(err, ErrNoRecords) {
@@ -142,7 +141,7 @@ func (a *Auditor) From(ctx context.Context, at time.Time) (uint64, error) {
 	return low, nil
 }
 
-// At returns the record at a sequence number, or the first one behind it; false if there
+// At returns the record at a sequence number, or the next one after it; false if there
 // is none.
 func (a *Auditor) At(ctx context.Context, sequence uint64) (r AuditRecord, ok bool, err error) {
 	p, err := a.page(ctx, subjects.AuditStream, getRequest{Seq: max(sequence, 1), Batch: 1})
@@ -204,8 +203,8 @@ func (a *Auditor) newest(ctx context.Context) ([]Record, error) {
 	return slices.SortedFunc(maps.Values(newest), bySubject), nil
 }
 
-// read returns the records of a stream that match a pattern, page by page: the
-// next one is on its way while one is looked at.
+// read returns the records of a stream that match a pattern, page by page; it
+// requests a page before the previous one is consumed.
 func (a *Auditor) read(ctx context.Context, stream string, next uint64, pattern string, follow bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		reading, cancel := context.WithCancel(ctx)
@@ -240,8 +239,8 @@ func (a *Auditor) read(ctx context.Context, stream string, next uint64, pattern 
 	}
 }
 
-// turn sends the pages from a request on, until there are no more, nobody takes
-// them, or an error, which is the last.
+// turn sends the pages from a request on. It ends with the last page, when the
+// receiver leaves, or with an error, which is the last value.
 func (a *Auditor) turn(ctx context.Context, stream string, request getRequest, follow bool, send func(page) bool) {
 	for {
 		p, err := a.page(ctx, stream, request)
@@ -280,7 +279,7 @@ type getRequest struct {
 
 type page struct {
 	records []Record
-	pending uint64 // records behind these
+	pending uint64 // records after these
 	err     error  // instead of them
 }
 
@@ -298,9 +297,9 @@ func (a *Auditor) page(ctx context.Context, stream string, request getRequest) (
 	return p, err
 }
 
-// ask calls attempt again and again until it succeeds or fails for good. That nobody
-// answers is final when an attempt could have taken as long: a stream that is being
-// made, or elects who leads it, answers a moment later.
+// ask retries attempt until it succeeds or fails permanently. A missing reply is
+// final if an attempt could have taken that long: a stream that is being created, or
+// elects its leader, answers a moment later.
 func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, attempt func(subject string, body []byte) error) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -336,7 +335,7 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 	}
 }
 
-// passing reports that the same request may be answered later.
+// passing reports whether the same request may succeed later.
 func passing(err error) bool {
 	for _, passes := range []error{errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded} {
 		if errors.Is(err, passes) {
@@ -346,8 +345,8 @@ func passing(err error) bool {
 	return false
 }
 
-// pageOnce reads the replies to one request. Each names the sequence of the one
-// before it, so that a lost one is noticed.
+// pageOnce reads the replies to one request. Each contains the sequence number
+// of the one before, so a lost reply is noticed.
 func (a *Auditor) pageOnce(ctx context.Context, subject string, body []byte) (page, error) {
 	nc := a.conn.nc
 	inbox := nc.NewInbox()
@@ -403,7 +402,7 @@ func (p page) end(h nats.Header, status string, before uint64) (page, error) {
 	}
 }
 
-// numPending is the server's header for how many records stand behind.
+// numPending is the server's header for the number of records that follow.
 const numPending = "Nats-Num-Pending"
 
 func record(m *nats.Msg) (Record, error) {
@@ -416,7 +415,7 @@ func record(m *nats.Msg) (Record, error) {
 	return r, nil
 }
 
-// number returns 0 for what is no number.
+// number returns 0 for a header that is not a number.
 func number(h nats.Header, key string) uint64 {
 	n, err := strconv.ParseUint(h.Get(key), 10, 64)
 	if err != nil {

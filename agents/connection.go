@@ -17,38 +17,39 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Options are what clients of one connection have in common. Only Name is
+// Options are the settings of a connection and its clients. Only Name is
 // required.
 type Options struct {
-	// Name is the agent or person that the creds are for.
+	// Name is the agent or person of the creds.
 	Name bcp.AgentName
-	// Encoding is the one that the agent's definition states. Zero is JSON.
+	// Encoding must be that of the agent's definition. Zero is JSON.
 	Encoding bcp.Encoding
-	// Logger gets what happens to the connection, what the gateway refused, and
-	// messages that were dropped. It never gets payloads. Nil writes to stderr what
-	// the author of an agent has to know and would not hear otherwise: refused answers
-	// and pushes, denied subjects, handlers that fail, messages that are not
-	// understood; each reason once. hclog.NewNullLogger() is silent.
+	// Logger gets connection events, refusals by the gateway and dropped messages,
+	// never payloads. Nil writes to stderr what the author of an agent must know and
+	// would otherwise miss: refused answers and pushes, denied subjects, failing
+	// handlers, messages that cannot be understood; each reason once.
+	// hclog.NewNullLogger() is silent.
 	Logger hclog.Logger
-	// OnError, if set, is told what nobody else is: denied permissions
+	// OnError, if set, gets the errors that no caller gets: denied permissions
 	// (nats.ErrPermissionViolation), failed handlers ([*HandlerError]) and
 	// dropped messages. It may be called concurrently and must not block.
 	OnError func(error)
 	// NATS are further options of the connection, such as TLS roots or
-	// nats.InProcessServer. Their callbacks are called beside our own; the
-	// inbox prefix cannot be changed.
+	// nats.InProcessServer. Their callbacks are called in addition to our own;
+	// the inbox prefix cannot be changed.
 	NATS []nats.Option
-	// Attempt is how long one attempt of a request waits before it is sent
+	// Attempt is the timeout of one attempt of a request; then it is sent
 	// again. Zero is 2 s.
 	Attempt time.Duration
 	// MaxWait bounds the pause between attempts and between reconnects; the
-	// first are made at once. Zero is 2 s.
+	// first retry is immediate. Zero is 2 s.
 	MaxWait time.Duration
 	// Handlers is how many handlers of one client run at a time. Zero is 4.
 	Handlers int
 }
 
-// withDefaults returns o with its zero fields filled, or what is wrong with it.
+// withDefaults returns o with defaults in place of zero fields, or an error if o is
+// invalid.
 func (o Options) withDefaults() (Options, error) {
 	if _, err := bcp.ParseAgentName(string(o.Name)); err != nil {
 		return o, fmt.Errorf("agents: Options.Name: %w", err)
@@ -77,22 +78,22 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Credentials are what an agent proves its name with. The zero value has none,
-// for servers without authentication. Printing one shows nothing.
+// Credentials prove an agent's name. The zero value is for servers without
+// authentication. Printing one shows nothing.
 type Credentials struct {
 	option nats.Option
 	file   string // to watch
 }
 
-// CredsFile reads a .creds file at every connect, and looks at it every second: when
-// others are written into it, in one step, the connection goes over to them at once.
-// Nothing is lost: the gateway sends again what the one before has not acknowledged, and
-// requests are repeated.
+// CredsFile reads a .creds file at every connect and checks it every second: when the
+// file is replaced atomically, the connection switches to the new creds at once. Nothing
+// is lost: the gateway sends unacknowledged messages again, and requests are retried.
 //
-// Beside it, in a file that ends in ".mark", is the newest mark of how far the mesh's
-// journal was (PROTOCOL P11.7). It is shown to the gateway, which notices by it when its
-// state was set back. The file is written at most once a second and when the connection
-// is closed; if it cannot be, the mark lasts as long as the connection, as with CredsText.
+// The file of the same name with ".mark" appended keeps the newest mark, the position of
+// the mesh's journal (PROTOCOL P11.7). It is sent to the gateway, which detects by it
+// that its state was rolled back. The file is written at most once a second and when the
+// connection is closed; if it cannot be written, the mark is lost with the connection,
+// as with CredsText.
 func CredsFile(path string) Credentials {
 	return Credentials{option: nats.UserCredentials(path), file: path}
 }
@@ -115,10 +116,10 @@ type Connection struct {
 	options Options
 	log     hclog.Logger
 	aloud   *aloud
-	closed  chan struct{} // nil where the connection is the caller's
+	closed  chan struct{} // nil if the connection is the caller's
 	watch   sync.WaitGroup
 	marks   marks
-	left    atomic.Int64 // when it last left a server where nobody answered, in Unix nanoseconds
+	left    atomic.Int64 // when it last left a server because no reply came, in Unix nanoseconds
 
 	mu   sync.Mutex // guards what follows
 	runs map[*run]struct{}
@@ -135,7 +136,7 @@ type link struct {
 
 var errReconnected = errors.New("the connection was lost")
 
-// reconnected ends the link of before.
+// reconnected cancels the previous link.
 func (c *Connection) reconnected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,22 +152,22 @@ func (c *Connection) linked() context.Context {
 	return c.link.ctx
 }
 
-// sending is one sending of a message that is to be answered or acknowledged. The
-// server permits that on the connection that it came by, and on no later one.
+// sending is one sending of a message that needs an answer or acknowledgement.
+// The server permits the reply only on the connection on which the message came.
 type sending struct {
 	reply      string
-	reconnects uint64 // that came before it
+	reconnects uint64 // reconnects before it arrived
 }
 
-// arrived is for a message that has just come. It counts reconnects where link will
-// not do: that callback may run behind the first message of the new connection,
-// which would then never be answered.
+// arrived returns the sending of a message that has just come. It counts
+// reconnects, since link is not enough: its callback may run after the first
+// message of the new connection, which would then never be answered.
 func (c *Connection) arrived(m *nats.Msg) sending {
 	return sending{m.Reply, c.nc.Stats().Reconnects}
 }
 
-// reply answers or acknowledges a sending, unless its connection has ended. What is
-// lost is made good when the gateway sends the message again.
+// reply answers or acknowledges a sending, unless its connection has ended. A lost
+// reply is repeated when the gateway sends the message again.
 func (c *Connection) reply(to sending, message []byte) {
 	err := errReconnected
 	if c.nc.IsConnected() && c.nc.Stats().Reconnects == to.reconnects {
@@ -177,21 +178,20 @@ func (c *Connection) reply(to sending, message []byte) {
 	}
 }
 
-// handBack says, as a server does when nobody listens, that a message found nobody who
-// can take it now.
+// handBack replies, as a server does without listeners, that nobody can take the
+// message now.
 func (c *Connection) handBack(to sending) {
 	if err := c.nc.PublishMsg(&nats.Msg{Subject: to.reply, Header: nats.Header{"Status": {"503"}}}); err != nil {
 		c.log.Debug("query not handed back", "error", err)
 	}
 }
 
-// Connect dials the server, or one of several with commas between their URLs, and
-// returns once it is ready, or with the first failure; to wait for a server that is not up yet, pass
-// nats.RetryOnFailedConnect in Options.NATS. It looks at ctx before and after
-// dialling, which takes as long as nats.Timeout says at most (10 s). From then
-// on the connection is kept for ever: it comes back at once when the server
-// dropped it because the agent's permissions changed, and with growing,
-// jittered pauses when the server is gone.
+// Connect dials the server, or one of several with URLs separated by commas, and returns
+// when the connection is ready, or the first error. To wait for a server that is not up
+// yet, pass nats.RetryOnFailedConnect in Options.NATS. It checks ctx before and after
+// dialling, which takes at most nats.Timeout (10 s). The connection then reconnects for
+// ever: at once when the server dropped it because the agent's permissions changed, and
+// with exponential backoff and jitter when the server is gone.
 func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Connection, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -222,11 +222,11 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 	return c, nil
 }
 
-// Use makes a Connection of nc, which stays the caller's to close. It has to be
+// Use makes a Connection of nc, which the caller must close. nc must have been
 // made with nats.CustomInboxPrefix(subjects.InboxPrefix(o.Name)): with another
-// prefix every request would time out in silence, so that is an error. Of o,
-// NATS and MaxWait do not apply to nc, denied permissions are not reported, and
-// what was sent before a reconnect is repeated only when its attempt ends.
+// prefix every request would time out silently, so that is an error. NATS and
+// MaxWait of o do not apply to nc, denied permissions are not reported, and a
+// request sent before a reconnect is repeated only when its attempt ends.
 func Use(nc *nats.Conn, o Options) (*Connection, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -250,16 +250,16 @@ func newConnection(o Options) *Connection {
 	return c
 }
 
-// NATS returns the connection underneath, for what this package does not do.
+// NATS returns the underlying connection, for what this package does not do.
 func (c *Connection) NATS() *nats.Conn { return c.nc }
 
 // Name returns the agent's name.
 func (c *Connection) Name() bcp.AgentName { return c.options.Name }
 
-// Close stops the clients of the connection without waiting for their work to
-// be done, closes it unless it is the caller's, and returns when every
-// goroutine has ended. It must not be called by a handler, nor in the body of a
-// loop over Deliveries, for which it would wait. It may be called twice.
+// Close stops the clients of the connection without waiting for their handlers,
+// closes it unless it is the caller's, and returns when every goroutine has
+// ended. Do not call it in a handler or in the body of a loop over Deliveries:
+// it would wait for itself. It may be called twice.
 func (c *Connection) Close() {
 	c.mu.Lock()
 	c.over = true
@@ -279,8 +279,8 @@ func (c *Connection) Close() {
 	}
 }
 
-// natsOptions puts the defaults before the caller's options and what must not
-// change behind them.
+// natsOptions returns the defaults, the caller's options, and then those that
+// must not change.
 func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, error) {
 	pause := &reconnectPause{most: c.options.MaxWait}
 	o := nats.GetDefaultOptions()
@@ -288,11 +288,12 @@ func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, e
 		nats.Name("bcpmesh agent " + string(c.options.Name)),
 		nats.MaxReconnects(-1),
 		nats.Timeout(dialTimeout),
-		// Nothing is kept for a later connection: it would be sent without the
-		// permission to reply that the former one had. Requests are retried,
-		// answers and acknowledgements sent again when the gateway asks again.
+		// Nothing is buffered for a later connection: it would be sent without
+		// the former one's permission to reply. Requests are retried; answers
+		// and acknowledgements are sent again when the gateway repeats its
+		// message.
 		nats.ReconnectBufSize(-1),
-		// A revoked user may be restored, a scope may come back.
+		// A revoked user may be restored, and a scope may return.
 		nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(pause.next),
 	}
@@ -355,7 +356,7 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 }
 
 // failed reports an asynchronous error of the connection. Its text may name a
-// subject, which is this agent's own.
+// subject of this agent.
 func (c *Connection) failed(err error) {
 	c.log.Warn("connection", "error", err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
@@ -364,14 +365,14 @@ func (c *Connection) failed(err error) {
 	c.options.OnError(err)
 }
 
-// notUnderstood reports a message that was dropped.
+// notUnderstood reports a dropped message.
 func (c *Connection) notUnderstood() {
 	c.aloud.notUnderstood()
 	c.options.OnError(ErrMessage)
 }
 
-// denied returns the server's refusal of subject, if that was the last thing
-// that it refused. doing is "Publish" or "Subscription".
+// denied returns the server's refusal of subject, if it was the last refusal.
+// doing is "Publish" or "Subscription".
 func (c *Connection) denied(doing, subject string) error {
 	err := c.nc.LastError()
 	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%s to %q", doing, subject)) {
@@ -380,8 +381,8 @@ func (c *Connection) denied(doing, subject string) error {
 	return nil
 }
 
-// handlerFailed reports a handler's error: the whole to OnError, and to a log
-// what cannot quote content.
+// handlerFailed reports a handler's error: all of it to OnError, and to a log
+// only what cannot quote content.
 func (c *Connection) handlerFailed(err error) {
 	var failed *HandlerError
 	if errors.As(err, &failed) {

@@ -30,7 +30,7 @@ type Controller struct {
 	busy    map[bcp.DeliveryID]sending        // queued, parked or being handled: the newest sending
 	waiting map[bcp.QueryID]chan bcp.Delivery // AskAndWait calls
 	asking  map[bcp.AgentName]int             // AskAndWait calls that have no query id yet
-	parked  map[bcp.AgentName][]bcp.Delivery  // what came for a query id that one of them may get
+	parked  map[bcp.AgentName][]bcp.Delivery  // deliveries for a query id that one of them may get
 }
 
 // NewController returns the Controller of a connection. It starts nothing.
@@ -56,19 +56,19 @@ type AskOptions struct {
 	ReturnHeld bool
 }
 
-// OnPrompt sets what gets the messages of the agent's cron_schedules, one at a
-// time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when the
-// handler returns, unless its context has ended: then it comes again.
+// OnPrompt sets the handler of the messages of the agent's cron_schedules, one
+// at a time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when
+// the handler returns, unless its context has ended: then it comes again.
 func (c *Controller) OnPrompt(handler func(context.Context, bcp.Prompt)) { c.prompts.set(handler) }
 
 // Ask sends a question to a Reader and returns as soon as the gateway has
-// accepted it, with what it may cost at most. A lost reply, a gateway that is
-// away and the refusal unavailable are tried again, with the same request id,
-// until ctx ends: a retry never charges twice (PROTOCOL P2.6). So ctx should
-// have a deadline.
+// accepted it, with its maximum cost. After a lost reply, without a gateway, or
+// after the refusal unavailable it retries with the same request id, until ctx
+// ends: a retry never charges twice (PROTOCOL P2.6). So ctx should have a
+// deadline.
 //
 // Errors: [*RefusedError]; [*UnansweredError] when ctx ended first;
-// nats.ErrPermissionViolation where there is no such channel.
+// nats.ErrPermissionViolation if there is no such channel.
 func (c *Controller) Ask(ctx context.Context, reader bcp.AgentName, spec bcp.Spec, o AskOptions) (bcp.Accepted, error) {
 	id, err := clientID(o.RequestID)
 	if err != nil {
@@ -102,13 +102,13 @@ func (c *Controller) Ask(ctx context.Context, reader bcp.AgentName, spec bcp.Spe
 
 // AskAndWait asks and waits for the final delivery of the query, which is
 // acknowledged and does not go to the handler of OnDelivery. A refusal after
-// acceptance, such as rejected or expired, is the delivery's Outcome and no
+// acceptance, such as rejected or expired, is the delivery's Outcome, not an
 // error. It needs Start, and may be called by a handler. When ctx ends first,
 // the query goes on, and its answer is an ordinary delivery.
 //
-// The protocol underneath is the asynchronous one: a Controller that can go on
-// with something else should use Ask and OnDelivery. With a RequestID that was
-// used before, the delivery may have come already, and does not come again.
+// The protocol is asynchronous: a Controller that can do other work meanwhile
+// should use Ask and OnDelivery. With a RequestID that was used before, the
+// delivery may have come already, and does not come again.
 func (c *Controller) AskAndWait(ctx context.Context, reader bcp.AgentName, spec bcp.Spec, o AskOptions) (bcp.Delivery, error) {
 	r := c.runner.running()
 	if r == nil {
@@ -138,8 +138,8 @@ func (c *Controller) AskAndWait(ctx context.Context, reader bcp.AgentName, spec 
 	}
 }
 
-// OpenSession begins a session where none is open (PROTOCOL P9.2). An ask does
-// so by itself.
+// OpenSession begins a session if none is open (PROTOCOL P9.2). Ask does this
+// itself.
 func (c *Controller) OpenSession(ctx context.Context) error {
 	return c.session(ctx, bcp.Session{Verb: bcp.VerbOpen})
 }
@@ -147,13 +147,13 @@ func (c *Controller) OpenSession(ctx context.Context) error {
 // CloseSession ends the session and cancels its open queries, at their failure
 // price (PROTOCOL P7.6). The next session opens new epochs: a Controller that
 // closes after each delivery, while others are on their way, gives its Readers a
-// full budget a round, and only window_budget_bits bounds it.
+// full budget every time, and only window_budget_bits bounds the total.
 func (c *Controller) CloseSession(ctx context.Context) error {
 	return c.session(ctx, bcp.Session{Verb: bcp.VerbClose})
 }
 
-// Channels returns what the Controller may ask whom, what it has left of each
-// budget, and what questions would cost now (PROTOCOL P9.6). It begins no session
+// Channels returns what the Controller may ask each Reader, the rest of each
+// budget, and the current cost of questions (PROTOCOL P9.6). It begins no session
 // and costs nothing. Errors are those of Ask.
 func (c *Controller) Channels(ctx context.Context) ([]bcp.ChannelView, error) {
 	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: bcp.VerbChannels}, c.conn.options.Encoding)
@@ -178,16 +178,16 @@ func (c *Controller) Channels(ctx context.Context) ([]bcp.ChannelView, error) {
 	return list.Channels, err
 }
 
-// keepUnderstood leaves out the subscriptions of a newer gateway that this program does not
+// keepUnderstood removes subscriptions of a newer gateway that this program does not
 // understand: it could neither push nor explain them.
 func keepUnderstood(list []bcp.ActiveSubscription) []bcp.ActiveSubscription {
 	return slices.DeleteFunc(list, func(s bcp.ActiveSubscription) bool { return !s.Spec.Known() })
 }
 
-// Propose asks people for a subscription on a channel of this Controller. Nothing
-// changes by it: an approver decides, and what is approved is for the operator to
-// write into the definitions (PROTOCOL P12.4). It returns the item that waits; the
-// same proposal again is the same item. Errors are those of Ask.
+// Propose asks people for a subscription on a channel of this Controller. By
+// itself it changes nothing: an approver decides, and the operator must write an
+// approved one into the definitions (PROTOCOL P12.4). It returns the waiting item;
+// the same proposal again returns the same item. Errors are those of Ask.
 func (c *Controller) Propose(ctx context.Context, p bcp.Proposal) (bcp.ItemID, error) {
 	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: bcp.VerbPropose, Proposal: &p}, c.conn.options.Encoding)
 	if err != nil {
@@ -207,9 +207,9 @@ func (c *Controller) Propose(ctx context.Context, p bcp.Proposal) (bcp.ItemID, e
 	return proposed.Item, err
 }
 
-// ReportTaint says that this agent has read something that others may have
-// written. What it answers as a Reader is tainted by it from then on; only the
-// operator can take it back (PROTOCOL P8.1).
+// ReportTaint reports that this agent has read something that others may have
+// written. From then on its answers as a Reader are tainted; only the operator
+// can undo this (PROTOCOL P8.1).
 func (c *Controller) ReportTaint(ctx context.Context, source bcp.TaintSource) error {
 	return c.session(ctx, bcp.Session{Verb: bcp.VerbTaint, Taint: &bcp.TaintReport{Source: source}})
 }
@@ -223,5 +223,5 @@ func (c *Controller) session(ctx context.Context, message bcp.Session) error {
 	return c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, c.conn.refusal)
 }
 
-// Stats counts what was dropped or came twice.
+// Stats counts dropped and repeated messages.
 func (c *Controller) Stats() Stats { return c.counters.stats() }

@@ -6,15 +6,17 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Stats counts what a client did not pass to a handler, since it was made.
+// Stats counts messages that a client did not pass to a handler.
 type Stats struct {
-	// Duplicates came again: acknowledged or answered again, not handled twice.
+	// Duplicates are repeated messages: acknowledged or answered again, not handled
+	// again.
 	Duplicates uint64
 	// Foreign had another agent's reply subject and were dropped.
 	Foreign uint64
 	// Malformed were not understood and were dropped.
 	Malformed uint64
-	// Overflow came while too many were waiting; the gateway sends them again.
+	// Overflow are messages that came while too many waited; the gateway sends them
+	// again.
 	Overflow uint64
 }
 
@@ -27,8 +29,8 @@ func (c *counters) stats() Stats {
 	}
 }
 
-// count adds one and logs at 1, 2, 4, 8 and so on, so that whoever sends much
-// does not fill the log. No part of a message is logged.
+// count adds one and logs at 1, 2, 4, 8 and so on, so that a flood does not
+// fill the log. No part of a message is logged.
 func count(counter *atomic.Uint64, log hclog.Logger, what string) {
 	if n := counter.Add(1); n&(n-1) == 0 {
 		log.Warn(what, "count", n)

@@ -11,8 +11,8 @@ import (
 // fileInterval is how often a creds file is looked at.
 const fileInterval = time.Second
 
-// fileDigest is of the creds in a file, or zero where there are none: a file that
-// is being written is looked at again.
+// fileDigest returns the digest of the creds in a file, or zero if it has none: a
+// file that is being written is read again.
 func fileDigest(name string) (d [sha256.Size]byte) {
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -26,8 +26,7 @@ func fileDigest(name string) (d [sha256.Size]byte) {
 	return sha256.Sum256(content)
 }
 
-// watchFile goes over to the creds that are written into the file, until the
-// connection is closed.
+// watchFile switches to new creds in the file, until the connection is closed.
 func (c *Connection) watchFile(name string, held [sha256.Size]byte) {
 	ticker := time.NewTicker(fileInterval)
 	defer ticker.Stop()

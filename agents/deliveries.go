@@ -12,32 +12,31 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// OnDelivery sets what is called for every delivery, of queries and of pushes.
-// Set it before Start. A delivery is acknowledged when the handler has returned
-// nil; the gateway keeps it until then, also over a restart of either side. The
-// handler is called for one delivery of a channel at a time, in the order of
-// release, and for several channels beside each other (Options.Handlers).
+// OnDelivery sets the handler of all deliveries, of queries and of pushes. Set
+// it before Start. A delivery is acknowledged when the handler has returned
+// nil; until then the gateway keeps it, even if either side restarts.
+// Deliveries of one channel are handled one at a time, in the order of release;
+// those of several channels concurrently (Options.Handlers).
 //
-// A delivery whose handler fails is handled again after a pause that grows from
-// 100 ms to 30 s, before any later one of its channel. A delivery is handled
-// once, but after a crash between handling and acknowledging it comes again:
-// DeliveryID is the same then. Without a handler, deliveries that no AskAndWait
-// waits for stay with the gateway.
+// If the handler fails, it is called again with a backoff from 100 ms to 30 s,
+// before any later delivery of the channel. A delivery is handled once, except
+// after a crash between handling and acknowledging: then it comes again with
+// the same DeliveryID. Without a handler, deliveries that no AskAndWait waits
+// for stay with the gateway.
 //
-// A handler that returns [ErrKeep] has the delivery from then on: it is not
-// handled again in this run, holds up no later one, and is acknowledged by
-// Acknowledge. Of one channel the gateway sends no more than a window of
-// deliveries that are not acknowledged.
+// A handler that returns [ErrKeep] keeps the delivery: it is not handled again
+// in this run, does not block later ones, and is acknowledged by Acknowledge.
+// The gateway limits the unacknowledged deliveries of a channel to a window.
 func (c *Controller) OnDelivery(handler func(context.Context, bcp.Delivery) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.handler = handler
 }
 
-// Start begins to take deliveries and returns when the server knows: where the
-// connection is lost it waits for it to come back, until ctx ends. They are taken
-// until Stop, which waits for Start, or until ctx ends, which also ends the context
-// of the handlers.
+// Start begins to take deliveries and returns when the server has confirmed it: if
+// the connection is lost, it waits for a reconnect until ctx ends. Deliveries are
+// taken until Stop, which waits for Start, or until ctx ends, which also cancels
+// the context of the handlers.
 func (c *Controller) Start(ctx context.Context) error {
 	return c.runner.start(func() (*run, error) {
 		ready := make(chan struct{})
@@ -60,17 +59,17 @@ func (c *Controller) Start(ctx context.Context) error {
 	})
 }
 
-// Stop takes no more deliveries, waits for the handlers that are at work, and
-// cancels their context when ctx ends first; it returns when they have
-// returned. What they had not begun stays with the gateway. It may be called
-// before Start and twice. Start may be called again.
+// Stop takes no more deliveries and waits for running handlers; if ctx ends
+// first, it cancels their context and still waits for them. Deliveries that
+// were not yet handled stay with the gateway. It may be called before Start and
+// twice. Start may be called again.
 func (c *Controller) Stop(ctx context.Context) error { return c.runner.stop(ctx) }
 
-// Deliveries is OnDelivery as a loop, one delivery at a time: it is acknowledged
-// when the loop body is done with it, also by break or return, but not by a
-// panic. It starts the Controller if that is not started, and then stops it
-// after the loop. The error, always the last value, is why it could not start;
-// when ctx ends, the loop ends.
+// Deliveries is OnDelivery as a loop, one delivery at a time. A delivery is
+// acknowledged after the loop body, also after break or return, but not after a
+// panic. It starts the Controller if necessary, and then stops it after the
+// loop. An error, always the last value, says why it could not start; when ctx
+// ends, the loop ends.
 func (c *Controller) Deliveries(ctx context.Context) iter.Seq2[bcp.Delivery, error] {
 	return func(yield func(bcp.Delivery, error) bool) {
 		loop := deliveryLoop{make(chan bcp.Delivery), make(chan struct{}), make(chan struct{})}
@@ -81,7 +80,7 @@ func (c *Controller) Deliveries(ctx context.Context) iter.Seq2[bcp.Delivery, err
 		started := false
 		defer func() {
 			c.OnDelivery(nil)
-			close(loop.left) // lets go of the handlers that Stop waits for
+			close(loop.left) // releases the handlers that Stop waits for
 			if started {
 				_ = c.Stop(context.WithoutCancel(ctx))
 			}
@@ -97,7 +96,7 @@ func (c *Controller) Deliveries(ctx context.Context) iter.Seq2[bcp.Delivery, err
 	}
 }
 
-// setHandler sets the handler where there is none.
+// setHandler sets the handler unless one is set.
 func (c *Controller) setHandler(handler func(context.Context, bcp.Delivery) error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +122,7 @@ func (l deliveryLoop) handle(ctx context.Context, d bcp.Delivery) error {
 	case <-ctx.Done():
 		return ended(ctx)
 	}
-	// The loop body has d now; its end is what counts, not that of ctx.
+	// The loop body has d now; wait for its end, not for that of ctx.
 	select {
 	case <-l.handled:
 		return nil
@@ -149,7 +148,7 @@ func (l deliveryLoop) run(ctx context.Context, yield func(bcp.Delivery, error) b
 
 var errLeft = errors.New("agents: the loop over deliveries has ended")
 
-// receive judges one message: who may answer it, what it is, whether it is new.
+// receive checks one message: its sender, its kind, and whether it is new.
 func (c *Controller) receive(m *nats.Msg) {
 	name := c.conn.options.Name
 	if m.Reply == "" {
@@ -200,9 +199,9 @@ func (c *Controller) receive(m *nats.Msg) {
 }
 
 // route gives a delivery to the AskAndWait that waits for it, or to the lane of
-// its channel. While an AskAndWait to the same Reader has not yet heard its
-// query id, answers are parked, and so is what comes behind them, to keep the
-// order. Called with mu held and the delivery in busy.
+// its channel. While an AskAndWait to the same Reader does not know its query
+// id yet, answers and everything after them are parked, to keep the order.
+// Called with mu held and the delivery in busy.
 func (c *Controller) route(d bcp.Delivery) {
 	if w := c.waiting[d.QueryID]; w != nil && d.QueryID != "" {
 		c.deliverToWaiter(w, d)
@@ -220,8 +219,8 @@ func (c *Controller) route(d bcp.Delivery) {
 	c.parked[d.FromAgent] = append(parked, d)
 }
 
-// deliverToWaiter gives a delivery to an AskAndWait. A query has two at most, held and the
-// final one; more would be no answer to anything. Called with mu held.
+// deliverToWaiter gives a delivery to an AskAndWait. A query has at most two, held and
+// the final one; any more are not answers. Called with mu held.
 func (c *Controller) deliverToWaiter(w chan bcp.Delivery, d bcp.Delivery) {
 	select {
 	case w <- d:
@@ -230,15 +229,15 @@ func (c *Controller) deliverToWaiter(w chan bcp.Delivery, d bcp.Delivery) {
 	}
 }
 
-// drop leaves a delivery to the gateway, which sends it again. Called with mu
-// held.
+// drop leaves a delivery to the gateway, which will send it again. Called with
+// mu held.
 func (c *Controller) drop(d bcp.Delivery) {
 	delete(c.busy, d.DeliveryID)
 	count(&c.counters.overflow, c.log, "too many deliveries wait")
 }
 
-// accepted ends the asking of one AskAndWait. Where the query was accepted it
-// returns what will get its deliveries, those that were parked first.
+// accepted ends the ask phase of one AskAndWait. If the query was accepted, it
+// returns the channel of its deliveries, the parked ones first.
 func (c *Controller) accepted(reader bcp.AgentName, id bcp.QueryID) chan bcp.Delivery {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,8 +265,7 @@ func (c *Controller) accepted(reader bcp.AgentName, id bcp.QueryID) chan bcp.Del
 	return w
 }
 
-// endWait ends the waiting for a query. What came for it and was not looked at
-// is an ordinary delivery.
+// endWait ends the waiting for a query. Unread deliveries become ordinary ones.
 func (c *Controller) endWait(id bcp.QueryID, w chan bcp.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -295,7 +293,7 @@ func (c *Controller) enqueue(d bcp.Delivery) {
 	}
 }
 
-// deliver calls the handler until it succeeds, there is none, or the run ends.
+// deliver calls the handler until it succeeds, the handler is removed, or the run ends.
 func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
 	for n := 1; ; n++ {
 		c.mu.Lock()
@@ -330,7 +328,7 @@ func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
 	}
 }
 
-// finished remembers a delivery that was handled, and acknowledges it.
+// finished remembers a handled delivery and acknowledges it.
 func (c *Controller) finished(d bcp.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -339,9 +337,9 @@ func (c *Controller) finished(d bcp.Delivery) {
 	delete(c.busy, d.DeliveryID)
 }
 
-// Acknowledge ends a delivery that a handler has kept. It reports false for one
-// that does not wait: unknown, acknowledged already, or of an earlier run. An
-// acknowledgement that is lost is made good when the delivery comes again.
+// Acknowledge acknowledges a delivery that a handler kept. It reports false for
+// one that is not waiting: unknown, already acknowledged, or of an earlier run.
+// A lost acknowledgement is repeated when the delivery comes again.
 func (c *Controller) Acknowledge(id bcp.DeliveryID) bool {
 	c.mu.Lock()
 	_, waits := c.busy[id]

@@ -1,29 +1,29 @@
 // Package agents is the SDK for the agents of a mesh: what a Controller, a
 // Reader, an Approver, an Auditor or an Operator links against. It uses the
-// same subjects and messages as a plain NATS client with the agent's creds,
-// and adds what is hard to get right by hand: reconnects, retries that are
-// never charged twice, resent answers, acknowledgements, deduplication, and
+// same subjects and messages as a plain NATS client with the agent's creds, and
+// adds the parts that are hard to get right by hand: reconnects, retries that
+// are never charged twice, resent answers, acknowledgements, deduplication, and
 // refusal of messages with another agent's reply subject.
 //
 // Creds are per agent and role, so an agent connects once for each role and
 // makes one client on that connection:
 //
-//	Connect     a connection of our own, which reconnects for ever
-//	Use         a connection of the caller's, which is never closed here
+//	Connect     a connection of this package, which reconnects for ever
+//	Use         the caller's connection, which is never closed here
 //	Controller  asks Readers and gets deliveries
 //	Reader      answers queries and pushes against subscriptions
-//	Approver    decides about what waits for a person
+//	Approver    decides about held items
 //	Auditor     reads the audit and the ledger
-//	Operator    looks after the mesh
-//	Requester   starts runs of kernels and waits for their ends
+//	Operator    administers the mesh
+//	Requester   starts runs of kernels and waits for them
 //	Planner     answers the plan requests of kernels
-//	Tool        does the calls of kernels
+//	Tool        performs the calls of kernels
 //
 // The Examples of [Controller] and [Reader] are the shortest correct uses.
 //
-// New functions start nothing. A Controller that only asks and a Reader that
-// only pushes need no Start. To get deliveries or queries, call Start and, at
-// the end, Stop, which waits for every goroutine. The context of a handler
+// New functions do not start anything. A Controller that only asks and a Reader
+// that only pushes need no Start. To get deliveries or queries, call Start and,
+// at the end, Stop, which waits for every goroutine. The context of a handler
 // ends with that of Start or Stop. All methods may be called concurrently.
 //
 // What a Controller gets is validated and normalised by the gateway (PROTOCOL
@@ -31,7 +31,7 @@
 // looks for instructions.
 //
 // Agents with cron_schedules are prompted ([Controller.OnPrompt],
-// [Reader.OnPrompt]); people hear alerts ([Connection.OnAlert]).
+// [Reader.OnPrompt]); people get alerts ([Connection.OnAlert]).
 //
 // Do not use the package in a gateway, and do not share one connection between
 // roles.

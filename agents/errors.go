@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Errors that a caller may want to branch on, beside [*RefusedError],
+// Errors that a caller may want to handle, besides [*RefusedError],
 // [*UnansweredError] and nats.ErrPermissionViolation.
 var (
 	// ErrNotStarted: the call needs Start first, or was waiting when the client
@@ -20,8 +20,8 @@ var (
 	ErrStarted = errors.New("agents: started already")
 	// ErrClosed: the connection is closed.
 	ErrClosed = errors.New("agents: the connection is closed")
-	// ErrKeep is what a handler of OnDelivery returns that keeps a delivery and
-	// will call Acknowledge when it is done with it.
+	// ErrKeep is returned by a handler of OnDelivery that keeps a delivery and
+	// will call Acknowledge later.
 	ErrKeep = errors.New("agents: the delivery is kept")
 	// ErrNotObject: an answer has to be a JSON object.
 	ErrNotObject = errors.New("agents: an answer is a JSON object")
@@ -29,20 +29,20 @@ var (
 	// this agent's own. Answering it could have sent this agent's bytes, with
 	// this agent's permissions, to somebody else.
 	ErrForeignReply = errors.New("agents: dropped a message with a foreign reply subject")
-	// ErrMessage: a message or a reply is not understood. The usual cause is an
-	// Options.Encoding other than the agent's definition says; another one is a query
-	// of a gateway that is newer than this program, with types that it does not know.
+	// ErrMessage: a message or reply cannot be understood. Usually Options.Encoding
+	// differs from the agent's definition; or the gateway is newer than this program
+	// and uses types that it does not know.
 	ErrMessage = errors.New("agents: a message of the gateway is not understood (is Options.Encoding that of the definition? is the gateway newer than this program?)")
 )
 
-// RefusedError is the gateway's refusal. Code is one of the closed list of
-// PROTOCOL P10, Detail its text; [bcp.Code.Info] tells whether the same message
-// may succeed later, and what to do. A refused ask or push charges nothing.
+// RefusedError is the gateway's refusal. Code is from the closed list of
+// PROTOCOL P10, Detail its text; [bcp.Code.Info] says whether a retry may
+// succeed, and what to do. A refused ask or push charges nothing.
 type RefusedError struct {
 	Code   bcp.Code
 	Detail string
-	// RetryAfter is how long to wait before the same push, where Code is
-	// rate_limited and the gateway said so; 0 otherwise.
+	// RetryAfter is how long to wait before repeating the push, if Code is
+	// rate_limited and the gateway gave a time; otherwise 0.
 	RetryAfter time.Duration
 }
 
@@ -53,7 +53,7 @@ func (e *RefusedError) Error() string { return "refused: " + string(e.Code) + ":
 // never has a second effect (PROTOCOL P2.6, 24 hours).
 type UnansweredError struct {
 	ID bcp.ClientID // the request_id or push_id that was sent; empty for messages that have none
-	// Err is why it ended, Last what became of the last attempt, or nil.
+	// Err is why the wait ended, Last the result of the last attempt, or nil.
 	Err, Last error
 }
 
@@ -73,7 +73,8 @@ func (e *UnansweredError) Unwrap() []error {
 }
 
 // HandlerError says that a handler of this agent failed or panicked. It goes to
-// Options.OnError; logs name its type alone, since its text may quote content.
+// Options.OnError; logs contain only its type, since its text may quote
+// content.
 type HandlerError struct {
 	What string // "delivery", "query", "result" or "subscriptions"
 	ID   string // of the delivery or query, empty otherwise
@@ -89,7 +90,7 @@ func (e *HandlerError) Error() string {
 	return fmt.Sprintf("handler of %s %s: %v", e.What, e.ID, e.Err)
 }
 
-// Unwrap returns what the handler returned.
+// Unwrap returns the handler's error.
 func (e *HandlerError) Unwrap() error { return e.Err }
 
 // guarded calls f and turns a panic into an error.
@@ -109,8 +110,8 @@ func guarded(what, id string, f func() error) (err error) {
 	return nil
 }
 
-// interrupted reports whether a handler was stopped rather than failed: its context
-// has ended, and it returned the reason. The message comes again.
+// interrupted reports whether a handler was cancelled rather than failed: its
+// context has ended, and it returned the reason. The message will come again.
 func interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }

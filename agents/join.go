@@ -13,17 +13,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// ErrToken says that a text is no token of an invitation.
+// ErrToken says that a text is not the token of an invitation.
 var ErrToken = errors.New("agents: no token of an invitation")
 
 const tokenPrefix = "bcpjoin1."
 
-// Join makes a key, has the mesh sign it for the agent that a token invites, and
-// returns the text of a creds file and whose it is. The private key does not leave
-// this process. The token is good once; where no answer comes, Join asks again with
+// Join makes a key, asks the mesh to sign it for the agent that a token invites,
+// and returns the text of a creds file and its owner. The private key does not
+// leave this process. The token is valid once; if no reply comes, Join retries with
 // the same key until ctx ends.
 //
-// Errors: [ErrToken]; [*RefusedError], whatever is wrong with the invitation;
+// Errors: [ErrToken]; [*RefusedError] for any problem with the invitation;
 // [*UnansweredError] when ctx ended first.
 func Join(ctx context.Context, url, token string, options ...nats.Option) (creds []byte, agent bcp.AgentName, role bcp.Role, err error) {
 	return JoinBound(ctx, url, token, bcp.Digest{}, options...)

@@ -14,28 +14,26 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Keeper is the client of what reaches the network in an agent's place: it has every
-// request to a host, and every call of a model, recorded before it is sent (PROTOCOL P13,
-// P15). It needs no Start. Its
-// methods may be used concurrently.
+// Keeper is the client of the process that uses the network for an agent: it has the
+// gateway record every request to a host and every model call before it is sent (PROTOCOL
+// P13, P15). It needs no Start. Its methods may be used concurrently.
 //
 // Errors of all methods: [*RefusedError]; [*UnansweredError] when ctx ended first. After
-// any of them nothing may be sent.
+// an error nothing may be sent.
 type Keeper struct{ conn *Connection }
 
-// NewKeeper returns the Keeper of a connection, whose creds are of the role keeper and
-// whose encoding is JSON.
+// NewKeeper returns the Keeper of a connection. Its creds must have the role keeper,
+// and its encoding must be JSON.
 func NewKeeper(c *Connection) *Keeper { return &Keeper{conn: c} }
 
-// Agent is the agent whose keeper it is.
+// Agent returns the keeper's agent.
 func (k *Keeper) Agent() bcp.AgentName { return k.conn.options.Name }
 
 // NewEgressID returns an id for a request.
 func NewEgressID() string { return rand.Text() }
 
-// Reserve asks for one request, of which Act is set here, and returns nil if it may be
-// sent. What is not allowed is a [guard.Code]. The same request with the same ID may be
-// asked for again.
+// Reserve asks to make one request and returns nil if it may be sent; Reserve sets its
+// Act. A denial is a [guard.Code]. It may be called again with the same request and ID.
 func (k *Keeper) Reserve(ctx context.Context, r bcp.EgressRequest) error {
 	r.Act = bcp.EgressReserve
 	return k.ask(ctx, r, func(receipt bcp.EgressReceipt) error {
@@ -49,8 +47,8 @@ func (k *Keeper) Reserve(ctx context.Context, r bcp.EgressRequest) error {
 	})
 }
 
-// Settle says how many bytes of a reserved request went over the wire, in both
-// directions. One that was settled before is fine.
+// Settle reports the bytes of a reserved request on the wire, in both
+// directions. It may be called again.
 func (k *Keeper) Settle(ctx context.Context, id string, bytes int64) error {
 	err := k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressSettle, ID: id, Bytes: bytes}, func(receipt bcp.EgressReceipt) error {
 		if !receipt.Allowed {
@@ -64,8 +62,8 @@ func (k *Keeper) Settle(ctx context.Context, id string, bytes int64) error {
 	return err
 }
 
-// Refuse tells of what the keeper refused by itself, and why. Of [guard.ToolChanged] there
-// is no URL.
+// Refuse reports a request that the keeper itself refused, and why. [guard.ToolChanged]
+// has no URL.
 func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error {
 	return k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, URL: url, Code: code}, func(receipt bcp.EgressReceipt) error {
 		if receipt.Code != code {
@@ -77,15 +75,15 @@ func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error 
 
 var errNoReceipt = errors.New("agents: the gateway did not acknowledge the message")
 
-// ReserveCall asks for one call of the agent's model, of which Act is set here, and
-// returns nil if it may be made. The same call with the same ID may be asked for again.
+// ReserveCall asks to make one call of the agent's model and returns nil if it may be
+// made; ReserveCall sets its Act. It may be called again with the same call and ID.
 func (k *Keeper) ReserveCall(ctx context.Context, r bcp.UsageRequest) error {
 	r.Act = bcp.UsageReserve
 	return k.call(ctx, r)
 }
 
-// SettleCall says what the provider counted of a reserved call. One that was settled
-// before is fine.
+// SettleCall reports the provider's counts for a reserved call. It may be called
+// again.
 func (k *Keeper) SettleCall(ctx context.Context, id string, counted cost.Tokens) error {
 	err := k.call(ctx, bcp.UsageRequest{Act: bcp.UsageSettle, ID: id, Tokens: counted})
 	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == bcp.QueryUnknown {

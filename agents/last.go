@@ -10,8 +10,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Last returns the newest record of the audit. [ErrNoRecords] says that there
-// is none yet.
+// Last returns the newest record of the audit, or [ErrNoRecords] if there are
+// none yet.
 func (a *Auditor) Last(ctx context.Context) (AuditRecord, error) {
 	var m *nats.Msg
 	err := a.ask(ctx, subjects.AuditStream, getRequest{Last: subjects.All(subjects.KindAudit)}, func(subject string, body []byte) (err error) {

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// markSuffix makes the name of the file of the mark, which is beside the creds.
+	// markSuffix, after the name of the creds file, names the file of the mark.
 	markSuffix = ".mark"
-	// maxMark is the size of a mark that is kept, in bytes, and maxMarked that of a
-	// message that shows one: the server counts both, and ends the connection of who
-	// sends too much.
+	// maxMark is the maximum size of a stored mark in bytes, and maxMarked that of a
+	// message that carries one: the server counts both, and disconnects clients that
+	// send too much.
 	maxMark   = 512
 	maxMarked = 8 << 10
 	// markInterval is the time between two writes of the file.
 	markInterval = time.Second
 )
 
-// marks keeps the newest mark that the gateway gave, which is shown to it with what is
-// sent (PROTOCOL P11.7). With a file it outlives the process.
+// marks keeps the newest mark from the gateway, which is sent back to it with messages
+// (PROTOCOL P11.7). With a file it survives the process.
 type marks struct {
-	file string // empty: in memory alone
+	file string // empty: only in memory
 	log  hclog.Logger
 
 	mu     sync.Mutex // guards what follows
@@ -38,7 +38,7 @@ type marks struct {
 	unkept bool // it is not in the file yet
 }
 
-// open reads the file. One that cannot be read, or holds no mark, is as good as none.
+// open reads the file. A file that cannot be read, or has no mark, counts as none.
 func (k *marks) open(creds string) {
 	if creds == "" {
 		return
@@ -56,7 +56,7 @@ func (k *marks) open(creds string) {
 	}
 }
 
-// isMark reports whether a text may be a mark: what it says is the gateway's alone.
+// isMark reports whether a text may be a mark. Only the gateway knows its meaning.
 func isMark(text string) bool {
 	return text != "" && len(text) <= maxMark && strings.Trim(text, markLetters) == ""
 }
@@ -74,7 +74,7 @@ func (k *marks) keepFrom(m *nats.Msg) {
 	k.newest, k.unkept = text, true
 }
 
-// shown is the header of a message: the newest mark, or that there is none.
+// shown returns the header of a message: the newest mark, or that there is none.
 func (k *marks) shown(body []byte) nats.Header {
 	if len(body) > maxMarked {
 		return nil
@@ -98,7 +98,7 @@ func (k *marks) write() {
 	}
 }
 
-// writeUntil writes now and then, and once more when the connection is closed.
+// writeUntil writes the mark periodically, and once more when the connection is closed.
 func (k *marks) writeUntil(closed <-chan struct{}) {
 	defer k.write()
 	ticker := time.NewTicker(markInterval)

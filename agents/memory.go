@@ -2,8 +2,7 @@ package agents
 
 import "github.com/bcpmesh/bcpmesh/bcp"
 
-// recent remembers the last size keys that were added. It is guarded by its
-// owner.
+// recent remembers the last size keys. Its owner guards it.
 type recent[K comparable] struct {
 	size  int
 	known map[K]struct{}
@@ -34,12 +33,11 @@ func (r *recent[K]) add(key K) {
 	r.next = (r.next + 1) % r.size
 }
 
-// answered is what a Reader remembers of one query. It is guarded by its
-// Reader.
+// answered is what a Reader remembers of one query. Its Reader guards it.
 type answered struct {
 	running  bool    // a handler is at work
 	newest   sending // of the query
-	message  []byte  // the encoded answer, nil where there is none yet
+	message  []byte  // the encoded answer, nil if there is none yet
 	rejected bool    // the gateway refused message
 	attempt  int     // how many were refused
 	detail   string  // of the last refusal
@@ -53,8 +51,7 @@ type answers struct {
 	bytes   int
 }
 
-// findOrAdd returns what is remembered of a query, and makes it where there is
-// nothing.
+// findOrAdd returns the entry of a query, and adds it if necessary.
 func (a *answers) findOrAdd(id bcp.QueryID) *answered {
 	if entry := a.byQuery[id]; entry != nil {
 		return entry
@@ -69,7 +66,7 @@ func (a *answers) findOrAdd(id bcp.QueryID) *answered {
 	return entry
 }
 
-// setMessage replaces the message of an entry, which may have been forgotten.
+// setMessage replaces the message of an entry, which may have been evicted.
 func (a *answers) setMessage(id bcp.QueryID, entry *answered, message []byte) {
 	if a.byQuery[id] == entry {
 		a.bytes += len(message) - len(entry.message)
@@ -88,8 +85,8 @@ func (a *answers) trim() {
 	}
 }
 
-// rejected keeps that, and why, the answer to a query was refused. Where queries are
-// shared it may be the answer of another, and the query may come here next.
+// rejected remembers that the answer to a query was refused, and why. If queries are
+// shared, it may be another's answer, and the query may come here next.
 func (a *answers) rejected(id bcp.QueryID, detail string, shared bool) {
 	entry := a.byQuery[id]
 	if entry == nil && shared {
@@ -101,7 +98,7 @@ func (a *answers) rejected(id bcp.QueryID, detail string, shared bool) {
 	}
 }
 
-// restart forgets that handlers were at work when the last run ended.
+// restart forgets which handlers were running when the last run ended.
 func (a *answers) restart() {
 	for _, entry := range a.byQuery {
 		entry.running = false

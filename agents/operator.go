@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Operator is the client of whoever owns the mesh's state folder. It needs no
+// Operator is the client of the owner of the mesh's state folder. It needs no
 // Start. Its methods may be used concurrently.
 //
 // Errors of all methods: [*RefusedError]; [*UnansweredError] when ctx ended
@@ -26,9 +26,9 @@ type Operator struct {
 // NewOperator returns the Operator of a connection, on shard 0.
 func NewOperator(c *Connection) *Operator { return &Operator{conn: c} }
 
-// OnShard returns the Operator of a shard, from 0 to [bcp.MaxShard]: what a mesh on a
-// cluster knows of an agent and of its channels is on the agent's shard, and nowhere
-// else. Changes of credentials are recorded on shard 0.
+// OnShard returns the Operator of a shard, from 0 to [bcp.MaxShard]. In a mesh on a
+// cluster, only an agent's shard knows about it and its channels. Changes of
+// credentials are recorded on shard 0.
 func (o *Operator) OnShard(shard int) *Operator { return &Operator{conn: o.conn, shard: shard} }
 
 // Sessions returns the newest session of each Controller.
@@ -40,15 +40,15 @@ func (o *Operator) Sessions(ctx context.Context) ([]bcp.SessionView, error) {
 	return list.Sessions, err
 }
 
-// Storage tells how full the disk of the mesh is, as of the last few seconds.
+// Storage returns how full the disk of the mesh is, at most a few seconds old.
 func (o *Operator) Storage(ctx context.Context) (status.Storage, error) {
 	var s status.Storage
 	err := o.request(ctx, bcp.ControlStorage, bcp.Control{}, &s)
 	return s, err
 }
 
-// Agents returns how each agent is, sorted by name: who is connected, what became of the
-// commands that the mesh starts, and what waits. What an agent has printed
+// Agents returns the status of each agent, sorted by name: connections, commands that
+// the mesh starts, and waiting messages. The output of an agent
 // ([status.Command.LastLine]) is hostile: give none of this to an agent.
 func (o *Operator) Agents(ctx context.Context) ([]status.Agent, error) {
 	var all []status.Agent
@@ -65,7 +65,7 @@ func (o *Operator) Agents(ctx context.Context) ([]status.Agent, error) {
 	}
 }
 
-// Agent returns how one agent is; ok is false where there is none of this name.
+// Agent returns the status of one agent; ok is false if no agent has this name.
 func (o *Operator) Agent(ctx context.Context, name bcp.AgentName) (found status.Agent, ok bool, err error) {
 	list, err := o.agentsFrom(ctx, name)
 	if err != nil || len(list.Agents) == 0 || list.Agents[0].Agent != name {
@@ -81,7 +81,7 @@ func (o *Operator) agentsFrom(ctx context.Context, from bcp.AgentName) (status.A
 }
 
 // Proposals returns the subscriptions that people approved within the last day and
-// that the definitions do not have.
+// that are not in the definitions.
 func (o *Operator) Proposals(ctx context.Context) ([]bcp.ApprovedProposal, error) {
 	var list struct {
 		Proposals []bcp.ApprovedProposal `json:"proposals"`
@@ -96,13 +96,13 @@ func (o *Operator) Renew(ctx context.Context, controller bcp.AgentName) error {
 	return o.request(ctx, bcp.ControlRenew, bcp.Control{Agent: controller}, &receipt{})
 }
 
-// ReportTaint says what an agent has read. Its taint rises and stays.
+// ReportTaint reports what an agent has read. Its taint rises and stays.
 func (o *Operator) ReportTaint(ctx context.Context, agent bcp.AgentName, source bcp.TaintSource) error {
 	return o.request(ctx, bcp.ControlTaint, bcp.Control{Agent: agent, Taint: &bcp.TaintReport{Source: source}}, &receipt{})
 }
 
-// ResetTaint forgets what was reported for an agent and what it was exposed to:
-// for an agent that has begun anew and remembers nothing.
+// ResetTaint clears the reported taint and the exposure of an agent: for an
+// agent that was restarted and remembers nothing.
 func (o *Operator) ResetTaint(ctx context.Context, agent bcp.AgentName) error {
 	return o.request(ctx, bcp.ControlResetTaint, bcp.Control{Agent: agent}, &receipt{})
 }
@@ -113,7 +113,7 @@ func (o *Operator) Lift(ctx context.Context, agent bcp.AgentName) error {
 }
 
 // StopRun ends a run of a kernel: it makes no further call. It returns how the run ended,
-// also if that was before. Error: [*RunRefusedError] if there is no such run.
+// even if it had ended before. Error: [*RunRefusedError] if there is no such run.
 func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, error) {
 	var receipt bcp.RunReceipt
 	err := o.request(ctx, bcp.ControlStopRun, bcp.Control{Run: run}, &receipt)
@@ -123,21 +123,21 @@ func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, err
 	return receipt, err
 }
 
-// Reloaded tells what a reload did.
+// Reloaded is the result of a reload.
 type Reloaded struct {
 	Changes []string `json:"changes"`          // permissions that were taken and given
 	Notes   []string `json:"notes,omitempty"`  // what holds from the next start on
 	Errors  []string `json:"errors,omitempty"` // of the definitions: then nothing was changed
 }
 
-// Reload has the mesh load its definitions again: all or nothing.
+// Reload makes the mesh load its definitions again: all or nothing.
 func (o *Operator) Reload(ctx context.Context) (Reloaded, error) {
 	var r Reloaded
 	err := o.request(ctx, bcp.ControlReload, bcp.Control{}, &r)
 	return r, err
 }
 
-// Erased tells what an erasure did.
+// Erased is the result of an erasure.
 type Erased struct {
 	Decision uint64   `json:"decision,omitzero"` // of its record; 0 where nothing was erased
 	Keys     int      `json:"keys"`              // that were destroyed, one for each day
@@ -146,7 +146,7 @@ type Erased struct {
 	Failed   string   `json:"failed,omitempty"`  // what went wrong once it was recorded: ask again
 }
 
-// Erase destroys the keys of what was said on a channel before a day (PROTOCOL
+// Erase destroys the keys of a channel's content from before a day (PROTOCOL
 // P11.5).
 func (o *Operator) Erase(ctx context.Context, r bcp.EraseRequest) (Erased, error) {
 	var e Erased
@@ -154,15 +154,15 @@ func (o *Operator) Erase(ctx context.Context, r bcp.EraseRequest) (Erased, error
 	return e, err
 }
 
-// Applied is what the mesh made of its key store.
+// Applied is what the mesh applied from its key store.
 type Applied struct {
-	// Recorded counts the changes that the audit shows since then.
+	// Recorded counts the changes that were added to the audit.
 	Recorded int `json:"recorded"`
-	// Connections are those of agents and people that are open.
+	// Connections are the open ones of agents and people.
 	Connections []ClientConnection `json:"connections"`
 }
 
-// ClientConnection is one that is open.
+// ClientConnection is an open connection.
 type ClientConnection struct {
 	Key   string        `json:"public_key"` // of its credentials
 	Agent bcp.AgentName `json:"agent"`
@@ -171,16 +171,16 @@ type ClientConnection struct {
 	Since time.Time     `json:"since"`
 }
 
-// ApplyCredentials has the mesh look at its key store now, and returns when what
-// changed there holds at the server and is recorded.
+// ApplyCredentials makes the mesh read its key store now, and returns when its
+// changes are in force at the server and recorded.
 func (o *Operator) ApplyCredentials(ctx context.Context) (Applied, error) {
 	var a Applied
 	err := o.request(ctx, bcp.ControlCredentials, bcp.Control{}, &a)
 	return a, err
 }
 
-// RecordCredentials has the gateway of a cluster, which has no key store, record
-// changes of the operator's, oldest first, and returns when it has. They are those of
+// RecordCredentials makes the gateway of a cluster, which has no key store, record
+// the operator's changes, oldest first, and returns when it has. They are those of
 // one [bcp.CredentialRecordsOf].
 func (o *Operator) RecordCredentials(ctx context.Context, changes bcp.CredentialRecords) (Applied, error) {
 	var a Applied
@@ -188,7 +188,7 @@ func (o *Operator) RecordCredentials(ctx context.Context, changes bcp.Credential
 	return a, err
 }
 
-// Forecasts returns what the budgets of each channel have room for now.
+// Forecasts returns how much the budgets of each channel now allow.
 func (o *Operator) Forecasts(ctx context.Context) ([]bcp.Forecast, error) {
 	var list struct {
 		Forecasts []bcp.Forecast `json:"forecasts"`
@@ -197,28 +197,28 @@ func (o *Operator) Forecasts(ctx context.Context) ([]bcp.Forecast, error) {
 	return list.Forecasts, err
 }
 
-// Reconcile has the gateway add up the charges of its whole journal again and
-// compare them with what the decisions record, with the ledger and with its own
-// state. That takes as long as the journal is: the connection's Attempt must be
-// longer.
+// Reconcile makes the gateway add up the charges of its whole journal again and
+// compare them with the recorded decisions, the ledger and its own state. The
+// time depends on the length of the journal, so the connection's Attempt must
+// be longer.
 func (o *Operator) Reconcile(ctx context.Context) (status.Reconciliation, error) {
 	var r status.Reconciliation
 	err := o.request(ctx, bcp.ControlReconcile, bcp.Control{}, &r)
 	return r, err
 }
 
-// Key returns the sealing key on a subject, for whoever opens what the journal
-// holds. That is the raw right, which whoever owns the state folder has.
+// Key returns the sealing key on a subject, for opening content in the journal.
+// That is permission to read raw messages, which the owner of the state folder
+// has.
 func (o *Operator) Key(ctx context.Context, subject string) (bcp.GivenKey, error) {
 	var k bcp.GivenKey
 	err := o.request(ctx, bcp.ControlKey, bcp.Control{Key: subject}, &k)
 	return k, err
 }
 
-// Journal returns the messages of the journal in order, from a sequence number on, 0
-// for the first, up to the last one that there is: what an export is made of. The
-// error, always the last value, is
-// [ErrNoRecords], or an [*UnansweredError] when ctx ended.
+// Journal returns the messages of the journal in order, from a sequence number, 0
+// for the first, to the current last one, as needed for an export. The error, always
+// the last value, is [ErrNoRecords], or an [*UnansweredError] when ctx ended.
 func (o *Operator) Journal(ctx context.Context, from uint64) iter.Seq2[Record, error] {
 	return NewAuditor(o.conn).OnShard(o.shard).read(ctx, subjects.JournalStream, from, "", false)
 }
@@ -233,8 +233,7 @@ func (o *Operator) request(ctx context.Context, act string, message, reply any) 
 
 // OnAlert calls handler with each alert of the mesh until the connection ends,
 // one at a time (PROTOCOL P4.6). Operators, approvers and auditors may listen.
-// Alerts that come while the connection is away are missed; they stand in the
-// audit.
+// Alerts during a disconnect are missed, but are in the audit.
 func (c *Connection) OnAlert(handler func(bcp.Alert)) error {
 	_, err := c.nc.Subscribe(subjects.Alerts(), func(m *nats.Msg) {
 		var a bcp.Alert

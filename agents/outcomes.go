@@ -16,15 +16,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
-// outcomeMemory is how long an outcome is remembered: no kernel sends a call again after
-// that.
+// outcomeMemory is how long an outcome is remembered: after that no kernel repeats a
+// call.
 const outcomeMemory = 24 * time.Hour
 
-// Outcomes remembers what a tool did, by the keys of calls, for 24 hours. The zero value
-// remembers it as long as the process lives. It may be used concurrently, by one process.
+// Outcomes remembers the results of a tool's calls by key, for 24 hours. The zero value
+// remembers them only in memory. It may be used concurrently, but only by one process.
 type Outcomes struct {
 	mu    sync.Mutex
-	file  *os.File // nil: in memory alone
+	file  *os.File // nil: only in memory
 	known map[string]keptOutcome
 }
 
@@ -35,9 +35,9 @@ type keptOutcome struct {
 	Outcome outcome   `json:"outcome"`
 }
 
-// OpenOutcomes opens the file in which a tool keeps what it did, or makes it. What is
-// older than a day is dropped. An outcome is on the disk before it is told. The file holds
-// what tools returned: keep it where nobody else reads it.
+// OpenOutcomes opens or creates the file in which a tool keeps its outcomes. Outcomes
+// older than a day are dropped. An outcome is on disk before it is sent. The file
+// contains results of tools, so only its owner should be able to read it.
 func OpenOutcomes(name string) (*Outcomes, error) {
 	o := &Outcomes{known: map[string]keptOutcome{}}
 	b, err := os.ReadFile(name)
@@ -47,7 +47,7 @@ func OpenOutcomes(name string) (*Outcomes, error) {
 	var kept bytes.Buffer
 	for r := bufio.NewReader(bytes.NewReader(b)); ; {
 		line, end := r.ReadBytes('\n')
-		if end != nil { // what has no end was not told
+		if end != nil { // a line without an end was not sent
 			if end != io.EOF {
 				return nil, fmt.Errorf("agents: reading outcomes: %w", end)
 			}
@@ -71,7 +71,7 @@ func OpenOutcomes(name string) (*Outcomes, error) {
 	return o, nil
 }
 
-// Close closes the file. What is done then cannot be remembered, and is not told.
+// Close closes the file. Later outcomes cannot be remembered, and are not sent.
 func (o *Outcomes) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// pauseBefore returns the pause before attempt n, counted from 1: half of a
-// span that doubles from first up to most, plus a random part of the other
-// half, so that many agents do not come at once.
+// pauseBefore returns the backoff before attempt n, counted from 1: half of a
+// span that doubles from first to most, plus jitter up to the other half, so
+// that many agents do not come at once.
 func pauseBefore(n int, first, most time.Duration) time.Duration {
 	span := most
 	if n < 16 {
@@ -32,8 +32,7 @@ func sleep(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// reconnectPause says how long a lost connection waits before it is dialled
-// again.
+// reconnectPause is the backoff before a lost connection is dialled again.
 type reconnectPause struct {
 	most time.Duration
 
@@ -48,9 +47,9 @@ func (p *reconnectPause) connected() {
 	p.since = time.Now()
 }
 
-// next is called before each round of dialling, with 1 for the first since the
-// connection was lost. That one is made at once, within a jitter of 10 ms,
-// unless the last connections did not last.
+// next returns the pause before each round of dialling; round is 1 for the
+// first since the connection was lost. That one is immediate, with a jitter of
+// 10 ms, unless the last connections were too short.
 func (p *reconnectPause) next(round int) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,27 +14,27 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// PlanRequest is what a kernel asks its planner (docs/kernel.md). Nothing in it is content
-// that a tool returned or a Reader said, but the codes of what went wrong with earlier
-// plans.
+// PlanRequest is what a kernel asks its planner (docs/kernel.md). It contains no content
+// from tools or Readers, except the error codes of earlier plans.
 type PlanRequest struct {
 	ID   string `json:"plan_id"`
 	Task string `json:"task"`
 	// Catalogue has the tools that the run may call, Schemas what Readers can be asked,
-	// Limits those of the run, and Errors what became of the plans before.
+	// Limits those of the run, and Errors the errors of the plans before.
 	Catalogue jsontext.Value `json:"catalogue"`
 	Schemas   jsontext.Value `json:"schemas"`
 	Limits    jsontext.Value `json:"limits"`
 	Errors    jsontext.Value `json:"errors"`
-	// Result is what the run's value has to look like if its requester is to hear it; it
-	// is empty if no Controller hears results.
+	// Result is the required form of the run's value if its requester gets it; it is
+	// empty if no Controller gets results.
 	Result jsontext.Value `json:"result,omitempty"`
-	// SubRuns says that a plan may have steps of the kind subkernel.
+	// SubRuns says that a plan may have steps of kind subkernel.
 	SubRuns bool `json:"sub_runs,omitzero"`
 }
 
-// SubPlanRequest is what a kernel asks its sub-planner: what to do with which content,
-// which is hostile. What its plan makes of the content stays as tainted as that.
+// SubPlanRequest is what a kernel asks its sub-planner: the instruction and the
+// content, which is hostile. Whatever its plan derives from the content is tainted
+// like the content.
 type SubPlanRequest struct {
 	ID          string `json:"plan_id"`
 	Instruction string `json:"instruction"`
@@ -46,23 +46,23 @@ type SubPlanRequest struct {
 	SubRuns   bool           `json:"sub_runs,omitzero"`
 }
 
-// ErrNoPlan is what a handler returns, or wraps, when it has no plan for a task: the
-// kernel hears that it refused.
+// ErrNoPlan is returned, or wrapped, by a handler that has no plan for a task: the
+// kernel is told that it refused.
 var ErrNoPlan = errors.New("agents: there is no plan for the task")
 
 // Planner answers the plan requests of kernels.
 type Planner struct{ planning }
 
-// NewPlanner returns the planner of a connection, whose creds are of the role planner and
-// whose encoding is JSON. It starts nothing.
+// NewPlanner returns the planner of a connection. Its creds must have the role planner,
+// and its encoding must be JSON. It does not start anything.
 func NewPlanner(c *Connection) *Planner {
 	return &Planner{planning{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner"), at: map[string]*sending{}}}
 }
 
-// OnPlan sets what makes plans. Set it before Start. The handler returns a value that
-// encodes as a plan, or what its model wrote as a text, or [ErrNoPlan]. With another error,
-// or a panic, nothing is sent, and the run ends when its planner_timeout is over. Up to
-// Options.Handlers calls run at a time.
+// OnPlan sets the handler that makes plans. Set it before Start. The handler returns a
+// value that encodes as a plan, the text of its model, or [ErrNoPlan]. After another
+// error or a panic nothing is sent, and the run ends when its planner_timeout is over. At
+// most Options.Handlers calls run at a time.
 func (p *Planner) OnPlan(handler func(context.Context, PlanRequest) (plan any, err error)) {
 	p.on(func(data []byte) (string, makePlan, error) {
 		var r PlanRequest
@@ -88,10 +88,10 @@ func (p *SubPlanner) OnPlan(handler func(context.Context, SubPlanRequest) (plan 
 	})
 }
 
-// makePlan makes the plan that one request asks for.
+// makePlan makes the plan for one request.
 type makePlan func(context.Context) (any, error)
 
-// planning is what planners and sub-planners have in common.
+// planning is the common part of planners and sub-planners.
 type planning struct {
 	conn   *Connection
 	role   bcp.Role
@@ -100,7 +100,7 @@ type planning struct {
 
 	mu   sync.Mutex // guards what follows
 	read func(data []byte) (id string, plan makePlan, err error)
-	at   map[string]*sending // requests that a handler has, with their newest sending
+	at   map[string]*sending // requests that have a handler, with their newest sending
 }
 
 func (p *planning) on(read func(data []byte) (string, makePlan, error)) {
@@ -109,8 +109,9 @@ func (p *planning) on(read func(data []byte) (string, makePlan, error)) {
 	p.read = read
 }
 
-// Start begins to take requests and returns when the server knows. They are taken until
-// Stop, or until ctx ends, which also ends the context of the handlers.
+// Start begins to take requests and returns when the server has confirmed it. Requests
+// are taken until Stop, or until ctx ends, which also cancels the context of the
+// handlers.
 func (p *planning) Start(ctx context.Context) error {
 	return p.runner.start(func() (*run, error) {
 		var started *run
@@ -124,7 +125,7 @@ func (p *planning) Start(ctx context.Context) error {
 	})
 }
 
-// requests matches the subjects of all requests to it.
+// requests returns the pattern of all requests to this planner.
 func (p *planning) requests() string {
 	if p.role == bcp.RoleSubplanner {
 		return subjects.SubplansOf(p.conn.options.Name)
@@ -132,12 +133,12 @@ func (p *planning) requests() string {
 	return subjects.PlansOf(p.conn.options.Name)
 }
 
-// Stop takes no more requests, waits for the handlers that are at work, and cancels their
-// context when ctx ends first. It may be called before Start and twice.
+// Stop takes no more requests and waits for running handlers; it cancels their context
+// when ctx ends first. It may be called before Start and twice.
 func (p *planning) Stop(ctx context.Context) error { return p.runner.stop(ctx) }
 
-// receive judges one request. One that comes again, since the gateway started again, is
-// answered once its handler has returned.
+// receive checks one request. A request that comes again, after a restart of the
+// gateway, is answered once its handler has returned.
 func (p *planning) receive(r *run, m *nats.Msg) {
 	to, err := subjects.Parse(m.Reply)
 	if err != nil || to.Kind != subjects.KindReply || to.Role != p.role || to.Agent != p.conn.options.Name {

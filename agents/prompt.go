@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// prompts takes what cron_schedules tell an agent.
+// prompts takes the messages of cron_schedules to an agent.
 type prompts struct {
 	mu      sync.Mutex // guards what follows; taken before the one of lanes
 	handler func(context.Context, bcp.Prompt)
@@ -27,16 +27,16 @@ func (p *prompts) set(handler func(context.Context, bcp.Prompt)) {
 	p.handler = handler
 }
 
-// restart forgets what was queued when the last run ended.
+// restart forgets the prompts that were queued when the last run ended.
 func (p *prompts) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.busy)
 }
 
-// receive takes a prompt, or says why it cannot be read. One that was handled
-// before is acknowledged and not handled again; without a handler it is
-// acknowledged at once.
+// receive takes a prompt, or says why it cannot be read. A repeated prompt is
+// acknowledged and not handled again; without a handler it is acknowledged at
+// once.
 func (p *prompts) receive(c *Connection, m *nats.Msg, got bcp.Received, add func(job) bool) error {
 	var prompt bcp.Prompt
 	if err := got.Decode(&prompt); err != nil {
@@ -69,8 +69,8 @@ func (p *prompts) receive(c *Connection, m *nats.Msg, got bcp.Received, add func
 	return nil
 }
 
-// ended acknowledges a prompt that was handled. One that was not is left to the
-// gateway, which sends it again.
+// ended acknowledges a handled prompt. Otherwise it is left to the gateway,
+// which sends it again.
 func (p *prompts) ended(c *Connection, id bcp.DeliveryID, handled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// queries is the subscription by which a Reader takes queries: all that come, or those
-// that the server gives to this connection of several that share them (PROTOCOL P9.5).
+// queries is a Reader's subscription to queries: to all, or to those that the server
+// gives this connection of several that share them (PROTOCOL P9.5).
 type queries struct {
 	nc       *nats.Conn
 	pattern  string
@@ -20,10 +20,10 @@ type queries struct {
 	over    bool
 }
 
-// share takes queries in the other way, if it is another, and returns when the server
-// does as well. The old subscription ends before the new one begins, since of two copies
-// of a query the second would use up its answer; in between the gateway hears that nobody
-// listens. What is on its way by then still comes.
+// share switches between the two ways of taking queries if necessary, and returns when
+// the server has confirmed it. The old subscription ends before the new one begins, since
+// the second of two copies of a query would use up its answer; in between the gateway
+// finds no listener. Queries already on their way still come.
 func (q *queries) share(shared bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

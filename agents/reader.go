@@ -21,14 +21,14 @@ import (
 // Query is a query as a Reader's handler gets it.
 type Query struct {
 	bcp.Query
-	// Attempt is 0 first, and one more after each answer of this client that
-	// was rejected.
+	// Attempt is 0 at first and increases with each rejected answer of this
+	// client.
 	Attempt int
 	// LastDetail says why the answer before was rejected; empty for the first.
 	LastDetail string
 }
 
-// NotEnoughInformation is what a handler returns in place of an answer when the
+// NotEnoughInformation is returned by a handler instead of an answer if the
 // Reader does not know (PROTOCOL P3.9).
 type NotEnoughInformation struct{}
 
@@ -38,7 +38,7 @@ type Reader struct {
 	conn     *Connection
 	log      hclog.Logger
 	runner   runner
-	lanes    lanes[bcp.QueryID] // what is no query has the empty id
+	lanes    lanes[bcp.QueryID] // for other jobs the id is empty
 	counters counters
 	prompts  *prompts
 
@@ -59,58 +59,58 @@ func NewReader(c *Connection) *Reader {
 	return &Reader{conn: c, log: c.log.Named("reader"), prompts: newPrompts(), results: newRecent[string](maxKnown)}
 }
 
-// OnQuery sets what answers queries. Set it before Start. The handler returns a
-// value that encodes as a JSON object, in one of the shapes of the query's
-// category, or [NotEnoughInformation]. Up to Options.Handlers calls run at a
+// OnQuery sets the handler of queries. Set it before Start. The handler returns
+// a value that encodes as a JSON object, in one of the shapes of the query's
+// category, or [NotEnoughInformation]. At most Options.Handlers calls run at a
 // time.
 //
-// When the gateway sends a query again that was answered, because either side
-// was away, the answer before is sent again and the handler is not called;
-// after a rejection it is called again, with Attempt and LastDetail set. With an
-// error, or a panic, nothing is sent, and the query stays open until it comes
-// again or expires.
+// If the gateway repeats an answered query, because either side was away, the
+// same answer is sent again without calling the handler; after a rejection the
+// handler is called again, with Attempt and LastDetail set. After an error or a
+// panic nothing is sent, and the query stays open until it comes again or
+// expires.
 func (r *Reader) OnQuery(handler func(context.Context, Query) (any, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.query = handler
 }
 
-// OnSubscriptions sets what gets the list of the Reader's subscriptions: the
-// first one after Start, and each that differs from the one before. Set it
-// before Start. Calls of it and of OnResult come one at a time.
+// OnSubscriptions sets the handler of the Reader's list of subscriptions: the
+// first list after Start, and each changed one. Set it before Start. Calls of
+// it and of OnResult come one at a time.
 func (r *Reader) OnSubscriptions(handler func([]bcp.ActiveSubscription)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.subscriptions = handler
 }
 
-// Tools returns those of the protocol's own tools that the Reader's definition
-// lists, as of the newest list of subscriptions; none before the first. A handler
-// of OnSubscriptions sees those that came with its list, or newer ones.
+// Tools returns the protocol's own tools that the Reader's definition lists, as
+// of the newest list of subscriptions; none before the first. A handler of
+// OnSubscriptions gets those of its list, or newer ones.
 func (r *Reader) Tools() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.tools)
 }
 
-// OnResult sets what gets the gateway's results for answers, and the final ones
-// for what was held (PROTOCOL P7.6). What Push returns does not come here. Set
-// it before Start.
+// OnResult sets the handler of the gateway's results for answers, and of the
+// final ones for held answers (PROTOCOL P7.6). It does not get what Push
+// returns. Set it before Start.
 func (r *Reader) OnResult(handler func(bcp.ValidationResult)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result = handler
 }
 
-// OnPrompt sets what gets the messages of the agent's cron_schedules, one at a
-// time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when the
-// handler returns, unless its context has ended: then it comes again.
+// OnPrompt sets the handler of the messages of the agent's cron_schedules, one
+// at a time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when
+// the handler returns, unless its context has ended: then it comes again.
 func (r *Reader) OnPrompt(handler func(context.Context, bcp.Prompt)) { r.prompts.set(handler) }
 
-// Start begins to take queries and returns when the server knows: where the
-// connection is lost it waits for it to come back, until ctx ends. They are taken
-// until Stop, which waits for Start, or until ctx ends, which also ends the context
-// of the handlers.
+// Start begins to take queries and returns when the server has confirmed it: if the
+// connection is lost, it waits for a reconnect until ctx ends. Queries are taken
+// until Stop, which waits for Start, or until ctx ends, which also cancels the
+// context of the handlers.
 func (r *Reader) Start(ctx context.Context) error {
 	return r.runner.start(func() (*run, error) {
 		ready := make(chan struct{})
@@ -135,17 +135,17 @@ func (r *Reader) Start(ctx context.Context) error {
 	})
 }
 
-// Stop takes no more queries, waits for the handlers that are at work, and
-// cancels their context when ctx ends first; it returns when they have
-// returned. It may be called before Start and twice. Start may be called again.
+// Stop takes no more queries and waits for running handlers; if ctx ends first,
+// it cancels their context and still waits for them. It may be called before
+// Start and twice. Start may be called again.
 func (r *Reader) Stop(ctx context.Context) error { return r.runner.stop(ctx) }
 
-// Stats counts what was dropped or came twice.
+// Stats counts dropped and repeated messages.
 func (r *Reader) Stats() Stats { return r.counters.stats() }
 
-// receive judges one message. Queries and results come through here in the
-// order in which they were sent, so that a rejection's detail is known when the
-// query comes again.
+// receive handles one message. Queries and results are received in the order in
+// which they were sent, so a rejection's detail is known before the query comes
+// again.
 func (r *Reader) receive(m *nats.Msg) {
 	from, err := subjects.Parse(m.Subject)
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *Reader) receive(m *nats.Msg) {
 	r.queried(q, r.conn.arrived(m))
 }
 
-// promptLane is where prompts wait for each other, and for no query.
+// promptLane is the lane of prompts, which wait for each other, but not for queries.
 const promptLane bcp.QueryID = "."
 
 func (r *Reader) malformed() {
@@ -183,7 +183,7 @@ func (r *Reader) malformed() {
 	r.conn.notUnderstood()
 }
 
-// queried sends a remembered answer again, or has the handler make one.
+// queried sends a remembered answer again, or starts the handler.
 func (r *Reader) queried(q bcp.Query, newest sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -287,7 +287,7 @@ func (r *Reader) delivered(m *nats.Msg) {
 	}
 }
 
-// listed acknowledges at once: the gateway sends nothing else before.
+// listed acknowledges at once, since the gateway sends nothing else until then.
 func (r *Reader) listed(m *nats.Msg, list bcp.SubscriptionsActive) {
 	if err := r.queries.share(list.ShareQueries); err != nil {
 		r.log.Warn("does not take queries as the definition says", "shared", list.ShareQueries, "error", err)
@@ -331,8 +331,8 @@ func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
 	})
 }
 
-// repeated reports whether a result was taken before, and remembers it. Each
-// sending has a reply subject of its own, with the same id.
+// repeated reports whether a result was seen before, and remembers it. Each
+// sending has its own reply subject, with the same id.
 func (r *Reader) repeated(reply string) bool {
 	to, err := subjects.Parse(reply)
 	if err != nil {
@@ -347,8 +347,8 @@ func (r *Reader) repeated(reply string) bool {
 	return false
 }
 
-// event has f called behind all events before it, or reports false where too
-// many wait. Called with mu held.
+// event queues f after all earlier events, or reports false if too many wait.
+// Called with mu held.
 func (r *Reader) event(f func()) bool {
 	ok := r.lanes.add("", func(context.Context, *run) { f() })
 	if !ok {
@@ -373,15 +373,15 @@ type PushOptions struct {
 }
 
 // Push sends an unsolicited answer against a subscription of a Controller and
-// returns what became of it: delivered, or held for a person, with the final
-// result to come through OnResult. The response encodes as a JSON object. A
-// lost reply, a gateway that is away and the refusal unavailable are tried
-// again, with the same push id, until ctx ends: a retry never charges twice
-// (PROTOCOL P2.6). So ctx should have a deadline.
+// returns the result: delivered, or held for a person; then the final result
+// comes through OnResult. The response encodes as a JSON object. After a lost
+// reply, without a gateway, or after the refusal unavailable it retries with
+// the same push id, until ctx ends: a retry never charges twice (PROTOCOL
+// P2.6). So ctx should have a deadline.
 //
 // Errors: [ErrNotObject]; [*RefusedError], which charges nothing;
-// [*UnansweredError] when ctx ended first; nats.ErrPermissionViolation where
-// there is no such subscription.
+// [*UnansweredError] when ctx ended first; nats.ErrPermissionViolation if there
+// is no such subscription.
 func (r *Reader) Push(ctx context.Context, controller bcp.AgentName, subscription bcp.SubscriptionID, response any, o PushOptions) (bcp.ValidationResult, error) {
 	var result bcp.ValidationResult
 	id, err := clientID(o.PushID)

@@ -12,10 +12,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// request sends body to the gateway until it answers, the context ends, or
-// trying again cannot help. Every attempt sends the same bytes, so that the
-// gateway knows a repeat. read judges the reply; a refusal as unavailable is
-// tried again.
+// request sends body to the gateway until it answers, the context ends, or a
+// retry cannot help. Every attempt sends the same bytes, so that the gateway
+// recognises a repeat. read checks the reply; the refusal unavailable is
+// retried.
 func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientID, body []byte, read func(reply []byte) error) error {
 	if subject == "" {
 		return errors.New("agents: a name, an id or a shard is not valid")
@@ -70,11 +70,11 @@ func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (
 	return m, err
 }
 
-// leaveAfter is how long a server of several is given at which nobody answers.
+// leaveAfter is how long one of several servers may give no reply before it is left.
 const leaveAfter = 5 * time.Second
 
-// changeServer goes to another server, if there is one, where nobody has answered for
-// long: this one may be cut off from the one that the gateway is at.
+// changeServer switches to another server, if there is one and no reply has come for
+// leaveAfter: this server may be cut off from the gateway's.
 func (c *Connection) changeServer(unanswered time.Time) {
 	now, left := time.Now(), c.left.Load()
 	if now.Sub(unanswered) < leaveAfter || now.UnixNano()-left < leaveAfter.Nanoseconds() || len(c.nc.Servers()) < 2 {
@@ -85,7 +85,7 @@ func (c *Connection) changeServer(unanswered time.Time) {
 	}
 }
 
-// isPermanent reports that no later attempt can do better.
+// isPermanent reports that a retry cannot help.
 func isPermanent(err error) bool {
 	for _, end := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrBadSubject, nats.ErrMaxPayload} {
 		if errors.Is(err, end) {
@@ -95,7 +95,7 @@ func isPermanent(err error) bool {
 	return false
 }
 
-// clientID returns id, or a fresh one where it is empty.
+// clientID returns id, or a new one if it is empty.
 func clientID(id bcp.ClientID) (bcp.ClientID, error) {
 	if id == "" {
 		return bcp.ClientID(rand.Text()), nil

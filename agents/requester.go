@@ -18,18 +18,18 @@ import (
 // methods may be used concurrently.
 type Requester struct{ conn *Connection }
 
-// NewRequester returns the Requester of a connection, whose creds are those of a
-// Controller.
+// NewRequester returns the Requester of a connection, which needs a Controller's
+// creds.
 func NewRequester(c *Connection) *Requester { return &Requester{conn: c} }
 
-// RunTask is what a kernel is asked to do.
+// RunTask is a task for a kernel.
 type RunTask struct {
-	// ID is the same for the same task: the kernel does it once. Empty makes a new one.
+	// ID identifies the task: the kernel runs it once. Empty makes a new one.
 	ID   bcp.ClientID `json:"request_id"`
 	Task string       `json:"task"`
-	// Forbid are rules of the requester's own, besides those of the kernel.
+	// Forbid are the requester's own rules, in addition to those of the kernel.
 	Forbid []ForbidRule `json:"forbid,omitempty"`
-	// PlanOnly asks for a plan that is judged and not run: the run ends as planned, or as
+	// PlanOnly asks for a plan that is judged but not run: the run ends as planned, or as
 	// blocked if a call is certain to be denied.
 	PlanOnly bool `json:"plan_only,omitzero"`
 }
@@ -40,7 +40,8 @@ type ForbidRule struct {
 	When string `json:"when"`
 }
 
-// RunRefusedError says that a kernel did not begin a run, in a word of docs/kernel.md.
+// RunRefusedError says that a kernel refused to begin a run. Code is from
+// docs/kernel.md.
 type RunRefusedError struct{ Code string }
 
 func (e *RunRefusedError) Error() string { return "agents: the kernel refused the run: " + e.Code }
@@ -57,9 +58,9 @@ type Run struct {
 
 var errNoRunReceipt = errors.New("agents: the gateway did not acknowledge the run")
 
-// Run starts a run with one of the grants that the requester has, and returns when it is
-// recorded. Errors: [*RunRefusedError]; [*RefusedError]; [*UnansweredError] when ctx ended
-// first: the run may have begun, and the same task with the same ID asks for it again.
+// Run starts a run with one of the requester's grants, and returns when it is recorded.
+// Errors: [*RunRefusedError]; [*RefusedError]; [*UnansweredError] when ctx ended first:
+// the run may have begun; ask again with the same task and ID.
 func (r *Requester) Run(ctx context.Context, kernel bcp.AgentName, grant string, task RunTask) (*Run, error) {
 	task.ID = cmp.Or(task.ID, bcp.ClientID(rand.Text()))
 	body, err := json.Marshal(task)

@@ -19,30 +19,30 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Papers are what an organisation has signed about its agent, as bcpmesh role attest
-// writes it: an attestation that names the user nkey of the connection's creds, and the
-// newest list of revocations.
+// Papers are an organisation's signed statements about its agent, as bcpmesh role
+// attest writes them: an attestation that names the user nkey of the connection's
+// creds, and the newest list of revocations.
 type Papers struct {
 	Attestation, Revocations []byte
-	// Contracts are those that the attestation refers to and that are not built in, byte
-	// for byte.
+	// Contracts are those that the attestation refers to, except built-in ones, byte for
+	// byte.
 	Contracts []string
 }
 
-// RoleVerdict is what came of a negotiation. The zero value accepts nothing.
+// RoleVerdict is the result of a negotiation. The zero value accepts nothing.
 type RoleVerdict struct {
 	Accepted bool
 	Code     contract.VerdictCode // empty if accepted
-	// Until is when an acceptance ends: show the papers again before.
+	// Until is when an acceptance ends: show the papers again before then.
 	Until time.Time
 }
 
-// ShowRole shows a mesh of another organisation which roles the agent of this connection
-// is made of, as its requirement of that name wants it (PROTOCOL P14.1). The organisation
-// is whose mesh it is: to any other nothing is proved. A reply that is lost ends in
+// ShowRole proves to the mesh of another organisation which roles the agent of this
+// connection has, as its requirement of that name demands (PROTOCOL P14.1). organisation
+// is the owner of the mesh: the proof is worth nothing to any other. A lost reply ends in
 // no_proof: begin again.
 //
-// Errors: [*RefusedError] if the mesh wants no roles shown of this agent, or has no such
+// Errors: [*RefusedError] if the mesh requires no roles of this agent, or has no such
 // requirement; [*UnansweredError]; [ErrMessage] for a challenge of another organisation.
 func (c *Connection) ShowRole(ctx context.Context, organisation, requirement string, papers Papers) (RoleVerdict, error) {
 	challenge, err := c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeOpen, Name: requirement})
@@ -70,16 +70,16 @@ func (c *Connection) ShowRole(ctx context.Context, organisation, requirement str
 	}))
 }
 
-// RoleTrust is by what an agent of another organisation is judged.
+// RoleTrust is how an agent of another organisation is judged.
 type RoleTrust struct {
 	Keys []contract.Trusted
-	// LastRevocations is the number of the newest list that was seen.
+	// LastRevocations is the number of the newest list seen.
 	LastRevocations int64
 	Requirement     contract.Requirement
 }
 
-// JudgeRole challenges an agent of the mesh, judges what its gateway answers, and tells
-// the mesh, which records it. Agent is the id that the answer has to be about, such as
+// JudgeRole challenges an agent of the mesh, judges its gateway's answer, and reports
+// the verdict to the mesh, which records it. Agent is the id in the answer, such as
 // agent-a@org1.example. The list of revocations is that of the answer: keep its number.
 func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trust RoleTrust) (RoleVerdict, contract.Revocations, error) {
 	key := c.userKey()
@@ -113,11 +113,11 @@ func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trus
 	return v, e.Revocations, err
 }
 
-// OlderList is the detail of the refusal of a list that goes back.
+// OlderList is the detail of the refusal of a list older than one already seen.
 const OlderList = "older than one that was seen"
 
-// BringRevocations gives the mesh a signed list of an organisation that it trusts: it
-// ends what the list names.
+// BringRevocations gives the mesh a signed list of revocations of an organisation
+// that it trusts; everything on the list ends.
 func (c *Connection) BringRevocations(ctx context.Context, list []byte) error {
 	v, err := c.verdict(c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeRevocations, Revocations: list}))
 	return taken(v, err)
@@ -147,8 +147,8 @@ func (c *Connection) verdict(m contract.Message, err error) (RoleVerdict, error)
 	return RoleVerdict{m.Accepted, m.Code, m.Until}, nil
 }
 
-// askRole sends a message about the roles of an agent. Envelopes go out as they are: what
-// is signed is their digest.
+// askRole sends a message about the roles of an agent. Envelopes are sent unchanged:
+// their digest is signed.
 func (c *Connection) askRole(ctx context.Context, about bcp.AgentName, m contract.Message) (answer contract.Message, err error) {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Connection) userKey() string {
 	return user.Subject
 }
 
-// userClaims is what creds say of themselves.
+// userClaims are the claims of creds about themselves.
 type userClaims struct {
 	Subject string `json:"sub"`
 	NATS    struct {
@@ -184,7 +184,7 @@ type userClaims struct {
 	} `json:"nats"`
 }
 
-// claims reads the connection's creds; the zero value stands for none.
+// claims reads the connection's creds; the zero value means none.
 func (c *Connection) claims() (user userClaims) {
 	if c.nc.Opts.UserJWT == nil {
 		return userClaims{}

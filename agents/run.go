@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// run is one client between Start and Stop. Its goroutines are the one that
-// receives and those that spawn starts; done is closed when all have ended.
+// run is one client between Start and Stop. Its goroutines are the receiver and
+// those of spawn; done is closed when all have ended.
 type run struct {
 	cancel   context.CancelCauseFunc // ends the context of the handlers
 	stopping chan struct{}           // closed: take nothing new
@@ -78,7 +78,7 @@ func (c *Connection) subscribe(ctx context.Context, patterns []string, messages 
 	if err := c.flush(ctx); err != nil {
 		return subscriptions, fmt.Errorf("agents: subscribing: %w", err)
 	}
-	// The server's refusal comes before its answer to the flush.
+	// The server refuses before it answers the flush.
 	for _, pattern := range patterns {
 		if err := c.denied("Subscription", pattern); err != nil {
 			return subscriptions, fmt.Errorf("agents: are these the creds of %s in this role? %w", c.options.Name, err)
@@ -87,7 +87,7 @@ func (c *Connection) subscribe(ctx context.Context, patterns []string, messages 
 	return subscriptions, nil
 }
 
-// flush returns when the server has taken what was sent, be it by a later connection.
+// flush returns when the server has what was sent, even if only on a later connection.
 func (c *Connection) flush(ctx context.Context) error {
 	for n := 1; ; n++ {
 		attempt, cancel := context.WithTimeout(ctx, c.options.Attempt)
@@ -133,7 +133,7 @@ func (r *run) end() {
 	}
 }
 
-// spawn runs f in a goroutine that the end of the run waits for, unless the
+// spawn runs f in a goroutine for which the end of the run waits, unless the
 // run is ending.
 func (r *run) spawn(f func(context.Context)) bool {
 	r.mu.Lock()
@@ -180,7 +180,7 @@ type runner struct {
 	current *run
 }
 
-// start calls listen unless a run is there that has not ended.
+// start calls listen unless a run has not ended.
 func (s *runner) start(listen func() (*run, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,9 +224,8 @@ func (s *runner) stop(ctx context.Context) error {
 	return r.stop(ctx)
 }
 
-// lanes runs jobs of one key one after another, and of different keys beside
-// each other, each key in a goroutine of its own that ends when it has nothing
-// left to do.
+// lanes runs jobs with one key in sequence and those with different keys
+// concurrently. Each key has a goroutine that ends when it has no more jobs.
 type lanes[K comparable] struct {
 	mu   sync.Mutex // guards what follows
 	run  *run
@@ -243,8 +242,8 @@ func (l *lanes[K]) begin(r *run) {
 	l.run, l.jobs = r, make(map[K][]job)
 }
 
-// add reports false where the lane is full or the run is ending. Jobs that are
-// waiting when the run ends are dropped.
+// add reports false if the lane is full or the run is ending. Jobs that still
+// wait when the run ends are dropped.
 func (l *lanes[K]) add(key K, j job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +269,7 @@ func (l *lanes[K]) work(ctx context.Context, r *run, key K) {
 	}
 }
 
-// next takes the first job of key; with none left the lane is gone.
+// next takes the first job of key; after the last job the lane is removed.
 func (l *lanes[K]) next(r *run, key K) job {
 	l.mu.Lock()
 	defer l.mu.Unlock()

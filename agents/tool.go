@@ -21,15 +21,15 @@ type Call struct {
 	Attempt int            `json:"attempt"`
 	Tool    string         `json:"tool"`
 	Args    jsontext.Value `json:"args"`
-	// Key is the same for the same call, also when it is sent again since the answer was
-	// lost: what was done under a key is not done a second time.
+	// Key is the same for the same call, also when it is sent again after a lost answer:
+	// a call with a known key must not be performed again.
 	Key string `json:"key"`
 	// Kernel is who calls, as the subject says.
 	Kernel bcp.AgentName `json:"-"`
 }
 
-// NotPerformedError is what a handler returns when it did nothing: the kernel may plan
-// anew, also after a write.
+// NotPerformedError is returned by a handler that did nothing: the kernel may make a
+// new plan, also after a write.
 type NotPerformedError struct{ Err error }
 
 func (e *NotPerformedError) Error() string { return e.Err.Error() }
@@ -38,19 +38,20 @@ func (e *NotPerformedError) Error() string { return e.Err.Error() }
 func (e *NotPerformedError) Unwrap() error { return e.Err }
 
 var (
-	// ErrToolChanged is what a handler returns, in a [*NotPerformedError], if the tool is not
-	// what its operator looked at: the run ends with tool_changed, and people hear of it.
+	// ErrToolChanged is returned by a handler, in a [*NotPerformedError], if the tool
+	// differs from what its operator reviewed: the run ends with tool_changed, and people
+	// are alerted.
 	ErrToolChanged = errors.New("tool_changed")
-	// ErrNoOutcome is what a handler returns that cannot know whether it did anything: the
-	// kernel gets no answer, and after the tool's timeout sends the call again with its key,
-	// or has a person look at it, as the tool's idempotency says.
+	// ErrNoOutcome is returned by a handler that cannot know whether it did anything: the
+	// kernel gets no answer. After the tool's timeout it repeats the call with the same
+	// key, or asks a person, depending on the tool's idempotency.
 	ErrNoOutcome = errors.New("agents: the outcome of the call is not known")
 )
 
-// Tool is a NATS service whose tools kernels call, each through an endpoint of its own.
-// Several processes may serve the same tools: each call goes to one of them. A call that
-// comes again may go to another one, which does not know what the first remembers: what
-// has the effect has to know the keys then.
+// Tool is a NATS service of tools for kernels, each with its own endpoint. Several
+// processes may serve the same tools: each call goes to one of them. A repeated call may
+// go to another, which does not know the first one's outcomes: then the system that has
+// the effect must deduplicate by key.
 type Tool struct {
 	conn     *Connection
 	outcomes *Outcomes
@@ -65,13 +66,13 @@ type Tool struct {
 	running  map[string]*performing // by key
 }
 
-// performing is a call that has a handler.
+// performing is a call that is being handled.
 type performing struct {
 	done   chan struct{}
-	answer outcome // once done is closed
+	answer outcome // valid once done is closed
 }
 
-// outcome is what a tool answers.
+// outcome is the answer of a tool.
 type outcome struct {
 	ID           string         `json:"call_id"`
 	Result       jsontext.Value `json:"result,omitzero"`
@@ -80,9 +81,9 @@ type outcome struct {
 	Code         string         `json:"code,omitempty"`
 }
 
-// NewTool returns the service of a connection, whose creds are of the role tool. What was
-// done is remembered in outcomes, by the key of the call; nil remembers it as long as the
-// process lives. It starts nothing.
+// NewTool returns the service of a connection, whose creds must have the role tool.
+// outcomes remembers results by the key of the call; nil remembers them only in memory.
+// It does not start anything.
 func NewTool(c *Connection, outcomes *Outcomes) *Tool {
 	if outcomes == nil {
 		outcomes = &Outcomes{}
@@ -93,19 +94,20 @@ func NewTool(c *Connection, outcomes *Outcomes) *Tool {
 	}
 }
 
-// Handle sets what does the calls of a tool. Set it before Start. The handler returns a
-// value that encodes as the tool's output schema says, or an error, whose text people may
-// read and no planner hears. An error says that it may have been done, unless it is a
-// [*NotPerformedError] or [ErrNoOutcome]. Up to Options.Handlers calls run at a time, and of those with one
-// key one. If the process ends inside a handler, the call comes again with its key.
+// Handle sets the handler for the calls of a tool. Set it before Start. The handler
+// returns a value that encodes as the tool's output schema requires, or an error, whose
+// text people may read but no planner gets. After an error the call counts as possibly
+// performed, unless it is a [*NotPerformedError] or [ErrNoOutcome]. At most
+// Options.Handlers calls run at a time, and one for each key. If the process ends inside
+// a handler, the call comes again with its key.
 func (t *Tool) Handle(tool string, handler func(context.Context, Call) (result any, err error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.handlers[tool] = handler
 }
 
-// HandleAll sets what does the calls of every tool of the service, in place of
-// [Tool.Handle], with which it has all else in common.
+// HandleAll sets one handler for the calls of all tools of the service.
+// Otherwise it is like [Tool.Handle].
 func (t *Tool) HandleAll(handler func(context.Context, Call) (result any, err error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,14 +127,15 @@ func (t *Tool) endpoints() map[string]endpoint {
 	return endpoints
 }
 
-// endpoint is where calls come in: of one tool, or of any without a name.
+// endpoint is the subscription for calls of one tool, or without a name of any.
 type endpoint struct {
 	tool, subject string
 	handler       func(context.Context, Call) (any, error)
 }
 
-// Start serves the tools that have a handler, and returns when the server knows. They are
-// served until Stop, or until ctx ends, which also ends the context of the handlers.
+// Start serves the tools that have a handler, and returns when the server has confirmed
+// it. They are served until Stop, or until ctx ends, which also cancels the context of
+// the handlers.
 func (t *Tool) Start(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,8 +173,8 @@ func (t *Tool) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more calls, waits for the handlers that are at work, and cancels their
-// context when ctx ends first. It may be called before Start and twice.
+// Stop takes no more calls and waits for running handlers; it cancels their context
+// when ctx ends first. It may be called before Start and twice.
 func (t *Tool) Stop(ctx context.Context) error {
 	t.mu.Lock()
 	service, cancel := t.service, t.cancel
@@ -213,7 +216,7 @@ func (t *Tool) called(ctx context.Context, e endpoint, r micro.Request) {
 		<-at.done
 		answer := at.answer
 		if answer.ID = call.ID; answer.Result == nil && answer.Error == "" {
-			return // the tool ends, or its handler made a mistake: the call comes again
+			return // the tool stops, or its handler has an error: the call comes again
 		}
 		b, err := json.Marshal(answer)
 		if err == nil {
@@ -259,8 +262,8 @@ func (t *Tool) perform(ctx context.Context, at *performing, handler func(context
 	at.answer = answer
 }
 
-// perform calls a handler. The error is of one that made a mistake, was interrupted, or does
-// not know the outcome.
+// perform calls a handler. The error says that the handler is at fault, was interrupted,
+// or does not know the outcome.
 func perform(ctx context.Context, handler func(context.Context, Call) (any, error), call Call) (outcome, error) {
 	var result any
 	err := guarded("call", call.ID, func() (err error) {
@@ -290,7 +293,7 @@ func perform(ctx context.Context, handler func(context.Context, Call) (any, erro
 	return outcome{Error: visibleError(err)}, nil
 }
 
-// visibleError is the text of an error as it goes out: some text.
+// visibleError returns the text of an error as it is sent, never empty.
 func visibleError(err error) string {
 	if failed, ok := errors.AsType[*HandlerError](err); ok {
 		err = failed.Err

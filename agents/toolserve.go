@@ -15,9 +15,9 @@ import (
 // Handlers do the calls of a service's tools, by the tool's name.
 type Handlers map[string]func(context.Context, Call) (any, error)
 
-// ToolFunc makes a handler of a function that takes the arguments as a Go value. Names of
-// its fields match those of the input schema in any case. Arguments that are none of the
-// value's type are a call that was not performed.
+// ToolFunc makes a handler from a function that takes the arguments as a Go value. The
+// names of its fields match those of the input schema in any case. If the arguments do
+// not fit the type, the call was not performed.
 func ToolFunc[A any](do func(ctx context.Context, call Call, args A) (any, error)) func(context.Context, Call) (any, error) {
 	return func(ctx context.Context, call Call) (any, error) {
 		var args A
@@ -28,11 +28,11 @@ func ToolFunc[A any](do func(ctx context.Context, call Call, args A) (any, error
 	}
 }
 
-// ServeTools is all of a program that serves tools: a mesh that starts it, as the command
-// of a service, gives it address and creds in the environment (BCPMESH_URL, BCPMESH_CA,
-// BCPMESH_AGENT and BCPMESH_TOOL_CREDS), which env looks up: os.Getenv. What was done is
-// remembered in a file (see [OpenOutcomes]). It returns nil when the process is interrupted
-// or told to end.
+// ServeTools is a complete program that serves tools. A mesh that starts it, as the
+// command of a service, gives it address and creds in the environment (BCPMESH_URL,
+// BCPMESH_CA, BCPMESH_AGENT and BCPMESH_TOOL_CREDS), which env looks up: os.Getenv.
+// Outcomes are remembered in a file (see [OpenOutcomes]). It returns nil when the process
+// is interrupted or terminated.
 func ServeTools(env func(string) string, outcomes string, tools Handlers) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
