@@ -16,8 +16,8 @@ import (
 // maxStatuses is how many agents one part of their list has: it has to fit a message.
 const maxStatuses = 500
 
-// Agents tells how the agents are, from one on, and empty for all: 500 at a time. It is
-// for the operator; an agent must not hear it.
+// Agents returns the status of at most 500 agents, beginning with from, or with the
+// first if from is empty. It is for the operator; agents must not get it.
 func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
 	agents, next := statusPart(m.Definition().Agents, from)
 	result := status.Agents{Agents: []status.Agent{}, Next: next}
@@ -61,7 +61,8 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 	return result, nil
 }
 
-// statusPart returns the agents from one on, as many as one part has, and which is the next.
+// statusPart returns the agents of one part, beginning with from, and the first one of
+// the next part.
 func statusPart(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next bcp.AgentName) {
 	first, _ := slices.BinarySearchFunc(sorted, from, func(a bcp.Agent, name bcp.AgentName) int { return cmp.Compare(a.Name, name) })
 	part = sorted[first:]
@@ -71,8 +72,8 @@ func statusPart(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next 
 	return part, ""
 }
 
-// agentStatus puts together how an agent is. supervised says that this mesh starts
-// commands.
+// agentStatus collects the status of an agent. supervised says that this mesh
+// starts commands.
 func agentStatus(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
 	s := status.Agent{Agent: a.Name, Roles: []status.Role{}}
 	connected := false
@@ -116,7 +117,8 @@ func agentStatus(a *bcp.Agent, open []gateway.ClientConnection, command supervis
 	return s
 }
 
-// commandState is the state of an agent that is not connected, by that of its command.
+// commandState returns the state of an agent that is not connected, from that of its
+// command.
 func commandState(command supervisor.Status) status.State {
 	switch command.State {
 	case supervisor.Running:
@@ -133,5 +135,5 @@ func commandState(command supervisor.Status) status.State {
 	case supervisor.Stopping:
 		return status.Stopping
 	}
-	return status.Starting // also one that another order is about to begin
+	return status.Starting // also a command in a transition that has just begun
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// fromNow has f called at once and then at an interval, as every does. On a cluster
-// nobody waits for the first time.
+// fromNow calls f at once and then at an interval, like every. On a cluster nobody
+// waits for the first call.
 func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
 	if !m.clustered() {
 		f(context.Background())
@@ -19,7 +19,7 @@ func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
 	})
 }
 
-// runEvery has f called at an interval until the mesh stops, which ends its context and
+// runEvery calls f at an interval until the mesh stops, which cancels its context and
 // waits for it.
 func (m *Mesh) runEvery(interval time.Duration, f func(context.Context)) {
 	m.inBackground(func(ctx context.Context) { atIntervals(ctx, interval, f) })
@@ -38,7 +38,7 @@ func atIntervals(ctx context.Context, interval time.Duration, f func(context.Con
 	}
 }
 
-// inBackground runs f until the mesh stops, which ends f's context and waits
+// inBackground runs f until the mesh stops, which cancels its context and waits
 // for it.
 func (m *Mesh) inBackground(f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -50,9 +50,8 @@ func (m *Mesh) inBackground(f func(context.Context)) {
 	m.onStop(func() error { cancel(); <-done; return nil })
 }
 
-// onStop has Stop call undo, before what was begun earlier is undone. Once Stop has
-// begun, it is called at once: a start that is in progress undoes what it begins from
-// then on.
+// onStop makes Stop call undo, before the undo functions of earlier steps. Once Stop
+// has begun, undo is called at once: a start in progress then undoes its own steps.
 func (m *Mesh) onStop(undo func() error) {
 	m.undoing.Lock()
 	if !m.stopBegun {

@@ -26,23 +26,23 @@ import (
 // BackupOptions say how to make a backup, or to restore one.
 type BackupOptions struct {
 	Version string // names the program
-	// WithoutKeys leaves the keys of the accounts out: who restores it makes new
-	// ones, and issues every creds file again. Those that the journal is sealed
-	// under are part of it.
+	// WithoutKeys leaves out the keys of the accounts: after a restore new ones
+	// are made, and every creds file must be issued again. The sealing keys of
+	// the journal are always included.
 	WithoutKeys bool
 	// Salvage takes a damaged journal up to its last good record.
 	Salvage bool
-	// Progress, if set, is called with the records that are done, and all of
-	// them.
+	// Progress, if set, is called with the number of records done and the
+	// total.
 	Progress func(done, all uint64)
 	// Keys say how sealed keys are opened: those of the state folder or, of Restore,
 	// of the backup.
 	Keys []accounts.OpenOption
 }
 
-// Backup writes everything that a state folder knows, but for what follows from
-// the rest, to w. No mesh may run on it: the error wraps
-// [server.ErrInUse] then. def may be nil.
+// Backup writes everything in a state folder that cannot be derived from the
+// rest to w. No mesh may run on it: then the error wraps [server.ErrInUse]. def
+// may be nil.
 func Backup(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
 	if _, err := accounts.Open(state); err != nil {
 		return jetstream.Manifest{}, fmt.Errorf("back up: %w", err)
@@ -64,10 +64,10 @@ func Backup(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o Bac
 	return m, nil
 }
 
-// putJournal writes what follows the keys, and the end. hashes says to take those
-// of the tree also where the journal makes them again.
+// putJournal writes everything after the keys, and the end. hashes says to
+// include the hashes of the tree even if they can be derived from the journal.
 func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetStream, state string, o BackupOptions, hashes bool) (jetstream.Manifest, error) {
-	// Streams whose description is damaged are there again.
+	// Streams with a damaged description are created again.
 	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: 1}); err != nil {
 		return jetstream.Manifest{}, err
 	}
@@ -104,8 +104,8 @@ func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 	if err == nil && (hashes || begin.Truncated()) {
 		err = putFile(out, state, path.Join(treeFolder(0), jetstream.TreeHashes))
 	}
-	// A journal that goes on from an earlier place than what was signed is another
-	// history. It gets another key, and so another name.
+	// A journal that continues from an earlier place than what was signed is a
+	// different history. It gets a new key, and so a new name.
 	if err == nil && !o.WithoutKeys && !out.Salvaged() {
 		err = errors.Join(putFile(out, state, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(0))), putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCheckpoints)),
 			putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCosignatures)))
@@ -150,7 +150,7 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 	return nil
 }
 
-// putFile takes a file of the state folder, where it is there.
+// putFile adds a file of the state folder, if it exists.
 func putFile(out *jetstream.BackupWriter, state, name string) error {
 	content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +162,7 @@ func putFile(out *jetstream.BackupWriter, state, name string) error {
 	return out.Put(name, content)
 }
 
-// wholeSnapshot is one that can be read.
+// wholeSnapshot is a readable snapshot.
 type wholeSnapshot struct {
 	name     string
 	decision uint64
@@ -184,8 +184,8 @@ func wholeSnapshots(state string) ([]wholeSnapshot, error) {
 	return whole, nil
 }
 
-// putSnapshot takes the newest that is not ahead of the journal, which may have
-// lost its end. A start decides whether it stands up to the journal.
+// putSnapshot adds the newest snapshot that is not ahead of the journal, which
+// may have lost its end. A start checks the snapshot against the journal.
 func putSnapshot(out *jetstream.BackupWriter, state string, snapshots []wholeSnapshot) error {
 	for _, s := range snapshots {
 		if s.decision > out.Decisions() {
@@ -200,8 +200,8 @@ func putSnapshot(out *jetstream.BackupWriter, state string, snapshots []wholeSna
 	return nil
 }
 
-// withStreams runs a server on a state folder where no mesh runs, as long as f
-// does. It may write where a mesh has no room left.
+// withStreams runs a server for f on a state folder without a running mesh. It
+// may write even when a mesh would have no room left.
 func withStreams(ctx context.Context, state string, def *bcp.Mesh, keys []accounts.OpenOption, f func(natsjs.JetStream) error) (err error) {
 	if def == nil {
 		def = &bcp.Mesh{} // agents have no business here
@@ -227,14 +227,14 @@ func withStreams(ctx context.Context, state string, def *bcp.Mesh, keys []accoun
 	return f(js)
 }
 
-// ErrNotEmpty says that there is something where a backup should be restored.
+// ErrNotEmpty says that the target of a restore already contains something.
 var ErrNotEmpty = errors.New("the folder is there, and is not empty")
 
-// Restore makes a new state folder of a backup, or of several, oldest first, that
-// follow one another: what a truncation cut off is put in front again. Everything
-// in them is checked before the first byte is written, and the folder appears
-// whole or not at all. The manifest is that of the last, with the beginning of the
-// first.
+// Restore makes a new state folder from one backup, or from several consecutive
+// ones, oldest first: what a truncation cut off is restored before the rest.
+// Everything in them is checked before the first byte is written, and the folder
+// appears whole or not at all. The manifest is that of the last, with the
+// beginning of the first.
 func Restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOptions) (jetstream.Manifest, error) {
 	m, err := restore(ctx, from, state, o)
 	if err != nil {
@@ -269,8 +269,8 @@ func restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOp
 	return all, err
 }
 
-// readBackups checks that backups are whole and follow one another, and hands out what is
-// in them.
+// readBackups checks that backups are whole and consecutive, and passes their contents to
+// into.
 func readBackups(from []io.ReadSeeker, into jetstream.Restoring) (all jetstream.Manifest, err error) {
 	for i, f := range from {
 		m, err := readBackup(f, into)
@@ -306,7 +306,7 @@ func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all je
 				return nil
 			}
 			if isTree(name) && i < len(from)-1 {
-				return nil // the newest has what its key has signed
+				return nil // the newest has what its key signed
 			}
 			return writeFile(draft, name, content)
 		}}); err != nil {
@@ -321,7 +321,7 @@ func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all je
 		}
 		return nil
 	}
-	// The keys stand in front of the journal, whose account they make.
+	// The keys come before the journal, since they make its account.
 	err := writeKeys()
 	if err == nil && len(keys) == 0 {
 		_, err = accounts.Create(draft)
@@ -332,7 +332,7 @@ func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all je
 	if err != nil {
 		return err
 	}
-	return writeKeys() // as they were, without what this server needed
+	return writeKeys() // unchanged, without what this server needed
 }
 
 // restoreWindow is how many records are on their way at a time.
@@ -353,7 +353,7 @@ func restoreJournal(ctx context.Context, js natsjs.JetStream, from []io.ReadSeek
 	return restoreRecords(ctx, js, journal, from, all, all.Begins, o)
 }
 
-// restoreRecords fills the streams that are there, whose journal has the backups'
+// restoreRecords fills existing streams, whose journal already has the backups'
 // records up to a position.
 func restoreRecords(ctx context.Context, js natsjs.JetStream, journal *jetstream.Journal, from []io.ReadSeeker, all jetstream.Manifest, there jetstream.Position, o BackupOptions) error {
 	if err := journal.AwaitInterest(ctx); err != nil {
@@ -364,7 +364,7 @@ func restoreRecords(ctx context.Context, js natsjs.JetStream, journal *jetstream
 	for i, f := range from {
 		if _, err := readBackup(f, jetstream.Restoring{Keys: func(keys []jetstream.StoredKey) error {
 			if i < len(from)-1 {
-				return nil // the newest has them all, and what was destroyed since
+				return nil // the newest has them all, and what was destroyed later
 			}
 			return jetstream.RestoreKeys(ctx, js, keys)
 		}, Record: func(decisions [][]byte) error {
@@ -393,7 +393,7 @@ func restoreRecords(ctx context.Context, js natsjs.JetStream, journal *jetstream
 	if err := jetstream.Await(ctx, acks); err != nil {
 		return err
 	}
-	// What was written is read again: the disk has the last word.
+	// Read everything again: what is on disk counts.
 	var chain jetstream.Chain
 	if err := journal.Replay(ctx, func(decision []byte) error { return chain.Add([][]byte{decision}) }); err != nil {
 		return err

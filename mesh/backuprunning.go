@@ -15,16 +15,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// RunningJournal is the journal of a mesh that runs, as its operator reads it.
+// RunningJournal is the journal of a running mesh, as its operator reads it.
 type RunningJournal struct {
 	Records jetstream.Records
 	From    jetstream.RecordsFrom
 	Key     jetstream.KeyGiver
 }
 
-// BackupRunning writes what [Backup] does, of a mesh that runs on the state folder and
-// goes on meanwhile: up to the newest decision of when it begins. Restored, it is that
-// mesh as it was then; what was decided since is not in it.
+// BackupRunning writes the same as [Backup], while a mesh runs on the state folder: up
+// to the newest decision when it begins. Restoring it gives the mesh of that moment,
+// without later decisions.
 func BackupRunning(ctx context.Context, state string, journal RunningJournal, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
 	m, err := backupRunning(ctx, state, journal, w, o)
 	if err != nil {
@@ -40,7 +40,8 @@ func backupRunning(ctx context.Context, state string, journal RunningJournal, w 
 			return m, err
 		}
 	}
-	// The journal has what is read here of it: it is read later.
+	// The journal has everything that these files refer to, since it is read after
+	// them.
 	followed := fileContents{}
 	hashes := path.Join(treeFolder(0), jetstream.TreeHashes)
 	names := []string{hashes}
@@ -76,7 +77,7 @@ func backupRunning(ctx context.Context, state string, journal RunningJournal, w 
 			return m, err
 		}
 	} else {
-		delete(followed, hashes) // they are made of the journal again
+		delete(followed, hashes) // derived from the journal
 	}
 	if err := followed.writeTo(out); err != nil {
 		return m, err
@@ -84,8 +85,8 @@ func backupRunning(ctx context.Context, state string, journal RunningJournal, w 
 	return out.Close()
 }
 
-// readSnapshot takes the newest snapshot, and returns the decision that it was made of. The
-// mesh removes old ones and makes new ones meanwhile.
+// readSnapshot reads the newest snapshot, and returns the decision at which it was made.
+// Meanwhile the mesh removes old ones and makes new ones.
 func (f fileContents) readSnapshot(state string) (decision uint64, err error) {
 	snapshots, err := wholeSnapshots(state)
 	if err != nil {

@@ -33,12 +33,12 @@ func isTree(name string) bool {
 	return inside && (folder == treeFolder(0) || strings.HasPrefix(folder, treeFolder(0)+"."))
 }
 
-// checkpointEvery is the time between two checkpoints, where anything was
-// decided. A further one is signed when the mesh ends in order.
+// checkpointEvery is the time between two checkpoints, if there are new
+// decisions. One more is signed when the mesh stops in order.
 const checkpointEvery = 10 * time.Minute
 
-// lastExtend bounds reading the journal when the mesh ends, which is a part of what
-// an end may take. What it does not reach, the next start signs.
+// lastExtend is the timeout for reading the journal when the mesh stops, part of
+// the timeout for stopping. The next start signs the rest.
 const lastExtend = 5 * time.Second
 
 // Tree returns the checkpoints of a shard in a state folder.
@@ -47,7 +47,7 @@ func Tree(state string, shard int) *jetstream.Tree {
 }
 
 // CheckpointKey returns the key of a state folder that signs the checkpoints of a
-// shard. Keys say how it is opened where it is sealed.
+// shard. keys say how to open it if it is sealed.
 func CheckpointKey(state string, shard int, keys ...accounts.OpenOption) (jetstream.CheckpointKey, error) {
 	store, err := accounts.Open(state, keys...)
 	if err != nil {
@@ -61,17 +61,17 @@ func loadCheckpointKey(store *accounts.Store, shard int) (jetstream.CheckpointKe
 	return jetstream.CheckpointKey{Signer: signer, Public: public}, err
 }
 
-// signingPatience is how long a command waits for another one that signs.
+// signingPatience is how long a command waits while another one signs.
 const signingPatience = 10 * time.Second
 
-// ErrSigning says that another process extends the tree.
+// ErrSigning says that another process is extending the tree.
 var ErrSigning = errors.New("checkpoints of this journal are being signed")
 
-// SignCheckpoint makes the tree of a shard that of what the journal of a cluster has, and
-// returns the newest checkpoint, which it signs where anything is new: gateways have no
-// key that could. The servers have on disk what they give to be read. The error wraps
-// [jetstream.ErrLost] or [jetstream.ErrRewritten], and nothing is signed, where the
-// journal is not the one of the newest checkpoint.
+// SignCheckpoint extends the tree of a shard with the journal of a cluster, and returns
+// the newest checkpoint; if anything is new, it signs it, since gateways have no key for
+// that. Records that the servers return are on their disks. If the journal is not that of
+// the newest checkpoint, nothing is signed and the error wraps [jetstream.ErrLost] or
+// [jetstream.ErrRewritten].
 func SignCheckpoint(ctx context.Context, state string, shard int, records jetstream.RecordsFrom, keys ...accounts.OpenOption) (signed []byte, err error) {
 	key, err := CheckpointKey(state, shard, keys...)
 	if err != nil {
@@ -103,21 +103,21 @@ func SignCheckpoint(ctx context.Context, state string, shard int, records jetstr
 	return tree.Newest()
 }
 
-// checkpoints signs checkpoints of the journal while a mesh runs, over a
-// connection of its own: nobody's decision waits for it.
+// checkpoints signs checkpoints of the journal while a mesh runs, over its own
+// connection: no decision waits for it.
 type checkpoints struct {
 	tree *jetstream.Tree
 	key  jetstream.CheckpointKey
 	log  hclog.Logger
-	// wait is how long the server may take until what it acknowledged is on disk.
+	// wait is how long the server may take to put on disk what it acknowledged.
 	wait      time.Duration
 	last      jetstream.Unsigned // to be signed when the server has ended
 	witnesses *witnesses
-	// interrupter makes the requests that extend the tree.
+	// interrupter makes the requests for extending the tree.
 	interrupter jetstream.Interrupter
 }
 
-// prepareCheckpoints comes before the server starts, so that the last checkpoint
+// prepareCheckpoints runs before the server starts, so that the last checkpoint
 // is signed when all of it is on disk.
 func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
 	key, err := loadCheckpointKey(m.store, 0)
@@ -141,7 +141,7 @@ func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
 	return c, nil
 }
 
-// start begins to sign. It refuses a journal that is not the one of the newest
+// start begins to sign. It refuses a journal other than that of the newest
 // checkpoint.
 func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	conn, err := m.connect()
@@ -158,7 +158,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 			if journal, err = jetstream.OpenJournal(ctx, js, 0); err == nil {
 				err = c.tree.Check(ctx, journal)
 			}
-			if errors.Is(err, natsjs.ErrStreamNotFound) { // which was just made: the server opens it again
+			if errors.Is(err, natsjs.ErrStreamNotFound) { // just created: the server reopens it
 				err = fmt.Errorf("%w: %w", jetstream.ErrUnanswered, err)
 			}
 			return err
@@ -187,7 +187,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	return nil
 }
 
-// extend asks again where the streams were closed meanwhile.
+// extend retries if the streams were closed meanwhile.
 func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal) (next jetstream.Unsigned, err error) {
 	for again := true; again; again = errors.Is(err, jetstream.ErrUnanswered) {
 		err = c.interrupter.Do(ctx, func(ctx context.Context) error {
@@ -229,9 +229,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ReadSealed calls read with the records of a state folder where no mesh runs, and the
-// keys that open them: for whoever has the raw right (PROTOCOL P11.4). The error wraps
-// [server.ErrInUse] where one does. def may be nil. Keys say how sealed keys are opened.
+// ReadSealed calls read with the records of a state folder without a running mesh, and
+// the keys that open them, for callers with permission to read raw messages (PROTOCOL
+// P11.4). If a mesh runs, the error wraps [server.ErrInUse]. def may be nil. keys say
+// how sealed keys are opened.
 func ReadSealed(ctx context.Context, state string, def *bcp.Mesh, read func(jetstream.Records, *jetstream.SealingKeys) error, keys ...accounts.OpenOption) error {
 	err := withStreams(ctx, state, def, keys, func(js natsjs.JetStream) error {
 		return read(jetstream.JournalRecords(js), jetstream.NewSealingKeys(js))

@@ -17,18 +17,17 @@ import (
 )
 
 // maxPersonConnections is how many connections a person may have at once: a
-// watching terminal, a browser, and commands beside them.
+// watching terminal, a browser, and commands as well.
 const maxPersonConnections = 8
 
-// spared is how long kickAll leaves an agent alone that it has disconnected:
-// what it is counted for was said up to two countings ago, by the connection
-// before.
+// spared is how long kickAll does not disconnect an agent again: its counts may
+// still be those of the previous connection, up to two intervals ago.
 const spared = 2 * time.Second
 
 const (
-	// fights is how often within fightTime a connection takes the place of another
-	// with the same credentials until that is no half-open one that comes back, but
-	// two clients: each comes back in turn.
+	// fights is how often, within fightTime, a connection may replace another with
+	// the same credentials before it counts as a fight: not a half-open connection
+	// that was replaced, but two clients that replace each other in turn.
 	fights    = 3
 	fightTime = time.Minute
 	// tellAgain is how long nothing more is said of the same credentials.
@@ -42,16 +41,15 @@ type client struct {
 	since     time.Time
 }
 
-// copied is what speaks for credentials in two places at once.
+// copied records why credentials seem to be used in two places at once.
 type copied struct {
 	fought []time.Time // within fightTime
 	told   time.Time
 }
 
-// clients keeps each agent to its max_connections, in each of its roles, and
-// each person to maxPersonConnections. The newest wins (PROTOCOL P1.3): a
-// connection whose other end is gone without a word must not lock its agent
-// out. Its methods may be used concurrently.
+// clients limits each agent to its max_connections in each of its roles, and
+// each person to maxPersonConnections. The newest wins (PROTOCOL P1.3): a dead
+// connection must not lock its agent out. Its methods may be used concurrently.
 type clients struct {
 	kick func(server.ClientID) error
 	log  hclog.Logger
@@ -69,16 +67,15 @@ func newClients(definition *bcp.Mesh, kick func(server.ClientID) error, log hclo
 	return &clients{definition: definition, kick: kick, log: log, open: map[server.Party][]client{}, copies: map[string]*copied{}, kicked: map[server.Party]time.Time{}}
 }
 
-// use has other definitions say how many connections an agent may have. Those
-// that are open stay.
+// use switches to other definitions of max_connections. Open connections stay.
 func (c *clients) use(definition *bcp.Mesh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.definition = definition
 }
 
-// update follows the server's events. Where a connection begins with credentials
-// that are used elsewhere too, it returns the hosts.
+// update handles an event of the server. If a connection begins with credentials
+// that are also used elsewhere, it returns the hosts.
 func (c *clients) update(e server.Connection) (shared string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,9 +96,9 @@ func (c *clients) update(e server.Connection) (shared string) {
 	return shared
 }
 
-// copy looks at a connection beside those whose place it takes, and those that
-// stay: the same credentials on two hosts, or in a fight for one place, are a copy
-// or a mistake. It returns the hosts.
+// copy compares a connection with those that it replaces and those that stay: the
+// same credentials on two hosts, or in a fight, are a copy or a mistake. It
+// returns the hosts.
 func (c *clients) copy(replaced, stay []client, next client) string {
 	hosts := []string{next.host}
 	fought, beside := false, false
@@ -152,7 +149,7 @@ func (c *clients) list() []gateway.ClientConnection {
 	return list
 }
 
-// keys returns the public keys that are connected.
+// keys returns the public keys of open connections.
 func (c *clients) keys() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,8 +173,8 @@ func (c *clients) connected() map[bcp.Role]int {
 	return count
 }
 
-// kickAll disconnects an agent in one role, without waiting for it, but not
-// again within two seconds.
+// kickAll disconnects an agent in one role without waiting, but at most once in
+// two seconds.
 func (c *clients) kickAll(agent bcp.AgentName, role bcp.Role) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +186,7 @@ func (c *clients) kickAll(agent bcp.AgentName, role bcp.Role) {
 	c.disconnect(c.open[p])
 }
 
-// disconnect begins to; c.mu is held.
+// disconnect begins to disconnect; c.mu is held.
 func (c *clients) disconnect(list []client) {
 	if c.stopped || len(list) == 0 {
 		return
@@ -212,7 +209,7 @@ func (c *clients) limit(p server.Party) int {
 	return max(1, agent.MaxConnections)
 }
 
-// stop waits for what was begun, and begins no more.
+// stop waits for pending disconnects and begins no more.
 func (c *clients) stop() error {
 	c.mu.Lock()
 	c.stopped = true

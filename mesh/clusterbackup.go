@@ -22,11 +22,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 )
 
-// ErrOtherShard says that a backup is of another shard than it would be restored to.
+// ErrOtherShard says that a backup is of another shard than the one to restore.
 var ErrOtherShard = errors.New("the backup is of another shard")
 
 // BackupCluster writes what a cluster has of one shard of a mesh to w, with the keys of a
-// state folder, also while gateways serve: up to the newest decision of when it begins.
+// state folder. Gateways may serve meanwhile: it ends with the newest decision when it
+// begins.
 func BackupCluster(ctx context.Context, config cluster.Config, state string, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
 	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
 	out.OfShard(config.Shard)
@@ -96,7 +97,7 @@ func (f fileContents) writeTo(out *jetstream.BackupWriter) error {
 	return nil
 }
 
-// checkSigned makes sure that a journal is the one of the newest checkpoint.
+// checkSigned checks that a journal is that of the newest checkpoint.
 func checkSigned(ctx context.Context, js natsjs.JetStream, state string, shard int) error {
 	journal, err := jetstream.OpenJournal(ctx, js, 0)
 	if err != nil {
@@ -105,8 +106,8 @@ func checkSigned(ctx context.Context, js natsjs.JetStream, state string, shard i
 	return Tree(state, shard).Check(ctx, journal)
 }
 
-// putCluster writes what the streams of a cluster have, and of a truncated journal the
-// hashes of what is cut off.
+// putCluster writes the contents of a cluster's streams, and, if the journal is
+// truncated, the hashes of the records that were cut off.
 func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetStream, state string, shard int, o BackupOptions) error {
 	var begin jetstream.Beginning
 	err := jetstream.AwaitAnswer(ctx, func() (err error) {
@@ -131,15 +132,15 @@ func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 			return err
 		}
 	}
-	// The keys come last: those of the newest records may be new.
+	// The keys come last, since those of the newest records may be new.
 	return errors.Join(out.Journal(ctx, js, nil, 0, o.Salvage, o.Progress), out.Keys(ctx, js))
 }
 
-// RestoreCluster fills the streams of one shard with what is in backups of it, from where
-// an attempt before came to. Where there is something else, it is [ErrNotEmpty]. The keys
-// of accounts that are in them it leaves alone. Def are the definitions of the shard: they
-// say how many copies there are, and where they have an agent of the backups on another
-// shard, that is [bcp.ErrMoved] before anything is written.
+// RestoreCluster fills the streams of one shard from backups of it, and continues where
+// an earlier attempt ended. If the streams have anything else, the error is
+// [ErrNotEmpty]. It ignores the backups' keys of accounts. def are the definitions of the
+// shard, with the number of replicas; if they put an agent of the backups on another
+// shard, the error is [bcp.ErrMoved] and nothing is written.
 func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
 	moves := state.NewMovedAgents(def)
 	bases := map[string][]byte{}
@@ -187,7 +188,8 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 	return all, nil
 }
 
-// restoreStreams makes the streams of a restore, and tells how far an attempt before came.
+// restoreStreams creates the streams of a restore, and returns the progress of an
+// earlier attempt.
 func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, all jetstream.Manifest, def *bcp.Mesh) (*jetstream.Journal, jetstream.Position, error) {
 	if err := restoreBase(ctx, js, base, all.Begins, def); err != nil {
 		return nil, jetstream.Position{}, err
@@ -205,7 +207,7 @@ func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.Bas
 	return journal, there, err
 }
 
-// restoreBase stores a base before the journal begins behind it, unless there is another.
+// restoreBase stores the base of a truncated journal, unless there is another one.
 func restoreBase(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, begins jetstream.Position, def *bcp.Mesh) error {
 	if begins.Sequence == 0 {
 		return nil
@@ -220,7 +222,7 @@ func restoreBase(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFi
 	return jetstream.StoreBase(ctx, js, def.Replicas, begins.Sequence, base.Content)
 }
 
-// restoredBefore is how far an attempt before came.
+// restoredBefore returns the progress of an earlier attempt.
 func restoredBefore(ctx context.Context, js natsjs.JetStream, journal *jetstream.Journal, all jetstream.Manifest) (there jetstream.Position, err error) {
 	stream, err := js.Stream(ctx, jetstream.CommitStream)
 	if err != nil {
@@ -263,15 +265,16 @@ func onCluster(ctx context.Context, config cluster.Config, f func(natsjs.JetStre
 }
 
 const (
-	// streamsPatience is how long a cluster may take until it says that an account has
-	// streams: the leader that answers for all of them may have to be elected.
+	// streamsPatience is how long a cluster may take to report that an account has
+	// streams: it may have to elect its meta leader first.
 	streamsPatience = 15 * time.Second
-	// streamsAttempt is how long it is given to answer: one that is asked too early never does.
+	// streamsAttempt is the timeout of one such request: one that is sent too early
+	// never gets a reply.
 	streamsAttempt = 2 * time.Second
 )
 
-// awaitStreams waits until the server knows that the account has streams, which one
-// that has just heard of it does not.
+// awaitStreams waits until the server knows that the account has streams; a server
+// that has just learnt of the account does not.
 func awaitStreams(ctx context.Context, js natsjs.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
 	defer cancel()

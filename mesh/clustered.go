@@ -20,51 +20,53 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// On a cluster there are several gateways. Each has a shard server for each shard of the mesh.
-// At a shard one at a time serves, who holds its lease; the others stand by, and take
-// over when it is given back or not kept. The lease keeps them apart, and the journal
-// keeps them exact: who writes to it without knowing its end is refused, stores nothing
-// and so releases nothing.
+// On a cluster there are several gateways. Each has a shard server for each shard of the
+// mesh. At a shard only the holder of its lease serves; the others are on standby, and
+// take over when the lease is given back or expires. The lease keeps them apart, and the
+// journal keeps them exact: a write by a gateway that does not know the journal's end is
+// refused, so that gateway stores nothing and releases nothing.
 
 const (
-	// leaseKept is how often a lease is kept, and how often one that somebody else
-	// holds is tried.
+	// leaseKept is how often a lease is renewed, and how often a lease of another
+	// gateway is tried.
 	leaseKept = jetstream.LeaseTime / 6
-	// deferred is how long one that stands by leaves the lease to whoever had it, once
-	// it can be asked for again: a bucket without a leader lets all leases end.
+	// deferred is how long a standby leaves an available lease to its last holder: a
+	// bucket without a leader lets all leases expire.
 	deferred = 3 * leaseKept
 	// keepAttempt bounds one attempt to keep the lease.
 	keepAttempt = 2 * leaseKept
-	// termPause is the pause after a term that could not begin, unless all that was
-	// wrong is that the streams had no leaders: then it is leaseKept.
+	// termPause is the pause after a term that could not begin. If only the leaders
+	// of the streams were missing, it is leaseKept.
 	termPause = 2 * time.Second
-	// movedPause is the pause after a term that the definitions did not let begin: a whole
-	// journal was read for it, and only somebody who edits them changes that.
+	// movedPause is the pause after a term that could not begin because of the
+	// definitions: it took reading a whole journal, and only an edit of the definitions
+	// changes the result.
 	movedPause = 30 * time.Second
 	// releaseTimeout bounds giving the lease back.
 	releaseTimeout = 2 * time.Second
-	// prepareTimeout bounds what a gateway makes sure of at a shard before it stands by: one
-	// that is started with its cluster waits for leaders to be elected.
+	// prepareTimeout is the timeout for a gateway's checks of a shard before it goes on
+	// standby: a gateway that starts together with its cluster waits for leaders to be
+	// elected.
 	prepareTimeout = 30 * time.Second
 )
 
-// GatewayConfig says which definitions a gateway serves, and on which cluster.
+// GatewayConfig is the configuration of a gateway on a cluster.
 type GatewayConfig struct {
-	// Load loads the definitions, of all shards: at the start, when this gateway takes
-	// over, and at a reload. How many shards there are is what they say at the start.
-	// It is required.
+	// Load loads the definitions of all shards: at the start, when this gateway takes
+	// over, and at a reload. The number of shards is fixed at the start. Load is
+	// required.
 	Load func() (*bcp.Mesh, error)
-	// URL names some servers of the cluster, with commas between them. Creds is the
-	// folder with the gateway's creds files, and Name its name, which no other
-	// gateway of the mesh has. They are required.
+	// URL is the URLs of some servers of the cluster, separated by commas. Creds is
+	// the folder of the gateway's creds files, and Name its name, unique among the
+	// mesh's gateways. They are required.
 	URL, Creds, Name string
-	// NATS are further options of each connection, such as for TLS.
+	// NATS are further options of each connection, for example for TLS.
 	NATS []nats.Option
-	// State is the folder of snapshots: a memo, and this gateway's alone. It is
-	// required, and made if it is not there.
+	// State is the folder of snapshots: a cache, used only by this gateway. It
+	// is required, and created if it does not exist.
 	State string
-	// Folder and Environ are where notification routes find secrets and commands: the
-	// folder of the definitions, and the environment of this program.
+	// Folder and Environ are where notification routes look for secrets and commands:
+	// the folder of the definitions, and the environment of this program.
 	Folder  string
 	Environ []string
 	// OnNotified is as in [Config], with the number of the shard.
@@ -75,12 +77,12 @@ type GatewayConfig struct {
 	SnapshotEvery uint64
 	Logger        hclog.Logger
 	// Observe, if set, is called once for each shard, before the first decision on it.
-	// What it returns is as in [Config]; OnReload is also called when this gateway
+	// It returns functions as in [Config]; OnReload is also called when this gateway
 	// takes over. Either may be nil.
 	Observe func(shard int) (onDecision func(*bcp.Decision), onReload func(*bcp.Mesh))
 }
 
-// ErrStandby says that another gateway serves, or none.
+// ErrStandby says that this gateway is not serving: another one is, or none.
 var ErrStandby = errors.New("this gateway is on standby")
 
 // Gateway is one of the gateways on a cluster. Its methods may be used concurrently.
@@ -88,7 +90,7 @@ type Gateway struct {
 	config       GatewayConfig
 	log          hclog.Logger
 	shardServers []*ShardServer // by shard
-	coordinator  *coordinator   // nil where there is one shard
+	coordinator  *coordinator   // nil if there is only one shard
 	lock         *flock.Flock
 	cancel       context.CancelFunc
 	done         chan struct{}
@@ -97,9 +99,9 @@ type Gateway struct {
 	stopping sync.Once
 }
 
-// StartGateway connects to a cluster, and stands by at each shard or serves it, until
-// Stop. The error wraps [cluster.ErrClaims] where the cluster enforces something else
-// than the definitions need.
+// StartGateway connects to a cluster and, until Stop, serves each shard or is on
+// standby for it. If the cluster's permissions differ from those of the definitions,
+// the error wraps [cluster.ErrClaims].
 func StartGateway(ctx context.Context, config GatewayConfig) (*Gateway, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
@@ -118,7 +120,7 @@ func StartGateway(ctx context.Context, config GatewayConfig) (*Gateway, error) {
 	return g, nil
 }
 
-// prepare makes sure that this gateway could serve.
+// prepare checks that this gateway could serve.
 func (g *Gateway) prepare(ctx context.Context) error {
 	def, err := g.config.Load()
 	if err != nil {
@@ -174,8 +176,8 @@ func (g *Gateway) lockState() error {
 	return err
 }
 
-// run runs all shard servers until ctx ends, or until none is left: one whose journal no
-// gateway can serve ends by itself.
+// run runs all shard servers until ctx ends or none is left: a shard server ends by
+// itself if no gateway can serve its journal.
 func (g *Gateway) run(ctx context.Context) {
 	defer close(g.done)
 	defer g.leave()
@@ -206,8 +208,8 @@ func (g *Gateway) leave() {
 	}
 }
 
-// Stop ends this gateway: it gives its leases back, so that others take over at once.
-// It may be called several times; ctx bounds the wait of the first.
+// Stop stops this gateway: it gives its leases back, so that others take over at
+// once. It may be called several times; ctx bounds the wait of the first call.
 func (g *Gateway) Stop(ctx context.Context) error {
 	g.stopping.Do(g.cancel)
 	select {
@@ -222,7 +224,7 @@ func (g *Gateway) Stop(ctx context.Context) error {
 // shards are damaged; [Gateway.Stop] then says why.
 func (g *Gateway) Done() <-chan struct{} { return g.done }
 
-// URL is where agents connect.
+// URL returns the URL for agents.
 func (g *Gateway) URL() string { return g.config.URL }
 
 // ShardServers returns this gateway's shard servers, by shard.

@@ -18,37 +18,37 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
-// commandFolder holds, in the state folder, the credentials of agents that the
-// mesh starts itself.
+// commandFolder is the folder, in the state folder, of the credentials of
+// agents that the mesh itself starts.
 const commandFolder = "run"
 
-// commands runs what agents' definitions name as their command (PROTOCOL P9.2).
+// commands runs the commands in agents' definitions (PROTOCOL P9.2).
 type commands struct {
 	mesh       *Mesh
 	supervisor *supervisor.Supervisor
 
 	mu      sync.Mutex
-	issued  map[string]server.Party // files that this mesh has written, and whose they are
+	issued  map[string]server.Party // files written by this mesh, and their owners
 	resting map[bcp.AgentName]*rest
 	stopped bool
 }
 
-// rest is what is known of an agent whose command ended well although something
-// waits for it.
+// rest describes an agent whose command ended successfully although work is
+// waiting for it.
 type rest struct {
-	waits []string // what waited when it ended
-	ends  int      // how often in a row it left just that
+	waits []string // the work that waited when it ended
+	ends  int      // how often in a row it left the same work
 	again *time.Timer
 }
 
 // startCommands starts the commands of a mesh that serves. Without a folder to
-// run them in there are none.
+// run them in, it starts none.
 func (m *Mesh) startCommands() error {
 	if m.config.Folder == "" {
 		return nil
 	}
 	folder := filepath.Join(m.config.State, commandFolder)
-	// What a mesh that was killed left there is for nobody any more.
+	// Remove what a killed mesh left there.
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("start the commands: %w", err)
 	}
@@ -76,8 +76,8 @@ const (
 	commandRenewal = commandCreds / 2
 )
 
-// renewCommands keeps the credentials of commands good until the mesh stops. A
-// copy of them that stays somewhere is good for no longer than that.
+// renewCommands renews the credentials of commands until the mesh stops. A
+// leaked copy soon expires.
 func (m *Mesh) renewCommands(c *commands) {
 	m.runEvery(commandRenewal, func(context.Context) {
 		if err := c.renew(); err != nil {
@@ -89,7 +89,7 @@ func (m *Mesh) renewCommands(c *commands) {
 // commandGrace is how long commands may take to end with their mesh.
 const commandGrace = 5 * time.Second
 
-// use has other definitions say what runs.
+// use switches to the commands of other definitions.
 func (c *commands) use(def *bcp.Mesh) {
 	var programs []supervisor.Program
 	for i := range def.Agents {
@@ -113,23 +113,23 @@ func (c *commands) use(def *bcp.Mesh) {
 	c.supervisor.Set(programs)
 }
 
-// What the environment of the mesh says of all agents that it runs by a model.
+// Environment variables of the mesh that apply to all agents that it runs with a model.
 const (
-	// ModelVariable is the environment variable that names a model which all of them use instead of their own.
+	// ModelVariable names a model that all of them use instead of their own.
 	ModelVariable = "BCPMESH_MODEL"
-	// ArchiveVariable is the environment variable that names a folder of saved pages, in the place of the network.
+	// ArchiveVariable names a folder of saved pages that replaces the network.
 	ArchiveVariable = "BCPMESH_ARCHIVE"
-	// PassphraseVariable is the environment variable that names a file with the passphrase of keys.
+	// PassphraseVariable names a file with the passphrase of keys.
 	PassphraseVariable = "BCPMESH_PASSPHRASE_FILE"
 )
 
-// keeps reports whether what is started for an agent is its keeper, too.
+// keeps reports whether an agent's program is also its keeper.
 func keeps(a *bcp.Agent) bool {
 	return a.Builtin || a.Sandbox == bcp.SandboxRequired && len(a.Command) > 0 && a.Kept()
 }
 
-// KeyPlaces returns where the keys are that an agent's keeper reads, as definitions have it: those of its model, its mailbox
-// and its MCP servers.
+// KeyPlaces returns the places of the keys that an agent's keeper reads, as written in
+// definitions: those of its model, its mailbox and its MCP servers.
 func KeyPlaces(def *bcp.Mesh, a *bcp.Agent) []string {
 	var places []string
 	if model, ok := def.ModelOf(a.Model); ok && a.AsksModel() {
@@ -146,16 +146,16 @@ func KeyPlaces(def *bcp.Mesh, a *bcp.Agent) []string {
 	return places
 }
 
-// ofKeeper is what the keeper of an agent gets beside what every command gets: its keys, what else its MCP servers need,
-// what our environment says of all keepers, if they are in it, and digests of what the agent is defined by, so that it is
-// started again if that changes.
+// ofKeeper returns the additional variables of an agent's keeper: its keys, other needs
+// of its MCP servers, variables of our environment for all keepers, if set, and digests
+// of the agent's definition, so that a change restarts it.
 func (c *commands) ofKeeper(def *bcp.Mesh, a *bcp.Agent) []string {
-	passed := []string{ModelVariable, ArchiveVariable, guard.AllowVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // whose certificates are believed
+	passed := []string{ModelVariable, ArchiveVariable, guard.AllowVariable, "SSL_CERT_FILE", "SSL_CERT_DIR"} // the last two are for trusted certificates
 	for _, place := range KeyPlaces(def, a) {
 		switch kind, where, _ := strings.Cut(place, ":"); {
 		case kind == "env":
 			passed = append(passed, where)
-		case kind == "command": // of a store of passwords, which the session of the user has open
+		case kind == "command": // a password store, open in the user's session
 			passed = append(passed, "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 		case strings.HasSuffix(where, ".age"):
 			passed = append(passed, PassphraseVariable)
@@ -175,7 +175,7 @@ func (c *commands) ofKeeper(def *bcp.Mesh, a *bcp.Agent) []string {
 	return env
 }
 
-// environment returns the variables of our environment that have one of the names.
+// environment returns the variables of our environment with these names.
 func (c *commands) environment(names []string) []string {
 	var env []string
 	for _, entry := range c.mesh.config.Environ {
@@ -186,10 +186,11 @@ func (c *commands) environment(names []string) []string {
 	return env
 }
 
-// agentCommand is what is started for an agent, nothing if that is not accepted or not possible.
+// agentCommand returns the command to start for an agent, or nothing if it is not
+// accepted or not possible.
 func (c *Config) agentCommand(a *bcp.Agent) []string {
 	switch {
-	case a.Sandbox == 0, a.OnDemand: // nobody has accepted it, or it waits for a task
+	case a.Sandbox == 0, a.OnDemand: // not accepted, or waits for a task
 		return nil
 	case a.Builtin && len(c.Builtin) > 0:
 		return append(slices.Clone(c.Builtin), string(a.Name))
@@ -208,8 +209,9 @@ func (c *Config) agentCommand(a *bcp.Agent) []string {
 	return slices.Concat(command, []string{"--"}, a.Command)
 }
 
-// FindCommand returns what says why a command cannot be started in a folder of
-// definitions, in words for people; environ is this program's environment.
+// FindCommand returns a function that says, in words for people, why a command
+// cannot be started in a folder of definitions; environ is this program's
+// environment.
 func FindCommand(folder string, environ []string) func([]string, bcp.Sandbox) error {
 	return func(command []string, confinedBy bcp.Sandbox) error {
 		if confinedBy == bcp.SandboxRequired {
@@ -221,8 +223,8 @@ func FindCommand(folder string, environ []string) func([]string, bcp.Sandbox) er
 	}
 }
 
-// prepare gives a command where to connect, and the creds of its agent: a file
-// for each of its roles.
+// prepare gives a command the address to connect to and the creds of its agent,
+// one file for each role.
 func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 	mesh := c.mesh.definition.Load()
 	def, known := mesh.Agent(p.Agent)
@@ -277,7 +279,7 @@ func (c *commands) creds(agent bcp.AgentName, role bcp.Role) (string, error) {
 	return file, nil
 }
 
-// write makes credentials and writes them over those that are there.
+// write makes credentials and replaces those in file.
 func (c *commands) write(file string, who server.Party) error {
 	creds, err := c.mesh.Issue(who.Agent, who.Role, commandCreds)
 	if err != nil {
@@ -286,7 +288,7 @@ func (c *commands) write(file string, who server.Party) error {
 	return creds.ReplaceFile(file)
 }
 
-// renew writes all files anew.
+// renew writes all files again.
 func (c *commands) renew() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +299,7 @@ func (c *commands) renew() error {
 	return err
 }
 
-// changed tells the gateway what became of a command.
+// changed reports a command's change of state to the gateway.
 func (c *commands) changed(s supervisor.Status) {
 	g := c.mesh.gateway
 	switch s.State {
@@ -309,13 +311,13 @@ func (c *commands) changed(s supervisor.Status) {
 		g.Process(s.Agent, bcp.ProcessEnded, s.Exit)
 	}
 	if s.State == supervisor.Resting {
-		// What came while it was ending would wake nobody.
+		// Work that came while it was ending would start no command.
 		g.Waiting(s.Agent, func(ids []string) { c.restartRested(s.Agent, ids) })
 	}
 }
 
-// restartRested starts a command again that ended well and left something to do: at
-// once where it has done a part of it, and later and later where it has not.
+// restartRested restarts a command that ended successfully but left work: at once
+// if it did some of it, otherwise with a backoff.
 func (c *commands) restartRested(agent bcp.AgentName, waits []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -337,8 +339,8 @@ func (c *commands) restartRested(agent bcp.AgentName, waits []string) {
 	r.again = time.AfterFunc(restPause(r.ends), func() { c.supervisor.Wake(agent) })
 }
 
-// restPause is how long an agent rests that left the same to do ends times in a
-// row before.
+// restPause returns the pause for an agent that left the same work ends times
+// in a row before.
 func restPause(ends int) time.Duration {
 	if ends == 0 {
 		return 0
@@ -346,7 +348,7 @@ func restPause(ends int) time.Duration {
 	return min(time.Second<<min(ends, 20), maxRest)
 }
 
-// maxRest bounds the rest of an agent for which something waits.
+// maxRest bounds the pause of an agent that has work waiting.
 const maxRest = time.Minute
 
 func (c *commands) stopTimers() {

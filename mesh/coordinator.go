@@ -15,28 +15,29 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// Gateways share the shards of a mesh evenly. Each tells the others that it is there,
-// and sees who holds the leases. A shard that nobody serves is for whoever serves the
-// fewest; where one serves two more than another could, it gives one back.
+// Gateways share the shards of a mesh evenly. Each announces itself to the others and
+// watches the leases. An unserved shard goes to the gateway that serves the fewest; a
+// gateway that serves two more than another gives one back.
 
 const (
-	// fleetGrace is how long a shard that nobody serves is left to those who serve
-	// fewer; then anybody takes it.
+	// fleetGrace is how long an unserved shard is reserved for the gateways that
+	// serve fewer; then any may take it.
 	fleetGrace = 2 * jetstream.LeaseTime
-	// fleetPause is the least time between two shards that a gateway gives back, and
-	// how long nobody may have come or gone before it does.
+	// fleetPause is the minimum time between two shards that a gateway gives back,
+	// and the time without arrivals and departures that it waits for first.
 	fleetPause = 2 * jetstream.LeaseTime
-	// fleetAbsence is how long a gateway that could not serve asks for none; each time in
-	// a row it is twice as long, up to maxAbsence. While it tries, nobody serves.
+	// fleetAbsence is how long a gateway that could not serve takes no shard; the time
+	// doubles with each failure in a row, up to maxAbsence. While it tries, nobody serves
+	// the shard.
 	fleetAbsence = 10 * jetstream.LeaseTime
 	maxAbsence   = 16 * fleetAbsence
 )
 
-// share is who serves what.
+// share is the distribution of the shards.
 type share struct {
 	shards  int
 	alive   []string       // gateways, this one among them
-	holders map[int]string // of the shards that somebody serves
+	holders map[int]string // by shard, if served
 }
 
 func (s share) count(gateway string) int {
@@ -49,7 +50,7 @@ func (s share) count(gateway string) int {
 	return n
 }
 
-// least is the smallest number of shards that one of the gateways serves.
+// least returns the smallest number of shards that a gateway serves.
 func (s share) least() int {
 	least := s.shards
 	for _, gateway := range s.alive {
@@ -58,8 +59,8 @@ func (s share) least() int {
 	return least
 }
 
-// gives returns the shard that a gateway is to give back: the last of its own, where it
-// is the one that serves the most, and two more than another.
+// gives returns the shard that a gateway should give back: its last one, if it serves
+// the most, and two more than another.
 func (s share) gives(gateway string) (shard int, ok bool) {
 	mine := s.count(gateway)
 	if mine < s.least()+2 {
@@ -78,8 +79,9 @@ func (s share) gives(gateway string) (shard int, ok bool) {
 	return shard, true
 }
 
-// coordinator is what one gateway knows of all. A nil coordinator is of a mesh
-// with one shard, which anybody takes. Its methods may be used concurrently.
+// coordinator is one gateway's view of all gateways. A nil coordinator is for a
+// mesh with one shard, which any gateway may take. Its methods may be used
+// concurrently.
 type coordinator struct {
 	bucket natsjs.KeyValue
 	name   string
@@ -87,13 +89,13 @@ type coordinator struct {
 	log    hclog.Logger
 
 	mu      sync.Mutex
-	heard   map[string]time.Time // of others, when last
-	held    map[int]lease        // of shards, by others
-	mine    map[int]bool         // shards that this one serves, or is about to take
-	free    map[int]time.Time    // since when nobody serves a shard
-	changed time.Time            // when one last came or went, or gave a shard back
-	absent  time.Time            // until when this one asks for none
-	absence time.Duration        // how long that was; 0 where it served since
+	heard   map[string]time.Time // other gateways, when last seen
+	held    map[int]lease        // shards held by others
+	mine    map[int]bool         // shards that this gateway serves or is about to take
+	free    map[int]time.Time    // since when a shard is unserved
+	changed time.Time            // last arrival, departure or return of a shard
+	absent  time.Time            // this gateway takes no shard until then
+	absence time.Duration        // length of that pause; 0 if it has served since
 	shown   bool                 // the others hear of this one
 }
 
@@ -107,8 +109,8 @@ func newCoordinator(bucket natsjs.KeyValue, name string, shards int, log hclog.L
 		heard: map[string]time.Time{}, held: map[int]lease{}, mine: map[int]bool{}, free: map[int]time.Time{}}
 }
 
-// share returns who serves what, notes what nobody does, and forgets who is long gone. The
-// caller holds the lock.
+// share returns the current distribution, notes unserved shards, and forgets gateways
+// that have been away for long. The caller holds the lock.
 func (f *coordinator) share(now time.Time) share {
 	s := share{shards: f.shards, alive: []string{f.name}, holders: map[int]string{}}
 	for name, heard := range f.heard {
@@ -137,7 +139,7 @@ func (f *coordinator) share(now time.Time) share {
 	return s
 }
 
-// takes reports whether this gateway is to take a shard that it may find free; then it
+// takes reports whether this gateway should take a shard if it is free; the shard then
 // counts as taken until left is called.
 func (f *coordinator) takes(shard int, now time.Time) bool {
 	if f == nil {
@@ -157,7 +159,7 @@ func (f *coordinator) takes(shard int, now time.Time) bool {
 	return true
 }
 
-// freed says that a shard was given back.
+// freed notes that a shard was given back.
 func (f *coordinator) freed(shard int) {
 	if f == nil {
 		return
@@ -167,7 +169,7 @@ func (f *coordinator) freed(shard int) {
 	delete(f.held, shard)
 }
 
-// shardLost says that this gateway does not serve a shard, or no more, and why.
+// shardLost notes that this gateway does not or no longer serves a shard, and why.
 func (f *coordinator) shardLost(shard int, err error) {
 	if f == nil {
 		return
@@ -181,7 +183,7 @@ func (f *coordinator) shardLost(shard int, err error) {
 	}
 }
 
-// serves says that this gateway could serve.
+// serves notes that this gateway was able to serve.
 func (f *coordinator) serves() {
 	if f == nil {
 		return
@@ -191,7 +193,7 @@ func (f *coordinator) serves() {
 	f.absence = 0
 }
 
-// gives returns the shard that this gateway is to give back now.
+// gives returns the shard that this gateway should give back now.
 func (f *coordinator) gives(now time.Time) (shard int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,15 +212,16 @@ func (f *coordinator) gives(now time.Time) (shard int, ok bool) {
 	return shard, ok
 }
 
-// A gateway says under its name how many shards it knows of. One that was started with
-// other definitions shares nothing with this one: it may have no seat where one is free.
+// A gateway publishes the number of shards that it knows under its name. Gateways with
+// another number share nothing with this one: they may not be able to serve a free
+// shard.
 const (
 	presencePrefix = "gateway."
 	allKeys        = ">"
 )
 
-// run tells the others that this gateway is there, hears of them, and calls give with
-// each shard that it is to give back, until ctx ends.
+// run announces this gateway, watches the others, and calls give with each shard to
+// give back, until ctx ends.
 func (f *coordinator) run(ctx context.Context, give func(shard int)) {
 	if f == nil {
 		return
@@ -247,7 +250,7 @@ func (f *coordinator) run(ctx context.Context, give func(shard int)) {
 		case entry, open := <-updates:
 			if !open {
 				updates = nil
-			} else if entry != nil { // nil: that was all there is
+			} else if entry != nil { // nil: end of the initial values
 				f.note(entry, time.Now())
 			}
 		case now := <-ticker.C:
@@ -260,8 +263,8 @@ func (f *coordinator) run(ctx context.Context, give func(shard int)) {
 	}
 }
 
-// announce tells the others that this gateway is there, or once that it is not where it
-// could not serve.
+// announce tells the others that this gateway is present, or once that it is absent
+// because it could not serve.
 func (f *coordinator) announce(ctx context.Context, now time.Time) {
 	f.mu.Lock()
 	absent, shown := now.Before(f.absent), f.shown
@@ -282,7 +285,7 @@ func (f *coordinator) announce(ctx context.Context, now time.Time) {
 
 func (f *coordinator) presence() []byte { return []byte(strconv.Itoa(f.shards)) }
 
-// announceEnd tells the others that this gateway is gone.
+// announceEnd tells the others that this gateway has left.
 func (f *coordinator) announceEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
@@ -291,7 +294,7 @@ func (f *coordinator) announceEnd() {
 	}
 }
 
-// note takes what the bucket says of another gateway, or of a lease.
+// note handles an entry of the bucket about another gateway or a lease.
 func (f *coordinator) note(entry natsjs.KeyValueEntry, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// keysInterval is how often a mesh looks for changes of its key store that
-	// nobody told it of, and for overlaps that have ended.
+	// keysInterval is how often a mesh checks its key store for changes that it
+	// was not told of, and for overlaps that have ended.
 	keysInterval = time.Second
-	// keysTimeout bounds one such look.
+	// keysTimeout is the timeout of one such check.
 	keysTimeout = 30 * time.Second
-	// changesAtOnce bounds the changes that wait for their record together.
+	// changesAtOnce bounds the changes that wait together to be recorded.
 	changesAtOnce = 128
 )
 
-// watchKeys has what was done with the keys while the mesh rested recorded, and
-// looks for what others do with them until the mesh stops. The server has what
-// they said at a time.
+// watchKeys records the changes of keys from while the mesh was stopped, and
+// then checks for new ones until the mesh stops. The server has the keys as of
+// compiled.
 func (m *Mesh) watchKeys(compiled time.Time) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
@@ -54,8 +54,8 @@ func (m *Mesh) watchKeys(compiled time.Time) {
 	m.onStop(func() error { cancel(); done.Wait(); return nil })
 }
 
-// lookForChanges applies what was done with the keys and is not recorded, or what
-// has ended, and returns when something ends next.
+// lookForChanges applies unrecorded changes of keys and overlaps that have ended,
+// and returns when the next overlap ends.
 func (m *Mesh) lookForChanges(ctx context.Context, now, due time.Time, ended bool) (time.Time, error) {
 	pending, next, err := m.store.Pending(now)
 	if err == nil && (len(pending) > 0 || ended) {
@@ -69,15 +69,15 @@ func (m *Mesh) lookForChanges(ctx context.Context, now, due time.Time, ended boo
 	return next, nil
 }
 
-// lookAtKeys is the look that the operator asks for.
+// lookAtKeys is the check on the operator's request.
 func (m *Mesh) lookAtKeys(ctx context.Context, _ []byte) (gateway.Applied, error) {
 	recorded, err := m.applyKeys(ctx)
 	return gateway.Applied{Recorded: recorded, Connections: m.Connections()}, err
 }
 
-// applyKeys gives the server what the key store says now, and then has the changes
-// recorded: what is taken is taken also while the journal cannot be written. A
-// change that a crash leaves unrecorded is recorded by the next start.
+// applyKeys gives the server the current state of the key store, and then records
+// the changes: revocations take effect even while the journal cannot be written.
+// If a crash prevents the record, the next start makes it.
 func (m *Mesh) applyKeys(ctx context.Context) (int, error) {
 	m.reloading.Lock()
 	defer m.reloading.Unlock()

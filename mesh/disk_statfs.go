@@ -4,8 +4,8 @@ package mesh
 
 import "syscall"
 
-// diskSpace returns what this user may use of the file system of a folder, and what
-// of that is free, in bytes.
+// diskSpace returns the free space in a folder's file system and its size, as far
+// as this user may use them, in bytes.
 func diskSpace(folder string) (free, size int64, err error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {

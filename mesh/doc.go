@@ -1,6 +1,6 @@
 // Package mesh puts a mesh together in one process: keys, server, streams,
-// gateway, projections. Start takes a folder of definitions and a state
-// folder, and keeps no state anywhere else.
+// gateway, projections. Start takes a folder of definitions and a state folder,
+// and keeps state only there.
 //
 // # The journey of one question
 //
@@ -12,7 +12,7 @@
 //     compile, is it an escalation, does the budget cover the price? An
 //     accepted ask reserves the price.
 //  3. The decision is recorded: JetStream acknowledges one journal record.
-//     Until then nobody hears of it ([jetstream.Journal.Append]).
+//     Until then nothing is sent ([jetstream.Journal.Append]).
 //  4. The gateway releases it: the Controller gets its query id and both bit
 //     counts at once, and the tainted Reader gets the query with a reply
 //     subject that the gateway chose. The Reader may answer only to that
@@ -21,7 +21,7 @@
 //     bytes until [bcp.Validator.Judge] has parsed it strictly, checked it
 //     against the spec, and rewritten it in canonical form.
 //  6. The verdict is recorded with its charge and the sealed answer, before
-//     anybody hears of it. An accepted answer becomes a delivery, a held one
+//     anything is sent. An accepted answer becomes a delivery, a held one
 //     waits for a person; after a rejected one the Reader gets the query again
 //     until its retries are used up.
 //  7. The delivery is sent to the Controller until it is acknowledged, across

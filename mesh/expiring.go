@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// expiringInterval is how often a mesh looks for credentials that expire soon.
+	// expiringInterval is how often a mesh checks for credentials that expire soon.
 	expiringInterval = time.Hour
-	// expiringFile has those of which an alert is recorded, so that there is one for each.
+	// expiringFile lists the credentials with a recorded alert, so that each gets only
+	// one.
 	expiringFile = "expiring.json"
 )
 
-// expiring has an alert recorded of credentials that expire soon, where an agent or a
+// expiring records an alert for credentials that expire soon, if their agent or
 // person has no others that last longer.
 type expiring struct {
 	store *accounts.Store
@@ -34,7 +35,7 @@ type expiring struct {
 	alert func(agent bcp.AgentName, role bcp.Role, key string, recorded func())
 
 	mu   sync.Mutex
-	told map[string]time.Time // when they expire, by public key
+	told map[string]time.Time // expiry by public key
 }
 
 func newExpiring(state string, store *accounts.Store, alert func(bcp.AgentName, bcp.Role, string, func()), log hclog.Logger) *expiring {
@@ -50,7 +51,8 @@ func newExpiring(state string, store *accounts.Store, alert func(bcp.AgentName, 
 	return e
 }
 
-// look looks once. What is not recorded before the mesh ends is told at the next look.
+// look checks once. An alert that is not recorded before the mesh ends is repeated at
+// the next check.
 func (e *expiring) look(_ context.Context) {
 	users, err := e.store.Users()
 	if err != nil {
@@ -76,7 +78,7 @@ func (e *expiring) look(_ context.Context) {
 	e.save(now)
 }
 
-// save writes what was recorded by the last look, without what has expired.
+// save writes the alerts recorded by the last check, without expired credentials.
 func (e *expiring) save(now time.Time) {
 	e.mu.Lock()
 	for key, expires := range e.told {

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// maxJoins is how many requests to join wait; beyond it they are dropped, and
-	// sent again by who joins.
+	// maxJoins is how many requests to join may wait; more are dropped, and the
+	// joiners retry.
 	maxJoins = 64
 	// maxJoinTries is how often one invitation is looked at in a minute. Beyond it its
 	// requests are refused unread, and counted.
 	maxJoinTries = 30
 	// joinTimeout bounds one.
 	joinTimeout = 10 * time.Second
-	// joinsCounted is how often requests that were refused unread are counted.
+	// joinsCounted is how often requests that were refused unread are reported.
 	joinsCounted = time.Second
 )
 
@@ -31,8 +31,8 @@ const (
 type joins struct {
 	waiting chan *nats.Msg
 	minute  time.Time
-	tries   map[string]int // in that minute, by the key of the invitation
-	// refused counts the requests that were refused unread, and not told yet.
+	tries   map[string]int // in that minute, by key of the invitation
+	// refused counts the requests that were refused unread and not yet reported.
 	refused atomic.Int64
 }
 
@@ -50,9 +50,9 @@ func (j *joins) admit(invitation string, now time.Time) bool {
 	return true
 }
 
-// serveJoins gives credentials to those who hold an invitation, one after the
-// other, until the mesh stops (PROTOCOL P7.5). Whoever asks too often waits in nobody's
-// way, and the key store is not asked.
+// serveJoins gives credentials to holders of invitations, one at a time, until the mesh
+// stops (PROTOCOL P7.5). Joiners that ask too often delay nobody else, and do not cause
+// reads of the key store.
 func (m *Mesh) serveJoins() error {
 	conn, err := m.connect()
 	if err != nil {
@@ -91,7 +91,7 @@ func (m *Mesh) serveJoins() error {
 	if err != nil {
 		return fmt.Errorf("serve who joins: %w", err)
 	}
-	// What comes after it is answered by nobody, before the connection is closed.
+	// Later requests get no reply before the connection is closed.
 	m.onStop(subscription.Unsubscribe)
 	return nil
 }
@@ -106,9 +106,9 @@ func (m *Mesh) answerJoin(r *nats.Msg, answer any) {
 	}
 }
 
-// join answers one request. Whatever is wrong with an invitation, its holder hears
-// the same: what it is, is in the audit. Credentials are released when they are
-// recorded; without a record the holder asks again, with the same key.
+// join answers one request. The holder gets the same error for every problem with
+// an invitation; the audit has the reason. Credentials are released when they are
+// recorded; if that fails, the holder retries with the same key.
 func (m *Mesh) join(ctx context.Context, r *nats.Msg) any {
 	request, ok := bcp.ParseJoinRequest(r.Data)
 	if !ok {

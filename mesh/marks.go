@@ -12,11 +12,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
-// setBackFile says who has seen more of the journal than there is. It is in the tree's
-// folder, and in no backup: what is restored is looked at again.
+// setBackFile lists who has seen more of the journal than there is. It is in the
+// tree's folder, and in no backup: after a restore everything is checked again.
 const setBackFile = "set-back"
 
-// openMarks prepares that agents and people tell whether the journal was set back.
+// openMarks prepares to detect a rollback of the journal by the marks of agents and
+// people.
 func (m *Mesh) openMarks() (*gateway.Marks, error) {
 	secret, err := m.store.MarkSecret(0)
 	if err != nil {
@@ -33,8 +34,9 @@ func (m *Mesh) openMarks() (*gateway.Marks, error) {
 	return &gateway.Marks{Secret: secret, SetBack: back}, nil
 }
 
-// acceptSetBack opens what agents and people have closed in a run before, if the operator
-// says so. It is recorded first, and nobody is served yet.
+// acceptSetBack lets the mesh serve again after agents and people had closed it in an
+// earlier run, if the operator accepts that. It is recorded first, and nobody is served
+// yet.
 func (m *Mesh) acceptSetBack(ctx context.Context, back *gateway.SetBack) error {
 	log := m.config.Logger.Named("marks")
 	switch {
@@ -54,7 +56,7 @@ func (m *Mesh) acceptSetBack(ctx context.Context, back *gateway.SetBack) error {
 	return nil
 }
 
-// recordAccepted returns once the journal says that the operator accepts a rollback.
+// recordAccepted returns once the journal records that the operator accepts a rollback.
 func (m *Mesh) recordAccepted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()

@@ -29,26 +29,26 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Config says what to run and where.
+// Config configures a mesh.
 type Config struct {
 	// Definition is the mesh as package definition loaded it. It is required. It is
 	// run as a whole: shards are a cluster's. Its replicas must be 1.
 	Definition *bcp.Mesh
-	// Load, if set, loads it again, for a reload that the operator asks for. An
-	// error says what is wrong with the definitions, a line each.
+	// Load, if set, loads the definitions again, for a reload by the operator.
+	// An error lists the problems of the definitions, one a line.
 	Load func() (*bcp.Mesh, error)
-	// Folder is where agents' commands run: that of the definitions. Without one
-	// no agent's command is started.
+	// Folder is the working directory of agents' commands: that of the
+	// definitions. Without it no agent's command is started.
 	Folder string
-	// Environ is the environment of this program, of which commands get the few
-	// harmless keys, and notification routes the secrets that they name.
+	// Environ is the environment of this program. Commands get a few harmless
+	// variables of it, and notification routes the secrets that they name.
 	Environ []string
-	// Builtin is the command that runs an agent by its model, without the agent's name. Without one agents with
-	// `command: builtin` are not started.
+	// Builtin is the command that runs an agent with its model, without the agent's name.
+	// Without it, agents with `command: builtin` are not started.
 	Builtin []string
 	// Keeper is the argv of a program that confines commands with sandbox: required and
-	// speaks for them: --read=FILE, -- and the command follow. Without it none of these
-	// is started.
+	// sends for them; --read=FILE, -- and the command are appended. Without it none of
+	// these is started.
 	Keeper []string
 	// State is the folder of keys, streams and locks. It is required, and made
 	// if it is not there; one mesh runs on it at a time.
@@ -56,50 +56,50 @@ type Config struct {
 	// Listen is the address for agents; the default is a free port of the
 	// loopback interface. Anything else needs TLS.
 	Listen string
-	// WebSocket is an address for agents that speak NATS over WebSocket; none
-	// without it.
+	// WebSocket is the listen address for agents that use NATS over WebSocket,
+	// empty for none.
 	WebSocket string
-	// TLS is required of agents where it is set.
+	// TLS, if set, is required of agents.
 	TLS *tls.Config
-	// CA names the file with the certificate by which agents know TLS's, if it is
-	// none that their system knows.
+	// CA names the file with the CA certificate that agents need for TLS, unless
+	// their system trusts it.
 	CA string
-	// AllowNetworkWithoutTLS lets agents connect from elsewhere without TLS:
-	// everything that they say can then be read and changed on the way.
+	// AllowNetworkWithoutTLS lets agents connect from other hosts without TLS:
+	// their messages can be read and changed on the way.
 	AllowNetworkWithoutTLS bool
 	// Keys say how sealed keys are opened.
 	Keys []accounts.OpenOption
 	// Version names the program in the audit.
 	Version string
-	// Now is the clock that sessions, deadlines and schedules go by; nil is the
-	// machine's.
+	// Now is the clock of sessions, deadlines and schedules; nil is the
+	// system's.
 	Now func() time.Time
-	// SnapshotEvery is how many decisions may stand behind a snapshot until the
-	// next is made; 0 is the gateway's choice.
+	// SnapshotEvery is how many decisions may follow a snapshot before the next
+	// is made; 0 is the gateway's choice.
 	SnapshotEvery uint64
-	// Rebuild deletes audit and ledger, and fills them again from the journal.
+	// Rebuild deletes audit and ledger, and builds them again from the journal.
 	Rebuild bool
-	// Witnesses cosign the checkpoints of the journal. Where the definitions say
-	// require_witness there has to be one.
+	// Witnesses cosign the checkpoints of the journal. If the definitions set
+	// require_witness, there must be one.
 	Witnesses []*witness.Peer
-	// AcceptRollback has the mesh go on although a witness has seen more of the journal
-	// than there is, or another history of it, or agents and people did in a run before.
-	// It is recorded.
+	// AcceptRollback lets the mesh start although a witness, or agents and people in an
+	// earlier run, have seen more of the journal than there is or another history. It is
+	// recorded.
 	AcceptRollback bool
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
-	// OnDecision, if set, is called with each decision once it is stored. It
-	// must not block, nor keep the pointer.
+	// OnDecision, if set, is called with each stored decision. It must not
+	// block or keep the pointer.
 	OnDecision func(*bcp.Decision)
 	// OnNotified, if set, is called after each attempt to send a message by a notification
 	// route; err says in our words why it was not taken. It must not block.
 	OnNotified func(route string, err error)
-	// OnReload, if set, is called with the definitions that a reload makes hold,
-	// before the first decision under them. It must not block, nor change them.
+	// OnReload, if set, is called with the definitions of a reload, before the
+	// first decision under them. It must not block or change them.
 	OnReload func(*bcp.Mesh)
 }
 
-// bus is the NATS that a mesh runs on: the server in this process, or a cluster.
+// bus is the NATS of a mesh: the server in this process, or a cluster.
 type bus interface {
 	Gateway(...nats.Option) (*nats.Conn, error)
 	Watch(func(server.Connection)) (stop func(), err error)
@@ -125,8 +125,8 @@ type Mesh struct {
 	gateway     *gateway.Gateway
 	recorder    atomic.Pointer[gateway.Gateway] // nil until it has started: the server may refuse somebody before
 	clients     *clients
-	seen        *lastSeen                // nil where the keys are elsewhere
-	running     atomic.Pointer[commands] // nil where none are started
+	seen        *lastSeen                // nil if the keys are elsewhere
+	running     atomic.Pointer[commands] // nil if no commands are started
 	js          natsjs.JetStream
 	storage     atomic.Pointer[status.Storage] // nil until it was measured
 	projector   *jetstream.Projector
@@ -134,24 +134,25 @@ type Mesh struct {
 	projecting  jetstream.Interrupter // the projector's
 	interrupter jetstream.Interrupter // the gateway's
 
-	// disk tells what the streams may take up where they are, and what of that is free.
+	// disk returns the free space and the size of the disk of the streams.
 	disk func() (free, size int64, err error)
 
-	// switchAccounts has the bus enforce what definitions say, or refuses them.
+	// switchAccounts makes the bus enforce definitions, or refuses them.
 	switchAccounts func(context.Context, *bcp.Mesh) error
-	// notes, nil for none, names what else a running gateway cannot change.
+	// notes, which may be nil, lists further settings that a running gateway cannot
+	// change.
 	notes     func() []string
 	reloading sync.Mutex // one reload at a time
 
 	stopping  sync.Once
 	stopped   error
 	undoing   sync.Mutex
-	undo      []func() error // what Start did, newest last; guarded by undoing, like stopBegun
+	undo      []func() error // undo functions of Start, newest last; guarded by undoing, like stopBegun
 	stopBegun bool
 }
 
-// Start runs a mesh until Stop, or until ctx is cancelled, which begins the
-// same sequence without waiting for it.
+// Start runs a mesh until Stop, or until ctx is cancelled, which begins to stop
+// it without waiting.
 func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
@@ -174,12 +175,12 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	return m, nil
 }
 
-// ErrReplicas says that definitions ask for several copies of each stream, which one
-// server cannot keep.
+// ErrReplicas says that definitions require several replicas of each stream, which
+// one server cannot keep.
 var ErrReplicas = errors.New("one server keeps one copy of each stream")
 
 // CheckReplicas returns [ErrReplicas] for definitions that only a cluster can run. A mesh
-// of one process refuses them at a start and at a reload.
+// in one process refuses them at a start and at a reload.
 func CheckReplicas(def *bcp.Mesh) error {
 	if def.Replicas > 1 {
 		return fmt.Errorf("%w, and replicas is %d", ErrReplicas, def.Replicas)
@@ -258,8 +259,8 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	return nil
 }
 
-// serve runs all that stands on the bus. Some of the gateway's configuration is the
-// bus's own.
+// serve runs everything on top of the bus, which sets some of the gateway's
+// configuration.
 func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.Config) error {
 	config := m.config
 	conn, err := m.connect()
@@ -383,12 +384,12 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 // a stream may be without a leader for a while.
 func (m *Mesh) clustered() bool { return m.server == nil }
 
-// newTopology is what the streams of a mesh depend on.
+// newTopology returns the settings of the streams.
 func newTopology(def *bcp.Mesh) jetstream.Topology {
 	return jetstream.Topology{Replicas: def.Replicas, MaxDisk: def.MaxDisk}
 }
 
-// stateConfig is what the gateway decides by.
+// stateConfig returns the settings of the gateway's decisions.
 func (m *Mesh) stateConfig(def *bcp.Mesh) state.Config { return newStateConfig(def, m.config.Version) }
 
 func newStateConfig(def *bcp.Mesh, version string) state.Config {
@@ -433,9 +434,9 @@ func (m *Mesh) project(log hclog.Logger) error {
 	return nil
 }
 
-// watchLeaders fails pending requests of the journal when it has a new leader: of a record
-// that was on its way to the one before, nobody will say whether it is stored. It listens
-// on the connection that waits for that. Where this is lost meanwhile, that is told.
+// watchLeaders fails pending requests of the journal when it has a new leader: whether a
+// record on its way to the previous leader is stored will never be answered. It listens
+// on the connection that waits for the replies. Losing that connection fails them too.
 func (m *Mesh) watchLeaders(conn *nats.Conn) error {
 	_, err := conn.Subscribe(subjects.JournalLeaders, func(*nats.Msg) { m.interrupt("the journal has a new leader") })
 	if err != nil {
@@ -444,19 +445,19 @@ func (m *Mesh) watchLeaders(conn *nats.Conn) error {
 	return nil
 }
 
-// interrupt tells the gateway and the projector why no answer will come to what they
-// ask the streams now.
+// interrupt tells the gateway and the projector why their pending requests to the
+// streams will get no reply.
 func (m *Mesh) interrupt(reason string) {
 	m.projecting.Interrupt(reason)
 	m.interrupter.Interrupt(reason)
 }
 
-// expireInterval is how often raw messages are looked at whose time is over.
+// expireInterval is how often expired raw messages are looked for.
 const expireInterval = time.Hour
 
-// expireRaw makes raw messages unreadable that are older than raw_retention, before
-// anybody is served and every hour. On a cluster another gateway did so an hour ago,
-// and nobody waits for it. Their keys are overwritten meanwhile.
+// expireRaw makes raw messages older than raw_retention unreadable, before anybody
+// is served and every hour. On a cluster another gateway did so within the last
+// hour, so nobody waits for it. Their keys are overwritten meanwhile.
 func (m *Mesh) expireRaw(log hclog.Logger) {
 	now := m.config.Now
 	if now == nil {
@@ -491,7 +492,7 @@ func (m *Mesh) Stop(ctx context.Context) error {
 		undo := m.undo
 		m.stopBegun = true
 		m.undoing.Unlock()
-		if g := m.recorder.Load(); g != nil { // else whoever waits to tell it something keeps what is stopped before it
+		if g := m.recorder.Load(); g != nil { // otherwise callers that wait to tell it something hold up what is stopped before it
 			g.Hasten()
 		}
 		done := make(chan error, 1)
@@ -515,31 +516,31 @@ func (m *Mesh) Stop(ctx context.Context) error {
 // writes to its journal; [Mesh.Stop] then says why.
 func (m *Mesh) Done() <-chan struct{} { return m.gateway.Done() }
 
-// URL is where agents connect.
+// URL returns the URL for agents.
 func (m *Mesh) URL() string { return m.bus.URL() }
 
-// WebSocketURL is where agents connect over WebSocket, or nothing.
+// WebSocketURL returns the WebSocket URL for agents, empty without one.
 func (m *Mesh) WebSocketURL() string { return m.bus.WebSocketURL() }
 
-// Definition is what the mesh runs; it must not be changed.
+// Definition returns the running definitions; they must not be changed.
 func (m *Mesh) Definition() *bcp.Mesh { return m.definition.Load() }
 
-// Inspect has f called with the gateway's state, between two steps. f must not
-// keep it, nor take long.
+// Inspect calls f with the gateway's state, between two steps. f must not keep
+// it or take long.
 func (m *Mesh) Inspect(ctx context.Context, f func(*state.State)) error {
 	return m.gateway.Inspect(ctx, f)
 }
 
-// Connected counts the agents and people that are connected, by role; one with
+// Connected returns the number of connected agents and people by role; one with
 // several connections in a role counts once.
 func (m *Mesh) Connected() map[bcp.Role]int { return m.clients.connected() }
 
-// Connections are those of agents and people that are open, by name and role.
+// Connections returns the open connections of agents and people, by name and role.
 func (m *Mesh) Connections() []gateway.ClientConnection { return m.clients.list() }
 
-// Issue makes credentials for a client of this process, or one that it starts;
-// role may be zero where it has exactly one, and expires zero for never. They are
-// no change that the audit shows; it shows their connections.
+// Issue makes credentials for a client in this process, or one that it starts.
+// role may be zero if the agent has exactly one; expires may be zero for never.
+// The audit shows their connections, but not their issue.
 func (m *Mesh) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...accounts.IssueOption) (accounts.Creds, error) {
 	return m.store.Issue(agent, role, expires, append(options, accounts.ForItself)...)
 }
@@ -549,23 +550,23 @@ func (m *Mesh) Projected(ctx context.Context, seq uint64) error {
 	return jetstream.Projected(ctx, m.js, seq)
 }
 
-// Shown is the number of the newest decision that audit and ledger show, as
-// far as this process knows: 0 before the first.
+// Shown returns the number of the newest decision in audit and ledger, as far
+// as this process knows: 0 before the first.
 func (m *Mesh) Shown() uint64 { return m.projector.Shown() }
 
-// Flush waits until everything that the gateway has sent to agents is on its
-// way to those that are connected.
+// Flush waits until everything that the gateway has sent to connected agents is
+// on its way.
 func (m *Mesh) Flush(ctx context.Context) error { return m.gateway.Flush(ctx) }
 
-// Keys opens the key store of a state folder, or makes one, and compiles the
-// permissions of a mesh into it: of its shards where it was exported to a cluster, and
-// of the mesh as a whole elsewhere. It works while the mesh runs or rests. Where the
-// keys are sealed, an option says how to get their passphrase.
+// Keys opens or creates the key store of a state folder, and compiles the permissions
+// of a mesh into it: by shard if it was exported to a cluster, otherwise for the mesh
+// as a whole. The mesh may be running or stopped. If the keys are sealed, an option
+// says how to get their passphrase.
 func Keys(state string, m *bcp.Mesh, options ...accounts.OpenOption) (*accounts.Store, accounts.Bundle, error) {
 	store, err := accounts.Open(state, options...)
 	if errors.Is(err, fs.ErrNotExist) {
 		store, err = accounts.Create(state)
-		if errors.Is(err, fs.ErrExist) { // another process made them meanwhile
+		if errors.Is(err, fs.ErrExist) { // another process created them meanwhile
 			store, err = accounts.Open(state, options...)
 		}
 	}
@@ -583,7 +584,7 @@ func Keys(state string, m *bcp.Mesh, options ...accounts.OpenOption) (*accounts.
 	return store, bundle, err
 }
 
-// updateAccounts gives the server of this process what definitions say.
+// updateAccounts updates the server of this process from definitions.
 func (m *Mesh) updateAccounts(ctx context.Context, def *bcp.Mesh) error {
 	bundle, err := compile(m.store, def)
 	if err != nil {
@@ -592,7 +593,7 @@ func (m *Mesh) updateAccounts(ctx context.Context, def *bcp.Mesh) error {
 	return m.server.UpdateAccounts(ctx, bundle)
 }
 
-// compile makes what the server has to know of the keys and of a mesh.
+// compile returns what the server needs of the keys and of a mesh.
 func compile(store *accounts.Store, m *bcp.Mesh) (accounts.Bundle, error) {
 	return accounts.Compile(store, subjects.Permissions(m), time.Now())
 }

@@ -23,7 +23,7 @@ type notifications struct {
 	mu       sync.Mutex
 	notifier *notify.Notifier
 	ended    bool
-	tidy     chan struct{} // has room for one: routes may be gone
+	tidy     chan struct{} // capacity 1: routes may have been removed
 }
 
 func newNotifications(m *Mesh) *notifications {
@@ -37,7 +37,7 @@ func (n *notifications) start(def *bcp.Mesh) error {
 	return n.use(def)
 }
 
-// use goes on under other definitions.
+// use switches to other definitions.
 func (n *notifications) use(def *bcp.Mesh) error {
 	defer func() {
 		select {
@@ -86,28 +86,29 @@ func (n *notifications) current() *notify.Notifier {
 	return n.notifier
 }
 
-// observe hears of each decision. It waits for nobody.
+// observe gets each decision. It does not block.
 func (n *notifications) observe(d *bcp.Decision) {
 	if notifier := n.current(); notifier != nil {
 		notifier.Observe(d)
 	}
 }
 
-// unrecorded hears of an alert that is not in the journal. It waits for nobody.
+// unrecorded gets an alert that is not in the journal. It does not block.
 func (n *notifications) unrecorded(a bcp.Alert) {
 	if notifier := n.current(); notifier != nil {
 		notifier.Unrecorded(a)
 	}
 }
 
-// seen hears that a person has looked at what is held.
+// seen notes that a person has looked at a held item.
 func (n *notifications) seen(person bcp.AgentName, item bcp.ItemID) {
 	if notifier := n.current(); notifier != nil {
 		notifier.Seen(person, item)
 	}
 }
 
-// dropCursors drops the cursors of routes that are gone: one that comes back begins anew.
+// dropCursors deletes the cursors of removed routes: a route that is added again begins
+// from scratch.
 func (n *notifications) dropCursors(ctx context.Context) {
 	for {
 		select {
@@ -132,7 +133,7 @@ func (n *notifications) dropCursors(ctx context.Context) {
 	}
 }
 
-// items returns what is held.
+// items returns the held items.
 func (m *Mesh) items(ctx context.Context) (items []bcp.Item, err error) {
 	err = m.gateway.Inspect(ctx, func(s *state.State) { items = s.Items() })
 	return items, err

@@ -13,9 +13,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
-// Reconcile adds up the journal of a state folder again and compares it with the
-// ledger there and with the state that the journal makes under the definitions.
-// No mesh may run on it: the error wraps [server.ErrInUse] then. Keys say how sealed
+// Reconcile adds up the journal of a state folder again and compares the result with
+// the ledger there and with the state that the journal gives under the definitions.
+// No mesh may run on it: then the error wraps [server.ErrInUse]. keys say how sealed
 // keys are opened.
 func Reconcile(ctx context.Context, state string, def *bcp.Mesh, version string, keys ...accounts.OpenOption) (r status.Reconciliation, err error) {
 	err = withStreams(ctx, state, def, keys, func(js natsjs.JetStream) error {

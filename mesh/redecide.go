@@ -17,22 +17,22 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// RedecideOptions say what is decided again, and by what.
+// RedecideOptions select the decisions to make again, and with what.
 type RedecideOptions struct {
-	// Definition is what the decisions are made by; Version names the program that
-	// makes them. Both are required.
+	// Definition has the rules of the new decisions; Version names the program
+	// that makes them. Both are required.
 	Definition *bcp.Mesh
 	Version    string
-	// Since and Until are the first moment and the one behind the last; zero
-	// means no limit. Channel, if set, is the only one that is looked at, and the
-	// zero channel stands for what belongs to none.
+	// Since is the first moment and Until the one after the last; zero means no
+	// limit. Channel, if set, selects one channel; the zero channel stands for
+	// decisions that belong to none.
 	Since, Until time.Time
 	Channel      *bcp.ChannelKey
 	// Each is called with every decision of the journal up to Until, in order. The
-	// result is the zero one where the decision is not made again, or not asked
-	// for. An error ends it.
+	// result is zero if the decision is not made again, or not selected. An error
+	// stops it.
 	Each func(*bcp.Decision, state.Redecision) error
-	// Progress, if set, is called with the records that are done, and all of them.
+	// Progress, if set, is called with the number of records done and the total.
 	Progress func(done, all uint64)
 	// Keys say how sealed keys of a state folder are opened.
 	Keys []accounts.OpenOption
@@ -44,12 +44,12 @@ func (o *RedecideOptions) wants(d *bcp.Decision) bool {
 }
 
 // Redecide makes the decisions about recorded messages again and compares them
-// (PROTOCOL P11.3). No mesh may run on the state folder: the error wraps
-// [server.ErrInUse] then. A truncated journal is decided again from its base on:
-// the error wraps [state.ErrDefinitions] where the definitions want to know more than
-// that knows. def are its own definitions, and may be nil. Nothing
-// that the folder knows is changed. The digest is of what decides: decisions that
-// bear it as their context were made by the same.
+// (PROTOCOL P11.3). No mesh may run on the state folder: then the error wraps
+// [server.ErrInUse]. A truncated journal is decided again from its base on: if the
+// definitions need more than the base has, the error wraps [state.ErrDefinitions].
+// def are the folder's own definitions, and may be nil. Nothing in the folder is
+// changed. The digest is of the program and definitions: decisions with this digest
+// as context were made by the same.
 func Redecide(ctx context.Context, state string, def *bcp.Mesh, o RedecideOptions) (by bcp.Digest, err error) {
 	err = withStreams(ctx, state, def, o.Keys, func(js natsjs.JetStream) (err error) {
 		by, err = redecide(ctx, o, recordsUnder(jetstream.JournalRecords(js), jetstream.NewSealingKeys(js)), baseIn(ctx, state))
@@ -61,9 +61,8 @@ func Redecide(ctx context.Context, state string, def *bcp.Mesh, o RedecideOption
 	return by, nil
 }
 
-// RedecideRunning is [Redecide] of the journal of a mesh that runs on a state
-// folder, up to the last record that there is, as somebody else reads it and gives
-// its keys.
+// RedecideRunning is [Redecide] for a mesh that runs on a state folder, up to the
+// current last record, with readers of its journal and keys.
 func RedecideRunning(ctx context.Context, state string, records jetstream.Records, keys jetstream.KeyGiver, o RedecideOptions) (bcp.Digest, error) {
 	by, err := redecide(ctx, o, recordsUnder(records, jetstream.GivenSealingKeys(keys)), baseIn(ctx, state))
 	if err != nil {
@@ -72,8 +71,8 @@ func RedecideRunning(ctx context.Context, state string, records jetstream.Record
 	return by, nil
 }
 
-// DecidedBy returns the digest of what decides by these definitions and a version:
-// decisions that bear it as their context were made by the same.
+// DecidedBy returns the digest of definitions and a version: decisions with this
+// digest as context were made by the same.
 func DecidedBy(def *bcp.Mesh, version string) (bcp.Digest, error) {
 	r, err := state.NewRedecider(newStateConfig(def, version))
 	if err != nil {
@@ -99,10 +98,10 @@ func baseIn(ctx context.Context, state string) baseReader {
 	}
 }
 
-// RedecideBackup is [Redecide] of the journal in a backup, all of which is checked
-// first.
+// RedecideBackup is [Redecide] for the journal in a backup, all of which is
+// checked first.
 func RedecideBackup(ctx context.Context, from io.ReadSeeker, o RedecideOptions) (by bcp.Digest, err error) {
-	var keys *jetstream.SealingKeys // behind the journal, in the backup of a cluster
+	var keys *jetstream.SealingKeys // after the journal in the backup of a cluster
 	var base jetstream.BaseFile
 	m, err := jetstream.ReadBackup(from, jetstream.Restoring{
 		File: func(name string, content []byte) error {
@@ -139,8 +138,8 @@ func RedecideBackup(ctx context.Context, from io.ReadSeeker, o RedecideOptions) 
 }
 
 const (
-	// openTogether is how many decisions are opened by one goroutine, and
-	// openAhead how many such goroutines there are.
+	// openTogether is how many decisions one goroutine opens, and openAhead the
+	// number of such goroutines.
 	openTogether = 256
 	openAhead    = 8
 )
@@ -154,18 +153,18 @@ type opening struct {
 	ready     chan struct{}
 }
 
-// recordReader calls next with each record of a journal: the keys that it is
-// sealed under, its decisions, and how many records are done and are there.
+// recordReader calls next with each record of a journal: its sealing keys, its
+// decisions, the number of records done and the total.
 type (
 	recordReader func(ctx context.Context, next nextRecord) error
 	nextRecord   func(keys *jetstream.SealingKeys, decisions [][]byte, done, all uint64) error
-	// baseReader returns the base that a truncated journal begins behind.
+	// baseReader returns the base of a truncated journal.
 	baseReader func(jetstream.Beginning) (jetstream.Snapshot, error)
 )
 
 var errUntil = errors.New("the rest is not asked for")
 
-// redecide decides in the order of the journal, while what comes next is opened.
+// redecide decides in the order of the journal, while the following records are opened.
 func redecide(ctx context.Context, o RedecideOptions, read recordReader, base baseReader) (by bcp.Digest, err error) {
 	redecider, err := state.NewRedecider(newStateConfig(o.Definition, o.Version))
 	if err != nil {
@@ -213,8 +212,8 @@ func redecide(ctx context.Context, o RedecideOptions, read recordReader, base ba
 	return redecider.Context(), readErr
 }
 
-// redeciderBehind returns the one for a truncated journal, whose first decision is
-// d.
+// redeciderBehind returns the redecider of a truncated journal, whose first
+// decision is d.
 func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*state.Redecider, error) {
 	begin, err := jetstream.BeginningWith(d)
 	if err != nil {
@@ -231,7 +230,7 @@ func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*stat
 	return redecider, err
 }
 
-// readParts sends the journal in parts, each of which a goroutine of its own opens.
+// readParts sends the journal in parts, each opened by its own goroutine.
 func readParts(ctx context.Context, parts chan<- *opening, work *sync.WaitGroup, read recordReader) error {
 	part := &opening{}
 	var keys *jetstream.SealingKeys

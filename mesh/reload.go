@@ -14,14 +14,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Reload goes on under other definitions: all of them or, with an error, none
+// Reload switches to other definitions: all of them or, with an error, none
 // (PROTOCOL P1.5). Agents whose permissions change are disconnected and come
-// back with the same creds; removed ones are cut off. The result names the
-// permissions that were taken and given, a line each.
+// back with the same creds; removed ones are cut off. The result lists the
+// removed and added permissions, one a line.
 //
-// The journal is read under the new definitions first, so the time it takes
-// grows with its length. Traffic does not wait for that, but for what was decided
-// meanwhile to be read, a few milliseconds.
+// The journal is read under the new definitions first, so the time it takes grows
+// with its length. Traffic does not wait for this, but only a few milliseconds
+// for the decisions made meanwhile to be read.
 func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, error) {
 	m.reloading.Lock()
 	defer m.reloading.Unlock()
@@ -67,11 +67,11 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 	return result, nil
 }
 
-// switchBackTimeout bounds going back to the permissions of before.
+// switchBackTimeout is the timeout for restoring the previous permissions.
 const switchBackTimeout = 10 * time.Second
 
-// switchBack gives the bus the permissions of before again, also where ctx
-// has ended: that may be why.
+// switchBack gives the bus the previous permissions again, even if ctx has
+// ended: that may be the reason.
 func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
 	if m.server == nil { // nothing was switched
 		return nil
@@ -81,7 +81,7 @@ func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
 	return m.switchAccounts(ctx, before)
 }
 
-// reloadFiles is the reload that the operator asks for.
+// reloadFiles is a reload on the operator's request.
 func (m *Mesh) reloadFiles(ctx context.Context) (gateway.Reloaded, error) {
 	if m.config.Load == nil {
 		return gateway.Reloaded{}, errNoLoad
@@ -95,7 +95,7 @@ func (m *Mesh) reloadFiles(ctx context.Context) (gateway.Reloaded, error) {
 
 var errNoLoad = errors.New("this mesh was not started from a folder of definitions")
 
-// changes lists the permissions that next takes (-) and gives (+).
+// changes lists the permissions that next removes (-) and adds (+).
 func changes(before, next *bcp.Mesh) []string {
 	had, has := grants(before), grants(next)
 	var lines []string
@@ -142,7 +142,7 @@ func grants(def *bcp.Mesh) []string {
 	return slices.Compact(all)
 }
 
-// mayCost says what the model of an agent may take.
+// mayCost says how much the model of an agent may use.
 func mayCost(run bcp.Run) string {
 	var parts []string
 	if run.CostBudget > 0 {
@@ -157,7 +157,7 @@ func mayCost(run bcp.Run) string {
 	return fmt.Sprintf(" for %s within %s", strings.Join(parts, " and "), run.Window)
 }
 
-// restartNotes names what a running mesh cannot change.
+// restartNotes lists changes that a running mesh cannot make.
 func restartNotes(before, next *bcp.Mesh) []string {
 	var notes []string
 	add := func(differs bool, key string) {

@@ -12,9 +12,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// What the operator's machine signs about agents of the mesh lies in files of the state
-// folder (bcpmesh role attest writes them), which the gateway reads when it is asked: it
-// has no key of the organisation.
+// What the operator's machine signs about agents of the mesh is in files of the state
+// folder (written by bcpmesh role attest), which the gateway reads on request: it has no
+// key of the organisation.
 
 const (
 	attestSuffix = ".json"
@@ -22,11 +22,12 @@ const (
 	RevocationsFile = "revocations_list.json"
 )
 
-// AttestationFile is where the attestation of an agent is, in the folder of attestations.
+// AttestationFile returns the name of an agent's attestation in the folder of
+// attestations.
 func AttestationFile(agent bcp.AgentName) string { return string(agent) + attestSuffix }
 
-// roles returns what the gateway negotiates with, or nil without a key store, on a
-// cluster.
+// roles returns the files that the gateway negotiates with, or nil without a key
+// store, on a cluster.
 func (m *Mesh) roles() *gateway.Roles {
 	if m.store == nil {
 		return nil
@@ -59,8 +60,8 @@ func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a gateway.Attes
 	return a, nil
 }
 
-// declares reports whether an attestation is about what the definitions say now: they may
-// have changed since, and the gateway proves nothing that it knows to be otherwise.
+// declares reports whether an attestation matches the current definitions: they may have
+// changed since, and the gateway proves nothing that it knows to be untrue.
 func declares(envelope []byte, def *bcp.Mesh, agent bcp.AgentName) bool {
 	d, err := definition.Declaration(def, agent)
 	if err != nil {

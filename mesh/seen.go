@@ -17,15 +17,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
-// seenFile says when credentials were last connected. The audit says it too, and
-// would have to be read for it: what is lost of the file is lost to a list alone.
+// seenFile says when credentials were last connected. The audit says it too, but
+// would have to be read for it; losing the file affects only a list.
 const seenFile = "seen.json"
 
-// seenInterval is how often a running mesh writes it, beside when it ends.
+// seenInterval is how often a running mesh writes the file; it also does so when it
+// stops.
 const seenInterval = 5 * time.Minute
 
-// Seen returns when the credentials of a state folder were last connected, by their
-// public keys: to five minutes, where a mesh was killed.
+// Seen returns when the credentials of a state folder were last connected, by
+// public key, exact to five minutes if a mesh was killed.
 func Seen(state string) (map[string]time.Time, error) {
 	last := map[string]time.Time{}
 	content, err := os.ReadFile(filepath.Join(state, seenFile))
@@ -42,7 +43,7 @@ func Seen(state string) (map[string]time.Time, error) {
 type lastSeen struct {
 	state string
 	store *accounts.Store
-	open  func() []string // public keys that are connected
+	open  func() []string // public keys of open connections
 
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -57,7 +58,7 @@ func newLastSeen(state string, store *accounts.Store, open func() []string, log 
 	return &lastSeen{state: state, store: store, open: open, last: last}
 }
 
-// setSeen keeps that credentials are connected, or were until now.
+// setSeen notes that credentials are, or just were, connected.
 func (s *lastSeen) setSeen(key string) {
 	if s == nil {
 		return
@@ -67,7 +68,7 @@ func (s *lastSeen) setSeen(key string) {
 	s.last[key] = time.Now().UTC().Truncate(time.Second)
 }
 
-// save writes what is known of credentials that the store remembers.
+// save writes the times of credentials that the store remembers.
 func (s *lastSeen) save() error {
 	users, err := s.store.Users()
 	if err != nil {

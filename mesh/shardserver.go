@@ -39,13 +39,13 @@ type ShardServer struct {
 
 	whole atomic.Pointer[bcp.Mesh] // the definitions of all shards, as last loaded
 	def   atomic.Pointer[bcp.Mesh] // those of this one, as last served
-	mesh  atomic.Pointer[Mesh]     // nil while it stands by
+	mesh  atomic.Pointer[Mesh]     // nil while on standby
 
 	mu      sync.Mutex
-	endTerm context.CancelCauseFunc // ends the term; nil while it stands by
+	endTerm context.CancelCauseFunc // ends the term; nil while on standby
 }
 
-// prepare makes sure that this gateway could serve the shard.
+// prepare checks that this gateway could serve the shard.
 func (s *ShardServer) prepare(ctx context.Context, def *bcp.Mesh) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func (s *ShardServer) load() (*bcp.Mesh, error) {
 	return def.OfShard(s.shard), nil
 }
 
-// notes says that a gateway has the shards that it started with.
+// notes says that a gateway keeps the number of shards that it started with.
 func (s *ShardServer) notes() []string {
 	if s.whole.Load().Shards() == len(s.gateway.shardServers) {
 		return nil
@@ -96,13 +96,13 @@ func (s *ShardServer) notes() []string {
 	return []string{fmt.Sprintf("there are %d shards, and this gateway has seats at %d: they hold from the next start on", s.whole.Load().Shards(), len(s.gateway.shardServers))}
 }
 
-// check makes sure that the cluster enforces what the definitions of all shards say, as
-// they were last loaded.
+// check makes sure that the cluster enforces the permissions of all shards in the
+// definitions, as last loaded.
 func (s *ShardServer) check(ctx context.Context, _ *bcp.Mesh) error {
 	return s.cluster.Check(ctx, subjects.Permissions(s.whole.Load()))
 }
 
-// give has the term end in order, where this gateway serves.
+// give ends the term in order, if this gateway serves.
 func (s *ShardServer) give() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *ShardServer) setGiving(cancel context.CancelCauseFunc) {
 	s.endTerm = cancel
 }
 
-// errGiven says that a term ended so that another gateway serves.
+// errGiven says that a term ended so that another gateway can serve.
 var errGiven = errors.New("another gateway takes over this shard")
 
 // Shard is the number of the shard.
@@ -126,8 +126,8 @@ func (s *ShardServer) Shard() int { return s.shard }
 // Active reports whether this gateway serves the shard.
 func (s *ShardServer) Active() bool { return s.mesh.Load() != nil }
 
-// Definition is what this gateway serves of the shard or would serve; it must not be
-// changed.
+// Definition returns what this gateway serves or would serve of the shard; it must
+// not be changed.
 func (s *ShardServer) Definition() *bcp.Mesh {
 	if m := s.mesh.Load(); m != nil {
 		return m.Definition()
@@ -135,7 +135,7 @@ func (s *ShardServer) Definition() *bcp.Mesh {
 	return s.def.Load()
 }
 
-// Inspect is [Mesh.Inspect] where this gateway serves, and otherwise [ErrStandby].
+// Inspect is [Mesh.Inspect] if this gateway serves; otherwise it returns [ErrStandby].
 func (s *ShardServer) Inspect(ctx context.Context, f func(*state.State)) error {
 	if m := s.mesh.Load(); m != nil {
 		return m.Inspect(ctx, f)
@@ -143,7 +143,7 @@ func (s *ShardServer) Inspect(ctx context.Context, f func(*state.State)) error {
 	return ErrStandby
 }
 
-// Connected is [Mesh.Connected] where this gateway serves.
+// Connected is [Mesh.Connected] if this gateway serves.
 func (s *ShardServer) Connected() map[bcp.Role]int {
 	if m := s.mesh.Load(); m != nil {
 		return m.Connected()
@@ -151,7 +151,7 @@ func (s *ShardServer) Connected() map[bcp.Role]int {
 	return nil
 }
 
-// Storage is [Mesh.Storage] where this gateway serves.
+// Storage is [Mesh.Storage] if this gateway serves.
 func (s *ShardServer) Storage() status.Storage {
 	if m := s.mesh.Load(); m != nil {
 		return m.Storage()
@@ -159,7 +159,7 @@ func (s *ShardServer) Storage() status.Storage {
 	return status.Storage{}
 }
 
-// Shown is [Mesh.Shown] where this gateway serves.
+// Shown is [Mesh.Shown] if this gateway serves.
 func (s *ShardServer) Shown() uint64 {
 	if m := s.mesh.Load(); m != nil {
 		return m.Shown()
@@ -167,8 +167,8 @@ func (s *ShardServer) Shown() uint64 {
 	return 0
 }
 
-// run serves a term whenever it gets the lease, until ctx ends or the journal turns
-// out to be one that no gateway can serve.
+// run serves a term whenever it gets the lease, until ctx ends or no gateway can
+// serve the journal.
 func (s *ShardServer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		holder, ok := s.await(ctx)
@@ -197,13 +197,14 @@ func (s *ShardServer) run(ctx context.Context) error {
 	return nil
 }
 
-// isPermanent says that what is wrong is so for every gateway, at least of this version.
+// isPermanent reports whether an error is the same for every gateway, at least of this
+// version.
 func isPermanent(err error) bool {
 	return slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrKeyLost, jetstream.ErrBase, state.ErrReplay, gateway.ErrPanic},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// await stands by until the lease is ours. It is false when ctx ends.
+// await is on standby until this gateway has the lease. It returns false when ctx ends.
 func (s *ShardServer) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -220,7 +221,7 @@ func (s *ShardServer) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 	defer cancel()
 	following.Go(func() { s.follow(ctx) })
 	told := false
-	var blind time.Time // when nobody could say whose it is
+	var blind time.Time // since when the holder is unknown
 	for {
 		try, end := context.WithTimeout(ctx, leaseKept)
 		holder := jetstream.LeaseHolder{Gateway: s.gateway.config.Name, Since: time.Now().UTC()}
@@ -261,14 +262,14 @@ func (s *ShardServer) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 // followPause keeps a gateway that takes over at once from reading the journal twice.
 const followPause = 2 * leaseKept
 
-// follow keeps the snapshots of a gateway that stands by close to the journal.
+// follow keeps the snapshots of a standby close to the journal.
 func (s *ShardServer) follow(ctx context.Context) {
 	if !sleep(ctx, followPause) {
 		return
 	}
 	def, err := s.load()
 	if err != nil {
-		def = s.def.Load() // whoever edits it is not done
+		def = s.def.Load() // the edit of the definitions is not finished
 	}
 	config := s.gateway.config
 	gateway.Follow(ctx, gateway.Config{
@@ -329,9 +330,9 @@ func (s *ShardServer) term(ctx context.Context, holder jetstream.LeaseHolder) (e
 	return err
 }
 
-// notBegun is why a term did not begin, of what ended its context and what came of it:
-// nothing where it was given back, so that the gateway is not taken for one that could
-// not serve.
+// notBegun returns why a term did not begin, from the cause of its context's end and
+// its error: nil if it was given back, so that the gateway does not count as unable to
+// serve.
 func notBegun(cause, err error) error {
 	if errors.Is(cause, errGiven) {
 		return nil
@@ -339,9 +340,9 @@ func notBegun(cause, err error) error {
 	return errors.Join(cause, err)
 }
 
-// keepLease keeps the lease until ctx ends, or somebody else has it. Where nobody can say
-// whose it is, because the bucket has no leader, the term goes on: nobody else can take
-// it then, and whoever takes it later has the last word by writing to the journal.
+// keepLease renews the lease until ctx ends or another gateway has it. If the holder is
+// unknown because the bucket has no leader, the term goes on: nobody else can take the
+// lease then, and whoever takes it later wins by writing to the journal.
 func (s *ShardServer) keepLease(ctx context.Context, holder jetstream.LeaseHolder) error {
 	for sleep(ctx, leaseKept) {
 		try, cancel := context.WithTimeout(ctx, keepAttempt)
@@ -357,13 +358,13 @@ func (s *ShardServer) keepLease(ctx context.Context, holder jetstream.LeaseHolde
 	return nil
 }
 
-// recordChanges has changes recorded that the operator made in the key store.
+// recordChanges records the operator's changes of the key store.
 func (m *Mesh) recordChanges(ctx context.Context, body []byte) (gateway.Applied, error) {
 	changes, code := bcp.ParseCredentialRecords(body)
 	if code != "" {
 		return gateway.Applied{}, errors.New(code.Info().Text)
 	}
-	if len(changes) == 0 { // whoever asks wants to see who is connected
+	if len(changes) == 0 { // the caller wants to see who is connected
 		return gateway.Applied{Connections: m.Connections()}, nil
 	}
 	if err := m.record(ctx, changes); err != nil {

@@ -17,7 +17,7 @@ const (
 	measureTimeout = 5 * time.Second
 )
 
-// Storage tells how full the disk is, as of the last few seconds.
+// Storage returns how full the disk is, at most a few seconds old.
 func (m *Mesh) Storage() status.Storage {
 	if s := m.storage.Load(); s != nil {
 		return *s
@@ -25,7 +25,7 @@ func (m *Mesh) Storage() status.Storage {
 	return status.Storage{Limit: m.config.Definition.MaxDisk}
 }
 
-// storageNow is Storage, as of now where the streams answer.
+// storageNow is Storage, measured now if the streams respond.
 func (m *Mesh) storageNow(ctx context.Context) status.Storage {
 	if err := m.measure(ctx); err != nil && ctx.Err() == nil {
 		m.config.Logger.Warn("measuring the disk", "error", err)
@@ -51,7 +51,7 @@ func (m *Mesh) measure(ctx context.Context) error {
 }
 
 // watchStorage measures until the mesh stops, and has the gateway record an alert
-// each time that the disk is fuller than the one before told.
+// each time the disk is fuller than at the last alert.
 func (m *Mesh) watchStorage() {
 	var told bcp.AlertKind
 	look := func(ctx context.Context) {
@@ -64,11 +64,11 @@ func (m *Mesh) watchStorage() {
 	m.fromNow(measureInterval, look)
 }
 
-// Disk returns what this user may use of the file system of a folder, and what of
-// that is free, in bytes: both 0 where the system does not tell.
+// Disk returns the free space in a folder's file system and its size, as far as
+// this user may use them, in bytes: both 0 if the system does not say.
 func Disk(folder string) (free, size int64, err error) { return diskSpace(folder) }
 
-// isWorse reports whether now is an alert that the one before did not tell.
+// isWorse reports whether now is an alert that before did not cover.
 func isWorse(before, now bcp.AlertKind) bool {
 	return now != "" && now != before && before != bcp.AlertDiskCritical
 }

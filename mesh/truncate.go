@@ -26,22 +26,21 @@ import (
 // TruncateOptions say how to truncate a journal.
 type TruncateOptions struct {
 	BackupOptions
-	// Keep is called once the backup is written: it stores it so that it stays, and
-	// returns where it can be read. It is required.
+	// Keep is called once the backup is written: it stores it durably, and returns
+	// its path. It is required.
 	Keep func() (file string, err error)
-	// Step, if set, is called before each step with what it does. An error ends it
-	// there, with everything as it was.
+	// Step, if set, is called before each step with its description. An error
+	// stops the truncation there and changes nothing.
 	Step func(step string) error
 }
 
 var errSalvage = errors.New("a damaged journal is not truncated")
 
-// Truncate writes a backup as [Backup] does, and cuts off the journal what is in
-// it. It is cut last, when a base stands for it that was proven, the backup was
-// read back, and a record names both. Whatever ends it before, kill and power cut
-// among them, leaves a mesh that starts, and that can be truncated again.
-// The manifest is that of the backup, which ends with what the journal begins
-// behind.
+// Truncate writes a backup as [Backup] does, and removes from the journal what is
+// in it. It cuts last, when the base that replaces it was proven, the backup was
+// read back, and a record names both. If it is interrupted before that, even by
+// kill or power cut, the mesh starts and can be truncated again. The manifest is
+// that of the backup, which ends with the journal's base.
 func Truncate(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o TruncateOptions) (jetstream.Manifest, error) {
 	t := truncation{state: state, def: def, o: o}
 	err := t.run(ctx, w)
@@ -56,7 +55,7 @@ type truncation struct {
 	def   *bcp.Mesh
 	o     TruncateOptions
 
-	behind jetstream.Snapshot // what the journal will begin behind
+	behind jetstream.Snapshot // the base of the truncated journal
 	tree   jetstream.Unsigned
 	base   jetstream.BaseFile
 	made   jetstream.Manifest
@@ -83,7 +82,7 @@ func (t *truncation) run(ctx context.Context, w io.Writer) error {
 	if err == nil {
 		err = t.step("recording the truncation")
 	}
-	// The record is on disk before anything is cut off, and what is cut off is gone
+	// The record is on disk before anything is cut off, and everything is cut off
 	// before anything is appended.
 	if err == nil {
 		err = withStreams(ctx, t.state, t.def, t.o.Keys, func(js natsjs.JetStream) error { return t.append(ctx, js) })
@@ -121,14 +120,14 @@ func (t *truncation) step(what string) error {
 	return t.o.Step(what)
 }
 
-// prove makes the base: the checkpoint that the journal makes, which must restore
-// to the state that makes the same checkpoint.
+// prove makes the base: the journal's checkpoint, which must restore to the state
+// that makes the same checkpoint.
 func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 	if err := t.step("reading the journal"); err != nil {
 		return err
 	}
-	// Limits of a truncation before must not cut what is appended, and a full
-	// journal takes the record.
+	// Limits of an earlier truncation must not cut what is appended, and a full
+	// journal must take the record.
 	topology := newTopology(t.def)
 	topology.MaxDisk = 0
 	if err := jetstream.Create(ctx, js, topology); err != nil {
@@ -168,8 +167,8 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 	return err
 }
 
-// provenBase is what stands for a journal that was read up to a sequence: a checkpoint that
-// restores to the state that makes the same one.
+// provenBase returns the base for a journal that was read up to a sequence: a checkpoint
+// that restores to the state that makes the same one.
 func provenBase(made *state.State, sequence uint64, config state.Config) (jetstream.Snapshot, error) {
 	checkpoint, err := made.Checkpoint()
 	if err != nil {
@@ -188,7 +187,7 @@ func provenBase(made *state.State, sequence uint64, config state.Config) (jetstr
 	}, nil
 }
 
-// truncationRecord is the record that lets the journal of a state begin with it.
+// truncationRecord returns the record with which the journal of a state will begin.
 func truncationRecord(state *state.State, t bcp.Truncation) ([]byte, error) {
 	m := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
 	_, _ = rand.Read(m.Salt[:])
@@ -196,8 +195,8 @@ func truncationRecord(state *state.State, t bcp.Truncation) ([]byte, error) {
 	return bcp.EncodeDecision(&d)
 }
 
-// sign has a checkpoint stand over all that is cut off: the tree goes on from
-// there.
+// sign signs a checkpoint of everything that is cut off: the tree continues
+// from there.
 func (t *truncation) sign() error {
 	if err := t.step("signing a checkpoint"); err != nil {
 		return err
@@ -212,10 +211,10 @@ func (t *truncation) sign() error {
 	return err
 }
 
-// projectTimeout bounds the wait for projections that were behind.
+// projectTimeout is the timeout for projections to catch up.
 const projectTimeout = 10 * time.Minute
 
-// project has the projections show what will be cut off.
+// project makes the projections show what will be cut off.
 func project(ctx context.Context, js natsjs.JetStream, topology jetstream.Topology, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, projectTimeout)
 	var running sync.WaitGroup
@@ -226,8 +225,7 @@ func project(ctx context.Context, js natsjs.JetStream, topology jetstream.Topolo
 	return err
 }
 
-// backUp writes the backup, which has the new base too: where that is damaged
-// later, it is there.
+// backUp writes the backup, with the new base in case that is damaged later.
 func (t *truncation) backUp(ctx context.Context, js natsjs.JetStream, w io.Writer) error {
 	if err := t.step("writing the backup"); err != nil {
 		return err
@@ -248,7 +246,7 @@ func (t *truncation) backUp(ctx context.Context, js natsjs.JetStream, w io.Write
 	return err
 }
 
-// check reads the backup where it was kept.
+// check reads the stored backup.
 func (t *truncation) check() error {
 	if err := t.step("checking the backup"); err != nil {
 		return err
@@ -268,7 +266,7 @@ func (t *truncation) check() error {
 		err = fmt.Errorf("%w: it is not what was written", jetstream.ErrBackup)
 	}
 	if err == nil {
-		_, err = io.Copy(sum, f) // what the reader of the archive did not need
+		_, err = io.Copy(sum, f) // the rest, which the archive's reader did not need
 	}
 	t.record = bcp.Truncation{Sequence: t.behind.Sequence, Base: sha256.Sum256(t.base.Content), Backup: bcp.Digest(sum.Sum(nil)), File: filepath.Base(name)}
 	return err
@@ -276,7 +274,7 @@ func (t *truncation) check() error {
 
 var errWentOn = errors.New("a mesh ran meanwhile: the journal went on")
 
-// append writes the record that lets the journal begin with it.
+// append writes the record with which the journal will begin.
 func (t *truncation) append(ctx context.Context, js natsjs.JetStream) error {
 	journal, err := jetstream.OpenJournal(ctx, js, 0)
 	if err != nil {

@@ -22,10 +22,10 @@ var (
 	errSalvaged     = errors.New("the backup is of a damaged journal, and is incomplete")
 )
 
-// TruncateBackup writes the backup to w that a backup of a cluster amounts to: the same
-// shard, with a journal that begins behind all of it. Whole is the file of the latter,
-// which has what is cut off and must be kept, and def the definitions of all shards. What
-// is cut off is signed first, with the keys of the state folder.
+// TruncateBackup turns a backup of a cluster into one of the same shard whose journal is
+// truncated after all of it, and writes it to w. whole is the file of the original, which
+// has what is cut off and must be kept, and def the definitions of all shards. What is
+// cut off is signed first, with the keys of the state folder.
 func TruncateBackup(ctx context.Context, whole string, from io.ReadSeeker, state string, def *bcp.Mesh, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
 	t := backupTruncation{from: from, bases: map[string][]byte{}}
 	m, err := t.read()
@@ -52,14 +52,14 @@ type backupTruncation struct {
 
 	digest bcp.Digest // of all bytes
 	files  []jetstream.BaseFile
-	bases  map[string][]byte // what its journal begins behind, where it is truncated
+	bases  map[string][]byte // the base of its journal, if it is truncated
 	keyed  bool              // it has the keys of the accounts
 	keys   []jetstream.StoredKey
 	state  *state.State
 	base   jetstream.BaseFile
 }
 
-// read checks the backup and takes what is not its journal.
+// read checks the backup and reads everything except its journal.
 func (t *backupTruncation) read() (jetstream.Manifest, error) {
 	if _, err := t.from.Seek(0, io.SeekStart); err != nil {
 		return jetstream.Manifest{}, err
@@ -73,7 +73,7 @@ func (t *backupTruncation) read() (jetstream.Manifest, error) {
 			t.bases[name] = content
 		case strings.HasPrefix(name, snapshotFolder+"/"):
 			of = errNotOfCluster
-		case isTree(name), accounts.IsCheckpointKeyFile(path.Base(name)): // they are signed anew
+		case isTree(name), accounts.IsCheckpointKeyFile(path.Base(name)): // they are signed again
 		default:
 			t.keyed = t.keyed || strings.HasPrefix(name, accounts.KeyFolder+"/")
 			t.files = append(t.files, jetstream.BaseFile{Name: name, Content: content})
@@ -87,7 +87,7 @@ func (t *backupTruncation) read() (jetstream.Manifest, error) {
 		err = of
 	}
 	if err == nil {
-		_, err = io.Copy(sum, t.from) // what the reader of the archive did not need
+		_, err = io.Copy(sum, t.from) // the rest, which the archive's reader did not need
 	}
 	t.digest = bcp.Digest(sum.Sum(nil))
 	return m, err
@@ -105,7 +105,7 @@ func (t *backupTruncation) recordsFrom(_ context.Context, from, _ uint64, each f
 	return err
 }
 
-// prove makes the base of what the journal amounts to.
+// prove makes the base of the journal.
 func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, config state.Config, o BackupOptions) error {
 	keys, err := jetstream.SealingKeysOf(t.keys)
 	if err != nil {

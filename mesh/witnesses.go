@@ -25,19 +25,19 @@ import (
 const (
 	// witnessTimeout bounds one question to a witness.
 	witnessTimeout = 10 * time.Second
-	// firstWitness bounds what a start, and the end of a mesh, wait for witnesses.
+	// firstWitness is how long a start, and the end of a mesh, wait for witnesses.
 	firstWitness = 3 * time.Second
-	// acceptTimeout bounds recording that the operator accepts a rollback.
+	// acceptTimeout is the timeout for recording that the operator accepts a rollback.
 	acceptTimeout = 15 * time.Second
-	// witnessRetry is the time until one that is away is asked again.
+	// witnessRetry is the time between requests to an unreachable witness.
 	witnessRetry = 30 * time.Second
-	// witnessRefresh is the age at which a cosignature is asked for again, where nothing
-	// new was signed.
+	// witnessRefresh is the age at which a cosignature is renewed if nothing new was
+	// signed.
 	witnessRefresh = time.Hour
 )
 
-// uncosigned is what a witness says that has not cosigned, and the size of what it has seen
-// of the journal, where it said that.
+// uncosigned is the reply of a witness that has not cosigned, and the size of the journal
+// that it has seen, if it said so.
 type uncosigned struct {
 	err  error
 	seen int64
@@ -48,9 +48,9 @@ func (u uncosigned) refuses() bool {
 	return errors.Is(u.err, witness.ErrRolledBack) || errors.Is(u.err, witness.ErrForked)
 }
 
-// cosign has the witnesses cosign the newest checkpoint of a tree, where they have not
-// done so within the time that refresh says, and keeps the cosignatures. It returns what
-// each of the others says ([witness.ErrRolledBack] and so on), by name.
+// cosign asks the witnesses that have not done so within refresh to cosign the newest
+// checkpoint of a tree, and stores the cosignatures. It returns the errors of the others
+// ([witness.ErrRolledBack] and so on), by name.
 func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, refresh time.Duration) (map[string]uncosigned, error) {
 	signed, newest, err := tree.Signed()
 	if err != nil {
@@ -92,8 +92,8 @@ func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, re
 	return failed, nil
 }
 
-// CosignNewest has the witnesses cosign the newest checkpoint of a shard in a state folder
-// in which no mesh signs: that of a cluster.
+// CosignNewest asks the witnesses to cosign the newest checkpoint of a shard in a state
+// folder in which no mesh signs: that of a cluster.
 func CosignNewest(ctx context.Context, state string, shard int, peers []*witness.Peer) error {
 	failed, err := cosign(ctx, Tree(state, shard), peers, 0)
 	errs := []error{err}
@@ -103,8 +103,8 @@ func CosignNewest(ctx context.Context, state string, shard int, peers []*witness
 	return errors.Join(errs...)
 }
 
-// witnesses has checkpoints cosigned while a mesh runs. Nobody's decision waits for it;
-// where none is heard of for longer than require, asks and pushes are refused.
+// witnesses has checkpoints cosigned while a mesh runs. No decision waits for it; if no
+// witness answers for longer than require, asks and pushes are refused.
 type witnesses struct {
 	tree    *jetstream.Tree
 	peers   []*witness.Peer
@@ -116,15 +116,17 @@ type witnesses struct {
 
 	mu      sync.Mutex
 	newest  time.Time         // of all cosignatures
-	told    map[string]string // what was said last of each witness that fails
-	refused bool              // one refuses, which the operator has not accepted
-	seen    map[string]int64  // how much of the journal those have seen that refuse
-	// accepted is up to which size the operator has the mesh go on in spite of a witness.
+	told    map[string]string // last error of each failing witness
+	refused bool              // a witness refuses, and the operator has not accepted it
+	seen    map[string]int64  // size of the journal seen by refusing witnesses
+	// accepted is the size up to which the operator lets the mesh go on despite a
+	// witness.
 	accepted map[string]int64
 	file     string // with accepted
 }
 
-// acceptedFile is in the tree's folder, and in no backup: what is restored is looked at anew.
+// acceptedFile is in the tree's folder, and in no backup: after a restore everything is
+// checked again.
 const acceptedFile = "accepted"
 
 func newWitnesses(config Config, tree *jetstream.Tree, alert func(bcp.AlertKind), log hclog.Logger) *witnesses {
@@ -137,12 +139,12 @@ func newWitnesses(config Config, tree *jetstream.Tree, alert func(bcp.AlertKind)
 	return w
 }
 
-// ErrRequireWitness says that definitions require a witness and none is configured.
+// ErrRequireWitness says that definitions require a witness but none is configured.
 var ErrRequireWitness = errors.New("the definitions say require_witness, and there is no witness")
 
 var errWitnessOnCluster = errors.New("require_witness is for a mesh of one process: on a cluster, checkpoints are signed and cosigned by bcpmesh audit checkpoint")
 
-// sign tells that a checkpoint was signed.
+// sign notes that a checkpoint was signed.
 func (w *witnesses) sign() {
 	select {
 	case w.signed <- struct{}{}:
@@ -150,7 +152,7 @@ func (w *witnesses) sign() {
 	}
 }
 
-// refresh is the age at which the newest cosignature is made again.
+// refresh is the age at which the newest cosignature is renewed.
 func (w *witnesses) refresh() time.Duration {
 	if w.require > 0 {
 		return min(witnessRefresh, w.require/4)
@@ -158,7 +160,8 @@ func (w *witnesses) refresh() time.Duration {
 	return witnessRefresh
 }
 
-// ask asks those that have not cosigned the newest checkpoint, and tells whom it misses.
+// ask asks the witnesses that have not cosigned the newest checkpoint, and reports
+// which are missing.
 func (w *witnesses) ask(ctx context.Context) (missing bool) {
 	failed, err := cosign(ctx, w.tree, w.peers, w.refresh())
 	switch {
@@ -210,7 +213,7 @@ func (w *witnesses) recordFailures(failed map[string]uncosigned) {
 	}
 }
 
-// run asks whenever a checkpoint was signed, and again those that were away.
+// run asks after every checkpoint, and retries unreachable witnesses.
 func (w *witnesses) run(ctx context.Context) {
 	for {
 		pause := w.refresh() / 2
@@ -229,8 +232,8 @@ func (w *witnesses) run(ctx context.Context) {
 	}
 }
 
-// closed is what may not be let through: nothing while the journal is not the newest, and
-// nothing new while no witness has been heard of for too long.
+// closed returns what must be refused: everything while the journal is not the newest,
+// and everything new while no witness has answered for too long.
 func (w *witnesses) closed() gateway.Closing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,8 +246,8 @@ func (w *witnesses) closed() gateway.Closing {
 	return gateway.Open
 }
 
-// accept has the mesh go on in spite of what the witnesses have seen by now, once record
-// has returned. A witness that sees more than that closes it again.
+// accept lets the mesh go on despite what the witnesses have seen so far, once record
+// has returned. A witness that has seen more closes it again.
 func (w *witnesses) accept(ctx context.Context, record func(context.Context) error) error {
 	w.mu.Lock()
 	refused := w.refused
@@ -271,7 +274,7 @@ func (w *witnesses) accept(ctx context.Context, record func(context.Context) err
 	return nil
 }
 
-// readAccepted reads what the operator has accepted; a file that cannot be read is
+// readAccepted reads what the operator has accepted; an unreadable file counts as
 // nothing.
 func readAccepted(file string, log hclog.Logger) map[string]int64 {
 	accepted := make(map[string]int64)
@@ -286,8 +289,8 @@ func readAccepted(file string, log hclog.Logger) map[string]int64 {
 	return accepted
 }
 
-// startWitnesses begins to ask, before anybody is served: a journal of which a witness has
-// seen more is known as such from the first message on.
+// startWitnesses begins to ask before anybody is served: if a witness has seen more of
+// the journal, that is known from the first message on.
 func (m *Mesh) startWitnesses(ctx context.Context, w *witnesses) error {
 	if len(w.peers) == 0 {
 		return nil
