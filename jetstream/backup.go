@@ -21,9 +21,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// A backup is a gzipped tar, so that stock tools open it: files of the state
-// folder, the records of the journal in parts, and at the end a manifest with
-// the SHA-256 of all of them. One without its end is none.
+// A backup is a gzipped tar, so that standard tools can open it: files of the
+// state folder, the records of the journal in parts, and at the end a manifest
+// with the SHA-256 of all of them. Without its end it is invalid.
 
 const (
 	backupFormat   = 1
@@ -37,19 +37,19 @@ const (
 	recordLenBytes = 4
 )
 
-// ErrBackup says that a file is no whole backup.
+// ErrBackup says that a file is not a complete backup.
 var ErrBackup = errors.New("the backup is damaged")
 
-// Manifest says what is in a backup.
+// Manifest describes the contents of a backup.
 type Manifest struct {
 	Format  int       `json:"format"`
 	Program string    `json:"program"`
 	Made    time.Time `json:"made"`
-	// Shard is whose journal it is, of a mesh on a cluster.
+	// Shard is the shard of the journal, for a mesh on a cluster.
 	Shard int `json:"shard,omitzero"`
-	// Begins is what its journal begins behind, zero where it is whole. The files
-	// of a mesh over time are its whole history where each begins behind what
-	// another ends with.
+	// Begins is the position after which its journal begins, zero for a whole
+	// journal. Consecutive backups of a mesh are its whole history if each begins
+	// where another ends.
 	Begins    Position     `json:"begins_behind,omitzero"`
 	Records   uint64       `json:"records"`   // with those before it, as Decisions
 	Decisions uint64       `json:"decisions"` // the number of the newest
@@ -67,12 +67,11 @@ type BackupFile struct {
 	SHA256 bcp.Digest `json:"sha256"`
 }
 
-// Chain checks decisions one behind the other: without a gap, each naming the
-// digest of the one before, time never going back. It knows nothing of what
-// they mean, and so of no definitions.
+// Chain checks that decisions are consecutive, that each contains the digest of
+// the one before, and that time never goes back. It knows nothing of their
+// meaning, and needs no definitions.
 //
-// Records and Decisions count all that ever were: with what a truncated journal
-// begins behind.
+// Records and Decisions also count what was cut off a truncated journal.
 type Chain struct {
 	Begin              Beginning
 	Records, Decisions uint64
@@ -80,7 +79,7 @@ type Chain struct {
 	Time               int64
 }
 
-// Add checks the decisions of one record, and takes all of them or none.
+// Add checks the decisions of one record, and accepts all of them or none.
 func (c *Chain) Add(decisions [][]byte) error {
 	next := *c
 	for _, b := range decisions {
@@ -117,7 +116,7 @@ func NewBackupWriter(w io.Writer, program string, made time.Time) *BackupWriter 
 	return &BackupWriter{zip: zip, tar: tar.NewWriter(zip), manifest: Manifest{Format: backupFormat, Program: program, Made: made.UTC()}}
 }
 
-// OfShard says whose journal follows; without it that is shard 0.
+// OfShard sets the shard of the journal that follows; the default is 0.
 func (w *BackupWriter) OfShard(shard int) { w.manifest.Shard = shard }
 
 // Put writes one file.
@@ -137,11 +136,11 @@ func (w *BackupWriter) writeFile(name string, content []byte) error {
 	return nil
 }
 
-// Journal writes every record, and checks their chain on the way; known is the
-// number of a decision that it is known to have had, and tree has what was signed
-// of it: without a tree nothing but the chain is checked, as of a journal that is being
-// written to. With salvage a damaged journal is written up to its last good record.
-// progress, if set, is called with the records that are done, and all of them.
+// Journal writes every record and checks their chain; known is the number of a decision
+// that the journal must have, and tree has its signed checkpoints: without a tree only
+// the chain is checked, as for a journal that is being written to. With salvage a
+// damaged journal is written up to its last good record. progress, if set, is called
+// with the number of records done and the total.
 func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, tree *Tree, known uint64, salvage bool, progress func(done, all uint64)) error {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
@@ -228,7 +227,7 @@ func (w *BackupWriter) holds(chain Chain) {
 	w.manifest.Last = time.Unix(0, chain.Time).UTC()
 }
 
-// Truncated writes a journal of nothing but the decision that says that it was truncated.
+// Truncated writes a journal that has only the decision of its truncation.
 func (w *BackupWriter) Truncated(decision []byte) error {
 	var chain Chain
 	if err := chain.Add([][]byte{decision}); err != nil {
@@ -238,8 +237,8 @@ func (w *BackupWriter) Truncated(decision []byte) error {
 	return w.Put(partName(chain.Records), encodePart([][]byte{decision}))
 }
 
-// ErrNothingToSalvage says that a journal has lost its first record: what is behind
-// it cannot be replayed. An older backup is what is left.
+// ErrNothingToSalvage says that a journal has lost its first record, so the rest
+// cannot be replayed. Only an older backup can help.
 var ErrNothingToSalvage = errors.New("there is nothing to salvage; restore an older backup")
 
 // NothingToSalvage is [ErrNothingToSalvage] because of a damage.
@@ -247,11 +246,11 @@ func NothingToSalvage(damage error) error {
 	return fmt.Errorf("%w: %w", ErrNothingToSalvage, damage)
 }
 
-// salvaged is the damage that leaves something to salvage.
+// salvaged are the kinds of damage that leave something to salvage.
 var salvaged = []error{ErrRecord, ErrLost, ErrRewritten, ErrTree, ErrHashes}
 
-// checkWhole looks for what a journal that reads well may have lost. A backup
-// takes one although what follows from it cannot be read.
+// checkWhole looks for losses in a journal that can be read to its end. A
+// backup accepts a journal whose projections cannot be read.
 func checkWhole(ctx context.Context, js natsjs.JetStream, tree *Tree, chain Chain, known uint64) error {
 	if chain.Decisions < known {
 		return fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", ErrLost, chain.Decisions, known)
@@ -273,7 +272,7 @@ func checkWhole(ctx context.Context, js natsjs.JetStream, tree *Tree, chain Chai
 	return err
 }
 
-// Keys writes the keys that the journal is sealed under.
+// Keys writes the sealing keys of the journal.
 func (w *BackupWriter) Keys(ctx context.Context, js natsjs.JetStream) error {
 	keys, err := readKeys(ctx, js)
 	if err != nil {
@@ -291,7 +290,7 @@ func (w *BackupWriter) PutKeys(keys []StoredKey) error {
 	return w.Put(backupKeys, b)
 }
 
-// Decisions is the number of the newest that the backup has by now.
+// Decisions returns the number of the newest decision in the backup so far.
 func (w *BackupWriter) Decisions() uint64 { return w.manifest.Decisions }
 
 // Salvaged reports whether Journal has left something damaged out.
@@ -314,17 +313,17 @@ func sumLine(manifest []byte) []byte {
 	return fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(manifest), manifestName)
 }
 
-// Restoring is what ReadBackup calls for what it finds; each may be nil.
+// Restoring are the callbacks of ReadBackup; each may be nil.
 type Restoring struct {
 	File   func(name string, content []byte) error
-	Keys   func([]StoredKey) error // what the journal is sealed under
+	Keys   func([]StoredKey) error // the sealing keys of the journal
 	Record func(decisions [][]byte) error
 }
 
 // ReadBackup reads a backup and checks all of it: the digest of every file, that
-// none is missing or too many, and the chain of decisions from the first to the
-// last. What it calls into happens before that is known: read it twice, first
-// with nothing to call.
+// none is missing or extra, and the chain of decisions from the first to the
+// last. The callbacks run before that is known: read it twice, first without
+// callbacks.
 func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
@@ -349,7 +348,7 @@ func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 		if header.Typeflag != tar.TypeReg || header.Size < 0 || header.Size > limit || !safeName(header.Name) {
 			return Manifest{}, fmt.Errorf("%w: %q is no file of one", ErrBackup, header.Name)
 		}
-		// The content grows with the bytes that are there, not with the header.
+		// The memory grows with the bytes that are present, not with the header.
 		content, err := io.ReadAll(io.LimitReader(files, limit))
 		if err != nil {
 			return Manifest{}, fmt.Errorf("%w: %w", ErrBackup, err)
@@ -449,14 +448,15 @@ func checkManifest(content []byte, found []BackupFile, chain Chain) (Manifest, e
 	return m, nil
 }
 
-// AwaitInterest waits until records get to the journal's stream, which may just have
-// been made: the first of many that are restored would otherwise come behind others.
+// AwaitInterest waits until records reach the journal's stream, which may have just
+// been created: otherwise the first of many restored records could arrive after
+// others.
 func (j *Journal) AwaitInterest(ctx context.Context) error {
 	return awaitInterest(ctx, j.js, j.subject)
 }
 
-// RestoreRecord writes a record of a backup behind the others, into a journal
-// that is new. Await the acknowledgements.
+// RestoreRecord appends a record of a backup to a new journal. Wait for the
+// acknowledgements.
 func (j *Journal) RestoreRecord(decisions [][]byte) (natsjs.PubAckFuture, error) {
 	ack, err := j.js.PublishAsync(j.subject, appendRecord(nil, decisions), natsjs.WithExpectLastSequence(j.last))
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Reading writes a journal that is being written to, as its operator reads it: up to the
-// newest record of when it begins, with the keys that it is sealed under. The chain is
-// checked on the way. It returns where the journal begins. progress, if set, is called
-// with the records that are done, and all of them.
+// Reading writes a journal that is still being written to, as its operator reads it: up
+// to the newest record when it begins, with its sealing keys. It checks the chain and
+// returns where the journal begins. progress, if set, is called with the number of
+// records done and the total.
 func (w *BackupWriter) Reading(ctx context.Context, records Records, given KeyGiver, progress func(done, all uint64)) (Beginning, error) {
 	parts := journalParts{out: w}
 	sealed := map[sealingKey]bool{}
@@ -53,7 +53,7 @@ func (w *BackupWriter) Reading(ctx context.Context, records Records, given KeyGi
 	if err := parts.end(); err != nil {
 		return Beginning{}, err
 	}
-	// A key that is destroyed meanwhile is a tombstone here, as it is there.
+	// A key destroyed meanwhile is a tombstone in the backup too.
 	keys := make([]StoredKey, 0, len(sealed))
 	for of := range sealed {
 		key, err := storedKey(ctx, of, given)

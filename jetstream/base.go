@@ -15,17 +15,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// A journal is truncated from its front, up to a record that says so: that record
-// is then its first, and names the backup that holds what was cut off and the
-// base that stands for it. A journal that begins with any other record but its
-// first ever is damaged.
+// A journal is truncated at its front, up to a record of the truncation: that
+// record then comes first, and names the backup of what was cut off and the base
+// that replaces it. A journal that begins with any other record, except its very
+// first, is damaged.
 
-// ErrBase says that the snapshot that a truncated journal begins behind is
-// missing, or is not the one.
+// ErrBase says that the base of a truncated journal is missing or is a
+// different one.
 var ErrBase = errors.New("the snapshot after which the journal begins is damaged")
 
-// Beginning is where a journal begins. The zero value is that of one that is
-// whole.
+// Beginning is where a journal begins. The zero value is for a whole journal.
 type Beginning struct {
 	Position
 	Truncation bcp.Truncation
@@ -34,9 +33,9 @@ type Beginning struct {
 // Truncated reports whether something is cut off.
 func (b Beginning) Truncated() bool { return b.Sequence > 0 }
 
-// Begin tells where the journal begins: with the record behind the position, as
-// the truncation in that record says. It is [ErrRecord] where something is cut
-// off, and no record says so.
+// Begin returns where the journal begins: with the record after the position in
+// the truncation in that record. The error is [ErrRecord] if something is cut
+// off without such a record.
 func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
@@ -62,7 +61,7 @@ func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 	return readBeginning(first, decisions)
 }
 
-// readBeginning is where a journal begins of which this is the first record.
+// readBeginning returns the beginning of a journal with this first record.
 func readBeginning(sequence uint64, decisions [][]byte) (Beginning, error) {
 	d, err := bcp.DecodeDecision(decisions[0])
 	if err != nil {
@@ -78,7 +77,7 @@ func readBeginning(sequence uint64, decisions [][]byte) (Beginning, error) {
 // Begin is [Begin] of this journal.
 func (j *Journal) Begin(ctx context.Context) (Beginning, error) { return Begin(ctx, j.js) }
 
-// BeginningWith is where a journal begins whose first decision is d.
+// BeginningWith returns the beginning of a journal whose first decision is d.
 func BeginningWith(d *bcp.Decision) (Beginning, error) {
 	if d.Seq == 1 {
 		return Beginning{}, nil
@@ -86,7 +85,7 @@ func BeginningWith(d *bcp.Decision) (Beginning, error) {
 	return beginningWith(d)
 }
 
-// beginningWith is where a journal begins whose first decision is d.
+// beginningWith returns the beginning of a journal whose first decision is d.
 func beginningWith(d *bcp.Decision) (Beginning, error) {
 	if d.Truncation == nil || d.Truncation.Sequence == 0 || d.Seq < 2 {
 		return Beginning{}, fmt.Errorf("%w: it begins with decision %d, and no record says that it was truncated there", ErrRecord, d.Seq)
@@ -120,20 +119,20 @@ func Truncate(ctx context.Context, js natsjs.JetStream, p Position) error {
 	return err
 }
 
-// BaseFolder is where bases are, in a state folder and in a backup.
+// BaseFolder is the folder of bases, in a state folder and in a backup.
 const BaseFolder = "base"
 
-// Bases is the folder of the snapshots that a journal begins behind. Unlike those
-// of [Snapshots] they are part of the truth. A nil one holds none.
+// Bases is the folder of the bases of truncated journals. Unlike [Snapshots] they
+// cannot be derived again. A nil one has none.
 type Bases struct {
 	files  Snapshots
 	shared natsjs.JetStream // has them too, of a cluster
 }
 
-// NewBases returns the bases in a folder, which Write makes.
+// NewBases returns the bases in a folder, which Write creates.
 func NewBases(dir string) *Bases { return &Bases{files: Snapshots{dir: dir}} }
 
-// Shared returns the bases of a cluster, of which the folder has a copy.
+// Shared returns the bases of a cluster; the folder is a cache of them.
 func (b *Bases) Shared(js natsjs.JetStream) *Bases { return &Bases{b.files, js} }
 
 // BaseFile is the file of a base, named as in a state folder and in a backup.
@@ -142,11 +141,11 @@ type BaseFile struct {
 	Content []byte
 }
 
-// BaseName is the name of the file of a base that was made behind a decision.
+// BaseName returns the file name of a base made after a decision.
 func BaseName(decision uint64) string { return path.Join(BaseFolder, snapshotName(decision)) }
 
-// Write stores one beside the others, whole or not at all, and returns its file
-// as the disk has it.
+// Write adds a base, whole or not at all, and returns its file as read back
+// from disk.
 func (b *Bases) Write(s Snapshot) (BaseFile, error) {
 	if err := b.files.write(s); err != nil {
 		return BaseFile{}, err
@@ -155,9 +154,9 @@ func (b *Bases) Write(s Snapshot) (BaseFile, error) {
 	return BaseFile{BaseName(s.Decision), content}, err
 }
 
-// Read returns the base that a truncated journal begins behind, and its file. The
-// error wraps [ErrBase] and names the backup that has it, where it is not what was
-// recorded. What the folder lacks of a cluster's is there afterwards.
+// Read returns the base of a truncated journal and its file. If it is not the
+// recorded one, the error wraps [ErrBase] and names the backup that has it. On a
+// cluster a missing file is written to the folder.
 func (b *Bases) Read(ctx context.Context, begin Beginning) (Snapshot, BaseFile, error) {
 	s, file, err := b.read(begin)
 	if b == nil || b.shared == nil || !errors.Is(err, ErrBase) {
@@ -199,7 +198,7 @@ func damagedBase(name, why string, begin Beginning) error {
 	return fmt.Errorf("%w: %s %s; the backup %s or a later one has it", ErrBase, name, why, begin.Truncation.File)
 }
 
-// Open returns the base in a file of a backup, which was read before and has it.
+// Open returns the base in a file of a backup that was read before.
 func (f *BaseFile) Open(begin Beginning) (Snapshot, error) {
 	if f.Name != BaseName(begin.Decision) || len(f.Content) < sha256.Size || sha256.Sum256(f.Content) != begin.Truncation.Base {
 		return Snapshot{}, fmt.Errorf("%w: %s is not it", ErrBase, f.Name)
@@ -210,7 +209,7 @@ func (f *BaseFile) Open(begin Beginning) (Snapshot, error) {
 // NewBaseFile returns the file of a base.
 func NewBaseFile(s Snapshot) BaseFile { return BaseFile{BaseName(s.Decision), s.encode()} }
 
-// Snapshot returns what is in a file whose content is known to be whole.
+// Snapshot returns the snapshot in a file that is known to be whole.
 func (f *BaseFile) Snapshot() (Snapshot, error) {
 	if len(f.Content) < snapshotHeader+sha256.Size {
 		return Snapshot{}, fmt.Errorf("%w: %s", ErrBase, f.Name)
@@ -226,8 +225,8 @@ func (f *BaseFile) open(begin Beginning) (Snapshot, error) {
 	return s, err
 }
 
-// Newest is the number of the newest decision that a base was made of, 0 where
-// there is none. A journal that does not reach it has lost its end.
+// Newest returns the number of the newest decision in a base, 0 if there is
+// none. A journal that ends before it has lost its end.
 func (b *Bases) Newest() (uint64, error) {
 	if b == nil {
 		return 0, nil
@@ -236,7 +235,7 @@ func (b *Bases) Newest() (uint64, error) {
 	return decision, err
 }
 
-// Keep removes all but the one of a position that the journal begins behind.
+// Keep removes all bases except that of the position after which the journal begins.
 func (b *Bases) Keep(p Position) error {
 	names, err := b.files.List()
 	for _, name := range names {

@@ -15,25 +15,25 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// On a cluster the base is in a stream, in parts. What says that it is the one is the
-// record of the truncation, as of a file.
+// On a cluster the base is in a stream, in parts. The record of the truncation
+// identifies it, as it does a file.
 
 const (
-	// partBytes is what one message of a base holds.
+	// partBytes is the size of a part, which is one message.
 	partBytes = 256 << 10
 	// partHeader is the number of a part, from 0.
 	partHeader = "Bcp-Part"
 )
 
-// baseConfig is that of the stream of bases, which no copy that is behind answers for.
+// baseConfig configures the stream of bases. Lagging replicas do not answer for it.
 func baseConfig(replicas int) natsjs.StreamConfig {
 	c := Topology{Replicas: replicas}.stream(BaseStream, subjects.Bases)
 	c.AllowDirect = false
 	return c
 }
 
-// StoreBase stores the base of a journal that begins behind a sequence, beside others, and
-// reads it back.
+// StoreBase stores the base of a journal that begins after a sequence, keeps other bases,
+// and reads it back.
 func StoreBase(ctx context.Context, js natsjs.JetStream, replicas int, sequence uint64, content []byte) error {
 	err := create(ctx, js, baseConfig(replicas))
 	if err == nil {
@@ -97,7 +97,7 @@ func storedBase(ctx context.Context, js natsjs.JetStream, sequence uint64, diges
 	return content, err
 }
 
-// StoredBase reads the base of a cluster whose journal is truncated, as the file of it.
+// StoredBase reads the base of a cluster with a truncated journal, as its file.
 func StoredBase(ctx context.Context, js natsjs.JetStream, begin Beginning) (BaseFile, error) {
 	file := BaseFile{Name: BaseName(begin.Decision)}
 	content, err := storedBase(ctx, js, begin.Sequence, begin.Truncation.Base)

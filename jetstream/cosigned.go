@@ -37,7 +37,7 @@ func (c *Cosignature) Witness() string {
 	return name
 }
 
-// Time is when the witness says that it signed. The zero time is one that cannot be read.
+// Time returns when the witness says that it signed; zero if it cannot be read.
 func (c *Cosignature) Time() time.Time {
 	_, encoded, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(c.Line, "— ")), " ")
 	b, err := base64.StdEncoding.DecodeString(encoded)
@@ -47,8 +47,8 @@ func (c *Cosignature) Time() time.Time {
 	return time.Unix(int64(min(binary.BigEndian.Uint64(b[4:]), 1<<40)), 0).UTC()
 }
 
-// Signed is the newest checkpoint as the log alone signed it, and its tree. The error is
-// [ErrNoCheckpoint] where there is none.
+// Signed returns the newest checkpoint with only the log's signature, and its tree. The
+// error is [ErrNoCheckpoint] if there is none.
 func (t *Tree) Signed() ([]byte, tlog.Tree, error) {
 	r, err := t.newest()
 	return []byte(r.Checkpoint), r.tree, err
@@ -97,12 +97,13 @@ func (t *Tree) AddCosignature(c Cosignature) (err error) {
 	return errors.Join(f.Sync(), durable.SyncFolder(t.dir))
 }
 
-// Cosignatures are the newest of each witness, in the order in which each came first.
+// Cosignatures returns the newest of each witness, in the order in which the witnesses
+// first cosigned.
 func (t *Tree) Cosignatures() ([]Cosignature, error) {
 	return t.cosignatures(func(Cosignature) bool { return true })
 }
 
-// cosignatures are the newest of each witness among those that some function chooses.
+// cosignatures returns the newest of each witness among the chosen ones.
 func (t *Tree) cosignatures(chosen func(Cosignature) bool) ([]Cosignature, error) {
 	f, err := os.Open(filepath.Join(t.dir, TreeCosignatures))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +117,7 @@ func (t *Tree) cosignatures(chosen func(Cosignature) bool) ([]Cosignature, error
 	place := make(map[string]int)
 	for lines := bufio.NewReader(f); ; {
 		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // a last line that was cut is none
+		if errors.Is(err, io.EOF) { // ignore an incomplete last line
 			return list, nil
 		}
 		if err != nil {
@@ -148,7 +149,7 @@ func (t *Tree) cosignatureLines(tree tlog.Tree) (string, error) {
 	return lines.String(), err
 }
 
-// Witnessed is the size of the largest tree that a witness has cosigned, 0 where none has.
+// Witnessed returns the size of the largest cosigned tree, 0 if there is none.
 func (t *Tree) Witnessed() (int64, error) {
 	list, err := t.Cosignatures()
 	var size int64

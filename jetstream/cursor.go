@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// cursorPrefix begins the name of every consumer of the journal that is a cursor.
+	// cursorPrefix is the prefix of the names of journal consumers that are cursors.
 	cursorPrefix = "cursor-"
-	// cursorPage is how many records are taken at once.
+	// cursorPage is how many records are fetched at once.
 	cursorPage = 64
 	// cursorPending is how many records may be taken and not done: more are taken when
 	// some of these are done.
 	cursorPending = 10_000
-	// CursorPatience is how long a record may be worked on before it comes again, unless
-	// [Entry.Working] says that it still is.
+	// CursorPatience is the time after which an unfinished record comes again, unless
+	// [Entry.Working] extends it.
 	CursorPatience = 2 * time.Second
 )
 
-// Cursor is a place in the journal that outlives the process: it goes on with the records
-// that nobody has called done, each at least once. It is a durable consumer of JetStream,
-// which only reads; on a cluster it is copied as the journal is. A cursor is used by one
-// goroutine at a time.
+// Cursor is a durable position in the journal: it returns the records that are not marked
+// done, each at least once. It is a durable consumer of JetStream, which only reads; on a
+// cluster it has the journal's replicas. A cursor is used by one goroutine at a time.
 type Cursor struct {
 	consumer natsjs.Consumer
 	created  time.Time
@@ -37,13 +36,13 @@ type Cursor struct {
 // Entry is one record of the journal.
 type Entry struct {
 	msg       natsjs.Msg
-	Decisions []bcp.Decision // what is sealed stays so
+	Decisions []bcp.Decision // sealed content stays sealed
 	Sequence  uint64         // of the record
 	Stored    time.Time      // by the server's clock
 }
 
-// OpenCursor returns the cursor of that name. A new one begins with what was recorded at
-// since or later.
+// OpenCursor returns the cursor of that name. A new one begins with the first record
+// from since or later.
 func OpenCursor(ctx context.Context, js natsjs.JetStream, name string, since time.Time) (*Cursor, error) {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
@@ -65,8 +64,8 @@ func OpenCursor(ctx context.Context, js natsjs.JetStream, name string, since tim
 // Created is when the cursor was made.
 func (c *Cursor) Created() time.Time { return c.created }
 
-// Next returns what is to be done now, in the order of the journal: nothing where that is
-// nothing. An entry whose decisions cannot be read has none.
+// Next returns the entries to handle now, in the order of the journal; there may be none.
+// An entry whose decisions cannot be read has none.
 func (c *Cursor) Next() ([]Entry, error) {
 	batch, err := c.consumer.FetchNoWait(cursorPage)
 	if err != nil {
@@ -79,7 +78,8 @@ func (c *Cursor) Next() ([]Entry, error) {
 			return nil, fmt.Errorf("read the journal: %w", err)
 		}
 		e := Entry{msg: msg, Sequence: meta.Sequence.Stream, Stored: meta.Timestamp}
-		// The gateway refuses to serve a journal that it cannot read: no cursor stops at one.
+		// The gateway refuses to serve an unreadable journal, so a cursor does not stop
+		// at one.
 		records, _ := decodeRecord(msg.Data())
 		for _, b := range records {
 			if d, err := bcp.DecodeDecision(b); err == nil {
@@ -94,15 +94,15 @@ func (c *Cursor) Next() ([]Entry, error) {
 	return entries, nil
 }
 
-// Done says that nothing is left to do about the record.
+// Done marks the record as finished.
 func (e *Entry) Done() error { return e.msg.Ack() }
 
-// Later has the record come again after a time.
+// Later makes the record come again after a time.
 func (e *Entry) Later(after time.Duration) error {
 	return e.msg.NakWithDelay(max(after, time.Millisecond))
 }
 
-// Working says that the record is still worked on.
+// Working says that the record is still being handled.
 func (e *Entry) Working() error { return e.msg.InProgress() }
 
 // DropCursors deletes all cursors but those named.

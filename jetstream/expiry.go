@@ -13,21 +13,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// The keys of raw messages expire a day at a time, those of all channels together. The
-// stream of keys has one message that says up to which day they are destroyed: from then on
-// nothing opens with them. Their bytes are overwritten afterwards, and nothing is left of
-// them: a key that is missing for such a day has expired.
+// The keys of raw messages expire a day at a time, those of all channels together. One
+// message in the stream of keys says up to which day they are destroyed: from then on
+// nothing can be opened with them. Later their bytes are overwritten and they are
+// removed: a missing key of such a day has expired.
 //
-// So expiry costs a start one write, however many channels there are and however old the
-// mesh is.
+// So expiry at a start costs one write, independent of the number of channels and the
+// age of the mesh.
 
 // neverExpired is before any day of a key.
 const neverExpired = math.MinInt64
 
 // ExpireRaw destroys the keys of raw messages of all days that ended a retention ago, to
-// the nanosecond: nothing opens with them any more. So a message can be opened for that
-// long at least, and for a day more at most. [SealingKeys.OverwriteExpired] then removes
-// the bytes of the keys.
+// the nanosecond: from then on nothing can be opened with them. So a message can be
+// opened for at least the retention, and at most a day longer.
+// [SealingKeys.OverwriteExpired] then removes the bytes of the keys.
 func (k *SealingKeys) ExpireRaw(ctx context.Context, now time.Time, retention time.Duration) error {
 	subject := subjects.Expiry(subjects.SealedRaw)
 	last := dayNumber(now.Add(-retention)) - 1
@@ -52,8 +52,8 @@ func (k *SealingKeys) ExpireRaw(ctx context.Context, now time.Time, retention ti
 	}
 }
 
-// OverwriteExpired overwrites and removes the keys that have expired, and returns how many
-// there were. After an error call it again.
+// OverwriteExpired overwrites and removes expired keys, and returns their number. After
+// an error call it again.
 func (k *SealingKeys) OverwriteExpired(ctx context.Context) (overwritten int, err error) {
 	expired, _, err := k.readExpiry(ctx)
 	if err != nil || expired == neverExpired {
@@ -91,7 +91,7 @@ func (k *SealingKeys) OverwriteExpired(ctx context.Context) (overwritten int, er
 }
 
 // readExpiry returns the last day whose raw messages have expired, and the sequence of
-// the message that says so, 0 if there is none.
+// the message with that day, 0 if there is none.
 func (k *SealingKeys) readExpiry(ctx context.Context) (last int64, sequence uint64, err error) {
 	message, err := k.stored(ctx, subjects.Expiry(subjects.SealedRaw))
 	if errors.Is(err, natsjs.ErrMsgNotFound) {
@@ -118,7 +118,7 @@ func (k *SealingKeys) hasExpired(of sealingKey) bool {
 	return of.sealed == subjects.SealedRaw && of.day <= k.expired
 }
 
-// errExpiry says that a subject has no key, but the day up to which keys have expired.
+// errExpiry says that a subject has the day up to which keys have expired, not a key.
 var errExpiry = errors.New("it is no key")
 
 // parseSealingKey reads the subject of a key.

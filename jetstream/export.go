@@ -19,12 +19,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// The form of an export is docs/audit-format.md; package verify reads it, and
-// shares nothing with this file but that page.
+// The format of an export is docs/audit-format.md; package verify reads it, and
+// shares only that page with this file.
 
 const (
 	exportMagic = "bcpmesh audit 1\n"
-	// exportBlock is about what one block holds, in bytes before it is packed.
+	// exportBlock is the approximate size of a block, in unpacked bytes.
 	exportBlock = 256 << 10
 )
 
@@ -34,7 +34,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var (
 	// ErrNoDecisions says that there is nothing to export.
 	ErrNoDecisions = errors.New("there are no decisions in this time")
-	// ErrRewritten says that the journal is not what was signed before.
+	// ErrRewritten says that the journal differs from what was signed before.
 	ErrRewritten = errors.New("the journal contradicts an earlier checkpoint")
 )
 
@@ -54,15 +54,15 @@ type ExportOptions struct {
 	// Since and Until choose decisions by their time: not before Since, and
 	// before Until. Zero: all.
 	Since, Until time.Time
-	// Last, if it is not 0, is the number of the last decision that is exported.
+	// Last, if it is not 0, is the number of the last decision to export.
 	Last uint64
 	// Key signs the checkpoint at the end. It is required.
 	Key CheckpointKey
-	// Tree has the checkpoints of before, which the journal must stand up to, and
-	// the hashes of what was cut off it. It is required of a truncated journal.
+	// Tree has the earlier checkpoints, which the journal must match, and the
+	// hashes of what was cut off it. It is required for a truncated journal.
 	Tree *Tree
-	// Progress, if set, is called with the records that are read, and about all
-	// of them.
+	// Progress, if set, is called with the number of records read and the
+	// approximate total.
 	Progress func(done, all uint64)
 }
 
@@ -77,7 +77,7 @@ type Exported struct {
 // first, and about how many are left. An error of each ends it, and is returned.
 type Records func(ctx context.Context, each func(decisions [][]byte, left uint64) error) error
 
-// JournalRecords are those that a connection of the gateway's reads.
+// JournalRecords returns the records that a connection of the gateway reads.
 func JournalRecords(js natsjs.JetStream) Records {
 	return func(ctx context.Context, each func([][]byte, uint64) error) error {
 		stream, err := js.Stream(ctx, CommitStream)
@@ -100,9 +100,9 @@ func DecodeRecord(message []byte) ([][]byte, error) {
 	return decisions, nil
 }
 
-// Export writes the decisions of a journal, as their bytes stand there, and ends
-// with a signed checkpoint over the last of them. All are read and their chain is
-// checked, whatever the time: nothing is signed that was not looked at.
+// Export writes the decisions of a journal, byte for byte, and ends with a signed
+// checkpoint over the last of them. All are read and their chain is checked,
+// independent of the selected time: nothing unchecked is signed.
 func Export(ctx context.Context, w io.Writer, records Records, o ExportOptions) (Exported, error) {
 	e := exporter{w: w, options: o}
 	if o.Tree != nil {
@@ -127,7 +127,7 @@ var errEnough = errors.New("enough")
 type exporter struct {
 	w        io.Writer
 	options  ExportOptions
-	recorded []recorded // that were not reached yet
+	recorded []recorded // not reached yet
 	exported Exported
 
 	chain Chain
@@ -177,7 +177,7 @@ func (e *exporter) record(decisions [][]byte, left uint64) error {
 	return nil
 }
 
-// compare holds the tree against what was signed of it before.
+// compare compares the tree with what was signed of it before.
 func (e *exporter) compare() error {
 	for len(e.recorded) > 0 && e.recorded[0].tree.N == e.tree.size {
 		if e.recorded[0].tree != e.tree.root() {

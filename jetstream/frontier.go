@@ -8,15 +8,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// frontier is a Merkle tree (RFC 6962) that grows: the hashes of the whole
-// subtrees that it is made of, largest first, one for each bit of its size.
+// frontier is a growing Merkle tree (RFC 6962): the hashes of its whole
+// subtrees, largest first, one for each bit of its size.
 type frontier struct {
 	size   int64
 	hashes []tlog.Hash
 }
 
-// add takes the digest of the next decision, which is the hash of its leaf, and
-// calls store, if set, with each hash that is complete now, in the order of
+// add appends the digest of the next decision, which is the hash of its leaf,
+// and calls store, if set, with each hash that is now complete, in the order of
 // tlog.StoredHashes.
 func (f *frontier) add(digest bcp.Digest, store func(tlog.Hash)) {
 	h := tlog.Hash(digest)

@@ -12,15 +12,15 @@ import (
 var ErrUnanswered = errors.New("JetStream is not responding")
 
 // Interrupter makes one JetStream request at a time, which can be interrupted.
-// A server that closes its streams answers no request until they are open
-// again, and a request would wait until its context ends: Interrupt ends it.
-// The zero value is ready.
+// A server that has closed its streams answers no requests until they are open
+// again, so a request would wait until its context ends: Interrupt ends it. The
+// zero value is ready.
 type Interrupter struct {
 	end atomic.Pointer[context.CancelCauseFunc]
 }
 
-// Do calls f with a context that Interrupt ends too; the error then wraps
-// [ErrUnanswered], and the request may be repeated. f may call Do itself.
+// Do calls f with a context that Interrupt also ends; the error then wraps
+// [ErrUnanswered], and the request may be retried. f may call Do itself.
 func (a *Interrupter) Do(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -33,8 +33,8 @@ func (a *Interrupter) Do(ctx context.Context, f func(context.Context) error) err
 	return err
 }
 
-// Interrupt ends the request in flight, with the reason why no answer will
-// come. It may be called concurrently with Do.
+// Interrupt ends the current request, with the reason why no reply will come.
+// It may be called concurrently with Do.
 func (a *Interrupter) Interrupt(reason string) {
 	if end := a.end.Load(); end != nil {
 		(*end)(fmt.Errorf("%w: %s", ErrUnanswered, reason))

@@ -21,21 +21,22 @@ const appendTimeout = 10 * time.Second
 
 // Errors of the journal. The first ones mean: release nothing, throw the state away.
 var (
-	// ErrFenced says that somebody else wrote to the journal.
+	// ErrFenced says that another process wrote to the journal.
 	ErrFenced = errors.New("another gateway writes to this journal")
 	// ErrUncertain says that the record may or may not be stored.
 	ErrUncertain = errors.New("the journal did not acknowledge a record")
-	// ErrFull, which is one of these, says that the journal has no room for it.
+	// ErrFull, a kind of ErrUncertain, says that the journal has no room for the
+	// record.
 	ErrFull = fmt.Errorf("%w: it is full", ErrUncertain)
 	// ErrRecord says that a record of the journal cannot be read.
 	ErrRecord = errors.New("a record of the journal is damaged")
-	// ErrMissing, which is one of these, says that the server does not have all records: it
-	// leaves out what it could not read when it started.
+	// ErrMissing, a kind of ErrRecord, says that the server does not have all records: it
+	// skips those that it could not read when it started.
 	ErrMissing = fmt.Errorf("%w: records are missing", ErrRecord)
-	// ErrPosition says that the journal does not have what a snapshot was made
-	// of.
+	// ErrPosition says that the journal does not have the position of a
+	// snapshot.
 	ErrPosition = errors.New("the journal does not have the decision of the snapshot")
-	// errEnds, which is one of these, says that it ends before.
+	// errEnds, a kind of ErrPosition, says that it ends earlier.
 	errEnds = fmt.Errorf("%w: it ends", ErrPosition)
 )
 
@@ -45,10 +46,10 @@ type Journal struct {
 	js      natsjs.JetStream
 	subject string
 	last    uint64 // sequence of the newest record in the stream
-	record  []byte // the room of the last one that was written
+	record  []byte // buffer of the last written record
 }
 
-// Last is the sequence of the newest record that was read or written.
+// Last returns the sequence of the newest record read or written.
 func (j *Journal) Last() uint64 { return j.last }
 
 // OpenJournal returns the journal of a shard. Call Replay before Append.
@@ -69,10 +70,11 @@ func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error)
 	return j.ReplayBehind(ctx, Position{}, apply)
 }
 
-// ReplayBehind is Replay of what stands behind a position. Where the journal
-// does not have the position's decision there, it is [ErrPosition]: the journal
-// is another one, has lost its end, or begins further on. Behind its beginning,
-// nothing but the chain of the decisions says that it is the position's.
+// ReplayBehind is Replay from after a position on. If the journal does not have
+// the position's decision there, the error is [ErrPosition]: the journal is
+// another one, has lost its end, or begins further on. At the beginning of a
+// truncated journal, only the chain of the decisions shows that it continues
+// the position.
 func (j *Journal) ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error {
 	last, err := readRecords(ctx, j.js, p.Sequence, p.applyAfter(apply))
 	if err == nil && last < p.Sequence {
@@ -85,9 +87,9 @@ func (j *Journal) ReplayBehind(ctx context.Context, p Position, apply func(decis
 	return nil
 }
 
-// Holds looks whether the journal has the last decision of a position, whose number does
-// not count: [ErrPosition] where it has another one there, or ends before. It says nothing
-// of what is truncated.
+// Holds checks that the journal has the last decision of a position, whose number is not
+// compared: [ErrPosition] if it has another one there, or ends earlier. It does not check
+// the truncated part.
 func (j *Journal) Holds(ctx context.Context, p Position) error {
 	if p.Sequence > j.last {
 		return fmt.Errorf("%w with record %d", errEnds, j.last)
@@ -113,7 +115,7 @@ func (j *Journal) Holds(ctx context.Context, p Position) error {
 	return nil
 }
 
-// applyAfter calls apply with each decision behind the position, of records that begin
+// applyAfter calls apply with each decision after the position, of records that begin
 // with the position's own.
 func (p *Position) applyAfter(apply func(decision []byte) error) func(seq uint64, decisions [][]byte) error {
 	return func(seq uint64, decisions [][]byte) error {
@@ -134,7 +136,7 @@ func (p *Position) applyAfter(apply func(decision []byte) error) func(seq uint64
 
 // Append writes the decisions as one record, or as several where they exceed
 // [MaxRecordDecisions] or [MaxRecordBytes] together, and waits until all are
-// stored: with sync: always, until they are on disk.
+// stored; with sync: always, on disk.
 func (j *Journal) Append(ctx context.Context, decisions [][]byte) error {
 	for len(decisions) > 0 {
 		n, size := 0, 0
@@ -154,7 +156,7 @@ func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 	j.record = appendRecord(j.record[:0], decisions)
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	answer, err := j.js.Conn().RequestMsgWithContext(ctx, &nats.Msg{Subject: j.subject, Data: j.record, // which is copied
+	answer, err := j.js.Conn().RequestMsgWithContext(ctx, &nats.Msg{Subject: j.subject, Data: j.record, // copied here
 		Header: nats.Header{natsjs.ExpectedLastSeqHeader: {strconv.FormatUint(j.last, 10)}}})
 	if err == nil {
 		err = acknowledged(answer.Data, j.last+1)
@@ -172,9 +174,9 @@ func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 	return nil
 }
 
-// acknowledged reads what the server answers to a record that is to have a
-// sequence. The client library's own way takes a fortieth of what a message waits
-// that comes alone.
+// acknowledged reads the server's reply to a record that must get this sequence.
+// The client library's own way takes a fortieth of the latency of a single
+// message.
 func acknowledged(answer []byte, sequence uint64) error {
 	var ack struct {
 		Sequence uint64           `json:"seq"`
@@ -200,7 +202,7 @@ func full(err error) bool {
 
 // readRecords calls each with the records of the journal from a sequence on,
 // until it has caught up, and returns the last sequence that it read. From 0 it
-// reads all there are; of any other sequence, the record behind it must be there.
+// reads all; for any other sequence, the record after it must exist.
 func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
@@ -217,8 +219,8 @@ func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each fun
 	return salvageRecords(ctx, js, from, each)
 }
 
-// salvageRecords is readRecords of a journal that may lack some: it reads up to
-// the first that is missing.
+// salvageRecords is readRecords for a journal that may lack records: it reads
+// up to the first missing one.
 func salvageRecords(ctx context.Context, js natsjs.JetStream, from uint64, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {

@@ -20,28 +20,28 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// What agents and people said is sealed in the journal, under two keys for each
-// channel and day of journal time, in UTC: one for what the state is made of, one
-// for the messages as they came. The keys are in a stream of their own. To destroy
-// one is to erase what it sealed: its bytes are overwritten, and a tombstone says
-// that this was on purpose, or, for a raw message, the day up to which all have
-// expired (expiry.go). A key that is neither there nor destroyed is lost, and
-// nothing starts without it.
+// The content of messages is sealed in the journal, with two keys for each channel
+// and day of journal time, in UTC: one for the content that the state needs, one
+// for the raw messages. The keys are in their own stream. Destroying a key erases
+// what it sealed: its bytes are overwritten, and a tombstone says that this was on
+// purpose, or, for a raw message, the day up to which all have expired
+// (expiry.go). A key that is neither present nor destroyed is lost, and nothing
+// starts without it.
 
 var (
 	// ErrErased says that a key was destroyed on purpose.
 	ErrErased = errors.New("it was erased: its sealing key is destroyed")
-	// ErrKeyLost says that a key is missing that nobody destroyed, or that it is
-	// not the one that sealed.
+	// ErrKeyLost says that a key is missing that was not destroyed, or that it
+	// is not the key that sealed.
 	ErrKeyLost = errors.New("a sealing key is lost")
 )
 
 const (
 	day = 24 * time.Hour
-	// maxKeys bounds the keys that are kept in memory, half a KiB each: two for each
-	// of 131,072 channels.
+	// maxKeys bounds the keys in memory, half a KiB each: two for each of 131,072
+	// channels.
 	maxKeys = 256 << 10
-	// tombstone stands in place of a key that was destroyed.
+	// tombstone replaces a destroyed key.
 	tombstone = "destroyed"
 )
 
@@ -70,13 +70,13 @@ type KeyGiver func(ctx context.Context, subject string) (bcp.GivenKey, error)
 // SealingKeys seals decisions and opens them. It may be used concurrently.
 type SealingKeys struct {
 	js    natsjs.JetStream
-	given KeyGiver     // instead, for one that opens alone
-	sync  func() error // nil where the store syncs by itself
+	given KeyGiver     // used instead, by keys that only open
+	sync  func() error // nil if the store syncs by itself
 
 	mu     sync.Mutex
 	stream natsjs.Stream                 // nil until it was opened
 	known  map[sealingKey]bcp.SealingKey // the zero key is a tombstone
-	// expired is the last day whose raw messages are known to have expired.
+	// expired is the last day with raw messages that are known to have expired.
 	expired int64
 	// Sync has something to do while more keys were made than synced.
 	made, synced uint64
@@ -87,16 +87,16 @@ func NewSealingKeys(js natsjs.JetStream) *SealingKeys {
 	return &SealingKeys{js: js, known: make(map[sealingKey]bcp.SealingKey), expired: neverExpired}
 }
 
-// GivenSealingKeys returns keys that somebody gives out. They open, and seal only
-// what they are there for.
+// GivenSealingKeys returns keys that given supplies. They open, and can seal only
+// if the key exists.
 func GivenSealingKeys(given KeyGiver) *SealingKeys {
 	k := NewSealingKeys(nil)
 	k.given = given
 	return k
 }
 
-// Give returns the key on a subject, which package subjects made, for whoever owns
-// them. It may be called concurrently. The error is [subjects.ErrSubject] for
+// Give returns the key on a subject, made by package subjects, for the owner of
+// the keys. It may be called concurrently. The error is [subjects.ErrSubject] for
 // another subject.
 func (k *SealingKeys) Give(ctx context.Context, subject string) (bcp.GivenKey, error) {
 	of, err := parseSealingKey(subject)
@@ -116,7 +116,7 @@ func (k *SealingKeys) Give(ctx context.Context, subject string) (bcp.GivenKey, e
 	return given, nil
 }
 
-// read returns what is on the subject of a key.
+// read returns the entry on the subject of a key.
 func (k *SealingKeys) read(ctx context.Context, subject string) (bcp.GivenKey, error) {
 	stored, err := k.stored(ctx, subject)
 	switch {
@@ -130,14 +130,14 @@ func (k *SealingKeys) read(ctx context.Context, subject string) (bcp.GivenKey, e
 	return bcp.GivenKey{Key: stored.Data}, nil
 }
 
-// SyncWith has Sync write the keys to the disk by a function. It is for a store that
-// acknowledges what it has not written there yet: with the power it may lose its
-// newest records, but not the keys of those that it keeps. Call it before Seal.
+// SyncWith makes Sync write the keys to disk with a function. It is for a store that
+// acknowledges before it writes to disk: after a power cut it may have lost its
+// newest records, but must not have lost the keys of the others. Call it before
+// Seal.
 func (k *SealingKeys) SyncWith(sync func() error) { k.sync, k.made = sync, 1 }
 
-// Sync writes the keys to the disk that were made since it was called last, and the
-// first time all that are there. Call it before what is sealed is stored. After an
-// error it tries again.
+// Sync writes the keys made since the last call to disk, and at the first call all
+// keys. Call it before sealed records are stored. After an error it retries.
 func (k *SealingKeys) Sync() error {
 	k.mu.Lock()
 	made, done := k.made, k.synced == k.made
@@ -154,9 +154,9 @@ func (k *SealingKeys) Sync() error {
 	return nil
 }
 
-// Seal seals what a decision says, and the message that it is about, before it is
-// encoded. The first on a channel and day makes their keys, unless MakeAhead did, and
-// waits until they are stored as safely as the journal's records.
+// Seal seals the content of a decision, and its message, before it is encoded. The
+// first call for a channel and day makes their keys, unless MakeAhead did, and waits
+// until they are stored as safely as the journal's records.
 func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte) error {
 	if !d.Says() {
 		return nil
@@ -169,7 +169,7 @@ func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte)
 		of := newSealingKey(d, subjects.SealedRaw)
 		if k.knows(of) {
 			raw, failed = k.key(ctx, of, true)
-		} else { // beside the other: each is a write to the disk
+		} else { // concurrently: each is a write to disk
 			making.Go(func() {
 				defer func() { mistake = recover() }()
 				raw, failed = k.key(ctx, of, true)
@@ -189,9 +189,8 @@ func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte)
 	return d.SealRaw(raw, message)
 }
 
-// Decode reads a decision of the journal and opens what it says. Where that was
-// erased, the decision says so. The error is [ErrKeyLost] where there is no key
-// that opens it.
+// Decode reads a decision of the journal and opens its content. If that was
+// erased, the decision says so. The error is [ErrKeyLost] if no key opens it.
 func (k *SealingKeys) Decode(ctx context.Context, record []byte) (bcp.Decision, error) {
 	d, err := bcp.DecodeDecision(record)
 	if err != nil || len(d.Sealed) == 0 {
@@ -208,11 +207,11 @@ func (k *SealingKeys) Decode(ctx context.Context, record []byte) (bcp.Decision, 
 	return d, lost(&d, err)
 }
 
-// OpenRaw returns the message that a decision of the journal is about as it came,
-// the first [bcp.MaxRawBytes] of it, or nothing where it is about none. The error
-// is [ErrErased] where its key was destroyed, because raw_retention has passed or
-// by the operator, and [ErrKeyLost] where there is none that opens it. Only whoever
-// may read the gateway's account has the keys: that is the raw right.
+// OpenRaw returns the raw message of a decision of the journal, at most its first
+// [bcp.MaxRawBytes], or nothing if the decision has no message. The error is
+// [ErrErased] if its key was destroyed, because raw_retention has passed or by the
+// operator, and [ErrKeyLost] if no key opens it. Only readers of the gateway's
+// account have the keys: that is permission to read raw messages.
 func (k *SealingKeys) OpenRaw(ctx context.Context, d *bcp.Decision) ([]byte, error) {
 	if len(d.SealedRaw) == 0 {
 		return nil, nil
@@ -235,7 +234,7 @@ func lost(d *bcp.Decision, err error) error {
 	return err
 }
 
-// key returns a key. To seal with it, it is made where there is none.
+// key returns a key. If toSeal is set, it is made if missing.
 func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.SealingKey, error) {
 	k.mu.Lock()
 	key, known := k.known[of]
@@ -248,7 +247,7 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 		defer cancel()
 		var err error
 		if toSeal && k.js != nil {
-			key, err = k.create(ctx, of) // most often there is none, and whoever seals waits
+			key, err = k.create(ctx, of) // usually missing, and the caller waits
 			k.unsynced()                 // also after an error, and if it is there: MakeAhead may just have made it
 		} else {
 			key, err = k.load(ctx, of)
@@ -264,7 +263,7 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 	return key, nil
 }
 
-// unsynced says that there may be a key from now on that is not on the disk.
+// unsynced notes that from now on a key may not be on disk.
 func (k *SealingKeys) unsynced() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -292,8 +291,8 @@ func (k *SealingKeys) keepKey(of sealingKey, key bcp.SealingKey) bcp.SealingKey 
 	return key
 }
 
-// forget drops some keys, whichever they are: most of those that are needed stay,
-// also where more are needed than there is room for. k.mu is held.
+// forget drops arbitrary keys: most of the needed ones stay, even if more are
+// needed than fit. k.mu is held.
 func (k *SealingKeys) forget(some int) {
 	for of := range k.known {
 		if some--; some < 0 {
@@ -311,7 +310,7 @@ func (k *SealingKeys) destroyed(of sealingKey) bool {
 	return known && key.IsZero()
 }
 
-// load reads a key, the zero one where it was destroyed.
+// load reads a key, zero if it was destroyed.
 func (k *SealingKeys) load(ctx context.Context, of sealingKey) (bcp.SealingKey, error) {
 	var stored bcp.GivenKey // of a backup, all keys are known
 	var err error
@@ -324,7 +323,7 @@ func (k *SealingKeys) load(ctx context.Context, of sealingKey) (bcp.SealingKey, 
 	return givenKey(stored, err)
 }
 
-// givenKey returns a key that was given, the zero one where it was destroyed.
+// givenKey returns a given key, zero if it was destroyed.
 func givenKey(given bcp.GivenKey, err error) (bcp.SealingKey, error) {
 	switch {
 	case err != nil:
@@ -337,11 +336,11 @@ func givenKey(given bcp.GivenKey, err error) (bcp.SealingKey, error) {
 	return parseKey(given.Key)
 }
 
-// keyPatience is how long a key is waited for until it is asked for again, each time
-// twice as long: a leader that is gone does not answer.
+// keyPatience is the first timeout of a request for a key, doubled for each retry: a
+// leader that is gone does not answer.
 const keyPatience = 500 * time.Millisecond
 
-// stored returns what is on a subject.
+// stored returns the message on a subject.
 func (k *SealingKeys) stored(ctx context.Context, subject string) (*natsjs.RawStreamMsg, error) {
 	for patience := keyPatience; ; patience *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, patience)
@@ -365,7 +364,7 @@ func (k *SealingKeys) ask(ctx context.Context, subject string) (*natsjs.RawStrea
 	return msg, nil
 }
 
-// open returns the stream, which is asked for once.
+// open returns the stream, which is looked up once.
 func (k *SealingKeys) open(ctx context.Context) (natsjs.Stream, error) {
 	k.mu.Lock()
 	stream := k.stream
@@ -391,7 +390,7 @@ func parseKey(data []byte) (bcp.SealingKey, error) {
 	return bcp.NewSealingKey(secret)
 }
 
-// create makes a key, or takes the one that is there.
+// create makes a key, or returns the existing one.
 func (k *SealingKeys) create(ctx context.Context, of sealingKey) (bcp.SealingKey, error) {
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // it does not fail
@@ -413,8 +412,8 @@ func wrongSequence(err error) bool {
 }
 
 // Destroy destroys the keys of a channel, or of the decisions without one, for all
-// days that ended by a time, and returns how many there were. After an error call
-// it again: what is destroyed stays so.
+// days that ended by a time, and returns their number. After an error call it
+// again: destroyed keys stay so.
 func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, sealed subjects.Sealed, before time.Time) (destroyed int, err error) {
 	pattern := subjects.KeysOf(channel.Controller, channel.Reader, sealed)
 	if pattern == "" {
@@ -455,9 +454,8 @@ func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, seale
 	return destroyed, nil
 }
 
-// destroyOne puts a tombstone behind a key and then overwrites the key, so that a
-// crash in between leaves one that counts as destroyed and is overwritten by the
-// next call.
+// destroyOne writes a tombstone after a key and then overwrites the key. After a
+// crash in between, the key counts as destroyed and the next call overwrites it.
 func (k *SealingKeys) destroyOne(ctx context.Context, stream natsjs.Stream, subject string) (did bool, err error) {
 	last, err := stream.GetLastMsgForSubject(ctx, subject)
 	if err != nil {
@@ -497,7 +495,7 @@ func readKeys(ctx context.Context, js natsjs.JetStream) (keys []StoredKey, err e
 	return keys, err
 }
 
-// readKeysOnce fails where the stream has no leader just now.
+// readKeysOnce fails if the stream has no leader at the moment.
 func readKeysOnce(ctx context.Context, js natsjs.JetStream) ([]StoredKey, error) {
 	stream, err := js.Stream(ctx, KeyStream)
 	if err != nil {
@@ -538,7 +536,7 @@ func parseKeys(content []byte) (keys []StoredKey, err error) {
 }
 
 // RestoreKeys writes the keys of a backup into a stream that is new, or has some of
-// them from an attempt before.
+// them from an earlier attempt.
 func RestoreKeys(ctx context.Context, js natsjs.JetStream, keys []StoredKey) error {
 	stored, err := readKeys(ctx, js)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// MakeAhead makes tomorrow's two keys for each channel of which something was sealed or
-// opened today, as far as keys in memory have room, so that its first message of the day
-// waits for none. It returns how many are new. They are on the disk before Seal can find them without asking. What was read of
-// earlier days is forgotten. After an error call it again.
+// MakeAhead makes tomorrow's two keys for each channel with something sealed or opened
+// today, as far as keys in memory have room, so that its first message of the day does
+// not wait for them. It returns the number of new keys. They are on disk before Seal
+// finds them in memory. It drops keys of earlier days from memory. After an error call it
+// again.
 func (k *SealingKeys) MakeAhead(ctx context.Context, now time.Time) (int, error) {
 	made := make(map[sealingKey]bcp.SealingKey)
 	for _, of := range k.wantedAhead(dayNumber(now)) {
@@ -40,7 +41,7 @@ func (k *SealingKeys) makeOne(ctx context.Context, of sealingKey) (bcp.SealingKe
 	return k.create(ctx, of)
 }
 
-// wantedAhead returns the keys of the day after today that are to be made.
+// wantedAhead returns the keys to make for the day after today.
 func (k *SealingKeys) wantedAhead(today int64) (wanted []sealingKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

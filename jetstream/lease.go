@@ -17,11 +17,11 @@ import (
 )
 
 // LeaseBucket is the key-value bucket of the leases of a cluster's gateways: a key
-// for each shard, whose value says who serves it.
+// for each shard, whose value names the holder.
 const LeaseBucket = "BCP_LEASES"
 
-// LeaseTime is how long a lease is good after it was last kept. A gateway that is
-// gone without a word is waited for as long.
+// LeaseTime is how long a lease is valid after it was last renewed, and so how
+// long a crashed gateway is waited for.
 const LeaseTime = 3 * time.Second
 
 // LeaseHolder is who holds a lease.
@@ -30,12 +30,12 @@ type LeaseHolder struct {
 	Since   time.Time `json:"since"`
 }
 
-// ErrLeaseLost says that a lease is somebody else's, or nobody's.
+// ErrLeaseLost says that another gateway holds the lease, or none does.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// Lease is the leave to serve a shard. It keeps gateways from getting in each
-// other's way, and nothing else: what keeps the journal exact is that it refuses
-// whoever does not know its end. It is not safe for concurrent use.
+// Lease is permission to serve a shard. It only keeps gateways out of each
+// other's way: the journal stays exact because it refuses writers that do not
+// know its end. It is not safe for concurrent use.
 type Lease struct {
 	conn     *nats.Conn
 	bucket   natsjs.KeyValue
@@ -44,15 +44,15 @@ type Lease struct {
 	value    []byte
 }
 
-// OpenLeases makes the bucket, or brings it to this number of replicas. It tries again
-// for a while: a server that has just begun may not know the account yet.
+// OpenLeases creates the bucket, or changes it to this number of replicas. It retries
+// for a while: a server that has just started may not know the account yet.
 func OpenLeases(ctx context.Context, js natsjs.JetStream, replicas int) (bucket natsjs.KeyValue, err error) {
 	err = AwaitAnswer(ctx, func() error {
 		attempt, cancel := context.WithTimeout(ctx, createAttempt)
 		defer cancel()
 		bucket, err = js.CreateOrUpdateKeyValue(attempt, natsjs.KeyValueConfig{
 			Bucket: LeaseBucket, Description: "which gateway serves a shard", TTL: LeaseTime, Replicas: replicas,
-			// Who loses all servers at once begins anew.
+			// A cluster that loses all servers at once starts with new leases.
 			Storage: natsjs.MemoryStorage,
 		})
 		return err
@@ -63,14 +63,15 @@ func OpenLeases(ctx context.Context, js natsjs.JetStream, replicas int) (bucket 
 	return bucket, nil
 }
 
-// NewLease returns the lease of a shard, which nobody holds yet, in a bucket.
+// NewLease returns the lease of a shard in a bucket, not held yet.
 func NewLease(js natsjs.JetStream, bucket natsjs.KeyValue, shard int) *Lease {
 	return &Lease{conn: js.Conn(), bucket: bucket, key: leasePrefix + strconv.Itoa(shard)}
 }
 
 const leasePrefix = "shard."
 
-// ShardOfLease returns the shard whose lease has a key of the bucket; false for another.
+// ShardOfLease returns the shard whose lease has a key of the bucket; false for other
+// keys.
 func ShardOfLease(key string) (shard int, ok bool) {
 	number, ok := strings.CutPrefix(key, leasePrefix)
 	shard, err := strconv.Atoi(number)
@@ -98,8 +99,8 @@ func (l *Lease) Take(ctx context.Context, holder LeaseHolder) error {
 	return nil
 }
 
-// Keep makes the lease good for another [LeaseTime]. The error is [ErrLeaseLost]
-// where it is not ours any more; after another one it may be.
+// Keep renews the lease for another [LeaseTime]. The error is [ErrLeaseLost] if
+// it is no longer ours; after any other error it may be.
 func (l *Lease) Keep(ctx context.Context) error {
 	revision, err := l.bucket.Update(ctx, l.key, l.value, l.revision)
 	if err == nil {
@@ -107,8 +108,8 @@ func (l *Lease) Keep(ctx context.Context) error {
 		return nil
 	}
 	if errors.Is(err, natsjs.ErrKeyExists) || wrongSequence(err) {
-		// It is ours where the bucket took the last one and could not say so, also where
-		// the copy that is asked does not have that one yet.
+		// It is ours if the bucket stored the last renewal but the reply was lost, even
+		// if the replica that answers here does not have it yet.
 		entry, failed := l.bucket.Get(ctx, l.key)
 		switch {
 		case failed == nil && bytes.Equal(entry.Value(), l.value):
@@ -125,10 +126,10 @@ func (l *Lease) Keep(ctx context.Context) error {
 	return fmt.Errorf("keeping the lease %s: %w", l.key, err)
 }
 
-// Release gives it back. One that is not ours stays.
+// Release gives the lease back. A lease that is not ours is unchanged.
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.bucket.Delete(ctx, l.key, natsjs.LastRevision(l.revision))
-	if wrongSequence(err) { // it is ours where nobody heard that it was kept
+	if wrongSequence(err) { // ours if the reply to a renewal was lost
 		entry, failed := l.bucket.Get(ctx, l.key)
 		if failed == nil && bytes.Equal(entry.Value(), l.value) {
 			err = l.bucket.Delete(ctx, l.key, natsjs.LastRevision(entry.Revision()))
@@ -140,7 +141,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// Holder returns who holds the lease; the zero holder is nobody.
+// Holder returns the holder of the lease; the zero holder is nobody.
 func (l *Lease) Holder(ctx context.Context) (LeaseHolder, error) {
 	entry, err := l.bucket.Get(ctx, l.key)
 	if errors.Is(err, natsjs.ErrKeyNotFound) {
@@ -162,13 +163,14 @@ const (
 	deletion        = "DEL"
 )
 
-// freedAgain is how long after a lease was given back it is said again: of a cluster,
-// who tries at once may ask a copy of the bucket that does not have it yet.
+// freedAgain is how long after its release a lease is announced again: on a cluster,
+// an immediate attempt may reach a replica of the bucket that does not have the
+// release yet.
 const freedAgain = 100 * time.Millisecond
 
-// Freed returns a channel that hears of each lease that is given back, twice, until stop
-// is called. Of one that ends by itself it does not hear. It hears what the holder
-// says, so that nobody else has to answer.
+// Freed returns a channel that gets each released lease, twice, until stop is called. It
+// does not get leases that expire. The holder itself announces the release, so that no
+// other reply is needed.
 func (l *Lease) Freed() (freed <-chan struct{}, stop func() error, err error) {
 	heard := make(chan struct{}, 1)
 	tell := func() {

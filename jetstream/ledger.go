@@ -33,7 +33,7 @@ func DecodeLedger(data []byte) ([]bcp.LedgerLine, error) {
 	return append(m.Earlier, m.LedgerLine), nil
 }
 
-// lines are those of decisions that are projected together, by channel.
+// lines are the ledger lines of decisions that are projected together, by channel.
 type lines struct {
 	channels map[bcp.ChannelKey]int // index in groups of the newest
 	groups   [][]bcp.LedgerLine
@@ -60,17 +60,17 @@ func (l *lines) messages() []outgoing {
 	return messages
 }
 
-// standing is what a ledger shows when a projector begins. Of decisions that are projected
-// together, the messages of some channels may be there and those of others not.
+// standing is the state of a ledger when a projector begins. Of decisions that are
+// projected together, it may have the messages of some channels and not of others.
 type standing struct {
 	ledger  natsjs.Stream
-	newest  uint64                    // decision that it shows
-	channel map[bcp.ChannelKey]uint64 // the same of a channel, where that was looked at
+	newest  uint64                    // newest decision that it shows
+	channel map[bcp.ChannelKey]uint64 // the same for a channel, if it was looked up
 }
 
-// shows reports whether the ledger shows a line. What was projected together before its
-// newest message was, is there; of the rest, each channel's newest message says it: a
-// channel's lines come in order.
+// shows reports whether the ledger has a line. It has everything that was projected
+// together before its newest message; for the rest, each channel's newest message
+// decides, since a channel's lines come in order.
 func (s *standing) shows(ctx context.Context, line *bcp.LedgerLine) (bool, error) {
 	if line.Seq > s.newest || line.Seq+maxProjected <= s.newest {
 		return line.Seq <= s.newest, nil

@@ -12,14 +12,13 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
-// ErrLost says that the journal has lost what it had acknowledged. A server that
-// finds a damaged file drops what stands behind the damage without a word, and a
-// journal that ends early is whole as far as it goes.
+// ErrLost says that the journal has lost acknowledged records. A server that
+// finds a damaged file silently drops everything after the damage, and a
+// shortened journal is valid as far as it goes.
 var ErrLost = errors.New("the journal has lost records")
 
-// CheckEnd compares the end of the journal, the decision with the number last,
-// with what was projected from it, if anything was: a projection is never ahead, and
-// neither is a copy of one.
+// CheckEnd compares the end of the journal, the decision with the number last, with
+// the projections, if any: neither a projection nor a replica of one is ever ahead.
 func CheckEnd(ctx context.Context, js natsjs.JetStream, last uint64) error {
 	for _, p := range projections {
 		shown, err := p.shown(ctx, js)
@@ -36,10 +35,10 @@ func CheckEnd(ctx context.Context, js natsjs.JetStream, last uint64) error {
 	return nil
 }
 
-// shown is the newest decision that a copy of the projection shows.
+// shown returns the newest decision that a replica of the projection shows.
 func (p projection) shown(ctx context.Context, js natsjs.JetStream) (uint64, error) {
 	m, err := newest(ctx, js, p.stream, p.filter())
-	if errors.Is(err, nats.ErrNoResponders) { // there is no stream, or no copy that is up to date
+	if errors.Is(err, nats.ErrNoResponders) { // no stream, or no up-to-date replica
 		done, err := projected(ctx, js, p)
 		return done.decision, err
 	}
@@ -49,9 +48,10 @@ func (p projection) shown(ctx context.Context, js natsjs.JetStream) (uint64, err
 	return p.decision(m.Header)
 }
 
-// Unanswered reports whether an error says nothing about what the streams hold:
-// the server did not answer, has closed them, or could not ask the leader of one,
-// or a cluster's has not heard of enough nodes yet to place one.
+// Unanswered reports whether an error says nothing about the contents of the
+// streams: the server did not answer, has closed them, or could not ask a
+// stream's leader, or a cluster's leader does not know enough nodes yet to place
+// one.
 func Unanswered(err error) bool {
 	if slices.ContainsFunc([]error{
 		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
@@ -66,9 +66,8 @@ func Unanswered(err error) bool {
 // noPeers is the server's JSClusterNoPeersErrF.
 const noPeers natsjs.ErrorCode = 10005
 
-// unheardNodes reports whether a stream could not be placed since the leader, which may
-// have just been elected, has not heard from nodes. A disk that is too small it calls
-// otherwise.
+// unheardNodes reports whether a stream could not be placed because the leader, perhaps
+// just elected, has not heard from nodes yet. A full disk has a different error.
 func unheardNodes(refused *natsjs.APIError) bool {
 	return refused.ErrorCode == noPeers &&
 		(strings.Contains(refused.Description, "peer offline") || strings.Contains(refused.Description, "miscellaneous issue"))

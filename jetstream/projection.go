@@ -19,15 +19,15 @@ import (
 )
 
 // decisionHeader is the number of the newest decision that a projection shows with this
-// message: where it goes on after a restart.
+// message: after a restart it continues from there.
 const decisionHeader = "Bcp-Decision"
 
-// shownHeader is on the last message of the audit that was made of a record: the
-// sequence of that record, and the newest decision of each other projection.
+// shownHeader is on the last audit message of a record: the sequence of that
+// record, and the newest decision of each other projection.
 const shownHeader = "Bcp-Shown"
 
-// projection is a stream of messages that are made of decisions, of what is not sealed: a
-// projector has no keys.
+// projection is a stream of messages derived from decisions without their sealed content:
+// a projector has no keys.
 type projection struct {
 	stream string
 	kind   subjects.Kind
@@ -43,7 +43,7 @@ var (
 	projections = []projection{ledger, audit}
 )
 
-// Projections names the streams that are made of the journal.
+// Projections returns the names of the streams that are derived from the journal.
 func Projections() []string {
 	names := make([]string, 0, len(projections))
 	for _, p := range projections {
@@ -52,16 +52,16 @@ func Projections() []string {
 	return names
 }
 
-// A projector stays out of the way of those who wait for a decision: it works
-// while the journal rests, and otherwise once in a while.
+// A projector must not delay decisions: it works while the journal is idle, and
+// otherwise once in a while.
 const (
-	// restTime is how long the journal is looked at to see whether it rests: it
-	// does where at most restBytes come, which is some ten decisions. Records
-	// would not tell, which hold one or hundreds.
+	// restTime is the window in which the journal is idle if at most restBytes
+	// come, which is some ten decisions. Records are no measure: they hold one
+	// decision or hundreds.
 	restTime  = 50 * time.Millisecond
 	restBytes = 4 << 10
-	// gatherTime is how long it is looked at first, for half as much: whoever has
-	// just done something wants to see it.
+	// gatherTime is the first window, with half as many bytes: whoever has just
+	// done something wants to see it.
 	gatherTime = 10 * time.Millisecond
 	// lateTime is how long a decision waits for the journal to rest.
 	lateTime = 3 * time.Second
@@ -72,7 +72,7 @@ const (
 	retryTime = time.Second
 	// gatherDecisions is how many decisions are projected together, or a record more.
 	gatherDecisions = 2048
-	// drainTime bounds what is projected when the projector is told to end.
+	// drainTime is how long a projector goes on after it is told to stop.
 	drainTime = 2 * time.Second
 )
 
@@ -85,9 +85,9 @@ type Projector struct {
 	shown       atomic.Uint64
 }
 
-// NewProjector returns a projector, which makes its streams where they are not there.
-// The interrupter is this projector's alone, and tells it that no answer will come; a
-// nil logger discards.
+// NewProjector returns a projector, which creates its streams if necessary. The
+// interrupter must be used only by this projector, and tells it that no reply will
+// come; a nil logger discards.
 func NewProjector(js natsjs.JetStream, topology Topology, asking *Interrupter, log hclog.Logger) *Projector {
 	if log == nil {
 		log = hclog.NewNullLogger()
@@ -95,13 +95,14 @@ func NewProjector(js natsjs.JetStream, topology Topology, asking *Interrupter, l
 	return &Projector{js: js, topology: topology, interrupter: asking, log: log}
 }
 
-// Shown is the number of the newest decision that this projector has seen all
-// projections show, 0 before the first. It may be called concurrently with Run.
+// Shown returns the number of the newest decision that all projections showed,
+// as seen by this projector, 0 before the first. It may be called concurrently
+// with Run.
 func (p *Projector) Shown() uint64 { return p.shown.Load() }
 
-// Run projects until ctx ends, and then for a moment what is there. It retries
-// by itself: the projections are off the critical path, and being late harms
-// nobody but the people who look.
+// Run projects until ctx ends, and then shortly what is left. It retries by
+// itself: the projections are off the critical path, and a delay affects only
+// people who look at them.
 func (p *Projector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.run(ctx)
@@ -115,7 +116,7 @@ func (p *Projector) Run(ctx context.Context) {
 	}
 }
 
-// pause is over when the streams, which may be closed now, have been opened again.
+// pause returns when the streams, which may be closed now, are open again.
 func (p *Projector) pause(ctx context.Context) {
 	_ = p.interrupter.Do(ctx, func(ctx context.Context) error {
 		select {
@@ -157,7 +158,7 @@ func (p *Projector) run(ctx context.Context) error {
 	}
 }
 
-// tail is where a projector is.
+// tail is the position of a projector.
 type tail struct {
 	*Projector
 	done     []progress // of each projection
@@ -168,8 +169,8 @@ type tail struct {
 	end, size uint64
 }
 
-// findTail looks at how far the projections are. Where the audit does not say it, or
-// one of the others has lost what was there when the audit was written, the whole
+// findTail finds the position of the projections. If the audit does not have it, or
+// another projection has lost what it had when the audit was written, the whole
 // journal is read.
 func (p *Projector) findTail(ctx context.Context) (*tail, error) {
 	stream, err := p.js.Stream(ctx, CommitStream)
@@ -200,8 +201,8 @@ func (p *Projector) findTail(ctx context.Context) (*tail, error) {
 	return t, nil
 }
 
-// waitIdle waits for a record, and then until the journal rests, but not beyond the
-// time that it returns; that is past where ctx has ended.
+// waitIdle waits for a record, and then until the journal is idle, but not beyond
+// the time that it returns; that is in the past if ctx has ended.
 func (t *tail) waitIdle(ctx context.Context) (late time.Time, err error) {
 	if err := t.await(ctx); err != nil {
 		return late, err
@@ -220,8 +221,8 @@ func (t *tail) waitIdle(ctx context.Context) (late time.Time, err error) {
 	return late, nil
 }
 
-// await waits until there is a record to read. It hears of one as it is
-// published, and looks again when its connection was lost and is back.
+// await waits until there is a record to read. It is notified when one is
+// published, and checks again after a reconnect.
 func (t *tail) await(ctx context.Context) error {
 	conn := t.js.Conn()
 	back := conn.StatusChanged(nats.CONNECTED)
@@ -235,7 +236,7 @@ func (t *tail) await(ctx context.Context) error {
 	if err := sub.AutoUnsubscribe(1); err != nil {
 		return err
 	}
-	// One that came just before the subscription is stored a moment later.
+	// A record from just before the subscription is stored a moment later.
 	for wait := restTime; ; {
 		if _, err := t.busy(ctx, 0); err != nil || t.end >= t.next {
 			return err
@@ -245,7 +246,7 @@ func (t *tail) await(ctx context.Context) error {
 			return ctx.Err()
 		case <-heard:
 			return nil
-		case <-back: // which has subscribed again
+		case <-back: // resubscribed
 			wait = restTime
 		case <-time.After(wait):
 			wait = min(2*wait, awaitTime)
@@ -268,8 +269,8 @@ func (t *tail) busy(ctx context.Context, bytes uint64) (bool, error) {
 // errBusy ends a catchUp before its time.
 var errBusy = errors.New("the journal grows")
 
-// catchUp projects what the journal has. It ends where the journal does not rest
-// any more, unless it is late.
+// catchUp projects what the journal has. It stops when the journal is no longer
+// idle, unless it is late.
 func (t *tail) catchUp(ctx context.Context, late time.Time) error {
 	var gathered [][]byte
 	var read uint64
@@ -303,9 +304,9 @@ func (t *tail) catchUp(ctx context.Context, late time.Time) error {
 	return err
 }
 
-// progress is how far a projection is: the number of the newest decision that
-// it shows, the sequence of its stream's newest message, and what the audit says
-// that there was beside it.
+// progress is the position of a projection: the number of the newest decision
+// that it shows, the sequence of its stream's newest message, and what the audit
+// says about the other projections.
 type progress struct {
 	decision, sequence uint64
 	shown              []uint64
@@ -318,8 +319,8 @@ type outgoing struct {
 	decision uint64
 }
 
-// project writes the messages of some decisions, the last of which is the end of
-// a record. The audit comes last: what it shows, the others have.
+// project writes the messages of some decisions, the last of which ends a
+// record. The audit comes last: the others have everything that it shows.
 func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error {
 	lines := lines{channels: make(map[bcp.ChannelKey]int)}
 	audits := make([]outgoing, 0, len(records))
@@ -359,7 +360,8 @@ func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error
 	return nil
 }
 
-// audited shows a decision, of this record, without what is sealed.
+// audited returns the audit message of a decision of this record, without sealed
+// content.
 func (t *tail) audited(d *bcp.Decision, record []byte) (message outgoing, err error) {
 	begin := len(t.room)
 	if t.room, err = appendPublic(t.room, record); err != nil {
@@ -372,10 +374,10 @@ func (t *tail) audited(d *bcp.Decision, record []byte) (message outgoing, err er
 	return outgoing{subjects.Audit(controller, reader, d.Kind.String()), t.room[begin:len(t.room):len(t.room)], d.Seq}, nil
 }
 
-// publish writes messages of a projection, the last of them with one more header, and
-// waits for that. Each expects the one before it, so that where one fails those behind it
-// fail too, the last says so for all of them, and a retry of what was stored after all is
-// refused: a projection has no gaps and no doubles.
+// publish writes messages of a projection, the last with one more header, and waits for
+// that one. Each expects the one before, so if one fails, the later ones fail too, the
+// last reports it for all, and a retry of a message that was stored is refused: a
+// projection has no gaps and no duplicates.
 func (t *tail) publish(ctx context.Context, messages []outgoing, p projection, done *progress, more nats.Header) error {
 	if len(messages) == 0 {
 		return nil
@@ -421,7 +423,7 @@ func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
 	}
 }
 
-// decision is the newest that the projection shows with a message.
+// decision returns the newest decision that the projection shows with a message.
 func (p projection) decision(header nats.Header) (uint64, error) {
 	n, err := strconv.ParseUint(header.Get(decisionHeader), 10, 64)
 	if err != nil {
@@ -430,8 +432,8 @@ func (p projection) decision(header nats.Header) (uint64, error) {
 	return n, nil
 }
 
-// leader returns the stream of a projection, of which only the leader is asked for
-// messages: a copy that is behind would have decisions shown twice.
+// leader returns the stream of a projection; only its leader is asked for
+// messages: with a lagging replica decisions would be projected twice.
 func leader(ctx context.Context, js natsjs.JetStream, p projection) (natsjs.Stream, error) {
 	stream, err := js.Stream(ctx, p.stream)
 	if err != nil {

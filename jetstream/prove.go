@@ -11,8 +11,9 @@ import (
 )
 
 // Prove writes a proof that a decision is in the tree of the newest checkpoint: a
-// C2SP tlog-proof, with the decision's bytes as its extra data. It takes time in
-// proportion to the logarithm of the journal's length, and checks what it writes.
+// C2SP tlog-proof, with the decision's bytes as its extra data. Its time is
+// proportional to the logarithm of the journal's length. It checks what it
+// writes.
 func (t *Tree) Prove(number uint64, decision []byte) ([]byte, error) {
 	newest, err := t.newest()
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// readTimeout bounds the wait for the next message that the stream has.
+	// readTimeout is the timeout for the next message that the stream has.
 	readTimeout = 10 * time.Second
-	// A page is what is asked for at once. While a server reads one it writes nothing to
-	// the stream.
+	// A page is one request. While a server reads it, the server writes nothing to the
+	// stream.
 	pageMessages = 4096
 	pageBytes    = 256 << 10
-	// pagePatience is how long a page may stand still.
+	// pagePatience is how long a page may make no progress.
 	pagePatience = 2 * time.Second
-	// Of a cluster's servers any may be chosen, also one that is gone, until the others
-	// know it. So one is given copyPatience to begin, the next half as much more, and pages
-	// are few.
+	// On a cluster any server may be chosen, even one that is down, until the others
+	// notice. So a server has copyPatience to begin, the next one half as much more, and
+	// pages are few.
 	copyMessages = 16 << 10
 	copyBytes    = 4 << 20
 	copyPatience = 100 * time.Millisecond
-	// copyPause is the pause after a copy that has not got the next message.
+	// copyPause is the pause after a replica that lacks the next message.
 	copyPause = 50 * time.Millisecond
 )
 
@@ -39,16 +39,16 @@ type message struct {
 	data     []byte
 }
 
-// reader reads a stream from a sequence on, of whichever server has a copy: it needs
-// no leader, and leaves nothing behind. What a copy has is what was written; it may
-// lack the end, or be damaged, and then another one is asked.
+// reader reads a stream from a sequence on, from any server with a replica: it needs
+// no leader and no consumer. A replica has what was written; it may lack the end or
+// be damaged, and then another one is asked.
 type reader struct {
 	conn     *nats.Conn
 	subject  string
 	copies   bool
 	whole    bool   // the stream lacks no message
-	bare     bool   // so they come without their sequences
-	next     uint64 // what comes next, or something behind it
+	bare     bool   // so messages come without their sequences
+	next     uint64 // the next message has this sequence or a later one
 	messages int    // of a page, at most
 	bytes    int    // of a page, about
 	patience time.Duration
@@ -78,8 +78,9 @@ func read(js natsjs.JetStream, stream natsjs.Stream, from uint64, whole bool) (*
 
 func (r *reader) end() { _ = r.replies.Unsubscribe() } // the connection may be gone
 
-// message returns the next one, which the caller knows to be there. It is [ErrRecord]
-// where the server has lost it; of a cluster, an error says nothing about the stream.
+// message returns the next message, which the caller knows to exist. The error is
+// [ErrRecord] if the server has lost it; on a cluster an error says nothing about the
+// stream.
 func (r *reader) message(ctx context.Context) (message, error) {
 	if len(r.page) == 0 {
 		if err := r.turn(ctx); err != nil {
@@ -128,13 +129,13 @@ func (r *reader) turn(ctx context.Context) error {
 }
 
 var (
-	// errGap says that a page lacks a message, somewhere.
+	// errGap says that a page lacks a message.
 	errGap = errors.New("a page lacks messages")
-	// errSilent says that no more of a page came in time.
+	// errSilent says that the next part of a page did not come in time.
 	errSilent = errors.New("a page does not come")
 )
 
-// following is the part of a page that follows without a gap.
+// following returns the part of a page without gaps.
 func (r *reader) following(page []message) []message {
 	for i, m := range page {
 		if m.sequence != r.next+uint64(i) {
@@ -152,8 +153,8 @@ type pageRequest struct {
 	Bare     bool   `json:"no_hdr,omitempty"` // without the header, which has the sequence
 }
 
-// ask asks one server for the next page, which has to begin in time. It is empty
-// where that has nothing there.
+// ask requests the next page from one server, which must begin in time. The page
+// is empty if the server has nothing there.
 func (r *reader) ask(ctx context.Context, patience time.Duration) (page []message, err error) {
 	body, err := json.Marshal(pageRequest{r.next, r.messages, r.bytes, r.bare})
 	if err != nil {
@@ -176,7 +177,7 @@ func (r *reader) ask(ctx context.Context, patience time.Duration) (page []messag
 		if err != nil {
 			return nil, err
 		}
-		if reply.Subject != inbox { // of a page that was given up
+		if reply.Subject != inbox { // of an abandoned page
 			continue
 		}
 		silence.Reset(pagePatience)
@@ -200,7 +201,7 @@ func (r *reader) ask(ctx context.Context, patience time.Duration) (page []messag
 	}
 }
 
-// number is that of a header, or 0.
+// number returns the number in a header, or 0.
 func number(m *nats.Msg, header string) uint64 {
 	n, err := strconv.ParseUint(m.Header.Get(header), 10, 64)
 	if err != nil {
@@ -209,8 +210,9 @@ func number(m *nats.Msg, header string) uint64 {
 	return n
 }
 
-// newest returns the newest message on a pattern that a copy of a stream has: that of
-// the leader, or an older one. It is [natsjs.ErrMsgNotFound] where that has none.
+// newest returns the newest message on a pattern from any replica of a stream: that
+// of the leader, or an older one. The error is [natsjs.ErrMsgNotFound] if the replica
+// has none.
 func newest(ctx context.Context, js natsjs.JetStream, stream, pattern string) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -18,16 +18,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// projectedTimeout is how long a ledger that is behind is waited for.
+// projectedTimeout is the timeout for a lagging ledger.
 const projectedTimeout = 5 * time.Second
 
-// Reconcile adds up the charges of the journal up to a decision, 0 for all of
-// it, from the base on where it is truncated, and compares them with what each decision records, with the lines of the
-// ledger, and with the books of a state that has applied the same decisions.
+// Reconcile adds up the charges of the journal up to a decision, 0 for all of it, from
+// the base on if it is truncated, and compares them with the charges in each decision,
+// with the lines of the ledger, and with the books of a state that has applied the same
+// decisions.
 //
 // The ledger need not have a line for each decision, but for the newest of each
-// channel; what it has must be the journal's. What it does not show yet is no
-// difference, and is told.
+// channel; what it has must be the journal's. Decisions that it does not show
+// yet are not differences, but are reported.
 func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint64, books []bcp.PoolBalance) (status.Reconciliation, error) {
 	r := status.Reconciliation{Differences: []status.Difference{}}
 	shown, err := shownBy(ctx, js, last)
@@ -50,7 +51,7 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 		return r, err
 	}
 	defer lines.close()
-	missing := make(map[bcp.ChannelKey]uint64) // lines that the ledger lacks, the newest of each channel
+	missing := make(map[bcp.ChannelKey]uint64) // newest missing line of each channel in the ledger
 	count := func(record []byte) error {
 		d, err := bcp.DecodeDecision(record)
 		if err != nil {
@@ -87,11 +88,11 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 	return r, nil
 }
 
-// errCounted ends the reading of a journal that has grown meanwhile.
+// errCounted stops reading a journal that has grown meanwhile.
 var errCounted = errors.New("all is counted")
 
 // shownBy returns the newest decision that all projections show, which may be
-// one that comes behind last. A projector that runs is waited for.
+// later than last. It waits for a running projector.
 func shownBy(ctx context.Context, js natsjs.JetStream, last uint64) (uint64, error) {
 	if last > 0 {
 		patient, cancel := context.WithTimeout(ctx, projectedTimeout)
@@ -104,14 +105,15 @@ func shownBy(ctx context.Context, js natsjs.JetStream, last uint64) (uint64, err
 	return done.decision, err
 }
 
-// ledgerLines reads the ledger beside the journal: each channel's lines in their order.
+// ledgerLines reads the ledger in parallel with the journal: each channel's lines in
+// order.
 type ledgerLines struct {
-	reader *reader // nil where there are none
+	reader *reader // nil if there are none
 	end    uint64  // sequence of its last message
 	read   uint64
-	begin  uint64 // what the ledger shows of before, and of it, cannot be compared
-	newest uint64 // decision of the last message that was read
-	// waiting are the lines that were read and not compared.
+	begin  uint64 // lines up to it cannot be compared
+	newest uint64 // decision of the last message read
+	// waiting are lines that were read but not compared.
 	waiting map[bcp.ChannelKey][]bcp.LedgerLine
 }
 
@@ -136,7 +138,7 @@ func openLines(ctx context.Context, js natsjs.JetStream, begin uint64) (*ledgerL
 	return l, nil
 }
 
-// close is called once all is read.
+// close is called once everything is read.
 func (l *ledgerLines) close() {
 	if l.reader != nil {
 		l.reader.end()
@@ -164,9 +166,9 @@ func (l *ledgerLines) advance(ctx context.Context, r *status.Reconciliation) err
 	return nil
 }
 
-// compare looks at the lines of a decision's channel up to the decision. Those of
-// decisions that were projected together stand by channel: some of them may come behind
-// lines of maxProjected decisions more, and twice as many after a crash.
+// compare checks the lines of a decision's channel up to the decision. Lines of
+// decisions that were projected together are grouped by channel: some may come after
+// the lines of maxProjected later decisions, and twice as many after a crash.
 func (l *ledgerLines) compare(ctx context.Context, r *status.Reconciliation, d *bcp.Decision, shown uint64, missing map[bcp.ChannelKey]uint64) error {
 	for l.read < l.end && l.newest <= d.Seq+2*maxProjected {
 		if err := l.advance(ctx, r); err != nil {
@@ -186,7 +188,7 @@ func (l *ledgerLines) compare(ctx context.Context, r *status.Reconciliation, d *
 		default:
 			found = true
 			delete(missing, key)
-			if !bytes.Equal(bcp.EncodeLedgerLine(&line), bcp.EncodeLedgerLine(next)) { // whatever the form of the ledger's
+			if !bytes.Equal(bcp.EncodeLedgerLine(&line), bcp.EncodeLedgerLine(next)) { // in any format of the ledger
 				r.Differ(status.BookLedger, d.Seq, "the ledger's line of decision %d has %s bits and %s settled; the journal has %s and %s",
 					d.Seq, next.Nominal, next.Balance.Settled, line.Nominal, line.Balance.Settled)
 			}
@@ -207,8 +209,8 @@ func (l *ledgerLines) unknown(r *status.Reconciliation, line *bcp.LedgerLine) {
 	r.Differ(status.BookLedger, line.Seq, "the ledger has a line of decision %d that the journal does not have there", line.Seq)
 }
 
-// excess finds lines that are of no decision that was counted. Of a journal that was not
-// read to its end, those behind the last one that was are left out.
+// excess finds lines without a counted decision. If the journal was not read to its end,
+// lines after the last decision read are ignored.
 func (l *ledgerLines) excess(ctx context.Context, r *status.Reconciliation, whole bool) error {
 	for whole && l.read < l.end {
 		if err := l.advance(ctx, r); err != nil {

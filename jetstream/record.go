@@ -16,8 +16,8 @@ import (
 // A record is one message of the journal: a MessagePack map of its version, "v",
 // and its decisions as bcp.EncodeDecision wrote them, "d".
 
-// recordVersion stands in front of every record. A new format gets a new
-// number and, once there has been a release, is read beside this one.
+// recordVersion begins every record. A new format gets a new number and, once
+// there has been a release, both are read.
 const recordVersion = 2
 
 // Limits of a record. A batch that is larger becomes several records.
@@ -26,11 +26,11 @@ const (
 	MaxRecordBytes     = 768 << 10
 )
 
-// recordHead is what stands in front of the decisions' number.
+// recordHead comes before the number of decisions.
 var recordHead = []byte{0x82, 0xa1, 'v', recordVersion, 0xa1, 'd'}
 
-// appendRecord writes a record behind what stands in b. It is what the library
-// would write, which finds out anew for each how.
+// appendRecord appends a record to b. The library would write the same bytes,
+// but with reflection each time.
 func appendRecord(b []byte, decisions [][]byte) []byte {
 	b = append(b, recordHead...)
 	if n := len(decisions); n < 16 {
@@ -52,8 +52,8 @@ func appendRecord(b []byte, decisions [][]byte) []byte {
 	return b
 }
 
-// decodeRecord reads what appendRecord wrote; the decisions are parts of data. A
-// disk may lie: no length is believed before its bytes are there.
+// decodeRecord reads a record of appendRecord; the decisions are slices of data.
+// The disk is not trusted: no length is used before its bytes exist.
 func decodeRecord(data []byte) (decisions [][]byte, err error) {
 	rest := bytes.NewReader(data)
 	decoder := msgpack.NewDecoder(rest)
@@ -115,8 +115,8 @@ func decodeDecisions(decoder *msgpack.Decoder, rest *bytes.Reader, data []byte) 
 // decisionDepth is how deep the values in a decision's map may be.
 const decisionDepth = 3
 
-// appendPublic writes a decision behind what stands in b as the audit shows it: what
-// bcp.EncodeDecision makes of its Public is its own record without what is sealed.
+// appendPublic appends a decision's audit form to b: its record without sealed
+// content, the same as bcp.EncodeDecision of its Public.
 func appendPublic(b, record []byte) ([]byte, error) {
 	members, rest := 0, record
 	switch {
@@ -154,7 +154,7 @@ func appendPublic(b, record []byte) ([]byte, error) {
 	return b, nil
 }
 
-// The keys of what is sealed in a decision.
+// The keys of sealed content in a decision.
 var sealedKey, sealedRawKey = []byte("\xa2sl"), []byte("\xa2ra")
 
 var errFormat = errors.New("unknown record format")

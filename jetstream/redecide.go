@@ -9,8 +9,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
-// Recorded reads a decision of the journal, opens it, and opens the message that
-// it is about. The error is [ErrKeyLost] where there is no key for it.
+// Recorded reads a decision of the journal, and opens it and its message. The
+// error is [ErrKeyLost] if it has no key.
 func (k *SealingKeys) Recorded(ctx context.Context, record []byte) (state.Recorded, error) {
 	rec := state.Recorded{Record: record}
 	var err error
@@ -25,8 +25,8 @@ func (k *SealingKeys) Recorded(ctx context.Context, record []byte) (state.Record
 	return rec, err
 }
 
-// SealingKeysOf returns the keys of a backup. They open, and seal only what they
-// are there for.
+// SealingKeysOf returns the keys of a backup. They open, and can seal only if
+// the key exists.
 func SealingKeysOf(stored []StoredKey) (*SealingKeys, error) {
 	k := NewSealingKeys(nil)
 	for _, one := range stored {

@@ -20,7 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Position is a place in the journal: behind one of its records.
+// Position is a place in the journal, after one of its records.
 type Position struct {
 	Sequence uint64     `json:"sequence"` // of the record in the stream
 	Decision uint64     `json:"decision"` // the number of its last decision
@@ -33,21 +33,21 @@ type Snapshot struct {
 	Checkpoint []byte
 }
 
-// Snapshots is a folder of them. It is a memo: whoever deletes it makes the next
-// start longer, and nothing else.
+// Snapshots is a folder of snapshots. It is a cache: deleting it only makes the
+// next start longer.
 type Snapshots struct{ dir string }
 
-// NewSnapshots returns the snapshots in a folder, which Write makes.
+// NewSnapshots returns the snapshots in a folder, which Write creates.
 func NewSnapshots(dir string) *Snapshots { return &Snapshots{dir: dir} }
 
 // ErrSnapshot says that a snapshot is damaged.
 var ErrSnapshot = errors.New("a snapshot is damaged")
 
 const (
-	// keptSnapshots is how many there are: one may be damaged, or made under
-	// definitions that hold no more.
+	// keptSnapshots is how many are kept: one may be damaged, or made under
+	// outdated definitions.
 	keptSnapshots = 3
-	// snapshotMagic stands in front of a snapshot, and its SHA-256 behind it.
+	// snapshotMagic begins a snapshot, and its SHA-256 ends it.
 	snapshotMagic  = "bcpmesh snapshot 1\n"
 	snapshotHeader = len(snapshotMagic) + 8 + 8 + sha256.Size
 	snapshotSuffix = ".snapshot"
@@ -55,8 +55,8 @@ const (
 	maxSnapshot = 4 << 30
 )
 
-// Write stores a snapshot, whole or not at all, and removes those that are too
-// old by then.
+// Write stores a snapshot, whole or not at all, and removes those that are now
+// too old.
 func (s *Snapshots) Write(snapshot Snapshot) error {
 	if err := s.write(snapshot); err != nil {
 		return err
@@ -96,20 +96,20 @@ func (s *Snapshots) write(snapshot Snapshot) (err error) {
 	return draft.Replace()
 }
 
-// header stands in front of the checkpoint.
+// header returns the bytes before the checkpoint.
 func (s *Snapshot) header() []byte {
 	header := binary.BigEndian.AppendUint64([]byte(snapshotMagic), s.Sequence)
 	return append(binary.BigEndian.AppendUint64(header, s.Decision), s.Head[:]...)
 }
 
-// encode is what the file of a snapshot has.
+// encode returns the contents of the file.
 func (s *Snapshot) encode() []byte {
 	b := append(s.header(), s.Checkpoint...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
 }
 
-// RemoveBefore removes the snapshots that were made in front of a decision.
+// RemoveBefore removes the snapshots made before a decision.
 func (s *Snapshots) RemoveBefore(decision uint64) error {
 	names, err := s.List()
 	for _, name := range names {
@@ -120,8 +120,8 @@ func (s *Snapshots) RemoveBefore(decision uint64) error {
 	return errors.Join(err, durable.SyncFolder(s.dir))
 }
 
-// prune keeps the newest, and none that says to be newer than the one that was
-// just made: the journal has lost what it was made of.
+// prune keeps the newest, but none that claims to be newer than the one just
+// made: the journal has lost its records.
 func (s *Snapshots) prune(newest string) error {
 	names, err := s.List()
 	kept := 0
@@ -158,8 +158,8 @@ func (s *Snapshots) List() ([]string, error) {
 	return names, nil
 }
 
-// Newest tells behind which decision the newest snapshot stands, and when it was
-// made; 0 where there is none.
+// Newest returns the number of the newest snapshot's last decision, 0 if there
+// is none, and when it was made.
 func (s *Snapshots) Newest() (decision uint64, made time.Time, err error) {
 	names, err := s.List()
 	if err != nil || len(names) == 0 {
@@ -173,7 +173,7 @@ func (s *Snapshots) Newest() (decision uint64, made time.Time, err error) {
 	return decision, info.ModTime(), err
 }
 
-// Read returns a snapshot of List. One that was cut, or changed, is
+// Read returns a snapshot of List. If it is incomplete or changed, the error is
 // [ErrSnapshot].
 func (s *Snapshots) Read(name string) (Snapshot, error) {
 	b, err := s.bytes(name)
@@ -203,7 +203,7 @@ func (s *Snapshots) bytes(name string) ([]byte, error) {
 	return b, nil
 }
 
-// decodeSnapshot reads what is not too short.
+// decodeSnapshot decodes bytes that are not too short.
 func decodeSnapshot(name string, b []byte) (Snapshot, error) {
 	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) || !bytes.HasPrefix(body, []byte(snapshotMagic)) {

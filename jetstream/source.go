@@ -6,21 +6,20 @@ import (
 	"fmt"
 )
 
-// Source is a journal that a tree is made of: a [Journal], or a [Reading].
+// Source is a journal for a tree: a [Journal], or a [Reading].
 type Source interface {
-	// Begin tells where it begins.
+	// Begin returns where it begins.
 	Begin(ctx context.Context) (Beginning, error)
-	// ReplayBehind calls apply with what stands behind a position. The error wraps
-	// [ErrPosition] where that is not there.
+	// ReplayBehind calls apply with each decision after a position. The error
+	// wraps [ErrPosition] if the journal does not have the position.
 	ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error
-	// Last is the sequence of the newest record that was read.
+	// Last returns the sequence of the newest record read.
 	Last() uint64
 }
 
-// RecordsFrom calls each with the records of a journal from a sequence on, oldest
-// first, up to the last that there is. Of a journal of several copies, where one that
-// is behind may answer, it waits a while for those up to least. An error of each ends
-// it, and is returned.
+// RecordsFrom calls each with the records of a journal from a sequence to the current
+// last one, oldest first. If a lagging replica may answer, it waits a while for the
+// records up to least. An error of each stops it and is returned.
 type RecordsFrom func(ctx context.Context, from, least uint64, each func(sequence uint64, decisions [][]byte) error) error
 
 // Reading is a journal as somebody reads it who is not its gateway.
@@ -30,7 +29,7 @@ type Reading struct {
 	last    uint64
 }
 
-// NewReading returns a journal that is known to have had a record with the sequence
+// NewReading returns a journal that is known to have a record with the sequence
 // least.
 func NewReading(records RecordsFrom, least uint64) *Reading {
 	return &Reading{records: records, least: least}

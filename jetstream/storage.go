@@ -9,7 +9,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
-// Measure tells what the streams hold: what the server knows of it, and not Limit.
+// Measure returns the sizes of the streams, as far as the server knows them; it does
+// not set Limit.
 func Measure(ctx context.Context, js natsjs.JetStream) (status.Storage, error) {
 	account, err := js.AccountInfo(ctx)
 	if err != nil {

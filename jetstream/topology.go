@@ -18,25 +18,25 @@ const (
 	KeyStream    = "BCP_KEYS"
 	AuditStream  = "BCP_AUDIT"
 	LedgerStream = "BCP_LEDGER"
-	// BaseStream is there on a cluster whose journal is truncated.
+	// BaseStream exists on a cluster with a truncated journal.
 	BaseStream = "BCP_BASE"
-	// FormerStream held deliveries in the clear, where an older version made it.
+	// FormerStream had deliveries in cleartext, made by an older version.
 	FormerStream = "BCP_VALIDATED"
 )
 
 // leastDuplicates is the shortest time for which a server remembers message ids.
-// Ours have none, and a server that starts reads all messages of that time, which
-// is otherwise two minutes.
+// Ours have none, and a starting server reads all messages of that time, by
+// default two minutes.
 const leastDuplicates = 100 * time.Millisecond
 
-// Topology is what the streams of a mesh depend on.
+// Topology are the settings of a mesh's streams.
 type Topology struct {
 	Replicas int // 1, or 3 on a cluster
-	// MaxDisk is what all streams may hold together, in bytes; 0 is no limit. Half
-	// of it is for the journal, which takes nothing more when that is full. The
-	// others lose their oldest messages.
+	// MaxDisk is the maximum size of all streams together, in bytes; 0 is no
+	// limit. Half of it is for the journal, which refuses writes when that is
+	// full. The others lose their oldest messages.
 	MaxDisk int64
-	// Begins is the sequence that a new journal begins behind: that of a restore.
+	// Begins is the sequence after which a new journal begins, when it is restored.
 	Begins uint64
 }
 
@@ -49,12 +49,12 @@ func Create(ctx context.Context, js natsjs.JetStream, t Topology) error {
 	return CreateProjections(ctx, js, t)
 }
 
-// CreateJournal is Create of those that a gateway cannot serve without.
+// CreateJournal is Create for the streams that a gateway needs.
 func CreateJournal(ctx context.Context, js natsjs.JetStream, t Topology) error {
 	return createAll(ctx, js, t.journal())
 }
 
-// CreateProjections is Create of those that are made of the journal.
+// CreateProjections is Create for the streams derived from the journal.
 func CreateProjections(ctx context.Context, js natsjs.JetStream, t Topology) error {
 	return createAll(ctx, js, t.projections())
 }
@@ -69,18 +69,18 @@ func createAll(ctx context.Context, js natsjs.JetStream, streams []natsjs.Stream
 }
 
 const (
-	// answerPatience is how long a server may have its streams closed, or a stream with
-	// copies no leader: they are asked again and again.
+	// answerPatience is how long a server may have its streams closed, or a stream no
+	// leader: requests are retried until then.
 	answerPatience = 30 * time.Second
 	answerPause    = 100 * time.Millisecond
-	// createAttempt is how long an answer is waited for, lookAttempt one that takes no
-	// change: a leader that is gone gives none.
+	// createAttempt is the timeout of a change, lookAttempt that of a read: a leader
+	// that is gone gives no reply.
 	createAttempt = 2 * time.Second
 	lookAttempt   = 500 * time.Millisecond
 )
 
-// AwaitAnswer tries until the error says something about the streams, as [Unanswered]
-// tells, or there is none. It gives up after half a minute, or when ctx ends.
+// AwaitAnswer retries until it succeeds or the error says something about the streams
+// (see [Unanswered]). It gives up after half a minute, or when ctx ends.
 func AwaitAnswer(ctx context.Context, try func() error) error {
 	for patience := time.Now().Add(answerPatience); ; {
 		err := try()
@@ -103,8 +103,8 @@ func create(ctx context.Context, js natsjs.JetStream, c natsjs.StreamConfig) err
 	})
 }
 
-// createOnce asks first: of a cluster, the leader of a stream says how it is, and to
-// change it takes that of the whole cluster too.
+// createOnce reads first: on a cluster that needs only the stream's leader, and a
+// change needs the cluster's leader too.
 func createOnce(ctx context.Context, js natsjs.JetStream, c natsjs.StreamConfig) error {
 	look, cancel := ctx, func() {}
 	if c.Replicas > 1 {
@@ -135,11 +135,12 @@ func asWanted(found, want natsjs.StreamConfig) bool {
 	return reflect.DeepEqual(found, want)
 }
 
-// neverLast is the sequence of no message: what has to be published behind it is refused.
+// neverLast is a sequence that no message has: a message that must follow it is
+// refused.
 const neverLast = 1 << 62
 
-// awaitInterest waits until what is published on the subject gets to its stream. Where one
-// was just made, a node of the cluster that does not lead it may still answer that nobody
+// awaitInterest waits until messages on the subject reach its stream. Just after its
+// creation, a node of the cluster that does not lead it may still answer that nobody
 // listens. It stores nothing.
 func awaitInterest(ctx context.Context, js natsjs.JetStream, subject string) error {
 	return AwaitAnswer(ctx, func() error {
@@ -167,7 +168,7 @@ func (t Topology) journal() []natsjs.StreamConfig {
 	if t.Begins > 0 {
 		commit.FirstSeq = t.Begins + 1
 	}
-	// A copy that is behind may not have heard of a tombstone.
+	// A lagging replica may lack a tombstone.
 	keys := t.stream(KeyStream, subjects.All(subjects.KindKey))
 	keys.AllowDirect = false
 	return []natsjs.StreamConfig{commit, keys}
@@ -179,8 +180,8 @@ func (t Topology) projections() []natsjs.StreamConfig {
 		c := t.stream(p.stream, p.filter())
 		c.MaxBytes, c.Discard = t.part(p.share), natsjs.DiscardOld
 		if t.Replicas <= 1 {
-			// A projection that loses its newest messages in a crash is
-			// filled again from the journal.
+			// A projection that loses its newest messages in a crash is filled
+			// again from the journal.
 			c.PersistMode = natsjs.AsyncPersistMode
 		}
 		streams = append(streams, c)
@@ -188,9 +189,8 @@ func (t Topology) projections() []natsjs.StreamConfig {
 	return streams
 }
 
-// journalShare is the journal's part of MaxDisk, in sixteenths; those of the
-// projections are six. Two are left for the sealing keys, and for what the streams
-// need beside their messages.
+// journalShare is the journal's part of MaxDisk, in sixteenths; the projections
+// have six. Two are left for the sealing keys, and for the streams' overhead.
 const journalShare = 8
 
 func (t Topology) part(share int64) int64 {

@@ -20,13 +20,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Tree is a folder with the Merkle tree over the journal, and every checkpoint
-// of it that was recorded. The hashes follow from the journal, as far as that
-// still begins with its first decision; the checkpoints are what was said of it.
-// One process extends it; others may read it meanwhile.
+// Tree is a folder with the Merkle tree over the journal, and every recorded
+// checkpoint. The hashes can be derived from a journal that still begins with
+// its first decision; the checkpoints cannot. One process extends it; others may
+// read it meanwhile.
 type Tree struct{ dir string }
 
-// NewTree returns the tree in a folder, which Extend makes.
+// NewTree returns the tree in a folder, which Extend creates.
 func NewTree(dir string) *Tree { return &Tree{dir: dir} }
 
 // Files of the folder: hashes of 32 bytes in the order of tlog.StoredHashes, and
@@ -40,9 +40,9 @@ var (
 	// ErrTree says that the folder of the tree is damaged.
 	ErrTree = errors.New("the record of checkpoints is damaged")
 	// ErrHashes says that the tree of a truncated journal lacks the hashes of what
-	// was cut off, or has others: nothing in the journal makes them again.
+	// was cut off, or has wrong ones: they cannot be derived from the journal.
 	ErrHashes = errors.New("the hashes of the truncated part of the journal are damaged")
-	// ErrNoCheckpoint says that none was recorded yet.
+	// ErrNoCheckpoint says that no checkpoint was recorded yet.
 	ErrNoCheckpoint = errors.New("no checkpoint was recorded yet")
 )
 
@@ -52,14 +52,14 @@ type recorded struct {
 	Head       bcp.Digest `json:"head"`
 	Checkpoint string     `json:"checkpoint"` // as it was signed
 
-	tree tlog.Tree // that Checkpoint says
+	tree tlog.Tree // tree of Checkpoint
 }
 
 func (r *recorded) position() Position {
 	return Position{Sequence: r.Sequence, Decision: uint64(r.tree.N), Head: r.Head}
 }
 
-// entries reads all checkpoints, oldest first. A last line that was cut is none.
+// entries reads all checkpoints, oldest first. An incomplete last line is ignored.
 func (t *Tree) entries() ([]recorded, error) {
 	f, err := os.Open(filepath.Join(t.dir, TreeCheckpoints))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func (t *Tree) entries() ([]recorded, error) {
 	}
 }
 
-// parseTree reads what a checkpoint says, which is this program's own.
+// parseTree reads a checkpoint, which this program wrote.
 func parseTree(checkpoint string) (t tlog.Tree, err error) {
 	lines := strings.SplitN(checkpoint, "\n", 4)
 	if len(lines) < 4 {
@@ -133,8 +133,8 @@ func (t *Tree) newest() (recorded, error) {
 	return list[len(list)-1], nil
 }
 
-// Reaches is the sequence of the record that the newest checkpoint stands behind, 0
-// where there is none: a journal has at least that.
+// Reaches returns the sequence of the last record under the newest checkpoint, 0 if
+// there is none: the journal has at least this record.
 func (t *Tree) Reaches() (uint64, error) {
 	newest, err := t.newest()
 	if errors.Is(err, ErrNoCheckpoint) {
@@ -143,9 +143,9 @@ func (t *Tree) Reaches() (uint64, error) {
 	return newest.Sequence, err
 }
 
-// Check makes sure that a journal has what the newest checkpoint was signed
-// over, where there is one: it is [ErrLost] where the journal ends before, and
-// [ErrRewritten] where it is another one.
+// Check checks that a journal has what the newest checkpoint, if any, signed:
+// it returns [ErrLost] if the journal ends earlier, and [ErrRewritten] if it is
+// another one.
 func (t *Tree) Check(ctx context.Context, j Source) error {
 	newest, err := t.newest()
 	if errors.Is(err, ErrNoCheckpoint) {
@@ -160,8 +160,8 @@ func (t *Tree) Check(ctx context.Context, j Source) error {
 	return newest.contradicted(err)
 }
 
-// contradicted says what it means that the journal has not the position of a
-// checkpoint.
+// contradicted returns the meaning of a journal that does not have the position
+// of a checkpoint.
 func (r *recorded) contradicted(err error) error {
 	switch {
 	case errors.Is(err, errEnds):
@@ -172,12 +172,12 @@ func (r *recorded) contradicted(err error) error {
 	return err
 }
 
-// Unsigned is a tree that was extended. The zero value is none.
+// Unsigned is an extended tree. The zero value is none.
 type Unsigned struct{ recorded }
 
-// Extend reads what the journal has behind the newest checkpoint, has the hashes
-// on disk when it returns, and returns what is to be signed: nothing where there
-// is nothing new. The journal is the caller's own, and not the gateway's.
+// Extend reads the journal after the newest checkpoint, writes the hashes to
+// disk, and returns what must be signed: the zero value if nothing is new. j
+// must not be the gateway's journal.
 func (t *Tree) Extend(ctx context.Context, j Source) (Unsigned, error) {
 	next, err := t.extend(ctx, j)
 	if err != nil {
@@ -213,7 +213,7 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 	}
 	if sound {
 		list = nil
-	} else { // none yet, damaged, or gone: made again from the journal
+	} else { // missing, damaged or removed: derived again from the journal
 		if tree, list, err = t.treeBefore(begin, list); err != nil {
 			return next, err
 		}
@@ -232,7 +232,7 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 		if err := chain.Add([][]byte{decision}); err != nil {
 			return err
 		}
-		tree.add(chain.Head, func(h tlog.Hash) { _, _ = out.Write(h[:]) }) // Flush tells
+		tree.add(chain.Head, func(h tlog.Hash) { _, _ = out.Write(h[:]) }) // Flush returns the error
 		for len(list) > 0 && list[0].tree.N == tree.size {
 			if list[0].tree != tree.root() {
 				return fmt.Errorf("%w: that of %d decisions", ErrRewritten, tree.size)
@@ -253,8 +253,8 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 	return recorded{Sequence: j.Last(), Head: chain.Head, tree: tree.root()}, nil
 }
 
-// Sign signs and records what Extend has returned. Call it when the journal has
-// that on its disk: what was signed must not be lost.
+// Sign signs and records the result of Extend. Call it when the journal has all
+// of it on disk: what was signed must not be lost.
 func (t *Tree) Sign(u Unsigned, key CheckpointKey) error {
 	if u.tree.N == 0 {
 		return nil
@@ -290,7 +290,7 @@ func (t *Tree) record(r recorded, key CheckpointKey) (err error) {
 	return errors.Join(f.Sync(), durable.SyncFolder(t.dir))
 }
 
-// wholeLines cuts off a line that a crash left behind, and returns the length.
+// wholeLines removes an incomplete line after a crash, and returns the length.
 func wholeLines(f *os.File) (int64, error) {
 	b, err := io.ReadAll(f)
 	if err != nil {
@@ -300,8 +300,8 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, f.Truncate(end)
 }
 
-// treeBefore is the tree of what a journal begins behind, which nothing but the
-// hashes has, and those checkpoints of a list that are of more decisions. A nil
+// treeBefore returns the tree of what was cut off the journal, which only the
+// hashes have, and the checkpoints of list that cover more decisions. A nil
 // tree has no hashes.
 func (t *Tree) treeBefore(begin Beginning, list []recorded) (tree frontier, more []recorded, err error) {
 	if !begin.Truncated() {
@@ -335,7 +335,7 @@ func (t *Tree) treeBefore(begin Beginning, list []recorded) (tree frontier, more
 // hashFile reads hashes from the file.
 type hashFile struct{ f io.ReaderAt }
 
-// ReadHashes is that of a tlog.HashReader.
+// ReadHashes implements tlog.HashReader.
 func (h hashFile) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	hashes := make([]tlog.Hash, len(indexes))
 	for i, index := range indexes {

@@ -9,13 +9,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// block is one frame with decisions. What can be found out of it alone is in
-// check, which may run beside that of other blocks.
+// block is one frame with decisions. Everything that depends only on the block
+// is in check, which may run concurrently for several blocks.
 type block struct {
 	payload []byte
 	offset  int64
-	first   uint64 // the number that is due
-	count   int    // that the frame announces
+	first   uint64 // the expected number
+	count   int    // in the frame's header
 
 	// What check finds.
 	decisions  uint64 // how many there are in front of the fault
@@ -27,7 +27,7 @@ type block struct {
 	fault      *Fault
 }
 
-// decision is what its neighbours are held against.
+// decision is what is compared with neighbouring decisions.
 type decision struct {
 	number           uint64
 	within           int
@@ -37,8 +37,8 @@ type decision struct {
 
 const lengthBytes = 4 // in front of the content of a block, and of each decision
 
-// load makes it the block of a payload, of which the first four bytes announce
-// how many decisions there are.
+// load makes it the block of a payload, which begins with the number of
+// decisions in four bytes.
 func (b *block) load(payload []byte, offset int64, first uint64) bool {
 	b.payload, b.offset, b.first = payload, offset, first
 	if len(payload) < lengthBytes {
@@ -54,7 +54,7 @@ func (b *block) check() {
 	b.kinds, b.channels = [256]uint64{}, make(map[string]*uint64)
 	w := b.walk()
 	defer w.end()
-	leaves := append(w.room.leaves[:0], 0) // the byte that subtrees wants
+	leaves := append(w.room.leaves[:0], 0) // the byte that subtrees needs
 	var channel [256]byte
 	for w.next() {
 		if b.decisions == 0 {
@@ -80,8 +80,9 @@ func (b *block) check() {
 	w.room.leaves = leaves
 }
 
-// room is where a block is unpacked. Blocks share it, so that no more memory is
-// taken than blocks are looked at at the same time, and what is hot stays small.
+// room is the buffer for an unpacked block. Blocks share rooms, so that memory
+// is needed only for the blocks that are checked at the same time, and caches
+// stay small.
 type room struct {
 	unpack  *zstd.Decoder
 	content []byte
@@ -103,13 +104,13 @@ func (r *room) load(packed []byte) (err error) {
 	return err
 }
 
-// walk goes through the decisions of a block, up to its end or to the first that
-// is none. It has a room until it ends.
+// walk iterates over the decisions of a block, up to its end or the first
+// invalid one. It has a room until it ends.
 type walk struct {
 	block  *block
 	room   *room
 	rest   []byte // of the content
-	at     int    // where that begins
+	at     int    // offset of rest
 	passed int
 	fault  *Fault
 
@@ -152,8 +153,8 @@ func (w *walk) next() bool {
 	case m.number != due:
 		return w.fail(due, w.at, fmt.Sprintf("decision %d is in its place", m.number))
 	}
-	// The digest covers a zero byte and the decision. The length in front of it
-	// was read and lends its last byte.
+	// The digest covers a zero byte and the decision. The length before it has
+	// been read, so its last byte can be reused.
 	bytes[0] = 0
 	w.digest = sha256.Sum256(bytes)
 	w.number, w.within, w.time, w.previous = due, w.at, m.time, m.previous

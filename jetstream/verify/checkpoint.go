@@ -18,12 +18,12 @@ type Checkpoint struct {
 	Root   Hash
 }
 
-// ErrCheckpoint says that a text is no checkpoint, or not signed by a known key.
+// ErrCheckpoint says that a text is not a checkpoint, or not signed with a known key.
 var ErrCheckpoint = errors.New("no checkpoint that a known key has signed")
 
-// OpenCheckpoint reads a checkpoint (C2SP tlog-checkpoint) that one of the keys
-// has signed, each in the form of a note's verifier key. Signatures of others,
-// such as witnesses, may stand beside it.
+// OpenCheckpoint reads a checkpoint (C2SP tlog-checkpoint) that is signed with
+// one of the keys, each in the form of a note's verifier key. It may have other
+// signatures too, for example of witnesses.
 func OpenCheckpoint(text []byte, keys []string) (Checkpoint, error) {
 	known, err := verifiers(keys)
 	if err != nil {

@@ -28,8 +28,8 @@ var (
 	errWitnessTwice = errors.New("the key of a witness is there twice, and would count twice")
 )
 
-// NewWitness returns what verifies cosignatures of a witness, from its key in the form
-// of a note's verifier key.
+// NewWitness returns the verifier of a witness's cosignatures, from its key in the
+// form of a note's verifier key.
 func NewWitness(key string) (note.Verifier, error) {
 	w, err := parseWitness(key)
 	if err != nil {
@@ -52,7 +52,7 @@ func parseWitness(key string) (*cosigner, error) {
 	return w, nil
 }
 
-// CosignerHash is the number by which signature lines name the key of a witness.
+// CosignerHash returns the number that identifies a witness's key in signature lines.
 func CosignerHash(name string, public ed25519.PublicKey) uint32 {
 	sum := sha256.Sum256(append([]byte(name+"\n"+string(rune(algorithmCosignature))), public...))
 	return binary.BigEndian.Uint32(sum[:])
@@ -63,8 +63,8 @@ func CosignerKey(name string, public ed25519.PublicKey) string {
 	return fmt.Sprintf("%s+%08x+%s", name, CosignerHash(name, public), base64.StdEncoding.EncodeToString(append([]byte{algorithmCosignature}, public...)))
 }
 
-// CosignedMessage is what a witness signs: a checkpoint's text, and the time in seconds
-// since 1970.
+// CosignedMessage returns what a witness signs: a checkpoint's text, and the time in
+// seconds since 1970.
 func CosignedMessage(text []byte, seconds uint64) []byte {
 	return append([]byte("cosignature/v1\ntime "+strconv.FormatUint(seconds, 10)+"\n"), text...)
 }
@@ -76,13 +76,13 @@ type cosigner struct {
 	public ed25519.PublicKey
 }
 
-// Name is that of a note.Verifier.
+// Name implements note.Verifier.
 func (w *cosigner) Name() string { return w.name }
 
-// KeyHash is that of a note.Verifier.
+// KeyHash implements note.Verifier.
 func (w *cosigner) KeyHash() uint32 { return w.hash }
 
-// Verify is that of a note.Verifier.
+// Verify implements note.Verifier.
 func (w *cosigner) Verify(text, signature []byte) bool {
 	if len(signature) != cosignatureSize {
 		return false
@@ -91,16 +91,16 @@ func (w *cosigner) Verify(text, signature []byte) bool {
 	return seconds < 1<<63 && ed25519.Verify(w.public, CosignedMessage(text, seconds), signature[timestampSize:])
 }
 
-// Cosignature is that of one witness.
+// Cosignature is the cosignature of one witness.
 type Cosignature struct {
 	Witness string // the name of its key
 	Time    time.Time
 }
 
-// Cosigned returns which witnesses, of those whose keys are given, have cosigned a
-// checkpoint that one of the log's keys has signed. Each is counted once. A line that
-// claims to be of one of them and is not makes the checkpoint invalid; lines of others
-// are passed over. The error wraps [ErrCheckpoint] where there is no such checkpoint.
+// Cosigned returns which of the given witnesses have cosigned a checkpoint signed with
+// one of the log's keys. Each is counted once. An invalid line in the name of one of
+// them makes the checkpoint invalid; lines of others are ignored. The error wraps
+// [ErrCheckpoint] if there is no such checkpoint.
 func Cosigned(text []byte, keys, witnesses []string) (Checkpoint, []Cosignature, error) {
 	checkpoint, err := OpenCheckpoint(text, keys)
 	if err != nil {

@@ -54,8 +54,8 @@ func (f *frames) read(b []byte) error {
 	return err
 }
 
-// next reads one frame, its payload into into if that has the room. due is the
-// decision that would come next.
+// next reads one frame, and its payload into into if that has enough capacity.
+// due is the number of the next decision.
 func (f *frames) next(into []byte, due uint64) (kind byte, payload []byte, offset int64, err error) {
 	offset = f.offset
 	fault := func(reason string) error { return &Fault{Decision: due, Offset: offset, Within: -1, Reason: reason} }
@@ -91,7 +91,7 @@ func (f *frames) next(into []byte, due uint64) (kind byte, payload []byte, offse
 	return kind, payload, offset, nil
 }
 
-// end makes sure that nothing follows.
+// end checks that nothing follows.
 func (f *frames) end() error {
 	switch _, err := f.r.ReadByte(); {
 	case errors.Is(err, io.EOF):
@@ -102,8 +102,8 @@ func (f *frames) end() error {
 	return &Fault{Offset: f.offset, Within: -1, Reason: "there is data after the end"}
 }
 
-// head is what a file says of itself. All of it is checked: the key against
-// those that the caller knows, the rest against the checkpoint.
+// head is the header of a file. All of it is checked: the key against the
+// caller's known keys, the rest against the checkpoint.
 type head struct {
 	key      string
 	first    uint64
@@ -120,7 +120,7 @@ func (h *head) text() []byte {
 	return b.Bytes()
 }
 
-// parseHead takes what text writes and nothing else.
+// parseHead accepts only the output of text.
 func parseHead(b []byte) (head, bool) {
 	var h head
 	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")

@@ -5,7 +5,7 @@ const (
 	// MaxBlock bounds the content of a block, in bytes. A message of the journal
 	// has at most 1 MiB.
 	MaxBlock = 4 << 20
-	// maxPayload bounds what stands in one frame: a block that did not shrink.
+	// maxPayload is the maximum payload of a frame: a block that did not shrink.
 	maxPayload = MaxBlock + 64<<10
 	// maxText bounds the head, which has at most 64 hashes, and the end.
 	maxText = 64 << 10
@@ -14,6 +14,7 @@ const (
 	// maxNumber bounds decisions: sizes of trees are signed numbers elsewhere.
 	maxNumber = 1<<63 - 1
 	// blocksAtOnce is how many blocks are given to Options.Run; as many are read
-	// meanwhile. Payloads of both are in memory, contents of those that run.
+	// meanwhile. Memory holds the payloads of both, and the contents of the
+	// running ones.
 	blocksAtOnce = 16
 )

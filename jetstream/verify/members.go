@@ -1,17 +1,17 @@
 package verify
 
-// members are what this package reads of a decision: a MessagePack map with
-// short texts as keys. The rest is passed over.
+// members are the parts of a decision that this package reads: a MessagePack
+// map with short texts as keys. The rest is skipped.
 type members struct {
 	number             uint64 // n
-	previous           Hash   // h, zero where it is left out
+	previous           Hash   // h, zero if absent
 	time               int64  // t, Unix time in nanoseconds
 	kind               uint64 // k
 	controller, reader []byte // co, re
 }
 
-// readMembers reads a decision. It takes a map that ends where the bytes do, and
-// believes no length beyond them.
+// readMembers reads a decision. It accepts a map that ends where the bytes do,
+// and trusts no length beyond them.
 func readMembers(b []byte) (m members, ok bool) {
 	s := scan{b: b}
 	entries, at := s.mapLength(), s.at
@@ -68,8 +68,8 @@ func readMembers(b []byte) (m members, ok bool) {
 	return m, !s.bad && at == len(b) && seen == [3]bool{true, true, true} && m.number <= maxNumber && m.time >= 0
 }
 
-// short has how many bytes a value has, by its first one; 0 where that alone does
-// not tell.
+// short is the length of a value in bytes, by its first byte; 0 if that is not
+// enough to know it.
 var short = func() (n [256]uint8) {
 	for c := range n {
 		switch {
@@ -84,8 +84,8 @@ var short = func() (n [256]uint8) {
 	return n
 }()
 
-// valueEnd returns where the value at b[at] ends, with all that it holds, and a
-// place behind b where there is none, or only a part of it.
+// valueEnd returns where the whole value at b[at] ends, or a place past the end
+// of b if there is no complete value.
 func valueEnd(b []byte, at int) int {
 	if b[at] == 0xc4 && at+1 < len(b) { // binary
 		return at + 2 + int(b[at+1])
@@ -141,7 +141,7 @@ func (s *scan) take(n int) []byte {
 func (s *scan) code() byte {
 	if s.at >= len(s.b) {
 		s.bad = true
-		return 0xc1 // which nothing is
+		return 0xc1 // an unused code
 	}
 	s.at++
 	return s.b[s.at-1]
@@ -167,7 +167,7 @@ func (s *scan) mapLength() int {
 	return 0
 }
 
-// number reads a number that is not negative.
+// number reads a non-negative number.
 func (s *scan) number() uint64 {
 	c := s.code()
 	switch {
@@ -200,7 +200,7 @@ func (s *scan) binary() []byte {
 	return nil
 }
 
-// skip passes over one value, with all that it holds.
+// skip skips one whole value.
 func (s *scan) skip() {
 	for values := 1; values > 0 && !s.bad; values-- {
 		switch c := s.code(); {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Proven is a decision that is in the tree of a checkpoint.
+// Proven is a decision in the tree of a checkpoint.
 type Proven struct {
 	Decision           uint64 // its number
 	Time               time.Time
@@ -20,12 +20,12 @@ type Proven struct {
 	Checkpoint         Checkpoint
 }
 
-// ErrProof says that a text proves nothing.
+// ErrProof says that a text is not a valid proof.
 var ErrProof = errors.New("the proof does not hold")
 
-// Proof checks a proof that a decision is in the tree of a checkpoint that one of
-// the keys has signed: a C2SP tlog-proof with the decision's bytes as extra data.
-// The error wraps [ErrProof] or [ErrCheckpoint].
+// Proof checks a proof that a decision is in the tree of a checkpoint signed with
+// one of the keys: a C2SP tlog-proof with the decision's bytes as extra data. The
+// error wraps [ErrProof] or [ErrCheckpoint].
 func Proof(text []byte, keys []string) (Proven, error) {
 	head, signed, _ := strings.Cut(string(text), "\n\n")
 	lines := strings.Split(head, "\n")

@@ -24,8 +24,8 @@ type node struct {
 	hash  Hash
 }
 
-// push puts a subtree behind those of a list, and joins it with its left
-// neighbour as long as both make a larger one.
+// push appends a subtree to a list, and merges it with its left neighbour as
+// long as both make a larger one.
 func push(list []node, n node) []node {
 	list = append(list, n)
 	for len(list) > 1 {
@@ -66,9 +66,9 @@ func root(list []node) Hash {
 	return hash
 }
 
-// subtrees appends the whole subtrees that leaves in a row make, from left to
-// right. first is the index of the first leaf. The hashes stand behind one byte
-// that is lent to them, and are overwritten.
+// subtrees appends the whole subtrees of consecutive leaves, from left to
+// right. first is the index of the first leaf. The hashes come after one
+// scratch byte, and are overwritten.
 func subtrees(list []node, first uint64, hashes []byte) []node {
 	var right [64]node
 	n := 0
@@ -85,7 +85,7 @@ func subtrees(list []node, first uint64, hashes []byte) []node {
 		}
 		for i := range count / 2 {
 			pair := hashes[2*i*sha256.Size:][:1+2*sha256.Size]
-			pair[0] = 1 // where a hash ended that is not needed any more
+			pair[0] = 1 // the end of a hash that is no longer needed
 			hash := sha256.Sum256(pair)
 			copy(hashes[1+i*sha256.Size:], hash[:])
 		}

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Options say what a file is checked against.
+// Options are the inputs of a check.
 type Options struct {
-	// Keys are the public keys, in the form of a note's verifier key, of which
-	// one must have signed. They are required, and come from anywhere but the
+	// Keys are the public keys, in the form of a note's verifier key, one of
+	// which must have signed. They are required, and must not come from the
 	// file itself.
 	Keys []string
-	// Since are earlier checkpoints of the same journal, signed by one of the
-	// keys: the file must continue each of them. One that is of fewer decisions
-	// than stand in front of the file's first, or of more than its last, is an
-	// error: nothing follows from the file then.
+	// Since are earlier checkpoints of the same journal, signed with one of the
+	// keys: the file must continue each of them. A checkpoint of fewer
+	// decisions than precede the file's first, or of more than its last, is an
+	// error: the file says nothing about it.
 	Since []Checkpoint
-	// Run calls task once with each number from 0 to n-1, in any order and also at
-	// the same time, and returns when all calls have. One of them reads. What is
-	// found does not depend on it. nil: one after the other.
+	// Run calls task once with each number from 0 to n-1, in any order and
+	// possibly concurrently, and returns when all calls have. One of the tasks
+	// reads. The result does not depend on the order. nil: sequentially.
 	Run func(n int, task func(int))
 }
 
-// Summary is what a file holds.
+// Summary summarises a file.
 type Summary struct {
 	First, Last uint64 // numbers of decisions; the journal begins with 1
 	From, To    time.Time
@@ -50,7 +50,7 @@ var (
 	errSince = errors.New("the earlier checkpoint says nothing about this file")
 )
 
-// File checks a file. What is wrong with it is a [*Fault]; any other error says
+// File checks a file. A problem of the file is a [*Fault]; any other error says
 // that it could not be checked.
 func File(r io.Reader, o Options) (Summary, error) {
 	if len(o.Keys) == 0 {
@@ -107,17 +107,17 @@ func File(r io.Reader, o Options) (Summary, error) {
 	}
 }
 
-// batch is some blocks in a row, and what ends the file behind them, if it does.
+// batch is some consecutive blocks, and what ends the file after them, if it does.
 type batch struct {
 	blocks [blocksAtOnce]block
 	n      int
-	due    uint64 // behind the blocks
+	due    uint64 // after the blocks
 	end    []byte // payload of the last frame
 	endAt  int64
 	err    error
 }
 
-// load reads the blocks from the decision that is due on.
+// load reads the blocks from the decision due on.
 func (b *batch) load(f *frames, due uint64) {
 	for b.n, b.due = 0, due; b.n < len(b.blocks) && !b.last(); {
 		next := &b.blocks[b.n]
@@ -142,13 +142,13 @@ func (b *batch) last() bool { return b.end != nil || b.err != nil }
 // checker follows the decisions from block to block.
 type checker struct {
 	keys  note.Verifiers
-	since []Checkpoint // that were not reached, by size
+	since []Checkpoint // not reached yet, by size
 	first uint64
-	next  uint64 // the number that is due
+	next  uint64 // the expected number
 	tree  []node
 
 	head  Hash  // digest of the decision before
-	at    Fault // what to say if it was changed
+	at    Fault // fault to report if it was changed
 	doubt *doubt
 	times [2]int64 // of the first and the last
 	kinds map[int]uint64
@@ -156,8 +156,8 @@ type checker struct {
 	channels map[string]uint64
 }
 
-// doubt is a decision that does not name the digest of the one before: one of
-// the two was changed. The next one tells which.
+// doubt is a decision without the digest of the one before: one of the two was
+// changed. The next one shows which.
 type doubt struct{ before, this Fault }
 
 func (c *checker) begin(f *frames, o Options) error {
@@ -185,7 +185,7 @@ func (c *checker) begin(f *frames, o Options) error {
 
 const changed = "it was changed: the next decision names another digest"
 
-// add takes what a block found out.
+// add takes the results of a block.
 func (c *checker) add(b *block) error {
 	// An earlier checkpoint within the block is compared on the way.
 	passes := len(c.since) > 0 && c.since[0].Size < b.first+b.decisions
@@ -215,8 +215,8 @@ func (c *checker) add(b *block) error {
 	return nil
 }
 
-// addEach takes the decisions of a block one by one, and names the one that does
-// not follow.
+// addEach takes the decisions of a block one by one, and names the first that
+// does not follow.
 func (c *checker) addEach(b *block) error {
 	w := b.walk()
 	defer w.end()

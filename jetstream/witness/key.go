@@ -23,8 +23,8 @@ import (
 // Files of a store.
 const (
 	keyFile = "key" // the private key, in the form of a note's signer key
-	// PublicFile has the key that verifies cosignatures: for whoever verifies, and for
-	// the log that asks for them.
+	// PublicFile has the key that verifies cosignatures: for verifiers, and for the
+	// log that asks for them.
 	PublicFile = "key.pub"
 )
 

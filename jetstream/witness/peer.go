@@ -16,10 +16,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 )
 
-// Errors of Cosign that tell more than that the witness is not there.
+// Errors of Cosign when the witness has answered.
 var (
 	// ErrRolledBack says that the witness has cosigned a larger tree of this log: the log
-	// was set back.
+	// was rolled back.
 	ErrRolledBack = errors.New("the witness has seen more of this journal than there is")
 	// ErrForked says that the witness has cosigned a tree that this one does not continue.
 	ErrForked = errors.New("the witness has seen another history of this journal")
@@ -27,7 +27,7 @@ var (
 	ErrUnknownLog = errors.New("the witness does not know this log: give it the key (bcpmesh audit key)")
 )
 
-// Peer is a witness that cosigns for a log. It is immutable.
+// Peer is a witness to ask for cosignatures. It is immutable.
 type Peer struct {
 	Name string // of its key
 	Key  string // its verifier key
@@ -37,8 +37,8 @@ type Peer struct {
 	client   *http.Client
 }
 
-// ParsePeer reads VKEY=URL: the key of a witness, and the prefix that it serves
-// add-checkpoint below. client nil is http.DefaultClient's transport without redirects.
+// ParsePeer reads VKEY=URL: the key of a witness, and the URL prefix of its
+// add-checkpoint. A nil client is http.DefaultClient's transport without redirects.
 func ParsePeer(s string, client *http.Client) (*Peer, error) {
 	at := strings.Index(s, "=http")
 	if at < 0 {
@@ -62,15 +62,15 @@ func ParsePeer(s string, client *http.Client) (*Peer, error) {
 // Proof proves that a tree of the log continues an earlier one of old leaves.
 type Proof func(old int64) (tlog.TreeProof, error)
 
-// maxTries is how often a witness is asked for one checkpoint: another process of the log
-// may ask it meanwhile.
+// maxTries is how often a witness is asked for one checkpoint: meanwhile another process
+// of the log may ask it.
 const maxTries = 4
 
 // Cosign asks for the cosignature of a signed checkpoint. old is the size of the last one
-// that the witness cosigned, as far as is known. It returns the signature line, which is
-// verified. What it returns otherwise wraps ErrRolledBack, ErrForked or ErrUnknownLog, or
-// says why the witness could not be asked. seen is the size of the newest tree that the
-// witness says it has cosigned, 0 where it did not say.
+// that the witness is known to have cosigned. It returns the verified signature line. The
+// error wraps ErrRolledBack, ErrForked or ErrUnknownLog, or says why the witness could
+// not be asked. seen is the size of the newest tree that the witness says it has
+// cosigned, 0 if it did not say.
 func (p *Peer) Cosign(ctx context.Context, signed []byte, old int64, prove Proof) (line []byte, seen int64, err error) {
 	defer func() {
 		if err != nil {
@@ -133,7 +133,7 @@ func (p *Peer) post(ctx context.Context, body []byte) (Reply, error) {
 	return Reply{Status: out.StatusCode, Body: content}, err
 }
 
-// own is the line of an answer that is this witness's cosignature.
+// own returns the line of an answer with this witness's cosignature.
 func (p *Peer) own(signed, lines []byte) ([]byte, error) {
 	n, err := note.Open(append(bytes.Clone(signed), lines...), note.VerifierList(p.verifier))
 	if err != nil || len(n.Sigs) == 0 {

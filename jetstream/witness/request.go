@@ -19,13 +19,13 @@ var errMalformed = errors.New("malformed request")
 
 // request is the body of add-checkpoint.
 type request struct {
-	old   int64 // size of the tree that the log believes to be the witness's newest
+	old   int64 // size that the log believes to be the witness's newest
 	proof tlog.TreeProof
 	note  []byte // the checkpoint as it was signed
 	checkpoint
 }
 
-// checkpoint is the text of one; what follows the third line is opaque.
+// checkpoint is the text of a checkpoint; everything after the third line is opaque.
 type checkpoint struct {
 	origin string
 	tree   tlog.Tree

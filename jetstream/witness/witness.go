@@ -23,38 +23,38 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
-// Folders of a store: a file for each log with the newest checkpoint that was cosigned,
-// and what shows that a log has forked.
+// Folders of a store: a file for each log with the newest cosigned checkpoint, and the
+// evidence of forks.
 const (
 	logsFolder  = "logs"
 	forksFolder = "forks"
 	lockFile    = "lock"
 )
 
-// maxForks is how many requests that show a fork are kept of all logs.
+// maxForks is how many requests that prove a fork are kept, for all logs.
 const maxForks = 1000
 
 // Errors of Open.
 var (
 	// ErrInUse says that another witness runs on the store.
 	ErrInUse = errors.New("a witness runs on this store already")
-	// ErrStore says that what was cosigned cannot be read. The witness does not go on: it
-	// could cosign a second history.
+	// ErrStore says that the cosigned checkpoints cannot be read. The witness stops,
+	// since it could cosign a second history.
 	ErrStore = errors.New("the store of the witness is damaged")
 )
 
 // Options say how a witness runs.
 type Options struct {
-	// Logs are the public keys of the logs that are witnessed, each in the form of a
-	// note's verifier key whose name is the log's origin. At least one is required;
-	// several of one name are keys of the same log.
+	// Logs are the public keys of the logs to witness, each in the form of a note's
+	// verifier key whose name is the log's origin. At least one is required; several
+	// with one name are keys of the same log.
 	Logs []string
-	// Name is that of a new key; the default is a random one. It is an error where the
-	// store has a key of another name.
+	// Name is the name of a new key; the default is random. It is an error if the
+	// store has a key with another name.
 	Name string
 	// Now is the clock of cosignatures; nil is the machine's.
 	Now func() time.Time
-	// Log is told of refusals that need a person; nil discards.
+	// Log gets refusals that need a person; nil discards.
 	Log hclog.Logger
 }
 
@@ -72,11 +72,11 @@ type followed struct {
 	keys note.Verifiers
 
 	mu     sync.Mutex // from the look at newest until the next is on disk
-	newest tlog.Tree  // that was cosigned; N is 0 where none was
+	newest tlog.Tree  // newest cosigned tree; N is 0 if there is none
 }
 
-// Open opens a store, which is made if it is not there, with its key. One process uses it
-// at a time, until Close.
+// Open opens or creates a store, with its key. One process uses it at a time, until
+// Close.
 func Open(dir string, o Options) (_ *Witness, err error) {
 	if len(o.Logs) == 0 {
 		return nil, errors.New("open the witness: it needs the key of a log")
@@ -126,8 +126,8 @@ func Open(dir string, o Options) (_ *Witness, err error) {
 // Close lets go of the store. No call of Add may run.
 func (w *Witness) Close() error { return w.lock.Close() }
 
-// Key is the public key that verifies the cosignatures, in the form of a note's verifier
-// key.
+// Key returns the public key that verifies the cosignatures, in the form of a note's
+// verifier key.
 func (w *Witness) Key() string { return w.key.public() }
 
 // Origins are the names of the logs, sorted.
@@ -144,8 +144,8 @@ func (w *Witness) file(origin string) string {
 	return filepath.Join(w.dir, logsFolder, fmt.Sprintf("%x", sha256.Sum256([]byte(origin))))
 }
 
-// read is the newest tree that the store has of a log. The checkpoint was verified when it
-// was written, perhaps by a key that is not known any more.
+// read returns the newest tree of a log in the store. The checkpoint was verified when it
+// was written, perhaps with a key that is no longer known.
 func (w *Witness) read(origin string) (tlog.Tree, error) {
 	content, err := os.ReadFile(w.file(origin))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,11 +161,11 @@ func (w *Witness) read(origin string) (tlog.Tree, error) {
 	return c.tree, nil
 }
 
-// Reply is what add-checkpoint answers.
+// Reply is the response of add-checkpoint.
 type Reply struct {
 	Status      int // of HTTP
 	ContentType string
-	Body        []byte // signature lines where Status is 200
+	Body        []byte // signature lines if Status is 200
 }
 
 const sizeType = "text/x.tlog.size"
@@ -209,7 +209,7 @@ func (w *Witness) Add(body []byte) Reply {
 	cosigned := slices.Concat(r.note, line)
 	if err := durable.Replace(w.file(r.origin), cosigned, 0o600); err != nil {
 		w.log.Error("a checkpoint could not be stored, and was not cosigned", "log", r.origin, "error", err)
-		// The new file may be there all the same: what is there holds.
+		// The new file may exist all the same; if so it counts.
 		if stored, err := w.read(r.origin); err == nil && stored.N > log.newest.N {
 			log.newest = stored
 		}
@@ -222,8 +222,8 @@ func (w *Witness) Add(body []byte) Reply {
 // emptyRoot is the root of a tree without leaves (RFC 6962).
 var emptyRoot = tlog.Hash(sha256.Sum256(nil))
 
-// judge says why a request that the log has signed is refused, nil if it is not: it has
-// to continue the newest tree that was cosigned.
+// judge says why a request signed by the log is refused, nil if it is not: it must
+// continue the newest cosigned tree.
 func judge(r *request, newest tlog.Tree) *Reply {
 	refused := func(reply Reply) *Reply { return &reply }
 	noProof := refusal(http.StatusUnprocessableEntity, "the proof does not show that the checkpoint continues the newest one")
@@ -251,8 +251,8 @@ func (r *request) forks(newest tlog.Tree) bool {
 	return newest.N > 0 && r.tree.N == newest.N && r.tree.Hash != newest.Hash
 }
 
-// keepFork keeps a request that shows, together with the newest checkpoint, that a log has
-// forked: nobody without the log's key can make one.
+// keepFork stores a request that proves, together with the newest checkpoint, that a log
+// has forked: making one needs the log's key.
 func (w *Witness) keepFork(origin string, body []byte) {
 	w.log.Error("the log has signed two histories", "log", origin, "kept in", filepath.Join(w.dir, forksFolder))
 	kept, err := os.ReadDir(filepath.Join(w.dir, forksFolder))
@@ -294,23 +294,23 @@ func (w *Witness) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		out.Header().Set("Content-Type", reply.ContentType)
 	}
 	out.WriteHeader(reply.Status)
-	_, _ = out.Write(reply.Body) // whoever asked may be gone
+	_, _ = out.Write(reply.Body) // the client may be gone
 }
 
-// Times of a connection: whoever is slower asks again.
+// Timeouts of a connection: slower clients must retry.
 const (
 	readTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second
 	idleTimeout  = 2 * time.Minute
 )
 
-// Server returns what serves the witness. The caller starts and stops it.
+// Server returns the HTTP server of the witness. The caller starts and stops it.
 func (w *Witness) Server() *http.Server {
 	return &http.Server{Handler: w, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxBody, ErrorLog: w.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})}
 }
 
-// Stop ends a server of [Witness.Server] once its requests are answered, or ctx ends.
+// Stop stops a server of [Witness.Server] once its requests are answered, or ctx ends.
 func Stop(ctx context.Context, s *http.Server) error {
 	if err := s.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.Close())
