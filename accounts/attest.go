@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// AttestKeyFile is the file with the ed25519 key by which an organisation signs
-	// attestations and lists of revocations: PKCS #8 in PEM, which stock tools read, sealed
-	// where the store is. It is among the keys, and no gateway needs it.
+	// AttestKeyFile is the file with the ed25519 key that signs an organisation's
+	// attestations and lists of revocations: PKCS #8 in PEM, which standard tools read,
+	// sealed if the store is. It is among the keys, and no gateway needs it.
 	AttestKeyFile = "attest.key"
 	// maxAttested is how many attestations may be current at one time.
 	maxAttested = 1000
@@ -48,7 +48,7 @@ type attested struct {
 	Revoked bool      `json:"revoked,omitzero"`
 }
 
-// attestations are those that are current, and what is revoked.
+// attestations are the current ones, and the revocations.
 type attestations struct {
 	Current []attested `json:"current,omitempty"`
 	// Keys are user nkeys that were revoked by hand.
@@ -146,9 +146,9 @@ func (a Attester) envelope(payload []byte) ([]byte, error) {
 	return contract.WriteEnvelope(payload, a.KeyID(), signature), nil
 }
 
-// Attest signs what an organisation says of an agent: Declaration and Keys of the
-// statement, good for so long from now on, at most [contract.MaxValidity]. It sets the
-// other fields of the statement. Attestations that were signed before stay good.
+// Attest signs an organisation's statement about an agent: its Declaration and Keys,
+// valid for a time from now, at most [contract.MaxValidity]. It sets the other fields
+// of the statement. Earlier attestations stay valid.
 func (s *Store) Attest(statement *contract.Statement, evidence contract.AttestedEvidence, validity time.Duration) (envelope []byte, err error) {
 	if validity < time.Second || validity > contract.MaxValidity {
 		return nil, fmt.Errorf("attest: an attestation is good for 1 second to %s", contract.MaxValidity)
@@ -180,7 +180,7 @@ func (s *Store) Attest(statement *contract.Statement, evidence contract.Attested
 	return envelope, nil
 }
 
-// attestations forgets those that have expired, which nobody takes any more.
+// attestations drops expired ones, which nobody accepts any more.
 func (st *state) attestations(now time.Time) *attestations {
 	if st.Attestations == nil {
 		st.Attestations = new(attestations)
@@ -191,8 +191,8 @@ func (st *state) attestations(now time.Time) *attestations {
 }
 
 // RevokeAttestations revokes the current attestations of an agent, such as
-// agent-a@org1.example, or the one of a serial. Peers hear of it with the next list of
-// [Store.Revocations]. It returns the serials, and [ErrNotAttested] if there are none.
+// agent-a@org1.example, or the one with a serial. Peers get this with the next list of
+// [Store.Revocations]. It returns the serials, or [ErrNotAttested] if there are none.
 func (s *Store) RevokeAttestations(agentOrSerial string) (serials []string, err error) {
 	err = s.change(func(st *state, now time.Time) error {
 		current := st.attestations(now).Current
@@ -213,8 +213,8 @@ func (s *Store) RevokeAttestations(agentOrSerial string) (serials []string, err 
 	return serials, nil
 }
 
-// RevokeAttestedKey revokes a user nkey: nobody who has it speaks for an agent any more.
-// It is for good.
+// RevokeAttestedKey revokes a user nkey for ever: its holder cannot prove to be an agent
+// any more.
 func (s *Store) RevokeAttestedKey(key string) error {
 	err := s.change(func(st *state, now time.Time) error {
 		a := st.attestations(now)
@@ -233,11 +233,10 @@ func (s *Store) RevokeAttestedKey(key string) error {
 	return nil
 }
 
-// Revocations signs the list of what is revoked: serials and keys that were revoked, and
-// the keys of attestations whose user this store has revoked. The next list is due after
-// so long, at most [contract.MaxValidity]. Each list has a greater number than all before:
-// at least the time in Unix seconds, so that a store that was restored from a backup does
-// not go back.
+// Revocations signs the list of revocations: revoked serials and keys, and the keys of
+// attestations whose user this store has revoked. The next list is due after next, at
+// most [contract.MaxValidity]. The numbers of lists increase: each is at least the time
+// in Unix seconds, so that a store restored from a backup does not go back.
 func (s *Store) Revocations(organisation string, next time.Duration) (envelope []byte, list contract.Revocations, err error) {
 	if next < time.Second || next > contract.MaxValidity {
 		return nil, list, fmt.Errorf("the list of revocations: the next one is due after 1 second to %s", contract.MaxValidity)

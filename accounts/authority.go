@@ -29,29 +29,29 @@ const (
 	authorityFile   = "ca.pem"
 	authorityKey    = "ca.key"
 
-	// AuthorityLife is how long an authority's certificate is good, from its last
-	// renewal. It is renewed when a third is left: until then whoever has an older
-	// one has to be given the newer.
+	// AuthorityLife is the lifetime of an authority's certificate. It is renewed
+	// when a third is left, so holders of the older one must get the newer one
+	// within that time.
 	AuthorityLife = 9 * 365 * 24 * time.Hour
-	// CertificateLife is how long a certificate is good that an authority issues.
+	// CertificateLife is the lifetime of a certificate that an authority issues.
 	CertificateLife = 90 * 24 * time.Hour
-	// backdated is how far clocks may be behind this one.
+	// backdated is the tolerance for clocks that are behind this one.
 	backdated = time.Hour
 )
 
-// Authority is the certificate authority of one mesh. It vouches for nothing but
-// the addresses where the mesh listens, to agents that were given its certificate
-// with their creds. It may be used concurrently.
+// Authority is the certificate authority of one mesh. It certifies only the
+// addresses where the mesh listens, for agents that got its certificate with
+// their creds. It may be used concurrently.
 type Authority struct {
 	redacted
 	file        string
 	certificate *x509.Certificate
-	// The key is held by a function, as that of a [Signer].
+	// A function holds the key, as in a [Signer].
 	sign func(template, parent *x509.Certificate, public crypto.PublicKey) ([]byte, error)
 }
 
-// AuthorityFile is where the certificate of a mesh's authority is, once there is
-// one.
+// AuthorityFile returns the path of the certificate of a mesh's authority, which
+// may not exist yet.
 func AuthorityFile(stateFolder string) string {
 	return filepath.Join(stateFolder, authorityFolder, authorityFile)
 }
@@ -61,12 +61,12 @@ func AuthorityFiles() []string {
 	return []string{authorityFolder + "/" + authorityFile, authorityFolder + "/" + authorityKey}
 }
 
-// OpenAuthority opens the authority in a state folder. It makes one where there
-// is none, and renews the certificate of one, under the same key, of whose time a
-// third is left. Its key is sealed where those of the state folder's store are.
+// OpenAuthority opens the authority in a state folder. It creates it if
+// necessary, and renews the certificate with the same key when a third of its
+// time is left. Its key is sealed if the state folder's store is.
 func OpenAuthority(stateFolder string, now time.Time, options ...OpenOption) (*Authority, error) {
 	folder := filepath.Join(stateFolder, authorityFolder)
-	keys := newStore(stateFolder, options) // there may be none yet
+	keys := newStore(stateFolder, options) // it may not exist yet
 	_, err := os.Lstat(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = createAuthority(stateFolder, keys, now)
@@ -173,7 +173,7 @@ func (a *Authority) renew(now time.Time) error {
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign
 	if a.certificate != nil {
-		template.Subject = a.certificate.Subject // what it signed before names it
+		template.Subject = a.certificate.Subject // the subject of earlier certificates
 	} else {
 		name := sha256.Sum256(template.SerialNumber.Bytes())
 		template.Subject = pkix.Name{CommonName: "bcpmesh " + hex.EncodeToString(name[:4])}
@@ -188,12 +188,12 @@ func (a *Authority) renew(now time.Time) error {
 	return replaceFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// File is where the authority's certificate is, by which agents know the mesh. It
-// is no secret.
+// File returns the path of the authority's certificate, by which agents recognise
+// the mesh. It is not secret.
 func (a *Authority) File() string { return a.file }
 
-// Issue makes a certificate, with a key of its own that is written nowhere, for
-// host names and IP addresses. It is good for [CertificateLife] from now.
+// Issue makes a certificate for host names and IP addresses, with a new key
+// that is never written to disk. It is valid for [CertificateLife] from now.
 func (a *Authority) Issue(names []string, now time.Time) (tls.Certificate, error) {
 	template, err := newCertificate(now, CertificateLife)
 	if err != nil {
@@ -232,7 +232,7 @@ func newCertificate(now time.Time, life time.Duration) (*x509.Certificate, error
 }
 
 // ReadAuthority returns the certificate in a file, such as [AuthorityFile]'s, and
-// the pool that trusts what is in it alone.
+// a pool that trusts only what is in it.
 func ReadAuthority(file string) (*x509.Certificate, *x509.CertPool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

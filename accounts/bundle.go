@@ -5,21 +5,22 @@ import (
 )
 
 // Bundle is everything that a server and a gateway need to know of a store:
-// claims to publish, and two logins. It holds no issuing key. It is immutable
-// and may be shared; the zero value is of no mesh and lets nobody in.
+// claims to publish, and two logins. It contains no issuing key. It is
+// immutable and may be shared; the zero value belongs to no mesh and accepts
+// nobody.
 type Bundle struct {
 	// Operator is the operator's JWT: the root of trust.
 	Operator string
 	// Accounts are all accounts, sorted by name.
 	Accounts []Account
-	// Gateway logs in to CORE, in-process only. Monitor logs in to SYS,
-	// in-process only, with what connection events, account updates and kicks
-	// need. They are zero in the bundle of a cluster.
+	// Gateway logs in to CORE, only in-process. Monitor logs in to SYS, only
+	// in-process, with permissions for connection events, account updates and
+	// kicks. They are zero in the bundle of a cluster.
 	Gateway, Monitor Login
 
 	scopes      map[string]scopeRecord
 	dispatchers map[bcp.AgentName]Login
-	intruders   []string // accounts of others that reach into these; a line each
+	intruders   []string // accounts of others that reach into these, one a line
 }
 
 // Account is one account as a server sees it.
@@ -27,12 +28,12 @@ type Account struct {
 	Name      string
 	PublicKey string
 	JWT       string
-	// Digest is over all that the JWT says but its time of issue: it is the
-	// same for as long as the account's permissions are.
+	// Digest covers everything in the JWT except its time of issue: it changes
+	// only when the account's permissions do.
 	Digest [32]byte
 }
 
-// Login is a user that this process may be.
+// Login is a user for this process.
 type Login struct {
 	JWT    string
 	Signer Signer // signs the server's nonce
@@ -48,23 +49,22 @@ func (b Bundle) Account(name string) (Account, bool) {
 	return Account{}, false
 }
 
-// Dispatcher returns the login of what calls a tool for a kernel, by its name in package
-// subjects: in-process only, and only of the mesh that the last [Compile] was of.
+// Dispatcher returns the login of the dispatcher that calls a tool for a kernel, by its
+// name in package subjects: only in-process, and only for the mesh of the last
+// [Compile].
 func (b Bundle) Dispatcher(name bcp.AgentName) (Login, bool) {
 	login, ok := b.dispatchers[name]
 	return login, ok
 }
 
-// ScopeOf returns the agent and the role that an issuer key belongs to: the
-// issuer_key of the server's connect events. The gateway's own key belongs to
-// none.
+// ScopeOf returns the agent and role of an issuer key, the issuer_key in the
+// server's connect events. The gateway's own key has none.
 func (b Bundle) ScopeOf(issuerKey string) (bcp.AgentName, bcp.Role, bool) {
 	s, ok := b.scopes[issuerKey]
 	return s.Agent, s.Role, ok
 }
 
-// OnShard reports whether the agent that an issuer key belongs to is on a shard. People
-// are on all.
+// OnShard reports whether the agent of an issuer key is on a shard. People are on all.
 func (b Bundle) OnShard(issuerKey string, shard int) bool {
 	s, ok := b.scopes[issuerKey]
 	return ok && (roleAccount(s.Role) == Operators || s.shard == shard)

@@ -12,15 +12,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Change is what was done with the keys and the credentials of a mesh: one thing,
-// that the audit of the mesh has to show.
+// Change is one change of a mesh's keys or credentials, for the audit of the
+// mesh.
 type Change = bcp.CredentialRecord
 
-// forgotten is how long the store remembers users that have expired.
+// forgotten is how long the store remembers expired users.
 const forgotten = 30 * 24 * time.Hour
 
-// change has f change what the store remembers, at a time in whole seconds. It is not
-// saved after an error of f; [errUnchanged] says only that.
+// change makes f change the state, at a time in whole seconds. It is not saved after
+// an error of f; [errUnchanged] means only that.
 func (s *Store) change(f func(st *state, now time.Time) error) error {
 	return s.locked(func() error {
 		st, err := s.load()
@@ -39,7 +39,7 @@ func (s *Store) change(f func(st *state, now time.Time) error) error {
 	})
 }
 
-// forget revokes whose time is over, and drops what says nothing any more.
+// forget revokes users whose time is over, and drops entries that are no longer needed.
 func (st *state) forget(now time.Time) {
 	for i := range st.Users {
 		if u := &st.Users[i]; u.Revoked.IsZero() && hasEnded(u.Until, now) {
@@ -52,7 +52,7 @@ func (st *state) forget(now time.Time) {
 	st.Replaced = slices.DeleteFunc(st.Replaced, func(r scopeRecord) bool { return !now.Before(r.Until) })
 }
 
-// recordChange has the audit show what was done with a user.
+// recordChange records a change of a user for the audit.
 func (st *state) recordChange(now time.Time, act bcp.CredentialAct, u User) {
 	st.Changed++
 	c := Change{
@@ -70,9 +70,9 @@ func (st *state) recordChange(now time.Time, act bcp.CredentialAct, u User) {
 	st.Changes = append(st.Changes, c)
 }
 
-// Pending returns the changes that the audit does not show yet, oldest first. Due
-// says when something ends next that [Compile] has to make happen: an overlap.
-// It is zero where nothing does.
+// Pending returns the changes that are not yet in the audit, oldest first. due is
+// when the next overlap ends, for which [Compile] must be called; it is zero if
+// there is none.
 func (s *Store) Pending(now time.Time) (changes []Change, due time.Time, err error) {
 	st, err := s.load()
 	if err != nil {
@@ -92,11 +92,11 @@ func (s *Store) Pending(now time.Time) (changes []Change, due time.Time, err err
 	return st.Changes, due, nil
 }
 
-// Stamp tells the record of a store from the one before it without reading either.
-// The zero Stamp is of none.
+// Stamp identifies a version of a store's record without reading it. The zero
+// Stamp matches none.
 type Stamp struct{ file fs.FileInfo }
 
-// Stamp returns that of the record as it is now.
+// Stamp returns the stamp of the current record.
 func (s *Store) Stamp() (Stamp, error) {
 	file, err := os.Stat(filepath.Join(s.folder, stateFile))
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
-// CheckpointKeyFile is the file with the key that signs checkpoints of a shard: a
-// note's signer key, and on the next line its verifier key. Where it is sealed, that is
-// behind a line with the verifier key.
+// CheckpointKeyFile returns the name of the file with the key that signs checkpoints of
+// a shard: a note's signer key, and on the next line its verifier key. If it is sealed,
+// the line with the verifier key comes first.
 func CheckpointKeyFile(shard int) string {
 	if shard == 0 {
 		return checkpointKeyPrefix + checkpointKeySuffix
@@ -37,9 +37,9 @@ func IsCheckpointKeyFile(name string) bool {
 	return strings.HasPrefix(name, checkpointKeyPrefix) && strings.HasSuffix(name, checkpointKeySuffix)
 }
 
-// checkpointOrigin is the name of the key of a shard, and so of its log. A part is
-// random: a key that is lost is followed by another log, not by another history of the
-// same. The rest says the shard, so that nobody takes its log for that of another.
+// checkpointOrigin returns a name for the key of a shard, and so for its log. A part
+// is random: after a lost key there is another log, not another history of the same
+// one. The rest has the shard, so that its log is not taken for another's.
 func checkpointOrigin(shard int) string {
 	name := "bcpmesh/" + strings.ToLower(rand.Text())
 	if shard > 0 {
@@ -48,9 +48,9 @@ func checkpointOrigin(shard int) string {
 	return name
 }
 
-// CheckpointKey returns the signer of a shard's checkpoints, which keeps its key to
-// itself, and the public key that verifies them. The key is made at the first
-// call. It is no issuing key: it opens nothing and names nobody.
+// CheckpointKey returns the signer of a shard's checkpoints, which never shows its
+// key, and the public key that verifies them. The key is made at the first call. It
+// cannot issue or open anything.
 func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err error) {
 	name := filepath.Join(s.folder, CheckpointKeyFile(shard))
 	content, err := s.readSecret(name)
@@ -80,9 +80,9 @@ func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err
 // its mesh.
 func (s *Store) GatewaySigner() (Signer, error) { return s.key(gatewayKey) }
 
-// MarkSecret returns the secret of 32 bytes that marks are sealed with (PROTOCOL P11.7).
-// It is made of the key that signs checkpoints, which is as old as the mesh: a state that
-// is set back has it too.
+// MarkSecret returns the 32-byte secret that seals marks (PROTOCOL P11.7). It is derived
+// from the key that signs checkpoints, which is as old as the mesh: a state that was
+// rolled back has it too.
 func (s *Store) MarkSecret(shard int) ([]byte, error) {
 	if _, _, err := s.CheckpointKey(shard); err != nil { // it is made
 		return nil, err
@@ -109,8 +109,8 @@ func splitCheckpointKey(content []byte) (signer note.Signer, public string, err 
 	return signer, string(verifies), nil
 }
 
-// CheckpointPublic returns the public key alone, for which a sealed store needs no
-// passphrase.
+// CheckpointPublic returns only the public key; a sealed store needs no passphrase
+// for it.
 func (s *Store) CheckpointPublic(shard int) (string, error) {
 	content, err := readFile(filepath.Join(s.folder, CheckpointKeyFile(shard)))
 	if err != nil || sealedPart(content) == nil {

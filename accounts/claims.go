@@ -9,13 +9,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// everything is the pattern that a refusal needs where there is no permission
-// at all: NATS takes an empty list for leave to do anything.
+// everything is the pattern for refusing everything: NATS takes an empty list
+// of permissions as permission for everything.
 const everything = ">"
 
-// newAccount makes an account that lets in nobody, and whose users, should one
-// ever come without permissions, may do nothing. There are no leaf nodes,
-// since answers do not pass them, and no bearer tokens.
+// newAccount makes an account without users, whose users, if any ever came
+// without permissions, could do nothing. It has no leaf nodes, since answers do
+// not pass them, and no bearer tokens.
 func newAccount(name, key string) *jwt.AccountClaims {
 	claims := jwt.NewAccountClaims(key)
 	claims.Name = name
@@ -33,8 +33,8 @@ func newAccount(name, key string) *jwt.AccountClaims {
 	return claims
 }
 
-// draft makes accounts, by name and public key, with the ways between them and
-// nobody in them.
+// draft makes accounts, by name and public key, with their imports and exports
+// but without users.
 func draft(keys map[string]string) map[string]*jwt.AccountClaims {
 	claims := map[string]*jwt.AccountClaims{}
 	for name, key := range keys {
@@ -44,9 +44,8 @@ func draft(keys map[string]string) map[string]*jwt.AccountClaims {
 	return claims
 }
 
-// addExports opens the ways that package subjects lists, between the gateway's account
-// of each shard and the accounts of the roles, and no others. From one shard to another
-// there is no way.
+// addExports adds the exports that package subjects lists, between the gateway's
+// account of each shard and the accounts of the roles. There are none between shards.
 func addExports(claims map[string]*jwt.AccountClaims) {
 	for name, account := range claims {
 		n, _ := parseAccount(name)
@@ -110,8 +109,8 @@ func agentScope(s subjects.Scope, record scopeRecord, cluster bool) *jwt.UserSco
 	return scope
 }
 
-// gatewayScope lets the gateway do what it needs in its own account, connected in
-// one way only.
+// gatewayScope grants what the gateway needs in its own account, with only one
+// type of connection.
 func gatewayScope(key, connection string) *jwt.UserScope {
 	scope := jwt.NewUserScope()
 	scope.Key, scope.Role = key, gatewayKey
@@ -131,7 +130,7 @@ func embeddedMonitorScope(key string) *jwt.UserScope {
 	return scope
 }
 
-// joinScope is of all invitations: to ask, on a subject of its own.
+// joinScope is the scope of all invitations: to ask, each on its own subject.
 func joinScope(key string) *jwt.UserScope {
 	publish, subscribe := subjects.JoinPermissions()
 	scope := newScope(key, subjects.Joiner, publish, subscribe)
@@ -140,8 +139,8 @@ func joinScope(key string) *jwt.UserScope {
 	return scope
 }
 
-// newScope allows the two lists. Where one is empty it refuses everything;
-// never both together, which would refuse what is allowed too.
+// newScope allows the two lists. For an empty list it denies everything; it
+// never sets allow and deny together, since deny would win.
 func newScope(key, role string, publish, subscribe []string) *jwt.UserScope {
 	scope := jwt.NewUserScope()
 	scope.Key, scope.Role = key, role

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// AgentsPerAccount is how many agents one account takes before there is
-	// another one of its kind. At about 700 bytes each this keeps far below the
-	// 1 MiB at which a server refuses the account's JWT, and with it every
-	// connection of the account.
+	// AgentsPerAccount is how many agents an account may have before another of
+	// its kind is added. At about 700 bytes each this is far below 1 MiB, at
+	// which a server refuses the account's JWT, and with it every connection of
+	// the account.
 	AgentsPerAccount = 256
 	// MaxAccountJWT bounds one account's JWT in bytes: agents with very many
 	// subscriptions reach it, and very many revocations do.
 	MaxAccountJWT = 900 << 10
-	// accountRoom is how much of it new agents fill: the rest is for channels that
-	// its agents get later, for revocations and for keys that are replaced.
+	// accountRoom is how much of it new agents may fill: the rest is for channels
+	// that its agents get later, for revocations and for replaced keys.
 	accountRoom = 400 << 10
 )
 
@@ -41,30 +41,28 @@ const tokenVersion = 2
 // in for the whole of the last second, and a clock may be set back.
 const clockSlack = 24 * time.Hour
 
-// forEver revokes a user whatever time of issue a token of it names: its key is
-// never used again.
+// forEver revokes a user for any time of issue: its key is never used again.
 const forEver = 1<<53 - 1
 
-// Compile makes the claims of a mesh from its scopes: for a scope that is new
-// it makes a signing key, for one that is not it keeps the key, so that creds
-// outlive edits of the definitions. The accounts' time of issue is now or, if
-// that is not later than the one before, one second after that: servers ignore
-// what is not newer.
+// Compile makes the claims of a mesh from its scopes: a new scope gets a
+// signing key, an existing one keeps its key, so that creds survive edits of
+// the definitions. The accounts' time of issue is now or, if that is not later
+// than the one before, one second after that: servers ignore claims that are
+// not newer.
 //
-// What was to end by now has ended: revocations hold, and signing keys that were
-// replaced are gone.
+// It applies what is due by now: revocations take effect, and replaced signing
+// keys are removed.
 //
-// It refuses a scope that is not of package subjects' making, an agent that would leave a
-// shard which it has for good ([bcp.ErrMoved]), and an account that would become too large
-// ([ErrTooManyScopes]), and then changes nothing that was compiled before.
+// It refuses a scope that package subjects could not have made, an agent that would leave
+// its fixed shard ([bcp.ErrMoved]), and an account that would become too large
+// ([ErrTooManyScopes]); then everything compiled before is unchanged.
 func Compile(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, error) {
 	return compile(store, scopes, now, false)
 }
 
-// CompileCluster is [Compile] for servers that are not of this process. They let in
-// no gateway inside of them, but those that [Store.Gateway] gives credentials to,
-// and whoever pushes claims. The bundle has no logins. Its agents have their shards for
-// good.
+// CompileCluster is [Compile] for servers outside this process. They accept no gateway
+// inside them, only logins from [Store.Gateway], and the program that pushes claims.
+// The bundle has no logins. The shards of its agents become fixed.
 func CompileCluster(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, error) {
 	return compile(store, scopes, now, true)
 }
@@ -95,7 +93,7 @@ func compile(store *Store, scopes []subjects.Scope, now time.Time, cluster bool)
 		if err := store.noteOperator(&st, now, operator.PublicKey()); err != nil {
 			return err
 		}
-		// What a crash leaves behind before this line was seen by nobody.
+		// Nobody has seen what a crash before this line leaves.
 		return store.save(st)
 	})
 	if err != nil {
@@ -104,8 +102,8 @@ func compile(store *Store, scopes []subjects.Scope, now time.Time, cluster bool)
 	return b, nil
 }
 
-// checkScopes refuses what could widen a permission if it were written into a
-// claim: wildcards inside names, templates, roles without an account.
+// checkScopes refuses everything that could widen a permission in a claim:
+// wildcards inside names, templates, roles without an account.
 func checkScopes(scopes []subjects.Scope) error {
 	seen := map[party]bool{}
 	for _, s := range scopes {
@@ -131,9 +129,9 @@ func checkScopes(scopes []subjects.Scope) error {
 	return nil
 }
 
-// signingKeys returns the key of each agent in each role, and all keys that let
-// somebody in: those, those of users with a restriction, and those that were
-// replaced a moment ago. The caller holds the lock.
+// signingKeys returns the key of each agent in each role, and all accepted
+// keys: those, those of users with a restriction, and recently replaced ones.
+// The caller holds the lock.
 func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, cluster bool) (agents, all []scopeRecord, err error) {
 	restrictions := map[party][]Restriction{}
 	for _, u := range st.Users {
@@ -152,7 +150,7 @@ func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, c
 				return nil, nil, err
 			}
 			all = append(all, scopeRecord{Agent: scope.Agent, Role: scope.Role, Key: signer.PublicKey(), Restriction: r})
-			if r.none() && scope.Role != bcp.RoleDispatcher { // nobody is given its creds
+			if r.none() && scope.Role != bcp.RoleDispatcher { // nobody has its creds
 				agents = append(agents, all[len(all)-1])
 			}
 		}
@@ -186,7 +184,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 	}
 	for _, record := range keys {
 		scope, ok := granted[record.party()]
-		if !ok { // a replaced key of an agent that is gone
+		if !ok { // a replaced key of a removed agent
 			continue
 		}
 		home := st.assignHome(record.party())
@@ -202,8 +200,8 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 	}
 	for _, u := range st.Users {
 		_, signed := b.scopes[u.Issuer]
-		// What has expired is refused without a revocation, and so is what no key
-		// of the account has signed.
+		// Expired users, and users that no key of the account has signed, are
+		// refused without a revocation.
 		if !u.Revoked.IsZero() && !hasEnded(u.Expires, now.Add(-clockSlack)) && (signed || u.Issuer == "") {
 			claims[st.assignHome(u.party())].Revocations[u.PublicKey] = forEver
 		}
@@ -245,8 +243,8 @@ func (s *Store) login(l *Login, user, scope string, account *jwt.AccountClaims, 
 	return err
 }
 
-// dispatcherLogin makes a user of a dispatcher, for this process alone: its key is
-// nowhere else.
+// dispatcherLogin makes a user of a dispatcher, only for this process: its key
+// exists nowhere else.
 func (s *Store) dispatcherLogin(b *Bundle, record scopeRecord, account string) error {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -257,7 +255,7 @@ func (s *Store) dispatcherLogin(b *Bundle, record scopeRecord, account string) e
 		return err
 	}
 	issuer, err := s.accountSigner(scopeKey(record.party(), Restriction{}))
-	if err != nil || issuer.PublicKey() != record.Key { // a key that was replaced
+	if err != nil || issuer.PublicKey() != record.Key { // a replaced key
 		return err
 	}
 	token, err := userJWT(User{PublicKey: user.PublicKey()}, userName(record.party()), account, issuer)
@@ -271,8 +269,8 @@ func (s *Store) dispatcherLogin(b *Bundle, record scopeRecord, account string) e
 	return nil
 }
 
-// addScope adds a scope of this package's own to an account, with a signing key
-// that is made where there is none. The caller holds the lock.
+// addScope adds an internal scope to an account, with a signing key that is
+// made if necessary. The caller holds the lock.
 func (s *Store) addScope(name string, account *jwt.AccountClaims, template func(key string) *jwt.UserScope) (Signer, error) {
 	issuer, err := s.accountSigner(name)
 	if err == nil {
@@ -281,8 +279,8 @@ func (s *Store) addScope(name string, account *jwt.AccountClaims, template func(
 	return issuer, err
 }
 
-// operatorJWT is the root of trust: that the store keeps, or where that says
-// something else a new one, for which the operator's key is needed.
+// operatorJWT returns the root of trust: the stored one, or, if it differs, a
+// new one, which needs the operator's key.
 func (s *Store) operatorJWT(system, signingKey string) (string, error) {
 	identity, keyErr := s.key(operatorKey)
 	away := errors.Is(keyErr, fs.ErrNotExist)
@@ -303,7 +301,7 @@ func (s *Store) operatorJWT(system, signingKey string) (string, error) {
 	claims.Name = "bcpmesh"
 	claims.SystemAccount = system
 	claims.SigningKeys.Add(signingKey)
-	// Accounts' identity keys may not sign users, nor the operator's accounts.
+	// Accounts' identity keys must not sign users, nor the operator's accounts.
 	claims.StrictSigningKeyUsage = true
 	pair, err := identity.pair()
 	if err != nil {
@@ -319,8 +317,8 @@ func operatorAway() error {
 	return fmt.Errorf("%w: put %s%s back into the folder %s", ErrOperatorAway, operatorKey, keySuffix, KeyFolder)
 }
 
-// operatorClaims reads the root of trust that the store keeps. Where there is
-// none, that is [ErrOperatorAway].
+// operatorClaims reads the stored root of trust. If it is missing, the error is
+// [ErrOperatorAway].
 func (s *Store) operatorClaims() (*jwt.OperatorClaims, string, error) {
 	content, err := readFile(filepath.Join(s.folder, operatorFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -339,8 +337,8 @@ func (s *Store) operatorClaims() (*jwt.OperatorClaims, string, error) {
 	return claims, string(content), nil
 }
 
-// encodeAccount signs the claims with a time of issue of our choice, which the
-// library's own encoder does not offer, and reads them back with the library.
+// encodeAccount signs the claims with a given time of issue, which the
+// library's own encoder cannot do, and reads them back with the library.
 func encodeAccount(claims *jwt.AccountClaims, operator Signer, serial int64) (Account, error) {
 	sort.Sort(claims.Exports)
 	sort.Sort(claims.Imports)

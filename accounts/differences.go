@@ -13,12 +13,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Differences returns what the claims of a bundle grant more, or less, than scopes
-// do when [CompileCluster] writes them: a line each, sorted, and none where they are
-// exact. It is of all that claims say: scopes, imports and exports, limits, and of
-// accounts of others that reach into these. Revoked users and the time of issue are
-// no differences, nor are several keys of one agent, with restrictions or without:
-// each has to grant what the agent's scope does.
+// Differences returns what the claims of a bundle grant more, or less, than
+// [CompileCluster] would write for scopes: sorted, one a line, and none if they
+// match. It covers scopes, imports and exports, limits, and accounts of others that
+// reach into these. It ignores revoked users and the time of issue. An agent may
+// have several keys, with or without restrictions, but each must grant exactly the
+// agent's scope.
 func (b Bundle) Differences(scopes []subjects.Scope) []string {
 	all, err := b.claims()
 	if err != nil || len(all) == 0 {
@@ -68,8 +68,8 @@ func (b Bundle) Differences(scopes []subjects.Scope) []string {
 	return slices.Compact(lines)
 }
 
-// wantedScope returns what the scope of a key should say, and of whom. Of nobody it
-// is nothing at all.
+// wantedScope returns what the scope of a key should say, and its owner. Without an
+// owner it is empty.
 func (b Bundle) wantedScope(account string, had *jwt.UserScope, key string, granted map[party]subjects.Scope) (string, []string) {
 	if own, ok := ownScope(account, had.Role); ok {
 		return account + ": " + own.name, templateLines(own.template(key).Template)
@@ -90,7 +90,7 @@ func (b Bundle) wantedScope(account string, had *jwt.UserScope, key string, gran
 
 func title(who party) string { return string(who.agent) + " (" + who.role.String() + ")" }
 
-// differ names what one of two lists of statements about somebody has alone.
+// differ lists the statements about somebody that are in only one of two lists.
 func differ(who string, has, wants []string) []string {
 	var lines []string
 	for _, line := range has {
@@ -106,9 +106,9 @@ func differ(who string, has, wants []string) []string {
 	return lines
 }
 
-// Changes returns what is different in the claims of another bundle of the same
-// mesh: what is gone (-) and what is new (+), a line each. Of who is gone or new it
-// is what they may do. Both are bundles of [CompileCluster] or [Enforced].
+// Changes returns the differences to the claims of another bundle of the same mesh:
+// removed (-) and added (+), one a line. For a removed or added agent it lists its
+// permissions. Both must be bundles of [CompileCluster] or [Enforced].
 func (b Bundle) Changes(next Bundle) []string {
 	before, after := b.says(), next.says()
 	var lines []string
@@ -127,10 +127,10 @@ func (b Bundle) Changes(next Bundle) []string {
 	return lines
 }
 
-// says returns all that the claims of a bundle say, by who it is about.
+// says returns everything in the claims of a bundle, by subject.
 func (b Bundle) says() map[string][]string {
 	lines := map[string][]string{}
-	all, _ := b.claims() // what cannot be read says nothing
+	all, _ := b.claims() // unreadable claims are skipped
 	for name, claims := range all {
 		lines[name] = append(lines[name], accountLines(claims)...)
 		for key := range claims.Revocations {
@@ -156,7 +156,7 @@ func (b Bundle) says() map[string][]string {
 	return lines
 }
 
-// claims returns what the JWTs of the accounts say, by name.
+// claims returns the decoded JWTs of the accounts, by name.
 func (b Bundle) claims() (map[string]*jwt.AccountClaims, error) {
 	all := map[string]*jwt.AccountClaims{}
 	for _, a := range b.Accounts {
@@ -169,11 +169,11 @@ func (b Bundle) claims() (map[string]*jwt.AccountClaims, error) {
 	return all, nil
 }
 
-// templateLines states all that a scope's template says.
+// templateLines lists everything in a scope's template.
 func templateLines(t jwt.UserPermissionLimits) []string {
 	var lines []string
 	list := func(p jwt.Permission, verb string) {
-		if len(p.Allow)+len(p.Deny) == 0 { // which means everything
+		if len(p.Allow)+len(p.Deny) == 0 { // which allows everything
 			lines = append(lines, "may "+verb+" "+everything)
 		}
 		for _, subject := range p.Allow {
@@ -199,8 +199,8 @@ func countTimes(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// accountLines states all that an account says but its signing keys, revocations and
-// when and by whom it was signed.
+// accountLines lists everything in an account except its signing keys, revocations,
+// and issuer and time of issue.
 func accountLines(c *jwt.AccountClaims) []string {
 	var lines []string
 	for _, e := range c.Exports {
@@ -224,14 +224,14 @@ func fields(verb string, value any) []string {
 	}
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if text := string(all[name]); text != "{}" { // which says nothing
+		if text := string(all[name]); text != "{}" { // which is empty
 			lines = append(lines, verb+" "+name+" "+text)
 		}
 	}
 	return lines
 }
 
-// compact is a value of the JWT library in JSON, which it is made for.
+// compact returns a value of the JWT library as JSON.
 func compact(value any) string {
 	var text strings.Builder
 	e := json.NewEncoder(&text)

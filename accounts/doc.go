@@ -8,17 +8,18 @@
 //	creds, err := store.Issue("researcher", bcp.RoleReader, 24*time.Hour)
 //	err = creds.WriteFile("researcher.creds")
 //
-// There are five accounts. SYS is the server's own. CORE belongs to the
-// gateway and alone has JetStream. READERS, CONTROLLERS and OPERATORS (people)
-// import from CORE exactly what package subjects says, and nothing from one
-// another: the gateway is the only path between a Reader and a Controller.
+// There are five accounts. SYS is the server's own. CORE belongs to the gateway
+// and is the only one with JetStream. READERS, CONTROLLERS and OPERATORS
+// (people) import from CORE exactly what package subjects says, and nothing
+// from one another: the gateway is the only path between a Reader and a
+// Controller.
 //
 // Every agent has a scoped signing key for each of its roles; the account's
 // JWT holds the key's permissions. So an edited definition needs no new creds
 // file, and a leaked key can only make users of that agent in that role.
 //
 // The servers of a cluster get the claims from [CompileCluster]. A gateway
-// without a store reads with [Enforced] what they enforce, and
+// without a store uses [Enforced] to read what they enforce, and
 // [Bundle.Differences] lists the differences from the definitions.
 //
 // Private keys leave this package only as a [Signer], which reveals nothing,
@@ -26,6 +27,6 @@
 // identity keys sign nothing but each other's claims: users signed by an
 // account's identity key are refused by the server.
 //
-// A folder that others can read, or a key that is a symbolic link, is refused
-// and not repaired. Several processes may use one folder.
+// A folder that others can read, or a key that is a symbolic link, is refused,
+// not repaired. Several processes may use one folder.
 package accounts

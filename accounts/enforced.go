@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// maxEnforced is how many accounts' JWTs are read of one cluster, which may serve
+// maxEnforced is how many accounts' JWTs are read from a cluster, which may serve
 // others too.
 const maxEnforced = 100_000
 
@@ -25,14 +25,14 @@ var ErrNotOurs = errors.New("not the claims of this mesh")
 
 // Enforced reads the claims that the servers of a cluster enforce: operator is the
 // mesh's own operator JWT, tokens are the JWTs of all accounts of the cluster, each
-// account once. The bundle knows whose scope each issuer key is, and has no logins.
-// What its claims grant is for [Bundle.Differences] to say.
+// account once. The bundle knows the scope of each issuer key, and has no logins.
+// To check what its claims grant, use [Bundle.Differences].
 //
-// Accounts with names that are not ours are other people's. It refuses, with
-// [ErrNotOurs], accounts of ours that another operator has signed, that are missing
-// or there twice, and what [CompileCluster] would not have written at all: users
-// without a scope, scopes of nobody or in the wrong account, a key that stands
-// twice, and what this version of the program does not know.
+// Accounts with other names belong to others. It refuses, with [ErrNotOurs],
+// accounts of ours that another operator has signed, that are missing or duplicate,
+// and everything that [CompileCluster] does not write: users without a scope,
+// scopes without an owner or in the wrong account, duplicate keys, and everything
+// unknown to this version of the program.
 func Enforced(operator string, tokens []string) (Bundle, error) {
 	e := enforced{bundle: Bundle{Operator: operator, scopes: map[string]scopeRecord{}}, keys: map[string]string{}, homes: map[party]string{}, issuers: map[string]bool{}}
 	if err := e.read(operator, tokens); err != nil {
@@ -41,7 +41,7 @@ func Enforced(operator string, tokens []string) (Bundle, error) {
 	return e.bundle, nil
 }
 
-// enforced is what was read so far.
+// enforced is the result so far.
 type enforced struct {
 	bundle  Bundle
 	root    *jwt.OperatorClaims
@@ -137,7 +137,8 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 	return nil
 }
 
-// ownScopes are the scopes in the claims of an account of a cluster that are of no agent.
+// ownScopes returns the scopes in the claims of a cluster's account that do not belong
+// to an agent.
 func ownScopes(account string) []outside {
 	n, _ := parseAccount(account)
 	switch n.kind {
@@ -166,8 +167,8 @@ func (o outside) hasScopeName(s jwt.Scope) bool {
 	return ok && scope != nil && scope.Role == o.name
 }
 
-// restrictionIn reads what [Restriction.write] has written. From anything else it
-// returns something that would be written otherwise.
+// restrictionIn reads what [Restriction.write] has written. For other input it
+// returns something that would be written differently.
 func restrictionIn(t jwt.UserPermissionLimits) Restriction {
 	var r Restriction
 	for _, text := range t.Src {
@@ -189,8 +190,8 @@ func restrictionIn(t jwt.UserPermissionLimits) Restriction {
 	return r
 }
 
-// findIntruders notes the accounts of others that reach into ours: whoever signs an
-// account of the cluster can have it import what CORE exports.
+// findIntruders notes accounts of others that reach into ours: whoever signs an
+// account of the cluster can make it import what CORE exports.
 func (e *enforced) findIntruders() {
 	ours := map[string]string{}
 	for name, key := range e.keys {
@@ -206,8 +207,8 @@ func (e *enforced) findIntruders() {
 	slices.Sort(e.bundle.intruders)
 }
 
-// checkKnown refuses a JWT that says more than its claims, as they were decoded, do:
-// servers may know a field that this program does not.
+// checkKnown refuses a JWT with more than its decoded claims: servers may know a
+// field that this program does not.
 func checkKnown(claims *jwt.AccountClaims, token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -231,7 +232,7 @@ func checkKnown(claims *jwt.AccountClaims, token string) error {
 	return nil
 }
 
-// isSubset reports whether one JSON value says nothing that the other does not.
+// isSubset reports whether one JSON value has nothing that the other does not have.
 func isSubset(says, known any) bool {
 	switch says := says.(type) {
 	case map[string]any:

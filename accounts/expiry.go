@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Lasting returns, of each agent or person in each role, the credentials that last longest
-// of those that were not revoked, sorted by name and role.
+// Lasting returns, for each agent or person in each role, the unrevoked credentials that
+// last longest, sorted by name and role.
 func Lasting(users []User) []User {
 	last := map[party]User{}
 	for _, u := range users {
@@ -25,9 +25,9 @@ func outlives(a, b User) bool {
 	return a.Expires.IsZero() || !b.Expires.IsZero() && a.Expires.After(b.Expires)
 }
 
-// EndsSoon is true in the last tenth of what is good for more than a day, but a
-// week at most: a tenth is in proportion, a week enough for anybody, and what lives
-// for a day or less is made anew by a program.
+// EndsSoon reports whether now is in the last tenth, and at most the last week, of
+// a lifetime of more than a day. Credentials that live a day or less are renewed by
+// programs.
 func EndsSoon(from, to, now time.Time) bool {
 	life := to.Sub(from)
 	return !to.IsZero() && life > 24*time.Hour && to.Sub(now) < min(life/10, 7*24*time.Hour)

@@ -16,14 +16,13 @@ import (
 const (
 	folderMode fs.FileMode = 0o700
 	fileMode   fs.FileMode = 0o600
-	// maxFile bounds what is read of any file of the store. The record of a
-	// hundred thousand users fits.
+	// maxFile bounds the size of each file that is read from the store. The
+	// record of a hundred thousand users fits.
 	maxFile      = 32 << 20
 	readAttempts = 16
 )
 
-// checkMode refuses what anybody but its owner may open. Windows keeps no such
-// modes.
+// checkMode refuses files that others can open. Windows has no such modes.
 func checkMode(info fs.FileInfo) error {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("%w: %s has mode %04o, want %04o", ErrUnsafe, info.Name(), info.Mode().Perm(), info.Mode().Perm()&0o700)
@@ -31,7 +30,7 @@ func checkMode(info fs.FileInfo) error {
 	return nil
 }
 
-// checkFolder refuses a folder that is a link, or open to others.
+// checkFolder refuses a folder that is a link or open to others.
 func checkFolder(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -46,8 +45,8 @@ func checkFolder(path string) error {
 // readFile reads a private file. It refuses links and files open to others,
 // also when they take the file's place while it is being opened.
 func readFile(path string) ([]byte, error) {
-	// Another process may replace the file in an orderly way just then, so a
-	// replaced file is looked at again.
+	// Another process may be replacing the file properly right now, so a
+	// replaced file is read again.
 	for range readAttempts {
 		content, err := readOnce(path)
 		if !errors.Is(err, errReplaced) {
@@ -92,17 +91,17 @@ func readOnce(path string) ([]byte, error) {
 	return content, nil
 }
 
-// createFile writes a private file that must not exist, complete or not at
-// all. It outlives a crash once its folder is synced.
+// createFile writes a private file that must not exist, complete or not at all.
+// It survives a crash once its folder is synced.
 func createFile(path string, content []byte) error {
 	return durable.CreateUnsynced(path, content, fileMode)
 }
 
-// replaceFile writes a private file over the one that is there, complete or
-// not at all, and syncs the folder with everything created in it before.
+// replaceFile writes a private file over an existing one, complete or not at
+// all, and syncs the folder with everything created in it before.
 func replaceFile(path string, content []byte) error { return durable.Replace(path, content, fileMode) }
 
-// draftFolder makes a folder beside a name that it gets once it is whole.
+// draftFolder makes a temporary folder next to its final name.
 func draftFolder(stateFolder string) (string, error) {
 	draft := filepath.Join(stateFolder, durable.DraftPrefix+rand.Text())
 	return draft, os.Mkdir(draft, folderMode)

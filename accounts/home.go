@@ -10,9 +10,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// The names of the accounts. Those of agents and people are the first of their
-// kind: where one is full follow READERS-2, READERS-3 and so on. Those of shard 1 are
-// CORE.1, CONTROLLERS.1, KEEPERS.1, READERS.1, READERS.1-2 and so on; people are on all shards.
+// The names of the accounts. For agents and people they are the first of their kind:
+// further ones are READERS-2, READERS-3 and so on. Those of shard 1 are CORE.1,
+// CONTROLLERS.1, KEEPERS.1, READERS.1, READERS.1-2 and so on; people are on all shards.
 const (
 	System      = "SYS"
 	Core        = "CORE"
@@ -74,7 +74,7 @@ func parseAccount(name string) (accountName, bool) {
 	kind, shard, sharded := strings.Cut(rest, ".")
 	n := accountName{kind: kind, number: 1}
 	if numbered {
-		n.number, _ = strconv.Atoi(number) // what is no number has another name
+		n.number, _ = strconv.Atoi(number) // not a number: invalid
 	}
 	if sharded {
 		n.shard, _ = strconv.Atoi(shard)
@@ -96,8 +96,8 @@ func parseAccount(name string) (accountName, bool) {
 // CoreOf returns the gateway's account of a shard.
 func CoreOf(shard int) string { return accountName{kind: Core, shard: shard}.String() }
 
-// ShardOf returns the shard of an agent's or a gateway's account. It is 0 for an
-// account that is of no shard.
+// ShardOf returns the shard of an agent's or a gateway's account, and 0 for
+// other accounts.
 func ShardOf(account string) int {
 	n, _ := parseAccount(account)
 	return n.shard
@@ -107,10 +107,10 @@ type home struct {
 	Agent   bcp.AgentName `json:"agent"`
 	Role    bcp.Role      `json:"role"`
 	Account string        `json:"account"`
-	// Free is the first agent of its island, as long as nobody of that was ever given
-	// creds, nor a cluster their permissions: nothing can be recorded of them then, and
-	// they may be put on another shard. Empty is for good, as everything is that a
-	// program of before has written.
+	// Free is the first agent of its island, as long as no member was ever given creds,
+	// nor a cluster their permissions: nothing can be recorded of them then, and they
+	// may still move to another shard. Empty means fixed, as is everything written by
+	// older versions.
 	Free bcp.AgentName `json:"free,omitempty"`
 }
 
@@ -120,8 +120,8 @@ type party struct {
 	role  bcp.Role
 }
 
-// assignHomes gives every party of the scopes a home: those that have one keep it, since
-// their creds name it, unless it is free. Given says that it is for good, for everybody.
+// assignHomes gives every party of the scopes a home: a party that has one keeps it,
+// since its creds name it, unless it is free. given makes all homes fixed.
 func (st *state) assignHomes(scopes []subjects.Scope, given bool) error {
 	st.releaseHomes(scopes)
 	st.filled = map[string]int{}
@@ -134,7 +134,8 @@ func (st *state) assignHomes(scopes []subjects.Scope, given bool) error {
 			if has != known {
 				continue
 			}
-			// Where it is new in this role, what is recorded of the other is there.
+			// If the agent is new in this role, the records of its other role are on
+			// that shard.
 			if was, settled := on[s.Agent]; settled && was != s.Shard && roleAccount(s.Role) != Operators {
 				return fmt.Errorf("%w: %s is on shard %d, and was on shard %d", bcp.ErrMoved, s.Agent, s.Shard, was)
 			}
@@ -146,8 +147,7 @@ func (st *state) assignHomes(scopes []subjects.Scope, given bool) error {
 	return nil
 }
 
-// releaseHomes forgets the homes that are free and not on the shard where the scopes have their
-// agents.
+// releaseHomes forgets free homes on another shard than that of the agent in the scopes.
 func (st *state) releaseHomes(scopes []subjects.Scope) {
 	shards := map[bcp.AgentName]int{}
 	for i := range scopes {
@@ -162,8 +162,8 @@ func (st *state) releaseHomes(scopes []subjects.Scope) {
 	st.homes = nil
 }
 
-// join has free homes say which island they are of by now. They are free no longer where
-// somebody of it has one for good: a channel between them may have been charged.
+// join updates the islands of free homes. A home becomes fixed if any member of its
+// island has a fixed one: a channel between them may have been charged.
 func (st *state) join(scopes []subjects.Scope, given bool) {
 	islands := map[bcp.AgentName]bcp.AgentName{}
 	for i := range scopes {
@@ -182,7 +182,7 @@ func (st *state) join(scopes []subjects.Scope, given bool) {
 		island, ok := islands[h.Agent]
 		switch {
 		case h.Free == "":
-		case !ok: // it is gone, and no part of what its island became
+		case !ok: // removed, and not part of a new island
 			h.Free = h.Agent
 		case given || kept[island]:
 			h.Free = ""
@@ -192,7 +192,7 @@ func (st *state) join(scopes []subjects.Scope, given bool) {
 	}
 }
 
-// keepHomes has the homes of a party, and of its island, be for good.
+// keepHomes makes the homes of a party, and of its island, fixed.
 func (st *state) keepHomes(who party) {
 	i, ok := st.homeKnown(who)
 	if !ok || st.Homes[i].Free == "" {
@@ -206,7 +206,7 @@ func (st *state) keepHomes(who party) {
 	}
 }
 
-// scopeSize is about what a scope takes of its account's JWT, in bytes.
+// scopeSize estimates a scope's size in its account's JWT, in bytes.
 func scopeSize(s *subjects.Scope) int {
 	const base, each = 320, 3 // its keys and limits; quotes and a comma
 	n := base
@@ -218,8 +218,8 @@ func scopeSize(s *subjects.Scope) int {
 	return (n*4 + 2) / 3 // base64
 }
 
-// assignHome returns the account of a party. Where it has none yet, that is the first
-// with room, which is then its home for good.
+// assignHome returns the account of a party. If it has none, it gets the first with
+// room, and that home is fixed.
 func (st *state) assignHome(who party) string { return st.homeFor(who, 0, 0, "") }
 
 // homeKnown returns the place of a party's home in the list.
@@ -235,8 +235,8 @@ func (st *state) homeKnown(who party) (at int, ok bool) {
 	return at, ok
 }
 
-// homeFor is assignHome with the shard of a party that has none, what its claims will take,
-// and the island that it is free in.
+// homeFor is assignHome with the shard of a party without a home, the size of its claims,
+// and the island in which it is free.
 func (st *state) homeFor(who party, shard, size int, free bcp.AgentName) string {
 	if at, ok := st.homeKnown(who); ok {
 		return st.Homes[at].Account
@@ -256,7 +256,7 @@ func (st *state) homeFor(who party, shard, size int, free bcp.AgentName) string 
 	return account
 }
 
-// accounts returns the names of all accounts but that of invitations.
+// accounts returns the names of all accounts except that of invitations.
 func (st *state) accounts() []string {
 	names := slices.Clone(accountNames)
 	for _, h := range st.Homes {
@@ -269,7 +269,7 @@ func (st *state) accounts() []string {
 	return slices.Compact(names)
 }
 
-// shards returns the numbers of the shards that there are accounts of.
+// shards returns the numbers of the shards with accounts.
 func (st *state) shards() []int {
 	var numbers []int
 	for _, name := range st.accounts() {
@@ -281,8 +281,8 @@ func (st *state) shards() []int {
 	return numbers
 }
 
-// Settled returns the shard of each agent that has an account for good: it keeps it, also
-// where its definition is gone.
+// Settled returns the shard of each agent with a fixed account, even if its definition
+// was removed.
 func (s *Store) Settled() (map[bcp.AgentName]int, error) {
 	st, err := s.load()
 	if err != nil {

@@ -17,19 +17,19 @@ const (
 	MaxInvitation = 7 * 24 * time.Hour
 	// maxJoinRefusals is how often one invitation is refused until it is cancelled.
 	maxJoinRefusals = 10
-	// maxInvitations bounds those that are open.
+	// maxInvitations bounds the open invitations.
 	maxInvitations = 1000
 
 	tokenPrefix  = "bcpjoin1."
 	joinScopeKey = "scope-join"
 )
 
-// ErrNotInvited says that an invitation does not let somebody join: it is used,
-// over, cancelled or unknown, or the request does not prove its key.
+// ErrNotInvited says that an invitation does not permit to join: it is used,
+// expired, cancelled or unknown, or the request does not prove its key.
 var ErrNotInvited = errors.New("not invited")
 
-// Invitation lets somebody join once: be given credentials for a key of its own.
-// It holds no secret: the token has a private key that the store has not.
+// Invitation lets somebody join once: get credentials for a key of their own. It
+// contains no secret: the private key is in the token, not in the store.
 type Invitation struct {
 	PublicKey string        `json:"public_key"` // of the token
 	Agent     bcp.AgentName `json:"agent"`
@@ -39,7 +39,7 @@ type Invitation struct {
 	// Lives is how many seconds the credentials are good; 0 is for ever.
 	Lives int64 `json:"lives_seconds,omitzero"`
 	Restriction
-	// Bound says that who joins has to have a passkey.
+	// Bound says that the joiner must have a passkey.
 	Bound bool `json:"bound,omitzero"`
 	// By is the public key of who joined, and Refused how often somebody else was
 	// refused.
@@ -55,7 +55,7 @@ func (i Invitation) Open(at time.Time) bool {
 
 func (i Invitation) party() party { return party{i.Agent, i.Role} }
 
-// Token is what somebody joins with. Only Text shows it.
+// Token is the joiner's secret. Only Text shows it.
 type Token struct {
 	redacted
 	Invitation
@@ -71,12 +71,12 @@ func (t Token) Text() string {
 	return string(t.text())
 }
 
-// InviteBound has [Store.Invite] invite an approver who decides with a passkey alone.
+// InviteBound makes [Store.Invite] invite an approver who decides only with a passkey.
 func InviteBound(i *Invitation) { i.Bound = true }
 
 // Invite makes a token with which somebody can join once within a time, as an
-// agent or a person in a role, with credentials that live for a time. Role may be
-// zero where the agent has exactly one; lives zero is for ever.
+// agent or a person in a role, with credentials of a given lifetime. role may be
+// zero if the agent has exactly one; lives zero is for ever.
 func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction, options ...func(*Invitation)) (Token, error) {
 	if within < time.Second || within > MaxInvitation {
 		return Token{}, fmt.Errorf("invite: it is good for a second to %s", MaxInvitation)
@@ -145,12 +145,12 @@ func (s *Store) invite(i Invitation) (Token, error) {
 	return Token{Invitation: i, text: newSecret([]byte(tokenPrefix + string(seed) + "." + token))}, nil
 }
 
-// Join gives credentials to a key that the holder of an invitation has made, once:
-// the first key that proves itself gets them, and the same key gets them again as
-// long as the invitation lasts, for a reply that was lost. Invitation is the public
-// key that the server has checked; key, what was made; proof, the signature of
-// [bcp.JoinStatement] by it. Passkey is what an approver is to decide with, zero for none.
-// Whatever is wrong is [ErrNotInvited].
+// Join gives credentials to a key made by the holder of an invitation, once: the first
+// key that proves itself gets them, and the same key gets them again as long as the
+// invitation lasts, in case the reply was lost. invitation is the public key that the
+// server has checked; key, the new public key; proof, the signature of
+// [bcp.JoinStatement] by it. passkey is for the decisions of an approver, zero for none.
+// Every problem is [ErrNotInvited].
 func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (User, string, error) {
 	var joined User
 	var token string
@@ -211,7 +211,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 	return joined, token, nil
 }
 
-// Invitations returns those that are open.
+// Invitations returns the open ones.
 func (s *Store) Invitations(now time.Time) ([]Invitation, error) {
 	st, err := s.load()
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *Store) Invitations(now time.Time) ([]Invitation, error) {
 	return slices.DeleteFunc(st.Invitations, func(i Invitation) bool { return !i.Open(now) }), nil
 }
 
-// cancel ends the open invitations of which it is true, and reports whether there
+// cancel ends the open invitations that which selects, and reports whether there
 // were any.
 func (st *state) cancel(now time.Time, which func(Invitation) bool) (found bool) {
 	for at := range st.Invitations {

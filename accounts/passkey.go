@@ -21,10 +21,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// PasskeyFault says what is wrong with an assertion of a passkey. It is an error.
+// PasskeyFault is an error that says what is wrong with a passkey's assertion.
 type PasskeyFault string
 
-// The faults, in the order in which they are looked for.
+// The faults, in the order of the checks.
 const (
 	PasskeyKey          PasskeyFault = "key"                // not the passkey of the tag
 	PasskeyClientData   PasskeyFault = "client_data"        // not one JSON object as WebAuthn has it
@@ -48,7 +48,7 @@ const (
 	maxClientData        = 2048
 	maxAuthenticatorData = 1024
 	maxPasskey           = 1024
-	// authenticatorData is what has no extensions: a hash, flags, a counter.
+	// authenticatorData is the length without extensions: a hash, flags, a counter.
 	authenticatorData = sha256.Size + 1 + 4
 	minRSABits        = 2048
 	maxRSABits        = 4096
@@ -66,15 +66,16 @@ const (
 	flagExtensions   = 1 << 7
 )
 
-// PasskeyHash names a passkey: SHA-256 of the site that it is for, and of its public key
-// as a SubjectPublicKeyInfo in DER.
+// PasskeyHash identifies a passkey: SHA-256 of its site and its public key as a
+// SubjectPublicKeyInfo in DER.
 func PasskeyHash(rpID string, publicKey []byte) bcp.Digest {
 	return sha256.Sum256(append([]byte("bcpmesh passkey 1\n"+rpID+"\n"), publicKey...))
 }
 
-// Passkey is what a file for "creds issue --passkey" says: the site of a passkey, its
-// public key as a SubjectPublicKeyInfo, and by which id a browser finds it, both in
-// base64url without padding. The id is for pages that have the file.
+// Passkey is the content of a file for "creds issue --passkey": the site of a
+// passkey, its public key as a SubjectPublicKeyInfo, and the id by which a browser
+// finds it, both in base64url without padding. The id is for pages that have the
+// file.
 type Passkey struct {
 	RPID      string `json:"rp_id"`
 	PublicKey string `json:"public_key"`
@@ -88,8 +89,8 @@ const (
 	maxPasskeyID = 1023
 )
 
-// ParsePasskey reads such a file. An error is [PasskeyKey], or [PasskeyAlgorithm] for a key
-// that no decision could be signed with.
+// ParsePasskey reads such a file. An error is [PasskeyKey], or [PasskeyAlgorithm] for a
+// key that cannot sign decisions.
 func ParsePasskey(b []byte) (Passkey, error) {
 	var p Passkey
 	if len(b) > maxPasskeyFile || json.Unmarshal(b, &p, json.RejectUnknownMembers(true)) != nil {
@@ -114,16 +115,16 @@ func (p Passkey) Hash() (bcp.Digest, error) {
 }
 
 // PasskeySite returns the site (RP ID) of pages with an origin: https://HOST or
-// https://HOST:PORT, where the host is a name, or http://localhost with a port. False if
-// passkeys do not work there.
+// https://HOST:PORT with a host name, or http://localhost with a port. It returns false
+// if passkeys do not work there.
 func PasskeySite(origin string) (rpID string, ok bool) {
 	_, rest, _ := strings.Cut(origin, "://")
 	host, _, _ := strings.Cut(rest, ":")
 	return host, validRPID(host) && matchesSite(origin, host)
 }
 
-// PasskeyWords are six words for a passkey, that two people compare: its first 96 bits, as
-// proquints (arXiv:0901.4016).
+// PasskeyWords returns six words with which two people can compare a passkey: its first
+// 96 bits, as proquints (arXiv:0901.4016).
 func PasskeyWords(passkey bcp.Digest) string {
 	const consonants, vowels = "bdfghjklmnprstvz", "aiou"
 	var words []string
@@ -134,9 +135,9 @@ func PasskeyWords(passkey bcp.Digest) string {
 	return strings.Join(words, " ")
 }
 
-// VerifyDecision reports whether a person signed what a decision says: with the key or
-// the passkey that it names, over its item, act, bytes and time. The decision has to be
-// opened, and to be an approver's that counted.
+// VerifyDecision checks that a person signed the content of a decision with the key or
+// passkey that it names: its item, act, bytes and time. The decision must be opened,
+// and be an approver's that counted.
 func VerifyDecision(d *bcp.Decision) error {
 	statement := bcp.Statement(d.Item, bcp.Act(d.Event), d.Released, time.Unix(0, d.SignedUntil))
 	if d.Passkey.IsZero() {
@@ -157,10 +158,10 @@ func VerifyDecision(d *bcp.Decision) error {
 
 var errSignature = errors.New("the signature is not of this decision")
 
-// VerifyPasskey reports whether a person signed a statement with the passkey of a hash
+// VerifyPasskey checks that a person signed a statement with the passkey of a hash
 // ([PasskeyHash]), in a page of its site, and was verified by the authenticator. An error
-// is a [PasskeyFault], of the first check that fails. The counter of the authenticator is
-// not looked at: passkeys that are synced have none.
+// is a [PasskeyFault], of the first check that fails. The authenticator's counter is
+// ignored: synced passkeys have none.
 func VerifyPasskey(passkey bcp.Digest, a *bcp.Assertion, statement []byte) error {
 	return verifyAssertion(passkey, a, sha256.Sum256(statement))
 }
@@ -197,7 +198,7 @@ func verifyAssertion(passkey bcp.Digest, a *bcp.Assertion, challenge [sha256.Siz
 	return checkPasskeySignature(publicKey, append(data, hash[:]...), signature)
 }
 
-// decodePart reads one spelling of base64url alone.
+// decodePart accepts only the canonical base64url.
 func decodePart(text string, most int) ([]byte, bool) {
 	if len(text) > base64.RawURLEncoding.EncodedLen(most) || strings.ContainsAny(text, "\r\n") {
 		return nil, false
@@ -222,7 +223,8 @@ func validRPID(name string) bool {
 	return strings.Trim(last, "0123456789") != "" // else an address
 }
 
-// checkClientData reads what the browser says of the page. What it may add is ignored.
+// checkClientData checks what the browser says about the page. Additional members are
+// ignored.
 func checkClientData(text []byte, rpID string, challenge [sha256.Size]byte) error {
 	var said struct {
 		Type        string         `json:"type"`
@@ -246,8 +248,8 @@ func checkClientData(text []byte, rpID string, challenge [sha256.Size]byte) erro
 	return nil
 }
 
-// matchesSite reports whether an origin is of a site: https, on any port. Pages of the own
-// machine come without TLS too.
+// matchesSite reports whether an origin belongs to a site: https, on any port. Pages on
+// localhost may also come without TLS.
 func matchesSite(origin, rpID string) bool {
 	rest, ok := strings.CutPrefix(origin, "https://"+rpID)
 	if !ok && rpID == "localhost" {
@@ -300,7 +302,8 @@ func checkPasskeySignature(publicKey, message, signature []byte) error {
 	return nil
 }
 
-// parsePasskey reads a public key that may sign: ES256, EdDSA, or RS256 with enough bits.
+// parsePasskey reads a public key that may sign: ES256, EdDSA, or RS256 with enough
+// bits.
 func parsePasskey(publicKey []byte) (crypto.PublicKey, error) {
 	parsed, err := x509.ParsePKIXPublicKey(publicKey)
 	if err != nil {

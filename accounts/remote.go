@@ -17,10 +17,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// A cluster lets in from outside what a mesh with a server of its own has inside of
-// its process: gateways, by two logins each, and whoever pushes claims to it. Their
-// scopes have signing keys of their own and are in the claims of a cluster alone, so
-// these logins are good nowhere else.
+// In a cluster, gateways connect from outside, with two logins each, and so does the
+// program that pushes claims. A mesh with its own server has these inside its
+// process. Their scopes have their own signing keys, which are only in the claims of
+// a cluster, so these logins are not valid anywhere else.
 
 // Names of key files, and of scopes and users, of logins from outside.
 const (
@@ -32,7 +32,7 @@ const (
 
 // Remote is the record of one login from outside. It holds no secret.
 type Remote struct {
-	// Gateway is whose it is; empty is of whoever pushes claims.
+	// Gateway is the owner; empty for the program that pushes claims.
 	Gateway   bcp.AgentName `json:"gateway,omitempty"`
 	Account   string        `json:"account"` // [CoreOf] a shard, [System], or a dispatcher's
 	PublicKey string        `json:"public_key"`
@@ -77,7 +77,7 @@ func standardScope(key, role string, publish, subscribe []string) *jwt.UserScope
 }
 
 // letInFromOutside adds the scopes of logins from outside to the claims of a
-// cluster, and refuses those that were revoked. The caller holds the lock.
+// cluster, and refuses the revoked ones. The caller holds the lock.
 func (s *Store) letInFromOutside(st state, claims map[string]*jwt.AccountClaims) error {
 	all := []outside{outsideMonitor, outsidePush}
 	for _, shard := range st.shards() {
@@ -96,9 +96,9 @@ func (s *Store) letInFromOutside(st state, claims map[string]*jwt.AccountClaims)
 	return nil
 }
 
-// Gateway returns what a gateway of a cluster logs in with: to the account of each
-// shard, from 0 on, and to SYS. It is the same each time until [Store.RevokeGateway].
-// The first call, of this or of [Store.Push], makes the store one that was exported.
+// Gateway returns the logins of a gateway of a cluster: to the account of each shard,
+// from 0 on, and to SYS. They are the same each time until [Store.RevokeGateway]. The
+// first call of this or of [Store.Push] marks the store as exported.
 func (s *Store) Gateway(name bcp.AgentName, shards int) (cores []Creds, system Creds, err error) {
 	if _, err := bcp.ParseAgentName(string(name)); err != nil {
 		return nil, Creds{}, fmt.Errorf("a gateway's name: %w", err)
@@ -119,9 +119,9 @@ func (s *Store) Gateway(name bcp.AgentName, shards int) (cores []Creds, system C
 	return cores, system, nil
 }
 
-// Dispatchers returns what a gateway of a cluster logs in with to call tools for kernels:
-// one for each dispatcher of the scopes, by its name. It is the same each time until
-// [Store.RevokeGateway]. [CompileCluster] of the scopes comes before, and again after.
+// Dispatchers returns the logins of a gateway of a cluster for calling tools for kernels:
+// one for each dispatcher of the scopes, by name. They are the same each time until
+// [Store.RevokeGateway]. Call [CompileCluster] with the scopes before, and again after.
 func (s *Store) Dispatchers(gateway bcp.AgentName, scopes []subjects.Scope) (map[bcp.AgentName]Creds, error) {
 	all := map[bcp.AgentName]Creds{}
 	err := s.change(func(st *state, now time.Time) (err error) {
@@ -140,7 +140,7 @@ func (s *Store) Dispatchers(gateway bcp.AgentName, scopes []subjects.Scope) (map
 	return all, nil
 }
 
-// Push returns what whoever pushes claims to a cluster logs in to SYS with.
+// Push returns the login to SYS of the program that pushes claims to a cluster.
 func (s *Store) Push() (creds Creds, err error) {
 	err = s.change(func(st *state, now time.Time) error {
 		creds, err = s.remote(st, now, outsidePush, "")
@@ -164,7 +164,7 @@ func (o outside) remoteKey(name bcp.AgentName) string {
 	return key
 }
 
-// remote makes one login from outside, or returns the one that there is.
+// remote makes a login from outside, or returns the existing one.
 func (s *Store) remote(st *state, now time.Time, o outside, name bcp.AgentName) (Creds, error) {
 	user := o.remoteKey(name)
 	signer, err := s.key(user)
@@ -212,7 +212,7 @@ func (st *state) refused(key string) bool {
 	return slices.ContainsFunc(st.Remotes, func(r Remote) bool { return r.PublicKey == key && !r.Revoked.IsZero() })
 }
 
-// noteRemote has the audit show what was done with a login from outside.
+// noteRemote records a change of a login from outside for the audit.
 func (st *state) noteRemote(now time.Time, act bcp.CredentialAct, r Remote) {
 	u := User{Agent: bcp.Operator, PublicKey: r.PublicKey, Revoked: r.Revoked}
 	limits := []string{"account " + r.Account}
@@ -223,9 +223,9 @@ func (st *state) noteRemote(now time.Time, act bcp.CredentialAct, r Remote) {
 	st.Changes[len(st.Changes)-1].Limits = limits
 }
 
-// RevokeGateway has the logins of one gateway refused for ever, from the next push
-// on. The next [Store.Gateway] makes others. It returns [ErrNoUser] where the gateway
-// has none.
+// RevokeGateway revokes the logins of a gateway for ever, from the next push on. The
+// next [Store.Gateway] makes new ones. It returns [ErrNoUser] if the gateway has
+// none.
 func (s *Store) RevokeGateway(name bcp.AgentName) error {
 	err := s.change(func(st *state, now time.Time) error {
 		found := false

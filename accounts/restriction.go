@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 )
 
-// The ways in which a client may connect.
+// The types of connections.
 const (
 	Standard  = "standard"
 	WebSocket = "websocket"
@@ -24,13 +24,13 @@ func ConnectionTypes() []string { return []string{Standard, WebSocket} }
 // connectionTypes are the words for them in claims.
 var connectionTypes = map[string]string{Standard: jwt.ConnectionTypeStandard, WebSocket: jwt.ConnectionTypeWebsocket}
 
-// maxSources bounds the networks of one user: each stands in the account's JWT.
+// maxSources bounds the networks of one user, which are all in the account's JWT.
 const maxSources = 16
 
-// Restriction narrows from where, and how, a user may connect. The zero value
-// restricts nothing beyond what its agent may do.
+// Restriction limits from where, and how, a user may connect. The zero value
+// adds no restriction.
 type Restriction struct {
-	// Sources are the networks that it may connect from; none means any.
+	// Sources are the networks from which it may connect; none means any.
 	Sources []netip.Prefix `json:"sources,omitempty"`
 	// Connections are the [ConnectionTypes] that it may use; none means all.
 	Connections []string `json:"connections,omitempty"`
@@ -38,9 +38,9 @@ type Restriction struct {
 
 var errRestriction = errors.New("not a restriction")
 
-// Checked returns the restriction in its one form, or what is wrong with it. The
-// server knows where a client comes from only over a standard connection, so
-// sources allow no other.
+// Checked returns the restriction in canonical form, or an error. The server
+// knows a client's address only for a standard connection, so with sources no
+// other is allowed.
 func (r Restriction) Checked() (Restriction, error) {
 	if len(r.Sources) > maxSources {
 		return r, fmt.Errorf("%w: more than %d networks", errRestriction, maxSources)

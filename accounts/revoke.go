@@ -9,12 +9,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// ErrNoUser says that no such credentials were issued, or that more than one
-// would be meant.
+// ErrNoUser says that no such credentials were issued, or that several match.
 var ErrNoUser = errors.New("no such credentials")
 
-// Revoke has a user refused from now on, for ever, or cancels an invitation. Servers do so from the next
-// [Compile] that reaches them, and close its connections. To revoke it twice
+// Revoke revokes users for ever, from now on, or cancels invitations. Servers refuse them
+// from the next [Compile] that reaches them, and close their connections. Revoking twice
 // changes nothing. Several are revoked in one change.
 func (s *Store) Revoke(publicKeys ...string) error {
 	err := s.change(func(st *state, now time.Time) error {
@@ -43,10 +42,10 @@ func (st *state) revokeKey(publicKey string, now time.Time) error {
 	return nil
 }
 
-// RevokeAll has all users of an agent refused from now on, in one role or, where
-// role is zero, in each; those of commands too. Its signing keys are replaced:
-// what was signed with one of them elsewhere is refused as well. It returns the
-// public keys of those that were valid until now.
+// RevokeAll revokes all users of an agent from now on, in one role or, if role
+// is zero, in each, including those of commands. Its signing keys are replaced:
+// users that they signed elsewhere are refused as well. It returns the public
+// keys of those that were valid until now.
 func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 	var revoked []User
 	err := s.change(func(st *state, now time.Time) error {
@@ -74,9 +73,9 @@ func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 	return revoked, nil
 }
 
-// Rotate makes credentials that take the place of a user's: for the same agent,
-// role and restriction. The user is refused when overlap has passed. Expires is
-// how long the new ones live; 0 means as long as the old ones did.
+// Rotate makes credentials that replace a user's: for the same agent, role and
+// restriction. The old user is refused when overlap has passed. expires is the
+// lifetime of the new ones; 0 means the same as the old ones.
 func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds, error) {
 	if err := errors.Join(checkExpires(expires), checkExpires(overlap)); err != nil {
 		return Creds{}, fmt.Errorf("rotate creds: %w", err)
@@ -118,7 +117,7 @@ func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds,
 	return creds, nil
 }
 
-// findRestriction is that of the users that a key signed.
+// findRestriction returns the restriction of the users that a key signed.
 func (st *state) findRestriction(issuer string) Restriction {
 	for _, u := range st.Users {
 		if u.Issuer == issuer {
@@ -148,8 +147,8 @@ func (st *state) user(publicKey string) *User {
 	return &st.Users[i]
 }
 
-// agentParties returns what an agent is, or was when users of it were issued: an
-// agent that is gone may come back, and its users with it.
+// agentParties returns the parties that an agent is, or was when users of it
+// were issued: a removed agent may come back, and its users with it.
 func (st *state) agentParties(agent bcp.AgentName, role bcp.Role) ([]party, error) {
 	var parties []party
 	for _, h := range st.Homes {

@@ -16,22 +16,22 @@ import (
 )
 
 // What signs what: the operator's identity key signs the root of trust, which names
-// the operator's signing key; that signs the accounts' JWTs, which name the signing
-// keys of each agent in each role; and these sign users. Each of them can be
-// replaced. The identity keys of accounts sign nothing, and stay: every file of
-// credentials names its account by them.
+// the operator's signing key; that key signs the accounts' JWTs, which name the
+// signing keys of each agent in each role; and these sign users. Each of these keys
+// can be replaced. The identity keys of accounts sign nothing, and stay: every
+// creds file names its account by them.
 
-// ErrOverlap says that a signing key was replaced a while ago, and that what the one
-// before has signed is still let in: an account has room for two of each.
+// ErrOverlap says that a signing key was replaced recently, and that users of its
+// predecessor are still accepted: an account has room for two keys of each.
 var ErrOverlap = errors.New("its signing key was replaced already")
 
 // RotateOperator replaces the operator's signing key and, where identity is true,
-// the operator itself. Nothing outside the mesh is signed by them, so there is no
-// overlap; credentials stay good. A server knows the operator's keys from its
-// beginning on, and begins again with the next [Compile] that reaches it.
+// the operator itself. They sign nothing outside the mesh, so there is no
+// overlap, and credentials stay valid. A server reads the operator's keys when it
+// starts, and restarts with the next [Compile] that reaches it.
 //
-// The operator's own key has to be there ([ErrOperatorAway]), or identity be true:
-// then the old one is not needed, and worth nothing from then on.
+// The operator's own key must be in the store ([ErrOperatorAway]), unless identity
+// is true: then the old one is not needed, and no longer valid.
 func (s *Store) RotateOperator(identity bool) error {
 	err := s.change(func(st *state, now time.Time) error { return s.rotateOperator(st, now, identity) })
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Store) rotateOperator(st *state, now time.Time, identity bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.noteOperator(st, now, before.PublicKey()); err != nil { // a store that has not kept it yet
+	if err := s.noteOperator(st, now, before.PublicKey()); err != nil { // a store that has not recorded it yet
 		return err
 	}
 	if identity {
@@ -71,8 +71,8 @@ func (s *Store) rotateOperator(st *state, now time.Time, identity bool) error {
 	return s.noteOperator(st, now, signing.PublicKey())
 }
 
-// noteOperator has the audit show keys of the operator that are others than before,
-// whoever has put them there.
+// noteOperator records in the audit that keys of the operator differ from before,
+// whoever changed them.
 func (s *Store) noteOperator(st *state, now time.Time, signing string) error {
 	identity, err := s.OperatorKey()
 	if err != nil {
@@ -103,19 +103,18 @@ func (st *state) allAccounts() []string {
 	return names
 }
 
-// rotated returns the names of the accounts whose keys are replaced: all but those that
-// only logins from outside have.
+// rotated returns the names of the accounts whose keys are replaced: all except those
+// with only logins from outside.
 func (st *state) rotated() []string {
 	return slices.DeleteFunc(st.allAccounts(), func(name string) bool { return name != Core && CoreOf(ShardOf(name)) == name })
 }
 
-// RotateAccount replaces all signing keys of an account. Users that the old ones
-// signed, or open invitations of [Joiners], are refused when overlap has passed;
-// until then they are let in like before. The logins in [Core] and [System] are this
-// process's own: they are replaced without an overlap, and the server begins again
-// with the next [Compile] that reaches it. An account that there is not is
-// [ErrUnknown], and an overlap in another [ErrOverlap]. Logins from outside
-// ([Store.Gateway]) keep theirs.
+// RotateAccount replaces all signing keys of an account. Users that the old keys
+// signed, or open invitations of [Joiners], are accepted until overlap has passed,
+// and then refused. The logins in [Core] and [System] belong to this process: they
+// are replaced without an overlap, and the server restarts with the next [Compile]
+// that reaches it. For an unknown account the error is [ErrUnknown], during another
+// overlap [ErrOverlap]. Logins from outside ([Store.Gateway]) keep their keys.
 func (s *Store) RotateAccount(name string, overlap time.Duration) error {
 	if err := checkExpires(overlap); err != nil {
 		return fmt.Errorf("rotate an account's keys: %w", err)
@@ -132,8 +131,8 @@ func (s *Store) RotateAccount(name string, overlap time.Duration) error {
 	return nil
 }
 
-// RotateAll does what [Store.RotateOperator] and, for each account,
-// [Store.RotateAccount] do, in one change.
+// RotateAll combines [Store.RotateOperator] and, for each account,
+// [Store.RotateAccount] in one change.
 func (s *Store) RotateAll(identity bool, overlap time.Duration) error {
 	if err := checkExpires(overlap); err != nil {
 		return fmt.Errorf("rotate all keys: %w", err)
@@ -188,8 +187,8 @@ func (s *Store) rotateAccount(st *state, name string, now, until time.Time) erro
 	return nil
 }
 
-// noOverlap refuses an overlap for the keys of a party, or with none those of
-// invitations, where there is one.
+// noOverlap returns an error if there is already an overlap for the keys of a
+// party, or, without a party, for those of invitations.
 func (st *state) noOverlap(who party, now, until time.Time) error {
 	for _, r := range st.Replaced {
 		if r.party() == who && now.Before(r.Until) && now.Before(until) {
@@ -203,7 +202,7 @@ func (st *state) noOverlap(who party, now, until time.Time) error {
 	return nil
 }
 
-// replaceLogin makes a user of this process, and what signs it, anew.
+// replaceLogin makes a new user of this process, and a new key that signs it.
 func (s *Store) replaceLogin(user, scope string) error {
 	if _, err := s.replaceKey(user, nkeys.CreateUser); err != nil {
 		return err
@@ -212,8 +211,8 @@ func (s *Store) replaceLogin(user, scope string) error {
 	return err
 }
 
-// replaceJoinKey has open invitations end at a time, and makes the key anew that
-// signs them.
+// replaceJoinKey sets the end of open invitations, and makes a new key to sign
+// invitations.
 func (s *Store) replaceJoinKey(st *state, now, until time.Time) error {
 	if err := st.noOverlap(party{}, now, until); err != nil {
 		return err
@@ -235,10 +234,9 @@ func (s *Store) replaceJoinKey(st *state, now, until time.Time) error {
 	return err
 }
 
-// RotateScope replaces the signing keys of an agent, in one role or, where role
-// is zero, in each. Users that the old ones signed are refused when overlap has
-// passed; until then they are let in like before. An overlap in another is
-// [ErrOverlap].
+// RotateScope replaces the signing keys of an agent, in one role or, if role is
+// zero, in each. Users that the old keys signed are accepted until overlap has
+// passed, and then refused. During another overlap the error is [ErrOverlap].
 func (s *Store) RotateScope(agent bcp.AgentName, role bcp.Role, overlap time.Duration) error {
 	if err := checkExpires(overlap); err != nil {
 		return fmt.Errorf("rotate a signing key: %w", err)
@@ -256,8 +254,8 @@ func (s *Store) RotateScope(agent bcp.AgentName, role bcp.Role, overlap time.Dur
 	return nil
 }
 
-// rotateScopes has what the signing keys of parties have signed end at a time, and
-// makes new ones.
+// rotateScopes sets the end of everything that the signing keys of parties have
+// signed, and makes new keys.
 func (s *Store) rotateScopes(st *state, parties []party, now, until time.Time) error {
 	for _, who := range parties {
 		if err := st.noOverlap(who, now, until); err != nil {
@@ -279,10 +277,10 @@ func (s *Store) rotateScopes(st *state, parties []party, now, until time.Time) e
 	return nil
 }
 
-// replaceScope makes the signing keys of a party anew. The old ones sign nothing
-// from now on; what they have signed is let in until a time. New keys are made
-// before the record of them is saved: after a crash in between, users of the old
-// ones are refused.
+// replaceScope makes new signing keys for a party. The old ones sign nothing any
+// more; what they signed is accepted until a time. New keys are made before the
+// record of them is saved: after a crash in between, users of the old ones are
+// refused.
 func (s *Store) replaceScope(st *state, who party, now, until time.Time) error {
 	st.Replaced = slices.DeleteFunc(st.Replaced, func(r scopeRecord) bool { return r.party() == who && !until.After(now) })
 	files, err := filepath.Glob(filepath.Join(s.folder, "scope-"+userName(who)+"*"+keySuffix))

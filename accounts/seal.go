@@ -18,23 +18,23 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// A store is sealed by a key of age that is itself under a passphrase, in sealFile:
-// so a passphrase is worked out once, by scrypt, and not for each key. A sealed key
-// file is one that age encrypted to that key.
+// A store is sealed with an age key, which is itself encrypted with a passphrase,
+// in sealFile: so scrypt runs once for a passphrase, not for each key. A sealed key
+// file is encrypted with age to that key.
 
 const (
 	sealFile   = "seal.age"
 	sealHeader = "age-encryption.org/v1\n"
 	// MinPassphrase is the least length of a passphrase, in bytes.
 	MinPassphrase = 12
-	// maxSealWork bounds the work of a passphrase that a file can ask for: 2^20 of
-	// scrypt, some seconds.
+	// maxSealWork bounds the scrypt work that a file can demand for a passphrase:
+	// 2^20, some seconds.
 	maxSealWork = 20
 )
 
 // Errors of sealed stores.
 var (
-	// ErrSealed says that keys are sealed and that there is no passphrase for them.
+	// ErrSealed says that keys are sealed and no passphrase was given.
 	ErrSealed = errors.New("the keys are sealed with a passphrase")
 	// ErrPassphrase says that a passphrase is wrong, or too short for a new one.
 	ErrPassphrase = errors.New("not the passphrase")
@@ -45,9 +45,9 @@ var (
 // OpenOption changes how [Open] opens a store.
 type OpenOption func(*Store)
 
-// Passphrase has a sealed store ask for its passphrase, when it first needs a key.
-// Without it a sealed store has no keys to use. Stores that are opened with one
-// option ask once for one seal.
+// Passphrase makes a sealed store call ask for its passphrase when it first needs
+// a key. Without it a sealed store cannot use its keys. Stores opened with the
+// same option ask once for each seal.
 func Passphrase(ask func() ([]byte, error)) OpenOption {
 	shared := &seal{ask: ask}
 	return func(s *Store) { s.seal = shared }
@@ -57,11 +57,11 @@ func Passphrase(ask func() ([]byte, error)) OpenOption {
 type seal struct {
 	ask func() ([]byte, error)
 
-	work int // 2^work of scrypt for a new passphrase; 0 is what age takes
+	work int // 2^work of scrypt for a new passphrase; 0 is age's default
 
 	mu       sync.Mutex
-	opened   []byte              // the content of sealFile that identity was in
-	identity *age.X25519Identity // once it was asked for
+	opened   []byte              // the content of sealFile that had identity
+	identity *age.X25519Identity // set after the first ask
 }
 
 // Sealed reports whether the store's keys are under a passphrase.
@@ -73,7 +73,7 @@ func (s *Store) Sealed() (bool, error) {
 	return err == nil, err
 }
 
-// sealing returns the key that the store is sealed by, or nil for none.
+// sealing returns the key that seals the store, or nil if it is not sealed.
 func (s *Store) sealing() (*age.X25519Identity, error) {
 	s.seal.mu.Lock()
 	defer s.seal.mu.Unlock()
@@ -102,8 +102,8 @@ func (s *Store) sealing() (*age.X25519Identity, error) {
 	return identity, nil
 }
 
-// OpenSealed opens what age has encrypted with a passphrase, as `age -p` does. Without the passphrase it is
-// [ErrPassphrase].
+// OpenSealed decrypts what age has encrypted with a passphrase, as `age -p` does. If the
+// passphrase is wrong, the error is [ErrPassphrase].
 func OpenSealed(content, passphrase []byte) ([]byte, error) {
 	identity, err := age.NewScryptIdentity(string(passphrase))
 	if err != nil {
@@ -185,8 +185,9 @@ func (s *Store) readSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// sealedPart returns what age encrypted of a file: all of it, or, of the key of
-// checkpoints, all but the first line, which is public. It is nil where nothing is.
+// sealedPart returns the part of a file that is encrypted with age: all of it, or,
+// for a checkpoint key, all but the first line, which is public. It is nil if
+// nothing is encrypted.
 func sealedPart(content []byte) []byte {
 	if bytes.HasPrefix(content, []byte(sealHeader)) {
 		return content
@@ -197,7 +198,7 @@ func sealedPart(content []byte) []byte {
 	return nil
 }
 
-// sealedFile returns what a file with a private key holds when it is sealed.
+// sealedFile returns the sealed content for a file with a private key.
 func sealedFile(path string, content []byte, to age.Recipient) ([]byte, error) {
 	sealed, err := sealFor(to, content)
 	if err != nil || !IsCheckpointKeyFile(filepath.Base(path)) {
@@ -207,8 +208,8 @@ func sealedFile(path string, content []byte, to age.Recipient) ([]byte, error) {
 	return append([]byte(public+"\n"), sealed...), err
 }
 
-// checkKey refuses a key that is not there or damaged. What is sealed is opened
-// when it is needed.
+// checkKey refuses a missing or damaged key. A sealed key is not opened until
+// it is needed.
 func (s *Store) checkKey(name string) error {
 	content, err := readFile(filepath.Join(s.folder, name+keySuffix))
 	if err == nil && sealedPart(content) != nil {
@@ -223,7 +224,7 @@ func (s *Store) checkKey(name string) error {
 	return err
 }
 
-// writeSeed has write make a file of a private key, sealed where the store is.
+// writeSeed makes write store a private key, sealed if the store is sealed.
 func (s *Store) writeSeed(name string, seed []byte, write func(path string, content []byte) error) error {
 	return s.writeSecret(filepath.Join(s.folder, name+keySuffix), seed, write)
 }
@@ -241,10 +242,10 @@ func (s *Store) writeSecret(path string, content []byte, write func(path string,
 	return write(path, content)
 }
 
-// Seal puts the store's keys under a passphrase. After a crash in between some are
-// and some are not; Seal with the same passphrase goes on. What was on the disk
-// before may still be found there by whoever searches it. The keys of checkpoints and
-// of the authority of TLS are among them.
+// Seal seals the store's keys with a passphrase, including the keys of checkpoints
+// and of the TLS authority. After a crash only some keys may be sealed; Seal with the
+// same passphrase continues. The unsealed keys may still be recoverable from the
+// disk.
 func (s *Store) Seal(passphrase []byte) error {
 	if len(passphrase) < MinPassphrase {
 		return fmt.Errorf("seal the keys: %w: it has %d characters or more", ErrPassphrase, MinPassphrase)
@@ -303,8 +304,7 @@ func newSeal(passphrase []byte, work int) ([]byte, error) {
 	return sealFor(recipient, []byte(key.String()))
 }
 
-// Unseal takes the keys from under their passphrase: whoever may read the folder
-// has them then.
+// Unseal removes the seal: then everybody who can read the folder has the keys.
 func (s *Store) Unseal(passphrase []byte) error {
 	err := s.change(func(st *state, now time.Time) error {
 		file := filepath.Join(s.folder, sealFile)
@@ -341,8 +341,8 @@ func (s *Store) Unseal(passphrase []byte) error {
 	return nil
 }
 
-// removeDrafts removes what writers that were killed have left, which may hold keys
-// of before. The caller holds the lock.
+// removeDrafts removes drafts of killed writers, which may hold old keys. The
+// caller holds the lock.
 func (s *Store) removeDrafts() error {
 	var err error
 	for _, folder := range []string{s.folder, filepath.Join(filepath.Dir(s.folder), authorityFolder)} {

@@ -10,8 +10,7 @@ import (
 
 const redactedText = "[redacted]"
 
-// redacted makes the type that embeds it show nothing of itself, whatever
-// prints or encodes it.
+// redacted, embedded in a type, hides all of it when it is printed or encoded.
 type redacted struct{}
 
 // Format writes a constant for every verb.
@@ -29,13 +28,13 @@ func (redacted) MarshalText() ([]byte, error) { return []byte(redactedText), nil
 // MarshalJSON returns a constant.
 func (redacted) MarshalJSON() ([]byte, error) { return []byte(`"` + redactedText + `"`), nil }
 
-// Signer signs with one private key that it never shows. The zero value signs
+// Signer signs with a private key that it never shows. The zero value signs
 // nothing. It may be used concurrently.
 type Signer struct {
 	redacted
 	public string
-	// The key is held by a function so that not even a printer that walks
-	// private fields gets to it.
+	// A function holds the key, so that even a printer that walks private
+	// fields does not see it.
 	sign func([]byte) ([]byte, error)
 }
 
@@ -58,7 +57,7 @@ func (s Signer) Sign(data []byte) ([]byte, error) {
 	return s.sign(data)
 }
 
-// signFor is the form of Sign that the JWT library wants.
+// signFor has the signature that the JWT library needs.
 func (s Signer) signFor(public string, data []byte) ([]byte, error) {
 	if public != s.public {
 		return nil, errNoKey
@@ -66,10 +65,10 @@ func (s Signer) signFor(public string, data []byte) ([]byte, error) {
 	return s.Sign(data)
 }
 
-// pair returns the public half, which is all that the JWT library needs of it.
+// pair returns the public half, which is all that the JWT library needs.
 func (s Signer) pair() (nkeys.KeyPair, error) { return nkeys.FromPublicKey(s.public) }
 
-// secret is a text that only reveal shows.
+// secret is a text that only reveal returns.
 type secret func() []byte
 
 func newSecret(text []byte) secret {

@@ -17,8 +17,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Errors of the package. Their texts, and those that wrap them, hold names and
-// numbers of the operator's own folder and never a key.
+// Errors of the package. Their texts, and those that wrap them, contain names
+// and numbers from the operator's own folder and never a key.
 var (
 	// ErrUnsafe says that the store could be read or replaced by others.
 	ErrUnsafe = errors.New("the key store is not safe")
@@ -29,10 +29,9 @@ var (
 	// ErrTooManyScopes says that an account's JWT would become too large for
 	// every connection of the account.
 	ErrTooManyScopes = errors.New("too many permissions or revocations in one account")
-	// ErrOperatorAway says that something needs the operator's key, and that it is
-	// not in the store.
+	// ErrOperatorAway says that the operator's key is needed but not in the store.
 	ErrOperatorAway = errors.New("the operator's key is away")
-	// ErrFull says that the store's record of what was issued has no more room.
+	// ErrFull says that the store has no room for more records of issued credentials.
 	ErrFull = errors.New("the record of what was issued is full")
 
 	errNoKey = errors.New("no such key")
@@ -73,18 +72,18 @@ func scopeKey(who party, r Restriction) string {
 	return name + "." + r.digest()
 }
 
-// Store is the folder that holds the keys of one mesh, and the record of what
-// was issued with them. It may be used concurrently, also by several
-// processes: whatever changes the folder holds its lock.
+// Store is the folder with the keys of one mesh, and the record of what was
+// issued with them. It may be used concurrently, also by several processes:
+// every change holds the folder's lock.
 type Store struct {
 	redacted
 	folder string
 	seal   *seal
 }
 
-// Create makes a store with fresh keys in the folder keys of the state folder,
-// which it makes too if it has to. It refuses where there is a store already.
-// It appears complete or not at all.
+// Create makes a store with new keys in the folder keys of the state folder,
+// which it creates if necessary. It refuses to replace a store. It appears
+// complete or not at all.
 func Create(stateFolder string) (*Store, error) {
 	if err := os.MkdirAll(stateFolder, folderMode); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
@@ -132,10 +131,10 @@ func (s *Store) fill() error {
 	return s.save(state{})
 }
 
-// Open opens the store in a state folder, checks that nobody else may read it,
-// and that its keys are there. The error wraps [fs.ErrNotExist] where there is
-// no store. The operator's key (operator.nk) may be away: it signs the root of
-// trust once, and nothing needs it afterwards.
+// Open opens the store in a state folder, and checks that its keys exist and
+// that nobody else may read it. The error wraps [fs.ErrNotExist] if there is no
+// store. The operator's key (operator.nk) may be missing: it signs the root of
+// trust once, and is not needed afterwards.
 func Open(stateFolder string, options ...OpenOption) (*Store, error) {
 	s := newStore(stateFolder, options)
 	if err := checkFolder(s.folder); err != nil {
@@ -168,7 +167,7 @@ func newStore(stateFolder string, options []OpenOption) *Store {
 	return s
 }
 
-// OperatorKey returns the operator's public key, which names the mesh.
+// OperatorKey returns the operator's public key, which identifies the mesh.
 func (s *Store) OperatorKey() (string, error) {
 	signer, err := s.key(operatorKey)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +180,7 @@ func (s *Store) OperatorKey() (string, error) {
 	return claims.Subject, nil
 }
 
-// locked runs f with the store's lock held.
+// locked runs f while holding the store's lock.
 func (s *Store) locked(f func() error) error {
 	if err := checkFolder(s.folder); err != nil {
 		return err
@@ -209,12 +208,12 @@ func (s *Store) key(name string) (Signer, error) {
 	return newSigner(pair)
 }
 
-// createKey makes a key that outlives a crash once the state is saved.
+// createKey makes a key that survives a crash once the state is saved.
 func (s *Store) createKey(name string, create func() (nkeys.KeyPair, error)) (Signer, error) {
 	return s.makeKey(name, create, createFile)
 }
 
-// replaceKey makes a key in the place of another, which is lost. It outlives a
+// replaceKey makes a key that replaces another, which is deleted. It survives a
 // crash.
 func (s *Store) replaceKey(name string, create func() (nkeys.KeyPair, error)) (Signer, error) {
 	return s.makeKey(name, create, replaceFile)
@@ -235,8 +234,8 @@ func (s *Store) makeKey(name string, create func() (nkeys.KeyPair, error), write
 	return newSigner(pair)
 }
 
-// accountSigner returns the key of an account or of a scope, and makes it if
-// there is none. The caller holds the lock.
+// accountSigner returns the key of an account or a scope, and makes it if it
+// does not exist. The caller holds the lock.
 func (s *Store) accountSigner(name string) (Signer, error) {
 	signer, err := s.key(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -245,41 +244,41 @@ func (s *Store) accountSigner(name string) (Signer, error) {
 	return signer, err
 }
 
-// state is what the store remembers beside its keys.
+// state is what the store remembers besides its keys.
 type state struct {
 	// Serial is the iat of the last account JWTs, in Unix seconds: servers
-	// ignore one that is not newer.
+	// ignore a JWT that is not newer.
 	Serial int64 `json:"serial"`
 	// Scopes are the agents and roles of the last Compile, sorted by agent, then
 	// role.
 	Scopes []scopeRecord `json:"scopes"`
-	// Homes says which account an agent's users in a role are in, also of agents
-	// that are gone: creds name their account.
+	// Homes are the accounts of agents' users in each role, also of removed
+	// agents: creds name their account.
 	Homes []home `json:"homes,omitempty"`
-	// Replaced are signing keys that another has taken the place of, and whose
-	// users are let in until then.
+	// Replaced are replaced signing keys, whose users are accepted until a
+	// time.
 	Replaced []scopeRecord `json:"replaced,omitempty"`
-	// Operator and OperatorSigning are the operator's keys that the audit knows of.
+	// Operator and OperatorSigning are the operator's keys in the audit.
 	Operator        string `json:"operator_key,omitempty"`
 	OperatorSigning string `json:"operator_signing_key,omitempty"`
 	// Users were issued, oldest first.
 	Users []User `json:"users"`
-	// Invitations are those whose time is not over.
+	// Invitations are those that have not expired.
 	Invitations []Invitation `json:"invitations,omitempty"`
-	// Changes are those that no audit has yet, oldest first. Changed is the number
-	// of the newest change that there was.
+	// Changes are those not yet in an audit, oldest first. Changed is the number
+	// of the newest change so far.
 	Changes []Change `json:"changes,omitempty"`
 	Changed uint64   `json:"changed,omitempty"`
 
-	// Remotes are the logins of a cluster's gateways and of whoever pushes claims
-	// to it, oldest first. There are some from the first export on.
+	// Remotes are the logins of a cluster's gateways and of the program that
+	// pushes claims to it, oldest first. They exist from the first export on.
 	Remotes []Remote `json:"remotes,omitempty"`
 
 	// Attestations is nil until something was attested.
 	Attestations *attestations `json:"attestations,omitempty"`
 
-	// homes and taken are made of Homes by homeKnown; filled is what settle has counted
-	// of each account's claims, in bytes.
+	// homes and taken are derived from Homes by homeKnown; filled is settle's count of
+	// each account's claims, in bytes.
 	homes  map[party]int // places in Homes
 	taken  map[string]int
 	filled map[string]int
@@ -294,7 +293,7 @@ type scopeRecord struct {
 	Restriction
 	Until time.Time `json:"until,omitzero"` // of one that was replaced
 
-	shard int // in a bundle: that of the agent's account
+	shard int // in a bundle: the shard of the agent's account
 }
 
 func (r scopeRecord) party() party { return party{r.Agent, r.Role} }
@@ -308,7 +307,7 @@ func (s *Store) load() (state, error) {
 	if err := json.Unmarshal(content, &st); err != nil {
 		return state{}, fmt.Errorf("%s: %w", stateFile, err)
 	}
-	if st.Homes == nil { // of before there were several accounts of a kind
+	if st.Homes == nil { // of an older version with one account of each kind
 		for _, r := range st.Scopes {
 			st.Homes = append(st.Homes, home{Agent: r.Agent, Role: r.Role, Account: roleAccount(r.Role)})
 		}
@@ -321,7 +320,7 @@ func (s *Store) save(st state) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", stateFile, err)
 	}
-	if len(content) > maxFile { // it could not be read again
+	if len(content) > maxFile { // it could not be read back
 		return ErrFull
 	}
 	return replaceFile(filepath.Join(s.folder, stateFile), content)

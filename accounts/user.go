@@ -17,29 +17,29 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// User is the record of one user that was issued. It holds no secret.
+// User is the record of an issued user. It contains no secret.
 type User struct {
 	PublicKey string        `json:"public_key"`
 	Agent     bcp.AgentName `json:"agent"`
 	Role      bcp.Role      `json:"role"`
 	Issued    time.Time     `json:"issued"`
 	Expires   time.Time     `json:"expires,omitzero"` // zero: never
-	// Until is when it will be revoked, since another has taken its place, or that
-	// of the key which signed it. Zero: not.
+	// Until is when it will be revoked, since it or the key that signed it was
+	// replaced. Zero: never.
 	Until time.Time `json:"until,omitzero"`
-	// ReplacedBy is the public key of the user that took its place.
+	// ReplacedBy is the public key of the user that replaced it.
 	ReplacedBy string `json:"replaced_by,omitempty"`
 	// Revoked is when it was. Whatever a clock says later, it stays so. Zero: not.
 	Revoked time.Time `json:"revoked,omitzero"`
 	Restriction
-	// Passkey is what it decides with, if it is an approver who has one: see
-	// [PasskeyHash]. Its own key then signs no decision. Zero: none.
+	// Passkey identifies the passkey of an approver's decisions: see
+	// [PasskeyHash]. The user's own key then signs no decision. Zero: none.
 	Passkey bcp.Digest `json:"passkey,omitzero"`
 	// Issuer is the public key that signed it.
 	Issuer string `json:"issuer_key,omitempty"`
-	// Own says that a command, or the mesh, made it for itself.
+	// Own says that a command, or the mesh, made it for its own use.
 	Own bool `json:"own,omitzero"`
-	// Invitation says that it is the key of an invitation, in a list.
+	// Invitation says, in a list, that it is the key of an invitation.
 	Invitation bool `json:"-"`
 }
 
@@ -55,7 +55,7 @@ func (u User) party() party { return party{u.Agent, u.Role} }
 
 var errPasskey = errors.New("only an approver decides, and so has a passkey")
 
-// Lines returns what limits the user, as the audit shows it.
+// Lines returns the user's limits, as the audit shows them.
 func (u User) Lines() []string {
 	lines := u.Restriction.Lines()
 	if !u.Passkey.IsZero() {
@@ -64,15 +64,15 @@ func (u User) Lines() []string {
 	return lines
 }
 
-// Creds is what one agent connects with in one role. Only Text and WriteFile
-// show the private key inside; everything that prints a Creds shows nothing.
+// Creds are the credentials of one agent in one role. Only Text and WriteFile
+// show the private key inside; printing a Creds shows nothing.
 type Creds struct {
 	redacted
 	User
 	text secret
 }
 
-// Text returns the creds file that stock clients take.
+// Text returns the creds file for standard clients.
 func (c Creds) Text() []byte {
 	if c.text == nil {
 		return nil
@@ -81,8 +81,8 @@ func (c Creds) Text() []byte {
 }
 
 // WriteFiles writes creds files into a folder as [Creds.WriteFile] does, each under
-// the name of its place in the list, and syncs the folder once. It returns how many
-// were written: where that is not all, with an error.
+// the name with its index, and syncs the folder once. It returns how many were
+// written: fewer than all only with an error.
 func WriteFiles(folder string, all []Creds, names []string) (written int, err error) {
 	for i, c := range all {
 		if c.text == nil {
@@ -98,8 +98,8 @@ func WriteFiles(folder string, all []Creds, names []string) (written int, err er
 	return len(all), nil
 }
 
-// WriteFile writes the creds file for its owner alone (mode 0600). It refuses
-// to replace a file, and leaves none behind when it fails.
+// WriteFile writes a creds file that only its owner can read (mode 0600). It
+// refuses to replace a file, and leaves no file when it fails.
 func (c Creds) WriteFile(path string) error {
 	if c.text == nil {
 		return errNoKey
@@ -110,7 +110,7 @@ func (c Creds) WriteFile(path string) error {
 	return nil
 }
 
-// ReplaceFile writes the creds file over the one that is there, in one step.
+// ReplaceFile writes the creds file over an existing one, atomically.
 func (c Creds) ReplaceFile(path string) error {
 	if c.text == nil {
 		return errNoKey
@@ -124,9 +124,9 @@ func (c Creds) ReplaceFile(path string) error {
 // IssueOption changes what [Store.Issue] makes.
 type IssueOption func(*User) error
 
-// Restricted narrows where and how the user may connect. The server knows of a
-// restriction that no other user of the agent has from the next [Compile] that
-// reaches it, and refuses the user until then.
+// Restricted limits where and how the user may connect. If no other user of the
+// agent has the same restriction, the server refuses the user until the next
+// [Compile] that reaches it.
 func Restricted(r Restriction) IssueOption {
 	return func(u *User) (err error) {
 		u.Restriction, err = r.Checked()
@@ -134,15 +134,15 @@ func Restricted(r Restriction) IssueOption {
 	}
 }
 
-// ForItself says that whoever issues the user is it, for a while: it is no change
-// that the audit shows, which shows it when it connects, and it is forgotten when
-// it has expired.
+// ForItself says that the issuer itself uses the user for a while: the audit
+// shows its connections but not its issue, and it is forgotten when it has
+// expired.
 func ForItself(u *User) error {
 	u.Own = true
 	return nil
 }
 
-// BoundTo has the user, who has to be an approver, decide with a passkey alone.
+// BoundTo makes the user, who must be an approver, decide only with a passkey.
 func BoundTo(passkey bcp.Digest) IssueOption {
 	return func(u *User) error {
 		u.Passkey = passkey
@@ -157,12 +157,12 @@ func checkPasskey(role bcp.Role, passkey bcp.Digest) error {
 	return nil
 }
 
-// Issue makes a fresh user of an agent, or a person, in a role. Role may be
-// zero where the agent has exactly one. The user is refused by servers once
-// expires has passed; zero means never. It holds no permissions of its own:
-// they stand in the account's JWT under the agent's scope, as the last
-// [Compile] wrote it. An agent or a role that the last Compile did not have is
-// refused with [ErrUnknown], and the error lists what there is.
+// Issue makes a new user for an agent, or a person, in a role. role may be zero
+// if the agent has exactly one. Servers refuse the user once expires has
+// passed; zero means never. The user has no permissions of its own: they are in
+// the account's JWT under the agent's scope, as written by the last [Compile].
+// If the last Compile did not have the agent or role, the error wraps
+// [ErrUnknown] and lists those that exist.
 func (s *Store) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...IssueOption) (Creds, error) {
 	if err := checkExpires(expires); err != nil {
 		return Creds{}, fmt.Errorf("issue creds: %w", err)
@@ -191,8 +191,8 @@ func (s *Store) IssueAll(expires time.Duration, options ...IssueOption) ([]Creds
 	return s.issueEach(func(st *state) ([]scopeRecord, error) { return st.Scopes, nil }, expires, options)
 }
 
-// IssueTo is [Store.IssueAll] of some agents or people: in one role or, where role is
-// zero, in each that they have. One that there is not is [ErrUnknown], and then none
+// IssueTo is [Store.IssueAll] for some agents or people: in one role or, if role is
+// zero, in each that they have. If one is unknown, the error is [ErrUnknown] and none
 // are made.
 func (s *Store) IssueTo(agents []bcp.AgentName, role bcp.Role, expires time.Duration, options ...IssueOption) ([]Creds, error) {
 	if err := checkExpires(expires); err != nil {
@@ -338,8 +338,8 @@ func (s *Store) Users() ([]User, error) {
 	return st.Users, nil
 }
 
-// ScopeOf returns the agent and the role that an issuer key of the last
-// [Compile] belongs to: the issuer_key of the server's connect events.
+// ScopeOf returns the agent and role of an issuer key of the last [Compile],
+// the issuer_key in the server's connect events.
 func (s *Store) ScopeOf(issuerKey string) (bcp.AgentName, bcp.Role, bool) {
 	st, err := s.load()
 	if err != nil {
@@ -367,7 +367,7 @@ func find(scopes []scopeRecord, agent bcp.AgentName, role bcp.Role) (scopeRecord
 			found = append(found, s)
 		}
 	}
-	if len(found) > 1 { // a keeper has to be named
+	if len(found) > 1 { // a keeper must be named
 		found = slices.DeleteFunc(found, func(s scopeRecord) bool { return s.Role == bcp.RoleKeeper })
 	}
 	switch {

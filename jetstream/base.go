@@ -93,11 +93,11 @@ func beginningWith(d *bcp.Decision) (Beginning, error) {
 	return Beginning{Position{Sequence: d.Truncation.Sequence, Decision: d.Seq - 1, Head: d.Prev}, *d.Truncation}, nil
 }
 
-// Truncate removes the records up to and with a position, behind which there
-// must be the record that says so. The stream refuses delete and purge, to
-// everybody; its limits cut off the front all the same. They stay until the next
-// [Create]: a server that was killed or lost its power in the middle finishes
-// when it starts, as long as nothing was appended.
+// Truncate removes the records up to and including a position; the next record
+// must be that of the truncation. The stream refuses delete and purge, to
+// everybody, but its limits can cut off the front. They stay until the next
+// [Create]: a server that is killed or loses power in the middle finishes when it
+// starts, if nothing was appended.
 func Truncate(ctx context.Context, js natsjs.JetStream, p Position) error {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {

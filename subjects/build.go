@@ -6,114 +6,119 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Each builder returns the empty string where one of its parts is not valid.
+// Each builder returns the empty string if a part is invalid.
 
-// Ask returns where a Controller asks about a Reader.
+// Ask returns the subject on which a Controller asks a Reader.
 func Ask(controller, reader bcp.AgentName) string {
 	return Subject{Kind: KindAsk, Controller: controller, Reader: reader}.String()
 }
 
-// Query returns where the gateway sends a Reader the query of a Controller.
+// Query returns the subject on which the gateway sends a Reader the query of a
+// Controller.
 func Query(reader, controller bcp.AgentName) string {
 	return Subject{Kind: KindQuery, Controller: controller, Reader: reader}.String()
 }
 
-// Push returns where a Reader pushes against a subscription of a Controller.
+// Push returns the subject on which a Reader pushes against a subscription of a
+// Controller.
 func Push(reader, controller bcp.AgentName, subscription bcp.SubscriptionID) string {
 	return Subject{Kind: KindPush, Controller: controller, Reader: reader, Subscription: subscription}.String()
 }
 
-// Deliver returns where the gateway sends an agent, in its role, a message
-// about a peer: the other end of a channel, or [bcp.Gateway].
+// Deliver returns the subject on which the gateway sends an agent, in its role,
+// a message about a peer: the other end of a channel, or [bcp.Gateway].
 func Deliver(role bcp.Role, agent, peer bcp.AgentName) string {
 	return Subject{Kind: KindDeliver, Role: role, Agent: agent, Peer: peer}.String()
 }
 
-// ReplyReader returns where a Reader answers a query. Attempt 0 is the first;
-// each later one has a subject of its own (PROTOCOL P9.5).
+// ReplyReader returns the subject on which a Reader answers a query. Attempt 0
+// is the first; each later one has its own subject (PROTOCOL P9.5).
 func ReplyReader(reader bcp.AgentName, query bcp.QueryID, attempt int) string {
 	return Subject{Kind: KindReply, Role: bcp.RoleReader, Agent: reader, ID: string(query), Attempt: attempt}.String()
 }
 
-// ReplyController returns where a Controller acknowledges the first sending of
-// a delivery.
+// ReplyController returns the subject on which a Controller acknowledges the
+// first sending of a delivery.
 func ReplyController(controller bcp.AgentName, delivery bcp.DeliveryID) string {
 	return ReplyDelivery(bcp.RoleController, controller, delivery)
 }
 
-// ReplyDelivery returns where an agent in either role acknowledges the first
-// sending of a delivery.
+// ReplyDelivery returns the subject on which an agent in either role
+// acknowledges the first sending of a delivery.
 func ReplyDelivery(role bcp.Role, agent bcp.AgentName, delivery bcp.DeliveryID) string {
 	return ReplyAttempt(role, agent, delivery, 0)
 }
 
-// ReplyAttempt returns where an agent in either role acknowledges one sending
-// of a delivery; attempt 0 is the first. Each sending needs a subject of its
-// own: to a server, a second message with the same reply subject uses up the
-// one reply that the first had allowed. Agents acknowledge where the message
-// says, and take no reply subject that is not theirs.
+// ReplyAttempt returns the subject on which an agent in either role
+// acknowledges one sending of a delivery; attempt 0 is the first. Each sending
+// needs its own subject: for a server, a second message with the same reply
+// subject uses up the one reply that the first allowed. Agents acknowledge on
+// the message's reply subject, and ignore reply subjects of others.
 func ReplyAttempt(role bcp.Role, agent bcp.AgentName, delivery bcp.DeliveryID, attempt int) string {
 	return Subject{Kind: KindReply, Role: role, Agent: agent, ID: string(delivery), Attempt: attempt}.String()
 }
 
-// Session returns where a Controller opens and closes sessions and reports
-// taint.
+// Session returns the subject on which a Controller opens and closes sessions
+// and reports taint.
 func Session(controller bcp.AgentName) string {
 	return Subject{Kind: KindSession, Controller: controller}.String()
 }
 
-// Approval returns where an Approver sends one of the [Verbs].
+// Approval returns the subject on which an Approver sends one of the [Verbs].
 func Approval(approver bcp.AgentName, verb Verb) string {
 	return Subject{Kind: KindApproval, Agent: approver, Verb: verb}.String()
 }
 
-// Egress returns where an agent's keeper asks for what it sends out.
+// Egress returns the subject on which an agent's keeper asks for requests to the
+// network.
 func Egress(name bcp.AgentName) string { return Subject{Kind: KindEgress, Agent: name}.String() }
 
-// Role returns where an agent of another organisation asks about the roles of an agent:
-// of itself, to be judged, or of another, to judge it.
+// Role returns the subject on which an agent of another organisation asks about the
+// roles of an agent: of itself, to be judged, or of another, to judge it.
 func Role(asker, about bcp.AgentName) string {
 	return Subject{Kind: KindRole, Agent: asker, Peer: about}.String()
 }
 
-// Usage returns where an agent's keeper asks for calls of its model.
+// Usage returns the subject on which an agent's keeper asks for calls of its model.
 func Usage(name bcp.AgentName) string { return Subject{Kind: KindUsage, Agent: name}.String() }
 
-// Run returns where a requester starts a run of a kernel with one of its grants.
+// Run returns the subject on which a requester starts a run of a kernel with one of its
+// grants.
 func Run(requester, kernel bcp.AgentName, grant string) string {
 	return Subject{Kind: KindRun, Agent: requester, Kernel: kernel, Grant: grant}.String()
 }
 
-// Plan returns where the gateway asks a planner for a kernel.
+// Plan returns the subject on which the gateway asks a planner for a kernel.
 func Plan(planner, kernel bcp.AgentName) string {
 	return Subject{Kind: KindPlan, Agent: planner, Kernel: kernel}.String()
 }
 
-// Subplan returns where it asks a sub-planner.
+// Subplan returns the subject on which it asks a sub-planner.
 func Subplan(planner, kernel bcp.AgentName) string {
 	return Subject{Kind: KindSubplan, Agent: planner, Kernel: kernel}.String()
 }
 
-// Call returns where a dispatcher calls a tool of a service for a kernel.
+// Call returns the subject on which a dispatcher calls a tool of a service for a
+// kernel.
 func Call(service bcp.AgentName, tool string, kernel bcp.AgentName) string {
 	return Subject{Kind: KindCall, Agent: service, Tool: tool, Kernel: kernel}.String()
 }
 
-// ReplyPlanner returns where a planner, or a sub-planner, answers one sending of a
-// request; attempt 0 is the first.
+// ReplyPlanner returns the subject on which a planner, or a sub-planner, answers
+// one sending of a request; attempt 0 is the first.
 func ReplyPlanner(role bcp.Role, planner bcp.AgentName, request string, attempt int) string {
 	return Subject{Kind: KindReply, Role: role, Agent: planner, ID: request, Attempt: attempt}.String()
 }
 
-// ReplyTool returns where a tool service answers one attempt of a call.
+// ReplyTool returns the subject on which a tool service answers one attempt of a call.
 func ReplyTool(service bcp.AgentName, call string, attempt int) string {
 	return Subject{Kind: KindReply, Role: bcp.RoleTool, Agent: service, ID: call, Attempt: attempt}.String()
 }
 
-// Control returns where the operator sends one of its acts.
+// Control returns the subject on which the operator sends one of its acts.
 func Control(act string) string { return Subject{Kind: KindControl, Event: act}.String() }
 
-// Alert returns where people hear of one kind of alert.
+// Alert returns the subject on which people get one kind of alert.
 func Alert(kind bcp.AlertKind) string {
 	return Subject{Kind: KindAlert, Event: string(kind)}.String()
 }
@@ -127,8 +132,8 @@ func Controls() string { return tree(KindControl) }
 // Commit returns the journal's subject of a shard.
 func Commit(shard int) string { return Subject{Kind: KindCommit, Shard: shard}.String() }
 
-// Key returns the subject of a sealing key: of a channel, or of the decisions that
-// belong to none where both names are empty.
+// Key returns the subject of a sealing key: of a channel, or, if both names are
+// empty, of the decisions without one.
 func Key(controller, reader bcp.AgentName, sealed Sealed, day string) string {
 	return Subject{Kind: KindKey, Controller: controller, Reader: reader, Sealed: sealed, Day: day}.String()
 }
@@ -139,8 +144,8 @@ func Expiry(sealed Sealed) string {
 	return Subject{Kind: KindKey, Sealed: sealed, Expiry: true}.String()
 }
 
-// Audit returns the subject of an audit record. Controller, reader or both are
-// empty where the event belongs to no channel. Event is the kind of event.
+// Audit returns the subject of an audit record. controller, reader or both are
+// empty if the event belongs to no channel. event is the kind of event.
 func Audit(controller, reader bcp.AgentName, event string) string {
 	return Subject{Kind: KindAudit, Controller: controller, Reader: reader, Event: event}.String()
 }
@@ -150,10 +155,10 @@ func Ledger(controller, reader bcp.AgentName) string {
 	return Subject{Kind: KindLedger, Controller: controller, Reader: reader}.String()
 }
 
-// InShard returns where people say to a shard what they say on subject to shard 0: it is
-// the local name of what their account imports from the gateway's account of the shard.
-// Agents are on one shard and know nothing of it. A shard that there cannot be gives
-// the empty string.
+// InShard returns the subject on which people send to a shard what they send to shard 0
+// on subject: it is the local name of what their account imports from the gateway's
+// account of the shard. Agents are on one shard and know nothing of it. An impossible
+// shard gives the empty string.
 func InShard(shard int, subject string) string {
 	switch {
 	case shard == 0:
@@ -165,8 +170,8 @@ func InShard(shard int, subject string) string {
 }
 
 // InboxPrefix returns the prefix of an agent's own inboxes, without the dot
-// behind it. Clients must set it: under narrow permissions a request with the
-// default inbox times out in silence.
+// after it. Clients must set it: under narrow permissions a request with the
+// default inbox times out silently.
 func InboxPrefix(name bcp.AgentName) string {
 	if agent(name) == "" {
 		return ""

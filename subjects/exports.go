@@ -2,8 +2,8 @@ package subjects
 
 import "github.com/bcpmesh/bcpmesh/bcp"
 
-// The two streams that an Auditor may read, the one that the operator may, and
-// the prefix that their clients use in place of the JetStream API's own.
+// The two streams that an Auditor may read, the one that the operator may read,
+// and the prefix that their clients use instead of the JetStream API's own.
 const (
 	AuditStream   = "BCP_AUDIT"
 	LedgerStream  = "BCP_LEDGER"
@@ -11,32 +11,32 @@ const (
 	AuditPrefix   = "BCPJS"
 )
 
-// commitStream is the journal, which nobody deletes from.
+// commitStream is the journal, from which nobody may delete.
 const commitStream = "BCP_COMMIT"
 
 const apiPrefix = "$JS.API"
 
-// DirectGet returns where any server that has a copy of a stream is asked for its
-// messages.
+// DirectGet returns the subject for reading a stream's messages from any server
+// with a replica.
 func DirectGet(stream string) string { return apiPrefix + ".DIRECT.GET." + stream }
 
-// Export is one opening in the wall around the gateway's account: what it
-// exports, and to whom. Agents reach the gateway through these alone.
+// Export is an export of the gateway's account and its importers. Agents can
+// reach the gateway only through these.
 type Export struct {
 	// Subject is the pattern in the gateway's account, Local its name in the
-	// accounts that import it; they differ only where streams are read, and by
-	// [InShard] where people import a service from several shards.
+	// importing accounts; they differ only for reading streams, and by
+	// [InShard] if people import a service from several shards.
 	Subject, Local string
 	// Stream: messages flow from the gateway to agents. Otherwise it is a
 	// service: messages flow from agents to the gateway.
 	Stream bool
 	// ManyReplies: one request has many replies.
 	ManyReplies bool
-	// Dispatched: it is the dispatchers' account that exports it, and not the gateway's.
+	// Dispatched: the dispatchers' account exports it, not the gateway's.
 	Dispatched bool
-	// Identify: the server adds to each request a header with the sender's
-	// authenticated user key, and overwrites a forged one. It is for what a key
-	// must answer for; elsewhere the subject says who sent it.
+	// Identify: the server adds a header with the sender's authenticated user
+	// key to each request, and overwrites a forged one. It is for requests that
+	// a key is accountable for; for others the subject identifies the sender.
 	Identify bool
 	// Roles are the roles that import it.
 	Roles []bcp.Role

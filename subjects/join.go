@@ -2,9 +2,9 @@ package subjects
 
 import "strings"
 
-// Where somebody with an invitation asks for credentials (PROTOCOL P7.5): the one
-// thing that an invitation is good for. The last token is its public key, which
-// the server checks.
+// The subjects for joining with an invitation (PROTOCOL P7.5): an invitation
+// permits nothing else. The last token is its public key, which the server
+// checks.
 const (
 	joinPrefix  = "bcp.v1.join."
 	joinInbox   = "_INBOX_join_"
@@ -14,12 +14,12 @@ const (
 const (
 	// Joins matches every request to join.
 	Joins = joinPrefix + "*"
-	// Joiner names whoever holds an invitation.
+	// Joiner is the name of holders of invitations.
 	Joiner = "join"
 )
 
-// Join returns where the holder of an invitation asks. Key is its public key;
-// anything else gives the empty string.
+// Join returns the subject on which the holder of an invitation asks. key is
+// its public key; anything else gives the empty string.
 func Join(key string) string { return around(joinPrefix, key, "") }
 
 // JoinInbox returns the inbox prefix of the holder of an invitation. It is no

@@ -7,9 +7,9 @@ import "strings"
 // alone in a token stands for one token, `>` alone in the last one for one or
 // more; wildcard characters inside longer tokens are ordinary.
 //
-// A subject that is no valid literal (empty tokens, white space, a wildcard as
-// a token) never matches: servers take such publishes unless they are told to
-// be pedantic, and no part of the mesh may act on one.
+// A subject that is not a valid literal (empty tokens, white space, a wildcard
+// as a token) never matches: servers accept such publishes unless they are
+// configured to be pedantic, and no part of the mesh may act on one.
 func Match(pattern, subject string) bool {
 	if !Valid(pattern) || !ValidLiteral(subject) {
 		return false
@@ -45,7 +45,7 @@ func Valid(s string) bool {
 	}
 }
 
-// ValidLiteral reports whether s is valid and no token of it is a wildcard.
+// ValidLiteral reports whether s is valid and has no wildcard tokens.
 func ValidLiteral(s string) bool {
 	if !Valid(s) {
 		return false

@@ -2,9 +2,9 @@ package subjects
 
 import "github.com/bcpmesh/bcpmesh/bcp"
 
-// All returns the pattern of every subject of a kind: what the gateway
-// subscribes to and what a stream captures. It returns the empty string for no
-// kind.
+// All returns the pattern of every subject of a kind, which the gateway
+// subscribes to and a stream captures. It returns the empty string for an
+// invalid kind.
 func All(k Kind) string {
 	switch k {
 	case KindAsk, KindQuery, KindApproval, KindLedger, KindPlan, KindSubplan, KindRole:
@@ -42,7 +42,7 @@ func DeliveriesTo(r bcp.Role) string { return tree(KindDeliver, r) }
 // RunsOf returns the pattern of all runs that a requester may start.
 func RunsOf(requester bcp.AgentName) string { return join(KindRun, agent(requester), "*", "*") }
 
-// RolesOf returns the pattern of all that an agent asks about roles.
+// RolesOf returns the pattern of all requests of an agent about roles.
 func RolesOf(asker bcp.AgentName) string { return join(KindRole, agent(asker), "*") }
 
 // PlansOf returns the pattern of all requests to a planner.
@@ -66,7 +66,7 @@ func DeliveriesOf(r bcp.Role, name bcp.AgentName) string {
 }
 
 // KeysOf returns the pattern of all sealing keys of one kind of a channel, or of
-// the decisions that belong to none; then also of [Expiry].
+// the decisions without one; then also of [Expiry].
 func KeysOf(controller, reader bcp.AgentName, s Sealed) string {
 	return join(KindKey, agentOrNone(controller), agentOrNone(reader), sealed(s), "*")
 }
@@ -75,7 +75,7 @@ func KeysOf(controller, reader bcp.AgentName, s Sealed) string {
 func AllKeys(s Sealed) string { return join(KindKey, "*", "*", sealed(s), "*") }
 
 // AuditOf returns the pattern of the audit records of a channel, of one kind,
-// or of both; what is empty may be anything.
+// or of both; an empty part matches anything.
 func AuditOf(controller, reader bcp.AgentName, kind string) string {
 	c, r, e := "*", "*", "*"
 	if controller != "" || reader != "" {

@@ -14,37 +14,36 @@ const (
 	// RespondSlack is how much longer than the longest query_ttl an agent may
 	// answer at the server. The gateway, not the server, decides about the TTL.
 	RespondSlack = time.Minute
-	// MinRespondFor is the least time that an agent has to answer a query or
-	// to acknowledge a delivery at the server.
+	// MinRespondFor is the minimum time that the server gives an agent to
+	// answer a query or acknowledge a delivery.
 	MinRespondFor = 15 * time.Minute
 )
 
-// Scope is everything that one agent or person may do on NATS in one role.
-// It grants nothing beyond its lists; the zero value grants nothing.
+// Scope is everything that one agent or person may do on NATS in one role. It
+// grants only what is in its lists; the zero value grants nothing.
 type Scope struct {
 	Agent bcp.AgentName
 	Role  bcp.Role
-	// Shard is where an agent's channels are. It is 0 for people, who are on all.
+	// Shard is the shard of an agent's channels. It is 0 for people, who are on all.
 	Shard int
-	// Island is the first agent of those that channels join it with, directly or through
-	// others. People have none.
+	// Island is the first agent of the agent's island. People have none.
 	Island bcp.AgentName
 	// PubAllow and SubAllow are the only subjects that may be published and
 	// subscribed to: sorted, without duplicates. An empty list allows nothing,
-	// and has to be compiled to a refusal of everything (NATS takes an empty
-	// list for permission).
+	// and must be compiled to a refusal of everything (NATS treats an empty
+	// list as permission).
 	PubAllow, SubAllow []string
 	// Respond says that one message may be published to the reply subject of
-	// each message received, for RespondFor after it. RespondFor is zero where
-	// Respond is false.
+	// each received message, within RespondFor. RespondFor is zero if Respond
+	// is false.
 	Respond    bool
 	RespondFor time.Duration
-	// MaxSubscriptions bounds the subscriptions of one connection, so that no
-	// agent can fill the server's memory with them.
+	// MaxSubscriptions bounds the subscriptions of one connection, so that an
+	// agent cannot fill the server's memory.
 	MaxSubscriptions int
-	// MaxPayload bounds one message that is published, in bytes; zero leaves it
-	// to the server. A Reader's is the largest answer that any spec of its mesh
-	// can ask for: nobody needs more but to flood.
+	// MaxPayload bounds a published message, in bytes; zero leaves it to the
+	// server. A Reader's is the largest answer that any spec of its mesh can
+	// ask for: more is only useful for flooding.
 	MaxPayload int
 }
 
@@ -52,15 +51,15 @@ type Scope struct {
 // one or two patterns.
 const maxSubscriptions = 128
 
-// Permissions derives all scopes of a mesh, sorted by agent, then role: one
-// for each agent and role, one for the keeper of each agent that has one, one
-// for each Approver and Auditor, and the operator's. An agent whose name is not valid, or
-// that has neither role, gets none: it cannot connect. Nor does a kernel.
+// Permissions derives all scopes of a mesh, sorted by agent, then role: one for each
+// agent and role, one for the keeper of each agent that has one, one for each Approver
+// and Auditor, and the operator's. An agent with an invalid name or without a role gets
+// none, so it cannot connect; neither does a kernel.
 //
-// A Reader may publish its declared push subjects and nothing else, a
-// Controller the asks of its channels and its session (SUB-9, BCP-7, BCP-10).
-// What a channel needs follows from the definitions of both its ends alone
-// (PROTOCOL P1.4, P1.5).
+// A Reader may publish only its declared push subjects, a Controller only the
+// asks of its channels and its session (SUB-9, BCP-7, BCP-10). The permissions
+// of a channel depend only on the definitions of both its ends (PROTOCOL P1.4,
+// P1.5).
 func Permissions(mesh *bcp.Mesh) []Scope {
 	var scopes []Scope
 	asks, answers := make(map[bcp.AgentName][]*bcp.Channel), make(map[bcp.AgentName][]*bcp.Channel)
@@ -124,7 +123,8 @@ func onShard(shard int, island bcp.AgentName, s Scope) Scope {
 	return s
 }
 
-// onShards is the scope of a person, who may say to each shard what is said to one.
+// onShards returns the scope of a person who may send to each shard what s allows for
+// one.
 func onShards(shards int, s Scope) Scope {
 	of := s.PubAllow
 	for shard := 1; shard < shards; shard++ {
@@ -136,7 +136,8 @@ func onShards(shards int, s Scope) Scope {
 	return s
 }
 
-// roles adds where an agent shows its roles that has to, and asks about those of others.
+// roles adds the subjects on which an agent proves its roles, if it must, and asks
+// about those of others.
 func roles(name bcp.AgentName, shows map[bcp.AgentName]bool, publish []string) []string {
 	if !shows[name] {
 		return publish
@@ -197,28 +198,30 @@ func kernelScopes(mesh *bcp.Mesh) (scopes []Scope) {
 }
 
 const (
-	// MaxPlan is how many bytes a planner may send at once, and MaxOutcome a tool.
+	// MaxPlan is the maximum message size of a planner in bytes, and MaxOutcome that of
+	// a tool.
 	MaxPlan    = 512 << 10
 	MaxOutcome = 512 << 10
-	// ServiceRequests are what a NATS service listens to, to be found. Nobody may publish
-	// there.
+	// ServiceRequests are the discovery requests of NATS services. Nobody may publish
+	// them.
 	ServiceRequests = "$SRV.>"
 )
 
-// Dispatcher is the name of what calls a tool for a kernel.
+// Dispatcher returns the name of the dispatcher that calls a tool for a kernel.
 func Dispatcher(kernel, service bcp.AgentName, tool string) bcp.AgentName {
 	sum := sha256.Sum256([]byte(string(kernel) + "\x00" + string(service) + "\x00" + tool))
 	return bcp.AgentName("call-" + hex.EncodeToString(sum[:16]))
 }
 
-// keeperScope lets a keeper ask, and nothing else: what the agent reads and says is not its business.
+// keeperScope lets a keeper ask and do nothing else: it gets none of the agent's
+// messages.
 func keeperScope(mesh *bcp.Mesh, a *bcp.Agent) Scope {
 	var publish []string
 	ofServer := func(tool string) bool {
 		server, _ := mesh.MCPTool(tool)
 		return server != nil
 	}
-	// Also the keeper of a model with tools of MCP servers tells of what it refuses.
+	// The keeper of a model with tools of MCP servers also reports its refusals.
 	if len(a.Egress.Hosts) > 0 || a.Builtin && slices.ContainsFunc(a.Tools, ofServer) {
 		publish = append(publish, Egress(a.Name))
 	}
@@ -251,9 +254,9 @@ func auditorScope(name bcp.AgentName) Scope {
 	return scope(name, bcp.RoleAuditor, publish, Alerts())
 }
 
-// operatorScope is of whoever owns the state folder, and so the keys: it grants
-// nothing that the folder's owner could not do by editing the definitions, or
-// read in the folder itself.
+// operatorScope is for the owner of the state folder, and so of the keys: it
+// grants only what the owner could also do by editing the definitions, or read
+// in the folder itself.
 func operatorScope() Scope {
 	publish := []string{AuditPrefix + ".DIRECT.GET." + JournalStream}
 	for _, act := range bcp.ControlActs() {

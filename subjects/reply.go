@@ -9,9 +9,9 @@ import (
 
 const inboxes = "_INBOX_"
 
-// OwnReply reports whether the answer to a message goes to an inbox of its sender.
-// Who sends is what the subject says: the server lets nobody else publish on it. Of
-// a subject that names no sender, the answer goes to some inbox.
+// OwnReply reports whether a message's reply subject is in an inbox of its sender.
+// The subject identifies the sender, since the server lets nobody else publish on
+// it. If it does not, the reply may go to any inbox.
 func OwnReply(subject, reply string) bool {
 	if !strings.HasPrefix(reply, inboxes) {
 		return false
@@ -24,8 +24,8 @@ func OwnReply(subject, reply string) bool {
 	return sender == "" || strings.HasPrefix(reply, InboxPrefix(sender)+".")
 }
 
-// Sender is the agent or person who may publish on the subject, or the empty string
-// where that is the gateway, or the subject does not say.
+// Sender returns the agent or person who may publish on the subject, or the empty
+// string if that is the gateway, or the subject does not say.
 func (s Subject) Sender() bcp.AgentName {
 	switch s.Kind {
 	case KindAsk, KindSession:
@@ -35,7 +35,7 @@ func (s Subject) Sender() bcp.AgentName {
 	case KindReply, KindApproval, KindEgress, KindUsage, KindRun, KindRole:
 		return s.Agent
 	case KindControl:
-		if !slices.Contains(bcp.AuditorActs(), s.Event) { // which auditors may ask for too
+		if !slices.Contains(bcp.AuditorActs(), s.Event) { // which auditors may request too
 			return bcp.Operator
 		}
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// root begins every subject of protocol version 1. Another version is another
-// tree beside it.
+// root begins every subject of protocol version 1. Another version will have
+// another root.
 const root = "bcp.v1."
 
-// expired stands in the place of a key's day.
+// expired is used in place of a key's day.
 const expired = "expired"
 
-// none stands in an audit subject where an event belongs to no channel
-// (PROTOCOL P11.1). It is no agent name.
+// none is used in an audit subject for an event without a channel (PROTOCOL
+// P11.1). It is not a valid agent name.
 const none = "_"
 
 const (
-	maxSubject = 512 // longer than any that a builder makes
+	maxSubject = 512 // longer than the longest subject of the builders
 	maxEvent   = 64
 	maxWord    = 64 // of a grant and a tool
 
@@ -31,10 +31,10 @@ const (
 	MaxShard = 65_535
 )
 
-// ErrSubject says that a text is no subject of the mesh. It never quotes it.
+// ErrSubject says that a text is not a subject of the mesh. It never quotes it.
 var ErrSubject = errors.New("not a subject of the mesh")
 
-// Kind says what a subject is for. The zero value is invalid; the numbers are
+// Kind is the purpose of a subject. The zero value is invalid; the numbers are
 // frozen.
 type Kind uint8
 
@@ -48,7 +48,7 @@ const (
 	KindSession  Kind = 6  // Controller to gateway
 	KindApproval Kind = 7  // Approver to gateway
 	KindCommit   Kind = 8  // the journal
-	KindKey      Kind = 9  // what the journal is sealed under
+	KindKey      Kind = 9  // sealing keys of the journal
 	KindAudit    Kind = 10 // projection
 	KindLedger   Kind = 11 // projection
 	KindControl  Kind = 12 // operator to gateway
@@ -75,7 +75,7 @@ func (k Kind) String() string {
 	return kindWords[k]
 }
 
-// Verb is what an Approver asks of the gateway. The zero value is invalid.
+// Verb is a request of an Approver to the gateway. The zero value is invalid.
 type Verb string
 
 // The five verbs of an Approver.
@@ -98,10 +98,10 @@ func (v Verb) valid() bool {
 	return false
 }
 
-// Sealed says what a sealing key is of. The zero value is invalid.
+// Sealed is what a sealing key is for. The zero value is invalid.
 type Sealed string
 
-// What is sealed under keys of its own.
+// What has its own sealing keys.
 const (
 	SealedPayload Sealed = "payload"
 	SealedRaw     Sealed = "raw"
@@ -112,15 +112,15 @@ const (
 type Subject struct {
 	Kind Kind
 
-	// Controller and Reader: ask, query, push, audit, ledger, key; Controller
-	// alone: session. In an audit subject either may be empty, in one of a key both.
+	// Controller and Reader: ask, query, push, audit, ledger, key; only Controller:
+	// session. In an audit subject either may be empty, in a key's both.
 	Controller, Reader bcp.AgentName
 	Subscription       bcp.SubscriptionID // push
 
 	Role    bcp.Role      // deliver, reply: RoleController or RoleReader; reply: RolePlanner, RoleSubplanner or RoleTool, too
 	Agent   bcp.AgentName // deliver, reply, approval, egress, usage, run, plan, subplan; call: the service of the tool; role: who asks
-	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway; role: whom it asks about
-	ID      string        // reply: a query id or a delivery id, or that of a plan request or a call
+	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway; role: the agent in question
+	ID      string        // reply: the id of a query, delivery, plan request or call
 	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
 
 	Verb  Verb   // approval
@@ -133,11 +133,11 @@ type Subject struct {
 
 	Sealed Sealed // key
 	Day    string // key: 2006-01-02, in UTC
-	Expiry bool   // key: says up to which day all keys of a kind are destroyed; it has no Day
+	Expiry bool   // key: the day up to which all keys of a kind are destroyed; there is no Day
 }
 
-// String returns the subject as text, or the empty string where a part is not
-// valid: an invalid Subject can never be published or subscribed to.
+// String returns the subject as text, or the empty string if a part is invalid,
+// so that an invalid Subject can never be published or subscribed to.
 func (s Subject) String() string {
 	switch s.Kind {
 	case KindAsk:
@@ -190,8 +190,8 @@ func (s Subject) reply() string {
 	return join(s.Kind, answering(s.Role), agent(s.Agent), id(s.ID), number(s.Attempt, 1, MaxAttempt))
 }
 
-// Parse reads a subject. It accepts exactly what the builders make, and
-// returns [ErrSubject] for everything else, wildcards included.
+// Parse parses a subject. It accepts exactly what the builders make, and
+// returns [ErrSubject] for everything else, including wildcards.
 func Parse(subject string) (Subject, error) {
 	if len(subject) > maxSubject || !strings.HasPrefix(subject, root) {
 		return Subject{}, ErrSubject
@@ -206,8 +206,8 @@ func Parse(subject string) (Subject, error) {
 		n++
 	}
 	s, ok := fill(tokens[0], tokens[1:n])
-	// Building the subject again refuses every part that a builder would
-	// refuse, and every spelling but the canonical one.
+	// Building the subject again refuses every invalid part and every spelling
+	// except the canonical one.
 	if !ok || s.String() != subject {
 		return Subject{}, ErrSubject
 	}
@@ -271,7 +271,7 @@ func fill(kind string, t []string) (Subject, bool) {
 	return s, true
 }
 
-// join returns the empty string where one of the tokens is empty.
+// join returns the empty string if a token is empty.
 func join(k Kind, tokens ...string) string {
 	var b strings.Builder
 	b.Grow(96)
@@ -287,8 +287,8 @@ func join(k Kind, tokens ...string) string {
 	return b.String()
 }
 
-// Each of the token functions returns the part's text, or the empty string
-// where the part is not valid.
+// Each token function returns the part's text, or the empty string if the part
+// is invalid.
 
 func agent(name bcp.AgentName) string {
 	if _, err := bcp.ParseAgentName(string(name)); err != nil {
@@ -326,7 +326,7 @@ func id(s string) string {
 	return s
 }
 
-// grant and tool take what package kernel takes as their names.
+// grant and tool accept the same names as package kernel.
 func grant(name string) string { return word(name, true) }
 func tool(name string) string  { return word(name, false) }
 
@@ -411,7 +411,7 @@ func parseRole(token string) bcp.Role {
 	return r
 }
 
-// parseNumber returns -1, which no builder accepts, for what is no number.
+// parseNumber returns -1, which no builder accepts, if the token is not a number.
 func parseNumber(token string) int {
 	n, err := strconv.ParseUint(token, 10, 31)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// UserName names the users and the scope of an agent, or a person, in a role: in
-// creds, in accounts, and in what a server says of a connection. Where one of the
-// two is not valid it returns the empty string.
+// UserName returns the name of the users and the scope of an agent, or a person,
+// in a role: in creds, in accounts, and in a server's reports of a connection. If
+// either is invalid it returns the empty string.
 func UserName(name bcp.AgentName, r bcp.Role) string {
 	word, err := r.MarshalText()
 	if err != nil || agent(name) == "" {

@@ -1,7 +1,7 @@
-// Package durable writes files atomically and durably. After a crash a file
-// has its old content, or does not exist, or has its new content whole; once a
-// call has returned without an error, the new content is on disk. No other
-// package writes such files, and this one does not know what is in them.
+// Package durable writes files atomically and durably. After a crash a file has
+// its old content, or does not exist, or has its new content whole; once a call
+// has returned without an error, the new content is on disk. Only this package
+// writes such files, and it does not know their contents.
 //
 // A draft is written in the same folder, synced, and renamed; then the folder
 // is synced. A crash can leave drafts, whose names begin with [DraftPrefix].
@@ -18,10 +18,10 @@ import (
 	"runtime"
 )
 
-// DraftPrefix begins the names of files that are not whole yet.
+// DraftPrefix is the prefix of the names of unfinished files.
 const DraftPrefix = ".new-"
 
-// Create writes a file that must not exist; the error is fs.ErrExist where it does.
+// Create writes a file that must not exist; if it does, the error is fs.ErrExist.
 func Create(name string, content []byte, mode fs.FileMode) error {
 	return write(name, content, mode, (*Draft).Create)
 }
@@ -32,8 +32,8 @@ func Replace(name string, content []byte, mode fs.FileMode) error {
 	return write(name, content, mode, (*Draft).Replace)
 }
 
-// CreateUnsynced is Create for one of many files of a folder: it outlives a crash once
-// [SyncFolder], or a Replace in that folder, has returned.
+// CreateUnsynced is Create for one of many files of a folder: the file survives a
+// crash once [SyncFolder], or a Replace in that folder, has returned.
 func CreateUnsynced(name string, content []byte, mode fs.FileMode) error {
 	return write(name, content, mode, (*Draft).link)
 }
@@ -63,7 +63,7 @@ func New(name string, mode fs.FileMode) (*Draft, error) {
 		return nil, err
 	}
 	draft := &Draft{file: file, name: name}
-	if err := file.Chmod(mode); err != nil { // whatever the process's mask is
+	if err := file.Chmod(mode); err != nil { // regardless of the process's umask
 		draft.Discard()
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func New(name string, mode fs.FileMode) (*Draft, error) {
 // Write appends to the draft.
 func (d *Draft) Write(b []byte) (int, error) { return d.file.Write(b) }
 
-// Create gives the file its name, which must be free: fs.ErrExist where it is not.
+// Create gives the file its name. If the name is taken, the error is fs.ErrExist.
 func (d *Draft) Create() error {
 	if err := d.link(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (d *Draft) link() error {
 	return os.Link(d.file.Name(), d.name) // unlike a rename, it replaces nothing
 }
 
-// Replace gives the file its name, in place of the file that has it.
+// Replace gives the file its name, and replaces the file that has it.
 func (d *Draft) Replace() error {
 	if err := d.sync(); err != nil {
 		return err
@@ -101,12 +101,12 @@ func (d *Draft) sync() error { return errors.Join(d.file.Sync(), d.file.Close())
 
 // Discard removes the draft, if it has not got its name.
 func (d *Draft) Discard() {
-	_ = d.file.Close()           // closed before, where all went well
+	_ = d.file.Close()           // already closed if all went well
 	_ = os.Remove(d.file.Name()) // it has its name by then
 }
 
-// Move gives a file, or a folder, another name on the same disk. It replaces a file,
-// and no folder that holds anything. What is in it the caller has synced.
+// Move renames a file or folder on the same disk. It replaces a file, but not a
+// folder unless it is empty. The caller must have synced the contents.
 func Move(from, to string) error {
 	if err := MoveUnsynced(from, to); err != nil {
 		return err
@@ -114,7 +114,8 @@ func Move(from, to string) error {
 	return SyncFolder(filepath.Dir(to))
 }
 
-// MoveUnsynced is Move for one of many files of a folder: it outlives a crash once [SyncFolder] has returned.
+// MoveUnsynced is Move for one of many files of a folder: the move survives a crash
+// once [SyncFolder] has returned.
 func MoveUnsynced(from, to string) error { return os.Rename(from, to) }
 
 // SyncFolder writes the names in a folder to the disk. On Windows folders have no

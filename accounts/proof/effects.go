@@ -7,9 +7,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// effects looks at who can make a tool do something. Here nobody is left out for being
-// trusted: a call is to come from the dispatcher of its kernel and tool, and from nobody
-// else. Without tools there is nothing to show.
+// effects checks who can make a tool act. Trusted parties are not exempt: a call must
+// come only from the dispatcher of its kernel and tool. Without tools there is nothing
+// to prove.
 func (v *prover) effects() error {
 	all := slices.Concat(v.principals, v.trusted)
 	tools := map[*account][]*principal{}
@@ -49,8 +49,8 @@ type publisher struct {
 	calls region
 }
 
-// calls are what a tool service hears that makes it do something: all that it may
-// subscribe to, but for its own inbox and the requests of the service protocol.
+// calls returns the subjects on which a tool service can be made to act: its
+// subscriptions, except its own inbox and the requests of the service protocol.
 func (p *principal) calls() []region {
 	own := parsePatterns([]string{subjects.InboxesOf(p.agent.agent), subjects.ServiceRequests})
 	var list []region
@@ -87,8 +87,8 @@ func (p *principal) same(other *principal) bool {
 	return p.account == other.account && p.agent == other.agent
 }
 
-// dispatches looks for what a dispatcher may publish besides the one call that it is
-// named for.
+// dispatches finds what a dispatcher may publish besides the one call for which it
+// is named.
 func (v *prover) dispatches(from *principal) {
 	for _, r := range from.publish {
 		call, err := subjects.Parse(r.pattern.String())

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// mapping is how a subject is written anew on its way into another account, or
-// inside one. What it cannot follow exactly it takes for more than it is.
+// mapping is how a subject is rewritten on its way into another account, or
+// within one. Inexact mappings are overestimated.
 type mapping struct {
 	from pattern
 	to   []piece
 }
 
-// piece is one token that a mapping writes.
+// piece is one token of a mapping's output.
 type piece struct {
 	literal string
 	wild    int  // the token of the wildcard with this number, from 1
 	unknown bool // any token, or, with tail, any one or more
-	tail    bool // all that the ">" of from stands for
+	tail    bool // everything that the ">" of from matches
 }
 
 // same maps every subject of p to itself.
@@ -48,10 +48,9 @@ func mapToAnything(from, to pattern) mapping {
 	return m
 }
 
-// newMapping reads a destination as the server does: $n and {{wildcard(n)}}
-// name a wildcard of from, and every other function makes something that is not
-// known. A destination that is no subject maps to nothing, as the server
-// refuses it.
+// newMapping parses a destination as the server does: $n and {{wildcard(n)}}
+// name a wildcard of from, and every other function gives an unknown result. An
+// invalid destination maps to nothing, since the server refuses it.
 func newMapping(from pattern, destination string) (mapping, bool) {
 	m := mapping{from: from}
 	tokens := parsePattern(destination)
@@ -78,9 +77,9 @@ func newMapping(from pattern, destination string) (mapping, bool) {
 	return m, true
 }
 
-// imported returns the mapping between what an exporter calls subject and an
-// importer local: outward from the exporter, for a stream, or inward to it, for
-// a service.
+// imported returns the mapping between an exporter's name subject and an
+// importer's name local: outward from the exporter, for a stream, or inward to
+// it, for a service.
 func imported(subject, local string, outward bool) (mapping, bool) {
 	outer, near := parsePattern(subject), parsePattern(local)
 	if outer == nil || near == nil {
@@ -168,8 +167,7 @@ func parseReference(token string) (int, bool) {
 	return n, err == nil
 }
 
-// image is where the subjects of a region end that the mapping takes. It may
-// hold more than that, never less.
+// image returns a superset of the subjects to which the mapping maps a region.
 func (m mapping) image(r region) region {
 	r = r.restrict(m.from)
 	if r.empty() {
@@ -186,7 +184,7 @@ func (m mapping) image(r region) region {
 	return image
 }
 
-// apply maps p, which m.from covers.
+// apply maps p, which m.from must cover.
 func (m mapping) apply(p pattern) pattern {
 	wild, tail := m.parts(p)
 	var to pattern
@@ -207,7 +205,7 @@ func (m mapping) apply(p pattern) pattern {
 	return to
 }
 
-// parts returns what stands in p for the wildcards of m.from.
+// parts returns the parts of p that match the wildcards of m.from.
 func (m mapping) parts(p pattern) (wild, tail pattern) {
 	for i, token := range m.from {
 		switch token {
@@ -242,13 +240,13 @@ func (m mapping) injective() bool {
 }
 
 // origin returns the subjects of r, a region that m.from covers, whose image is
-// in p; where the mapping is not followed exactly, some that may be.
+// in p; if the mapping is not followed exactly, possibly more.
 func (m mapping) origin(r, p pattern) pattern {
 	from := slices.Clone(m.from.intersect(r))
 	if from == nil {
 		return nil
 	}
-	at := make([]int, 0, len(m.from)) // where the wildcards are
+	at := make([]int, 0, len(m.from)) // positions of the wildcards
 	for i, token := range m.from {
 		if token == anyToken {
 			at = append(at, i)

@@ -7,20 +7,20 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// The tokens of a pattern that stand for others: one, or one and all behind it.
+// The wildcard tokens of a pattern: one token, or one and all after it.
 const (
 	anyToken = "*"
 	anyTail  = ">"
 )
 
-// pattern is a set of subjects: those that a NATS pattern matches. It is never
-// changed; the nil pattern matches nothing.
+// pattern is a set of subjects: those that a NATS pattern matches. It is
+// immutable; the nil pattern matches nothing.
 type pattern []string
 
-// everything is what a list that is not there permits.
+// everything is the permission of a missing list.
 var everything = pattern{anyTail}
 
-// parsePattern reads a pattern. What the server takes for none is nil.
+// parsePattern parses a pattern. If the server would reject it, the result is nil.
 func parsePattern(s string) pattern {
 	if !subjects.Valid(s) {
 		return nil
@@ -40,8 +40,8 @@ func parsePatterns(list []string) []pattern {
 
 func (p pattern) String() string { return strings.Join(p, ".") }
 
-// intersect returns what both match, which is again one pattern, or nil where
-// that is nothing.
+// intersect returns the pattern of the subjects that both match, or nil if
+// there are none.
 func (p pattern) intersect(q pattern) pattern {
 	if len(p) == 0 || len(q) == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (p pattern) intersect(q pattern) pattern {
 	return both
 }
 
-// covers reports whether p matches all that q does.
+// covers reports whether p matches everything that q matches.
 func (p pattern) covers(q pattern) bool {
 	for i, token := range p {
 		if token == anyTail {
@@ -92,10 +92,11 @@ type region struct {
 	except  []pattern
 }
 
-// empty decides exactly. There is no end of tokens, so that no number of patterns
-// covers all subjects of one length unless one of them does by itself: a subject made
-// of tokens that occur nowhere is in none of the rest. A pattern with an open end may
-// be covered length by length; beyond the longest exception, all lengths are alike.
+// empty is exact. The number of possible tokens is infinite, so no number of patterns
+// covers all subjects of one length unless one of them does so by itself: a subject
+// made of tokens that occur nowhere is in none of the others. A pattern with an open
+// end may be covered length by length; beyond the longest exception, all lengths are
+// alike.
 func (r region) empty() bool {
 	if len(r.pattern) == 0 || slices.ContainsFunc(r.except, func(e pattern) bool { return e.covers(r.pattern) }) {
 		return true
@@ -108,7 +109,7 @@ func (r region) empty() bool {
 	return region{one, r.except}.empty() && region{append(slices.Clip(one), anyTail), r.except}.empty()
 }
 
-// restrict is the part of r that p matches; it may be empty.
+// restrict returns the part of r that p matches; it may be empty.
 func (r region) restrict(p pattern) region {
 	both := r.pattern.intersect(p)
 	if both == nil {
@@ -117,13 +118,13 @@ func (r region) restrict(p pattern) region {
 	return region{both, touching(r.except, both)}
 }
 
-// intersect is the part of r that is in s too.
+// intersect returns the part of r that is also in s.
 func (r region) intersect(s region) region {
 	both := r.restrict(s.pattern)
 	return both.without(s.except)
 }
 
-// without is r without what the patterns match.
+// without returns r without what the patterns match.
 func (r region) without(patterns []pattern) region {
 	if len(r.pattern) == 0 {
 		return region{}
@@ -131,7 +132,7 @@ func (r region) without(patterns []pattern) region {
 	return region{r.pattern, append(slices.Clip(r.except), touching(patterns, r.pattern)...)}
 }
 
-// touching leaves out the patterns that have nothing to do with p.
+// touching returns the patterns that intersect p.
 func touching(patterns []pattern, p pattern) []pattern {
 	var rest []pattern
 	for _, e := range patterns {
@@ -147,7 +148,7 @@ func (r region) contains(subject pattern) bool {
 	return r.pattern.covers(subject) && !slices.ContainsFunc(r.except, func(e pattern) bool { return e.covers(subject) })
 }
 
-// examples returns literal subjects of p, of growing length where p leaves that
+// examples returns literal subjects of p, of growing length if p leaves that
 // open.
 func (p pattern) examples(avoid []pattern) []pattern {
 	fresh, longest := "any", len(p)

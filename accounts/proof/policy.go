@@ -7,20 +7,20 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Policy is what a set of claims is held against. The zero value trusts nobody
-// but those who connect inside the server's process, and knows no ways to them
-// but the subjects of a mesh.
+// Policy is the rule for a set of claims. The zero value trusts only parties
+// that connect inside the server's process, and allows only the subjects of a
+// mesh as paths to them.
 type Policy struct {
-	// Trusted names principals or accounts (by name or public key) that are no
+	// Trusted names principals or accounts (by name or public key) that are not
 	// agents.
 	Trusted []string
 	// Through are patterns that every agent may use to and from the accounts of
-	// those who are trusted, besides the subjects of a mesh.
+	// trusted parties, in addition to the subjects of a mesh.
 	Through []string
 }
 
-// identity is an agent in a role, as its scope is named. Whoever is named
-// otherwise has none, and no subject of the mesh is its own.
+// identity is an agent in a role, from the name of its scope. Other names have
+// no identity, and so no subjects of the mesh.
 type identity struct {
 	role   bcp.Role
 	agent  bcp.AgentName
@@ -39,8 +39,8 @@ func (i identity) person() bool {
 	return i.role == bcp.RoleApprover || i.role == bcp.RoleAuditor || i.role == bcp.RoleOperator
 }
 
-// answers are where an agent may answer what the gateway sent it: the gateway
-// names no other reply subjects.
+// answers returns where an agent may reply to the gateway, which uses no other
+// reply subjects.
 func (i identity) answers() []region {
 	p := parsePattern(subjects.RepliesOf(i.role, i.agent))
 	if p == nil {
@@ -49,8 +49,8 @@ func (i identity) answers() []region {
 	return []region{{pattern: p}}
 }
 
-// entrances are the subjects by which an agent may reach the gateway and the
-// streams: those with its own name in them, and for people what is theirs.
+// entrances returns the subjects on which an agent may reach the gateway and
+// the streams: those with its own name, and for people those of their role.
 func (i identity) entrances() []pattern {
 	if i.joiner {
 		return parsePatterns([]string{subjects.Joins})
@@ -63,7 +63,7 @@ func (i identity) entrances() []pattern {
 		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent), subjects.RunsOf(i.agent), subjects.RolesOf(i.agent))
 	case bcp.RoleKeeper:
 		list = append(list, subjects.Egress(i.agent), subjects.Usage(i.agent))
-	case bcp.RoleDispatcher: // it hears no answers
+	case bcp.RoleDispatcher: // it gets no answers
 		list = nil
 	case bcp.RoleApprover:
 		list = append(list, subjects.ApprovalsOf(i.agent))
@@ -82,7 +82,7 @@ func (i identity) entrances() []pattern {
 	return parsePatterns(list)
 }
 
-// gatewaySubjects are the subjects of the gateway that are for this agent.
+// gatewaySubjects returns the subjects on which the gateway sends to this agent.
 func (i identity) gatewaySubjects() []pattern {
 	list := []string{subjects.DeliveriesOf(i.role, i.agent)}
 	if i.role == bcp.RoleReader {
@@ -101,7 +101,7 @@ func (i identity) gatewaySubjects() []pattern {
 	return parsePatterns(list)
 }
 
-// Subjects that are not for agents, by what they reach.
+// Subjects that are not for agents, by their destination.
 var (
 	systemSubjects = []pattern{{"$SYS", anyTail}}
 	streamSubjects = append([]pattern{{"$JS", anyTail}, {"$KV", anyTail}, {"$O", anyTail}, {"$MQTT", anyTail}}, parsePatterns([]string{

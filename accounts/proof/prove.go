@@ -15,15 +15,15 @@ const (
 	maxHops = 16
 )
 
-// ErrTangled says that there are more ways than are followed: nothing is shown.
+// ErrTangled says that there are more paths than the limit: nothing is proved.
 var ErrTangled = errors.New("the accounts are too complex to prove anything about")
 
 // Prove follows everything that every principal may publish through imports,
-// exports and mappings, and holds what it reaches against the policy. It is
-// pure. Where it cannot follow something exactly, it takes more to be reached
-// than is: a report without holes is a proof, and a hole may, seldom, be none.
+// exports and mappings, and compares what it reaches with the policy. It is
+// pure. If it cannot follow something exactly, it overestimates: a report
+// without holes is a proof, but a reported hole may, rarely, not exist.
 //
-// A set without an account is [ErrNoTokens].
+// For a set without an account the error is [ErrNoTokens].
 func Prove(c Claims, p Policy) (Report, error) {
 	if len(c.Accounts) == 0 {
 		return Report{}, ErrNoTokens
@@ -66,17 +66,17 @@ type prover struct {
 
 func (v *prover) hole(h Hole) { v.report.Holes = append(v.report.Holes, h) }
 
-// station is a set of subjects at which the messages of one principal arrive in
+// station is a set of subjects on which the messages of one principal arrive in
 // one account.
 type station struct {
 	account *account
 	region  region
-	before  *station // nil for what is published
+	before  *station // nil for the publication itself
 	by      mapping  // from the region before
 	how     string
 	hops    int
-	over    *link // the service by which it came here
-	heard   bool  // it came as a stream: subscriptions hear it, and nothing else does
+	over    *link // the service import by which it arrived
+	heard   bool  // it arrived as a stream: only subscriptions receive it
 }
 
 // reach is what one principal reaches by publishing.
@@ -86,14 +86,14 @@ type reach struct {
 	hits     []hit
 }
 
-// hit is another agent that hears some of what arrives at a station.
+// hit is another agent that receives some of what arrives at a station.
 type hit struct {
 	to     *principal
 	at     *station
 	region region
 }
 
-// follow looks at everything that from can reach by publishing.
+// follow checks everything that from can reach by publishing.
 func (v *prover) follow(from *principal) (reach, error) {
 	r := reach{from: from}
 	found := map[string]bool{}
@@ -114,7 +114,7 @@ func (v *prover) walk(from *principal, visit func(*station)) error {
 	return v.walkFrom(first, visit)
 }
 
-// walkFrom visits stations, and all behind them.
+// walkFrom visits stations and all after them.
 func (v *prover) walkFrom(first []*station, visit func(*station)) error {
 	var queue []*station
 	seen := map[string]bool{}
@@ -141,7 +141,7 @@ func (v *prover) walkFrom(first []*station, visit func(*station)) error {
 	return nil
 }
 
-// spread adds the stations behind s.
+// spread adds the stations after s.
 func (v *prover) spread(s *station, add func(*station)) {
 	if s.heard {
 		return
@@ -162,8 +162,8 @@ func (v *prover) spread(s *station, add func(*station)) {
 	}
 }
 
-// arrive holds one station against the claims, and adds to hits who hears it. Found
-// keeps each hole to one way.
+// arrive compares one station with the claims, and adds its receivers to hits.
+// found limits each hole to one path.
 func (v *prover) arrive(from *principal, s *station, found map[string]bool, hits []hit) []hit {
 	hole := func(c Claim, to string, r region, last Step) {
 		key := string(c) + to + s.account.key
@@ -228,7 +228,7 @@ func (v *prover) arrive(from *principal, s *station, found map[string]bool, hits
 	return hits
 }
 
-// listen looks at what an agent may subscribe to that is for others.
+// listen checks what an agent may subscribe to that is for others.
 func (v *prover) listen(to *principal) {
 	a := to.account
 	found := map[string]bool{}
@@ -269,7 +269,7 @@ func (v *prover) listen(to *principal) {
 	}
 }
 
-// shared is what both may hear: alerts are for everybody who gets any, and a
+// shared is what both may receive: alerts are for everybody who gets any, and a
 // person has one inbox in all roles.
 func shared(a, b *principal) []pattern {
 	var both []pattern
@@ -315,8 +315,8 @@ func (v *prover) checkStream(to *principal, exporter *account, l *link, own []pa
 	}
 }
 
-// hole writes down the way to s, and finds a subject to try it with. R is the
-// part of s's region that is too much.
+// hole records the path to s, and finds a subject to test it with. r is the
+// forbidden part of s's region.
 func (s *station) hole(from *principal, c Claim, to string, r region, last Step) Hole {
 	h := Hole{Claim: c, From: from.name, To: to, Way: []Step{last}}
 	chain := []*station{s}

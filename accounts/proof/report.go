@@ -7,31 +7,31 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
-// Claim is one thing that is shown of a set of claims. The words are part of the
-// contract; their order is that of a report.
+// Claim is one property of a set of claims that is proved. The words are part of
+// the contract; their order is that of a report.
 type Claim string
 
 // What is shown.
 const (
 	// Agents: nothing that an agent publishes reaches another one.
 	Agents Claim = "agents"
-	// Gateway: an agent reaches those who are trusted on its own subjects alone.
+	// Gateway: an agent reaches trusted parties only on its own subjects.
 	Gateway Claim = "gateway"
-	// Streams: no agent reaches JetStream or the subjects of the streams, but for
-	// the reading that is for people.
+	// Streams: no agent reaches JetStream or the subjects of the streams, except
+	// for the reading that people may do.
 	Streams Claim = "streams"
 	// System: no agent reaches the system account or its services.
 	System Claim = "system"
-	// Hearing: no agent hears what is sent to another.
+	// Hearing: no agent receives what is sent to another.
 	Hearing Claim = "hearing"
 	// Effects: each call of a tool has one publisher, the dispatcher of its kernel and
-	// tool, which may publish nothing else. Those who are trusted are held to it too.
+	// tool, which may publish nothing else. This applies to trusted parties too.
 	Effects Claim = "effects"
-	// Roles: each role of a kernel hears what the isolation matrix lets it see, and speaks
-	// along its edges alone (package contract).
+	// Roles: each role of a kernel receives only what the isolation matrix allows, and
+	// sends only along its edges (package contract).
 	Roles Claim = "roles"
-	// Issuers: users have the permissions of a scope, and need the key that they
-	// were issued to.
+	// Issuers: users have the permissions of a scope, and need the key to which
+	// they were issued.
 	Issuers Claim = "issuers"
 )
 
@@ -40,7 +40,7 @@ func All() []Claim {
 	return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Roles, Issuers}
 }
 
-// Text says what is shown.
+// Text describes the claim.
 func (c Claim) Text() string {
 	switch c {
 	case Agents:
@@ -71,19 +71,19 @@ type Step struct {
 	Who     string `json:"who,omitzero"`
 }
 
-// Hole is a way that should not be. From and To are principals, or for To what
-// else is reached.
+// Hole is a forbidden path. From and To are principals; To may also be
+// something else that is reached.
 type Hole struct {
 	Claim Claim  `json:"claim"`
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Way   []Step `json:"way"`
-	// Role, in the claim roles, is who hears Column, or who reaches ToRole.
+	// Role, in the claim roles, is the role that receives Column or reaches ToRole.
 	Role   contract.Role   `json:"role,omitzero"`
 	Column contract.Column `json:"column,omitzero"`
 	ToRole contract.Role   `json:"to_role,omitzero"`
-	// Publish is a subject to try it with: what is published there comes out as
-	// Arrives, at the end of the way. Empty where none was found.
+	// Publish is a subject to test the path with: what is published there
+	// arrives as Arrives, at the end of the path. Empty if none was found.
 	Publish string `json:"publish,omitzero"`
 	Arrives string `json:"arrives,omitzero"`
 }
@@ -114,8 +114,8 @@ func (h Hole) String() string {
 	return strings.Join(parts, " -> ")
 }
 
-// Report is the result. It is a proof where Holes is empty, under what the
-// package says that it assumes.
+// Report is the result. It is a proof if Holes is empty, under the assumptions
+// in the package comment.
 type Report struct {
 	Accounts   int      `json:"accounts"`
 	Principals []string `json:"principals"` // agents and people

@@ -13,9 +13,9 @@ import (
 type Sighting struct {
 	Role   contract.Role   `json:"role"`
 	Column contract.Column `json:"column"`
-	// Sees is what some agent or person of the role can see by the permissions alone, and
-	// May what the matrix lets it see at most. That the orchestrator decides by metadata,
-	// no permission shows.
+	// Sees is what an agent or person of the role can see according to the permissions,
+	// and May the maximum that the matrix allows. Permissions do not show that the
+	// orchestrator decides by metadata.
 	Sees contract.Sight `json:"sees"`
 	May  contract.Sight `json:"may"`
 }
@@ -31,9 +31,9 @@ type Passage struct {
 // carrier is a family of subjects that belongs to one edge between roles.
 type carrier struct {
 	pattern pattern
-	column  contract.Column // what it carries of the matrix, or nothing
-	// One end of the edge is the orchestrator. Speaks is who sends to it, and hears whom
-	// it sends to; one of them is empty.
+	column  contract.Column // its column of the matrix, or nothing
+	// One end of the edge is the orchestrator. checkPublisher is the role that sends to
+	// it, and hears the role to which it sends; one of them is empty.
 	checkPublisher, hears contract.Role
 	family                string
 }
@@ -53,7 +53,7 @@ var carriers = func() []carrier {
 	for i, e := range contract.Edges() {
 		list[i].family = e.Family
 	}
-	// A sub-planner is a processor: what it is asked about is content.
+	// A sub-planner is a processor: its requests contain content.
 	subplan := list[5]
 	subplan.pattern = parsePattern(subjects.All(subjects.KindSubplan))
 	answer := list[6]
@@ -71,8 +71,8 @@ func (p *principal) role() contract.Role {
 	return role
 }
 
-// RoleOf returns the role of an agent or a person, as its scope is named, such as
-// planner-ann; empty for others.
+// RoleOf returns the role of an agent or person from the name of its scope, such
+// as planner-ann; empty for others.
 func RoleOf(name string) contract.Role {
 	switch parseIdentity(name).role {
 	case bcp.RolePlanner:
@@ -87,7 +87,7 @@ func RoleOf(name string) contract.Role {
 	return ""
 }
 
-// roles gathers what is shown of the roles.
+// roles collects the results about roles.
 type roles struct {
 	*prover
 	sees  map[contract.Role]map[contract.Column]contract.Sight
@@ -103,7 +103,7 @@ func newRoles(v *prover) *roles {
 	return r
 }
 
-// note adds a hole, once for each pair of names and what passes between them.
+// note adds a hole, once for each pair of names and the data that passes between them.
 func (v *roles) note(h Hole) {
 	key := strings.Join([]string{h.From, h.To, string(h.Role), string(h.Column), string(h.ToRole)}, " ")
 	if !v.found[key] {
@@ -112,14 +112,15 @@ func (v *roles) note(h Hole) {
 	}
 }
 
-// addSight notes what a role sees; the greater counts.
+// addSight notes what a role sees; the greater of two counts.
 func (v *roles) addSight(role contract.Role, column contract.Column, sees contract.Sight) {
 	if of := v.sees[role]; of != nil && column != "" && of[column] != contract.SeesAll {
 		of[column] = sees
 	}
 }
 
-// judge holds the roles against the matrix and the edges, by what each principal reaches.
+// judge compares the roles with the matrix and the edges, from what each principal
+// reaches.
 func (v *roles) judge(reached []reach) error {
 	for i := range reached {
 		v.checkPublisher(&reached[i])
@@ -148,10 +149,10 @@ func (v *roles) judge(reached []reach) error {
 	return nil
 }
 
-// checkPublisher looks at what an agent publishes: whom it reaches, and what it carries there.
+// checkPublisher checks what an agent publishes: whom it reaches, and with what data.
 func (v *roles) checkPublisher(reached *reach) {
 	from, role := reached.from, reached.from.role()
-	carried := map[*carrier][]pattern{} // what it publishes that is a message of the carrier
+	carried := map[*carrier][]pattern{} // published messages of each carrier
 	for _, s := range reached.stations {
 		if !s.account.guarded || s.account.system || s.heard {
 			continue
@@ -193,7 +194,7 @@ func (v *roles) checkPublisher(reached *reach) {
 // journalReads is how the journal is read, in the gateway's account.
 var journalReads = parsePattern(subjects.DirectGet(subjects.JournalStream))
 
-// checkListener looks at one agent that hears what another publishes.
+// checkListener checks one agent that can receive what another publishes.
 func (v *roles) checkListener(from *principal, hit hit, carried map[*carrier][]pattern) {
 	to, both := hit.to, hit.region.without(v.through)
 	if both.empty() {
@@ -218,8 +219,7 @@ func (v *roles) checkListener(from *principal, hit hit, carried map[*carrier][]p
 }
 
 // followTrusted follows the messages of a carrier to their receivers in a
-// trusted account: those that the orchestrator sends there, and those sent to
-// it.
+// trusted account: those from the orchestrator, and those to it.
 func (v *roles) followTrusted(a *account, c *carrier) error {
 	gateway := &principal{name: "the orchestrator", account: a}
 	first := &station{account: a, region: region{pattern: c.pattern}, how: "publish"}
@@ -258,8 +258,8 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 	})
 }
 
-// two looks for agents that have two roles. A Reader may be a Controller as well: what
-// it starts is as tainted as it is.
+// two finds agents with two roles. A Reader may also be a Controller: what it starts
+// is as tainted as it is.
 func (v *roles) two() {
 	for i, p := range v.principals {
 		for _, q := range v.principals[:i] {
@@ -282,8 +282,8 @@ func (v *roles) two() {
 	}
 }
 
-// back returns the subjects that are published to arrive at s on subjects of p; where a
-// mapping is not followed exactly, some that may be.
+// back returns the subjects whose publications arrive at s on subjects of p; if a
+// mapping is not followed exactly, possibly more.
 func (s *station) back(p pattern) pattern {
 	for at := s; at.before != nil; at = at.before {
 		if p = at.by.origin(at.before.region.pattern, p); p == nil {

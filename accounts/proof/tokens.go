@@ -16,26 +16,24 @@ const (
 	MaxToken = 4 << 20
 )
 
-// ErrNoTokens says that a text holds no account's JWT.
+// ErrNoTokens says that a text contains no account JWT.
 var ErrNoTokens = errors.New("there is no account's JWT")
 
 // Claims is a set of JWTs, each signed by the key that it names. The zero value
-// is an empty set, of which nothing is shown.
+// is an empty set, for which nothing is proved.
 type Claims struct {
-	// Operator may be nil; then nothing that it would forbid is taken to be
-	// forbidden.
+	// Operator may be nil; then its prohibitions are unknown and do not count.
 	Operator *jwt.OperatorClaims
 	Accounts []*jwt.AccountClaims
 	Users    []*jwt.UserClaims
 }
 
-// aToken is what JWTs look like in any text: their header is a JSON object, in
-// base64url.
+// aToken matches JWTs in any text: their header is a JSON object, in base64url.
 var aToken = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`)
 
 // Add reads every JWT in a text: bare, a creds file, a resolver's configuration,
-// an export. Of several of one subject the newest counts, as on a server. It
-// refuses what is signed wrongly. The error never quotes the text.
+// an export. Of several JWTs of one subject the newest counts, as on a server.
+// It refuses invalid signatures. The error never quotes the text.
 func (c *Claims) Add(text string) error {
 	tokens := aToken.FindAllString(text, MaxTokens+1)
 	if len(tokens)+len(c.Accounts)+len(c.Users) > MaxTokens {

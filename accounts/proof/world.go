@@ -13,10 +13,10 @@ import (
 type world struct {
 	accounts   map[string]*account // by public key
 	order      []*account          // by name
-	principals []*principal        // those that are not trusted, by name
+	principals []*principal        // the untrusted ones, by name
 	trusted    []*principal
 	keys       []key
-	refused    int // users that no account lets in
+	refused    int // users that no account accepts
 }
 
 type account struct {
@@ -24,7 +24,7 @@ type account struct {
 	system    bool
 	jetStream bool
 	unknown   bool // it is named by an import, and not in the set
-	guarded   bool // somebody trusted is in it: what arrives is the gateway's
+	guarded   bool // it has a trusted party: what arrives is the gateway's
 	services  []link
 	mappings  []mapping
 	streams   []link // from this account into others
@@ -36,11 +36,11 @@ type link struct {
 	to      *account
 	by      mapping
 	service bool
-	trace   bool // who sends over it may watch where the message goes
+	trace   bool // senders may trace their messages
 }
 
-// principal is whoever may connect with one set of permissions: all users of a
-// scope are one, since whoever can be one can be the other.
+// principal is a set of permissions with which clients may connect: all users
+// of a scope are one, since whoever can be one can be the other.
 type principal struct {
 	name      string
 	account   *account
@@ -51,15 +51,15 @@ type principal struct {
 	subscribe []region
 }
 
-// key is one that makes users of any permissions.
+// key is a key that can make users with any permissions.
 type key struct {
 	account *account
 	public  string
 	what    string
 }
 
-// shape builds the graph. Where a server may refuse something for a reason that
-// is not looked at here, it is taken to be let through.
+// shape builds the graph. If a server may refuse something for a reason not
+// checked here, it counts as allowed.
 func shape(c Claims, p Policy) *world {
 	w := &world{accounts: map[string]*account{}}
 	system, strict := "", false
@@ -100,7 +100,7 @@ func shape(c Claims, p Policy) *world {
 
 // addUsers finds who may connect to an account.
 func (w *world) addUsers(claims *jwt.AccountClaims, a *account, users []*jwt.UserClaims, strict bool, p Policy) {
-	free := map[string]bool{} // keys that sign any permissions
+	free := map[string]bool{} // keys that may sign any permissions
 	if !strict {
 		free[claims.Subject] = true
 		w.keys = append(w.keys, key{a, claims.Subject, "the account's own key"})
@@ -126,7 +126,7 @@ func (w *world) addUsers(claims *jwt.AccountClaims, a *account, users []*jwt.Use
 		case claims.IsClaimRevoked(u):
 		case free[u.Issuer]:
 			w.admit(a, cmp.Or(u.Name, u.Subject), u.UserPermissionLimits, claims, p)
-		case scoped: // it is what its scope says
+		case scoped: // it has the permissions of its scope
 			if u.BearerToken && !claims.Limits.DisallowBearer {
 				w.keys = append(w.keys, key{a, cmp.Or(u.Name, u.Subject), bearer})
 			}
@@ -138,7 +138,7 @@ func (w *world) addUsers(claims *jwt.AccountClaims, a *account, users []*jwt.Use
 
 const bearer = "a bearer token: whoever reads it is"
 
-// admit adds a principal, or what it may to the one that it is the same as.
+// admit adds a principal, or adds permissions to an existing one.
 func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, claims *jwt.AccountClaims, p Policy) {
 	if limits.BearerToken && !claims.Limits.DisallowBearer {
 		w.keys = append(w.keys, key{a, name, bearer})
@@ -169,7 +169,7 @@ func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, 
 	w.principals = append(w.principals, n)
 }
 
-// local reports whether a user connects inside the server's process alone.
+// local reports whether a user connects only inside the server's process.
 func local(limits jwt.UserPermissionLimits) bool {
 	for _, t := range limits.AllowedConnectionTypes {
 		if t != jwt.ConnectionTypeInProcess {
@@ -183,8 +183,8 @@ func unset(p jwt.Permissions) bool {
 	return len(p.Pub.Allow)+len(p.Pub.Deny)+len(p.Sub.Allow)+len(p.Sub.Deny) == 0 && p.Resp == nil
 }
 
-// regions is what may be published. A list that is empty allows all, unless
-// there is a right to answer.
+// regions is what may be published. An empty list allows all, unless there is
+// permission to reply.
 func regions(p jwt.Permission, answers bool) []region {
 	allow := parsePatterns(untemplated(p.Allow))
 	if len(p.Allow) == 0 && !answers {
@@ -193,9 +193,9 @@ func regions(p jwt.Permission, answers bool) []region {
 	return allowed(allow, parsePatterns(templateless(p.Deny)))
 }
 
-// receivable is what a subscription may bring. An entry may name a queue: its
-// subject is heard through that queue, and denied to that queue alone. A "*" at
-// the end lets a client subscribe to ">" there: the server compares the
+// receivable is what a subscription may receive. An entry may name a queue: its
+// subject is received through that queue, and denied only to that queue. A "*"
+// at the end lets a client subscribe to ">" there: the server compares the
 // subscription with it as if it were a subject.
 func receivable(p jwt.Permission) []region {
 	var allow, deny []pattern
@@ -232,7 +232,7 @@ func allowed(allow, deny []pattern) []region {
 	return list
 }
 
-// untemplated takes what a template may become for anything: whoever makes the
+// untemplated returns everything that a template may become: the maker of a
 // user chooses its name and tags, dots and wildcards included.
 func untemplated(list []string) []string {
 	var plain []string
@@ -245,7 +245,7 @@ func untemplated(list []string) []string {
 	return plain
 }
 
-// templateless leaves out what may become anything.
+// templateless removes entries that may become anything.
 func templateless(list []string) []string {
 	var plain []string
 	for _, s := range list {
@@ -308,8 +308,8 @@ func (w *world) ways(claims *jwt.AccountClaims, exporters map[string]*jwt.Accoun
 	}
 }
 
-// loose reads a pattern as the server does where it compares patterns with each
-// other: there a token that begins with "*" stands for any.
+// loose parses a pattern as the server does when it compares patterns with each
+// other: a token that begins with "*" then matches any.
 func loose(s string) pattern {
 	p := parsePattern(s)
 	for i, token := range p {
@@ -321,7 +321,7 @@ func loose(s string) pattern {
 }
 
 // grants reports whether an account exports what another imports, and whether
-// one may trace over it. A token that is there is taken to be good.
+// it may be traced. Any activation token counts as valid.
 func grants(exporter *jwt.AccountClaims, i *jwt.Import, subject, importer string) (granted, trace bool) {
 	tokens := parsePattern(subject)
 	for _, e := range exporter.Exports {
