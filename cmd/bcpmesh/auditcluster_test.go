@@ -70,7 +70,7 @@ func TestAuditOfACluster(t *testing.T) {
 	x := startShards(t)
 	x.pushes(2)
 	for _, command := range []string{"audit key", "audit export " + filepath.Join(t.TempDir(), "a"), "audit prove 1", "audit redecide"} {
-		x.says(cli.ExitUsage, command, "the mesh has 2 shards, each with a journal of its own", "hint: say which is meant: --shard")
+		x.says(cli.ExitUsage, command, "the mesh has 2 shards, each with a journal of its own", "hint: name one with --shard")
 		x.says(cli.ExitUsage, command+" --shard 2", "the mesh has no shard 2", "hint: it has the shards 0 to 1")
 	}
 	x.says(cli.ExitFailed, "audit prove 1 --shard 1", "no checkpoint was recorded yet", "audit checkpoint")

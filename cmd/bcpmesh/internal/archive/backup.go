@@ -140,7 +140,7 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 		return err
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
-		return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
+		return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 	}
 	out, err := cli.CreateFile(file)
 	if err != nil {
@@ -331,7 +331,7 @@ func BackupFailure(err error, folder string) error {
 	case errors.Is(err, jetstream.ErrRecord):
 		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves everything before the damage")
 	case errors.Is(err, accounts.ErrBusy):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(folder))
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command is using %s: try again", cli.Plain(folder))
 	}
 	return cli.Failf("%s", cli.Plain(err.Error()))
 }

@@ -18,7 +18,7 @@ import (
 // AuditCommand returns the command audit.
 func AuditCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("audit", "Show, export, prove, re-decide or erase recorded decisions",
-		"Show what happened: every decision of the gateway, in order. Export it, and verify\nthat an export is what was signed. Decide it again by other definitions. Or erase\nwhat was said on a channel: that it happened stays.",
+		"Show what happened: every decision of the gateway, in order. Export it, and verify\nthat an export is what was signed. Decide it again by other definitions. Or erase a\nchannel's content; the record that it happened stays.",
 		`  bcpmesh audit tail --follow
   bcpmesh audit replay --since 1h`,
 		auditTailCommand(p), auditReplayCommand(p), auditRedecideCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p),
@@ -36,7 +36,8 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 deliveries, connections, violations of permissions. It has content only as
 salted commitments.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: `  bcpmesh audit tail
   bcpmesh audit tail -n 100 --json
   bcpmesh audit tail --follow`,
@@ -59,7 +60,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 	}
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().VarP(&number, "number", "n", "how many records")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new records until interrupted")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new records until interrupted")
 	return cmd
 }
 

@@ -22,10 +22,10 @@ func auditKeyCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "Show the public key that verifies exports",
-		Long: `Show the public key of the checkpoints, in the form of golang.org/x/mod/sumdb/note:
-name, hash and key. Give it to whoever verifies exports, by another channel than the
-exports. The key is made once and stays; a lost one cannot be made again. Each shard of
-a mesh on a cluster has one of its own, whose name says the shard.`,
+		Long: `Show the public key of the checkpoints, in the format of golang.org/x/mod/sumdb/note:
+name, hash and key. Give it to those who verify exports, over another channel than the
+exports. The key is created once and stays; a lost one cannot be recreated. On a
+cluster, each shard has its own key, with the shard in its name.`,
 		Example: `  bcpmesh audit key
   bcpmesh audit key > office.key && bcpmesh audit verify office.bcpaudit --key office.key`,
 		Args: cli.Arguments(0),
@@ -79,15 +79,15 @@ func auditCheckpointCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Show the newest signed checkpoint; on a cluster, sign it",
-		Long: `Show the newest checkpoint that was recorded in the state folder, as it was signed
-(C2SP tlog-checkpoint), with the cosignatures of witnesses. One is signed every ten minutes in which something was
-decided, and when the mesh ends in order. Keep them elsewhere: "bcpmesh audit verify
---since" shows that a later export continues them.
+		Long: `Show the newest checkpoint that was recorded in the state folder, verbatim (C2SP
+tlog-checkpoint), with the cosignatures of witnesses. The mesh signs one every ten
+minutes if something was decided, and at a clean shutdown. Keep copies elsewhere:
+"bcpmesh audit verify --since" shows that a later export continues them.
 
-The gateways of a cluster have no key that signs. There, this command does: it reads
-each shard's journal after its newest checkpoint, and signs if there is anything
-new. A journal that is not the one of the newest checkpoint is refused. Have it run
-every ten minutes (docs/production.md), with the witnesses that cosign them.`,
+The gateways of a cluster have no signing key. There, this command signs: it reads
+each shard's journal after its newest checkpoint, and signs if there is anything new.
+A journal that does not match the newest checkpoint is refused. Run it every ten
+minutes (docs/production.md), with the witnesses that cosign.`,
 		Example: `  bcpmesh audit checkpoint > monday.checkpoint
   bcpmesh audit verify friday.bcpaudit --key office.key --since monday.checkpoint
   bcpmesh audit checkpoint --json >> office.checkpoints  # all shards of a cluster`,
@@ -161,9 +161,9 @@ func checkpoints(ctx context.Context, where meshdir.StateFlags, shard client.Sha
 func signingFailure(err error, folder meshdir.Folder) error {
 	switch {
 	case errors.Is(err, mesh.ErrSigning):
-		return cli.Failf("another command signs checkpoints of this journal").WithHint("try again")
+		return cli.Failf("another command is signing checkpoints of this journal").WithHint("try again")
 	case errors.Is(err, jetstream.ErrNoCheckpoint):
-		return cli.Failf("nothing was decided yet")
+		return cli.Failf("nothing has been decided yet")
 	case errors.Is(err, context.DeadlineExceeded):
 		return meshdir.Failure(err)
 	}
@@ -183,7 +183,7 @@ func showCheckpoint(p *cli.Program, of *client.Sharded[SignedCheckpoint]) error 
 
 func checkpointFailure(err error) error {
 	if errors.Is(err, jetstream.ErrNoCheckpoint) {
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("the mesh signs one every ten minutes and when it ends, on a cluster \"bcpmesh audit checkpoint\"; an export ends with one")
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("the mesh signs one every ten minutes and when it stops, on a cluster \"bcpmesh audit checkpoint\" does; an export ends with one")
 	}
 	return cli.Failf("%s", cli.Plain(err.Error()))
 }

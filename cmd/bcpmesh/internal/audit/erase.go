@@ -31,9 +31,9 @@ a date, in UTC: answers, questions, ids that agents chose; with --raw also the
 verbatim messages, which otherwise expire with raw_retention. Older snapshots are
 deleted.
 
-Nobody can read it any more. Verdicts, bits, names and times stay, and the chain
-of decisions verifies. The erasure is recorded first. If the mesh still needs
-something of those days, nothing is erased and the command says what.
+Nobody can read that content any more. Verdicts, bits, names and times stay, and the
+chain of decisions still verifies. The erasure is recorded first. If the mesh still
+needs something from those days, nothing is erased and the command says what.
 
 It does not reach earlier backups and exports, nor what agents and models were
 told. The mesh must be running.`,
@@ -47,7 +47,7 @@ told. The mesh must be running.`,
 			}
 			if !yes {
 				if !p.Interactive() {
-					return cli.Usagef("audit erase: expected --yes, where nobody can be asked")
+					return cli.Usagef("audit erase: expected --yes, since there is no terminal to ask on")
 				}
 				ok, err := cli.NewPrompter(cmd.Context(), p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", channel.Text, before.Text))
 				if err != nil {
@@ -79,11 +79,11 @@ told. The mesh must be running.`,
 		},
 	}
 	where.AddTo(cmd)
-	shard.AddTo(cmd, "on a cluster: the shard of what belongs to no channel, or to one that is gone")
+	shard.AddTo(cmd, "on a cluster: the shard, for content of no channel or of a removed one")
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long to try")
-	cmd.Flags().Var(&channel, "channel", "the channel, or _ for what belongs to none")
-	cmd.Flags().Var(&before, "before", "the first day that is kept")
-	cmd.Flags().BoolVar(&raw, "raw", false, "also the messages as they came")
+	cmd.Flags().Var(&channel, "channel", "the channel, or _ for content of no channel")
+	cmd.Flags().Var(&before, "before", "the first day to keep")
+	cmd.Flags().BoolVar(&raw, "raw", false, "also the verbatim messages")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
@@ -94,7 +94,7 @@ func showErased(p *cli.Program, r agents.Erased) error {
 	case r.Decision == 0:
 		failed = cli.Failf("nothing was erased: %s", cli.Plain(strings.Join(r.Reasons, "; ")))
 	case r.Failed != "":
-		failed = cli.Failf("the erasure is recorded and not complete: %s", cli.Plain(r.Failed)).WithHint("try again: what was erased stays erased")
+		failed = cli.Failf("the erasure is recorded but not complete: %s", cli.Plain(r.Failed)).WithHint("try again: what was erased stays erased")
 	}
 	if p.Out.JSON {
 		return errors.Join(p.Out.Value(r), failed)

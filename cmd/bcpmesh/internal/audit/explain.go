@@ -46,15 +46,16 @@ func ExplainCommand(p *cli.Program) *cobra.Command {
 		Use:   "explain ID",
 		Short: "Give the reasons for a decision, and what would change it",
 		Long: `Give the reasons why something was accepted, held or refused: every rule that was
-checked, in order, with its number in bcp/PROTOCOL.md, the rule that decided, and
-what would have let the message through: a key of the definitions with a value that
-suffices, or another form, with its cost in bits. Each change is meant by itself;
+checked, in order, with its number in bcp/PROTOCOL.md, the rule that decided, and what
+would have let the message through: a key of the definitions with a value that
+suffices, or another form, with its cost in bits. Each change is an alternative;
 rules after the one that decided were not checked.
 
 ID is a query, a delivery, an item, or the number of a decision, such as that of a
 refusal or a violation of permissions, which audit tail and audit replay show.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: `  bcpmesh explain 12
   bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json`,
 		Args: cli.Arguments(1, "ID"),
@@ -88,7 +89,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 
 func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
 	if _, err := strconv.ParseUint(id, 10, 64); err == nil && len(c.Shards) > 1 {
-		return cli.Usagef("explain: each of %d shards has decisions with numbers", len(c.Shards)).WithHint("say which is meant: --shard")
+		return cli.Usagef("explain: each of %d shards has decisions with numbers", len(c.Shards)).WithHint("name one with --shard")
 	}
 	found, err := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
 		return readDecisions(func(from uint64) iter.Seq2[bcp.Decision, error] { return audited(ctx, c.Auditor(shard), from) }, id)
@@ -117,7 +118,7 @@ func audited(ctx context.Context, auditor *agents.Auditor, from uint64) iter.Seq
 func showExplained(p *cli.Program, def *bcp.Mesh, found []client.Sharded[[]bcp.Decision], id string) error {
 	found = slices.DeleteFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) == 0 })
 	if len(found) == 0 {
-		return cli.Failf("the audit has nothing with the id %s", cli.Quoted(id)).WithHint("bcpmesh audit replay shows the ids and numbers that there are")
+		return cli.Failf("the audit has nothing with the id %s", cli.Quoted(id)).WithHint("bcpmesh audit replay shows the ids and numbers")
 	}
 	today, known := todaysContext(def)
 	decisions := found[0].Of // ids are of one shard
@@ -258,7 +259,7 @@ func showExplanation(o *cli.Output, e *explainedDecision) {
 		}
 	}
 	if e.Today != nil && !*e.Today {
-		o.Printf("the definitions, the rules or the program have changed since; values are those of today\n")
+		o.Printf("the definitions, the rules or the program have changed since; values are the current ones\n")
 	}
 }
 

@@ -45,12 +45,12 @@ digest of the one before, and at the end a checkpoint over all of them, signed
 with the key of the mesh. "bcpmesh audit verify" needs that file and the public
 key ("bcpmesh audit key"), and no mesh.
 
---since and --until choose a period; earlier decisions are then represented by
-hashes. It works while the mesh runs and while it rests, for whoever owns the state
-folder; each shard of a mesh on a cluster has a journal, and so a file, of its own.
-With --witnessed it ends where "bcpmesh audit verify --witness" finds cosignatures.
-The journal is read from its beginning, and one that contradicts an earlier
-checkpoint is refused. Of a truncated one, the file begins where the journal does.`,
+--since and --until choose a period; earlier decisions are then represented by hashes.
+It works for the owner of the state folder, whether the mesh runs or not; on a
+cluster, each shard has its own journal and so its own file. With --witnessed, it ends
+at the newest decision that "bcpmesh audit verify --witness" finds cosigned. The
+journal is read from its beginning, and one that contradicts an earlier checkpoint is
+refused. If the journal was truncated, the file begins where the journal does.`,
 		Example: `  bcpmesh audit export office.bcpaudit
   bcpmesh audit export may.bcpaudit --since 2026-05-01 --until 2026-06-01
   bcpmesh audit export office-1.bcpaudit --shard 1`,
@@ -61,9 +61,9 @@ checkpoint is refused. Of a truncated one, the file begins where the journal doe
 	}
 	where.AddTo(cmd)
 	shard.AddTo(cmd, client.OfJournal)
-	cmd.Flags().Var(&since, "since", "leave out what was decided before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
+	cmd.Flags().Var(&since, "since", "leave out decisions before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
 	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "end with the newest decision that a witness has cosigned")
-	cmd.Flags().Var(&until, "until", "leave out what was decided at this `TIME` or later")
+	cmd.Flags().Var(&until, "until", "leave out decisions at this `TIME` or later")
 	return cmd
 }
 
@@ -131,7 +131,7 @@ func exportFailure(err error, state string) error {
 	case errors.As(err, &said):
 		return said
 	case errors.Is(err, jetstream.ErrNoDecisions):
-		return cli.Failf("there are no decisions in this time")
+		return cli.Failf("there are no decisions in this period")
 	case errors.Is(err, jetstream.ErrRewritten), errors.Is(err, jetstream.ErrLost):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was signed; compare with an earlier export, and restore a backup")
 	}
@@ -144,9 +144,9 @@ func checkpointKeyFailure(err error, folder meshdir.Folder) error {
 	case errors.As(err, &said):
 		return said
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.Failf("there are no keys in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
+		return cli.Failf("there are no keys in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 	case errors.Is(err, accounts.ErrBusy):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(folder.State))
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command is using %s: try again", cli.Plain(folder.State))
 	}
 	return cli.Failf("%s", cli.Plain(err.Error()))
 }

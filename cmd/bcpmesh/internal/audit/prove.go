@@ -74,7 +74,7 @@ func auditProve(ctx context.Context, p *cli.Program, where meshdir.StateFlags, s
 					return err
 				}
 				if next = first.Seq; number < next {
-					return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore makes the whole journal of the backups: prove it there")
+					return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore rebuilds the whole journal from backups: prove it there")
 				}
 			}
 			if number-next < uint64(len(decisions)) {

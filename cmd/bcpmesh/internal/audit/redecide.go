@@ -44,20 +44,19 @@ func auditRedecideCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redecide",
 		Short: "Decide recorded messages again, also by other definitions",
-		Long: `Decide again about every message that the journal kept, by the definitions of
-today or by those of --definitions, and show what comes out differently: verdicts
-first, then normalised values, then charges, grouped by the rule of
-bcp/PROTOCOL.md that makes the difference.
+		Long: `Decide every message kept in the journal again, by the current definitions or those of
+--definitions, and show the differences: verdicts first, then normalised values, then
+charges, grouped by the rule of bcp/PROTOCOL.md that causes them.
 
-History stays what it was: each message is judged on what was recorded before
-it. Where an ask would be refused, the answers to it only follow and are
-counted. Timeouts and decisions of people are not decided again, but a person's
-edits are, and the signature of each decision of a person is verified. With the
-version and definitions that decided, a difference is an incident.
+History stays as it is: each message is judged in the state recorded before it. If an
+ask would be refused, its answers are only counted as consequences. Timeouts and
+decisions of people are not decided again, but a person's edits are, and the signature
+of each decision of a person is verified. A difference under the version and
+definitions that decided is an incident.
 
-It reads the state folder, while the mesh runs or rests, one shard of a cluster, or a
-backup. A truncated journal is decided again from where it begins. The output has no
-text of a reader. --raw adds normalised answers, with secrets hidden except with
+It reads the state folder (whether the mesh runs or not), one shard of a cluster, or a
+backup. A truncated journal is decided again from where it begins. The output contains
+no reader's text. --raw adds normalised answers, with secrets hidden except with
 --json.
 
 Exit codes: 0 everything was decided again and is the same; 1 something differs,
@@ -74,9 +73,9 @@ raw_retention or are longer than what is kept: --since leaves them out.`,
 	cmd.Flags().StringVar(&f.definitions, "definitions", "", "decide by the definitions in `DIR` (default: those of the mesh)")
 	cmd.Flags().StringVar(&f.backup, "backup", "", "decide about the journal in this `FILE` (default: that of the mesh)")
 	f.span.AddTo(cmd)
-	cmd.Flags().Var(&f.channel, "channel", "only this channel, or _ for what belongs to none")
+	cmd.Flags().Var(&f.channel, "channel", "only this channel, or _ for messages of no channel")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "show normalised answers, which are a reader's words")
-	cmd.Flags().VarP(&f.number, "number", "n", "how many decisions a table has at most")
+	cmd.Flags().VarP(&f.number, "number", "n", "show at most this many decisions in a table")
 	cli.Complete(cmd, "definitions", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
 	cli.Complete(cmd, "backup", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	return cmd
@@ -108,7 +107,7 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 		return err
 	}
 	if proposed == nil {
-		return cli.Usagef("audit redecide: expected --definitions, where only the state is named")
+		return cli.Usagef("audit redecide: expected --definitions, since only the state is named")
 	}
 	report := Redecided{out: p.Out, flags: f, Versions: state.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
 	report.Definitions = definition.Digest(proposed)
@@ -381,15 +380,15 @@ func (r *Redecided) finish() error {
 	var err error
 	switch impossible := r.Erased + r.Cut; {
 	case len(r.Forged) > 0:
-		err = cli.Failf("nobody signed %s as it is recorded: that is an incident", numbered(r.Forged)).
+		err = cli.Failf("no approver signed %s as recorded: that is an incident", numbered(r.Forged)).
 			WithHint("the journal was changed, or the gateway let something through that no approver decided")
 	case r.Incidents > 0:
 		err = cli.Failf("%s, %d by the very definitions and version that decided: that is an incident", differ(r.Differ), r.Incidents).
-			WithHint("the journal was changed, or the gateway did not decide by what it recorded")
+			WithHint("the journal was changed, or the gateway did not decide by its recorded definitions")
 	case r.Differ > 0:
 		err = cli.Failf("%s", differ(r.Differ))
 	case impossible > 0:
-		err = (&cli.Failure{Code: cli.ExitPartly, Message: cli.Count(impossible, "decision") + " cannot be made again"}).
+		err = (&cli.Failure{Code: cli.ExitPartly, Message: cli.Count(impossible, "decision") + " cannot be decided again"}).
 			WithHint("nothing else differs; --since leaves out what has expired")
 	}
 	if r.out.JSON {

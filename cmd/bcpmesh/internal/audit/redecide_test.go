@@ -114,7 +114,7 @@ func TestRedecideFindsForgedDecisions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := o.Finish(r.finish()); got != cli.ExitFailed || !strings.Contains(stderr.String(), "nobody signed decision 2 and 1 more as it is recorded") {
+	if got := o.Finish(r.finish()); got != cli.ExitFailed || !strings.Contains(stderr.String(), "no approver signed decision 2 and 1 more as recorded") {
 		t.Errorf("exit code %d: %s%s", got, &stdout, &stderr)
 	}
 }

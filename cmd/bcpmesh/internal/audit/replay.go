@@ -26,22 +26,22 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Show what happened, exchange by exchange",
-		Long: `Tell what happened, from the past or as it happens: for each exchange what was
-asked, what became of each answer and by which rule, what it cost, who approved it,
-and when it was delivered and acknowledged. An exchange is told when it has ended,
-or at the end with what there is of it. The audit has content only as salted
-commitments.
+		Long: `Show what happened, in the past or live: for each exchange the question, the outcome
+of each answer and the rule behind it, the cost, who approved it, and when it was
+delivered and acknowledged. An exchange is shown when it has ended; unfinished ones
+are shown last. The audit has content only as salted commitments.
 
-With --raw each line is followed by the message verbatim, as long as
-raw_retention keeps it: untrusted text, shown inert. That is for whoever owns the
-state folder, while the mesh runs or rests, also on a cluster; no creds of an
-auditor open it. Secrets in it are hidden; --unredacted shows them. With --json
-it is in raw, in base64, unchanged.
+With --raw each line is followed by the message verbatim, as long as raw_retention
+keeps it: untrusted text, shown inert. That is for the owner of the state folder,
+whether the mesh runs or not, also on a cluster; no auditor's creds open it. Secrets
+in it are hidden; --unredacted shows them. With --json it is in raw, in base64,
+unchanged.
 
---agent, --session and --query take whole exchanges, --kind single records. With
---json each record is a line. --speed 1x takes as long as it took.
+--agent, --session and --query select whole exchanges, --kind single records. With
+--json, each record is a line. --speed 1x replays in real time.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: `  bcpmesh audit replay --since 1h
   bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16
   bcpmesh audit replay --agent researcher --follow
@@ -60,7 +60,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 			case err != nil:
 				return err
 			case rests != nil && r.follow:
-				return cli.Failf("the mesh rests, and nothing follows").WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
+				return cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
 			case rests != nil:
 				return r.run(cmd.Context(), p.Out, r.ofResting(cmd.Context(), p, rests))
 			}
@@ -75,16 +75,16 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 	who.AddTo(cmd, "auditor")
 	r.span.AddTo(cmd)
 	r.channel.AddTo(cmd)
-	cmd.Flags().StringVar(&r.agent, "agent", "", "only what this `AGENT` or person has a part in")
+	cmd.Flags().StringVar(&r.agent, "agent", "", "only what involves this `AGENT` or person")
 	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
 	cmd.Flags().StringVar(&r.session, "session", "", "only this session's `ID`")
 	cmd.Flags().StringVar(&r.query, "query", "", "only the exchange with this `ID` of a query, delivery or item")
 	cli.Complete(cmd, "query", completeExchanges(&who))
 	r.kind.AddTo(cmd, "kind", "only records of this kind, such as ask, answer, approval or violation")
 	r.speed.AddTo(cmd, "speed", "how fast")
-	cmd.Flags().BoolVar(&r.raw, "raw", false, "show messages as they came: hostile text, for the owner of the state folder")
+	cmd.Flags().BoolVar(&r.raw, "raw", false, "show verbatim messages: hostile text, for the owner of the state folder")
 	cmd.Flags().BoolVar(&r.unredacted, "unredacted", false, "with --raw: show secrets in messages")
-	cmd.Flags().BoolVarP(&r.follow, "follow", "f", false, "go on with new records until interrupted")
+	cmd.Flags().BoolVarP(&r.follow, "follow", "f", false, "follow new records until interrupted")
 	return cmd
 }
 
@@ -113,11 +113,11 @@ func (r *Replaying) decisionKind() bcp.DecisionKind {
 func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flags) error {
 	for _, flag := range []string{"creds", "as", "url"} {
 		if cmd.Flags().Changed(flag) {
-			return cli.Usagef("audit replay: --raw takes no --%s: messages as they came are for whoever owns the state folder", flag)
+			return cli.Usagef("audit replay: --raw takes no --%s: verbatim messages are for the owner of the state folder", flag)
 		}
 	}
 	if r.follow {
-		return cli.Usagef("audit replay: --raw tells the past, and takes no --follow")
+		return cli.Usagef("audit replay: --raw shows the past, and takes no --follow")
 	}
 	j, err := client.OpenJournals(cmd.Context(), who.Where, who.Shard)
 	if err != nil {

@@ -28,7 +28,7 @@ func restingDecisions(ctx context.Context, p *cli.Program, j *client.Journals) i
 // tailResting shows the newest records of a mesh that rests.
 func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number int, follow bool) error {
 	if follow {
-		return cli.Failf("the mesh rests, and nothing follows").WithHint("start it: bcpmesh up %s", j.Folder.Dir)
+		return cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", j.Folder.Dir)
 	}
 	var newest []bcp.Decision
 	for d, err := range restingDecisions(ctx, p, j) {

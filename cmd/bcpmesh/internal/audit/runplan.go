@@ -27,8 +27,8 @@ tool is called and no Reader is asked. The planner corrects a wrong plan as in a
 
 It is recorded, as a run that ends as planned, or as blocked if a call is certain to
 be denied. The plan is read from the journal, so the command is for the owner of the
-state folder. Exit code 1 says that a call is certain to be denied, 3 that there is no
-plan.`,
+state folder. Exit code 1 means that a call is certain to be denied, 3 that there is
+no plan.`,
 		Example: `  bcpmesh kernel plan desk reply "Summarise my latest mail and send it to me."`,
 		Args:    cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {

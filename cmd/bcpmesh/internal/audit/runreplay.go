@@ -25,14 +25,15 @@ func runReplayCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay RUN",
 		Short: "Decide a run again from its records and compare",
-		Long: `Decide a run of a kernel again: each message of it, as it came, in the state that the
-records before it made, under the definitions of the folder. No planner, Reader or tool
-is asked, and nothing is done: a kernel has no model, so the same messages give the
-same decisions, byte for byte.
+		Long: `Decide a run of a kernel again: each message verbatim, in the state after the records
+before it, under the definitions of the folder. No planner, Reader or tool is asked,
+and nothing is done: a kernel has no model, so the same messages give the same
+decisions, byte for byte.
 
-A record that the same definitions and version decide otherwise is an incident: somebody
-changed it, or the gateway did not decide by its rules. One that was made under other
-definitions may differ. A message that was erased, or kept in part, is not decided again.
+A record that the same definitions and version decide differently is an incident:
+somebody changed it, or the gateway did not decide by its rules. One that was made
+under other definitions may differ. A message that was erased, or kept in part, is not
+decided again.
 
 It is for the owner of the state folder, whether the mesh runs or not. Exit code
 1 means that something differs.`,
@@ -106,7 +107,7 @@ func readChange(d *bcp.Decision) (*kernel.Change, error) {
 	}
 	c, err := kernel.ReadRecord(d)
 	if err != nil {
-		return nil, cli.Failf("record %d says nothing that this version understands", d.Seq)
+		return nil, cli.Failf("this version does not understand record %d", d.Seq)
 	}
 	return &c, nil
 }
@@ -202,9 +203,9 @@ func (r *rerun) report(o *cli.Output) error {
 	}
 	switch {
 	case r.Incidents > 0:
-		return cli.Failf("%s: the same definitions and version decide otherwise", cli.Count(r.Incidents, "incident")).WithHint("bcpmesh audit verify says whether the journal was changed")
+		return cli.Failf("%s: the same definitions and version decide differently", cli.Count(r.Incidents, "incident")).WithHint("bcpmesh audit verify says whether the journal was changed")
 	case r.Differ > 0:
-		return cli.Failf("%s decided otherwise by the definitions of today", cli.Count(r.Differ, "record")+" would be").WithHint("it was made under others")
+		return cli.Failf("%s decided differently by the current definitions", cli.Count(r.Differ, "record")+" would be").WithHint("it was made under others")
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func runListCommand(p *cli.Program) *cobra.Command {
 		Long: `List the runs of kernels, oldest first: who asked, under which grant, how each ended
 and what it used of its limits.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: "  bcpmesh kernel list --since 24h\n  bcpmesh kernel list --open --json",
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -117,12 +118,13 @@ func runShowCommand(p *cli.Program) *cobra.Command {
 		Long: `Show one run of a kernel: its events in the order of the journal, with the
 number of each record.
 
-With --raw it also shows content: the task, plans, arguments and values. With --context
-it shows what planners and Readers were sent, byte for byte, as the definitions of today
-make it of the records. Both are for the owner of the state folder; an auditor's creds
-do not open it. It is hostile text, shown inert.
+With --raw it also shows content: the task, plans, arguments and values. With
+--context, it shows what planners and Readers were sent, byte for byte, rebuilt from
+the records with the current definitions. Both are for the owner of the state folder;
+an auditor's creds do not open it. It is hostile text, shown inert.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: "  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --raw",
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,7 +144,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 		ValidArgsFunction: completeRuns(&who),
 	}
 	who.AddTo(cmd, "auditor")
-	cmd.Flags().BoolVar(&raw, "raw", false, "show what was said: hostile text, for the owner of the state folder")
+	cmd.Flags().BoolVar(&raw, "raw", false, "show content: hostile text, for the owner of the state folder")
 	cmd.Flags().BoolVar(&contexts, "context", false, "show what each planner and Reader was sent, for the owner of the state folder")
 	return cmd
 }
@@ -174,7 +176,7 @@ func onlyRun(stories *tell.RunStories, id string) (*tell.RunStory, error) {
 }
 
 func noRun(id string) error {
-	return cli.Failf("there is no run %s", cli.Quoted(id)).WithHint("bcpmesh kernel list shows the runs that there are")
+	return cli.Failf("there is no run %s", cli.Quoted(id)).WithHint("bcpmesh kernel list shows all runs")
 }
 
 func showRun(o *cli.Output, r *tell.RunStory) {
@@ -216,7 +218,8 @@ func runExplainCommand(p *cli.Program) *cobra.Command {
 rules and for which labels; the origin of each value, and how many of its bits
 content can have chosen; and what would change the end.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: "  bcpmesh kernel explain rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -336,7 +339,7 @@ func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each f
 func eachOpened(cmd *cobra.Command, needs string, who *client.Flags, each func(*replayed) error) error {
 	for _, flag := range []string{"creds", "as", "url"} {
 		if cmd.Flags().Changed(flag) {
-			return cli.Usagef("%s%s takes no --%s: what was said is for whoever owns the state folder", cli.Prefix(cmd), needs, flag)
+			return cli.Usagef("%s%s takes no --%s: content is for the owner of the state folder", cli.Prefix(cmd), needs, flag)
 		}
 	}
 	j, err := client.OpenJournals(cmd.Context(), who.Where, who.Shard)

@@ -63,17 +63,17 @@ func auditVerifyCommand(p *cli.Program) *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Check exports, without a mesh",
 		Long: `Check that a file of "bcpmesh audit export" is what was signed: every decision, each
-following the one before, from the first to the last. It needs the public key of
-the mesh and nothing else. The first bad decision is named, and the exit code is 1.
+following the one before, from the first to the last. It needs the public key of the
+mesh and nothing else. It names the first bad decision and exits with 1.
 
 Several files, oldest first, must continue each other, and all of them the checkpoints
 of --since: history was not changed in between. A single file shows what the key's
 owner says today, unless witnesses have cosigned it: with --witness, at least --quorum
 of them must have cosigned the checkpoint at the end of each file ("bcpmesh audit
-export --witnessed") or in each proof. Each of them has seen one history alone.
+export --witnessed") or in each proof. Each witness has seen only one history.
 
-KEY is the key itself or a file that holds it ("bcpmesh audit key"). It must come from
-elsewhere than the export.`,
+KEY is the key itself or a file that holds it ("bcpmesh audit key"). Get it over
+another channel than the export.`,
 		Example: `  bcpmesh audit verify office.bcpaudit --key office.key
   bcpmesh audit verify may.bcpaudit june.bcpaudit --key office.key --json
   bcpmesh audit verify office.bcpaudit --key office.key --witness a.pub --witness b.pub --quorum 1`,

@@ -55,9 +55,9 @@ Put a proxy in front if sizes and times must not be seen.`,
 			return runWitness(cmd.Context(), p, store, listen, readyFile, tlogwitness.Options{Logs: logs, Name: name})
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", "`DIR` with the key and what was cosigned; it is made if it is not there")
+	cmd.Flags().StringVar(&store, "store", "", "`DIR` with the key and what was cosigned, created if missing")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8053", "`HOST:PORT` to serve on; port 0 is any free one")
-	cmd.Flags().StringArrayVar(&logs, "log", nil, "public `KEY` of a log, or a file with it; several may be given")
+	cmd.Flags().StringArrayVar(&logs, "log", nil, "public `KEY` of a log, or a file with it; may be repeated")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of a new key, such as witness.example.org/1 (default a random one)")
 	cmd.Flags().StringVar(&readyFile, "ready-file", "", "write {url, key, logs} to `FILE` once it serves")
 	cli.Complete(cmd, "store", cli.CompleteFolders)
@@ -67,7 +67,7 @@ Put a proxy in front if sizes and times must not be seen.`,
 func runWitness(ctx context.Context, p *cli.Program, store, listen, readyFile string, o tlogwitness.Options) (err error) {
 	switch {
 	case store == "":
-		return cli.Usagef("witness: --store is needed").WithHint("it keeps the key of the witness, and what was cosigned")
+		return cli.Usagef("witness: --store is needed").WithHint("it keeps the witness's key and what was cosigned")
 	case len(o.Logs) == 0:
 		return cli.Usagef("witness: --log is needed").WithHint("bcpmesh audit key shows it, on the machine of the mesh")
 	}
@@ -101,7 +101,7 @@ func runWitness(ctx context.Context, p *cli.Program, store, listen, readyFile st
 		err = p.Out.Line(about)
 	} else {
 		p.Out.Talkf("cosigns %s at %s", cli.Count(len(about.Logs), "log"), about.URL)
-		p.Out.Talkf("its key is in %s: give it to whoever verifies, and to the mesh: bcpmesh up --witness %s=%s",
+		p.Out.Talkf("its key is in %s: give it to those who verify, and to the mesh: bcpmesh up --witness %s=%s",
 			filepath.Join(store, tlogwitness.PublicFile), about.Key, about.URL)
 	}
 	if err == nil {
@@ -123,7 +123,7 @@ func witnessFailure(err error, store string) error {
 	case errors.Is(err, tlogwitness.ErrInUse):
 		return cli.Failf("a witness runs on %s", cli.Quoted(store)).WithHint("stop it first, or name another folder with --store")
 	case errors.Is(err, tlogwitness.ErrStore):
-		return f.WithHint("begin with a new --store: its key is new, and the old one must not be trusted any more")
+		return f.WithHint("begin with a new --store: its key is new, and the old one must no longer be trusted")
 	case errors.Is(err, tlogwitness.ErrKey):
 		return f.WithHint("leave --name out, or name another folder with --store")
 	}
@@ -150,7 +150,7 @@ func keysOrFiles(list []string) ([]string, error) {
 type WitnessFlags struct{ list []string }
 
 func (f *WitnessFlags) AddTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.list, "witness", nil, "`KEY=URL` of a witness that cosigns checkpoints; several may be given")
+	cmd.Flags().StringArrayVar(&f.list, "witness", nil, "`KEY=URL` of a witness that cosigns checkpoints; may be repeated")
 }
 
 func (f *WitnessFlags) Peers(command string) ([]*tlogwitness.Peer, error) {
@@ -188,7 +188,7 @@ type quorum struct {
 }
 
 func (q *quorum) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&q.keys, "witness", nil, "public `KEY` of a witness, or a file with it; several may be given")
+	cmd.Flags().StringArrayVar(&q.keys, "witness", nil, "public `KEY` of a witness, or a file with it; may be repeated")
 	cmd.Flags().IntVar(&q.need, "quorum", 0, "how many of the witnesses must have cosigned (default all)")
 }
 

@@ -42,7 +42,7 @@ func OpenJournals(ctx context.Context, where meshdir.StateFlags, shard ShardFlag
 		if meshdir.WasExported(folder.State) {
 			return nil, cli.Failf("there is no journal in %s, and the address of its cluster is not known", cli.Quoted(folder.State)).WithHint("bcpmesh accounts push saves it for the commands that have the keys")
 		}
-		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
+		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 	}
 	j.Shards, err = shard.Among(1)
 	return j, err
@@ -62,7 +62,7 @@ func (j *Journals) One(about bcp.AgentName) (int, error) {
 		shards = j.Client.On(about)
 	}
 	if len(shards) > 1 {
-		return 0, cli.Usagef("the mesh has %d shards, each with a journal of its own", len(shards)).WithHint("say which is meant: --shard")
+		return 0, cli.Usagef("the mesh has %d shards, each with a journal of its own", len(shards)).WithHint("name one with --shard")
 	}
 	return shards[0], nil
 }

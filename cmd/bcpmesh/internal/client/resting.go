@@ -34,7 +34,7 @@ var errEnough = errors.New("the rest is not asked for")
 // Decisions returns the decisions of the journal of a mesh that rests, which has one, as
 // the audit shows them. It says so.
 func (j *Journals) Decisions(ctx context.Context, p *cli.Program) iter.Seq2[bcp.Decision, error] {
-	p.Out.Talkf("the mesh rests: this is read from its journal")
+	p.Out.Talkf("the mesh is stopped: this is read from its journal")
 	return func(yield func(bcp.Decision, error) bool) {
 		err := j.Read(ctx, j.Shards[0], func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 			return records(ctx, func(decisions [][]byte, _ uint64) error {

@@ -137,7 +137,7 @@ func (t *runningTest) spend(ctx context.Context, what string) error {
 		return nil
 	}
 	if !t.Program.Interactive() {
-		return cli.Usagef("conformance %s: expected --yes, where nobody can be asked; nothing was spent", t.flags.role)
+		return cli.Usagef("conformance %s: expected --yes, since there is no terminal to ask on; nothing was spent", t.flags.role)
 	}
 	ok, err := cli.NewPrompter(ctx, t.Program).Confirm("Go on?")
 	if err == nil && !ok {

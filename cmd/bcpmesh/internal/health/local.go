@@ -292,7 +292,7 @@ func (c *checkup) journalFiles(state string) {
 	case err == nil && len(blocks) == 0 && signedErr == nil && signed.Size() > 0:
 		c.add(id, failed, "restore a backup: bcpmesh restore", "the journal is gone, and checkpoints of it are there")
 	case len(blocks) == 0:
-		c.ok(id, "nothing was decided yet")
+		c.ok(id, "nothing has been decided yet")
 	default:
 		c.ok(id, "its files are there; a start, or bcpmesh audit verify, reads them")
 	}

@@ -185,7 +185,7 @@ func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[status.
 		return nil, err
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
-		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh ever ran there; --state names another folder")
+		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 	}
 	def, err := folder.Load()
 	if err != nil {

@@ -72,7 +72,8 @@ It waits up to 2 s for earlier decisions, and says how many the ledger does not
 show yet, if any: on a cluster a server may lag. With --creds, without access to
 the gateway, it says how far the audit is.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: `  bcpmesh ledger show
   bcpmesh ledger show --channel main/researcher --epochs
   bcpmesh ledger show --egress
@@ -89,7 +90,7 @@ It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
 			case err != nil:
 				return err
 			case rests != nil && of != "":
-				return cli.Failf("the mesh rests, and %s asks its gateway", of).WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
+				return cli.Failf("the mesh is stopped, and %s asks its gateway", of).WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
 			case rests != nil:
 				return showResting(cmd.Context(), p, rests, channel.Value, epochs)
 			}

@@ -39,7 +39,8 @@ unverified, as is most of a mesh that was never started.
 
 Exit code 1 means that some contract is not proven to be kept.
 
-It reads as one of the mesh's auditors, or the journal of a stopped mesh.`,
+It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+stopped.`,
 		Example: "  bcpmesh role report\n  bcpmesh role report --json | jq '.[].report.ok'",
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -385,7 +385,7 @@ func startFailure(err error, l listening, folder string) error {
 	case errors.Is(err, mesh.ErrRequireWitness):
 		return f.WithHint("name one: bcpmesh up --witness KEY=URL (bcpmesh witness --help)")
 	case errors.Is(err, accounts.ErrBusy):
-		return f.WithHint("another command works on %s: try again", folder)
+		return f.WithHint("another command is using %s: try again", folder)
 	case errors.Is(err, bcp.ErrMoved):
 		return f.WithHint("these keys are of a mesh of several shards, which bcpmesh gateway serves on a cluster; a mesh of one process needs keys of its own: name another folder with --state")
 	case errors.Is(err, accounts.ErrUnsafe):
