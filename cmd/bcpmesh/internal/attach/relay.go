@@ -26,7 +26,7 @@ type relayEnd struct{ creds, url, ca string }
 func (e *relayEnd) addTo(cmd *cobra.Command, name, role string) {
 	cmd.Flags().StringVar(&e.creds, name, "", "creds `FILE` of the "+role+" "+name)
 	cmd.Flags().StringVar(&e.url, name+"-url", "", "`URL` of the mesh "+name+" (default: the one of the creds file's folder)")
-	cmd.Flags().StringVar(&e.ca, name+"-ca", "", "with --"+name+"-url: trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&e.ca, name+"-ca", "", "with --"+name+"-url: trust only the certificates in this PEM `FILE`")
 	cli.Complete(cmd, name, cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 }
 

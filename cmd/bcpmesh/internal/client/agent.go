@@ -30,7 +30,7 @@ type AgentFlags struct {
 func (f *AgentFlags) AddTo(cmd *cobra.Command, creds string) {
 	cmd.Flags().StringVar(&f.Creds, "creds", "", creds)
 	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh (default: the one of the creds file's folder, or "+meshdir.StandardURL+")")
-	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
 	f.encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
 	f.encoding.AddTo(cmd, "encoding", "what the agent's definition says")
 	cli.Complete(cmd, "creds", cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))

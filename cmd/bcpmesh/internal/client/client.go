@@ -49,7 +49,7 @@ func (f *Flags) AddTo(cmd *cobra.Command, who string) {
 	cmd.Flags().StringVar(&f.As, "as", "", "act as this `AGENT` (default: the mesh's only "+who+")")
 	cmd.Flags().StringVar(&f.Creds, "creds", "", "connect with this creds `FILE`, as whom it is of")
 	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of the mesh (default: the running mesh of the folder)")
-	cmd.Flags().StringVar(&f.CA, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&f.CA, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
 	f.Encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
 	f.Encoding.AddTo(cmd, "encoding", "with --creds: what the agent's definition says")
 	people := who == "approver" || who == "auditor"
@@ -268,9 +268,9 @@ type ClusterFlags struct{ URL, Creds, CA string }
 
 // AddTo makes them flags of cmd; when says when they are needed.
 func (f *ClusterFlags) AddTo(cmd *cobra.Command, when string) {
-	cmd.Flags().StringVar(&f.URL, "url", "", when+"`URLS` of some servers of the cluster, with commas between them")
+	cmd.Flags().StringVar(&f.URL, "url", "", when+"`URLS` of servers of the cluster, separated by commas")
 	cmd.Flags().StringVar(&f.Creds, "creds", "", "`DIR` of a gateway's creds files, as accounts export writes it")
-	cmd.Flags().StringVar(&f.CA, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&f.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
 	cli.Complete(cmd, "creds", cli.CompleteFolders)
 }
 
@@ -294,9 +294,9 @@ func (f *ClusterFlags) Failure(what string, err error) *cli.Failure {
 	fail := cli.Failf("%s: %s", what, err)
 	switch {
 	case errors.Is(err, nats.ErrNoServers):
-		return cli.Failf("no server answers at %s", cli.Quoted(f.URL)).WithHint("is the cluster running? --url may name several, with commas between them")
+		return cli.Failf("no server answers at %s", cli.Quoted(f.URL)).WithHint("is the cluster running? --url takes several, separated by commas")
 	case meshdir.CredsRefused(err):
-		return cli.Failf("the cluster does not take the credentials in %s", cli.Quoted(f.Creds)).
+		return cli.Failf("the cluster does not accept the credentials in %s", cli.Quoted(f.Creds)).
 			WithHint("it has to run with what bcpmesh accounts export wrote, and the gateway must not be revoked")
 	case errors.Is(err, fs.ErrPermission):
 		return fail.WithHint("%s must be yours", f.Creds)

@@ -126,7 +126,7 @@ an auditor's creds there are fewer.`,
 	cmd.Flags().Var(&f.patience, "patience", "how long it may take to answer or acknowledge")
 	f.encoding.AddTo(cmd, "encoding", "what the agent speaks; with --url, whose creds they are")
 	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh of an agent that is connected to it")
-	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
 	cmd.Flags().StringVar(&f.auditor, "auditor", "", "with --url: see what the mesh records, too, with an auditor's creds `FILE`")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --url: do not ask whether to spend the bits")
 	if role == bcp.RoleReader {

@@ -24,8 +24,8 @@ func CheckCommand(p *cli.Program) *cobra.Command {
 		Use:   "check [DIR]",
 		Short: "Check the definitions of a mesh, and show what they mean",
 		Long: `Check the definitions of a mesh, and show what they mean: every channel with its
-budget and what its subscriptions cost, and what every agent may publish and
-subscribe to. Without DIR it is the mesh of the current folder.
+budget and what its subscriptions cost, and what every agent may publish and subscribe
+to. Without DIR, use the mesh of the current folder.
 
 All errors are shown at once, as file:line:column: key: message. A command whose
 program is not there, or not executable, is one of them; with --elsewhere, for a

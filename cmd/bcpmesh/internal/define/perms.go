@@ -22,11 +22,10 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "perms [DIR]",
 		Short: "Show what each agent may publish and subscribe to",
-		Long: `Show what each agent and each person may publish and subscribe to, in each of
-their roles. The lists are exact: everything else is refused by the server.
-"replies" says for how long one answer may be sent to each message received.
-They follow from the definitions alone. Without DIR it is the mesh of the
-current folder.
+		Long: `Show what each agent and each person may publish and subscribe to, in each of their
+roles. The lists are exact: everything else is refused by the server. "replies" says
+for how long one answer may be sent to each message received. They follow from the
+definitions alone. Without DIR, use the mesh of the current folder.
 
 "Taint" says how far each agent may be under the influence of hostile content:
 its base taint, the greatest taint that channels can deliver to it, and the

@@ -18,11 +18,11 @@ func ShardsCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shards [DIR]",
 		Short: "Show how a mesh is split into shards, and propose how to split it",
-		Long: `Show the islands of a mesh: agents that channels connect, directly or through
-others, and on which shard they are. Without DIR it is the mesh of the current
-folder. A shard is a journal of its own on a cluster; both ends of a channel are on
-one, so an island is the smallest unit that can be moved to another core. It is
-named after its agent with the most channels.
+		Long: `Show the islands of a mesh: agents that channels connect, directly or through others,
+and on which shard they are. Without DIR, use the mesh of the current folder. A shard
+is a journal of its own on a cluster; both ends of a channel are on one, so an island
+is the smallest unit that can be moved to another core. It is named after its agent
+with the most channels.
 
 With --spread N, islands that have no shard get one of N, so that all shards have
 about as much to do: by the pushes that max_rate allows, if all subscriptions of the

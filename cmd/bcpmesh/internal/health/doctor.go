@@ -110,7 +110,7 @@ The exit code is 1 where a check fails; warnings leave it at 0.`,
 	}
 	cmd.Flags().StringVar(&who.Creds, "creds", "", "look from an agent's side, with this creds `FILE`")
 	cmd.Flags().StringVar(&who.URL, "url", "", "with --creds: `URL` of the mesh")
-	cmd.Flags().StringVar(&who.CA, "ca", "", "with --creds: trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&who.CA, "ca", "", "with --creds: trust only the certificates in this PEM `FILE`")
 	cmd.Flags().BoolVar(&confined, "sandbox", false, "look at what confines agents here, and try to leave it")
 	who.Where.AddTo(cmd)
 	return cmd

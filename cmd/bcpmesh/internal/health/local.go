@@ -174,11 +174,11 @@ func (c *checkup) expiry(users []accounts.User, def *bcp.Mesh) {
 	over, soon, parties := keys.Expiring(users, def, c.now)
 	switch {
 	case len(over) > 0:
-		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired of %s", cli.FirstAndCount(over))
+		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired: %s", cli.FirstAndCount(over))
 	case len(soon) > 0:
-		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire of %s", cli.FirstAndCount(soon))
+		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire soon: %s", cli.FirstAndCount(soon))
 	default:
-		c.ok(id, "%d parties have creds that last", parties)
+		c.ok(id, "%d parties have creds that do not expire soon", parties)
 	}
 }
 

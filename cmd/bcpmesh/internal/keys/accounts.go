@@ -23,9 +23,9 @@ import (
 // AccountsCommand returns the command accounts.
 func AccountsCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("accounts", "Export the mesh's accounts to a NATS cluster",
-		`Give the accounts of the mesh to a NATS cluster, for a mesh that runs there in
-place of a server of its own. The keys stay in the state folder, on a machine of
-the operator's: the cluster gets signed accounts, and each gateway two logins.`,
+		`Export the mesh's accounts to a NATS cluster, for a mesh that runs there in place of a
+server of its own. The keys stay in the state folder, on the operator's machine: the
+cluster gets signed accounts, and each gateway two logins.`,
 		`  bcpmesh accounts export ./office --out ./cluster --gateway one --gateway two
   bcpmesh accounts push ./office --url nats://node-1:4222 --creds ./cluster/system.creds`,
 		accountsExportCommand(p), accountsPushCommand(p), accountsListCommand(p), accountsRevokeCommand(p))
@@ -72,34 +72,34 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write what a NATS cluster and its gateways need",
-		Long: `Write what a NATS cluster in operator mode needs to carry the mesh of a folder, and
-what each gateway needs to log in. Without DIR it is the mesh of the current folder.
+		Long: `Write the files that a NATS cluster in operator mode needs to carry a folder's mesh,
+and those that each gateway needs to log in. Without DIR, use the mesh of the current
+folder.
 
   operator.jwt            the root of trust
   resolver.conf           for all nodes, to be included: root of trust and accounts
   nats-server.conf        an example of a node's configuration, with comments
-  system.creds            with which you push changes
+  system.creds            credentials to push changes with
   gateways/NAME/          for the gateway NAME: two logins, one more for each tool of a
                           kernel, and the root of trust
 
 The .creds files hold private keys, and only their owner may read them. The keys of
-the mesh are written nowhere: they stay in the state folder, which no node and no
-gateway may have. The first export makes them, if it has to.
+the mesh are not exported: they stay in the state folder, which no node and no gateway
+may have. The first export creates them if needed.
 
-Do it again for another gateway, when a folder is lost, or when a kernel may call
-another tool: the logins of a gateway
-stay the same until bcpmesh accounts revoke. It works while a mesh runs on the
-state folder, and changes nothing for it: the claims of a cluster are not those of
-a mesh's own server, which lets in no gateway from outside.`,
+Export again to add a gateway, to replace a lost folder, or when a kernel may call
+another tool: a gateway keeps its logins until bcpmesh accounts revoke. A mesh that
+runs on the state folder is not affected: its own server has claims of its own, and
+lets in no gateway from outside.`,
 		Example: `  bcpmesh accounts export --out ./cluster --gateway one --gateway two
   bcpmesh accounts export ./office --state /secure/office --out ./cluster --gateway one`,
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 	}
 	where.AddTo(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to; it is made if it is not there")
+	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to, created if missing")
 	cmd.Flags().StringArrayVar(&gateways, "gateway", nil, "`NAME` of a gateway that may log in; may be repeated")
-	cmd.Flags().BoolVar(&force, "force", false, "replace files that are there")
+	cmd.Flags().BoolVar(&force, "force", false, "replace existing files")
 	cli.Complete(cmd, "out", cli.CompleteFolders)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if out == "" {
@@ -272,7 +272,7 @@ func accountsListCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the logins of gateways",
-		Long:    "List the logins that exports have made: two for each gateway, one more for each tool\nof a kernel, and yours, with which you push. Those that were revoked are refused from\nthe push after that on.",
+		Long:    "List the logins that exports have made: two for each gateway, one more for each tool\nof a kernel, and your own to push with. Revoked logins are refused from the next push\non.",
 		Example: "  bcpmesh accounts list\n  bcpmesh accounts list --state /secure/office --json",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {

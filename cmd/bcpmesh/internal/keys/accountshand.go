@@ -261,7 +261,7 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 	}
 	for _, account := range changed {
 		if err := h.Update(ctx, account); err != nil {
-			return result, cli.Failf("account %s: %s", account.Name, err).WithHint("push again: what servers have taken already is left alone")
+			return result, cli.Failf("account %s: %s", account.Name, err).WithHint("push again: accounts that servers already have are skipped")
 		}
 		result.Updated = append(result.Updated, account.Name)
 	}

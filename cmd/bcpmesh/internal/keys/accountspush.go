@@ -44,25 +44,23 @@ func accountsPushCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push [DIR]",
 		Short: "Push the current accounts to a NATS cluster",
-		Long: `Give the servers of a NATS cluster the accounts of the mesh of a folder as they are
-now: after an edit of the definitions, and after credentials were revoked,
-restricted or rotated. It shows what was removed (-) and added (+), and ends when
-every responding server has confirmed and returned the new accounts. Accounts that
-every server already has are skipped, so the next push completes an interrupted
-one.
+		Long: `Push the current accounts of a folder's mesh to the servers of a NATS cluster: after
+editing the definitions, and after revoking, restricting or rotating credentials. It
+shows what was removed (-) and added (+), and ends when every responding server has
+confirmed and returned the new accounts. Accounts that every server already has are
+skipped, so the next push completes an interrupted one.
 
 Servers do not know about overlaps: replaced credentials work until the first
 push after the overlap. The command says when that is.
 
 From then on, commands that have the keys find the cluster by themselves.
 
-Then the active gateway records the changes of credentials. If none answers, the
-servers have the accounts all the same, the record waits for the next push, and
-the exit code is 4. It is also 4 if a known server does not answer: that one gets
-the accounts from the others when it comes back.
+Then the active gateway records the credential changes. If no gateway answers, the
+servers still have the accounts, the record waits for the next push, and the exit code
+is 4. It is also 4 if a known server does not answer: that one gets the accounts from
+the others when it comes back.
 
-After an edit of the definitions, give them to the gateways too, and then:
-bcpmesh reload.`,
+After editing the definitions, copy them to the gateways too, then run bcpmesh reload.`,
 		Example: `  bcpmesh accounts push --url nats://node-1:4222,nats://node-2:4222 --creds ./cluster/system.creds
   bcpmesh accounts push ./office --state /secure/office --url tls://node-1:4222 --creds system.creds`,
 		Args:              cli.Arguments(0, "DIR"),
@@ -72,10 +70,10 @@ bcpmesh reload.`,
 		},
 	}
 	f.where.AddTo(cmd)
-	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of a server of the cluster, or of several with commas between them")
-	cmd.Flags().StringVar(&f.Creds, "creds", "", "system.creds of the export, a `FILE`")
-	cmd.Flags().StringVar(&f.ca, "ca", "", "trust the certificates of this PEM `FILE` alone")
-	cli.WaitFlag(cmd, &f.Wait, 30*time.Second, "how long to try to have changes of credentials recorded")
+	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of a server of the cluster, or several separated by commas")
+	cmd.Flags().StringVar(&f.Creds, "creds", "", "system.creds `FILE` of the export")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "trust only the certificates in this PEM `FILE`")
+	cli.WaitFlag(cmd, &f.Wait, 30*time.Second, "how long to wait for credential changes to be recorded")
 	return cmd
 }
 
@@ -209,7 +207,7 @@ func showPushed(p *cli.Program, r Pushed, unrecorded error) error {
 		}
 	}
 	if !r.Due.IsZero() {
-		p.Out.Talkf("credentials that others have replaced are good until the push after %s", cli.Moment(r.Due))
+		p.Out.Talkf("replaced credentials are valid until the push after %s", cli.Moment(r.Due))
 	}
 	partly := func(format string, args ...any) *cli.Failure {
 		f := cli.Failf(format, args...)
@@ -223,7 +221,7 @@ func showPushed(p *cli.Program, r Pushed, unrecorded error) error {
 	case unrecorded != nil:
 		return cli.Failf("%s", unrecorded)
 	case r.Silent > 0:
-		return partly("%s did not answer: it gets the accounts from the others when it is back", cli.Count(r.Silent, "server")).WithHint("push again then, to see that it has")
+		return partly("%s did not answer: it gets the accounts from the others when it is back", cli.Count(r.Silent, "server")).WithHint("push again then, to check")
 	}
 	return nil
 }

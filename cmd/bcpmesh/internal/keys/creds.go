@@ -23,10 +23,10 @@ import (
 // CredsCommand returns the command creds.
 func CredsCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("creds", "Issue, inspect and revoke the credentials of agents and people",
-		`Issue, inspect and revoke the credentials of agents and people: .creds files,
-which any NATS client takes. Each is for one agent in one role, and holds a
-private key. Whatever is done with them is recorded in the audit: by the running
-mesh within a second, or when it starts.`,
+		`Issue, inspect and revoke the credentials of agents and people: .creds files, which
+any NATS client takes. Each is for one agent in one role, and holds a private key.
+Every change to them is recorded in the audit: by the running mesh within a second, or
+when it starts.`,
 		`  bcpmesh creds issue researcher --out researcher.creds
   bcpmesh creds list
   bcpmesh creds revoke researcher`,
@@ -44,30 +44,30 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue AGENT...",
 		Short: "Issue credentials to agents or people",
-		Long: `Make the credentials of an agent, or of an approver or auditor, and write them to
-a new file that only its owner may read. An agent with several roles needs one
-file for each, and --role says which; that of its keeper is only made with --role keeper.
-Give each process a file of its own.
+		Long: `Make the credentials of an agent, or of an approver or auditor, and write them to a
+new file that only its owner may read. An agent with several roles needs one file for
+each, chosen with --role; the keeper's file is only made with --role keeper. Give each
+process a file of its own.
 
-Of several agents, or of all that the definitions name with --all, they are made
-in one step, and the files are AGENT.creds in a folder, or AGENT.ROLE.creds where
-an agent has several roles. Either all are written or none is good.
+For several agents, or with --all for everybody in the definitions, all files are made
+in one step in a folder, as AGENT.creds, or AGENT.ROLE.creds if an agent has several
+roles. Either all are written or none is valid.
 
-It works while the mesh runs, and while it rests. The first time it makes the
-keys of the mesh, in the state folder. The file holds no permissions: an edit
-of the definitions needs no new file. An agent that the running mesh does not
-know yet can connect once the mesh has loaded its definition.
+It works whether the mesh runs or not. The first time, it creates the keys of the mesh
+in the state folder. The file holds no permissions: an edit of the definitions needs
+no new file. An agent that the running mesh does not know yet can connect once the
+mesh has loaded its definition.
 
 With --context the stock nats CLI can use it, with the agent's inbox prefix and
 the mesh's certificate: nats --context NAME req SUBJECT BODY.
 
-With --passkey an approver's file is bound to a passkey: whoever has the file may look
-at what waits, and each decision takes the passkey too. FILE is JSON, {"rp_id": the
-host of the pages that the passkey is for, "public_key": its SubjectPublicKeyInfo in
+With --passkey, an approver's file is bound to a passkey: whoever has the file can see
+what waits, but each decision needs the passkey too. FILE is JSON, {"rp_id": the host
+of the pages that the passkey is for, "public_key": its SubjectPublicKeyInfo in
 base64url}.
 
-With --source the file is good from these networks alone, over a standard
-connection, and with --connection in this way alone.`,
+With --source, the file is valid only from these networks, over a standard connection;
+with --connection, only over that kind of connection.`,
 		Example: `  bcpmesh creds issue researcher --out researcher.creds
   bcpmesh creds issue main --out main.creds --context office-main
   bcpmesh creds issue alice --role approver --out alice.creds --expires 24h
@@ -78,10 +78,10 @@ connection, and with --connection in this way alone.`,
 	}
 	where.AddTo(cmd)
 	role := meshdir.RoleFlag(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write, which must not exist; of several agents a folder")
-	cmd.Flags().BoolVar(&all, "all", false, "of all agents and people that the definitions name")
+	cmd.Flags().StringVar(&out, "out", "", "new `FILE` to write; for several agents, a folder")
+	cmd.Flags().BoolVar(&all, "all", false, "issue to all agents and people in the definitions")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
-	cmd.Flags().StringVar(&passkey, "passkey", "", "have an approver decide with the passkey in this `FILE` alone")
+	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
 	restriction.addTo(cmd)
 	asContext.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,7 +92,7 @@ connection, and with --connection in this way alone.`,
 		case all && len(args) > 0:
 			return cli.Usagef("creds issue: --all and agents exclude each other")
 		case !all && len(args) == 0:
-			return cli.Usagef("creds issue: expected AGENT").WithHint("--all is for all of them")
+			return cli.Usagef("creds issue: expected AGENT").WithHint("--all issues to all of them")
 		case passkey != "" && (all || len(args) > 1):
 			return cli.Usagef("creds issue: --passkey is for one person")
 		case all || len(args) > 1:
@@ -122,7 +122,7 @@ func readPasskey(name string) (bcp.Digest, error) {
 	passkey, err := accounts.ParsePasskey(content)
 	switch {
 	case errors.Is(err, accounts.PasskeyAlgorithm):
-		return bcp.Digest{}, cli.Failf("%s: a key of this kind signs no decision", cli.Quoted(name)).WithHint("make the passkey with ES256, EdDSA, or RS256 of 2048 to 4096 bits")
+		return bcp.Digest{}, cli.Failf("%s: a key of this kind cannot sign decisions", cli.Quoted(name)).WithHint("make the passkey with ES256, EdDSA, or RS256 of 2048 to 4096 bits")
 	case err != nil:
 		return bcp.Digest{}, cli.Failf("%s is no public key of a passkey", cli.Quoted(name)).WithHint(`expected {"rp_id": HOST, "public_key": SubjectPublicKeyInfo in base64url without padding}`)
 	}

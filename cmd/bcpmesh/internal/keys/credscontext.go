@@ -70,7 +70,7 @@ func (f *contextFlags) plan(p *cli.Program, folder meshdir.Folder) (*natsContext
 		}
 	}
 	if c.URL == "" {
-		return nil, cli.Failf("--context: the mesh does not run, and so says no URL").WithHint("name it: --url tls://HOST:4222; or start the mesh first")
+		return nil, cli.Failf("--context: the mesh does not run, so its URL is not known").WithHint("name it: --url tls://HOST:4222; or start the mesh first")
 	}
 	u, err := meshdir.MeshURL(c.URL)
 	if err != nil {

@@ -116,7 +116,7 @@ func severalAgents(folder meshdir.Folder, names []string, role bcp.Role) ([]bcp.
 			}
 		}
 		if len(agents) == 0 {
-			return nil, cli.Failf("the definitions name nobody in that role")
+			return nil, cli.Failf("the definitions have nobody in that role")
 		}
 	}
 	slices.Sort(agents)

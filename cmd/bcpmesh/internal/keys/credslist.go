@@ -26,23 +26,22 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the credentials that were issued",
-		Long: `List the credentials that were issued, oldest first: for whom, in which role,
-until when, when they were last connected, and, while the mesh runs, from where.
-The list holds public keys alone. A warning says which expire soon: in the last
-tenth of their time, a week at most, where they are good for more than a day.
+		Long: `List the credentials that were issued, oldest first: for whom, in which role, until
+when, when they were last connected, and, while the mesh runs, from where. The list
+holds only public keys. A warning names those that expire soon: in the last tenth of
+their lifetime, a week at most, if they are valid for more than a day.
 
-The status is valid, replaced (others have taken their place, and they are
-refused when the overlap ends), expired, revoked, or invited: nobody has joined
-with that token yet. What expired more than 30
-days ago is forgotten. Those that commands and the mesh make for themselves are
-shown with --all.
+The status is valid, replaced (others have taken their place, and they are refused
+when the overlap ends), expired, revoked, or invited: nobody has joined with that
+token yet. Credentials that expired more than 30 days ago are forgotten. --all also
+shows those that commands and the mesh make for themselves.
 
 With --json the result is a list of {public_key, agent, role, issued, expires,
 until, replaced_by, revoked, sources, connections, passkey, issuer_key, own, status,
 expires_soon, last_seen, passkey_words, connected}.
 
-A passkey is shown as six words: they have to be those that "bcpmesh join --passkey"
-showed to the person who joined, or it is somebody else's.`,
+A passkey is shown as six words: if they are not those that "bcpmesh join --passkey"
+showed to the person who joined, it is somebody else's.`,
 		Example: `  bcpmesh creds list
   bcpmesh creds list --dir ./office --json`,
 		Args: cli.Arguments(0),
@@ -161,7 +160,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 		return p.Out.Value(list)
 	}
 	if len(rows) == 0 {
-		p.Out.Talkf("none were issued yet")
+		p.Out.Talkf("none issued yet")
 		return nil
 	}
 	p.Out.Table([]string{"agent", "role", "issued", "ends", "status", "warning", "last seen", "connected from", "only", "public key"}, rows)

@@ -52,11 +52,11 @@ func applyChange(p *cli.Program, ctx context.Context, where meshdir.StateFlags, 
 	return true, nil
 }
 
-const tellCluster = "a cluster follows when it is told: bcpmesh accounts push"
+const tellCluster = "a cluster follows after a push: bcpmesh accounts push"
 
 func notFollowed(err error) *cli.Failure {
-	return cli.Failf("the key store is changed, but the running mesh did not say that it follows: %s", cli.FileReason(meshdir.Failure(err))).
-		WithHint("it looks for changes every second; bcpmesh audit tail shows them. If it does not, stop it: it follows when it starts")
+	return cli.Failf("the key store is changed, but the running mesh did not confirm that it follows: %s", cli.FileReason(meshdir.Failure(err))).
+		WithHint("it looks for changes every second; bcpmesh audit tail shows them. If it does not, restart it: it follows when it starts")
 }
 
 // followed waits until the mesh of a folder, if it runs, has done by itself what its
@@ -95,10 +95,10 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 their users at once and refuses them from then on; a stopped one does so when it
 starts. Other credentials of the agent remain valid, and new ones can be issued.
 
-Without --user the agent must have exactly one file that is valid. --all is for
-all there are, in each of its roles or the one that --role names, those of
-commands too. It also replaces the agent's signing key: what somebody signed
-with a copy of it is refused as well. Open invitations to join are gone.`,
+Without --user, the agent must have exactly one valid file. --all revokes all of its
+credentials, in every role or the one of --role, including those of commands. It also
+replaces the agent's signing key, so that anything signed with a copy of it is refused
+as well, and cancels open invitations to join.`,
 		Example: `  bcpmesh creds revoke researcher
   bcpmesh creds revoke researcher --user UAHZ…
   bcpmesh creds revoke researcher --all`,
@@ -212,16 +212,15 @@ func credsRotateCommand(p *cli.Program) *cobra.Command {
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
 		Use:   "rotate AGENT",
-		Short: "Replace credentials by new ones",
-		Long: `Replace credentials of an agent or a person by new ones for the same role, with
-the same restrictions and lifetime. The old ones are refused after the overlap;
-with --overlap 0s at once.
+		Short: "Replace credentials with new ones",
+		Long: `Replace credentials of an agent or a person with new ones for the same role, with the
+same restrictions and lifetime. The old ones are refused after the overlap; with
+--overlap 0s at once.
 
-Where FILE holds the old ones, the new ones are written over it, in one step: an
-agent that watches its file, as those of package agents do, goes over to them
-without losing a message; others read it when they connect again, which they
-have to when the overlap ends. The keys that sign such files are replaced by
-bcpmesh keys rotate.`,
+If FILE holds the old ones, it is replaced in one step: an agent that watches its
+file, as those of package agents do, switches to the new ones without losing a
+message; others read it when they reconnect, which they must when the overlap ends.
+The keys that sign such files are replaced by bcpmesh keys rotate.`,
 		Example: `  bcpmesh creds rotate researcher --out researcher.creds
   bcpmesh creds rotate researcher --out new.creds --overlap 24h`,
 		Args:              cli.Arguments(1, "AGENT"),
@@ -264,8 +263,8 @@ bcpmesh keys rotate.`,
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write: a new one, or the one that holds the old credentials")
 	cmd.Flags().StringVar(&user, "user", "", "public `KEY` of the old ones, or its beginning")
-	cmd.Flags().Var(&overlap, "overlap", "how long the old ones are still taken")
-	cmd.Flags().Var(&expires, "expires", "when to refuse the new ones (default: as the old ones)")
+	cmd.Flags().Var(&overlap, "overlap", "how long the old ones are still accepted")
+	cmd.Flags().Var(&expires, "expires", "lifetime of the new ones (default: that of the old ones)")
 	return cmd
 }
 
@@ -285,7 +284,7 @@ func rotated(store *accounts.Store, agent bcp.AgentName, role bcp.Role, user, ou
 	}
 	held, err := meshdir.ParseCreds(content)
 	if err != nil || held.Agent != agent || role != 0 && held.Role != role || !strings.HasPrefix(held.PublicKey, user) {
-		return u, false, cli.Failf("%s holds something else than these credentials of %s", cli.Quoted(out), agent).WithHint("name another file, or remove this one")
+		return u, false, cli.Failf("%s does not hold these credentials of %s", cli.Quoted(out), agent).WithHint("name another file, or remove this one")
 	}
 	u, err = oneUser(store, agent, held.Role, held.PublicKey)
 	return u, true, err

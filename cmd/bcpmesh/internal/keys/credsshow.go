@@ -20,9 +20,9 @@ func credsShowCommand(p *cli.Program) *cobra.Command {
 		Long: `Show whose credentials a file holds: agent, role, keys and times. Its private key
 is checked and never shown.
 
-If the keys of the mesh are here, the status comes from them; otherwise it comes
-from the file itself, which only a server can verify. The exit code is 1 where they
-are expired, revoked, or not of this mesh.
+If the keys of the mesh are here, the status comes from them; otherwise it comes from
+the file itself, which only a server can verify. The exit code is 1 if they are
+expired, revoked, or not of this mesh.
 
 With --json the result is {agent, role, public_key, issuer_key, account_key,
 issued, expires, status}.`,

@@ -28,17 +28,17 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		Use:   "invite AGENT",
 		Short: "Make a one-time token to join the mesh",
 		Long: `Make a token with which somebody can join the mesh once, as an agent or a person:
-"bcpmesh join" makes a private key where it runs and has the mesh sign it, so that
-no private key travels. The token is written to stdout; it is good for one hour,
-or what --within says, at most 7 days, and for one key.
+"bcpmesh join" makes a private key where it runs and has the mesh sign it, so that no
+private key travels. The token is written to stdout; it is valid for one key, and for
+one hour or the time of --within, at most 7 days.
 
-Send it to the person who should join, over a private channel. Whoever uses it first has
-joined; a second one is refused, and the audit shows it. The mesh has to run for
-somebody to join. With --passkey it is good for an approver who joins with a passkey
-("bcpmesh join --passkey"), and decides with it alone: compare the six words that "creds
-list" shows with theirs. With --web it is the address of a page at which an approver
-makes the passkey in a browser ("bcpmesh web --origin"). "creds revoke AGENT --all", or
---user with the key that "creds list" shows, cancels it.`,
+Send it to the person who should join, over a private channel. The first to use it
+joins; a second use is refused, and the audit shows it. The mesh must be running for
+somebody to join. With --passkey, it is for an approver who joins with a passkey
+("bcpmesh join --passkey"), and decides only with it: compare the six words that
+"creds list" shows with theirs. With --web, it is the address of a page where an
+approver creates the passkey in a browser ("bcpmesh web --origin"). "creds revoke
+AGENT --all", or --user with the key that "creds list" shows, cancels it.`,
 		Example: `  bcpmesh creds invite researcher
   bcpmesh creds invite kim --role approver --web https://mesh.example.org
   bcpmesh creds invite kim --role approver --passkey
@@ -99,7 +99,7 @@ makes the passkey in a browser ("bcpmesh web --origin"). "creds revoke AGENT --a
 		return nil
 	}
 	where.AddTo(cmd)
-	cmd.Flags().Var(&within, "within", "how long the token is good, at most 7d")
+	cmd.Flags().Var(&within, "within", "how long the token is valid, at most 7d")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
 	cmd.Flags().BoolVar(&bound, "passkey", false, "for an approver who joins with a passkey alone")
 	cmd.Flags().StringVar(&page, "web", "", "for an approver who makes a passkey in the pages at this `ORIGIN`")
@@ -128,14 +128,13 @@ func JoinCommand(p *cli.Program) *cobra.Command {
 agent that the token invites, and write the credentials to a new file that only
 its owner may read. The private key does not leave this machine.
 
-The operator of the mesh makes the token with "bcpmesh creds invite AGENT". It is
-good once. With "-" it is read from stdin, so that it stands in no history of a
-shell.
+The operator of the mesh makes the token with "bcpmesh creds invite AGENT". It works
+once. With "-", it is read from stdin, so that it is in no shell history.
 
-With --passkey an approver's credentials are bound to a passkey, whose public half is in
-FILE as "bcpmesh creds issue" has it: the mesh takes no decision over them that it did
-not sign. The six words that are shown have to be those that "creds list" of the mesh
-shows.`,
+With --passkey an approver's credentials are bound to a passkey, whose public half is
+in FILE as "bcpmesh creds issue" has it: the mesh accepts no decision under them that
+the passkey did not sign. The six words that are shown must be those that "creds list"
+of the mesh shows.`,
 		Example: `  bcpmesh join - --url tls://mesh.example:4222 --ca ca.pem --out researcher.creds
   bcpmesh join bcpjoin1.SU… --url nats://127.0.0.1:4222 --out researcher.creds`,
 		Args: cli.Arguments(1, "TOKEN"),
@@ -144,9 +143,9 @@ shows.`,
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "`URL` of the mesh")
-	cmd.Flags().StringVar(&ca, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&ca, "ca", "", "trust only the certificates in this PEM `FILE`")
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
-	cmd.Flags().StringVar(&passkey, "passkey", "", "have an approver decide with the passkey in this `FILE` alone")
+	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }
@@ -195,7 +194,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 		return cli.Usagef("join: this is no token").WithHint("bcpmesh creds invite makes one; copy it whole")
 	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted, meshdir.CredsRefused(err):
 		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not accept this token"}).
-			WithHint("it is used, over or cancelled, or of another mesh: ask for a new one. If you did not use it, somebody else did: say so")
+			WithHint("it was used, has expired, was cancelled, or is of another mesh: ask for a new one. If it was used and not by you, report it")
 	case errors.Is(err, nats.ErrNoServers):
 		return meshdir.NotReached(url, err)
 	case err != nil:

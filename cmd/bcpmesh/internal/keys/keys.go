@@ -12,10 +12,10 @@ import (
 // KeysCommand returns the command keys.
 func KeysCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("keys", "Encrypt or replace the keys of the mesh",
-		`Seal the keys of the mesh, in its state folder, with a passphrase, and unseal
-them. A copy of a sealed folder, or of its backup, lets nobody act in the mesh
-without the passphrase. Messages in it can still be read: encrypt the disk against
-that. Replace keys, while the mesh runs or rests.`,
+		`Seal the keys of the mesh, in its state folder, with a passphrase, and unseal them. A
+copy of a sealed folder, or of its backup, lets nobody act in the mesh without the
+passphrase. Messages in it can still be read: encrypt the disk against that. Replace
+keys, whether the mesh runs or not.`,
 		`  bcpmesh keys seal
   bcpmesh keys unseal --dir ./office
   bcpmesh keys rotate operator`,
@@ -27,16 +27,16 @@ func keysSealCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seal",
 		Short: "Encrypt the keys with a passphrase",
-		Long: `Encrypt the private keys of the mesh with a passphrase of 12 characters or more:
-those of the operator, the accounts and the agents' signing keys, and those that
-sign checkpoints and certificates. Whatever needs one asks for it from then on,
-once: bcpmesh up when it starts, commands that make credentials, for others or for
-themselves, and those that read the journal of a stopped mesh. If nobody is
-there to ask, it is the first line of the file that BCPMESH_PASSPHRASE_FILE names.
+		Long: `Encrypt the private keys of the mesh with a passphrase of 12 characters or more: those
+of the operator, the accounts and the agents' signing keys, and those that sign
+checkpoints and certificates. From then on, it is asked for once by bcpmesh up when it
+starts, by commands that make credentials, for others or for themselves, and by those
+that read the journal of a stopped mesh. If there is no terminal, it is the first line
+of the file that BCPMESH_PASSPHRASE_FILE names.
 
-A running mesh goes on; to follow later changes of keys it has to be started again.
-If the passphrase is lost, so are the keys. What was on the
-disk before may still be found there by whoever searches it.`,
+A running mesh keeps running, but follows later key changes only after a restart. If
+the passphrase is lost, so are the keys. The unencrypted keys may still be found on
+the disk by whoever searches it.`,
 		Example: "  bcpmesh keys seal\n  BCPMESH_PASSPHRASE_FILE=/run/secrets/mesh bcpmesh keys seal",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
@@ -48,7 +48,7 @@ disk before may still be found there by whoever searches it.`,
 				return err
 			}
 			if folder.Serves() {
-				p.Out.Talkf("the mesh that runs here goes on; to follow later changes of keys it needs the passphrase: start it again")
+				p.Out.Talkf("the mesh keeps running; to follow later key changes it needs the passphrase: restart it")
 			}
 			return showSealed(p, folder, true)
 		},
@@ -62,7 +62,7 @@ func keysUnsealCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "unseal",
 		Short:   "Store the keys unencrypted again",
-		Long:    "Take the private keys of the mesh from under their passphrase: whoever may read the\nstate folder has them then.",
+		Long:    "Store the private keys of the mesh without a passphrase again: whoever may read the\nstate folder has them then.",
 		Example: "  bcpmesh keys unseal",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {

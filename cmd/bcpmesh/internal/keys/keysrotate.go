@@ -13,11 +13,11 @@ import (
 
 func keysRotateCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("rotate", "Replace keys of the mesh, whether it runs or not",
-		`Replace keys of the mesh, while it runs or rests. Agents that are connected stay,
-or are disconnected and come back by themselves, and lose no message.
+		`Replace keys of the mesh, whether it runs or not. Connected agents stay connected, or
+reconnect by themselves, and lose no message.
 
-The operator signs for accounts, an account's keys sign the files of its agents.
-Whatever changes is recorded in the audit. Sealed keys ask for their passphrase.`,
+The operator signs for accounts, an account's keys sign the files of its agents. Every
+change is recorded in the audit. Sealed keys need their passphrase.`,
 		`  bcpmesh keys rotate operator
   bcpmesh keys rotate account READERS --overlap 7d
   bcpmesh keys rotate scope researcher
@@ -34,13 +34,13 @@ func keysRotateOperatorCommand(p *cli.Program) *cobra.Command {
 		Long: `Replace the operator's signing key, which signs for the accounts. Credentials stay
 good: nothing outside the mesh is signed by it.
 
-A NATS server knows the operator's keys from its beginning on. So the server of a
-running mesh begins again at once: everybody is disconnected, and comes back as
-soon as the client tries again. Afterwards it takes nothing that the old key signs.
+A NATS server reads the operator's keys only when it starts. So the server of a
+running mesh restarts at once: everybody is disconnected, and is back as soon as the
+client reconnects. Afterwards it accepts nothing that the old key signs.
 
-It needs the operator's own key, keys/operator.nk, back in its place if it was
-moved away. With --identity that key is replaced too, and the old one is not
-needed: it is worth nothing from then on.`,
+It needs the operator's own key, keys/operator.nk, back in its place if it was moved
+away. With --identity that key is replaced too, and the old one is not needed: it is
+worthless from then on.`,
 		Example: `  bcpmesh keys rotate operator
   bcpmesh keys rotate operator --identity`,
 		Args: cli.Arguments(0),
@@ -63,12 +63,12 @@ func keysRotateAccountCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account NAME",
 		Short: "Replace all signing keys of an account",
-		Long: `Replace all signing keys of an account: READERS, CONTROLLERS, OPERATORS (people),
-or JOIN, of invitations. What the old ones have signed is refused when the overlap
-has passed; until then, replace files with bcpmesh creds rotate.
+		Long: `Replace all signing keys of an account: READERS, CONTROLLERS, OPERATORS (people), or
+JOIN, of invitations. Anything the old ones signed is refused after the overlap; until
+then, replace files with bcpmesh creds rotate.
 
-The keys of CORE and SYS are the running mesh's own. They have no overlap: the
-server of a running mesh begins again at once, as with the operator's.`,
+The keys of CORE and SYS are the running mesh's own. They have no overlap: the server
+of a running mesh restarts at once, as with the operator's.`,
 		Example: `  bcpmesh keys rotate account READERS
   bcpmesh keys rotate account CONTROLLERS --overlap 7d
   bcpmesh keys rotate account CORE`,
@@ -93,9 +93,9 @@ func keysRotateScopeCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scope AGENT",
 		Short: "Replace the signing key of an agent or a person",
-		Long: `Replace the key that signs the files of an agent or a person, in each of its roles
-or the one that --role names. What the old one has signed is refused when the
-overlap has passed; until then, replace files with bcpmesh creds rotate.`,
+		Long: `Replace the key that signs the files of an agent or a person, in each of its roles or
+the one that --role names. Anything the old one signed is refused after the overlap;
+until then, replace files with bcpmesh creds rotate.`,
 		Example: `  bcpmesh keys rotate scope researcher
   bcpmesh keys rotate scope main --role controller --overlap 7d`,
 		Args:              cli.Arguments(1, "AGENT"),
@@ -123,10 +123,10 @@ func keysRotateAllCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "all",
 		Short: "Replace the operator's signing key and those of all accounts",
-		Long: `Replace the operator's signing key and those of all accounts, in one step. What the
-old ones have signed is refused when the overlap has passed; with --overlap 0s at
-once, which is for when somebody has a copy of the state folder: every file and
-every invitation has to be issued again then.
+		Long: `Replace the operator's signing key and those of all accounts, in one step. Anything
+the old ones signed is refused after the overlap. If somebody has a copy of the state
+folder, use --overlap 0s: it is refused at once, and every file and every invitation
+has to be issued again.
 
 Not replaced are the key of checkpoints, the authority of TLS, and the identity
 keys of accounts, which sign nothing.`,
@@ -148,7 +148,7 @@ keys of accounts, which sign nothing.`,
 const defaultKeyOverlap = 24 * time.Hour
 
 func addKeyOverlapFlag(cmd *cobra.Command, f *cli.DurationFlag) {
-	cmd.Flags().Var(f, "overlap", "how long what the old ones signed is taken")
+	cmd.Flags().Var(f, "overlap", "how long to accept what the old ones signed")
 }
 
 func addIdentityFlag(cmd *cobra.Command, identity *bool) {
@@ -172,7 +172,7 @@ func completeAccounts(where *meshdir.StateFlags) cobra.CompletionFunc {
 }
 
 // operatorOfCluster says what a cluster needs for other keys of the operator.
-const operatorOfCluster = "a cluster knows the operator from the configuration of its servers: bcpmesh accounts export, and start them again with it"
+const operatorOfCluster = "the servers of a cluster have the operator in their configuration: run bcpmesh accounts export, and restart them with it"
 
 // rotateKeys replaces keys, and has the running mesh follow; cluster is said where
 // accounts were exported. What the old ones signed is good for overlap more.
@@ -208,9 +208,9 @@ func rotateKeys(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags, do
 		}{ending, time.Now().Add(overlap).UTC().Truncate(time.Second), running})
 	}
 	p.Out.Printf("%s\n", done)
-	when := "it holds from the next start on: no mesh runs here"
+	when := "it takes effect at the next start: no mesh runs here"
 	if running {
-		when = "the mesh has followed"
+		when = "the mesh has applied it"
 	}
 	if len(ending) > 0 {
 		when = strings.Join([]string{cli.Count(len(ending), "file") + " refused from " + cli.Moment(time.Now().Add(overlap)) + " on: bcpmesh creds rotate or creds issue makes others", when}, "; ")

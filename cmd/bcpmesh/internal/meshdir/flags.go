@@ -144,7 +144,7 @@ func KeysFailure(err error, state string) error {
 // RoleFlag is a flag for the role of an agent that has several.
 func RoleFlag(cmd *cobra.Command) *cli.WordFlag {
 	f := &cli.WordFlag{Words: []string{"controller", "reader", "approver", "auditor", "keeper"}, Name: "ROLE"}
-	f.AddTo(cmd, "role", "of an agent with several: controller, reader, approver, auditor or keeper")
+	f.AddTo(cmd, "role", "role of an agent with several: controller, reader, approver, auditor or keeper")
 	return f
 }
 

@@ -34,8 +34,8 @@ func ReadPassphrase(question string) ([]byte, error) {
 		return bytes.TrimSuffix(line, []byte("\r")), nil
 	}
 	if !cli.IsTerminal(os.Stdin) || !cli.IsTerminal(os.Stderr) {
-		return nil, cli.Failf("nobody is there to ask for the passphrase of the keys").
-			WithHint("put it into a file that only you may read, and name that in %s", passphraseVariable)
+		return nil, cli.Failf("there is no terminal to ask for the passphrase of the keys").
+			WithHint("put it into a file that only you may read, and name that file in %s", passphraseVariable)
 	}
 	_, _ = fmt.Fprint(os.Stderr, question) // there is nowhere to report an error of stderr
 	defer fmt.Fprintln(os.Stderr)
@@ -56,7 +56,7 @@ func newPassphrase() ([]byte, error) {
 	}
 	second, err := ReadPassphrase("again: ")
 	if err == nil && !bytes.Equal(first, second) {
-		err = cli.Failf("the two are not the same")
+		err = cli.Failf("the passphrases differ")
 	}
 	return first, err
 }
@@ -94,7 +94,7 @@ func RequireSealed(state string, ask, reachable bool) error {
 		}
 	}
 	if reachable {
-		return cli.Failf("up listens beyond this machine, and the keys of the mesh lie open").WithHint("add --seal: it encrypts them with a passphrase")
+		return cli.Failf("up listens beyond this machine, and the keys of the mesh are not encrypted").WithHint("add --seal: it encrypts them with a passphrase")
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func listCommand(p *cli.Program) *cobra.Command {
 		Use:   "list [DIR]",
 		Short: "List who plays which role in a mesh",
 		Long: `List who plays which role in a mesh, and which contract it keeps: as its own file says
-(execution), or a kernel that asks it. Without DIR it is the mesh of the current
+(execution), or a kernel that asks it. Without DIR, use the mesh of the current
 folder.`,
 		Example:           "  bcpmesh role list\n  bcpmesh role list ./office --json",
 		Args:              cli.Arguments(0, "DIR"),

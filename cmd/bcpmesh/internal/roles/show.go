@@ -71,7 +71,7 @@ Exit code 3 means that it is not accepted; the code says why.`,
 	}
 	cmd.Flags().StringVar(&f.who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
 	cmd.Flags().StringVar(&f.who.URL, "url", "", "`URL` of the other mesh")
-	cmd.Flags().StringVar(&f.who.CA, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&f.who.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
 	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
 	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of what the other mesh requires")
 	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
