@@ -197,7 +197,7 @@ func TestRelayIsRefused(t *testing.T) {
 		says string
 		args []string
 	}{
-		{1, "is another relay's", append(good[:8:8], "--store", taken, "--map", "sensor/readings=main/readings")},
+		{1, "is in use by another relay", append(good[:8:8], "--store", taken, "--map", "sensor/readings=main/readings")},
 		{2, "expected --map", good},
 		{2, "expected READER/SUBSCRIPTION=", append(good, "--map", "sensor")},
 		{2, "begin at the same subscription", append(good, "--map", "sensor/readings=main/readings", "--map", "sensor/readings=main/other")},
@@ -205,7 +205,7 @@ func TestRelayIsRefused(t *testing.T) {
 		{1, "no route begins at the subscription", append(good, "--map", "sensor/alarms=main/readings")},
 		{2, "expected --store", append(good[:8:8], "--map", "sensor/readings=main/readings")},
 		{1, "--above is for a reader", append([]string{"--above", file("main"), "--store", t.TempDir(), "--map", "sensor/readings=main/readings"}, good[:4]...)},
-		{1, "it has to be the same agent", append(good, "--map", "sensor/readings=main/readings", "--report", file("main"))},
+		{1, "they must be of the same agent", append(good, "--map", "sensor/readings=main/readings", "--report", file("main"))},
 	} {
 		if code, _, stderr := says(t, append([]string{"relay"}, c.args...)...); code != c.code || !strings.Contains(stderr, c.says) {
 			t.Errorf("%q: %d %s", c.args, code, stderr)

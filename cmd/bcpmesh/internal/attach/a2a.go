@@ -33,9 +33,9 @@ justification for an escalation. A message with the same messageId is the same t
 and is never charged twice. A reader's push is a completed task in the context
 "subscription:ID". A query that waits for a person is a task in the state working.
 
-Clients of this machine reach it with a token that is made and shown once, or read
-from --token-file. The card at /.well-known/agent-card.json says nothing of the mesh;
---card serves another one, such as one that is signed.`,
+Clients of this machine reach it with a token that is generated and shown once, or
+read from --token-file. The card at /.well-known/agent-card.json says nothing of the
+mesh; --card serves another one, such as one that is signed.`,
 		Example: `  bcpmesh a2a --creds main.creds --http 127.0.0.1:7071
   bcpmesh a2a --creds main.creds --http 127.0.0.1:7071 --token-file token --card card.json`,
 		Args: cli.Arguments(0),

@@ -39,8 +39,8 @@ removes it again. The original is kept as FILE.before-bcpmesh.
 HOST is one of claude-code, claude-desktop, codex, cursor, cursor-project, gemini and
 vscode; --list shows their files. Those of a project are in the current folder.
 
-The creds are AGENT.creds in the current folder, or --creds FILE. Start the host again
-when it is done. A controller's host should have no other tool that brings in what
+The creds are AGENT.creds in the current folder, or --creds FILE. Restart the host
+afterwards. A controller's host should have no other tool that brings in what
 outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
 		Example: `  bcpmesh adopt --list
   bcpmesh adopt claude-code --as main
@@ -75,11 +75,11 @@ outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringVar(&o.as, "as", "", "the `AGENT` that the host is to be")
+	cmd.Flags().StringVar(&o.as, "as", "", "the `AGENT` that the host becomes")
 	cmd.Flags().StringVar(&o.creds, "creds", "", "creds `FILE` of the agent (default: AGENT.creds)")
 	cmd.Flags().StringVar(&o.name, "name", "bcpmesh", "`NAME` of the entry, for a host that is several agents")
-	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show what would be written, and write nothing")
-	cmd.Flags().BoolVar(&o.undo, "undo", false, "take the entry out again")
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show the change without writing it")
+	cmd.Flags().BoolVar(&o.undo, "undo", false, "remove the entry")
 	cmd.Flags().BoolVar(&o.list, "list", false, "list the hosts, their files and what is in them")
 	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
 	cli.Complete(cmd, "name", cobra.NoFileCompletions)
@@ -177,7 +177,7 @@ func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) erro
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	p.Out.Talkf("%s is %s now: %s", h.Title, o.as, cli.Quoted(file))
-	p.Out.Talkf("start it again; to take it back: bcpmesh adopt %s --undo", h.Name)
+	p.Out.Talkf("restart it; to undo: bcpmesh adopt %s --undo", h.Name)
 	return nil
 }
 
@@ -200,7 +200,7 @@ func serverFor(p *cli.Program, o adoptOptions) (hosts.Server, error) {
 		return hosts.Server{}, err
 	}
 	if who.Agent != name {
-		return hosts.Server{}, cli.Failf("%s is of %s, and not of %s", cli.Quoted(creds), who.Agent, name)
+		return hosts.Server{}, cli.Failf("%s belongs to %s, not to %s", cli.Quoted(creds), who.Agent, name)
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -246,7 +246,7 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) 
 	if kept != nil {
 		_ = os.Remove(keptName(file)) // it may stay: the next adopt keeps what it finds
 	}
-	p.Out.Talkf("%s is no agent of the mesh any more: %s", h.Title, cli.Quoted(file))
+	p.Out.Talkf("%s is no longer an agent of the mesh: %s", h.Title, cli.Quoted(file))
 	return nil
 }
 
@@ -313,7 +313,7 @@ func added(before, after []byte) string {
 func hostFailure(file, name string, err error) error {
 	switch {
 	case errors.Is(err, hosts.ErrTaken):
-		return cli.Failf("%s has an entry %s that this command did not write", cli.Quoted(file), cli.Quoted(name)).WithHint("take it out, or give ours another --name")
+		return cli.Failf("%s has an entry %s that this command did not write", cli.Quoted(file), cli.Quoted(name)).WithHint("remove it, or give ours another --name")
 	case errors.Is(err, hosts.ErrSyntax):
 		return cli.Failf("%s cannot be read as its host's configuration", cli.Quoted(file)).WithHint("correct it first; nothing was changed")
 	default:

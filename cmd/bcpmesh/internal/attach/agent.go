@@ -19,21 +19,22 @@ func AgentCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent [-- COMMAND [ARG…]]",
 		Short: "Serve an agent to a program over its stdin and stdout",
-		Long: `Serve one agent of the mesh, in one role, to a program in any language, which starts
-this command and speaks JSON-RPC 2.0 with it, a message a line, over stdin and stdout.
-The creds file says which agent. docs/agents.md has the methods; package bcpmesh of
-agents/python speaks them.
+		Long: `Serve one agent of the mesh, in one role, to a program in any language: the program
+starts this command and speaks JSON-RPC 2.0 with it over stdin and stdout, one message
+per line. The creds file determines the agent. docs/agents.md lists the methods;
+package bcpmesh of agents/python implements them.
 
 A Reader's program is asked "query" and calls "push"; a Controller's is asked
 "delivery" and calls "ask", "ask_and_wait", "channels", "open", "close", "propose" and
 "taint". Both are asked "prompt". It ends when stdin does.
 
-With a COMMAND it starts the program itself, confined: a sandbox of Linux (Landlock and
-seccomp) leaves it stdin and stdout, on which it speaks as above, and no network, no
-creds, no other process and no file but those of the system, those that the command
-names, and those of --read. It writes nothing. Where that cannot be done it is not
-started. A mesh does so with an agent that has sandbox: required; if its definition has
-a model or hosts, the program reaches these at 127.0.0.1:3128 and nothing else.
+With a COMMAND, it starts the program itself in a Linux sandbox (Landlock and
+seccomp). The program has stdin and stdout, on which it speaks as above, and no
+network, no creds, no other process and no files but those of the system, those that
+the command names, and those of --read. It can write no file. If it cannot be
+confined, it is not started. A mesh does the same for an agent with sandbox: required;
+if its definition has a model or hosts, the program reaches these at 127.0.0.1:3128
+and nothing else.
 
 Started by a program that a mesh started, it finds the creds and the mesh in its
 environment, and needs no flags.`,
@@ -60,9 +61,9 @@ environment, and needs no flags.`,
 			return serveProgram(cmd.Context(), p, o)
 		},
 	}
-	o.AddTo(cmd, "creds `FILE` of a reader or a controller (default: the one that a mesh gives)")
+	o.AddTo(cmd, "creds `FILE` of a reader or a controller (default: the one from the mesh)")
 	cmd.AddCommand(agentRunCommand(p), agentTaskCommand(p), agentCellCommand(p), agentShowCommand(p), agentReplayCommand(p), agentWatchCommand(p))
-	cmd.Flags().StringArrayVar(&read, "read", nil, "let the command read this `FILE` or folder; may be given again")
+	cmd.Flags().StringArrayVar(&read, "read", nil, "let the command read this `FILE` or folder; may be repeated")
 	return cmd
 }
 

@@ -48,7 +48,7 @@ func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.L
 		}
 		return u, err
 	}, mcptool.DeskTimeout, func(tool string) {
-		log.Error("a tool is not as it was pinned, and was not called", "tool", tool)
+		log.Error("a tool differs from its pin and was not called", "tool", tool)
 		if _, before := told.LoadOrStore(tool, true); !before {
 			changed()
 		}
@@ -67,7 +67,7 @@ func toldOfTool(ctx context.Context, k *agents.Keeper, log hclog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
 	if err := k.Refuse(ctx, "", guard.ToolChanged); err != nil {
-		log.Error("nobody could be told that a tool has changed", "error", err)
+		log.Error("operators could not be told that a tool has changed", "error", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func mcpProgram(folder meshdir.Folder, s *bcp.MCPServer) (wrap.Program, error) {
 		return program, nil
 	}
 	if err := sandbox.Detect().Missing(); err != nil {
-		return program, cli.Failf("it cannot be confined, and is not started: %s", err)
+		return program, cli.Failf("it cannot be confined and is not started: %s", err)
 	}
 	path, err := process.LookUp(s.Command[0], program.Env)
 	if err != nil {

@@ -66,7 +66,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 	theirs.close()
 	switch {
 	case err != nil && local != nil && !sandbox.UserNamespaces():
-		return cli.Failf("the program is not started: it has a model or hosts, so that it needs a network of its own, and this user may not make user namespaces")
+		return cli.Failf("the program is not started: it has a model or hosts, so it needs a network of its own, and this user may not create user namespaces")
 	case err != nil:
 		return cli.Failf("the program cannot be started: %s", process.Reason(err))
 	}

@@ -32,20 +32,21 @@ func agentReplayCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Replay a transcript against an agent's cell",
-		Long: `Run the cell of an agent again on a transcript that bcpmesh agent run or agent task wrote
-with --record: without a mesh, a network or a key. Its model and its tools give what they
-gave then. The cell has to make the same requests, byte for byte, and end each conversation
-with the same answer. If one differs, the first difference is shown with its turn, and the
-exit code is 1. Conversations that the transcript does not finish are left out.
+		Long: `Replay a transcript that bcpmesh agent run or agent task wrote with --record against
+the agent's cell, without a mesh, a network or a key. The model and the tools return
+what was recorded. The cell must make the same requests, byte for byte, and end each
+conversation with the same answer. If one differs, the first difference is shown with
+its turn, and the exit code is 1. Unfinished conversations are left out.
 
-With --model another model is asked, a name of models in mesh.yaml or provider/model, which
-needs its key and its network. It is given what was recorded of each conversation: a page
-that was not fetched then, or another question to a Reader, fails. Nothing is published, and
-no mesh records what it costs. A table compares answers, verdicts and bits, and what both
-models took. Verdicts are those of a mesh without vocabularies and rules of its own.
+With --model, ask another model: a name from models in mesh.yaml, or provider/model.
+It needs its key and its network. Its tools return only what was recorded in each
+conversation: fetching another page, or asking a Reader another question, fails.
+Nothing is published, and no mesh records the cost. A table compares the answers,
+verdicts, bits and usage of both models. Verdicts are those of a mesh without its own
+vocabularies and rules.
 
-The cell is confined as ever, since a transcript is as hostile as what the agent read. Where
-it cannot be, one of an agent with sandbox: none alone is run.`,
+The cell is confined as usual, since a transcript is as hostile as what the agent
+read. If that is not possible, it is run only for an agent with sandbox: none.`,
 		Example: `  bcpmesh agent replay calls.jsonl
   bcpmesh agent replay calls.jsonl --model ollama/qwen3:8b`,
 		Args: cli.Arguments(1, "FILE"),
@@ -106,7 +107,7 @@ func replayTranscript(ctx context.Context, p *cli.Program, path, dir, model stri
 		return err
 	}
 	if r.Configuration == nil {
-		return cli.Failf("%s has calls of a model alone, which cannot be run again", cli.Quoted(path)).WithHint("bcpmesh agent run NAME --record FILE records what the cell needs")
+		return cli.Failf("%s has only calls of a model, which cannot be replayed", cli.Quoted(path)).WithHint("bcpmesh agent run NAME --record FILE records what the cell needs")
 	}
 	confined := sandbox.Detect().Missing()
 	if confined != nil && r.Configuration.Confined {
@@ -221,7 +222,7 @@ func repeated(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome) er
 				p.Out.Printf("conversation %s (%s): turn %d: %s differs from byte %d on\n  recorded: %s\n  now:      %s\n",
 					cli.Plain(l.Conversation), l.Kind, d.Turn, callName(d.Kind), d.Byte, cli.Plain(strconv.Quote(d.Recorded)), cli.Plain(strconv.Quote(d.Now)))
 			case l.Outcome == "unfinished":
-				p.Out.Printf("conversation %s (%s): not finished in the transcript, and left out\n", cli.Plain(l.Conversation), l.Kind)
+				p.Out.Printf("conversation %s (%s): unfinished in the transcript, left out\n", cli.Plain(l.Conversation), l.Kind)
 			}
 		}
 		p.Out.Printf("%s the same, %d different; %s of the model\n", cli.Count(same, "conversation"), different, cli.Count(requests, "call"))
@@ -230,7 +231,7 @@ func repeated(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome) er
 	case different > 0:
 		return cli.Failf("%s differ from the transcript", cli.Count(different, "conversation"))
 	case same == 0:
-		return cli.Failf("the transcript has no conversation that has ended")
+		return cli.Failf("the transcript has no finished conversation")
 	}
 	return nil
 }

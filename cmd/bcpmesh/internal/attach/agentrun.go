@@ -38,25 +38,24 @@ func agentRunCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run an agent with its model",
-		Long: `Run an agent by its definition. The model of a Reader answers queries and publishes,
-with the tools, the network and the limits that the definition gives it. That of a
-Controller deals with what Readers publish and with its schedule, and asks them. That of
-a kernel's planner makes plans. bcpmesh up does this for every agent with "command:
-builtin"; this command does it by hand.
+		Long: `Run an agent by its definition. A Reader's model answers queries and publishes, with
+the tools, the network and the limits of its definition. A Controller's model handles
+what Readers publish and its schedule, and asks Readers. A kernel's planner makes
+plans. bcpmesh up does this for every agent with "command: builtin"; this command does
+it by hand.
 
-A planner is one process, since its model has no tools. Any other agent is two. This one
-is the keeper: it has the creds, the key of the model and the network, and has each
-request to a host and each call of the model recorded before it is sent. Its child, the
-cell, reads hostile text and has none of these: only its standard streams.
+A planner is one process, since its model has no tools. Any other agent is two. This
+process is the keeper: it has the creds, the key of the model and the network, and has
+each request to a host and each call of the model recorded before it is sent. Its
+child, the cell, reads hostile text and has none of these: only its standard streams.
 
-The definitions are those of the folder; the mesh is the one that runs there. It ends when
-it is interrupted.
+It uses the definitions of the folder and the mesh that runs there, until interrupted.
 
-With --record a transcript is written to a new file of yours alone, of at most 256 MiB: what
-the agent was asked, each call of its model and its tools with what came of it, and its
-answers, in the clear. bcpmesh agent show shows it, bcpmesh agent replay runs the cell on it
-again. A model with the provider replay and that file answers the same requests with the
-same replies, without a network.`,
+With --record, it writes a transcript to a new file that only you may read, of at most
+256 MiB: what the agent was asked, each call of its model and its tools with the
+result, and its answers, unencrypted. bcpmesh agent show shows it, bcpmesh agent
+replay replays it. A model with the provider replay and that file answers the same
+requests with the same replies, without a network.`,
 		Example: `  bcpmesh agent run researcher
   bcpmesh agent run researcher --record calls.jsonl
   bcpmesh agent run researcher --dir office`,
@@ -88,7 +87,7 @@ func agentCellCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:     "cell",
 		Short:   "Run the cell of an agent; started by its keeper",
-		Long:    "Be the cell of an agent: what reads hostile text. bcpmesh agent run starts it, and\nspeaks with it over its stdin and stdout.",
+		Long:    "Run the cell of an agent, which reads hostile text. bcpmesh agent run starts it, and\nspeaks with it over its stdin and stdout.",
 		Example: "  bcpmesh agent cell",
 		Hidden:  true,
 		Args:    cli.Arguments(0),
@@ -157,7 +156,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		}
 		defer func() { _ = file.Close() }() // each line was written when it was told
 		if to, err = transcript.NewWriter(file); err != nil {
-			return done, cli.Failf("the record: %s", cli.FileReason(err))
+			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
 	}
 	model.Provider = loud{model.Provider, log}
@@ -242,7 +241,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	switch {
 	case unwritten != nil:
-		return done, cli.Failf("the record: %s", strings.TrimPrefix(cli.FileReason(unwritten), "transcript: "))
+		return done, cli.Failf("the transcript: %s", strings.TrimPrefix(cli.FileReason(unwritten), "transcript: "))
 	case ctx.Err() != nil, finished:
 		return done, nil
 	case err != nil:
@@ -355,7 +354,7 @@ func (l loud) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*l
 func createRecord(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, cli.Failf("the record: %s", cli.FileReason(err))
+		return nil, cli.Failf("the transcript: %s", cli.FileReason(err))
 	}
 	return file, nil
 }
@@ -369,7 +368,7 @@ func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
 	recorder, err := wires.NewRecorder(model.Provider, file)
 	if err != nil {
 		_ = file.Close()
-		return nil, cli.Failf("the record: %s", cli.FileReason(err))
+		return nil, cli.Failf("the transcript: %s", cli.FileReason(err))
 	}
 	model.Provider = recorder
 	return file, nil

@@ -21,15 +21,15 @@ func agentShowCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Show an agent's transcript",
-		Long: `Show a transcript that bcpmesh agent run, agent task or planner model wrote with --record:
-each conversation with what the agent was asked, the prompt of its model as it was put
-together, each call of a tool with what it brought in, and the answer. A prompt is shown
-once, and then what each turn added.
+		Long: `Show a transcript that bcpmesh agent run, agent task or planner model wrote with
+--record: each conversation with what the agent was asked, the assembled prompt of its
+model, each tool call with its result, and the answer. A prompt is shown once, then
+what each turn added.
 
-All text that is not the program's own is after a bar and inert: control characters,
-invisible ones and those that turn the direction of text are shown as marks, and nothing
-is a link. Fenced text from outside is headed "untrusted". Long texts are cut after 20
-lines; --whole shows all. With --json nothing is cut.`,
+All text that is not the program's own follows a bar and is inert: control, invisible
+and text-direction characters are shown as marks, and nothing is a link. Fenced text
+from outside is headed "untrusted". Long texts are cut after 20 lines; --whole shows
+all. With --json nothing is cut.`,
 		Example: `  bcpmesh agent show calls.jsonl
   bcpmesh agent show calls.jsonl --whole`,
 		Args: cli.Arguments(1, "FILE"),
@@ -123,7 +123,7 @@ func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation
 	switch {
 	case c.Kind == "":
 	case c.End == nil:
-		s.say("it has no end in the transcript")
+		s.say("it is unfinished in the transcript")
 	default:
 		s.end(c.End)
 	}

@@ -25,12 +25,12 @@ asks the Readers that the definition lets it ask, in the categories and within t
 budgets of their channels, and reports the result. Without TEXT the task is read from
 stdin.
 
-The task is for you to write: the model follows it. What Readers answer is data to it,
-and a Reader that is hijacked can choose every value of its answers. So treat the
-result as hearsay, not as fact.
+Write the task yourself: the model follows it. Readers' answers are data to it, and a
+hijacked Reader can choose every value of its answers. So treat the result as hearsay,
+not as fact.
 
-The mesh of the folder has to be up. The Controller is started for this task alone, and
-what Readers publish meanwhile is left for the one that the mesh runs.`,
+The folder's mesh must be running. The Controller is started for this task alone; what
+Readers publish meanwhile is left to the one that the mesh runs.`,
 		Example: `  bcpmesh agent task main "Which releases of this week concern us?"
   bcpmesh agent task main --json < task.txt`,
 		Args: cli.Arguments(1, "NAME", "TEXT"),

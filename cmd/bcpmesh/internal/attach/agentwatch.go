@@ -85,7 +85,7 @@ func openWatch(state string, agent bcp.AgentName, log hclog.Logger) *watchers {
 		w.listener, err = net.Listen("unix", filepath.Join(folder, string(agent)+"."+strconv.Itoa(os.Getpid())))
 	}
 	if err != nil {
-		log.Debug("nobody can watch the agent", "error", err)
+		log.Debug("the agent cannot be watched", "error", err)
 		return w
 	}
 	go w.accept()
@@ -182,16 +182,16 @@ func agentWatchCommand(p *cli.Program) *cobra.Command {
 		Use:   "watch NAME",
 		Short: "Watch an agent that a model runs",
 		Long: `Watch an agent that a model runs on this machine, from now on: what it is asked, each
-turn of its model with what that was told and what it says, each call of a tool, and the
-answers. It is for the owner of the state folder, shown as bcpmesh agent show does:
-inert, and what stood in a fence headed "untrusted". Nothing is kept, and the agent
-never waits for a watcher: one that lags 256 lines is cut off.
+turn of its model with prompt and reply, each tool call, and the answers. It is for
+the owner of the state folder, shown as bcpmesh agent show does: inert, with fenced
+text headed "untrusted". Nothing is kept, and the agent never waits for a watcher: one
+that lags 256 lines is disconnected.
 
-On a terminal the last line shows what the model is saying, while it says it, if its
-provider sends it so.
+On a terminal, the last line shows the model's reply as it comes, if its provider
+streams it.
 
-It ends when the agent does, or when it is interrupted. With --json each line is one of a
-transcript.`,
+It ends when the agent does, or when interrupted. With --json, each line is a line of
+a transcript.`,
 		Example: `  bcpmesh agent watch researcher
   bcpmesh agent watch researcher --whole`,
 		Args: cli.Arguments(1, "NAME"),

@@ -43,9 +43,9 @@ func hookToolCommand(p *cli.Program) *cobra.Command {
 		Use:   "tool",
 		Short: "Deny the tools that bring in untrusted content",
 		Long: `Answer a PreToolUse event of Claude Code on stdin: WebFetch, WebSearch and the tools
-that --deny names are denied, and the model hears whom to ask in their place. Every other
-tool is left to the host. An event that cannot be read is denied too (exit code 2, which
-the host takes for a denial).
+that --deny names are denied, and the model is told whom to ask instead. Every other
+tool is left to the host. An event that cannot be read is denied too (exit code 2,
+which the host takes for a denial).
 
 It is no sandbox: a shell that may use the network can still fetch.`,
 		Example: `  bcpmesh hook tool < event.json
@@ -68,7 +68,7 @@ It is no sandbox: a shell that may use the network can still fetch.`,
 				"the tool BCPQuery of the server bcpmesh, or its tools of the same name with typed results. BCPBudget lists whom you may ask."})
 		},
 	}
-	cmd.Flags().StringArrayVar(&deny, "deny", nil, "deny this `TOOL`, or all that begin so with a * at its end; may be given again")
+	cmd.Flags().StringArrayVar(&deny, "deny", nil, "deny this `TOOL`, or all with this prefix if it ends with *; may be repeated")
 	return cmd
 }
 
@@ -120,9 +120,9 @@ func hookSessionCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session --creds FILE",
 		Short: "Tell a session whom it may ask, and the remaining budget",
-		Long: `Answer a SessionStart event of Claude Code: the model hears which Readers it may ask, up
-to which category, and what is left of each budget. Without a mesh within 5 seconds it
-hears that there is none now.`,
+		Long: `Answer a SessionStart event of Claude Code: the model is told which Readers it may
+ask, up to which category, and what is left of each budget. If no mesh answers within
+5 seconds, it is told that there is none now.`,
 		Example: `  bcpmesh hook session --creds main.creds < event.json`,
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -42,20 +42,22 @@ func MCPCommand(p *cli.Program) *cobra.Command {
 		Use:   "mcp",
 		Short: "Serve an agent of the mesh to MCP hosts",
 		Long: `Serve one agent of the mesh, in one role, to a host of the Model Context Protocol:
-Claude Code, an editor, or a runtime of your own. The creds file says which.
+Claude Code, an editor, or a runtime of your own. The creds file determines agent and
+role.
 
-A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a
-reader BCPQueries and BCPRespond, and BCPPublish if its definition lists it and a
-subscription names it. The host starts the program itself and speaks with it over stdin and stdout.
-The tools follow the definitions when the mesh is reloaded, and come back when it is
-started again. A mesh that is not up yet is waited for, for as long as the host stays:
-the host is answered at once, and gets the tools when the mesh is there.
+A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a reader
+BCPQueries and BCPRespond, and BCPPublish if its definition lists it and a
+subscription names it. The host starts the program itself and speaks with it over
+stdin and stdout. The tools follow the definitions when the mesh is reloaded, and come
+back when it is restarted. If the mesh is not up yet, the command waits for it as long
+as the host runs: the host is answered at once, and gets the tools when the mesh is
+up.
 
 With --tools a controller's host has the tools of wrapped MCP servers too, with typed
 results ("bcpmesh wrap").
 
-With --http hosts of this machine reach it over streamable HTTP, with a token that
-is made and shown once, or read from --token-file.`,
+With --http hosts of this machine reach it over streamable HTTP, with a token that is
+generated and shown once, or read from --token-file.`,
 		Example: `  bcpmesh mcp --creds main.creds
   bcpmesh mcp --creds researcher.creds --url nats://127.0.0.1:4222
   bcpmesh mcp --creds main.creds --http 127.0.0.1:7070 --token-file token`,
@@ -64,7 +66,7 @@ is made and shown once, or read from --token-file.`,
 	}
 	o.AddTo(cmd, "creds `FILE` of a controller or a reader")
 	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")
-	cmd.Flags().StringArrayVar(&o.tools, "tools", nil, "show the host the tools of this `FILE` of bcpmesh wrap as well; may be given again")
+	cmd.Flags().StringArrayVar(&o.tools, "tools", nil, "also offer the host the tools of this `FILE` of bcpmesh wrap; may be repeated")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "with --http: read the token from this `FILE`")
 	return cmd
 }
@@ -171,7 +173,7 @@ func hostToken(file string) (string, error) {
 	token := strings.TrimSpace(string(content))
 	if len(token) < LeastToken || strings.ContainsAny(token, " \t\r\n") {
 		return "", cli.Failf("%s holds no token: expected one word of at least %d characters", cli.Quoted(file), LeastToken).
-			WithHint("without --token-file one is made and shown")
+			WithHint("without --token-file one is generated and shown")
 	}
 	return token, nil
 }

@@ -23,10 +23,10 @@ var plannerRoles = []bcp.Role{bcp.RolePlanner, bcp.RoleSubplanner}
 func PlannerCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("planner", "Plan the runs of kernels",
 		`Plan the runs of kernels. A planner is told the task, the tools of the run's grant and
-what it may ask Readers; it never sees content. docs/kernel.md has the form of a plan.
+what it may ask Readers; it never sees content. docs/kernel.md describes plans.
 
 With the creds of a sub-planner it plans sub-runs: in place of the task it is told an
-instruction and content, which is hostile. What its plans say is as tainted.`,
+instruction and content, which is hostile. Its plans are as tainted.`,
 		`  bcpmesh planner model --creds ann.creds --model anthropic/claude-sonnet-4-5
   bcpmesh planner command --creds ann.creds -- ./plan.py
   bcpmesh planner script --creds ann.creds plans.json`,
@@ -44,9 +44,9 @@ JSON on stdin: {"plan_id", "task", "catalogue", "schemas", "limits", "errors"}, 
 prints a plan: {"steps": [...], "final": "id"}. A sub-planner's has instruction and
 content in place of task and errors.
 
-A program that fails, or prints nothing, has no plan: the kernel hears that the
-planner refused, and asks again within max_plans. errors then has the codes of what
-went wrong with the plans before.
+If the program fails, or prints nothing, there is no plan: the kernel is told that the
+planner refused, and asks again within max_plans. errors then has the error codes of
+the earlier plans.
 
 Started by a mesh as a planner's command, it needs no flags.`,
 		Example: "  " + example,
@@ -99,8 +99,8 @@ func plannerScriptCommand(p *cli.Program) *cobra.Command {
 		Short: "Answer tasks with the plans of a file",
 		Long: `Answer tasks with the plans of a file, without a model: for tests, and for tasks that
 are always the same. FILE is a JSON array of {"task": …, "plan": …}: the first entry
-with the very text of the task, or of a sub-planner's instruction, is taken, or the first whose task is "*". Without one
-the kernel hears that the planner refused.`,
+whose task is "*" or exactly the text of the task, or of a sub-planner's instruction,
+is taken. If there is none, the kernel is told that the planner refused.`,
 		Example: "  bcpmesh planner script --creds ann.creds plans.json",
 		Args:    cli.Arguments(1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -28,19 +28,19 @@ func plannerModelCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model --model PROVIDER/MODEL",
 		Short: "Make each plan with a model",
-		Long: `Make each plan by a model, on whatever machine this runs. The model is told the task,
-the tools of the run's grant, what Readers can be asked, the limits, and the codes of
-what was wrong with its earlier plans: no content, and no more. It answers by a call of
-its one tool, whose JSON Schema is docs/plan.schema.json; what it writes goes to the
-kernel as it is, which judges it.
+		Long: `Make each plan with a model, on the machine where this command runs. The model is told
+the task, the tools of the run's grant, what Readers can be asked, the limits, and the
+codes of what was wrong with its earlier plans: no content, and no more. It answers by
+calling its one tool, whose JSON Schema is docs/plan.schema.json; its plan goes
+unchanged to the kernel, which judges it.
 
 A planner whose definition has command: builtin needs none of this: the mesh starts it,
 with the model of its definition, and the text of the file as guidelines.
 
-The providers are anthropic, google, ollama, openai (with --endpoint whatever is
-compatible with it), and script, replay and gullible, which are no models. A model that
-answers with text, or whose provider fails, has no plan: the kernel hears that the
-planner refused, and asks again within max_plans.
+The providers are anthropic, google, ollama, openai (with --endpoint, anything
+compatible with it), and script, replay and gullible, which are no models. If the
+model answers with text, or its provider fails, there is no plan: the kernel is told
+that the planner refused, and asks again within max_plans.
 
 With --record each call of the model is written to a new file; the model replay/FILE
 answers the same requests with the same replies.`,
@@ -66,7 +66,7 @@ answers the same requests with the same replies.`,
 	cmd.Flags().StringVar(&o.model, "model", "", "the `PROVIDER/MODEL` that plans")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "`URL` of the provider (default: its own)")
 	cmd.Flags().StringVar(&o.key, "key", "", "where the key is, as `PLACE` env:NAME, file:PATH or command:WORDS (default: the usual one)")
-	cmd.Flags().StringVar(&o.guidelines, "guidelines", "", "what else the model is told, for every task: a `FILE` of at most 64 KiB")
+	cmd.Flags().StringVar(&o.guidelines, "guidelines", "", "further instructions to the model for every task, a `FILE` of at most 64 KiB")
 	cmd.Flags().StringVar(&o.record, "record", "", "write the calls of the model to a new `FILE`")
 	cmd.Flags().IntVar(&o.tokens, "max-tokens", 4096, "how many `TOKENS` a plan may have")
 	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `TASKS` are planned at a time")

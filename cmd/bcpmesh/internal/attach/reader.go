@@ -79,7 +79,7 @@ environment, and needs no flags.`,
 	o.AddTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
 	cmd.Flags().Var(&o.timeout, "timeout", "how long one run may take")
 	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `RUNS` there may be at a time")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func answerWith(ctx context.Context, p *cli.Program, o readerOptions, command []
 	}
 	defer agent.Conn.Close()
 	if agent.Role != bcp.RoleReader {
-		return cli.Failf("%s is of %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
+		return cli.Failf("%s belongs to %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
 	answers := stdio.Program{
 		Command: command, Env: env, Timeout: o.timeout.Value,

@@ -43,8 +43,8 @@ Each query is one message in a context of its own: the spec and its JSON Schema 
 data part. The answer is the first data part that is an object, or else the first text
 that is one. Questions from the agent get no answer, since that would be a path from
 the Controller to it. An agent that answers in prose needs --answer for each name of a
-field or question: an expression (CEL) over result.text and result.data, whatever the
-agent said. Requests go to the agent's own origin, over https unless it is on this
+field or question: an expression (CEL) over result.text and result.data, the agent's
+output. Requests go to the agent's own origin, over https unless it is on this
 machine, and follow no redirect. A response has at most 256 KiB.
 
 The agent's card is pinned: without --card the command shows the card with its hash,
@@ -76,7 +76,7 @@ and asks nothing. When the card changes, the command ends.`,
 	cmd.Flags().StringVar(&o.agent, "agent", "", "the agent's origin, a `URL` such as https://agent.example.com")
 	cmd.Flags().StringVar(&o.card, "card", "", "`SHA256` of the agent's card, 64 hex digits")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "send the bearer token in this `FILE`")
-	cmd.Flags().StringArrayVar(&o.answers, "answer", nil, "`NAME=EXPRESSION`: make the answer NAME of what the agent said; may be given again")
+	cmd.Flags().StringArrayVar(&o.answers, "answer", nil, "`NAME=EXPRESSION`: make the answer NAME from the agent's output; may be repeated")
 	cmd.Flags().Var(&o.timeout, "timeout", "how long one answer may take")
 	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `QUERIES` are answered at a time")
 	return cmd
@@ -146,7 +146,7 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	}
 	defer agent.Conn.Close()
 	if agent.Role != bcp.RoleReader {
-		return cli.Failf("%s is of %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
+		return cli.Failf("%s belongs to %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
 	config.Logger = agent.Log
 	asked, err := a2a.New(config)
@@ -203,7 +203,7 @@ func a2aFailure(agent string, err error) error {
 	case errors.Is(err, a2a.ErrURL):
 		return cli.Usagef("reader a2a: --agent: expected the agent's origin, got %s", cli.Quoted(agent)).WithHint("https://HOST, or http for an agent on this machine")
 	case errors.Is(err, a2a.ErrCard):
-		return cli.Failf("the agent at %s has another card than the pinned one", cli.Quoted(agent)).WithHint("look at the new one without --card, and pin it if you trust it")
+		return cli.Failf("the card of the agent at %s differs from the pinned one", cli.Quoted(agent)).WithHint("look at the new one without --card, and pin it if you trust it")
 	case errors.As(err, &failed):
 		return cli.Failf("the agent at %s cannot be asked: %s", cli.Quoted(agent), failed.Reason)
 	default:

@@ -34,8 +34,8 @@ model in a fence, and what it returns is an object in the shape of the query's s
 or not_enough_information. A model that answers with text, or calls anything else,
 has not answered. The gateway validates and charges the answer like any other.
 
-The file is read again for each query. The model is scripted: --script has a turn a
-line, {"structured": object}, {"structured_raw": text}, {"text"}, {"tool_call":
+The file is read again for each query. The model is scripted: --script has one turn
+per line, {"structured": object}, {"structured_raw": text}, {"text"}, {"tool_call":
 {"name", "args"}} or {"error"}, and each query begins with the first of them. Other
 models are for programs in Go: package agents/extract takes any.`,
 		Example: `  bcpmesh reader extract --creds researcher.creds --file page.txt --source web --script model.jsonl`,
@@ -86,7 +86,7 @@ func answerByExtraction(ctx context.Context, p *cli.Program, o extractOptions) e
 	}
 	defer agent.Conn.Close()
 	if agent.Role != bcp.RoleReader {
-		return cli.Failf("%s is of %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
+		return cli.Failf("%s belongs to %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
 	answers := extract.Reader{
 		Model: func() llm.Endpoint { return llm.Endpoint{Provider: &llm.Script{Turns: turns}, Model: "scripted"} },

@@ -34,14 +34,14 @@ func readerSynadiaCommand(p *cli.Program) *cobra.Command {
 NATS, version 0.3: Claude Code, PI, OpenClaw and others have plugins for it. The agent
 is not trusted: its answers are validated and charged like those of any Reader.
 
-The agent is on a NATS system of its own, or in another account: --context is the name
-or the file of a context of the nats CLI, which says where, with url, creds and ca.
-Without --agent the command shows the agents that it finds there, and prompts none.
+The agent is on a NATS system of its own, or in another account: --context says where:
+a context of the nats CLI, by name or file, with url, creds and ca. Without --agent
+the command shows the agents that it finds there, and prompts none.
 
 Each query is one prompt with an inbox of its own. The answer is the JSON object in
 the agent's text, of at most 256 KiB. Questions from the agent get no answer, since
-that would be a path from the Controller to it. One that is silent for a minute is
-given up.`,
+that would be a path from the Controller to it. An agent that is silent for a minute
+is given up.`,
 		Example: `  bcpmesh reader synadia --context agents
   bcpmesh reader synadia --context agents --agent agents.prompt.pi.kim.desk --creds researcher.creds`,
 		Args: cli.Arguments(0),
@@ -136,7 +136,7 @@ func answerBySynadia(ctx context.Context, p *cli.Program, o synadiaOptions) erro
 	}
 	defer agent.Conn.Close()
 	if agent.Role != bcp.RoleReader {
-		return cli.Failf("%s is of %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
+		return cli.Failf("%s belongs to %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
 	conn, err := connectContext(o)
 	if err != nil {

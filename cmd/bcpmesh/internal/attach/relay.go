@@ -25,7 +25,7 @@ type relayEnd struct{ creds, url, ca string }
 
 func (e *relayEnd) addTo(cmd *cobra.Command, name, role string) {
 	cmd.Flags().StringVar(&e.creds, name, "", "creds `FILE` of the "+role+" "+name)
-	cmd.Flags().StringVar(&e.url, name+"-url", "", "`URL` of the mesh "+name+" (default: the one of the creds file's folder)")
+	cmd.Flags().StringVar(&e.url, name+"-url", "", "`URL` of the mesh "+name+" (default: that of the creds file's folder)")
 	cmd.Flags().StringVar(&e.ca, name+"-ca", "", "with --"+name+"-url: trust only the certificates in this PEM `FILE`")
 	cli.Complete(cmd, name, cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 }
@@ -40,7 +40,7 @@ func (e *relayEnd) connect(ctx context.Context, p *cli.Program, name string, rol
 		return nil, err
 	}
 	if who.Role != role {
-		return nil, cli.Failf("%s is of %s, %s: --%s is for a %s", cli.Quoted(e.creds), who.Agent, who.Role, name, role)
+		return nil, cli.Failf("%s belongs to %s, %s: --%s is for a %s", cli.Quoted(e.creds), who.Agent, who.Role, name, role)
 	}
 	url, known := e.url, meshdir.Trust{CA: e.ca}
 	if url == "" {
@@ -69,15 +69,15 @@ above: exactly once and in the order of its channel, even if the link, one of th
 meshes or this program fails for seconds or for days. Both meshes charge the answers to
 their own budgets, and the mesh above judges them like any Reader's.
 
-Meanwhile deliveries wait with the mesh below, which goes on by itself; so do those that
-the mesh above refuses, as when a budget is spent. What was done is written to --store,
-and each push has an id that the mesh above knows again for 24 hours. A push whose answer
-was lost longer ago is in doubt and stops its channel: look in the audit above whether it
-is there, then start the relay once with --in-doubt.
+Meanwhile deliveries wait in the mesh below, which keeps running; so do those that the
+mesh above refuses, as when a budget is spent. Progress is written to --store, and
+each push has an id that the mesh above recognises for 24 hours. A push whose answer
+was lost longer ago is in doubt and stops its channel: check whether the audit above
+has it, then start the relay once with --in-doubt.
 
-The Reader above keeps its base_taint at high, as it is where nothing else is said: what
-it says is medium there, and so no less than what it heard below. If it is lower, give
---report: before each push of something tainted it is reported.`,
+Leave the base_taint of the Reader above at high, the default: what it says is medium
+there, and so no less than what it heard below. If it is lower, give --report: before
+each push of something tainted, the taint is reported.`,
 		Example: `  bcpmesh relay --below gate.creds --above site7.creds --above-url tls://mesh.example.org:4222 \
       --store relay --map sensor/readings=main/readings`,
 		Args: cli.Arguments(0),
@@ -102,8 +102,8 @@ it says is medium there, and so no less than what it heard below. If it is lower
 	below.addTo(cmd, "below", "controller")
 	above.addTo(cmd, "above", "reader")
 	cmd.Flags().StringVar(&report.creds, "report", "", "creds `FILE` of the same agent above as a controller, to report taint with")
-	cmd.Flags().StringArrayVar(&routes, "map", nil, "carry `FROM=TO`, each AGENT/SUBSCRIPTION; may be given again")
-	cmd.Flags().StringVar(&store, "store", "", "keep in this `DIR` what was carried")
+	cmd.Flags().StringArrayVar(&routes, "map", nil, "forward `FROM=TO`, each AGENT/SUBSCRIPTION; may be repeated")
+	cmd.Flags().StringVar(&store, "store", "", "record forwarded deliveries in this `DIR`")
 	inDoubt.AddTo(cmd, "in-doubt", "what to do with a push in doubt")
 	return cmd
 }
@@ -119,7 +119,7 @@ func runRelay(ctx context.Context, p *cli.Program, c relay.Config, below, above,
 		return cli.NotWritten(c.Folder, err)
 	}
 	if !locked {
-		return cli.Failf("--store %s is another relay's, which runs", cli.Quoted(c.Folder)).WithHint("end that one, or give this one a folder and routes of its own")
+		return cli.Failf("--store %s is in use by another relay", cli.Quoted(c.Folder)).WithHint("stop that one, or give this one its own folder and routes")
 	}
 	defer func() { _ = lock.Close() }()
 	c.Logger = cli.NewLogger(hclog.Info, p.Out.Stderr)
@@ -140,7 +140,7 @@ func runRelay(ctx context.Context, p *cli.Program, c relay.Config, below, above,
 		}
 		defer side.Close()
 		if side.Name() != up.Name() {
-			return cli.Failf("--report is of %s and --above of %s: it has to be the same agent", side.Name(), up.Name())
+			return cli.Failf("--report belongs to %s and --above to %s: they must be of the same agent", side.Name(), up.Name())
 		}
 		c.Report = func(ctx context.Context) error { return agents.NewController(side).ReportTaint(ctx, bcp.SourceAgent) }
 	}
@@ -174,7 +174,7 @@ func runRelay(ctx context.Context, p *cli.Program, c relay.Config, below, above,
 	<-ctx.Done()
 	<-started
 	_ = controller.Stop(context.WithoutCancel(ctx))
-	p.Out.Talkf("%d deliveries carried", r.Carried())
+	p.Out.Talkf("%d deliveries forwarded", r.Carried())
 	return nil
 }
 

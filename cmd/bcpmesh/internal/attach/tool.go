@@ -42,7 +42,7 @@ func (o *programFlags) addTo(cmd *cobra.Command, creds string) {
 	o.AddTo(cmd, creds)
 	cmd.Flags().Var(&o.timeout, "timeout", "how long one run may take")
 	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `RUNS` there may be at a time")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
 }
 
 // programArgs takes -- PROGRAM.
@@ -101,18 +101,19 @@ func toolProgramCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "command -- PROGRAM [ARG...]",
 		Short: "Run a program for each call of a service's tools",
-		Long: `Do each call of a service's tools by running a program, in any language. It gets the call
-as one line of JSON on stdin: {"tool": "send_email", "args": {"to": …}, "key": …,
-"attempt": 1}, and prints what the tool returns, as its output_schema says.
+		Long: `Execute each call of a service's tools by running a program, in any language. It gets
+the call as one line of JSON on stdin: {"tool": "send_email", "args": {"to": …},
+"key": …, "attempt": 1}, and prints the tool's result, in the form of its
+output_schema.
 
-The kernel has judged the call, and its arguments are of the tool's input_schema. A
-program that ends with another exit code than 0 has failed, and may have done its
-work; with 75 it says that it did nothing. A run that takes longer than --timeout is
-killed, and counts as failed.
+The kernel has judged the call, and its arguments match the tool's input_schema. A
+program that exits with a code other than 0 has failed, and may have done its work; 75
+means that it did nothing. A run that takes longer than --timeout is killed, and
+counts as failed.
 
-key is the same when the same call comes again, since its answer was lost. What was
-done under a key is remembered and not done again: as long as this command runs, or,
-with --remember, for a day in that file. idempotency: key of a tool needs the file.
+key is the same when a call is repeated because its answer was lost. Finished calls
+are remembered by key and not done again: while this command runs or, with --remember,
+for a day in that file. A tool with idempotency: key needs the file.
 
 The program gets PATH, HOME and the like of the environment, and what --pass names;
 no creds. Started by a mesh as a service's command, it needs no flags.`,
@@ -131,7 +132,7 @@ no creds. Started by a mesh as a service's command, it needs no flags.`,
 		},
 	}
 	o.addTo(cmd, "creds `FILE` of a tool service (default: $BCPMESH_TOOL_CREDS)")
-	cmd.Flags().StringVar(&remember, "remember", "", "keep in this `FILE` what was done")
+	cmd.Flags().StringVar(&remember, "remember", "", "remember finished calls in this `FILE`")
 	return cmd
 }
 

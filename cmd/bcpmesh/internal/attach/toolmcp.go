@@ -23,17 +23,18 @@ func toolMCPCommand(p *cli.Program) *cobra.Command {
 	const example = "bcpmesh tool mcp --creds notes.creds --pin add_note=SHA256 -- npx -y @example/notes"
 	cmd := &cobra.Command{
 		Use:   "mcp -- SERVER [ARG...]",
-		Short: "Do each call with a tool of an MCP server",
-		Long: `Do each call of a service's tools with the tools of an MCP server that speaks over
-stdin and stdout. "bcpmesh tool import" writes the definition, with this command in it.
+		Short: "Execute each call with a tool of an MCP server",
+		Long: `Execute each call of a service's tools with the tools of an MCP server that speaks
+over stdin and stdout. "bcpmesh tool import" writes the definition, with this command
+in it.
 
-A tool is called only if --pin names it, and if the server lists it as it did when
-somebody looked: name, title, description, schemas and annotations. That is looked at
-before each call. A tool that has changed is not called: the run ends with
-tool_changed, and operators are alerted. Import it again, and look.
+A tool is called only if --pin names it, and if the server lists it as it was pinned:
+name, title, description, schemas and annotations. That is checked before each call. A
+tool that has changed is not called: the run ends with tool_changed, and operators are
+alerted. Import it again, and review it.
 
 What the server returns is content, as the tool's output_schema says: its structured
-content, or {"text": ...}. What it says of itself no planner ever reads.
+content, or {"text": ...}. No planner ever reads what the server says of itself.
 
 If the server ends, so does this command, and a mesh starts it again. A call that it
 had not answered, or not within --timeout, has no outcome: the tool's idempotency says
@@ -63,7 +64,7 @@ of the service names what --pass passes on.`,
 	o.addTo(cmd, "creds `FILE` of a tool service (default: $BCPMESH_TOOL_CREDS)")
 	cmd.Flags().Lookup("timeout").Usage = "how long one call may take"
 	cmd.Flags().Lookup("parallel").Usage = "how many `CALLS` there may be at a time"
-	cmd.Flags().StringVar(&remember, "remember", "", "keep in this `FILE` what was done")
+	cmd.Flags().StringVar(&remember, "remember", "", "remember finished calls in this `FILE`")
 	cmd.Flags().StringArrayVar(&pins, "pin", nil, "a `TOOL` of the server, as bcpmesh tool import writes it; given for each")
 	return cmd
 }
@@ -92,10 +93,10 @@ func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remembe
 		return cli.Failf("%s", err)
 	}
 	for _, name := range changed {
-		log.Error("a tool is not as it was pinned, and is not called", "tool", name)
+		log.Error("a tool differs from its pin and is not called", "tool", name)
 	}
 	if len(unknown) > 0 {
-		log.Warn("the server has tools that are not pinned, and are not called", "count", len(unknown))
+		log.Warn("the server has tools that are not pinned; they are not called", "count", len(unknown))
 	}
 	ended := cli.Failf("the MCP server %s has ended", cli.Quoted(command[0]))
 	go func() {
@@ -109,7 +110,7 @@ func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remembe
 	err = serveTools(ctx, p, s.Conn, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
 		result, err := server.Call(ctx, c)
 		if errors.Is(err, agents.ErrToolChanged) {
-			log.Error("a tool is not as it was pinned, and was not called", "tool", c.Tool)
+			log.Error("a tool differs from its pin and was not called", "tool", c.Tool)
 		}
 		return result, err
 	})
@@ -135,9 +136,9 @@ description. What the server says of it is in comments: it is untrusted text, an
 planner reads it until you write it. The command in the draft pins every tool by its
 hash. A hint of the server lowers nothing.
 
-With --reader it is an entry of mcp_servers for mesh.yaml, with tools that the model of
-a Reader calls ("command: builtin"), pinned in the same way. Those of a server at a URL,
-over streamable HTTP, are drafted with --url in the place of the command.`,
+With --reader it is an entry of mcp_servers for mesh.yaml, with tools that the model
+of a Reader calls ("command: builtin"), pinned in the same way. For a server at a URL,
+over streamable HTTP, give --url in place of the command.`,
 		Example: "  " + example + "\n  bcpmesh tool import notes --reader -- npx -y @example/notes\n  " + remote,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if url != "" {
@@ -194,7 +195,7 @@ over streamable HTTP, are drafted with --url in the place of the command.`,
 		},
 	}
 	cmd.Flags().BoolVar(&reader, "reader", false, "draft tools of a Reader's model instead of a service of kernels")
-	cmd.Flags().StringArrayVar(&pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	cmd.Flags().StringArrayVar(&pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
 	cmd.Flags().StringVar(&url, "url", "", "`URL` of a server that speaks streamable HTTP")
 	cmd.Flags().StringVar(&key, "key", "", "where its key is: `PLACE` env:NAME, file:PATH or command:WORDS")
 	return cmd

@@ -33,10 +33,10 @@ func toolOfficeCommand(p *cli.Program) *cobra.Command {
   calendar.ics   iCalendar
   files/         text files
 
---definition prints the file for tools/ that defines them. Take out what no kernel of
-yours needs: what is not defined cannot be called. What writes does it once for each
-call, also where the answer was lost. Started by a mesh as a service's command, it
-needs no flags.`,
+--definition prints the file for tools/ that defines them. Remove the tools that no
+kernel of yours needs: what is not defined cannot be called. Tools that write do so
+once for each call, even if the answer was lost. Started by a mesh as a service's
+command, it needs no flags.`,
 		Example: "  bcpmesh tool office --definition > tools/office.yaml\n  " + example,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if definition {

@@ -48,10 +48,10 @@ reaches the calling agent.
 It starts the server, lists its tools, and writes two files into the folder of the
 mesh: agents/READER.md, a Reader, and tools/READER.json, which has each tool with its
 description and schemas pinned by a hash, the answer that comes back, and how it is
-taken out of a result. Answers are guessed from output schemas, as narrow as they can
-be; "decide" says what is left for you: a field with values or bounds under answer, or
-a question, and a CEL expression for it under from. The Controller's end of the channel is printed:
-it goes into the definition of --as.
+extracted from a result. Answers are guessed from output schemas, as narrow as
+possible; "decide" lists what is left to you: a field with values or bounds under
+answer, or a question, and a CEL expression for it under from. The Controller's end of
+the channel is printed: it goes into the definition of --as.
 
 A tool whose listing changes later is refused until you have reviewed it:
 "bcpmesh wrap READER --accept" shows what changed, and pins it.
@@ -76,7 +76,7 @@ gets, here and with "bcpmesh reader mcp".`,
 	}
 	o.where.AddTo(cmd)
 	cmd.Flags().StringVar(&o.as, "as", "main", "the `CONTROLLER` whose host will have the tools")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
 	cmd.Flags().BoolVar(&o.accept, "accept", false, "pin the tools as the server lists them now")
 	return cmd
 }
@@ -306,8 +306,8 @@ func readerMCPCommand(p *cli.Program) *cobra.Command {
 		Use:   "mcp --tools FILE",
 		Short: "Answer queries with the tools of an MCP server",
 		Long: `Answer queries with the tools of an MCP server that "bcpmesh wrap" has wrapped. The
-arguments of a query say which tool is called, and with what; the answer is taken out
-of the result as the file says. If it cannot be extracted, the answer is
+arguments of a query say which tool is called, and with what; the answer is extracted
+from the result as the file says. If it cannot be extracted, the answer is
 not_enough_information.
 
 The server is started as a process of its own, and gets PATH, HOME and the like of
@@ -325,7 +325,7 @@ the file is not called.`,
 	}
 	o.AddTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
 	cmd.Flags().StringVar(&o.tools, "tools", "", "tools of the server, a `FILE` that bcpmesh wrap wrote")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
 	return cmd
 }
 
@@ -340,7 +340,7 @@ func answerWithTools(ctx context.Context, p *cli.Program, o readerMCPOptions) er
 	}
 	defer agent.Conn.Close()
 	if agent.Role != bcp.RoleReader || agent.Name != file.Reader {
-		return cli.Failf("%s is of %s, %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, agent.Role, file.Reader)
+		return cli.Failf("%s belongs to %s, %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, agent.Role, file.Reader)
 	}
 	u, program, err := startUpstream(ctx, p, file.Server, o.pass, agent.Log)
 	if err != nil {
@@ -352,7 +352,7 @@ func answerWithTools(ctx context.Context, p *cli.Program, o readerMCPOptions) er
 		return cli.Failf("%s", err)
 	}
 	if len(changed) > 0 {
-		p.Out.Talkf("the server has other tools than were pinned, and these are refused: %s; look at them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)
+		p.Out.Talkf("these tools differ from their pins and are refused: %s; review them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)
 	}
 	reader := agents.NewReader(agent.Conn)
 	reader.OnQuery(answers.Answer)

@@ -119,9 +119,9 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "answer [QUERY_ID [JSON]]",
 		Short: "List a reader's open queries, or answer one",
-		Long: `Without arguments, list the queries that wait for a reader of the mesh. With a
-query's id and a JSON object, as an argument or on stdin, answer it, and show
-what the gateway made of the answer.`,
+		Long: `Without arguments, list the queries that wait for a reader of the mesh. With a query's
+id and a JSON object, as an argument or on stdin, answer it, and show the gateway's
+outcome.`,
 		Example: `  bcpmesh answer
   bcpmesh answer qEXAMPLE '{"is_urgent":true}'
   bcpmesh answer qEXAMPLE --not-enough-information`,
@@ -161,7 +161,7 @@ what the gateway made of the answer.`,
 	}
 	who.AddTo(cmd, "reader")
 	cli.WaitFlag(cmd, &wait, 0, "how long to wait for queries (default: 1s to list them, 10s for the one to answer)")
-	cmd.Flags().BoolVar(&unknown, "not-enough-information", false, "say that there is no answer")
+	cmd.Flags().BoolVar(&unknown, "not-enough-information", false, "answer that there is not enough information")
 	return cmd
 }
 

@@ -29,10 +29,10 @@ type AgentFlags struct {
 // AddTo makes them flags of cmd; creds says what the credentials are for.
 func (f *AgentFlags) AddTo(cmd *cobra.Command, creds string) {
 	cmd.Flags().StringVar(&f.Creds, "creds", "", creds)
-	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh (default: the one of the creds file's folder, or "+meshdir.StandardURL+")")
+	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh (default: that of the creds file's folder, or "+meshdir.StandardURL+")")
 	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
 	f.encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
-	f.encoding.AddTo(cmd, "encoding", "what the agent's definition says")
+	f.encoding.AddTo(cmd, "encoding", "the encoding in the agent's definition")
 	cli.Complete(cmd, "creds", cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 }
 
@@ -100,9 +100,9 @@ func (f *AgentFlags) Who() (bcp.AgentName, bcp.Role, error) {
 	case err != nil:
 		return "", 0, err
 	case len(f.Roles) > 0 && !slices.Contains(f.Roles, who.Role):
-		return "", 0, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, cli.JoinOr(words))
+		return "", 0, cli.Failf("%s belongs to %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, cli.JoinOr(words))
 	case len(f.Roles) == 0 && who.Role != bcp.RoleController && who.Role != bcp.RoleReader:
-		return "", 0, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
+		return "", 0, cli.Failf("%s belongs to %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
 	}
 	return who.Agent, who.Role, nil
 }

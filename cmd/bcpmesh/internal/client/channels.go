@@ -121,8 +121,8 @@ type SpanFlags struct{ Since, Until TimeFlag }
 
 // AddTo makes them flags of cmd.
 func (f *SpanFlags) AddTo(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.Since, "since", "from this time on, or for so long: 2026-03-15, 24h")
-	cmd.Flags().Var(&f.Until, "until", "up to this time, or so long ago")
+	cmd.Flags().Var(&f.Since, "since", "from this time on, or from so long ago: 2026-03-15, 24h")
+	cmd.Flags().Var(&f.Until, "until", "up to this time, or to so long ago")
 }
 
 // Over reports whether a decision comes behind the span.

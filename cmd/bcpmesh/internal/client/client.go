@@ -47,11 +47,11 @@ type Flags struct {
 // AddTo makes them flags of cmd, for a client that is who.
 func (f *Flags) AddTo(cmd *cobra.Command, who string) {
 	cmd.Flags().StringVar(&f.As, "as", "", "act as this `AGENT` (default: the mesh's only "+who+")")
-	cmd.Flags().StringVar(&f.Creds, "creds", "", "connect with this creds `FILE`, as whom it is of")
+	cmd.Flags().StringVar(&f.Creds, "creds", "", "connect as the owner of this creds `FILE`")
 	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of the mesh (default: the running mesh of the folder)")
 	cmd.Flags().StringVar(&f.CA, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
 	f.Encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
-	f.Encoding.AddTo(cmd, "encoding", "with --creds: what the agent's definition says")
+	f.Encoding.AddTo(cmd, "encoding", "with --creds: the encoding in the agent's definition")
 	people := who == "approver" || who == "auditor"
 	cli.Complete(cmd, "as", meshdir.CompleteAgents(people))
 	if people {
@@ -144,9 +144,9 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 	}
 	switch {
 	case f.As != "" && f.As != string(who.Agent):
-		return nil, cli.Usagef("--as: %s is of %s", cli.Quoted(f.Creds), who.Agent).WithHint("leave --as out: the file says who it is")
+		return nil, cli.Usagef("--as: %s belongs to %s", cli.Quoted(f.Creds), who.Agent).WithHint("leave --as out: the file says who it is")
 	case role != 0 && role != who.Role:
-		refused := cli.Failf("%s is of %s as %s, and this is for %ss", cli.Quoted(f.Creds), who.Agent, who.Role, role)
+		refused := cli.Failf("%s belongs to %s as %s, and this is for %ss", cli.Quoted(f.Creds), who.Agent, who.Role, role)
 		refused.Code = cli.ExitRefused
 		return nil, refused.WithHint("bcpmesh creds issue %s --role %s --out FILE makes one, if the definitions allow it", who.Agent, role)
 	}

@@ -64,7 +64,7 @@ passes is a rate and no failure: rules have gaps, and every word of it is charge
 	for _, f := range corpus.Formats() {
 		formats = append(formats, string(f))
 	}
-	cmd.Flags().StringArrayVar(&o.corpora, "corpus", nil, "strings of a file or a folder: `PATH`; may be given again")
+	cmd.Flags().StringArrayVar(&o.corpora, "corpus", nil, "strings of a file or a folder: `PATH`; may be repeated")
 	cmd.Flags().StringVar(&o.format, "format", "", "read them as a `FORMAT`; completion lists them")
 	cmd.Flags().StringVar(&o.field, "field", "", "where records have their text: a `NAME`, or names with dots between")
 	cmd.Flags().StringVar(&o.benign, "benign", "", "answers of honest Readers, in place of ours: a `FILE`")

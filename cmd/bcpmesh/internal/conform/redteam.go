@@ -64,7 +64,7 @@ This is no proof: it says that these attacks did not get through.`,
 		ValidArgsFunction: cli.CompleteFolders,
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "these attacks and classes alone: `IDS`")
-	cmd.Flags().StringArrayVar(&files, "report", nil, "write a `FILE` that ends with "+strings.Join(report.Extensions, ", ")+"; may be given again")
+	cmd.Flags().StringArrayVar(&files, "report", nil, "write a `FILE` that ends with "+strings.Join(report.Extensions, ", ")+"; may be repeated")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that random acts are made from")
 	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var words []string

@@ -89,7 +89,7 @@ func (f *conformanceFlags) join(ctx context.Context, file string, role bcp.Role)
 		return nil, err
 	}
 	if who.Role != role {
-		return nil, cli.Failf("%s is of %s, %s: expected a %s's", cli.Quoted(file), who.Agent, who.Role, role)
+		return nil, cli.Failf("%s belongs to %s, %s: expected a %s's", cli.Quoted(file), who.Agent, who.Role, role)
 	}
 	as := client.Flags{As: string(who.Agent), Creds: file, URL: f.url, CA: f.ca, Encoding: f.encoding}
 	if role == bcp.RoleAuditor {

@@ -44,7 +44,7 @@ Each line of the output, which is always JSON, has the keys
   field            what a reject is about, or the wrong key of the spec
   response         the normalised answer, or null
   delivered        the same as the exact bytes that a Controller gets, once a
-                   person approves where the verdict is hold
+                   person approves if the verdict is hold
   nominal_bits, capacity_bits, anomalies
 
 A line that cannot be judged has no output: it is reported on stderr, and the

@@ -31,8 +31,8 @@ func keysSealCommand(p *cli.Program) *cobra.Command {
 of the operator, the accounts and the agents' signing keys, and those that sign
 checkpoints and certificates. From then on, it is asked for once by bcpmesh up when it
 starts, by commands that make credentials, for others or for themselves, and by those
-that read the journal of a stopped mesh. If there is no terminal, it is the first line
-of the file that BCPMESH_PASSPHRASE_FILE names.
+that read the journal of a stopped mesh. If BCPMESH_PASSPHRASE_FILE names a file, its
+first line is used instead.
 
 A running mesh keeps running, but follows later key changes only after a restart. If
 the passphrase is lost, so are the keys. The unencrypted keys may still be found on

@@ -32,7 +32,7 @@ func (l *listening) addTo(cmd *cobra.Command) {
 	f.StringVar(&l.address, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
 	f.StringVar(&l.webSocket, "websocket", "", "`HOST:PORT` for agents that speak NATS over WebSocket")
 	f.BoolVar(&l.ownTLS, "tls", false, "require TLS, with a certificate of the mesh's own authority")
-	f.StringArrayVar(&l.names, "tls-name", nil, "with --tls: a further `HOST` that the certificate is for; may be given again")
+	f.StringArrayVar(&l.names, "tls-name", nil, "with --tls: a further `HOST` that the certificate is for; may be repeated")
 	f.StringVar(&l.cert, "tls-cert", "", "require TLS, with the certificate in this PEM `FILE`")
 	f.StringVar(&l.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
 	f.BoolVar(&l.plaintext, "insecure-plaintext", false, "listen beyond loopback without TLS: all can be read and changed on the way")
