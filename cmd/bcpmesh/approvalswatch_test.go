@@ -257,7 +257,7 @@ func TestWatchComesBack(t *testing.T) {
 	k := sitDown(t, "approvals", "watch", "--dir", dir)
 	k.sees("", "nothing waits")
 	stop()
-	k.sees("", "no connection, trying again")
+	k.sees("", "no connection, retrying")
 	upMesh(t, dir)
 	if got := execute(t, "", "publish", "main", "digest", `{"summary":"back again"}`, "--dir", dir); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)

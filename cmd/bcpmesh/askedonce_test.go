@@ -42,7 +42,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	for act, ask := range map[string]func(t *testing.T){
 		bcp.ControlErase: func(t *testing.T) {
 			r := execute(t, "", "audit", "erase", "--state", state, "--channel", "main/researcher", "--before", "2026-03-15", "--yes", "--wait", wait.String())
-			if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "nothing came in time") {
+			if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "no reply in time") {
 				t.Errorf("exit code %d: %s", r.code, r.stderr)
 			}
 		},

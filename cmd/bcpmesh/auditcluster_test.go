@@ -245,7 +245,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	creds := filepath.Join(t.TempDir(), "kim.creds")
 	x.says(cli.ExitOK, "creds issue kim --role auditor --out "+creds)
 	remote := " --as kim --url " + x.cluster.URL() + " --creds " + creds
-	if r := execute(t, "", strings.Fields("audit replay --raw --shard 1"+remote)...); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "for whoever owns the state folder") {
+	if r := execute(t, "", strings.Fields("audit replay --raw --shard 1"+remote)...); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "for the owner of the state folder") {
 		t.Errorf("with the creds of an auditor: %d %s%s", r.code, r.stdout, r.stderr)
 	}
 	kim, err := agents.Connect(t.Context(), x.cluster.URL(), agents.CredsFile(creds), agents.Options{Name: "kim"})

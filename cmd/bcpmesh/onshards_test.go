@@ -182,7 +182,7 @@ func TestCommandsOfPeopleReachAllShards(t *testing.T) {
 		"ledger forecast":      {"shard 0: main ← mailer", "shard 1: boss ← clerk"},
 		"ledger plot":          {"bits of boss ← clerk", "bits of main ← mailer"},
 		"ledger reconcile":     {"shard 0: journal, ledger and state agree", "shard 1: journal, ledger and state agree"},
-		"proposals list":       {"no proposal was approved"},
+		"proposals list":       {"no approved proposal"},
 		"reload":               {"shard 0: definitions loaded", "shard 1: definitions loaded"},
 		"doctor":               {"ok gateway shard 0: it decides", "ok gateway shard 1: it decides"},
 	} {
@@ -373,7 +373,7 @@ func TestShardThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("%s: %v, code %d: %v", name, said, code, err)
 		}
 		for _, shard := range c.silent {
-			if named := strings.Contains(message, fmt.Sprintf("shard %d: nothing came in time", shard)); named != (len(c.shards) > 1) {
+			if named := strings.Contains(message, fmt.Sprintf("shard %d: no reply in time", shard)); named != (len(c.shards) > 1) {
 				t.Errorf("%s says %q", name, message)
 			}
 		}

@@ -24,9 +24,9 @@ func ApprovalsCommand(p *cli.Program) *cobra.Command {
 and whether a summary is asked for at all. Items that nobody decides by their
 deadline are rejected.
 
-Content is shown inert: no escape sequence, link or invisible character of it
-reaches the terminal, and each of its lines follows a bar. What an approval signs
-is the SHA-256 of exactly the bytes that it releases.
+Content is shown inert: no escape sequence, link or invisible character of it reaches
+the terminal, and each of its lines follows a bar. An approval signs the SHA-256 of
+exactly the bytes that it releases.
 
 docs/approvers.md walks through it.`,
 		`  bcpmesh approvals watch
@@ -82,8 +82,8 @@ func approvalsListCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the items that wait for a decision",
-		Long: `List what waits for a decision of this approver: oldest first, the channels
-taking turns, so that one that floods does not hide the others. The list has no
+		Long: `List the items that wait for this approver's decision: oldest first, the channels
+taking turns, so that a flooding channel does not hide the others. The list has no
 content: use show for that.`,
 		Example: `  bcpmesh approvals list
   bcpmesh approvals list --as kim --json`,
@@ -141,8 +141,8 @@ func approvalsShowCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [ITEM]",
 		Short: "Show an item as its approver sees it",
-		Long: `Show an item: what the mesh knows about it, what was asked, and what is said.
-Without ITEM, show the first in the list.
+		Long: `Show an item: what the mesh knows about it, the question, and the content. Without
+ITEM, show the first in the list.
 
 Each line of content follows a bar, and nothing else does. Invisible characters,
 and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. With
@@ -244,12 +244,12 @@ func ShowUndecided(o *cli.Output, err error) error {
 		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).WithHint("%s", advice(refused.Code))
 	}
 	if errors.Is(err, agents.ErrBound) {
-		return cli.Failf("these credentials decide with their passkey alone, and a terminal has none").
+		return cli.Failf("these credentials decide only with their passkey, which a terminal cannot use").
 			WithHint("look at the item here and decide on the device with the passkey; or use credentials that are not bound to one")
 	}
 	var unanswered *agents.UnansweredError
 	if errors.As(err, &unanswered) && !errors.Is(err, context.Canceled) {
-		return cli.Failf("the mesh did not answer in time").WithHint("a decision may have counted all the same: bcpmesh approvals list shows what still waits")
+		return cli.Failf("the mesh did not answer in time").WithHint("a decision may still have counted: bcpmesh approvals list shows what waits")
 	}
 	return meshdir.Failure(err)
 }

@@ -90,8 +90,8 @@ escalation to its reader. On a terminal the item is shown first, and then you ar
 asked.
 
 The decision signs the SHA-256 of the released bytes. Without a terminal, --sha256
-binds it to what you were shown before: if the item is anything else, nothing is
-released (digest_mismatch). With --yes alone you release what you have not seen.`,
+binds it to what you were shown before: if the item differs, nothing is released
+(digest_mismatch). With --yes alone you release what you have not seen.`,
 		Example: `  bcpmesh approvals approve iEXAMPLE
   bcpmesh approvals approve iEXAMPLE --sha256 HEX`,
 		Args:              cli.Arguments(1, "ITEM"),
@@ -135,8 +135,8 @@ released (digest_mismatch). With --yes alone you release what you have not seen.
 		},
 	}
 	f.addTo(cmd)
-	cmd.Flags().Var(&digest, "sha256", "release these bytes or nothing: the SHA-256 that show told")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().Var(&digest, "sha256", "release only the bytes with this SHA-256, which show prints")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -170,11 +170,11 @@ func rejectCommand(p *cli.Program) *cobra.Command {
 		Use:   "reject ITEM",
 		Short: "Refuse an item, with a reason",
 		Long: `Refuse an item. The reader that answered gets the reason, so write nothing into it
-that an attacker should not know. The controller hears that it was rejected and no
-more; of a push it hears nothing. The bits stay charged. Why an escalation is
-refused, no agent hears.
+that an attacker should not know. The controller is told only that it was rejected; of
+a push it is told nothing. The bits stay charged. No agent is told why an escalation
+is refused.
 
-On a terminal, without --reason, the item is shown and you are asked for it.`,
+On a terminal, without --reason, the item is shown and you are asked for a reason.`,
 		Example: `  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'
   bcpmesh approvals reject iEXAMPLE --reason 'Too long.' --json`,
 		Args:              cli.Arguments(1, "ITEM"),
@@ -222,7 +222,7 @@ On a terminal, without --reason, the item is shown and you are asked for it.`,
 		},
 	}
 	f.addTo(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "what the reader is told, in one `LINE` of at most 500 characters")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason for the reader, one `LINE` of at most 500 characters")
 	return cmd
 }
 
@@ -323,10 +323,10 @@ SHA-256, and --sha256 or --yes releases it.`,
 	}
 	f.addTo(cmd)
 	cmd.Flags().StringVar(&response, "response", "", "the answer as `JSON`, as @FILE, or - for stdin")
-	cmd.Flags().StringVar(&summary, "summary", "", "of a category 3 item: its new `TEXT`")
+	cmd.Flags().StringVar(&summary, "summary", "", "new `TEXT` of a category 3 item")
 	cmd.Flags().BoolVar(&look, "preview", false, "only show what would be released")
-	cmd.Flags().Var(&digest, "sha256", "release these bytes or nothing: the SHA-256 that --preview told")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().Var(&digest, "sha256", "release only the bytes with this SHA-256, which --preview prints")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 

@@ -95,7 +95,7 @@ func openEditor(ctx context.Context, p *cli.Program, v *bcp.ItemView) (any, erro
 	before, isText := editable(v, editWidth)
 	dir, err := os.MkdirTemp("", "bcpmesh-edit-")
 	if err != nil {
-		return nil, cli.Failf("a file to edit: %s", cli.FileReason(err))
+		return nil, cli.Failf("the file to edit: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // we made it
 	name := filepath.Join(dir, "content.json")
@@ -103,7 +103,7 @@ func openEditor(ctx context.Context, p *cli.Program, v *bcp.ItemView) (any, erro
 		name = filepath.Join(dir, "content.txt")
 	}
 	if err := os.WriteFile(name, []byte(before+"\n"), 0o600); err != nil {
-		return nil, cli.Failf("a file to edit: %s", cli.FileReason(err))
+		return nil, cli.Failf("the file to edit: %s", cli.FileReason(err))
 	}
 	// The shell splits the words of $EDITOR, as for every program that has one.
 	run := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", name)
@@ -113,7 +113,7 @@ func openEditor(ctx context.Context, p *cli.Program, v *bcp.ItemView) (any, erro
 	}
 	after, err := cli.ReadSmall(name)
 	if err != nil {
-		return nil, cli.Failf("what was edited cannot be read: %s", cli.FileReason(err))
+		return nil, cli.Failf("the edited file cannot be read: %s", cli.FileReason(err))
 	}
 	return edited(string(after), isText)
 }

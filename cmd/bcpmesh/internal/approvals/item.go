@@ -132,7 +132,7 @@ func Matches(id bcp.ItemID, shown []byte, signed bcp.Digest) error {
 }
 
 func mismatch(id bcp.ItemID) error {
-	return (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.DigestMismatch) + ": " + string(id) + " is not what its digest says"}).
+	return (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.DigestMismatch) + ": " + string(id) + " does not match its digest"}).
 		WithHint("do not decide about it, and tell the operator: gateway and program may have different versions")
 }
 

@@ -50,7 +50,7 @@ type watchModel struct {
 	selected bcp.ItemID
 	view     *bcp.ItemView
 	loading  bool
-	gone     string // why it cannot be decided any more
+	gone     string // why it can no longer be decided
 	read     scroll
 
 	mode    watchMode
@@ -266,7 +266,7 @@ func (m *watchModel) onView(msg viewMsg) {
 	}
 }
 
-// lost notes that the selected item cannot be decided any more, and takes the
+// lost notes that the selected item can no longer be decided, and takes the
 // person out of deciding it.
 func (m *watchModel) lost(why string) {
 	m.gone = why
@@ -284,7 +284,7 @@ func goneText(code bcp.Code) string {
 	case bcp.ItemExpired:
 		return "item_expired: nobody decided it in time, which counts as a rejection"
 	case bcp.ItemNotFound:
-		return "item_not_found: it does not wait any more"
+		return "item_not_found: it is no longer waiting"
 	}
 	return string(code) + ": " + code.Info().Text
 }
@@ -341,7 +341,7 @@ func (m *watchModel) refusedBy(err error) {
 	case errors.As(err, &f):
 		m.setNotice(true, f.Message)
 	default:
-		m.setNotice(true, "not answered: it may have counted; the list will tell ("+reasonOfDesk(err)+")")
+		m.setNotice(true, "not answered: it may have counted; the list will show it ("+reasonOfDesk(err)+")")
 	}
 }
 
@@ -514,9 +514,9 @@ func (m *watchModel) decidable() bool {
 	case m.gone != "":
 		m.setNotice(true, m.gone)
 	case m.view == nil:
-		m.setNotice(true, "it is not here yet")
+		m.setNotice(true, "it is not loaded yet")
 	case !m.now.Before(m.view.Deadline):
-		m.setNotice(true, "its deadline is over")
+		m.setNotice(true, "its deadline has passed")
 	default:
 		return true
 	}

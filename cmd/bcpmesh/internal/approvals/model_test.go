@@ -370,7 +370,7 @@ func TestWatchFollows(t *testing.T) {
 	w.expect("i2, 1h", "Release exactly this")
 	w.desk.drop("i2", bcp.AlreadyDecided)
 	w.at(testNow.Add(2 * time.Second))
-	w.expect("already_decided: somebody else has decided it", "i2 cannot be decided any more", "│ two")
+	w.expect("already_decided: somebody else has decided it", "i2 can no longer be decided", "│ two")
 	w.keys("y", "a", "y", "r", "e")
 	w.decided()
 	w.keys("j")
@@ -389,13 +389,13 @@ func TestWatchFollows(t *testing.T) {
 	w.expect("│ three")
 	w.at(testNow.Add(2 * time.Hour))
 	w.keys("space", "space", "a")
-	w.expect("its deadline is over", "expired")
+	w.expect("its deadline has passed", "expired")
 
 	// The mesh goes away and comes back.
 	w.desk.err = errors.New("agents: gone\x1b[2J")
 	w.at(testNow.Add(3 * time.Hour))
 	w.keys("g")
-	w.expect("no connection, trying again: gone")
+	w.expect("no connection, retrying: gone")
 	w.desk.err = nil
 	w.at(testNow.Add(4 * time.Hour))
 	if strings.Contains(w.m.frame(), "no connection") {
@@ -421,7 +421,7 @@ func TestWatchRefusesSwappedContent(t *testing.T) {
 	swapped := summaryView("i1", "harmless")
 	swapped.SHA256[0]++
 	w := watch(t, 80, 24, swapped)
-	w.expect("digest_mismatch: i1 is not what its digest says")
+	w.expect("digest_mismatch: i1 does not match its digest")
 	w.keys("space", "a", "y", "r", "e")
 	w.decided()
 }

@@ -127,7 +127,7 @@ func (m *watchModel) title() string {
 		what = strconv.Itoa(len(m.items)) + " wait: " + strings.TrimPrefix(kinds, ", ")
 	}
 	if m.listed.IsZero() || m.listing && m.items == nil && m.trouble == "" {
-		what = "asking what waits"
+		what = "loading the list"
 	}
 	return "approvals of " + m.me + " — " + what
 }
@@ -181,7 +181,7 @@ func (m *watchModel) paneTitle() string {
 	case m.mode == modePreview:
 		return "your edit of " + string(m.selected)
 	case m.gone != "":
-		return string(m.selected) + " cannot be decided any more"
+		return string(m.selected) + " can no longer be decided"
 	case m.view != nil:
 		return string(m.selected) + ", " + tell.TimeLeft(m.now, m.view.Deadline)
 	}
@@ -201,7 +201,7 @@ func (m *watchModel) body() (rows []string, below string) {
 	case m.view == nil && m.gone != "":
 		return exactly(m.plainRows([]string{"", "  " + m.gone}), height), ""
 	case m.view == nil:
-		return exactly([]string{"", "  it is being fetched"}, height), ""
+		return exactly([]string{"", "  loading"}, height), ""
 	}
 	lines, s := m.paneLines(), &m.read
 	if m.mode == modePreview {
@@ -247,7 +247,7 @@ func (m *watchModel) noticeRow() string {
 			return m.paint(m.fit(tell.EditQuestion(m.view)+"? [y/N]"), text.FgYellow, text.Bold)
 		}
 	case m.notice == "" && m.trouble != "":
-		return m.paint(m.fit("no connection, trying again: "+cli.Plain(m.trouble)), text.FgRed)
+		return m.paint(m.fit("no connection, retrying: "+cli.Plain(m.trouble)), text.FgRed)
 	}
 	if m.bad {
 		return m.paint(m.fit(cli.Plain(m.notice)), text.FgRed)

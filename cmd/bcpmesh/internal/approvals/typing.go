@@ -66,7 +66,7 @@ func (m *watchModel) typingKey(key tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 		m.busy = true
-		m.setNotice(false, "asking what would be released")
+		m.setNotice(false, "loading the preview")
 		view := *m.view
 		return func() tea.Msg {
 			preview, err := m.desk.Preview(m.ctx, view, response)

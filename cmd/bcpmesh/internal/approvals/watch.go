@@ -23,13 +23,13 @@ func watchCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Decide in a live full-screen view",
-		Long: `Follow what waits for a decision in a full-screen view, and decide there: choose an
-item with j and k, read it to its end with space, then a approves, r rejects and e
-edits. ? shows all keys, q leaves.
+		Long: `Follow the waiting items in a full-screen view, and decide there: choose an item with
+j and k, read it to its end with space, then a approves, r rejects and e edits. ?
+shows all keys, q leaves.
 
-An item can be approved once all of its lines have been on the screen. It says so when
-others decide an item or it expires. The terminal's bell rings when something new
-waits, and its title says how much. It needs a terminal: in scripts, use list and show
+An item can be approved once all of its lines have been on the screen. The view shows
+when others decide an item or it expires. The terminal's bell rings for each new item,
+and its title shows how many wait. It needs a terminal: in scripts, use list and show
 with --json.`,
 		Example: `  bcpmesh approvals watch
   bcpmesh approvals watch --as kim --dir ./office`,
@@ -37,7 +37,7 @@ with --json.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			screen, isFile := p.Out.Screen.(*os.File)
 			if !isFile || !p.Out.Terminal || !cli.IsTerminal(p.In) || p.Env("TERM") == "dumb" || p.Out.JSON {
-				return cli.Usagef("approvals watch: it needs a terminal, and writes no JSON").
+				return cli.Usagef("approvals watch: it needs a terminal and writes no JSON").
 					WithHint("use bcpmesh approvals list --json and show ITEM --json")
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())

@@ -59,8 +59,8 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 the newest snapshot, with the SHA-256 of each. The file is a gzipped tar that ends
 with a manifest. The chain of decisions is checked on the way.
 
-The mesh may run and goes on meanwhile: the file ends with the newest decision of
-when the backup began. --truncate and --salvage need a stopped mesh.
+The mesh may keep running: the file ends with the newest decision at the start of the
+backup. --truncate and --salvage need a stopped mesh.
 
 It contains no raw answers, and no projections, which the mesh rebuilds from the
 journal. The definitions are yours to keep. Whoever has the file can act as
@@ -72,18 +72,18 @@ backed up, and the command says what is lost: restore the file to go on from
 there. Budgets spent after that point then count as unspent.
 
 With --truncate, the backed-up decisions are removed from the journal, which then
-begins after a snapshot of their result. Before that, the file is read back and
-the snapshot is proven. Keep the file: with those of earlier truncations it is
-your only copy of what was decided.
+begins after a snapshot of their result. Before that, the file is read back and the
+snapshot is proven. Keep the file: with those of earlier truncations it is your only
+copy of those decisions.
 
 With --url and --creds, the journal is that of a cluster, also while gateways serve,
-and the keys are those of the state folder that it was exported from. Where the mesh
-has several shards, each has a journal: back them up one by one, with --shard.
+and the keys are those of the state folder that it was exported from. If the mesh has
+several shards, each has a journal: back them up one by one, with --shard.
 
-A cluster's journal is truncated in a backup, while no gateway serves: --truncate
---from WHOLE makes FILE of WHOLE, with a journal that begins after all of it, and
-signs a checkpoint of that. Empty the streams and restore FILE (docs/production.md).
-Keep WHOLE.`,
+To truncate a cluster's journal, truncate a backup of it while no gateway serves:
+--truncate --from WHOLE makes FILE from WHOLE, with a journal that begins after all of
+it, and signs a checkpoint of that. Then empty the streams and restore FILE
+(docs/production.md). Keep WHOLE.`,
 		Example: `  bcpmesh backup office.tar.gz
   bcpmesh backup --truncate office-2026.tar.gz
   bcpmesh backup --salvage office.tar.gz && bcpmesh restore office.tar.gz .bcpmesh.new
@@ -101,7 +101,7 @@ Keep WHOLE.`,
 				return cli.Usagef("backup: --from goes with --truncate alone: it names the backup that is truncated")
 			}
 			if whole != "" && o.WithoutKeys {
-				return cli.Usagef("backup: --from and --without-keys do not go together: a backup that has no keys stays without")
+				return cli.Usagef("backup: --from and --without-keys do not go together: a backup without keys stays without")
 			}
 			if whole != "" {
 				return truncateBackup(cmd.Context(), p, &where, args[0], whole, o)
@@ -125,8 +125,8 @@ Keep WHOLE.`,
 	of.AddTo(cmd, "of a cluster: ")
 	shard.AddTo(cmd, "of a cluster: the shard, if the mesh has several")
 	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")
-	cmd.Flags().BoolVar(&truncate, "truncate", false, "cut off the journal what is backed up")
-	cmd.Flags().StringVar(&whole, "from", "", "with --truncate: truncate the backup in `FILE`, of a cluster")
+	cmd.Flags().BoolVar(&truncate, "truncate", false, "remove the backed-up decisions from the journal")
+	cmd.Flags().StringVar(&whole, "from", "", "with --truncate: truncate the cluster's backup in `FILE`")
 	cmd.Flags().BoolVar(&o.Salvage, "salvage", false, "back up a damaged journal up to its last good record")
 	return cmd
 }
@@ -184,23 +184,25 @@ func RestoreCommand(p *cli.Program) *cobra.Command {
 		Short: "Restore a backup into a new state folder or a cluster",
 		Long: `Restore a backup into a new state folder. Everything in the file is checked before
 anything is written: the SHA-256 of each part, and the chain of decisions from the
-first to the last. The folder appears whole or not at all, and one that holds
-something is left alone.
+first to the last. The folder is created whole or not at all, and one that is not
+empty is left alone.
 
-The newest file is enough for a mesh that goes on. From several, oldest first,
-each beginning where the one before ends, the folder gets the whole journal,
-including what "bcpmesh backup --truncate" has removed.
+The newest file is enough to run the mesh. With several files, oldest first, each
+beginning where the previous one ends, the folder gets the whole journal, including
+what "bcpmesh backup --truncate" has removed.
 
-A witness that has cosigned more of the journal than the backup has refuses what the
-restored mesh signs: it was rolled back, and budgets spent since then are full again.
+A witness that has cosigned more of the journal than the backup holds refuses what the
+restored mesh signs: the journal was rolled back, and budgets spent since then are
+full again.
 
 Start the mesh there with "bcpmesh up --state DIR", or move the old .bcpmesh away
 and put DIR in its place.
 
 With --url and --creds, and without DIR, the journal goes into the streams of a
-cluster that has none, for the mesh of the current folder: before its first gateway
-starts. One that was interrupted goes on where it was. It is refused where the mesh has
-agents of that journal on another shard: there they would spend their budgets again.`,
+cluster that has none, for the mesh of the current folder, before its first gateway
+starts. An interrupted restore continues where it stopped. It is refused if the mesh
+has agents of that journal on another shard: there they would spend their budgets
+again.`,
 		Example: `  bcpmesh restore office.tar.gz ./office/.bcpmesh
   bcpmesh restore office.tar.gz /tmp/look && bcpmesh up --state /tmp/look
   bcpmesh restore office-2025.tar.gz office-2026.tar.gz ./whole
@@ -244,13 +246,13 @@ func restoreBackup(ctx context.Context, p *cli.Program, files []string, dir stri
 	m, err := mesh.Restore(ctx, from, state, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress, Keys: []accounts.OpenOption{meshdir.Unlock()}})
 	finish()
 	if errors.Is(err, mesh.ErrNotEmpty) {
-		return cli.Failf("%s is there, and is not empty", cli.Quoted(dir)).WithHint("name a new folder; nothing is replaced")
+		return cli.Failf("%s exists and is not empty", cli.Quoted(dir)).WithHint("name a new folder; nothing is replaced")
 	}
 	if err != nil {
 		return r.failure(err, len(files), dir)
 	}
 	if size, err := mesh.Tree(state, 0).Witnessed(); err == nil && size > 0 {
-		p.Out.Talkf("witnesses have cosigned this journal: where they have seen more than %s, they will refuse it from now on, and \"bcpmesh up --witness\" says so", cli.Count(int(m.Decisions), "decision"))
+		p.Out.Talkf("witnesses have cosigned this journal: if they have seen more than %s, they will refuse it from now on, and \"bcpmesh up --witness\" says so", cli.Count(int(m.Decisions), "decision"))
 	} else {
 		p.Out.Talkf("if a witness has cosigned more of this journal than the backup has, it will refuse it from now on")
 	}
@@ -289,9 +291,9 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 func (r *backupResult) failure(err error, files int, state string) error {
 	switch {
 	case errors.Is(err, jetstream.ErrBackup) && files > 1:
-		return cli.Failf("the backups do not restore together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the one before ends")
+		return cli.Failf("the backups do not restore together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the previous one ends")
 	case errors.Is(err, jetstream.ErrBackup):
-		return cli.Failf("%s is no whole backup: %s", cli.Quoted(r.File), After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
+		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(r.File), After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
 	}
 	return BackupFailure(err, state)
 }
@@ -321,7 +323,7 @@ func BackupFailure(err error, folder string) error {
 	case errors.Is(err, jetstream.ErrBase):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint(BaseHint)
 	case errors.Is(err, state.ErrDefinitions):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh restore OLDEST... NEWEST DIR makes the whole journal of the backups: look there")
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh restore OLDEST... NEWEST DIR rebuilds the whole journal from backups: look there")
 	case errors.Is(err, jetstream.ErrHashes):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes")
 	case errors.Is(err, jetstream.ErrNothingToSalvage):

@@ -12,7 +12,7 @@ import (
 // backupRunning backs up a mesh that runs on the folder, over the mesh.
 func backupRunning(ctx context.Context, p *cli.Program, where meshdir.StateFlags, folder meshdir.Folder, file string, o mesh.BackupOptions, truncate bool) error {
 	if truncate || o.Salvage {
-		return cli.Failf("a mesh runs on %s", cli.Quoted(folder.State)).WithHint("stop it first: a journal that is written to is backed up, and neither truncated nor salvaged")
+		return cli.Failf("a mesh runs on %s", cli.Quoted(folder.State)).WithHint("stop it first: the journal of a running mesh can be backed up, but neither truncated nor salvaged")
 	}
 	j, err := client.OpenJournals(ctx, where, client.ShardFlag{})
 	if err != nil {
@@ -43,7 +43,7 @@ func backupRunning(ctx context.Context, p *cli.Program, where meshdir.StateFlags
 		return err
 	}
 	if !p.Out.JSON {
-		p.Out.Talkf("the mesh goes on: what it decides from now on is not in the file")
+		p.Out.Talkf("the mesh keeps running: later decisions are not in the file")
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFla
 		return err
 	}
 	if !p.Out.JSON {
-		p.Out.Talkf("keep %s: it has what is cut off", cli.Plain(whole))
+		p.Out.Talkf("keep %s: it has the removed decisions", cli.Plain(whole))
 	}
 	return nil
 }

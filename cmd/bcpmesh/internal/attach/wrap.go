@@ -134,7 +134,7 @@ func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader strin
 	agent, file := filepath.Join(dir, "agents", reader+".md"), toolsFile(dir, reader)
 	for _, name := range []string{agent, file} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return cli.Failf("%s is there already", cli.Quoted(name)).WithHint("take another name, or bcpmesh wrap %s --accept", reader)
+			return cli.Failf("%s already exists", cli.Quoted(name)).WithHint("take another name, or bcpmesh wrap %s --accept", reader)
 		}
 	}
 	next, _, err := list(ctx, p, o, &wrap.File{Server: command, Reader: bcp.AgentName(reader)})

@@ -84,7 +84,7 @@ told. The mesh must be running.`,
 	cmd.Flags().Var(&channel, "channel", "the channel, or _ for content of no channel")
 	cmd.Flags().Var(&before, "before", "the first day to keep")
 	cmd.Flags().BoolVar(&raw, "raw", false, "also the verbatim messages")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 

@@ -125,7 +125,7 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	finish()
 	switch {
 	case errors.Is(err, jetstream.ErrBackup):
-		return cli.Failf("%s is no whole backup: %s", cli.Quoted(f.backup), archive.After(err, jetstream.ErrBackup))
+		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(f.backup), archive.After(err, jetstream.ErrBackup))
 	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrKeyLost):
 		return cli.Failf("%s", cli.Plain(err.Error()))
 	case err != nil:

@@ -26,10 +26,9 @@ func InboxCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inbox",
 		Short: "Show and acknowledge the deliveries that wait for a controller",
-		Long: `Show the deliveries that wait for a controller: answers and pushes that the
-gateway let through. Each is acknowledged once it is shown, and does not come
-again. With --keep none is, and no more than the oldest 64 of each channel are
-shown.`,
+		Long: `Show the deliveries that wait for a controller: answers and pushes that the gateway
+let through. Each is acknowledged once it is shown, and does not come again. With
+--keep, none is acknowledged, and at most the oldest 64 of each channel are shown.`,
 		Example: `  bcpmesh inbox
   bcpmesh inbox --as main --follow --json`,
 		Args: cli.Arguments(0),
@@ -47,7 +46,7 @@ shown.`,
 		},
 	}
 	who.AddTo(cmd, "controller")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow until interrupted")
 	cmd.Flags().BoolVar(&keep, "keep", false, "acknowledge nothing")
 	cli.WaitFlag(cmd, &wait, time.Second, "how long to wait for the next one")
 	return cmd

@@ -143,7 +143,7 @@ func runTask(ctx context.Context, p *cli.Program, requester *agents.Requester, n
 	}
 	end, err := run.Wait(ctx)
 	if unanswered, ok := errors.AsType[*agents.UnansweredError](err); ok && errors.Is(unanswered, context.DeadlineExceeded) {
-		return cli.Failf("run %s did not end in time", run.ID).WithHint("it goes on: bcpmesh kernel show %s", run.ID)
+		return cli.Failf("run %s did not end in time", run.ID).WithHint("it is still running: bcpmesh kernel show %s", run.ID)
 	}
 	if err != nil {
 		return RunFailure(err)

@@ -194,7 +194,7 @@ and a person's approval.`,
 	}
 	who.AddTo(cmd, "controller")
 	spec.addTo(cmd)
-	cmd.Flags().StringVar(&because, "because", "", "why an escalation is needed, in your own `WORDS`")
+	cmd.Flags().StringVar(&because, "because", "", "reason for an escalation, in your own `WORDS`")
 	cmd.Flags().StringVar(&requestID, "request-id", "", "repeat an ask with the same `ID`: it is charged once")
 	cli.WaitFlag(cmd, &wait, time.Minute, "how long to wait for the answer")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the ask is accepted; the answer comes to the inbox")
@@ -223,7 +223,7 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 	var unanswered *agents.UnansweredError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unanswered):
-		return withReason(ctx, who, reader, cli.Failf("no answer came in time").WithHint("the query goes on: its answer will wait in the inbox; --wait gives it more time"))
+		return withReason(ctx, who, reader, cli.Failf("no answer came in time").WithHint("the query stays open: its answer will be in the inbox; --wait gives it more time"))
 	case err != nil:
 		return withReason(ctx, who, reader, showRefused(p.Out, err))
 	}

@@ -26,7 +26,7 @@ when it is idle for the mesh's idle_timeout.`,
 		`  bcpmesh session list
   bcpmesh session open
   bcpmesh session close --as main`,
-		sessionListCommand(p), sessionVerbCommand(p, "open", "Open a session, where none is open",
+		sessionListCommand(p), sessionVerbCommand(p, "open", "Open a session if none is open",
 			`Open a session of a controller. If none was open, its channels begin new epochs:
 their budgets are full again. Within idle_timeout of the end of a session that a
 delivery began they do not, so that no reader can have its own budget renewed by
@@ -72,7 +72,7 @@ func sessionVerbCommand(p *cli.Program, verb, short, long string, do func(*agent
 	who.AddTo(cmd, "controller")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	if verb == bcp.VerbOpen {
-		cmd.Flags().BoolVar(&renew, "renew", false, "as the operator: open new epochs whatever session there is")
+		cmd.Flags().BoolVar(&renew, "renew", false, "as the operator: open new epochs in any case")
 	}
 	return cmd
 }

@@ -25,7 +25,7 @@ func EnterCommand() *cobra.Command {
 		Use:    enterWord + " SPEC",
 		Hidden: true,
 		Short:  "Confine this process and run a program in its place",
-		Long: `Confine this process by a SPEC, which "bcpmesh agent" writes, and become the program
+		Long: `Confine this process by a SPEC, which "bcpmesh agent" writes, and execute the program
 that it names.`,
 		Example: "  bcpmesh cell-enter SPEC",
 		Args:    cli.Arguments(1, "SPEC"),
@@ -41,7 +41,7 @@ func TryCommand(p *cli.Program) *cobra.Command {
 		Use:    tryWord + " BAIT",
 		Hidden: true,
 		Short:  "Try to break out of the sandbox",
-		Long: `Try to reach a BAIT, which "bcpmesh doctor --sandbox" lays out, and say what was
+		Long: `Try to reach a BAIT, which "bcpmesh doctor --sandbox" lays out, and report what was
 reached.`,
 		Example: "  bcpmesh cell-try BAIT --json",
 		Args:    cli.Arguments(1, "BAIT"),

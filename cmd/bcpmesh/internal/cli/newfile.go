@@ -23,7 +23,7 @@ type newFile struct {
 // CreateFile begins a file. The caller defers discard.
 func CreateFile(name string) (*newFile, error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return nil, Failf("%s is there already", Quoted(name)).WithHint("name a new file, or remove it first")
+		return nil, Failf("%s already exists", Quoted(name)).WithHint("name a new file, or remove it first")
 	}
 	draft, err := durable.New(name, 0o600)
 	if err != nil {

@@ -253,7 +253,7 @@ func (f *ClusterFlags) ShardConfig(command string, shard ShardFlag, def *bcp.Mes
 		return access, err
 	}
 	if len(shards) > 1 {
-		return access, cli.Usagef("%s: the mesh has %d shards, each with a journal of its own", command, n).WithHint("one after the other, each to its own file: --shard 0, --shard 1 and so on")
+		return access, cli.Usagef("%s: the mesh has %d shards, each with a journal of its own", command, n).WithHint("do it for each, to its own file: --shard 0, --shard 1 and so on")
 	}
 	access.Shard = shards[0]
 	if err := there(access.Shard); err != nil {
@@ -297,7 +297,7 @@ func (f *ClusterFlags) Failure(what string, err error) *cli.Failure {
 		return cli.Failf("no server answers at %s", cli.Quoted(f.URL)).WithHint("is the cluster running? --url takes several, separated by commas")
 	case meshdir.CredsRefused(err):
 		return cli.Failf("the cluster does not accept the credentials in %s", cli.Quoted(f.Creds)).
-			WithHint("it has to run with what bcpmesh accounts export wrote, and the gateway must not be revoked")
+			WithHint("it must run with the files of bcpmesh accounts export, and the gateway must not be revoked")
 	case errors.Is(err, fs.ErrPermission):
 		return fail.WithHint("%s must be yours", f.Creds)
 	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):

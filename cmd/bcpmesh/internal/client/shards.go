@@ -143,7 +143,7 @@ func (c *Client) On(agent bcp.AgentName) []int {
 func (c *Client) One(agent bcp.AgentName) (int, error) {
 	shards := c.On(agent)
 	if len(shards) > 1 {
-		return 0, cli.Usagef("the mesh has %d shards, and the definitions do not say which is meant", len(shards)).WithHint("name it: --shard")
+		return 0, cli.Usagef("the mesh has %d shards, and the definitions do not determine one", len(shards)).WithHint("name one with --shard")
 	}
 	return shards[0], nil
 }

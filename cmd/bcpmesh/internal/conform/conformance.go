@@ -164,7 +164,7 @@ func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, com
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-conformance-")
 	if err != nil {
-		return cli.Failf("no place for a mesh: %s", cli.FileReason(err))
+		return cli.Failf("no temporary folder for a mesh: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	config.State = filepath.Join(folder, "state")

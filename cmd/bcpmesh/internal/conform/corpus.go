@@ -119,7 +119,7 @@ func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptio
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-corpus-")
 	if err != nil {
-		return cli.Failf("no place for a mesh: %s", cli.FileReason(err))
+		return cli.Failf("no temporary folder for a mesh: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	c.State = folder
@@ -161,7 +161,7 @@ func ownMesh(args []string) (*bcp.Mesh, error) {
 		return nil, err
 	}
 	if m.Shards() > 1 {
-		return nil, cli.Failf("the definitions are of %d shards, and a shard is attacked alone", m.Shards()).WithHint("put the agents of one shard into a folder of their own")
+		return nil, cli.Failf("the definitions have %d shards, and only one can be attacked at a time", m.Shards()).WithHint("put the agents of one shard into a folder of their own")
 	}
 	return m, nil
 }

@@ -85,7 +85,7 @@ func runLeakage(ctx context.Context, p *cli.Program, o leakageOptions) error {
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-leakage-")
 	if err != nil {
-		return cli.Failf("no place for meshes: %s", cli.FileReason(err))
+		return cli.Failf("no temporary folder for meshes: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	share := min(1, o.time.Value.Seconds()/fullTime.Seconds())

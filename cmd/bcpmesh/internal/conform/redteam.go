@@ -104,7 +104,7 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 	}
 	folder, err := os.MkdirTemp("", "bcpmesh-redteam-")
 	if err != nil {
-		return cli.Failf("no place for meshes: %s", cli.FileReason(err))
+		return cli.Failf("no temporary folder for meshes: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	done := 0

@@ -371,7 +371,7 @@ func (t *runningTest) controller(ctx context.Context) (conformance.Report, error
 	select {
 	case list = <-listed:
 	case <-time.After(conformanceReach):
-		return conformance.Report{}, cli.Failf("the mesh does not say what %s may push", t.peer.Name).WithHint("is --encoding that of its definition?")
+		return conformance.Report{}, cli.Failf("the mesh does not say what %s may push", t.peer.Name).WithHint("does --encoding match its definition?")
 	case <-ctx.Done():
 		return conformance.Report{}, ctx.Err()
 	}

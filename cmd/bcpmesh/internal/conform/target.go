@@ -73,7 +73,7 @@ func runTarget(ctx context.Context, p *cli.Program, args []string, listen string
 	defer func() { _ = listener.Close() }() // the target closes it, too
 	folder, err := os.MkdirTemp("", "bcpmesh-target-")
 	if err != nil {
-		return cli.Failf("no place for a mesh: %s", cli.FileReason(err))
+		return cli.Failf("no temporary folder for a mesh: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	c.State, c.Listener = folder, listener

@@ -27,33 +27,32 @@ func CheckCommand(p *cli.Program) *cobra.Command {
 budget and what its subscriptions cost, and what every agent may publish and subscribe
 to. Without DIR, use the mesh of the current folder.
 
-All errors are shown at once, as file:line:column: key: message. A command whose
-program is not there, or not executable, is one of them; with --elsewhere, for a
-mesh that runs on another machine, no program is looked for. Warnings do not
-keep a mesh from running. Advice suggests a lower category or a narrower answer,
-and what to write. The exit code is 1 if there are errors.
+All errors are shown at once, as file:line:column: key: message. A missing or
+non-executable program of a command is one of them; with --elsewhere, for a mesh that
+runs on another machine, programs are not looked for. Warnings do not keep a mesh from
+running. Advice suggests a lower category or a narrower answer, and what to write. The
+exit code is 1 if there are errors.
 
-nominal is the price that budgets count. capacity is a proven bound of what an
-answer can carry; it is far above nominal for free text.
+nominal is the price that budgets count. capacity is a proven bound on what an answer
+can carry; it is far above nominal for free text.
 
-"Private data, untrusted input, ways out" says what gives each of the three to an
-agent. All three in one are an error if the mesh runs the agent or lists hosts for
-it, unless its definition has egress_budget_bits. bits a day is what it can tell
-hosts by which URLs it fetches; the use of other ways out is not counted. "What keepers
-speak to" has the model, the MCP servers, the mailbox and the hosts of each agent.
+"Private data, untrusted input, ways out" shows what gives an agent each of the three.
+All three in one are an error if the mesh runs the agent or lists hosts for it, unless
+its definition has egress_budget_bits. bits a day is what it can tell hosts by its
+choice of URLs; the use of other ways out is not counted. "What keepers speak to"
+lists the model, the MCP servers, the mailbox and the hosts of each agent.
 
 With --json the result is {ok, errors, warnings, channels, permissions, agents}, with
-kernels if there are any, shards if there are several, and replicas if they are above 1; advice are the warnings
-whose code begins with advice_.
+kernels if there are any, shards if there are several, and replicas if they are above
+1; advice is the warnings whose code begins with advice_.
 
-With --sarif it is a log of SARIF 2.1.0, with which code scanning shows errors, warnings
-and, as notes, advice in a pull request. Paths are those from the current folder, which
-is the root of the repository.
+With --sarif, the result is a SARIF 2.1.0 log, from which code scanning shows errors,
+warnings and, as notes, advice in a pull request. Paths are relative to the current
+folder, which must be the root of the repository.
 
-With --schema nothing is checked: the JSON Schema of mesh.yaml, of the front
-matter of agents, or of the files in tools, is printed, so that an editor can
-complete and check keys. The YAML language server reads it where the first line of
-mesh.yaml is
+With --schema, nothing is checked: it prints the JSON Schema of mesh.yaml, of the
+front matter of agents, or of the files in tools, so that an editor can complete and
+check keys. The YAML language server reads it if the first line of mesh.yaml is
 # yaml-language-server: $schema=mesh.schema.json`,
 		Example: `  bcpmesh check
   bcpmesh check ./office --json | jq .errors
@@ -77,7 +76,7 @@ mesh.yaml is
 		},
 	}
 	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
-	cmd.Flags().BoolVar(&scan, "sarif", false, "print what is found as SARIF 2.1.0, for code scanning")
+	cmd.Flags().BoolVar(&scan, "sarif", false, "print the findings as SARIF 2.1.0, for code scanning")
 	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml, of an agent or of a file of tools")
 	return cmd
 }

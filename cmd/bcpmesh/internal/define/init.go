@@ -56,17 +56,16 @@ func InitCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Make a commented mesh to start from",
-		Long: `Make a commented mesh to start from in DIR, or in the current folder: mesh.yaml
-and agents/*.md. DIR is made where there is none. Nothing is overwritten, and
-either all files are written or none.
+		Long: `Make a commented mesh to start from in DIR, or in the current folder: mesh.yaml and
+agents/*.md. DIR is created if missing. Nothing is overwritten, and either all files
+are written or none.
 
-The examples are: research, a researcher on the web that tells its controller
-of findings; mailroom, a reader of hostile mail whose controller learns who
-wants what by when. Beside the mesh, .gitignore keeps private keys out of
-version control.
+The examples are: research, a researcher on the web that tells its controller of
+findings; mailroom, a reader of hostile mail whose controller learns who wants what by
+when. A .gitignore keeps private keys out of version control.
 
-With --model the mesh runs the researcher by a model, which answers from what it
-knows: bcpmesh up is all that it needs then. The providers are those of
+With --model, the mesh runs the researcher with a model, which answers from what it
+knows: then bcpmesh up is all that it needs. The providers are those of
 docs/agents.md; --endpoint is for a server that is compatible with OpenAI's.`,
 		Example: `  bcpmesh init ./office
   bcpmesh init ./post --example mailroom
@@ -97,7 +96,7 @@ docs/agents.md; --endpoint is for a server that is compatible with OpenAI's.`,
 				}{dir, example.Value, files})
 			}
 			if !slices.Contains(files, ignoreFile) {
-				p.Out.Talkf("%s is there already: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
+				p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
 			}
 			for _, name := range files {
 				p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))

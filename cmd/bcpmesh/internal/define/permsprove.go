@@ -32,7 +32,7 @@ func (f *proveFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.prove, "prove", false, "search the issued JWTs for paths around the gateway; exit 1 if there is one")
 	cmd.Flags().StringArrayVar(&f.jwts, "jwts", nil, "`FILE or DIR` with JWTs or creds files to prove, in place of a mesh's; may be repeated")
 	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "`NAME` of a user, a scope's role or an account that is no agent; may be repeated")
-	cmd.Flags().StringArrayVar(&f.through, "through", nil, "`PATTERN` of subjects that lead to those who are trusted, besides a mesh's; may be repeated")
+	cmd.Flags().StringArrayVar(&f.through, "through", nil, "`PATTERN` of further subjects that lead to trusted users; may be repeated")
 	cli.Complete(cmd, "jwts", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt
 	})
@@ -132,7 +132,7 @@ func (f proveFlags) read(args []string) (proof.Claims, string, error) {
 	}
 	draft, err := os.MkdirTemp("", "bcpmesh-prove-")
 	if err != nil {
-		return claims, "", cli.Failf("no place for keys to prove with: %s", cli.FileReason(err))
+		return claims, "", cli.Failf("no temporary folder for keys: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(draft) }()
 	store, err := accounts.Create(draft)

@@ -44,7 +44,7 @@ func proposalsSendCommand(p *cli.Program) *cobra.Command {
 		Use:   "send READER [JSON]",
 		Short: "Propose a subscription, as a controller",
 		Long: `Propose a subscription to a reader, as a controller of the mesh. It is a JSON object
-with the keys that a definition has, given as an argument or on stdin.`,
+with the same keys as in a definition, given as an argument or on stdin.`,
 		Example: `  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'
   bcpmesh proposals send researcher - < news.json`,
 		Args:              cli.Arguments(1, "READER", "JSON"),
@@ -85,8 +85,8 @@ func proposalsListCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the approved proposals that are not in the definitions yet",
-		Long: `List the proposals that people approved within the last day and that the definitions
-do not have. Those that still wait are in bcpmesh approvals list.`,
+		Long: `List the proposals that were approved within the last day and are not in the
+definitions yet. bcpmesh approvals list shows those that still wait.`,
 		Example: "  bcpmesh proposals list",
 		Args:    cli.Arguments(0),
 	}
@@ -99,7 +99,7 @@ do not have. Those that still wait are in bcpmesh approvals list.`,
 			return errors.Join(p.Out.Value(list), missing)
 		}
 		if len(list) == 0 {
-			p.Out.Talkf("no proposal was approved within the last day that the definitions do not have")
+			p.Out.Talkf("no approved proposal of the last day is missing from the definitions")
 			return missing
 		}
 		var rows [][]string
@@ -127,10 +127,10 @@ func proposalsApplyCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply ITEM",
 		Short: "Write an approved proposal into its controller's definition",
-		Long: `Write an approved proposal into its controller's definition, after the last line
-of the channel's entry. Every other line stays as it is. Nothing is written unless
-the edited folder loads and differs only by the subscription. The mesh goes on as
-it is until bcpmesh reload.
+		Long: `Write an approved proposal into its controller's definition, after the last line of
+the channel's entry. Every other line stays as it is. Nothing is written unless the
+edited folder loads and differs only by the subscription. The mesh stays unchanged
+until bcpmesh reload.
 
 With --dry-run it writes nothing and shows the change as a patch.`,
 		Example: `  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --dry-run
@@ -205,7 +205,7 @@ func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, d
 		return p.Out.Value(map[string]string{"file": name, "subscription_id": string(a.Subscription.ID)})
 	}
 	p.Out.Printf("%s: subscription %s is added\n", name, cli.Plain(string(a.Subscription.ID)))
-	p.Out.Talkf("the mesh goes on without it until: bcpmesh reload")
+	p.Out.Talkf("the mesh uses it after: bcpmesh reload")
 	return nil
 }
 
@@ -238,7 +238,7 @@ func replaceDefinition(m meshdir.Folder, edited map[string][]byte) error {
 		if err := cli.ReplaceFile(filepath.Join(m.Dir, path), edited[path]); err != nil {
 			var f *cli.Failure
 			if errors.As(err, &f) && i > 0 {
-				return f.WithHint("%s of %d were written; do it again when that is mended, and the others follow", cli.Count(i, "file"), len(edited))
+				return f.WithHint("%s of %d were written; fix that and run it again to write the others", cli.Count(i, "file"), len(edited))
 			}
 			return err
 		}

@@ -38,7 +38,7 @@ From then on an agent keeps its shard for good: its records are in that journal.
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 	}
-	cmd.Flags().Var(&s.shards, "spread", "propose a shard, of so many, for each island that has none")
+	cmd.Flags().Var(&s.shards, "spread", "propose one of NUMBER shards for each island that has none")
 	cmd.Flags().BoolVar(&s.write, "write", false, "with --spread, write the lines into the agents' files")
 	where.AddTo(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {

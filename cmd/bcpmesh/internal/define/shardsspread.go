@@ -102,7 +102,7 @@ func (s spreading) printSpread(o *cli.Output, folder meshdir.Folder, islands []b
 		}
 	}
 	if weights[heaviest]*int64(s.shards.Value) > total {
-		o.Talkf("one island has more to do than an even part, and cannot be split: %s", joins(islands[heaviest], s.shards.Value))
+		o.Talkf("one island has more than an even share, and cannot be split: %s", joins(islands[heaviest], s.shards.Value))
 	}
 	switch {
 	case lines == 0:

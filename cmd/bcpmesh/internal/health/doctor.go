@@ -69,14 +69,14 @@ Each check has an id that never changes: clock, versions, state-mode, keys,
 definitions, commands, notify, permissions, resolver, jwt-size, creds-expiry, ca, journal,
 disk, reachability, tls, login, creds, gateway, agents.
 
-With --sandbox it looks instead at what this machine has for agents with
-sandbox: required, and tries in such a sandbox what a hijacked agent would: files,
-sockets of all kinds, other processes. What is not refused is a failure.
+With --sandbox, it checks instead what this machine offers for agents with sandbox:
+required, and tries in such a sandbox what a hijacked agent would: files, sockets of
+all kinds, other processes. Anything not refused is a failure.
 
-With --creds it connects as the agent for a moment. An agent that has all its
-max_connections loses its oldest, and connects again.
+With --creds, it connects as the agent for a moment. An agent that already has
+max_connections loses its oldest connection, and reconnects.
 
-The exit code is 1 where a check fails; warnings leave it at 0.`,
+The exit code is 1 if a check fails; warnings leave it at 0.`,
 		Example: `  bcpmesh doctor
   bcpmesh doctor --json
   bcpmesh doctor --sandbox
@@ -108,10 +108,10 @@ The exit code is 1 where a check fails; warnings leave it at 0.`,
 			return showCheckup(p, c)
 		},
 	}
-	cmd.Flags().StringVar(&who.Creds, "creds", "", "look from an agent's side, with this creds `FILE`")
+	cmd.Flags().StringVar(&who.Creds, "creds", "", "check from an agent's side, with this creds `FILE`")
 	cmd.Flags().StringVar(&who.URL, "url", "", "with --creds: `URL` of the mesh")
 	cmd.Flags().StringVar(&who.CA, "ca", "", "with --creds: trust only the certificates in this PEM `FILE`")
-	cmd.Flags().BoolVar(&confined, "sandbox", false, "look at what confines agents here, and try to leave it")
+	cmd.Flags().BoolVar(&confined, "sandbox", false, "check the sandbox for agents here, and try to break out of it")
 	who.Where.AddTo(cmd)
 	return cmd
 }

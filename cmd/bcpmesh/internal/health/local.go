@@ -103,7 +103,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 	}
 	_, report := definition.Load(os.DirFS(folder.Dir), folder.Commands()...)
 	for _, e := range report.Errors {
-		c.add(id, failed, "mend it, then bcpmesh reload", "%s", e)
+		c.add(id, failed, "fix it, then bcpmesh reload", "%s", e)
 	}
 	if len(unconfined) > 0 {
 		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", cli.FirstAndCount(unconfined))
@@ -275,7 +275,7 @@ func (c *checkup) authority(state string) {
 	case err != nil:
 		c.add(id, failed, "restore "+filepath.Dir(file)+" from a backup, or remove it, and give agents the new certificate", "the mesh's certificate authority: %s", cli.FileReason(err))
 	case c.now.After(ca.NotAfter):
-		c.add(id, failed, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority has expired at %s", cli.Moment(ca.NotAfter))
+		c.add(id, failed, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority expired at %s", cli.Moment(ca.NotAfter))
 	case ca.NotAfter.Sub(c.now) < accounts.AuthorityLife/3:
 		c.add(id, warned, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority expires in %s", client.Within(ca.NotAfter.Sub(c.now)))
 	default:
@@ -290,7 +290,7 @@ func (c *checkup) journalFiles(state string) {
 	signed, signedErr := os.Stat(filepath.Join(state, "tree", "checkpoints"))
 	switch {
 	case err == nil && len(blocks) == 0 && signedErr == nil && signed.Size() > 0:
-		c.add(id, failed, "restore a backup: bcpmesh restore", "the journal is gone, and checkpoints of it are there")
+		c.add(id, failed, "restore a backup: bcpmesh restore", "the journal is gone, but its checkpoints are there")
 	case len(blocks) == 0:
 		c.ok(id, "nothing has been decided yet")
 	default:
@@ -393,7 +393,7 @@ func (c *checkup) agents(ctx context.Context, o *client.Client) {
 			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
 			fine = false
 		case a.State == status.Unavailable:
-			c.add(id, failed, "bcpmesh status shows what it printed last; mend it, then bcpmesh reload", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
+			c.add(id, failed, "bcpmesh status shows what it printed last; fix it, then bcpmesh reload", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
 			fine = false
 		}
 	}

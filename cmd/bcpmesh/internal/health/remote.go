@@ -99,7 +99,7 @@ func (c *checkup) credsEnd(claims *jwt.UserClaims) {
 	case claims.Expires == 0:
 		c.ok(id, "they never expire")
 	case !c.now.Before(ends):
-		c.add(id, failed, "have the operator rotate them: bcpmesh creds rotate; or set this machine's clock", "they have expired at %s", cli.Moment(ends))
+		c.add(id, failed, "have the operator rotate them: bcpmesh creds rotate; or set this machine's clock", "they expired at %s", cli.Moment(ends))
 	case accounts.EndsSoon(time.Unix(claims.IssuedAt, 0), ends, c.now):
 		c.add(id, warned, "have the operator rotate them: bcpmesh creds rotate", "they expire in %s", client.Within(ends.Sub(c.now)))
 	default:
@@ -123,7 +123,7 @@ func (c *checkup) reach(ctx context.Context, text string) bool {
 	var unknown *net.DNSError
 	switch {
 	case errors.As(err, &unknown):
-		c.add(id, failed, "check the host name, and this machine's DNS", "%s is no host that is known here", cli.Quoted(u.Hostname()))
+		c.add(id, failed, "check the host name, and this machine's DNS", "the host %s cannot be resolved here", cli.Quoted(u.Hostname()))
 		return false
 	case err != nil:
 		c.add(id, failed, "is the mesh running, and listening beyond loopback? is a firewall in the way?", "nothing answers at %s: %s", u.Host, cli.FileReason(errors.Unwrap(err)))
@@ -143,7 +143,7 @@ func (c *checkup) sealed(ctx context.Context, text string, t meshdir.Trust) bool
 	}
 	if u.Scheme == "nats" || u.Scheme == "ws" {
 		if !meshdir.Loopback(u.Hostname()) {
-			c.add(id, warned, "write tls:// or wss://; the operator starts the mesh with --tls", "%s does without TLS: what is said can be read and changed on the way", text)
+			c.add(id, warned, "write tls:// or wss://; the operator starts the mesh with --tls", "%s has no TLS: messages can be read and changed on the way", text)
 		}
 		return true
 	}
@@ -228,11 +228,11 @@ func (c *checkup) answers(ctx context.Context, conn *agents.Connection, role bcp
 	case bcp.RoleApprover:
 		_, err = agents.NewApprover(conn).List(ctx)
 	default:
-		c.ok(id, "not asked: a %s has no question that leaves no trace", role)
+		c.ok(id, "not asked: a %s cannot ask without leaving a trace", role)
 		return
 	}
 	if err != nil {
-		c.add(id, failed, "is the encoding of the agent's definition json? otherwise tell the operator: bcpmesh doctor there", "the gateway does not answer: %s", meshdir.Failure(err))
+		c.add(id, failed, "is the encoding in the agent's definition json? If it is, have the operator run bcpmesh doctor there", "the gateway does not answer: %s", meshdir.Failure(err))
 		return
 	}
 	c.ok(id, "it answers")

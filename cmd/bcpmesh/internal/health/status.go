@@ -69,8 +69,8 @@ func StatusCommand(p *cli.Program) *cobra.Command {
 		Use:   "status",
 		Short: "Show whether the mesh runs, and what is waiting and spent",
 		Long: `Show the mesh of the current folder: whether it runs and where, how much it has
-decided and how full its disk is, how each agent is, what waits for a person, and
-what the channels have spent.
+decided and how full its disk is, the state of each agent, what waits for a person,
+and what the channels have spent.
 
 An agent is connected, or the reason is shown: its command crashed, with its
 exit, its last output and the time of its restart; or somebody else starts it.
@@ -111,7 +111,7 @@ func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 		s.URL, s.PID = about.URL, about.PID
 		if s.Unwritable = unwritable(ctx, who); s.Unwritable {
 			s.Running = true
-			err = cli.Failf("the mesh runs and answers nobody: its journal cannot be written").
+			err = cli.Failf("the mesh runs but answers nobody: its journal cannot be written").
 				WithHint("its log says why. If the disk is full, make room, and it resumes by itself")
 		} else {
 			err = s.ask(ctx, who, def)
@@ -256,7 +256,7 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 		return
 	}
 	if len(def.Auditors) == 0 {
-		o.Talkf("more is for an auditor to see: name a person in mesh.yaml, auditors: [kim], and start the mesh again")
+		o.Talkf("an auditor can see more: name a person in mesh.yaml, auditors: [kim], and restart the mesh")
 	} else {
 		o.Printf("%s; last at %s\n", cli.Count(int(s.Decided), "decision"), s.Last.Local().Format(time.DateTime))
 	}
@@ -313,7 +313,7 @@ func shardTable(o *cli.Output, shards []client.Sharded[shardStatus]) {
 	}
 	client.TableOfShards(o, []string{"decisions", "last", "journal", "streams", "disk"}, rows)
 	if low {
-		o.Talkf("what the journal may take is nearly used up: nothing is decided on that shard when it is; a larger max_disk_mb")
+		o.Talkf("the journal is nearly full: nothing is decided on that shard when it is; set a larger max_disk_mb")
 	}
 }
 

@@ -30,17 +30,16 @@ func BenchCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the cost of the protocol on this machine",
-		Long: `Measure meshes of their own against floors, in one run: the same NATS path with
-an echo in place of the gateway (A), and with a bare, fsynced, shared record and
-no protocol (B). Server, accounts, journal and fsync are real; the agents are a
-process of their own, over TCP, with creds. The sides take turns, so ratios hold
-even if other work makes every figure noisy.
+		Long: `Measure temporary meshes against two floors, in one run: the same NATS path with an
+echo in place of the gateway (A), and with a bare, fsynced, shared record and no
+protocol (B). Server, accounts, journal and fsync are real; the agents run in their
+own process, over TCP, with creds. The sides take turns, so ratios hold even if other
+work makes every figure noisy.
 
 Measurements: ` + measurementNames(bench.Names()) + `
 
-A target that is missed is shown, and is no failure without --strict. Everything
-takes about twenty minutes, and --quick, which shows only that it works, less than
-half a minute.`,
+A missed target is shown, and is a failure only with --strict. Everything takes about
+twenty minutes, and --quick, which shows only that it works, less than half a minute.`,
 		Example: `  bcpmesh bench
   bcpmesh bench --quick --json
   bcpmesh bench --only push,flow --duration 3s
@@ -59,12 +58,12 @@ half a minute.`,
 			return runBench(cmd.Context(), p, o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.quick, "quick", false, "measure small and short; the figures say little")
+	cmd.Flags().BoolVar(&o.quick, "quick", false, "measure small and short; the figures mean little")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "fail when a target is missed")
-	cmd.Flags().StringSliceVar(&o.only, "only", nil, "measure these alone: `NAME,…`")
+	cmd.Flags().StringSliceVar(&o.only, "only", nil, "measure only these: `NAME,…`")
 	cmd.Flags().Var(&o.duration, "duration", "how long one measurement of a round takes (default 1s, quick 100ms)")
 	cmd.Flags().StringVar(&o.plots, "plots", "", "write plots and figures to `DIR`, and the tables into their places in DIR.md")
-	cmd.Flags().StringVar(&o.state, "state", "", "make the temporary state in `DIR`: its disk is measured (default the system's)")
+	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` for the temporary state, whose disk is measured (default the system's)")
 	cmd.Flags().StringVar(&o.profile, "profile", "", "write processor profiles of the meshes to `DIR`, for go tool pprof")
 	cli.Complete(cmd, "profile", cli.CompleteFolders)
 	cli.Complete(cmd, "only", cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp))
@@ -86,8 +85,8 @@ func BenchPartCommand(p *cli.Program) *cobra.Command {
 		Use:    "bench-part",
 		Hidden: true,
 		Short:  "Run one process of bcpmesh bench",
-		Long: `Run one process of "bcpmesh bench", which starts it: commands come on stdin, and
-replies go to stdout.`,
+		Long: `Run one process of "bcpmesh bench", which starts it: it reads commands on stdin and
+writes replies to stdout.`,
 		Example: "  bcpmesh bench-part < orders",
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

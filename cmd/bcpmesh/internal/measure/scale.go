@@ -96,16 +96,16 @@ The exit code is 1 if something is beyond its limit.`,
 	f.Var(&o.channels, "channels", "how many channels")
 	f.Var(&o.rate, "rate", "decisions a second at the busiest time")
 	f.Var(&o.mean, "mean", "decisions a second over the day (default --rate)")
-	f.Var(&o.asks, "asks", "what part of all is questions, from 0 to 1; the rest is pushes")
+	f.Var(&o.asks, "asks", "share of questions, from 0 to 1; the rest is pushes")
 	f.Var(&o.answer, "answer", "how long a Reader takes to answer")
 	f.Var(&o.days, "kept", "how long the journal is kept until it is truncated")
-	f.Var(&o.shards, "shards", "how many shards the mesh has (0: as many as the deciding needs)")
+	f.Var(&o.shards, "shards", "how many shards the mesh has (0: as many as deciding needs)")
 	o.replicas.AddTo(cmd, "replicas", "how many machines have each stream")
 	f.Var(&o.cores, "cores", "cores of each machine")
 	f.Var(&o.memory, "memory", "memory of each machine")
 	f.Var(&o.disk, "disk", "disk of each machine, which max_disk_mb is set to")
-	f.StringVar(&o.costs, "costs", "", "compute with what a `FILE` of bcpmesh bench --json measured")
-	f.BoolVar(&o.compare, "compare", false, "simulate what was measured, and show how far off that is")
+	f.StringVar(&o.costs, "costs", "", "use the costs in a `FILE` of bcpmesh bench --json")
+	f.BoolVar(&o.compare, "compare", false, "simulate the measured cases, and show the deviation")
 	f.StringVar(&o.plots, "plots", "", "write the plots of the document to `DIR`, and its tables into their places in DIR.md")
 	cli.Complete(cmd, "plots", cli.CompleteFolders)
 	return cmd
@@ -185,7 +185,7 @@ func showPlan(o *cli.Output, plan *scale.Plan, costs scale.Costs) error {
 		o.Printf("A push waits %s (p50), %s (p99) for its receipt; a question %s and %s for its answer, its Reader's time left out.\n",
 			wait(plan.Receipt.P50), wait(plan.Receipt.P99), wait(plan.Answer.P50), wait(plan.Answer.P99))
 	} else {
-		o.Printf("More comes than is decided: everybody waits longer and longer.\n")
+		o.Printf("More arrives than can be decided: waiting times keep growing.\n")
 	}
 	if l.Shards > 1 {
 		o.Printf("These are %d shards of one mesh. What channels connect cannot be split: bcpmesh shards shows these islands, and spreads them.\n", l.Shards)

@@ -34,7 +34,7 @@ func NotReached(url string, err error) *cli.Failure {
 		f.Cause = err
 		return f
 	case CredsRefused(err):
-		return cli.Failf("the mesh at %s does not take these credentials", cli.Quoted(url)).
+		return cli.Failf("the mesh at %s does not accept these credentials", cli.Quoted(url)).
 			WithHint("it may be another mesh, not know the agent yet, or the credentials have expired")
 	}
 	var unknown x509.UnknownAuthorityError
@@ -42,13 +42,13 @@ func NotReached(url string, err error) *cli.Failure {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return cli.Failf("the certificate of %s is of an authority that is not trusted", cli.Quoted(url)).WithHint("--ca FILE trusts the mesh's own: the operator has it")
+		return cli.Failf("the certificate of %s is from an authority that is not trusted", cli.Quoted(url)).WithHint("--ca FILE trusts the mesh's own: the operator has it")
 	case errors.As(err, &other):
 		return cli.Failf("the certificate of %s is for another host", cli.Quoted(url)).WithHint("the operator adds a name: bcpmesh up --tls --tls-name HOST")
 	case errors.As(err, &invalid):
 		return cli.Failf("the certificate of %s is not valid: %s", cli.Quoted(url), err).WithHint("is one of the two clocks wrong? bcpmesh doctor checks")
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		return cli.Failf("the mesh at %s has no TLS", cli.Quoted(url)).WithHint("its operator starts it with --tls; on the same machine it is nats:// without --ca")
+		return cli.Failf("the mesh at %s has no TLS", cli.Quoted(url)).WithHint("its operator starts it with --tls; on the same machine, use nats:// without --ca")
 	}
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // without "agents: connecting NAME"
@@ -75,12 +75,12 @@ func Failure(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err // the frame says it
 	case errors.Is(err, context.DeadlineExceeded):
-		return cli.Failf("nothing came in time").WithHint("give it more time with --wait")
+		return cli.Failf("no reply in time").WithHint("give it more time with --wait")
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return (&cli.Failure{Code: cli.ExitRefused, Message: "the server refuses it: this agent may not do that"}).
 			WithHint("bcpmesh perms shows who may do what")
 	case errors.Is(err, agents.ErrMessage):
-		return cli.Failf("what the gateway says is not understood").WithHint("is --encoding that of the agent's definition?")
+		return cli.Failf("the gateway's reply cannot be read").WithHint("does --encoding match the agent's definition?")
 	}
 	return cli.Failf("%s", strings.TrimPrefix(err.Error(), "agents: "))
 }
@@ -199,7 +199,7 @@ func CheckKeys(state string) error {
 		return nil // a new state, or one for the mesh to judge
 	}
 	if _, err := accounts.Open(state); errors.Is(err, fs.ErrNotExist) {
-		return cli.Failf("the state folder %s holds a journal, and not its keys", cli.Quoted(state)).
+		return cli.Failf("the state folder %s holds a journal but not its keys", cli.Quoted(state)).
 			WithHint("restore the keys from a backup, or start with a new --state")
 	}
 	return nil

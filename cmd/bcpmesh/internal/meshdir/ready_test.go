@@ -84,7 +84,7 @@ func TestNotReached(t *testing.T) {
 		want string
 	}{
 		{nats.ErrNoServers, `no mesh answers at "nats://x"`},
-		{nats.ErrAuthorization, `the mesh at "nats://x" does not take these credentials`},
+		{nats.ErrAuthorization, `the mesh at "nats://x" does not accept these credentials`},
 		{fmt.Errorf("agents: connecting main: %w", errors.New("bad thing")), `no mesh answers at "nats://x": bad thing`},
 		{errors.New("bad thing"), `no mesh answers at "nats://x": bad thing`},
 	} {
