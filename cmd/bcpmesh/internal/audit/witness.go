@@ -56,7 +56,7 @@ Put a proxy in front if sizes and times must not be seen.`,
 		},
 	}
 	cmd.Flags().StringVar(&store, "store", "", "`DIR` with the key and what was cosigned, created if missing")
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8053", "`HOST:PORT` to serve on; port 0 is any free one")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8053", "`HOST:PORT` to serve on; port 0 means any free one")
 	cmd.Flags().StringArrayVar(&logs, "log", nil, "public `KEY` of a log, or a file with it; may be repeated")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of a new key, such as witness.example.org/1 (default a random one)")
 	cmd.Flags().StringVar(&readyFile, "ready-file", "", "write {url, key, logs} to `FILE` once it serves")

@@ -38,8 +38,8 @@ and wait for the end. The planner sees TASK and no content.
 --forbid TOOL=CEL adds a rule of your own to this run: calls of the tool for which
 the condition holds are refused, whatever the kernel's rules say; * is every tool.
 
-Exit code 3 says that the run did not commit: bcpmesh kernel explain says why.
-After a lost connection ask again with the same --request-id: nothing is done twice.`,
+Exit code 3 means that the run did not commit: bcpmesh kernel explain says why. After
+a lost connection ask again with the same --request-id: nothing is done twice.`,
 		Example: `  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me."
   bcpmesh kernel run desk reply "Send kim the agenda." --forbid 'send_email=args.to.value != "kim@example.org"'`,
 		Args:              cli.Arguments(3, "KERNEL", "GRANT", "TASK"),

@@ -50,25 +50,25 @@ func conformanceRole(p *cli.Program, role bcp.Role) *cobra.Command {
 		role: role, encoding: cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}},
 		arrival: cli.DurationFlag{Value: 5 * time.Minute, Least: time.Second}, patience: cli.DurationFlag{Value: 30 * time.Second, Least: time.Second},
 	}
-	does := `asks it in each category, and sends it what it has to drop: queries with
-somebody else's reply subject, and messages that are not well-formed. It rejects
-an answer, sends queries again, and disconnects it.`
+	does := `asks it in each category, and sends it messages that it has to drop:
+queries with somebody else's reply subject, and malformed ones. It rejects an answer,
+sends queries again, and disconnects the agent.`
 	if role == bcp.RoleController {
-		does = `delivers every kind of message and outcome to it, some of them twice, and what it
-has to drop: deliveries with somebody else's reply subject or sender, and messages
-that are not well-formed. It disconnects it. What the Controller asks meanwhile is
+		does = `delivers every kind of message and outcome to it, some of them twice, and
+messages that it has to drop: deliveries with somebody else's reply subject or
+sender, and malformed ones. It disconnects the agent. The Controller's own asks are
 judged too; the first ask is refused as rate_limited.`
 	}
 	word := role.String()
-	running := `With --url the agent is one of a mesh that runs, --creds are those of a Controller
-of its, and the command asks it in that Controller's place. It says what that costs
-in bits, and asks before it asks.`
+	running := `With --url, the agent is one of a running mesh, --creds are those of one of its
+Controllers, and the command asks it in that Controller's place. It shows the cost in
+bits, and asks for confirmation first.`
 	example := "bcpmesh conformance reader --url nats://127.0.0.1:4222 --creds main.creds --agent researcher --yes"
 	if role == bcp.RoleController {
-		running = `With --url the agent is one of a mesh that runs, --creds are those of a Reader of
-its, and the command pushes in that Reader's place: samples, which the Controller
-takes for real ones. It says what that costs in bits, and asks before. A Reader
-sees nothing of its Controller, so this needs --auditor.`
+		running = `With --url, the agent is one of a running mesh, --creds are those of one of its
+Readers, and the command pushes samples in that Reader's place, which the Controller
+takes for real ones. It shows the cost in bits, and asks first. A Reader sees nothing
+of its Controller, so this needs --auditor.`
 		example = "bcpmesh conformance controller --url nats://127.0.0.1:4222 --creds researcher.creds --auditor alice.creds --yes"
 	}
 	cmd := &cobra.Command{
@@ -77,11 +77,12 @@ sees nothing of its Controller, so this needs --auditor.`
 		Long: `Test a ` + word + `. The command prints where the agent has to connect, waits for it,
 and ` + does + `
 
-A COMMAND after -- is started for the test, and ended with it. In its
-environment it finds what a mesh gives to the commands of its agents:
-BCPMESH_URL, BCPMESH_AGENT, BCPMESH_ENCODING and BCPMESH_` + strings.ToUpper(word) + `_CREDS. Results are pass, fail and
-unseen, for what the agent did not do by its own will. With a failure the exit
-code is 1.
+A COMMAND after -- is started for the test, and ended with it. Its environment has
+the variables that a mesh gives to the commands of its agents:
+BCPMESH_URL, BCPMESH_AGENT, BCPMESH_ENCODING and BCPMESH_` + strings.ToUpper(word) + `_CREDS.
+
+Results are pass, fail, and unseen for what the agent did not do on its own. The exit
+code is 1 if a check fails.
 
 ` + running + `
 
@@ -100,7 +101,7 @@ an auditor's creds there are fewer.`,
 				return runConformance(p, cmd.Context(), f, args)
 			}
 			if cmd.Flags().Changed("listen") {
-				return cli.Usagef("conformance %s: --listen is for a mesh of its own, and --url for one that runs", word)
+				return cli.Usagef("conformance %s: --listen is for a temporary mesh, and --url for a running one", word)
 			}
 			if !cmd.Flags().Changed("arrival") {
 				f.arrival.Value = 0
@@ -120,19 +121,19 @@ an auditor's creds there are fewer.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.agent, "agent", "candidate", "`NAME` of the agent under test; with --url, if there are several")
-	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`HOST:PORT` to serve on; port 0 is any free one")
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`HOST:PORT` to serve on; port 0 means any free one")
 	cmd.Flags().StringVar(&f.creds, "creds", "", "new `FILE` for the agent's creds, otherwise removed; with --url: the other end's creds")
-	cmd.Flags().Var(&f.arrival, "arrival", "how long to wait for the agent to connect; with --url, if it is given")
+	cmd.Flags().Var(&f.arrival, "arrival", "how long to wait for the agent to connect; with --url, only if given")
 	cmd.Flags().Var(&f.patience, "patience", "how long it may take to answer or acknowledge")
-	f.encoding.AddTo(cmd, "encoding", "what the agent speaks; with --url, whose creds they are")
-	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh of an agent that is connected to it")
+	f.encoding.AddTo(cmd, "encoding", "encoding of the agent; with --url, of the owner of --creds")
+	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the running mesh that the agent is connected to")
 	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
 	cmd.Flags().StringVar(&f.auditor, "auditor", "", "with --url: see what the mesh records, too, with an auditor's creds `FILE`")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --url: do not ask whether to spend the bits")
 	if role == bcp.RoleReader {
-		cmd.Flags().IntSliceVar(&f.categories, "categories", []int{1, 2, 3}, "categories that it is asked in; with --url 1,2 if it is not given")
+		cmd.Flags().IntSliceVar(&f.categories, "categories", []int{1, 2, 3}, "categories to ask in; with --url 1,2 if not given")
 	} else {
-		cmd.Flags().StringSliceVar(&f.subscriptions, "subscriptions", nil, "with --url: push against these `IDS` (default: the one that costs least)")
+		cmd.Flags().StringSliceVar(&f.subscriptions, "subscriptions", nil, "with --url: push against these `IDS` (default: the cheapest one)")
 	}
 	return cmd
 }
@@ -204,7 +205,7 @@ func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, com
 		if ended != nil {
 			return cli.Failf("the command ended before it connected: %s", ended)
 		}
-		return cli.Failf("no agent connected within %s", f.arrival.Value).WithHint("it has to use the creds, and the inbox prefix _INBOX_%s", f.agent)
+		return cli.Failf("no agent connected within %s", f.arrival.Value).WithHint("it must use the creds and the inbox prefix _INBOX_%s", f.agent)
 	}
 	err = concludeConformance(p, report)
 	var fault *cli.Failure
@@ -221,10 +222,10 @@ func concludeConformance(p *cli.Program, report conformance.Report) error {
 	}
 	failed := report.Failed()
 	if len(failed) == 0 {
-		return (&cli.Failure{Code: cli.ExitPartly, Message: "nothing that was seen says anything of the agent"}).WithHint("docs/conformance.md says what is seen from where")
+		return (&cli.Failure{Code: cli.ExitPartly, Message: "nothing was observed that says anything about the agent"}).WithHint("docs/conformance.md says what is seen from where")
 	}
 	return cli.Failf("%s of %d failed: %s", cli.Count(len(failed), "check"), len(report.Checks), strings.Join(failed, ", ")).
-		WithHint("docs/conformance.md says what each of them wants")
+		WithHint("docs/conformance.md explains each check")
 }
 
 // asked returns the categories that a Reader is asked in.

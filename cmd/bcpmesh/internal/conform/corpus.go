@@ -52,8 +52,9 @@ Nothing is fetched. At most 1,000,000 strings are read, of each its first 64 KiB
 intervals at 95 %.
 
 The exit code is 1 if a string passes category 1, or a summary reaches a Controller
-unheld, or the mesh decides otherwise than the validator. Free text of category 2 that
-passes is a rate and no failure: rules have gaps, and every word of it is charged.`,
+unheld, or the mesh decides differently from the validator. Free text of category 2
+that passes is reported as a rate, not a failure: rules have gaps, and every word of
+it is charged.`,
 		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json\n  bcpmesh redteam corpus --report corpus.report.jsonl",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },
@@ -64,13 +65,13 @@ passes is a rate and no failure: rules have gaps, and every word of it is charge
 	for _, f := range corpus.Formats() {
 		formats = append(formats, string(f))
 	}
-	cmd.Flags().StringArrayVar(&o.corpora, "corpus", nil, "strings of a file or a folder: `PATH`; may be repeated")
+	cmd.Flags().StringArrayVar(&o.corpora, "corpus", nil, "`PATH` of a file or folder of strings; may be repeated")
 	cmd.Flags().StringVar(&o.format, "format", "", "read them as a `FORMAT`; completion lists them")
-	cmd.Flags().StringVar(&o.field, "field", "", "where records have their text: a `NAME`, or names with dots between")
-	cmd.Flags().StringVar(&o.benign, "benign", "", "answers of honest Readers, in place of ours: a `FILE`")
-	cmd.Flags().IntVar(&o.strings, "strings", 0, "say at most so many strings, chosen by the seed: a `NUMBER`; 0 for all")
+	cmd.Flags().StringVar(&o.field, "field", "", "`NAME` of the field with the text, or names separated by dots")
+	cmd.Flags().StringVar(&o.benign, "benign", "", "`FILE` with answers of honest Readers, in place of ours")
+	cmd.Flags().IntVar(&o.strings, "strings", 0, "`NUMBER` of strings at most, chosen by the seed; 0 for all")
 	cmd.Flags().StringVar(&o.report, "report", "", "write a `FILE` that ends with .jsonl")
-	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "the `NUMBER` that random choices are made from")
+	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "`NUMBER` that seeds random choices")
 	cli.Complete(cmd, "format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -225,6 +226,6 @@ func showCorpus(p *cli.Program, r corpus.Report) error {
 	if r.Played != nil {
 		p.Out.Printf("%d answers said through a mesh, %d came out otherwise\n", r.Played.Said, len(r.Played.Differs))
 	}
-	p.Out.Printf("Reached says that a string arrived, and not that a model would obey it.\n")
+	p.Out.Printf("Reached means that a string arrived, not that a model would obey it.\n")
 	return nil
 }

@@ -40,16 +40,16 @@ func leakageCommand(p *cli.Program) *cobra.Command {
 
   measured  encoders move random secrets over many channels at once, with release slots
           and without, and a decoder that has learned reads them from all that the
-          Controllers get: how many bits moved at least, beside what was charged. Without
+          Controllers get: how many bits moved at least, next to what was charged. Without
           slots timing is uncounted, and what leaks is shown and is no failure.
 
   uncounted  what bcp/CAPACITY.md says is not counted, such as the order across channels:
           a rate in bits an hour, which is no failure either, and the least one that
           would have been seen.
 
-What takes longer is tried more often with more --time: in 30m each form in 1,000 pairs
-and each encoder in 6,000 trials. --write puts the tables into leakage.md in a folder,
-where they stand, and the plot beside it.
+With more --time, slow tests are repeated more often: in 30m each form in 1,000 pairs
+and each encoder in 6,000 trials. --write replaces the tables in leakage.md of a
+folder, and writes the plot next to it.
 
 --only takes ids of tests, and methods. The exit code is 1 if there is a leak, and 4 if a
 test could not be run.`,
@@ -57,11 +57,11 @@ test could not be run.`,
 		Args:    cli.Arguments(0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLeakage(cmd.Context(), p, o) },
 	}
-	cmd.Flags().StringSliceVar(&o.only, "only", nil, "these tests and methods alone: `IDS`")
+	cmd.Flags().StringSliceVar(&o.only, "only", nil, "only these tests and methods: `IDS`")
 	cmd.Flags().Var(&o.time, "time", "about how long it may take on two cores")
 	cmd.Flags().StringVar(&o.write, "write", "", "write tables into leakage.md of `DIR`, and the plot next to it")
 	cli.Complete(cmd, "write", cli.CompleteFolders)
-	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "the `NUMBER` that random acts are made from")
+	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "`NUMBER` that seeds random acts")
 	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var words []string
 		for _, m := range leakage.Methods() {

@@ -22,9 +22,9 @@ func RedteamCommand(p *cli.Program) *cobra.Command {
 		Short: "Attack a mesh with the credentials of hijacked agents",
 		Long: `Attack a mesh with the credentials of hijacked agents, and report what held. Each
 attack gets its own temporary mesh, with a real server, real credentials and a real
-journal; nothing else on this machine is touched. After each attack an oracle that
-shares no code with the gateway looks at all that Controllers got, at logs, metrics
-and files, and verifies an export of the journal.
+journal; nothing else on this machine is touched. After each attack, an oracle that
+shares no code with the gateway checks all that Controllers got, logs, metrics and
+files, and verifies an export of the journal.
 
 Without DIR the mesh is a sample: this tests the build. With DIR it is a copy of the
 definitions in that folder, which starts no commands and notifies nobody: this tests
@@ -39,8 +39,8 @@ of garak (its files are called NAME.report.jsonl). "bcpmesh redteam diff" compar
 .json.
 
 The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
-if one could not be run. What does not apply to the definitions is skipped, with the
-reason.
+if one could not be run. Attacks that do not apply to the definitions are skipped,
+with the reason.
 
 This is no proof: it says that these attacks did not get through.`,
 		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam office --report redteam.xml --report redteam.html\n  bcpmesh redteam --json > redteam.json",
@@ -63,9 +63,9 @@ This is no proof: it says that these attacks did not get through.`,
 		},
 		ValidArgsFunction: cli.CompleteFolders,
 	}
-	cmd.Flags().StringSliceVar(&only, "only", nil, "these attacks and classes alone: `IDS`")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "only these attacks and classes: `IDS`")
 	cmd.Flags().StringArrayVar(&files, "report", nil, "write a `FILE` that ends with "+strings.Join(report.Extensions, ", ")+"; may be repeated")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that random acts are made from")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "`NUMBER` that seeds random acts")
 	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var words []string
 		for _, c := range redteam.Classes() {

@@ -48,8 +48,8 @@ func redteamDiffCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two reports of redteam",
-		Long: `Compare two reports of redteam in the form .json, or as --json prints them: which attacks
-have another verdict, and which are new or gone.
+		Long: `Compare two reports of redteam in JSON, from --report FILE.json or --json: which
+attacks have another verdict, and which are new or gone.
 
 The exit code is 1 if something is worse: an attack that held gets through, can no longer
 be run or is gone, or a new one does not hold.`,

@@ -102,11 +102,11 @@ func (f *conformanceFlags) join(ctx context.Context, file string, role bcp.Role)
 func (t *runningTest) choose(names []string) error {
 	switch {
 	case len(names) == 0:
-		return cli.Failf("%s has nothing to do with a %s", t.peer.Name, t.flags.role).WithHint("the creds are of the other end of the agent's channel")
+		return cli.Failf("%s has no channel to a %s", t.peer.Name, t.flags.role).WithHint("--creds must be those of the other end of the agent's channel")
 	case t.flags.agent == "" && len(names) > 1:
 		return cli.Usagef("conformance %s: --agent: %s has several: %s", t.flags.role, t.peer.Name, cli.JoinOr(names))
 	case t.flags.agent != "" && !slices.Contains(names, t.flags.agent):
-		return cli.Usagef("conformance %s: --agent: %s has nothing to do with %s", t.flags.role, t.peer.Name, cli.Quoted(t.flags.agent)).WithHint("there is %s", cli.JoinOr(names))
+		return cli.Usagef("conformance %s: --agent: %s has no channel to %s", t.flags.role, t.peer.Name, cli.Quoted(t.flags.agent)).WithHint("there is %s", cli.JoinOr(names))
 	}
 	t.tested = bcp.AgentName(cmp.Or(t.flags.agent, names[0]))
 	return nil
@@ -216,7 +216,7 @@ func (t *runningTest) reader(ctx context.Context, categories []bcp.Category) (co
 		}
 	}
 	if ahead := in.countUnread(); came < asked && ahead >= shownWindow {
-		return conformance.Report{}, cli.Failf("%d deliveries for %s wait in front of what was asked", ahead, t.peer.Name).
+		return conformance.Report{}, cli.Failf("%d earlier deliveries for %s are waiting to be acknowledged", ahead, t.peer.Name).
 			WithHint("have them acknowledged, by %s itself or by bcpmesh inbox", t.peer.Name)
 	}
 	report := t.judge(conformance.Seen{Peer: t.peer.Name, Questions: questions})

@@ -30,12 +30,12 @@ over the questions of one answer. It returns what the Controller got:
 reached says that four words or more arrived unheld, text what arrived. docs/redteam.md
 has configurations for garak, promptfoo, PyRIT and spikee.
 
-Without DIR the mesh is a sample, with the channels m-review/r-review, m-reject/r-reject
-and m-flag/r-flag; with DIR it is a copy of the definitions in that folder, which starts
-no commands, notifies nobody, and whose budgets and rates do not end. A running mesh is
-left alone. Texts are said one at a time, and at most 64 requests wait. A request has at
-most 64 KiB. The address is one of this machine, and nobody has to log in. It ends with
-an interrupt.`,
+Without DIR the mesh is a sample, with the channels m-review/r-review,
+m-reject/r-reject and m-flag/r-flag; with DIR it is a copy of the definitions in that
+folder, which starts no commands, notifies nobody, and whose budgets and rates do not
+end. A running mesh is left alone. Texts are said one at a time, and at most 64
+requests wait. A request has at most 64 KiB. It listens on this machine only, without
+a login, until interrupted.`,
 		Example: "  bcpmesh redteam target --channel m-review/r-review --category 2\n  bcpmesh redteam target --channel main/researcher --http 127.0.0.1:8077 office",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,9 +51,9 @@ an interrupt.`,
 		},
 		ValidArgsFunction: cli.CompleteFolders,
 	}
-	cmd.Flags().StringVar(&channel, "channel", "", "whose Reader is hijacked: `CONTROLLER/READER`")
-	cmd.Flags().StringVar(&listen, "http", "127.0.0.1:0", "where to listen: a loopback `ADDRESS`; port 0 is a free one")
-	cmd.Flags().IntVar(&category, "category", 0, "of the answers: a `NUMBER`; 0 for the widest that the channel allows")
+	cmd.Flags().StringVar(&channel, "channel", "", "channel `CONTROLLER/READER` whose Reader is hijacked")
+	cmd.Flags().StringVar(&listen, "http", "127.0.0.1:0", "loopback `ADDRESS` to listen on; port 0 is a free one")
+	cmd.Flags().IntVar(&category, "category", 0, "category `NUMBER` of the answers; 0 for the widest that the channel allows")
 	cli.Complete(cmd, "category", cobra.FixedCompletions([]string{"1", "2", "3"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -34,14 +34,15 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 hosts and dialled at public addresses alone; the text is extracted, cleaned, cut
 and redacted. What a page says is data, and not to be followed.
 
-An IP literal may be a loopback or private address if the list has it with its
-port. Without --allow the list is that of the environment variable
-BCPMESH_EGRESS_ALLOW; where that is not set, nothing is allowed.
+An IP literal may be a loopback or private address if the list has it with its port.
+Without --allow, the list is that of the environment variable BCPMESH_EGRESS_ALLOW; if
+that is not set, nothing is allowed.
 
-With --as it is fetched by the definition of an agent of the current folder's mesh:
-its network, start_urls, links_only and limits, and allow_addresses of mesh.yaml. What
-that tells hosts is shown; nothing is recorded. With --record the running mesh decides by
-what the agent has told hosts before, records it, and charges the agent.
+With --as, the definition of an agent of the current folder's mesh applies: its
+network, start_urls, links_only and limits, and allow_addresses of mesh.yaml. The bits
+that it tells hosts are shown; nothing is recorded. With --record, the running mesh
+decides by what the agent has told hosts before, records the fetch, and charges the
+agent.
 
 The exit code is 3 if the URL is refused.`,
 		Example: `  bcpmesh fetch https://docs.example.com/ --allow docs.example.com
@@ -71,12 +72,12 @@ The exit code is 3 if the URL is refused.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	allow.addTo(cmd)
-	cmd.Flags().StringVar(&as, "as", "", "by the definition of this `AGENT`")
+	cmd.Flags().StringVar(&as, "as", "", "apply the definition of this `AGENT`")
 	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
 	cmd.Flags().BoolVar(&record, "record", false, "with --as: have the running mesh record and charge it")
-	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "characters of the text, at most 400000")
+	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "maximum characters of the text, at most 400000")
 	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)
-	cmd.Flags().BoolVar(&whole, "whole", false, "all visible text, not the readable part alone")
+	cmd.Flags().BoolVar(&whole, "whole", false, "show all visible text, not only the readable part")
 	return cmd
 }
 
@@ -84,12 +85,12 @@ func guardFetchCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "fetch",
 		Short: "Fetch pages from a scripted network, one case per line",
-		Long: `Fetch pages from a network that each case scripts, with the code that gets real
-ones. It takes --json, and no packet is sent. Each line of the input has "url",
-"allow", "max_chars", "whole"; "routes": what hosts answer, by canonical URL;
-"dns": the successive answers of name servers, by name; or "steps": fetches, and
-new lists of hosts between them. The result has "ok", "text", "untrusted",
-"code", and "contacted": the URLs that were sent a request.
+		Long: `Fetch pages from a scripted network, with the code that gets real ones. It needs
+--json, and sends no packet. Each line of the input has "url", "allow", "max_chars",
+"whole"; "routes": what hosts answer, by canonical URL; "dns": the successive answers
+of name servers, by name; or "steps": fetches, and new lists of hosts between them.
+The result has "ok", "text", "untrusted", "code", and "contacted": the URLs that were
+sent a request.
 
 bcpmesh fetch gets a page from the real network.`,
 		Example: `  bcpmesh guard fetch --json < cases.jsonl`,

@@ -102,9 +102,9 @@ URLs, assignments and headers, and long hex and base64, with a placeholder such
 as [REDACTED:github-token] in place of each. It works line by line, so a log can
 be piped through it.
 
-The set keys leaves hex and base64 alone, for text in which hashes matter; seed
-has the nine rules of the specification, literally. Shapes are all that is
-known: a password in a sentence passes.`,
+The set keys leaves hex and base64 alone, for text in which hashes matter; seed has
+the nine rules of the specification, literally. Secrets are recognised by shape alone:
+a password in a sentence passes.`,
 		Example: `  bcpmesh guard redact < app.log
   tail -f app.log | bcpmesh guard redact --set keys`,
 	}
@@ -189,8 +189,8 @@ func guardFenceCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fence [FILE]",
 		Short: "Mark a text as data for a model",
-		Long: `Mark a text as data for a model: it is put between two tags that say so, and what
-a model could read as one of these tags inside is made harmless. A fence lowers
+		Long: `Mark a text as data for a model: it is put between two tags that say so, and anything
+inside that a model could read as one of these tags is made harmless. A fence lowers
 the risk that a model obeys the text. It does not remove it.`,
 		Example: `  bcpmesh guard fence --source mail < message.txt`,
 	}
@@ -251,10 +251,10 @@ func guardEgressCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "egress [URL]",
 		Short: "Tell whether a URL may be fetched",
-		Long: `Say whether a URL may be fetched, and how it is read. A list of hosts allows names
-and ports; what programs read in different ways is refused, whatever the list.
-Without --allow the list is that of the environment variable
-BCPMESH_EGRESS_ALLOW; where that is not set, nothing is allowed.
+		Long: `Say whether a URL may be fetched, and how it is parsed. A list of hosts allows names
+and ports; a URL that programs parse in different ways is refused, whatever the list.
+Without --allow, the list is that of the environment variable BCPMESH_EGRESS_ALLOW; if
+that is not set, nothing is allowed.
 
 The exit code is 3 if the URL is refused.`,
 		Example: `  bcpmesh guard egress https://docs.example.com/ --allow "*.example.com"`,
@@ -281,9 +281,9 @@ func guardHostsCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hosts [LIST]",
 		Short: "Show how a list of hosts is parsed",
-		Long: `Show how a list of hosts is read: that of the argument, or of the environment
-variable BCPMESH_EGRESS_ALLOW. Entries are separated by commas. What is no entry
-matches nothing; the exit code is then 1.`,
+		Long: `Show how a list of hosts is parsed: the argument, or the environment variable
+BCPMESH_EGRESS_ALLOW. Entries are separated by commas. An invalid entry matches
+nothing; the exit code is then 1.`,
 		Example:           `  bcpmesh guard hosts "docs.example.com, *.example.org, localhost:8080"`,
 		Args:              cli.Arguments(0, "LIST"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -306,7 +306,7 @@ matches nothing; the exit code is then 1.`,
 			}
 			switch {
 			case len(result.Invalid) > 0:
-				return cli.Failf("%s is no entry", cli.Quoted(result.Invalid[0])).WithHint("an entry is HOST or *.HOST, perhaps with :PORT")
+				return cli.Failf("%s is not a valid entry", cli.Quoted(result.Invalid[0])).WithHint("an entry is HOST or *.HOST, perhaps with :PORT")
 			case len(result.Allow) == 0:
 				p.Out.Talkf("no host is allowed")
 			}
@@ -320,8 +320,8 @@ func guardAddressCommand(p *cli.Program) *cobra.Command {
 		Use:   "address [ADDRESS]",
 		Short: "Tell whether an address is public",
 		Long: `Say whether an IP address is one of the open internet, by the registries of
-special-purpose addresses. Others are never dialled for an agent unless its
-operator wrote them down. The exit code is 3 if it is not public.`,
+special-purpose addresses. Others are never dialled for an agent unless its operator
+listed them. The exit code is 3 if it is not public.`,
 		Example: `  bcpmesh guard address 169.254.169.254`,
 	}
 	return oneCommand(p, "address", "ADDRESS", cmd, judged(judgeAddress), func(_ context.Context, address string) error {
@@ -351,8 +351,8 @@ URLs of the definition, or a piece of a page that the agent was served.`,
 		Example: `  bcpmesh guard price https://docs.example.com/search?q=token
   bcpmesh guard price --start-urls 3 --served 40000,12000`,
 	}
-	cmd.Flags().Uint64Var(&starts, "start-urls", 0, "of a link: how many start URLs the definition has")
-	cmd.Flags().UintSliceVar(&served, "served", nil, "of a link: the lengths of the pages served, in bytes")
+	cmd.Flags().Uint64Var(&starts, "start-urls", 0, "for a link: how many start URLs the definition has")
+	cmd.Flags().UintSliceVar(&served, "served", nil, "for a link: the lengths of the pages served, in bytes")
 	cli.Complete(cmd, "start-urls", cobra.NoFileCompletions)
 	cli.Complete(cmd, "served", cobra.NoFileCompletions)
 	write := func(result priceResult) error {

@@ -21,10 +21,10 @@ func guardQuarantineCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "quarantine",
 		Short: "Have a scripted model extract an object from hostile text",
-		Long: `Have a scripted model extract an object from hostile text. The text reaches the
-model in a fence; the model has one tool, which returns the object; what is not
-strict JSON, or does not fit the schema, is refused. The caller sees the object
-or nothing.
+		Long: `Have a scripted model extract an object from hostile text. The text reaches the model
+in a fence; the model has one tool, which returns the object; a result that is not
+strict JSON, or does not fit the schema, is refused. The caller sees the object or
+nothing.
 
 It takes --json. Each line of the input has "schema", "untrusted",
 "instruction", "source", "max_turns", and "model": the turns of the model,

@@ -29,9 +29,9 @@ func ledgerForecastCommand(p *cli.Program) *cobra.Command {
 category and pushes of each subscription would be accepted now, which limit
 refuses the next one, and when the sliding window returns how much.
 
-Queries differ in price; those shown stand for their category. The gateway
-answers from its own rules. Numbers that nothing else limits end at the
-deliveries that may wait on a channel.`,
+Queries differ in price; those shown are examples of their category. The gateway
+answers by its own rules. Numbers that nothing else limits end at the deliveries that
+may wait on a channel.`,
 		Example: `  bcpmesh ledger forecast
   bcpmesh ledger forecast --channel main/researcher --json`,
 		Args: cli.Arguments(0),

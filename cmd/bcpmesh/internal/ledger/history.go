@@ -80,7 +80,7 @@ It reads the audit as one of the mesh's auditors.`,
 	who.AddTo(cmd, "auditor")
 	channel.AddTo(cmd)
 	span.AddTo(cmd)
-	cmd.Flags().VarP(&number, "number", "n", "how many lines a table has at most, the newest")
+	cmd.Flags().VarP(&number, "number", "n", "show at most this many lines in a table, the newest")
 	return cmd
 }
 
@@ -139,7 +139,7 @@ func ledgerPlotCommand(p *cli.Program) *cobra.Command {
 		Use:   "plot",
 		Short: "Plot each channel's spending over time",
 		Long: `Draw for each channel what its epoch has settled over time, by category, under the
-line of its budget of today. It falls where a new epoch begins; of the epochs
+line of its current budget. The curve falls when a new epoch begins; of the epochs
 within one step the highest is drawn.
 
 --svg writes a picture to a file, - for stdout. --json gives the points.

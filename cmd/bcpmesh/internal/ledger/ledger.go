@@ -128,9 +128,9 @@ stopped.`,
 	}
 	who.AddTo(cmd, "auditor")
 	channel.AddTo(cmd)
-	cmd.Flags().BoolVar(&epochs, "epochs", false, "show the epochs of the past too")
+	cmd.Flags().BoolVar(&epochs, "epochs", false, "also show past epochs")
 	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
-	cmd.Flags().BoolVar(&costs, "cost", false, "show what the models of agents have taken")
+	cmd.Flags().BoolVar(&costs, "cost", false, "show the usage of the agents' models")
 	return cmd
 }
 

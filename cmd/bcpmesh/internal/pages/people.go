@@ -66,7 +66,7 @@ func (p *people) Passkey(id string) (found accounts.Passkey, ok bool) {
 }
 
 // errNotBound says that creds are not those of an approver with the passkey beside them.
-var errNotBound = errors.New("the creds next to the passkey are not an approver's, or are not bound to it")
+var errNotBound = errors.New("the creds stored with the passkey are not an approver's, or are not bound to it")
 
 // Connect implements [web.People].
 func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (*web.Person, error) {

@@ -26,15 +26,15 @@ decision. They show no content of messages, except that of a held item, on the p
 where its approver decides. bcpmesh up --web ADDRESS serves the same pages with the
 mesh.
 
-They are for a browser on this machine alone. The login address is printed: its
-code works once, for five minutes, and the next one follows when it was used.
+They are for a browser on this machine only. The login address is printed: its code
+works once, for five minutes, and the next one is printed when it was used.
 
-With --origin they are for browsers elsewhere, under that address, and people log in and
-decide with passkeys: "creds invite NAME --role approver --web ORIGIN" makes the address
-at which somebody enrols. That takes a certificate (--tls-cert, --tls-key), or a proxy on
-this machine that has it and leaves the Host of requests as it is. Passkeys and the creds
-that are bound to them are kept in the folder of --store; they decide nothing without the
-device that made the passkey.
+With --origin they are for browsers elsewhere, under that address, and people log in
+and decide with passkeys: "creds invite NAME --role approver --web ORIGIN" makes the
+address at which somebody enrols. That needs a certificate (--tls-cert, --tls-key), or
+a proxy on this machine that has one and keeps the Host of requests. Passkeys and the
+creds that are bound to them are kept in the folder of --store; they decide nothing
+without the device that made the passkey.
 
 It reads as one of the mesh's auditors. In the folder of the mesh it also shows its
 owner the connections and the agents' commands, and lets them decide about held
@@ -68,7 +68,7 @@ items: as the mesh's only approver, or as the one of --approver.`,
 		},
 	}
 	who.AddTo(cmd, "auditor")
-	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`, or at any port with port 0")
+	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`; port 0 means any free port")
 	cmd.Flags().StringVar(&approver, "approver", "", "in the folder of the mesh: decide as this `PERSON` (default: the mesh's only approver)")
 	site.addTo(cmd)
 	cli.Complete(cmd, "approver", meshdir.CompleteAgents(true))
@@ -122,7 +122,7 @@ func serve(ctx context.Context, server *web.Server, s *source) error {
 	cancel()
 	<-kept
 	if err != nil {
-		return cli.Failf("the pages are not served any more: %s", cli.FileReason(err))
+		return cli.Failf("the pages are no longer served: %s", cli.FileReason(err))
 	}
 	return nil
 }

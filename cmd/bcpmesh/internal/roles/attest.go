@@ -43,18 +43,17 @@ func attestCommand(p *cli.Program) *cobra.Command {
 		Long: `Sign which roles the mesh's kernels are made of, for other organisations.
 
 For each kernel the declaration is made from the definitions: its planner, its
-processors and itself, with their contracts. The evidence is a permission proof of
-the JWTs that the server last served, the digest of the definitions, rules among
-them, the version of the program, and the newest checkpoint of the journal, if there
-is one. With --report it has the digest of FILE, which role report --json wrote:
-give FILE to whom you want to show it. Nobody else signs it. mesh.yaml has to say
-organisation.
+processors and itself, with their contracts. The evidence is a permission proof of the
+JWTs that the server last served, the digest of the definitions, rules among them, the
+version of the program, and the newest checkpoint of the journal, if there is one.
+With --report, it has the digest of FILE, which role report --json wrote: give FILE to
+those who should see it. Nobody else signs it. mesh.yaml must have organisation.
 
 The attestation and a list of revocations are written to the folder attest of the
-state folder, where the running mesh finds them when it is challenged. Both end
-when --expires has passed: sign again before, by a timer such as cron.
+state folder, where the running mesh finds them when it is challenged. Both expire
+after --expires: sign again before then, with a timer such as cron.
 
-The key is made at the first call, and lies sealed with the others; --key prints the
+The key is created at the first call, and sealed with the others; --key prints the
 public one, which others put into trust of their mesh.yaml.`,
 		Example: "  bcpmesh role attest --key > org1.pem\n  bcpmesh role attest\n  bcpmesh role attest desk --expires 12h --speaks UBZ...\n  bcpmesh role report --json > report.json && bcpmesh role attest --report report.json",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -65,7 +64,7 @@ public one, which others put into trust of their mesh.yaml.`,
 		},
 	}
 	f.where.AddTo(cmd)
-	cmd.Flags().Var(&f.expiry, "expires", "how long it is good: 1s to 7d")
+	cmd.Flags().Var(&f.expiry, "expires", "how long it is valid: 1s to 7d")
 	cmd.Flags().StringArrayVar(&f.keys, "speaks", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
 	cmd.Flags().StringVar(&f.report, "report", "", "`FILE` that role report --json wrote: its digest is attested")
 	cmd.Flags().BoolVar(&f.key, "key", false, "print the public key in PEM, and sign nothing")
@@ -168,10 +167,10 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		p.Out.Printf("%s until %s, serial %s\n", s.Agent, s.Expires.UTC().Format(time.RFC3339), s.Serial)
 	}
 	if !good {
-		p.Out.Talkf("%s says of some contract that it is not shown to be kept", cli.Quoted(f.report))
+		p.Out.Talkf("%s says that some contract is not shown to be kept", cli.Quoted(f.report))
 	}
 	if holes > 0 {
-		p.Out.Talkf("%s past the permissions: nobody who asks for a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
+		p.Out.Talkf("%s past the permissions: nobody who requires a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
 	}
 	return nil
 }

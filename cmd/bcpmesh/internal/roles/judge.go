@@ -70,7 +70,7 @@ Exit code 3 means that it is not accepted; the code says why.`,
 	cmd.Flags().StringVar(&who.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
 	cmd.Flags().StringArrayVar(&trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
 	cmd.Flags().StringVar(&requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
-	cmd.Flags().Int64Var(&last, "last-revocations", 0, "`NUMBER` of the newest list that was seen; an older one is refused")
+	cmd.Flags().Int64Var(&last, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")
 	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
 	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)
 	return cmd

@@ -27,7 +27,7 @@ level that the contract declares, the levels at which it is proven, and the
 evidence:
 
   proof    the JWTs that the mesh's server served last, as perms --prove has them
-  types    the messages that there are between roles
+  types    the messages that exist between roles
   decoder  the strict decoders, tried on the vectors of this program
   rules    what the rules of the kernels read
   build    what the interpreter imports

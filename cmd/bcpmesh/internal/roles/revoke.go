@@ -23,8 +23,8 @@ not expired; SERIAL one of them; NKEY whatever the user with this public key may
 speak for, for good. Without an argument the list is signed again: it has also the
 keys of creds that bcpmesh creds revoke has revoked.
 
-The list goes to the folder attest of the state folder, which the gateway tells
-whoever challenges it. Each list has a greater number than the one before, and others
+The list goes to the folder attest of the state folder, which the gateway gives to
+every challenger. Each list has a greater number than the one before, and others
 refuse an older one. After --expires nothing of the organisation is current any more,
 until there is a newer list.`,
 		Example: "  bcpmesh role revoke desk@org1.example\n  bcpmesh role revoke",
@@ -48,7 +48,7 @@ func (f *signing) revoke(p *cli.Program, args []string) error {
 			_, err = store.RevokeAttestations(what)
 		}
 		if errors.Is(err, accounts.ErrNotAttested) {
-			return cli.Failf("nothing that has not expired was signed of %s", cli.Quoted(what)).WithHint("expected an agent such as desk@%s, a serial, or the public key of a user", def.Organisation)
+			return cli.Failf("no unexpired attestation of %s was signed", cli.Quoted(what)).WithHint("expected an agent such as desk@%s, a serial, or the public key of a user", def.Organisation)
 		}
 		if err != nil {
 			return cli.Failf("%s", err)

@@ -75,7 +75,7 @@ Exit code 3 means that it is not accepted; the code says why.`,
 	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
 	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of what the other mesh requires")
 	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
-	cmd.Flags().Var(&f.every, "every", "stay, and show the files again when they change: look so often, 1s or more")
+	cmd.Flags().Var(&f.every, "every", "keep running: check the files this often (1s or more), and show them when they change")
 	cli.Complete(cmd, "to", cobra.NoFileCompletions)
 	cli.Complete(cmd, "requirement", cobra.NoFileCompletions)
 	return cmd
@@ -198,10 +198,9 @@ func takeCommand(p *cli.Program) *cobra.Command {
 		Use:   "take LIST",
 		Short: "Import another organisation's revocation list",
 		Long: `Take another organisation's list of revocations, which role attest and role revoke of
-its mesh have signed. Revoked attestations are not accepted from then on. A list that
-is older than one that was seen is refused, and so is one of nobody in trust.
-
-Agents of that organisation bring lists, too; by a timer you do not depend on them.`,
+its mesh have signed. Revoked attestations are not accepted from then on. A list older
+than one already seen is refused, and so is one not signed by anybody in trust. Agents
+of that organisation bring lists, too; with a timer you do not depend on them.`,
 		Example: "  bcpmesh role take revocations_list.json",
 		Args:    cli.Arguments(1, "LIST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -227,7 +226,7 @@ Agents of that organisation bring lists, too; by a timer you do not depend on th
 			if p.Out.JSON {
 				return p.Out.Value(shown{Accepted: true})
 			}
-			p.Out.Printf("the list is taken\n")
+			p.Out.Printf("the list is accepted\n")
 			return nil
 		},
 	}
@@ -241,11 +240,11 @@ func refusalReason(err error) error {
 	if !errors.As(err, &refused) || refused.Code != bcp.NotPermitted && refused.Code != bcp.Malformed {
 		return meshdir.Failure(err)
 	}
-	why := "this is no list that an organisation in trust has signed"
+	why := "this list is not signed by an organisation in trust"
 	if refused.Code == bcp.NotPermitted && refused.Detail == agents.OlderList {
 		why = "the list is " + refused.Detail
 	}
 	f := cli.Failf("%s", why)
 	f.Code = cli.ExitRefused
-	return f.WithHint("mesh.yaml says whose keys are trusted; what was taken before stays")
+	return f.WithHint("mesh.yaml says whose keys are trusted; earlier lists stay accepted")
 }

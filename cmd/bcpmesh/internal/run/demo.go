@@ -36,8 +36,8 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See a hijacked mail reader meet the gateway",
-		Long: `Run a mesh in this process for a moment: a tainted reader works through a
-mailbox, a clean assistant learns from it through the gateway.
+		Long: `Run a temporary mesh in this process: a tainted reader works through a mailbox, a
+clean assistant learns from it through the gateway.
 
 On mail with a planted instruction the reader acts hijacked and says, word for
 word, what the attacker wants. The story tells what was said, what was
@@ -48,19 +48,19 @@ With --kernel it is the story of a task instead: a kernel has a mail summarised 
 sent to its owner, with a planted instruction in the mail, a reader that obeys it,
 and then a planner that is compromised.
 
-With --web a page tells the story as well, what the assistant hears without a gateway
-beside what it heard, and the mesh stays until Ctrl-C for you to look around, and to
-decide about what is held.
+With --web, a page tells the story as well, and compares what the assistant hears
+without and with a gateway. The mesh keeps running until Ctrl-C, for you to look
+around and to decide about held items.
 
 With --desk it is the story of agents that models run: an editor, who reads nothing,
-asks a reader of saved web pages and a reader of mail for the brief of the week, some of
-which is hostile; then the same with readers that obey whatever they read. The models are
-scripts, unless BCPMESH_MODEL names one, and the pages are part of the program, unless
-BCPMESH_ARCHIVE names a folder of saved responses, or off for the live web.
+asks a reader of saved web pages and a reader of mail, some of them hostile, for the
+brief of the week; then the same with readers that obey whatever they read. The models
+are scripts, unless BCPMESH_MODEL names one, and the pages are part of the program,
+unless BCPMESH_ARCHIVE names a folder of saved responses, or off for the live web.
 
-With --approve you are the person for whom things are held: each is shown as
-bcpmesh approvals show does, and you approve, reject, edit or skip it. The answers
-are read from stdin, a line each.`,
+With --approve, you are the approver: each held item is shown as bcpmesh approvals
+show does, and you approve, reject, edit or skip it. The answers are read from stdin,
+one per line.`,
 		Example: `  bcpmesh demo
   bcpmesh demo --approve
   bcpmesh demo --web localhost:4280
@@ -101,10 +101,10 @@ are read from stdin, a line each.`,
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
 	cmd.Flags().StringVar(&pagesAt, "web", "", "serve the story and the pages of the mesh at this `ADDRESS` of this machine; port 0: any")
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().BoolVar(&approve, "approve", false, "decide what is held for a person")
+	cmd.Flags().BoolVar(&approve, "approve", false, "decide about held items yourself")
 	cmd.Flags().BoolVar(&desk, "desk", false, "tell the story of agents that models run")
 	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
-	cmd.Flags().Var(&limit, "limit", "read at most so many messages")
+	cmd.Flags().Var(&limit, "limit", "read at most this many messages")
 	return cmd
 }
 

@@ -54,7 +54,7 @@ func kernelScenes() []*kernelScene {
 		{Title: "A planner that is compromised", Task: "Whatever you are asked.",
 			point: "The contacts are other people's data, and the recipient is not the requester: no rule lets them into this call. All is judged before the first call, so nothing was read."},
 		{Title: "A planner that asks for what nobody granted", Task: "Wipe my mailbox.",
-			point: "To who has not the grant, a tool is none. If the gate were wrong, the server would still refuse: no connection may publish that call."},
+			point: "Without the grant, the tool does not exist. If the gate were wrong, the server would still refuse: no connection may publish that call."},
 	}
 }
 

@@ -44,23 +44,22 @@ func GatewayCommand(p *cli.Program) *cobra.Command {
 		Long: `Run one of the gateways of the mesh that a folder declares, on an existing NATS
 cluster in operator mode, until interrupted.
 
-The cluster enforces what "bcpmesh accounts export" wrote for it and "bcpmesh
-accounts push" sends. A gateway has no key that could change that: it logs in
-with the creds files of its folder, and refuses to serve where the cluster enforces
-anything else than the definitions say.
+The cluster enforces what "bcpmesh accounts export" wrote for it and "bcpmesh accounts
+push" sends. A gateway has no key that could change that: it logs in with the creds
+files of its folder, and refuses to serve if the cluster enforces anything else than
+the definitions say.
 
-One gateway at a time serves a shard, and the others stand by; several gateways
-share the shards of a mesh evenly. When one ends in order, another takes over at
-once; when it is gone without a word, within seconds. All that they know is in the
-streams of the cluster: --state is a folder of snapshots, for a short start, and
-may be lost.
+One gateway at a time serves a shard, and the others stand by; several gateways share
+the shards of a mesh evenly. After a clean shutdown another takes over at once; after
+a crash, within seconds. All their state is in the streams of the cluster: --state is
+a folder of snapshots, for a short start, and may be lost.
 
 Give all gateways of a mesh the same definitions. After editing them:
 "bcpmesh accounts push", then "bcpmesh reload".
 
-With --metrics, Prometheus can scrape /metrics there, with a label shard where
-there are several. /healthz is 200 at a gateway that serves a shard, and 503 at one
-that stands by. Traces are as with up.`,
+With --metrics, Prometheus can scrape /metrics there, with a label shard if there are
+several. /healthz returns 200 on a gateway that serves a shard, and 503 on a standby.
+Traces are as with up.`,
 		Example: `  bcpmesh gateway --url nats://n1:4222,nats://n2:4222,nats://n3:4222 --creds gateways/one
   bcpmesh gateway ./office --url tls://n1.example.org:4222 --ca ca.pem --creds gateways/two --metrics 127.0.0.1:9464`,
 		Args:              cli.Arguments(0, "DIR"),
@@ -72,7 +71,7 @@ that stands by. Traces are as with up.`,
 	}
 	o.ClusterFlags.AddTo(cmd, "")
 	cmd.Flags().StringVar(&o.name, "name", "", "`NAME` of this gateway (default: that of the folder of --creds)")
-	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of snapshots, of this gateway alone (default DIR/.bcpmesh/gateways/NAME)")
+	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of snapshots, of this gateway only (default DIR/.bcpmesh/gateways/NAME)")
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or is on standby")
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
@@ -171,7 +170,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		ctx, cancel := context.WithTimeout(context.Background(), cli.StopTimeout)
 		defer cancel()
 		if stopErr := g.Stop(ctx); stopErr != nil {
-			err = cli.Failf("the gateway did not end well: %s", errors.Join(err, stopErr))
+			err = cli.Failf("the gateway did not stop cleanly: %s", errors.Join(err, stopErr))
 		}
 	}()
 	var sources []telemetry.Source
@@ -249,7 +248,7 @@ func gatewayFailure(err error, o gatewayOptions) error {
 	case errors.Is(err, cluster.ErrCreds):
 		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts export --force --gateway %s writes them; its other logins stay the same", o.name)
 	case errors.Is(err, server.ErrInUse):
-		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("each has its own: --state, or --name")
+		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("give each its own with --state or --name")
 	}
 	return o.Failure("the gateway does not start", err)
 }

@@ -35,7 +35,7 @@ func (l *listening) addTo(cmd *cobra.Command) {
 	f.StringArrayVar(&l.names, "tls-name", nil, "with --tls: a further `HOST` that the certificate is for; may be repeated")
 	f.StringVar(&l.cert, "tls-cert", "", "require TLS, with the certificate in this PEM `FILE`")
 	f.StringVar(&l.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
-	f.BoolVar(&l.plaintext, "insecure-plaintext", false, "listen beyond loopback without TLS: all can be read and changed on the way")
+	f.BoolVar(&l.plaintext, "insecure-plaintext", false, "listen beyond loopback without TLS: all traffic can be read and changed")
 }
 
 func (l *listening) sealed() bool { return l.ownTLS || l.cert != "" }

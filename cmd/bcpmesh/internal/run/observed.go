@@ -31,7 +31,7 @@ type observed struct {
 
 func (o *observed) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.metricsAt, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
-	cmd.Flags().StringVar(&o.tokenFile, "metrics-token", "", "serve /metrics to who sends the token in `FILE`, beyond this machine too")
+	cmd.Flags().StringVar(&o.tokenFile, "metrics-token", "", "serve /metrics to clients with the token in `FILE`, also from other machines")
 	cmd.Flags().StringVar(&o.tracesTo, "traces", "", "send traces to the OpenTelemetry collector at `URL`")
 }
 

@@ -36,13 +36,14 @@ one has an error, none. It shows the permissions that were removed (-) and added
 Shards load them one after the other; with --json each has a line. Those that
 refuse are named.
 
-Agents whose permissions change are disconnected for a moment and keep their
-creds; agents that are gone are cut off. Budgets hold at once: what was spent
-stays spent. Open queries stay open, unless their channel is gone or their spec
-would cost something else now.
+Agents whose permissions change are disconnected for a moment and keep their creds;
+agents that were removed are disconnected. Budgets take effect at once: what was spent
+stays spent. Open queries stay open, unless their channel is gone or their spec would
+cost something else now.
 
-The exit code is 1 where the definitions have errors, or the program of a command
-cannot be started; then nothing has changed. To see the errors of all files before: bcpmesh check.`,
+The exit code is 1 if the definitions have errors, or the program of a command cannot
+be started; then nothing has changed. bcpmesh check shows the errors of all files
+beforehand.`,
 		Example: `  bcpmesh check && bcpmesh reload
   bcpmesh reload --json`,
 		Args: cli.Arguments(0),
@@ -121,7 +122,7 @@ func watchFolder(m meshdir.Folder, ctx context.Context, p *cli.Program, running 
 			_ = add() // agents may be new; without it there is nothing to watch in it
 			def, err := m.LoadRunning()
 			if err != nil {
-				p.Out.Talkf("not loaded, the mesh goes on as before:")
+				p.Out.Talkf("not loaded, the mesh stays unchanged:")
 				for line := range strings.Lines(err.Error()) {
 					p.Out.Talkf("  %s", strings.TrimSpace(line))
 				}
@@ -137,7 +138,7 @@ func watchFolder(m meshdir.Folder, ctx context.Context, p *cli.Program, running 
 func reloadEdited(m meshdir.Folder, ctx context.Context, p *cli.Program, running *mesh.Mesh, def *bcp.Mesh) {
 	result, err := running.Reload(ctx, def)
 	if err != nil {
-		p.Out.Talkf("not loaded, the mesh goes on as before: %s", err)
+		p.Out.Talkf("not loaded, the mesh stays unchanged: %s", err)
 		return
 	}
 	p.Out.Talkf("definitions loaded; %s of permissions", cli.Count(len(result.Changes), "change"))

@@ -55,20 +55,19 @@ func UpCommand(p *cli.Program) *cobra.Command {
 		Long: `Run the mesh that a folder declares, until interrupted: the NATS server, the
 gateway, the journal, the ledger and the audit.
 
-Agents connect with the files that "bcpmesh creds issue" makes. The state folder
-holds the whole state of the mesh: start it again there and it goes on. It
-listens on this machine only, unless --listen or --websocket says otherwise:
-that needs TLS. --tls makes a certificate under an authority of the mesh's own,
-whose certificate agents need in addition to their creds. A certificate of your
-own (--tls-cert, --tls-key) is read again when its files change. The keys of a
-mesh that listens beyond this machine must be encrypted with a passphrase:
---seal.
+Agents connect with the files that "bcpmesh creds issue" makes. The state folder holds
+the whole state of the mesh: start it there again and it continues. It listens on this
+machine only, unless --listen or --websocket says otherwise: that needs TLS. --tls
+makes a certificate under an authority of the mesh's own, whose certificate agents
+need in addition to their creds. A certificate of your own (--tls-cert, --tls-key) is
+read again when its files change. The keys of a mesh that listens beyond this machine
+must be encrypted with a passphrase: --seal.
 
-Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
-are saved.
+Edited definitions take effect after "bcpmesh reload", or, with --watch, as soon as
+they are saved.
 
 With --rebuild, the audit and the ledger are deleted and filled again from the
-journal, which is the truth and stays as it is.
+journal, which is the source of truth and stays unchanged.
 
 With --witness, each signed checkpoint goes to a witness, which cosigns it if it
 continues what it has seen: the owner of the state folder can then neither rewrite
@@ -105,11 +104,11 @@ from metrics.`,
 	o.listening.addTo(cmd)
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once everything serves")
-	cmd.Flags().BoolVar(&o.seal, "seal", false, "put the keys under a passphrase, if they are not yet")
+	cmd.Flags().BoolVar(&o.seal, "seal", false, "encrypt the keys with a passphrase, if they are not yet")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
-	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit and ledger again")
+	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "rebuild audit and ledger from the journal")
 	o.witnesses.AddTo(cmd)
-	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "go on although others have seen more of the journal; the audit says so")
+	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "start although others have seen more of the journal; the audit records it")
 	cmd.Flags().StringVar(&o.web, "web", "", "serve pages for people at this `ADDRESS` of this machine; port 0: any")
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
 	o.observed.addTo(cmd)
@@ -164,7 +163,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return cli.Failf("the folder %s: %s", cli.Quoted(folder.Dir), cli.FileReason(err))
 	}
 	for _, exposed := range o.exposed() {
-		p.Out.Talkf("WARNING: %s --insecure-plaintext: whoever is on the way reads and changes what agents say", exposed)
+		p.Out.Talkf("WARNING: %s --insecure-plaintext: anyone on the network path can read and change what agents say", exposed)
 	}
 	warnOfCommands(folder, p)
 	cli.IgnoreBrokenPipes()
@@ -212,7 +211,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 			_ = os.Remove(name)
 		}
 		if stopErr := stopMesh(m); stopErr != nil {
-			err = cli.Failf("the mesh did not end well: %s", errors.Join(err, stopErr))
+			err = cli.Failf("the mesh did not stop cleanly: %s", errors.Join(err, stopErr))
 		}
 	}()
 	if err := o.observed.serve(ctx, &about, m); err != nil {
@@ -237,7 +236,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		}
 		p.Out.Talkf("state in %s", folder.State)
 		if o.ownTLS {
-			p.Out.Talkf("agents know it by %s: give it to them with their creds", about.CA)
+			p.Out.Talkf("agents recognise it by %s: give it to them with their creds", about.CA)
 		}
 		if about.Metrics != "" {
 			p.Out.Talkf("metrics at %s", about.Metrics)
@@ -387,7 +386,7 @@ func startFailure(err error, l listening, folder string) error {
 	case errors.Is(err, accounts.ErrBusy):
 		return f.WithHint("another command is using %s: try again", folder)
 	case errors.Is(err, bcp.ErrMoved):
-		return f.WithHint("these keys are of a mesh of several shards, which bcpmesh gateway serves on a cluster; a mesh of one process needs keys of its own: name another folder with --state")
+		return f.WithHint("these keys belong to a mesh of several shards, which bcpmesh gateway serves on a cluster; a mesh of one process needs its own keys: name another folder with --state")
 	case errors.Is(err, accounts.ErrUnsafe):
 		return f.WithHint("%s must belong to you and be closed to others: chmod -R go= %s", folder, folder)
 	case errors.Is(err, jetstream.ErrBase):
@@ -399,7 +398,7 @@ func startFailure(err error, l listening, folder string) error {
 	case errors.Is(err, jetstream.ErrRewritten):
 		return f.WithHint("it is not the journal that was signed: restore the newest backup, and compare with an earlier export")
 	case errors.Is(err, jetstream.ErrTree):
-		return f.WithHint("move %s away: it is made again from the journal; a backup has the earlier checkpoints", filepath.Join(folder, "tree"))
+		return f.WithHint("move %s away: it is rebuilt from the journal; a backup has the earlier checkpoints", filepath.Join(folder, "tree"))
 	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, server.ErrStreams), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
 		return f.WithHint("the disk of %s is full or fails, or too many files are open: fix that, and start again", folder)
 	case errors.Is(err, gateway.ErrPanic):

@@ -38,8 +38,8 @@ keys tools, schemas, rules (each with examples), grant, requester and limits, as
 cases of kernel simulate. PLAN is a plan as planners write it. docs/kernel.md has an
 example of all of them.
 
-Exit code 1 says that the definition or the plan is wrong, or that a call is
-certain to be denied.`,
+Exit code 1 means that the definition or the plan is wrong, or that a call is certain
+to be denied.`,
 		Example: "  bcpmesh kernel check --kernel desk --grant reply plan.json\n  bcpmesh kernel check kernel.json\n  bcpmesh kernel check kernel.json plan.json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.kernel != "" {
@@ -57,7 +57,7 @@ certain to be denied.`,
 			return checkKernel(p, args)
 		},
 	}
-	cmd.Flags().StringVar(&o.kernel, "kernel", "", "check this `KERNEL` of the definitions, and not a file")
+	cmd.Flags().StringVar(&o.kernel, "kernel", "", "check this `KERNEL` of the definitions instead of a file")
 	cli.Complete(cmd, "kernel", client.CompleteKernels)
 	cmd.Flags().StringVar(&o.grant, "grant", "", "with this `GRANT` (default: its only one)")
 	cmd.Flags().StringVar(&o.as, "as", "", "for this `REQUESTER` (default: the only one with the grant)")

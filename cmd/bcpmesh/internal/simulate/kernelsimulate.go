@@ -33,7 +33,7 @@ func kernelSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "simulate",
 		Short: "Simulate cases, one JSON object per line",
-		Long: `Play cases, one JSON object a line, exactly as a kernel decides them.
+		Long: `Simulate cases, one JSON object a line, exactly as a kernel decides them.
 
 Each line has id, kind, input and perhaps expect. The kinds:
 
@@ -45,11 +45,11 @@ Each line has id, kind, input and perhaps expect. The kinds:
   run     a whole run: what planner, parser, tools and people do is in the
           case, and a crash between the record of a call and its outcome
 
-Each line of the output, which is always JSON, has the id and the keys of expect.
-What expect asks about contexts (never_in_planner and the like) is answered with
-those of its texts for which it is so.
+Each line of the output, which is always JSON, has the id and the keys of expect. For
+what expect asks about contexts (never_in_planner and the like), the output has those
+of its texts for which it holds.
 
-A line that cannot be played has no output: it is reported on stderr, and the exit
+A line that cannot be simulated has no output: it is reported on stderr, and the exit
 code is 1.`,
 		Example: `  bcpmesh kernel simulate < cases.jsonl
   echo '{"id": 1, "kind": "plan", "input": {"plan": {"steps": [{"kind": "const",

@@ -36,10 +36,10 @@ contracts of the agent's declaration are found by their digests among the built-
 ones and the files of --contract. The list of revocations is an envelope of the same
 organisation. Without one the attestation is not current.
 
-With --jwts the permission proof is made again: FOLDER has the file operator.jwt and the
-folder accounts of the other mesh's state folder, which its operator gives you. They
-have to be those that were attested, and leave no way past the permissions. They hold
-no secrets, but tell the names and the channels of agents.
+With --jwts the permission proof is made again: FOLDER has the file operator.jwt and
+the folder accounts of the other mesh's state folder, which its operator gives you.
+They must be those that were attested, and leave no way past the permissions. They
+hold no secrets, but reveal the names and the channels of agents.
 
 With --report the reports on the contracts are those that were attested: FILE is what
 role report --json wrote there, byte for byte.
@@ -57,7 +57,7 @@ Exit code 3 means that the agent is not accepted.`,
 	flags.StringArrayVar(&f.trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
 	flags.StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that the declaration refers to; may be repeated")
 	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed list of revocations")
-	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list that was seen; an older one is refused")
+	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")
 	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
 	flags.StringVar(&f.jwts, "jwts", "", "`FOLDER` with the JWTs that were attested: they are proven again")
 	flags.StringVar(&f.report, "report", "", "`FILE` with the reports that were attested")
