@@ -238,13 +238,13 @@ func TestRoleVerify(t *testing.T) {
 		{"too late", append(all[:5:5], "--at", "2026-03-02T00:00:00Z"), cli.ExitRefused, "(not_current)"},
 		{"more is required", append(all, "--requirement", weak), cli.ExitRefused, "(contract_weak)"},
 		{"no requirement", append(all, "--requirement", write("none.json", "[]")), cli.ExitFailed, "expected architectures, orchestrators, invariants and evidence"},
-		{"no revocation list", append(all[:3:3], "--revocations", s.attestation), cli.ExitFailed, "is no list of revocations of org1.example (malformed)"},
-		{"no contract", append(all, "--contract", s.key), cli.ExitFailed, "is no contract: this is not JSON"},
+		{"no revocation list", append(all[:3:3], "--revocations", s.attestation), cli.ExitFailed, "is not a list of revocations of org1.example (malformed)"},
+		{"no contract", append(all, "--contract", s.key), cli.ExitFailed, "is not a contract: this is not JSON"},
 		{"a contract more", append(all, "--contract", write("planner.json", contract.Builtins()[0].Bytes)), cli.ExitOK, "is accepted"},
 		{"no key", append(all, "--trust", "org1.example="+weak), cli.ExitFailed, "has no public ed25519 key in PEM"},
 		{"no organisation", append(all, "--trust", "org1.example"), cli.ExitUsage, "hint: expected ORGANISATION=FILE"},
 		{"no agent", append([]string{"agent-a"}, all[1:]...), cli.ExitUsage, "such as agent-a@org1.example"},
-		{"no moment", append(all, "--at", "noon"), cli.ExitUsage, `--at: "noon" is no moment`},
+		{"no moment", append(all, "--at", "noon"), cli.ExitUsage, `--at: "noon" is not a time`},
 		{"no such file", append(all, "--contract", filepath.Join(s.folder, "missing")), cli.ExitFailed, "cannot be read: no such file or directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

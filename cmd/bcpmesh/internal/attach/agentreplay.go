@@ -67,7 +67,7 @@ func readRecording(path string) (*replay.Recording, error) {
 	case err != nil:
 		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.FileReason(err))
 	case !info.Mode().IsRegular() || info.Size() > transcript.MaxBytes:
-		return nil, cli.Failf("%s is no transcript: expected a file of at most %d MiB", cli.Quoted(path), transcript.MaxBytes>>20)
+		return nil, cli.Failf("%s is not a transcript: expected a file of at most %d MiB", cli.Quoted(path), transcript.MaxBytes>>20)
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {

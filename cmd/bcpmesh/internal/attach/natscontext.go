@@ -42,7 +42,7 @@ func readNATSContext(name string) (natsContext, error) {
 	}
 	var keys map[string]jsontext.Value
 	if err := json.Unmarshal(text, &keys); err != nil {
-		return natsContext{}, cli.Failf("the context %s is no JSON object: %s", cli.Quoted(name), cli.FileReason(err))
+		return natsContext{}, cli.Failf("the context %s is not a JSON object: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	values := map[string]string{}
 	for key, v := range keys {

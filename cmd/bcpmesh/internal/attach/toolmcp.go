@@ -158,7 +158,7 @@ over streamable HTTP, give --url in place of the command.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			service, err := bcp.ParseAgentName(args[0])
 			if err != nil {
-				return cli.Usagef("tool import: %s is no name for a service: %s", cli.Quoted(args[0]), err)
+				return cli.Usagef("tool import: %s is not a valid name for a service: %s", cli.Quoted(args[0]), err)
 			}
 			server := bcp.MCPServer{Service: bcp.Service{Name: service, Command: args[1:], Environment: pass}, URL: url, Key: key}
 			var upstream *wrap.Upstream

@@ -86,7 +86,7 @@ func toolsFile(dir, reader string) string { return filepath.Join(dir, "tools", r
 
 func (o *wrapOptions) folder(reader string) (string, error) {
 	if _, err := bcp.ParseAgentName(reader); err != nil {
-		return "", cli.Usagef("wrap: %s is no name for an agent: %s", cli.Quoted(reader), err)
+		return "", cli.Usagef("wrap: %s is not a valid name for an agent: %s", cli.Quoted(reader), err)
 	}
 	folder, err := o.where.Folder()
 	if err != nil {

@@ -61,7 +61,7 @@ stopped.`,
 		Args: cli.Arguments(1, "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := bcp.ParseQueryID(args[0]); err != nil {
-				return cli.Usagef("explain: %s is no id and no number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
+				return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
 			}
 			rests, err := who.Resting(cmd.Context())
 			if err != nil {

@@ -27,7 +27,7 @@ func CheckNewFile(name string) error {
 	case !info.IsDir():
 		return Failf("%s cannot be written: %s is not a folder", Quoted(name), Quoted(filepath.Dir(name)))
 	case strings.HasSuffix(name, string(filepath.Separator)):
-		return Failf("%s is no name of a file", Quoted(name))
+		return Failf("%s is not a file name", Quoted(name))
 	}
 	return nil
 }

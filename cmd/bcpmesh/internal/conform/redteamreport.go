@@ -83,7 +83,7 @@ func readReport(file string) (redteam.Report, error) {
 	}
 	r, err := report.Read(b)
 	if errors.Is(err, report.ErrRead) {
-		return r, cli.Failf("%s is no report of redteam in JSON", cli.Quoted(file)).WithHint("bcpmesh redteam --report FILE.json writes one")
+		return r, cli.Failf("%s is not a JSON report of redteam", cli.Quoted(file)).WithHint("bcpmesh redteam --report FILE.json writes one")
 	}
 	return r, err
 }

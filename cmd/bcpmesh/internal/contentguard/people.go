@@ -30,7 +30,7 @@ func (a *allowFlags) policy(p *cli.Program) (guard.Policy, error) {
 	}
 	policy, invalid := guard.ParsePolicy(entries)
 	if len(invalid) > 0 {
-		return policy, cli.Usagef("%s is no host of an allow-list", cli.Quoted(invalid[0])).WithHint("an entry is HOST or *.HOST, perhaps with :PORT")
+		return policy, cli.Usagef("%s is not a valid host of an allow-list", cli.Quoted(invalid[0])).WithHint("an entry is HOST or *.HOST, perhaps with :PORT")
 	}
 	return policy, nil
 }

@@ -56,7 +56,7 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 	policy := proof.Policy{Trusted: f.trust, Through: f.through}
 	for _, pattern := range f.through {
 		if !subjects.Valid(pattern) {
-			return cli.Usagef("perms: --through: %s is no pattern of subjects", cli.Quoted(pattern))
+			return cli.Usagef("perms: --through: %s is not a subject pattern", cli.Quoted(pattern))
 		}
 	}
 	if len(f.jwts) > 0 && len(args) > 0 {

@@ -56,7 +56,7 @@ with the same keys as in a definition, given as an argument or on stdin.`,
 				return err
 			}
 			if proposal.Subscription, err = bcp.ParseProposedSubscription(object); err != nil {
-				return cli.Usagef("proposals send: this is no subscription: %s", cli.Plain(err.Error()))
+				return cli.Usagef("proposals send: this is not a subscription: %s", cli.Plain(err.Error()))
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()

@@ -124,7 +124,7 @@ func readPasskey(name string) (bcp.Digest, error) {
 	case errors.Is(err, accounts.PasskeyAlgorithm):
 		return bcp.Digest{}, cli.Failf("%s: a key of this kind cannot sign decisions", cli.Quoted(name)).WithHint("make the passkey with ES256, EdDSA, or RS256 of 2048 to 4096 bits")
 	case err != nil:
-		return bcp.Digest{}, cli.Failf("%s is no public key of a passkey", cli.Quoted(name)).WithHint(`expected {"rp_id": HOST, "public_key": SubjectPublicKeyInfo in base64url without padding}`)
+		return bcp.Digest{}, cli.Failf("%s is not the public key of a passkey", cli.Quoted(name)).WithHint(`expected {"rp_id": HOST, "public_key": SubjectPublicKeyInfo in base64url without padding}`)
 	}
 	return passkey.Hash()
 }
@@ -146,7 +146,7 @@ func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
 			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
 		}
 		if err != nil {
-			return r, cli.Usagef("%s: --source: %s is no network", command, cli.Quoted(text)).WithHint("for example 10.1.0.0/16 or 2001:db8::/32")
+			return r, cli.Usagef("%s: --source: %s is not a network", command, cli.Quoted(text)).WithHint("for example 10.1.0.0/16 or 2001:db8::/32")
 		}
 		r.Sources = append(r.Sources, prefix)
 	}

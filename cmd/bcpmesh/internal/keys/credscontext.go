@@ -49,7 +49,7 @@ func (f *contextFlags) plan(p *cli.Program, folder meshdir.Folder) (*natsContext
 		return nil, nil
 	}
 	if !contextName.MatchString(f.name) {
-		return nil, cli.Usagef("creds issue: --context: %s is no name", cli.Quoted(f.name)).WithHint("letters, digits, - and _, such as --context office-main")
+		return nil, cli.Usagef("creds issue: --context: %s is not a valid name", cli.Quoted(f.name)).WithHint("letters, digits, - and _, such as --context office-main")
 	}
 	parent := p.Env("XDG_CONFIG_HOME")
 	if parent == "" {

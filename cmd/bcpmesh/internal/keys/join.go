@@ -191,7 +191,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	var refused *agents.RefusedError
 	switch {
 	case errors.Is(err, agents.ErrToken):
-		return cli.Usagef("join: this is no token").WithHint("bcpmesh creds invite makes one; copy it whole")
+		return cli.Usagef("join: this is not a token").WithHint("bcpmesh creds invite makes one; copy it whole")
 	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted, meshdir.CredsRefused(err):
 		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not accept this token"}).
 			WithHint("it was used, has expired, was cancelled, or is of another mesh: ask for a new one. If it was used and not by you, report it")

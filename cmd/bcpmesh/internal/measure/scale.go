@@ -162,7 +162,7 @@ func readCosts(name string) (b scale.Basis, err error) {
 	}
 	var report bench.Report
 	if err := json.Unmarshal(content, &report, json.RejectUnknownMembers(true)); err != nil {
-		return b, cli.Failf("--costs %s: this is no report of a measurement", cli.Quoted(name)).WithHint("bcpmesh bench --json > FILE makes one")
+		return b, cli.Failf("--costs %s: this is not a report of a measurement", cli.Quoted(name)).WithHint("bcpmesh bench --json > FILE makes one")
 	}
 	return scale.Basis{Costs: report.Costs(scale.Measured), Points: report.Points(), Cores: report.Machine.Cores}, nil
 }

@@ -181,7 +181,7 @@ func WasExported(state string) bool {
 func AgentArgument(command, name string) (bcp.AgentName, error) {
 	agent, err := bcp.ParseAgentName(name)
 	if err != nil {
-		return "", cli.Usagef("%s: %s is no name: %s", command, cli.Quoted(name), err)
+		return "", cli.Usagef("%s: %s is not a valid name: %s", command, cli.Quoted(name), err)
 	}
 	return agent, nil
 }

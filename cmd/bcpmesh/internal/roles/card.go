@@ -63,7 +63,7 @@ func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error
 	}
 	envelope, ok := contract.ParseEnvelope(attestation)
 	if !ok {
-		return cli.Failf("%s is no attestation", cli.Quoted(file)).WithHint("bcpmesh role attest %s writes it again", kernel)
+		return cli.Failf("%s is not an attestation", cli.Quoted(file)).WithHint("bcpmesh role attest %s writes it again", kernel)
 	}
 	signer, err := store.Attester()
 	if err != nil {

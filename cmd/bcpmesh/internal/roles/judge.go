@@ -36,7 +36,7 @@ Exit code 3 means that it is not accepted; the code says why.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			agent, ok := contract.ParseAgentID(args[0])
 			if !ok {
-				return cli.Usagef("role judge: %s is no agent", cli.Quoted(args[0])).WithHint("expected a name and an organisation, such as agent-a@org1.example")
+				return cli.Usagef("role judge: %s is not an agent", cli.Quoted(args[0])).WithHint("expected a name and an organisation, such as agent-a@org1.example")
 			}
 			if who.Creds == "" {
 				return cli.Usagef("role judge: expected --creds").WithHint("use the creds that the other mesh has issued")

@@ -110,7 +110,7 @@ func (f *showing) show(ctx context.Context, c *client.Client, papers agents.Pape
 	defer cancel()
 	v, err := c.ShowRole(ctx, f.to, f.requirement, papers)
 	if errors.Is(err, agents.ErrMessage) {
-		return v, cli.Failf("this is no mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
+		return v, cli.Failf("this is not a mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
 	}
 	return v, meshdir.Failure(err)
 }
@@ -209,7 +209,7 @@ of that organisation bring lists, too; with a timer you do not depend on them.`,
 				return err
 			}
 			if _, ok := contract.ParseEnvelope(list); !ok {
-				return cli.Failf("%s is no signed list", cli.Quoted(args[0])).WithHint("role attest and role revoke of the other mesh write revocations_list.json")
+				return cli.Failf("%s is not a signed list", cli.Quoted(args[0])).WithHint("role attest and role revoke of the other mesh write revocations_list.json")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
 			defer cancel()

@@ -284,7 +284,7 @@ func openMailbox(path string) (*mailbox.Mailbox, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), reason)
 	}
-	return nil, cli.Failf("%s is no mailbox: %s", cli.Quoted(path), reason).WithHint("name an mbox file, a Maildir, or one message")
+	return nil, cli.Failf("%s is not a mailbox: %s", cli.Quoted(path), reason).WithHint("name an mbox file, a Maildir, or one message")
 }
 
 // demoFolder makes the folder of the mesh, a temporary one or one to keep, with the

@@ -86,7 +86,7 @@ func (o *gatewayOptions) complete(folder meshdir.Folder) error {
 		o.name = filepath.Base(cli.Absolute(o.Creds))
 	}
 	if _, err := bcp.ParseAgentName(o.name); err != nil {
-		return cli.Usagef("gateway: %s is no name for one: %s", cli.Quoted(o.name), err).WithHint("--name gives it one")
+		return cli.Usagef("gateway: %s is not a valid name: %s", cli.Quoted(o.name), err).WithHint("--name gives it one")
 	}
 	if o.state == "" {
 		o.state = home.Gateway(folder.State, o.name)

@@ -203,12 +203,12 @@ func checkKernel(p *cli.Program, args []string) error {
 		return cli.Failf("%s: expected a JSON object with the keys of a kernel", cli.Quoted(args[0])).WithHint("bcpmesh kernel check --help lists the keys")
 	}
 	if unknown := c.Input.unknownKeys(); len(unknown) > 0 {
-		return cli.Failf("%s: %s is no key of a kernel", cli.Quoted(args[0]), cli.Quoted(unknown[0])).WithHint("bcpmesh kernel check --help lists the keys")
+		return cli.Failf("%s: %s is not a key of a kernel", cli.Quoted(args[0]), cli.Quoted(unknown[0])).WithHint("bcpmesh kernel check --help lists the keys")
 	}
 	var strict kernelInput
 	var wrong *json.SemanticError
 	if err := json.Unmarshal(file, &strict, json.RejectUnknownMembers(true)); errors.As(err, &wrong) {
-		return cli.Failf("%s: %s is no key of a kernel", cli.Quoted(args[0]), cli.Quoted(string(wrong.JSONPointer))).WithHint("bcpmesh kernel check --help lists the keys")
+		return cli.Failf("%s: %s is not a key of a kernel", cli.Quoted(args[0]), cli.Quoted(string(wrong.JSONPointer))).WithHint("bcpmesh kernel check --help lists the keys")
 	}
 	report := kernelReport{Defects: []defectReport{}}
 	d, err := c.Input.definition(true)

@@ -88,13 +88,13 @@ func (in *attestInput) examination() (contract.Examination, error) {
 	}
 	var err error
 	if e.Now, err = time.Parse(time.RFC3339, in.Now); err != nil {
-		return e, errors.New("input.now: expected a moment such as 2026-03-01T06:00:00Z")
+		return e, errors.New("input.now: expected a time such as 2026-03-01T06:00:00Z")
 	}
 	for i, t := range in.Trust {
 		trusted := contract.Trusted{Organisation: t.Organisation}
 		if t.Until != "" {
 			if trusted.Until, err = time.Parse(time.RFC3339, t.Until); err != nil {
-				return e, fmt.Errorf("input.trust[%d].until: expected a moment such as 2026-03-01T06:00:00Z", i)
+				return e, fmt.Errorf("input.trust[%d].until: expected a time such as 2026-03-01T06:00:00Z", i)
 			}
 		}
 		if key, ok := parsePublicKey([]byte(t.Key)); ok {

@@ -188,12 +188,12 @@ func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination,
 	e := contract.Examination{Agent: agent, LastNumber: f.lastNumber, Now: time.Now(), Requirement: contract.DualLLMRequirement(), Verify: verifyEd25519}
 	id, ok := contract.ParseAgentID(agent)
 	if !ok {
-		return e, cli.Usagef("role verify: %s is no agent", cli.Quoted(agent)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
+		return e, cli.Usagef("role verify: %s is not an agent", cli.Quoted(agent)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
 	}
 	var err error
 	if f.at != "" {
 		if e.Now, err = time.Parse(time.RFC3339, f.at); err != nil {
-			return e, cli.Usagef("role verify: --at: %s is no moment", cli.Quoted(f.at)).WithHint("expected a moment such as 2026-03-01T06:00:00Z")
+			return e, cli.Usagef("role verify: --at: %s is not a time", cli.Quoted(f.at)).WithHint("expected a time such as 2026-03-01T06:00:00Z")
 		}
 	}
 	if e.Trust, err = ReadTrust("role verify", f.trust); err != nil {
@@ -211,7 +211,7 @@ func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination,
 			return e, err
 		}
 		if _, defects := contract.Parse(b); len(defects) > 0 {
-			return e, cli.Failf("%s is no contract: %s", cli.Quoted(name), defects[0].Code.Text()).WithHint("bcpmesh role contracts %s shows all of it", cli.Plain(name))
+			return e, cli.Failf("%s is not a contract: %s", cli.Quoted(name), defects[0].Code.Text()).WithHint("bcpmesh role contracts %s shows all of it", cli.Plain(name))
 		}
 		e.Contracts = append(e.Contracts, b)
 	}
@@ -271,7 +271,7 @@ func (f *roleVerifyFlags) readRevocations(e *contract.Examination, organisation 
 		e.Revocations = list
 	case contract.UnknownOrganisation: // is said of the attestation
 	default:
-		return cli.Failf("%s is no list of revocations of %s (%s)", cli.Quoted(f.revocations), organisation, code)
+		return cli.Failf("%s is not a list of revocations of %s (%s)", cli.Quoted(f.revocations), organisation, code)
 	}
 	return nil
 }
