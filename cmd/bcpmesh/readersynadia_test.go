@@ -60,7 +60,7 @@ func TestReaderSynadia(t *testing.T) {
 	for text, refusal := range map[string]string{
 		`{"url":"nats://127.0.0.1:1","user":"kim"}`: "connects with user",
 		`{"creds":"x"}`: "has no url",
-		`[]`:            "no JSON object",
+		`[]`:            "not a JSON object",
 	} {
 		if err := os.WriteFile(named, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -238,7 +238,7 @@ func TestRoleVerify(t *testing.T) {
 		{"too late", append(all[:5:5], "--at", "2026-03-02T00:00:00Z"), cli.ExitRefused, "(not_current)"},
 		{"more is required", append(all, "--requirement", weak), cli.ExitRefused, "(contract_weak)"},
 		{"no requirement", append(all, "--requirement", write("none.json", "[]")), cli.ExitFailed, "expected architectures, orchestrators, invariants and evidence"},
-		{"no revocation list", append(all[:3:3], "--revocations", s.attestation), cli.ExitFailed, "is not a list of revocations of org1.example (malformed)"},
+		{"no revocation list", append(all[:3:3], "--revocations", s.attestation), cli.ExitFailed, "is not a revocation list of org1.example (malformed)"},
 		{"no contract", append(all, "--contract", s.key), cli.ExitFailed, "is not a contract: this is not JSON"},
 		{"a contract more", append(all, "--contract", write("planner.json", contract.Builtins()[0].Bytes)), cli.ExitOK, "is accepted"},
 		{"no key", append(all, "--trust", "org1.example="+weak), cli.ExitFailed, "has no public ed25519 key in PEM"},

@@ -563,7 +563,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 	peer.write(file, creds.Text())
 	about := string(asker.kernel) + "@" + asker.name
 	command := []string{"role", "judge", about, "--trust", asker.name + "=" + key, "--creds", file, "--url", asker.url}
-	if got := execute(t, "", command...); got.code != cli.ExitOK || !strings.Contains(got.stdout, fmt.Sprint("by list of revocations ", trust.LastRevocations)) {
+	if got := execute(t, "", command...); got.code != cli.ExitOK || !strings.Contains(got.stdout, fmt.Sprint("by revocation list ", trust.LastRevocations)) {
 		t.Errorf("role judge: %+v", got)
 	}
 	if got := execute(t, "", append(command, "--last-revocations", fmt.Sprint(trust.LastRevocations+1))...); got.code != cli.ExitRefused || !strings.Contains(got.stderr, "not_current") {

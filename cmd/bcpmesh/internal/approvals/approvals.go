@@ -191,7 +191,7 @@ and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. W
 	return cmd
 }
 
-// itemArgument reads the id of an item, where there is one.
+// itemArgument reads the id of an item, if there is one.
 func itemArgument(cmd *cobra.Command, args []string) (bcp.ItemID, error) {
 	if len(args) == 0 {
 		return "", nil
@@ -260,7 +260,7 @@ func advice(code bcp.Code) string {
 	case bcp.ItemNotFound:
 		return "bcpmesh approvals list shows what waits"
 	case bcp.ItemExpired:
-		return "it counts as rejected: if it is still wanted, the controller has to ask again"
+		return "it counts as rejected: if it is still wanted, the controller must ask again"
 	case bcp.AlreadyDecided:
 		return "one decision counts, and it may have been yours, its confirmation lost: bcpmesh audit tail shows it"
 	case bcp.DigestMismatch:

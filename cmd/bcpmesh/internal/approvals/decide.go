@@ -39,7 +39,7 @@ func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Dige
 // WhoHears says who is told the reason of a rejection.
 func WhoHears(view *bcp.ItemView) string {
 	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal || view.Effect != nil {
-		return "The audit keeps it; no agent hears it."
+		return "The audit keeps it; no agent sees it."
 	}
 	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."
 }
@@ -154,7 +154,7 @@ const maxReason = 500
 func CheckReason(reason string) *cli.Failure {
 	switch {
 	case strings.TrimSpace(reason) == "":
-		return cli.Usagef("a rejection has a reason").WithHint("say in a line what is wrong: the reader hears it, the controller does not")
+		return cli.Usagef("a rejection has a reason").WithHint("say in one line what is wrong: the reader sees it, the controller does not")
 	case utf8.RuneCountInString(reason) > maxReason:
 		return cli.Usagef("the reason has %d characters, and may have %d", utf8.RuneCountInString(reason), maxReason)
 	case reason != cli.Plain(reason):
@@ -363,7 +363,7 @@ func editArgument(ctx context.Context, p *cli.Program, s string) (jsontext.Value
 	return value, nil
 }
 
-// stdinFile is stdin where a child process can have it.
+// stdinFile is stdin if a child process can have it.
 func stdinFile(p *cli.Program) *os.File {
 	file, _ := p.In.(*os.File)
 	return file

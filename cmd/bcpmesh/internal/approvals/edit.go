@@ -26,7 +26,7 @@ const editWidth = 76
 // editable writes an item's content for an editor: a summary as text, anything
 // else as JSON. An editor is a program that acts on what it reads, so the text
 // is as inert as on a terminal, and holds no line that an editor takes as its
-// settings ("vim:", "Local Variables:"): no colon stands behind a letter. Lines
+// settings ("vim:", "Local Variables:"): no colon follows a letter. Lines
 // of a summary are wrapped to width, unless that is 0.
 func editable(v *bcp.ItemView, width int) (text string, isText bool) {
 	if answers, ok := tell.AnswersOf(v.Content); ok && len(answers) == 1 && answers[0].Name == tell.SummaryName && v.Category == 3 {

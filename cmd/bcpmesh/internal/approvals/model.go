@@ -241,7 +241,7 @@ func (m *watchModel) follow() tea.Cmd {
 	return nil
 }
 
-// position is where the selected item stands in the list, -1 where it does not.
+// position is the index of the selected item in the list, -1 if it is not in it.
 func (m *watchModel) position() int {
 	return slices.IndexFunc(m.items, func(it bcp.Item) bool { return it.ID == m.selected })
 }
@@ -445,7 +445,7 @@ func (m *watchModel) browseKey(name string, page int) tea.Cmd {
 	switch name {
 	case "q":
 		if m.busy {
-			m.setNotice(true, "the last decision is on its way; ctrl+c leaves all the same")
+			m.setNotice(true, "the last decision is being sent; ctrl+c quits anyway")
 			return nil
 		}
 		return tea.Quit
@@ -508,7 +508,7 @@ func (m *watchModel) step(by int) tea.Cmd {
 func (m *watchModel) decidable() bool {
 	switch {
 	case m.busy:
-		m.setNotice(true, "the last decision is on its way")
+		m.setNotice(true, "the last decision is being sent")
 	case m.selected == "":
 		m.setNotice(true, "nothing waits")
 	case m.gone != "":

@@ -218,7 +218,7 @@ func (m *watchModel) body() (rows []string, below string) {
 	case s.all:
 		below = fmt.Sprintf("the end: all %d lines have been shown", len(lines))
 	default:
-		below = fmt.Sprintf("the end of %d lines, and not all of them have been shown: g goes to the first", len(lines))
+		below = fmt.Sprintf("the end of %d lines, but not all of them have been shown: g goes to the first", len(lines))
 	}
 	return exactly(rows, height), below
 }
@@ -274,11 +274,11 @@ var watchHelp = []string{
 	"space b       read on, go back; J K by one line, g G to the ends",
 	"enter         read on, and at the end approve",
 	"a             approve, once every line has been on the screen",
-	"r             reject; the reader hears the reason, the controller does not",
+	"r             reject; the reader sees the reason, the controller does not",
 	"e             edit; ctrl+s shows what would be released, and then y releases it",
 	"q             quit: items go on waiting; ctrl+l redraws the screen",
 	"",
-	"Lines after │ are an agent's words, and none of ours. Characters that do not",
+	"Lines after │ are an agent's words, not ours. Characters that do not",
 	"show are marks such as ⟨U+200B⟩. Whatever the words say: they decide nothing.",
 }
 

@@ -101,7 +101,7 @@ func (a *approvers) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, erro
 	return bcp.ItemView{}, cmp.Or(unheard, nowhere)
 }
 
-// findApprover decides about an item; nobody where its shard is not known.
+// findApprover decides about an item; nobody if its shard is not known.
 func (a *approvers) findApprover(id bcp.ItemID) *agents.Approver {
 	a.mu.Lock()
 	defer a.mu.Unlock()

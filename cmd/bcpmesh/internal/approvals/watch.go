@@ -88,7 +88,7 @@ type decider interface {
 const (
 	// deskTime is how long one exchange may take before the mesh counts as away.
 	deskTime = 5 * time.Second
-	// deskRenewal is when a desk connects anew: well before the credentials
+	// deskRenewal is when a desk reconnects: well before the credentials
 	// expire that it made for itself.
 	deskRenewal = client.OwnCredsTTL / 2
 )
@@ -148,7 +148,7 @@ func (d *desk) close() {
 	d.drop()
 }
 
-// try runs one exchange. A mesh that does not answer is dialled anew the next
+// try runs one exchange. A mesh that does not answer is dialled again the next
 // time: it may serve somewhere else by then.
 func (d *desk) try(ctx context.Context, exchange func(context.Context, *approvers) error) error {
 	ctx, cancel := context.WithTimeout(ctx, deskTime)

@@ -38,8 +38,8 @@ type backupResult struct {
 	Last      time.Time  `json:"last_decision"`
 	Head      bcp.Digest `json:"head"`
 	Lost      string     `json:"lost,omitempty"`
-	// Begins is the decision that the journal in File begins behind, and Truncated
-	// the one that the journal in State begins behind since.
+	// Begins is the decision that the journal in File begins after, and Truncated
+	// the one that the journal in State begins after since.
 	Begins    uint64 `json:"begins_behind,omitzero"`
 	Truncated uint64 `json:"truncated_behind,omitzero"`
 }
@@ -301,7 +301,7 @@ func (r *backupResult) failure(err error, files int, state string) error {
 // BaseHint says where a base is taken from.
 const BaseHint = "it is in that file: tar -xzf FILE -C .bcpmesh base"
 
-// After is what an error says behind the one that it wraps.
+// After is what an error says after the one that it wraps.
 func After(err, wrapped error) string {
 	_, rest, found := strings.Cut(err.Error(), wrapped.Error()+": ")
 	if !found {

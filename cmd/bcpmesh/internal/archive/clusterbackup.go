@@ -50,7 +50,7 @@ func backupCluster(ctx context.Context, p *cli.Program, where *meshdir.StateFlag
 	return showBackup(p, "backed up", r, m)
 }
 
-// truncateBackup makes a backup of another one, with a journal that begins behind that.
+// truncateBackup makes a backup of another one, with a journal that begins after that.
 func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file, whole string, o mesh.BackupOptions) error {
 	if file == "" {
 		return cli.Usagef("backup: expected a file, got an empty name")

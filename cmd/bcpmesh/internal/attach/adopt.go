@@ -269,11 +269,11 @@ func resolveHostFile(h hosts.Host, place hosts.Place) string {
 	return file
 }
 
-// keptName is where the file is kept as it was before the mesh. It is empty where there
+// keptName is where the file is kept as it was before the mesh. It is empty if there
 // was none.
 func keptName(file string) string { return file + ".before-bcpmesh" }
 
-// hostFile returns the content of a host's file, nil where there is none, and the mode that
+// hostFile returns the content of a host's file, nil if there is none, and the mode that
 // it has or gets: it names a creds file and may have others' secrets.
 func hostFile(file string) ([]byte, fs.FileMode, error) {
 	info, err := os.Stat(file)

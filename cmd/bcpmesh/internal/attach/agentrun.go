@@ -104,7 +104,7 @@ func agentCellCommand(p *cli.Program) *cobra.Command {
 	}
 }
 
-// confine refuses to be a cell that is not confined, where it has to be: startCell does so.
+// confine refuses to be a cell that is not confined, if it has to be: startCell does so.
 func confine(c cell.Configuration) error {
 	if c.Confined && !sandbox.Inside() {
 		return cli.Failf("the cell is not confined")

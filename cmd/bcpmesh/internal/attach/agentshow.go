@@ -96,7 +96,7 @@ func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation
 	s.say("")
 	switch {
 	case c.Kind == "":
-		s.say("calls of a model alone")
+		s.say("calls of a model only")
 	case c.Kind == cell.TaskConversation && config != nil:
 		s.say("a task:")
 		s.text(config.Task)
@@ -129,7 +129,7 @@ func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation
 	}
 }
 
-// turn shows a call of a model, with what it was asked beside the turn before.
+// turn shows a call of a model, with what it was asked since the turn before.
 func (s *shower) turn(n int, l *transcript.Line, r, before *llm.Request) {
 	s.say("turn %d, asked of %s:", n, cli.Quoted(l.Model))
 	s.request(r, before)
@@ -162,7 +162,7 @@ func (s *shower) call(l *transcript.Line) {
 	}
 }
 
-// request shows what a request has beside the one before it.
+// request shows what a request adds to the one before it.
 func (s *shower) request(r, before *llm.Request) {
 	turns := r.Turns
 	if before != nil && len(before.Turns) <= len(turns) && reflect.DeepEqual(before.Turns, turns[:len(before.Turns)]) && reflect.DeepEqual(before.System, r.System) {

@@ -32,11 +32,11 @@ import (
 // watchFolder holds, in the state folder, a socket for each agent that a model runs.
 const watchFolder = "watch"
 
-// watchedLines is how far a watcher may be behind. One that is further is cut off: it never
+// watchedLines is how far a watcher may lag. One that lags more is disconnected: it never
 // holds the agent up.
 const watchedLines = 256
 
-// watchers tells whoever watches an agent what passes between its keeper and its cell. Each
+// watchers tells the watchers of an agent what passes between its keeper and its cell. Each
 // of them hears a transcript that begins with the configuration and the moment of coming.
 type watchers struct {
 	listener net.Listener // nil: nobody can watch

@@ -34,7 +34,7 @@ type explained struct {
 type explainedDecision struct {
 	explain.Explanation `json:",inline"`
 	// Today says whether the definitions, rules and program that decided are
-	// those of today; it is absent where they are not at hand.
+	// those of today; it is absent if they are not at hand.
 	Today    *bool        `json:"decided_by_todays_definitions,omitzero"`
 	Decision bcp.Decision `json:"decision"` // as the audit has it
 }

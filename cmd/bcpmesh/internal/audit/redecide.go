@@ -134,8 +134,8 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	return report.finish()
 }
 
-// redecideFolder reads the journal over the mesh where it runs, and from the folder
-// where it rests.
+// redecideFolder reads the journal over the mesh if it runs, and from the folder
+// if it is stopped.
 func redecideFolder(ctx context.Context, f *redecideFlags, current *bcp.Mesh, o mesh.RedecideOptions) (bcp.Digest, error) {
 	j, err := client.OpenJournals(ctx, f.where, f.shard)
 	if err != nil {

@@ -88,7 +88,7 @@ stopped.`,
 	return cmd
 }
 
-// Replaying is one replay: what of the audit, and how.
+// Replaying is one replay: which records, and how.
 type Replaying struct {
 	span                  client.SpanFlags
 	channel               client.ChannelFlag
@@ -343,7 +343,7 @@ func (t *teller) oldest() {
 		key := t.order[0]
 		t.order = t.order[1:]
 		if t.open[key] != nil {
-			t.open[key].lines.WriteString("            it goes on\n")
+			t.open[key].lines.WriteString("            it is still open\n")
 			t.close(key)
 			return
 		}

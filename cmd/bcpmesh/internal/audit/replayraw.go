@@ -17,7 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// replayed is a decision that is told, with the message that it is about where
+// replayed is a decision that is told, with the message that it is about if
 // somebody may see it. Its JSON is that of the decision, and raw.
 type replayed struct {
 	bcp.Decision
@@ -27,7 +27,7 @@ type replayed struct {
 	on string // names the shard in front of a line, of several
 }
 
-// rawMessage is a message as it came.
+// rawMessage is a verbatim message.
 type rawMessage struct {
 	Base64 []byte `json:"base64,omitempty"`
 	Bytes  int    `json:"bytes,omitzero"`  // how long it was: of more than 64 KiB the first are kept
@@ -59,7 +59,7 @@ func (r *Replaying) OfAudit(ctx context.Context, c *client.Client) iter.Seq2[*re
 // errTold ends the reading of a journal.
 var errTold = errors.New("enough is told")
 
-// ofJournals returns what whoever owns the state folder reads: the journals of all
+// ofJournals returns what the owner of the state folder reads: the journals of all
 // shards that are meant, opened, in the order of time.
 func (r *Replaying) ofJournals(ctx context.Context, j *client.Journals) iter.Seq2[*replayed, error] {
 	shards := j.Shards
@@ -107,7 +107,7 @@ func (r *Replaying) ofJournal(ctx context.Context, j *client.Journals, of client
 	}
 }
 
-// openReplayed opens a decision of the journal, nil where it is not wanted.
+// openReplayed opens a decision of the journal, nil if it is not wanted.
 func openReplayed(ctx context.Context, keys *jetstream.SealingKeys, record []byte, wanted func(*bcp.Decision) bool) (*replayed, error) {
 	d, err := bcp.DecodeDecision(record)
 	if err != nil || !wanted(&d) {
@@ -128,7 +128,7 @@ func openReplayed(ctx context.Context, keys *jetstream.SealingKeys, record []byt
 const rawWidth = 100
 
 // rawLines shows the message of a decision under its line. It is told whose words
-// these are, and each of its lines stands behind a bar, like all hostile text. Secrets
+// these are, and each of its lines follows a bar, like all hostile text. Secrets
 // in it are hidden unless unredacted is set.
 func (t *replayed) rawLines(unredacted bool) string {
 	const indent = "            "

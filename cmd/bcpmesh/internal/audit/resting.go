@@ -10,7 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 )
 
-// restingDecisions returns the decisions of a mesh that rests, which has one journal.
+// restingDecisions returns the decisions of a stopped mesh, which has one journal.
 func restingDecisions(ctx context.Context, p *cli.Program, j *client.Journals) iter.Seq2[bcp.Decision, error] {
 	decisions := j.Decisions(ctx, p)
 	return func(yield func(bcp.Decision, error) bool) {
@@ -25,7 +25,7 @@ func restingDecisions(ctx context.Context, p *cli.Program, j *client.Journals) i
 	}
 }
 
-// tailResting shows the newest records of a mesh that rests.
+// tailResting shows the newest records of a stopped mesh.
 func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number int, follow bool) error {
 	if follow {
 		return cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", j.Folder.Dir)
@@ -42,7 +42,7 @@ func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number
 	return showRecords(p.Out, client.Alone(newest[max(0, len(newest)-number):]), false)
 }
 
-// ofResting returns the records that a replay tells of a mesh that rests.
+// ofResting returns the records that a replay shows of a stopped mesh.
 func (r *Replaying) ofResting(ctx context.Context, p *cli.Program, j *client.Journals) iter.Seq2[*replayed, error] {
 	kind := r.decisionKind()
 	return func(yield func(*replayed, error) bool) {

@@ -308,7 +308,7 @@ func completeRuns(who *client.Flags) cobra.CompletionFunc {
 	})
 }
 
-// EachDecision reads all decisions of the audit, or of the journal of a mesh that rests.
+// EachDecision reads all decisions of the audit, or of the journal of a stopped mesh.
 func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each func(*bcp.Decision)) error {
 	rests, err := who.Resting(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 )
 
-// AuditTable shows records of the audit, with the date where it is not the same
+// AuditTable shows records of the audit, with the date if it is not the same
 // for all.
 func AuditTable(o *cli.Output, records []client.Sharded[bcp.Decision]) {
 	layout := time.TimeOnly

@@ -46,8 +46,8 @@ The store has the witness's key and the newest checkpoint of each log. Do not
 restore it from a backup: a witness that has forgotten what it cosigned could cosign
 another history. If a store is lost, begin with a new one, which has a new key.
 
-No TLS is needed: requests and answers are signed, and do not contain decisions.
-Put a proxy in front if sizes and times must not be seen.`,
+No TLS is needed: requests and answers are signed and contain no decisions. Put a
+proxy in front if sizes and times must not be seen.`,
 		Example: `  bcpmesh witness --store ./witness --listen 0.0.0.0:8053 --log "$(cat office.key)"
   bcpmesh up --witness "$(cat key.pub)=http://witness.example.org:8053"`,
 		Args: cli.Arguments(0),

@@ -58,7 +58,7 @@ type lineReader struct {
 func NewLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReaderSize(r, 64<<10)} }
 
 // Next returns the next line without its end, valid until the next call. A
-// longer line is skipped, with ErrLongLine. The error is io.EOF behind the
+// longer line is skipped, with ErrLongLine. The error is io.EOF after the
 // last line.
 func (l *lineReader) Next() ([]byte, error) {
 	l.line = l.line[:0]
@@ -115,7 +115,7 @@ func AnswerArgument(cmd *cobra.Command, p *Program, args []string, at int) (json
 	return nil, Failf("%sthe answer on stdin is not a JSON object: %s", Prefix(cmd), Quoted(string(b)))
 }
 
-// ReadArgument reads a small file, or stdin where the name is -.
+// ReadArgument reads a small file, or stdin if the name is -.
 func ReadArgument(ctx context.Context, name string, stdin io.Reader) (b []byte, err error) {
 	if name == "-" {
 		b, err = io.ReadAll(io.LimitReader(Interruptible(ctx, stdin), MaxSmallFile+1))

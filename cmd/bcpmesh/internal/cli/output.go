@@ -109,7 +109,7 @@ func IsTerminal(stream any) bool {
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
-// plainWidth is how wide text is where there is no terminal.
+// plainWidth is how wide text is without a terminal.
 const plainWidth = 100
 
 // Columns is how many columns a stream has.
@@ -147,7 +147,7 @@ func (o *Output) Finish(err error) int {
 }
 
 // Printf writes text of a result; the arguments are made harmless by the
-// caller, with [plain], where they are not the program's own.
+// caller, with [plain], if they are not the program's own.
 func (o *Output) Printf(format string, args ...any) {
 	// An error sticks to the writer, and finish reports it.
 	_, _ = fmt.Fprintf(o.Stdout, format, args...)

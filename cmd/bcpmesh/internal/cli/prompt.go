@@ -21,7 +21,7 @@ func NewPrompter(ctx context.Context, p *Program) *Prompter {
 // Interactive reports whether there is a person to ask, who sees what is asked.
 func (p *Program) Interactive() bool { return IsTerminal(p.In) && p.Out.TalkTerminal }
 
-// Ask asks for one line. The error is io.EOF where there is none.
+// Ask asks for one line. The error is io.EOF if there is none.
 func (q *Prompter) Ask(question string) (string, error) {
 	_, _ = fmt.Fprint(q.Out.Stderr, question) // there is nowhere to report an error of stderr
 	line, err := q.lines.Next()

@@ -74,7 +74,7 @@ const (
 	whyTime = 5 * time.Second
 )
 
-// WhyNobody tells the owner of the mesh why a reader does not answer; nothing where it
+// WhyNobody tells the owner of the mesh why a reader does not answer; nothing if it
 // should, or where that is not known. An asker with a creds file alone is an agent: it
 // hears nothing of this, since the reader chooses it.
 func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {

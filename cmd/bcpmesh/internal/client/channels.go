@@ -125,7 +125,7 @@ func (f *SpanFlags) AddTo(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.Until, "until", "up to this time, or to so long ago")
 }
 
-// Over reports whether a decision comes behind the span.
+// Over reports whether a decision comes after the span.
 func (f *SpanFlags) Over(d *bcp.Decision) bool {
 	return !f.Until.At.IsZero() && !d.At().Before(f.Until.At)
 }

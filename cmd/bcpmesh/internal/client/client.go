@@ -289,7 +289,7 @@ func (f *ClusterFlags) Config(command, name string) (cluster.Config, error) {
 	return cluster.Config{URL: f.URL, Creds: f.Creds, Name: name, NATS: secure}, err
 }
 
-// Failure says what to do where a cluster does not do what it should.
+// Failure says what to do if a cluster does not do what it should.
 func (f *ClusterFlags) Failure(what string, err error) *cli.Failure {
 	fail := cli.Failf("%s: %s", what, err)
 	switch {

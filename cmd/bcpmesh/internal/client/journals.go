@@ -15,8 +15,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// Journals are those of the shards of a mesh that are meant: read over the mesh where it
-// runs, also on a cluster, and from the state folder where it rests.
+// Journals are those of the shards of a mesh that are meant: read over the mesh if it
+// runs, also on a cluster, and from the state folder if it is stopped.
 type Journals struct {
 	Folder meshdir.Folder
 	Client *Client // the operator's, nil where the mesh rests

@@ -12,8 +12,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// Resting returns the journal of the folder's mesh if that rests, for a command that
-// auditors use: whoever owns the state folder may read it. It is nil if the mesh runs, is
+// Resting returns the journal of the folder's mesh if that is stopped, for a command that
+// auditors use: the owner of the state folder may read it. It is nil if the mesh runs, is
 // reached with creds or a URL, or has no journal there.
 func (f *Flags) Resting(ctx context.Context) (*Journals, error) {
 	if f.Creds != "" || f.URL != "" {
@@ -31,7 +31,7 @@ func (f *Flags) Resting(ctx context.Context) (*Journals, error) {
 
 var errEnough = errors.New("the rest is not asked for")
 
-// Decisions returns the decisions of the journal of a mesh that rests, which has one, as
+// Decisions returns the decisions of the journal of a stopped mesh, which has one, as
 // the audit shows them. It says so.
 func (j *Journals) Decisions(ctx context.Context, p *cli.Program) iter.Seq2[bcp.Decision, error] {
 	p.Out.Talkf("the mesh is stopped: this is read from its journal")

@@ -79,7 +79,7 @@ func (f *ShardFlag) Among(n int) ([]int, error) {
 
 func shardsThere(n int) string {
 	if n == 1 {
-		return "it has shard 0 alone"
+		return "it has only shard 0"
 	}
 	return fmt.Sprintf("it has the shards 0 to %d", n-1)
 }
@@ -148,7 +148,7 @@ func (c *Client) One(agent bcp.AgentName) (int, error) {
 	return shards[0], nil
 }
 
-// OfShard returns the definitions of a shard, where they are at hand.
+// OfShard returns the definitions of a shard, if they are at hand.
 func (c *Client) OfShard(shard int) *bcp.Mesh {
 	if c.Definition == nil || c.Places == nil {
 		return c.Definition
@@ -250,7 +250,7 @@ func ListOfShards[T any](ctx context.Context, shards []int, ask func(ctx context
 	return OneList(lists), missing
 }
 
-// ShowList shows a list of [ListOfShards], or says that there is none. Where no shard
+// ShowList shows a list of [ListOfShards], or says that there is none. If no shard
 // answered there is nothing to show.
 func ShowList[T any](o *cli.Output, list []Sharded[T], none string, table func(*cli.Output, []Sharded[T])) error {
 	switch {
@@ -306,7 +306,7 @@ func TableOfShards(o *cli.Output, header []string, rows [][]string) {
 type audited = Sharded[agents.AuditRecord]
 
 // Records returns what the audits of shards have of a selection: the past in the order
-// of time, and then, where the selection follows, what is new as it comes. A record
+// of time, and then, if the selection follows, what is new as it comes. A record
 // holds until the next.
 func (c *Client) Records(ctx context.Context, shards []int, of func(ctx context.Context, shard int) (agents.Selection, error)) iter.Seq2[*audited, error] {
 	return func(yield func(*audited, error) bool) {
@@ -331,7 +331,7 @@ func (c *Client) Records(ctx context.Context, shards []int, of func(ctx context.
 	}
 }
 
-// mergeByTime yields in the order of time, and moves the selections behind it. It is false
+// mergeByTime yields in the order of time, and moves the selections past it. It is false
 // where nothing more is wanted.
 func (c *Client) mergeByTime(ctx context.Context, selections []Sharded[agents.Selection], yield func(*audited, error) bool) bool {
 	sources := make([]iter.Seq2[*audited, error], len(selections))
@@ -376,7 +376,7 @@ func ByTime[T any](sources []iter.Seq2[T, error], at func(T) time.Time) iter.Seq
 	}
 	return func(yield func(T, error) bool) {
 		var open []*source
-		// advance is false where the source has ended.
+		// advance is false if the source has ended.
 		advance := func(s *source) (ok bool, err error) {
 			s.head, err, ok = s.next()
 			return ok && err == nil, err

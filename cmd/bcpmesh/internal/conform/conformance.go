@@ -222,7 +222,7 @@ func concludeConformance(p *cli.Program, report conformance.Report) error {
 	}
 	failed := report.Failed()
 	if len(failed) == 0 {
-		return (&cli.Failure{Code: cli.ExitPartly, Message: "nothing was observed that says anything about the agent"}).WithHint("docs/conformance.md says what is seen from where")
+		return (&cli.Failure{Code: cli.ExitPartly, Message: "nothing was observed that says anything about the agent"}).WithHint("docs/conformance.md says what can be observed from where")
 	}
 	return cli.Failf("%s of %d failed: %s", cli.Count(len(failed), "check"), len(report.Checks), strings.Join(failed, ", ")).
 		WithHint("docs/conformance.md explains each check")

@@ -32,7 +32,7 @@ func corpusCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "corpus [DIR]",
 		Short: "Send attackers' texts through answers, and count how many arrive",
-		Long: `Have an obedient Reader say each string of a corpus in every position of every spec:
+		Long: `Have an obedient Reader send each string of a corpus in every position of every spec:
 whole, cut to the limits, divided over the questions of an answer, and divided over
 several answers. It counts the strings of which four words or more reach a Controller
 unheld, and how many of 200 answers of honest Readers are held or refused.
@@ -42,11 +42,12 @@ are the subscriptions of the definitions in that folder, and the widest queries 
 channels allow. The validator decides, as the gateway does; a sample of everything goes
 through a temporary mesh, which must give the same result.
 
-Without --corpus the strings are 60 of ours, in 12 languages. With it they are those of a
-file, or of the files below a folder that are recognised: BIPIA, logs of AgentDojo,
-InjecAgent, payloads, reports and hit logs of garak, spikee, seed prompts of PyRIT, tests
-of promptfoo; and, as a file, plain lines. --field reads any JSON, JSON lines or CSV.
-Nothing is fetched. At most 1,000,000 strings are read, of each its first 64 KiB.
+Without --corpus the strings are 60 of ours, in 12 languages. With it, they are those
+of a file, or of the recognised files below a folder: BIPIA, logs of AgentDojo,
+InjecAgent, payloads, reports and hit logs of garak, spikee, seed prompts of PyRIT,
+tests of promptfoo; and, as a file, plain lines. --field reads any JSON, JSON lines or
+CSV. Nothing is fetched. At most 1,000,000 strings are read, and the first 64 KiB of
+each.
 
 --report writes the rates of attackers' strings for the programs of garak, with Wilson's
 intervals at 95 %.

@@ -33,18 +33,18 @@ func leakageCommand(p *cli.Program) *cobra.Command {
 		Long: `Search for leaks that the ledger does not count, on temporary meshes.
 
   exact   every strategy of the Readers, and of the people who decide, on the real state
-          machine: all that the Controller can hear has to weigh at most what
+          machine: all that the Controller can learn must weigh at most what
           bcp/CAPACITY.md says. It is a certificate for small meshes and horizons.
   closed  pairs of plays of a running mesh that differ in the form of an answer alone:
           all that the Controller gets is compared byte by byte.
 
   measured  encoders move random secrets over many channels at once, with release slots
-          and without, and a decoder that has learned reads them from all that the
+          and without, and a trained decoder reads them from all that the
           Controllers get: how many bits moved at least, next to what was charged. Without
-          slots timing is uncounted, and what leaks is shown and is no failure.
+          slots timing is uncounted: leaks are shown, but are no failure.
 
-  uncounted  what bcp/CAPACITY.md says is not counted, such as the order across channels:
-          a rate in bits an hour, which is no failure either, and the least one that
+  uncounted  what bcp/CAPACITY.md does not count, such as the order across channels:
+          a rate in bits an hour, which is no failure either, and the lowest one that
           would have been seen.
 
 With more --time, slow tests are repeated more often: in 30m each form in 1,000 pairs

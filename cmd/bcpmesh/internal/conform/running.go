@@ -112,7 +112,7 @@ func (t *runningTest) choose(names []string) error {
 	return nil
 }
 
-// arrived fails where the audit says that the agent is not connected.
+// arrived fails if the audit says that the agent is not connected.
 func (t *runningTest) arrived(ctx context.Context) error {
 	if t.audit == nil {
 		return nil
@@ -229,7 +229,7 @@ func (t *runningTest) reader(ctx context.Context, categories []bcp.Category) (co
 }
 
 // plan says what a Reader is asked, and what that costs at most. Category 2 comes
-// first: behind a narrower question that was not answered it would be an
+// first: after a narrower question that was not answered it would be an
 // escalation.
 func plan(channel *bcp.ChannelView, categories []bcp.Category) (questions []conformance.Question, cost bcp.Bits) {
 	for _, category := range []bcp.Category{2, 1, 3} {

@@ -25,7 +25,7 @@ func newWitness(ctx context.Context, a *agents.Auditor) (*witness, error) {
 	return &witness{auditor: a, next: last.Sequence + 1}, nil
 }
 
-// follow reads new records until done, which is asked behind each of them, or for
+// follow reads new records until done, which is asked after each of them, or for
 // as long as wait.
 func (w *witness) follow(ctx context.Context, wait time.Duration, done func() bool) error {
 	following, cancel := context.WithTimeout(ctx, wait)

@@ -146,7 +146,7 @@ func deniedf(code guard.Code, url string) *cli.Failure {
 		return f.WithHint(`--allow takes hosts: docs.example.com, "*.example.com", docs.example.com:8443`)
 	case guard.PrivateAddress:
 		f.Code = cli.ExitRefused
-		return f.WithHint("a loopback or private address has to be in the list, with its port: 127.0.0.1:8080")
+		return f.WithHint("a loopback or private address must be in the list, with its port: 127.0.0.1:8080")
 	case guard.Malformed:
 		f.Code = cli.ExitRefused
 		if !strings.Contains(url, "://") {

@@ -209,7 +209,7 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 			meshdir.TalkProblem(p, folder, "warning", w)
 		}
 	}
-	// Advice comes behind what matters more, with what to write on a line of
+	// Advice comes after what matters more, with what to write on a line of
 	// its own, ready to be copied.
 	for _, w := range result.Warnings {
 		if w.Advice() {

@@ -204,7 +204,7 @@ func writeExample(dir, name string, edit func(name string, content []byte) []byt
 	return files, nil
 }
 
-// placeWhole writes a draft beside the place and moves its parts there; what
+// placeWhole writes a draft next to the place and moves its parts there; what
 // it moved it takes back when a later part fails.
 func placeWhole(dir string, from fs.FS, parts []fs.DirEntry, edit func(name string, content []byte) []byte) (files []string, err error) {
 	made, err := makeFolders(dir)

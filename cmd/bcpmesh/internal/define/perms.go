@@ -27,7 +27,7 @@ roles. The lists are exact: everything else is refused by the server. "replies" 
 for how long one answer may be sent to each message received. They follow from the
 definitions alone. Without DIR, use the mesh of the current folder.
 
-"Taint" says how far each agent may be under the influence of hostile content: its
+"Taint" shows how far each agent may be under the influence of hostile content: its
 base taint, the greatest taint that channels can deliver to it, and the shortest path
 that delivers it, beginning with an agent that is tainted by itself. A reported taint
 comes on top.
@@ -42,9 +42,10 @@ agents whose keeper speaks to nobody no egress.
 
 With --prove it reads the JWTs that the server served last instead of the definitions:
 it follows everything that each agent may publish through the imports, exports and
-mappings of all accounts, and proves that nothing bypasses the gateway. Otherwise it
-prints the path and exits with 1. --jwts proves any other set of account, user and
-operator JWTs; if it has no gateway, name the users that are no agents with --trust.`,
+mappings of all accounts, and proves that nothing bypasses the gateway. If something
+does, it prints the path and exits with 1. --jwts proves any other set of account,
+user and operator JWTs; if it has no gateway, name the users that are no agents with
+--trust.`,
 		Example: `  bcpmesh perms
   bcpmesh perms ./office --agent researcher --json
   bcpmesh perms --prove

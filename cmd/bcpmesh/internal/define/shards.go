@@ -25,11 +25,11 @@ is the smallest unit that can be moved to another core. It is named after its ag
 with the most channels.
 
 With --spread N, islands that have no shard get one of N, so that all shards have
-about as much to do: by the pushes that max_rate allows, if all subscriptions of the
+about the same load: by the pushes that max_rate allows, if all subscriptions of the
 mesh have one, and by channels otherwise. Agents keep a shard that their file names,
 or that they have because creds were issued in their island or a cluster got their
-permissions. Without --write the lines are only shown. With it, each agent's file
-names its shard, and no other line is touched.
+permissions. Without --write, the lines are only shown. With it, they are written into
+the agents' files, and no other line is touched.
 
 From then on an agent keeps its shard for good: its records are in that journal.`,
 		Example: `  bcpmesh shards ./office

@@ -29,7 +29,7 @@ type answerCase struct {
 }
 
 // parseCase reads a line. The line is strict JSON with known keys, each once;
-// what stands under response and spec is not judged here and stays as it is.
+// what is in response and spec is not judged here and stays as it is.
 func parseCase(line []byte) (answerCase, error) {
 	members, err := splitMembers(line)
 	if err != nil {

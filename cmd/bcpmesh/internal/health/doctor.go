@@ -89,7 +89,7 @@ The exit code is 1 if a check fails; warnings leave it at 0.`,
 			switch {
 			case confined:
 				if who.Creds != "" || who.URL != "" || who.CA != "" {
-					return cli.Usagef("doctor: --sandbox looks at this machine alone")
+					return cli.Usagef("doctor: --sandbox checks this machine only")
 				}
 				c.confinement(ctx)
 			case who.Creds != "" && who.URL == "":

@@ -50,7 +50,7 @@ func (c *checkup) local(ctx context.Context, where meshdir.StateFlags, folder me
 		return
 	}
 	if onCluster(folder.State) {
-		c.ok("resolver", "the claims are those of the cluster, which a gateway looks at before it decides")
+		c.ok("resolver", "the claims are those of the cluster, which a gateway checks before it decides")
 	} else {
 		c.permissions(def, c.resolver(folder.State))
 		c.journalFiles(folder.State)
@@ -106,7 +106,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 		c.add(id, failed, "fix it, then bcpmesh reload", "%s", e)
 	}
 	if len(unconfined) > 0 {
-		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", cli.FirstAndCount(unconfined))
+		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, which can read the keys and the journal", cli.FirstAndCount(unconfined))
 	}
 	if len(report.Errors) == 0 && len(unconfined) == 0 {
 		c.ok(id, "%s can be started, and are confined", cli.Count(commands, "command"))
@@ -143,9 +143,9 @@ func (c *checkup) modes(state string) {
 		c.add(id, failed, "only you may read the state folder, and you must be able to", "%s cannot be read: %s", cli.Quoted(state), cli.FileReason(err))
 	case len(open) > 0:
 		slices.Sort(open)
-		c.add(id, failed, "chmod -R go= "+state+"; if somebody else could read keys, rotate them", "others may open %s", cli.FirstAndCount(open))
+		c.add(id, failed, "chmod -R go= "+state+"; if somebody else could read keys, rotate them", "others may access %s", cli.FirstAndCount(open))
 	default:
-		c.ok(id, "%s is yours alone", state)
+		c.ok(id, "only you can access %s", state)
 	}
 }
 
@@ -199,7 +199,7 @@ func (c *checkup) resolver(state string) []*jwt.AccountClaims {
 			account, err = jwt.DecodeAccountClaims(string(content))
 		}
 		if err != nil {
-			c.add(id, failed, "start the mesh again: it writes them again", "the claims in %s are damaged: %s", filepath.Base(file), cli.FileReason(err))
+			c.add(id, failed, "restart the mesh: it rewrites them", "the claims in %s are damaged: %s", filepath.Base(file), cli.FileReason(err))
 			return nil
 		}
 		claims = append(claims, account)
@@ -207,7 +207,7 @@ func (c *checkup) resolver(state string) []*jwt.AccountClaims {
 		largest = max(largest, len(content))
 	}
 	if len(issuers) > 1 || !names[accounts.System] || !names[accounts.Core] {
-		c.add(id, failed, "start the mesh again: it writes them again", "the claims are not those of one mesh")
+		c.add(id, failed, "restart the mesh: it rewrites them", "the claims are not those of one mesh")
 		return nil
 	}
 	c.ok(id, "claims of %s", cli.Count(len(claims), "account"))
@@ -250,7 +250,7 @@ func (c *checkup) permissions(def *bcp.Mesh, claims []*jwt.AccountClaims) {
 		}
 	}
 	if len(differ) > 0 {
-		c.add(id, warned, "bcpmesh reload, or a start, makes the definitions hold", "the server has other permissions than the definitions for %s", cli.FirstAndCount(differ))
+		c.add(id, warned, "bcpmesh reload, or a start, applies the definitions", "the server's permissions differ from the definitions for %s", cli.FirstAndCount(differ))
 		return
 	}
 	c.ok(id, "the server has what the definitions say")
@@ -263,7 +263,7 @@ func granted(publish, subscribe []string) string {
 	return strings.Join(publish, " ") + " / " + strings.Join(subscribe, " ")
 }
 
-// authority looks at the mesh's own certificate authority, where it has one.
+// authority looks at the mesh's own certificate authority, if it has one.
 func (c *checkup) authority(state string) {
 	const id = "ca"
 	file := accounts.AuthorityFile(state)
@@ -275,9 +275,9 @@ func (c *checkup) authority(state string) {
 	case err != nil:
 		c.add(id, failed, "restore "+filepath.Dir(file)+" from a backup, or remove it, and give agents the new certificate", "the mesh's certificate authority: %s", cli.FileReason(err))
 	case c.now.After(ca.NotAfter):
-		c.add(id, failed, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority expired at %s", cli.Moment(ca.NotAfter))
+		c.add(id, failed, "restart the mesh, which renews it, and give agents the new ca.pem", "the mesh's certificate authority expired at %s", cli.Moment(ca.NotAfter))
 	case ca.NotAfter.Sub(c.now) < accounts.AuthorityLife/3:
-		c.add(id, warned, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority expires in %s", client.Within(ca.NotAfter.Sub(c.now)))
+		c.add(id, warned, "restart the mesh, which renews it, and give agents the new ca.pem", "the mesh's certificate authority expires in %s", client.Within(ca.NotAfter.Sub(c.now)))
 	default:
 		c.ok(id, "the mesh's own authority is good until %s", cli.Moment(ca.NotAfter))
 	}
@@ -298,7 +298,7 @@ func (c *checkup) journalFiles(state string) {
 	}
 }
 
-// journalOnCluster compares the journal of a shard with what was signed of it beside the keys.
+// journalOnCluster compares the journal of a shard with what was signed of it next to the keys.
 func (c *checkup) journalOnCluster(state string, of *client.Sharded[status.Storage]) {
 	const id = "journal"
 	switch signed, err := mesh.Tree(state, of.Shard).Reaches(); {
@@ -346,7 +346,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		return nil
 	}
 	if !about.Alive() {
-		c.add(id, failed, "start it again: it resumes where it was", "the mesh was killed")
+		c.add(id, failed, "restart it: it resumes where it was", "the mesh was killed")
 		return nil
 	}
 	c.sealed(ctx, about.URL, about.Trust)

@@ -113,7 +113,7 @@ func showTried(p *cli.Program, results []tried) error {
 		p.Out.Table([]string{"route", "by", "the message"}, rows)
 	}
 	if failed > 0 {
-		return cli.Failf("%s not taken", cli.Count(failed, "message"))
+		return cli.Failf("%s not accepted", cli.Count(failed, "message"))
 	}
 	return nil
 }
@@ -247,12 +247,12 @@ func (c *checkup) notify(folder meshdir.Folder, def *bcp.Mesh) {
 		r := &def.Notify[i]
 		if s := status[r.Name]; !s.Failing.IsZero() {
 			good = false
-			c.add(id, failed, "bcpmesh notify test "+r.Name, "nobody is told by the route %s for %s: %s (%s)", r.Name, client.Within(c.now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
+			c.add(id, failed, "bcpmesh notify test "+r.Name, "the route %s has been failing for %s: %s (%s)", r.Name, client.Within(c.now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
 			continue
 		}
 		if err := notify.Check(r, place); err != nil {
 			good = false
-			c.add(id, warned, "the environment of bcpmesh up has to have it", "the route %s: here %s", r.Name, notify.Reason(err))
+			c.add(id, warned, "the environment of bcpmesh up must have it", "the route %s: here %s", r.Name, notify.Reason(err))
 		}
 	}
 	if good {

@@ -162,7 +162,7 @@ func (c *checkup) sealed(ctx context.Context, text string, t meshdir.Trust) bool
 	return true
 }
 
-// handshake does TLS as a client does, over NATS behind the server's first line.
+// handshake does TLS as a client does, over NATS after the server's first line.
 func handshake(ctx context.Context, u *url.URL, t meshdir.Trust) (tls.ConnectionState, error) {
 	dialer := net.Dialer{Timeout: dialTime}
 	conn, err := dialer.DialContext(ctx, "tcp", u.Host)

@@ -51,5 +51,5 @@ func (c *checkup) localConfinement(ctx context.Context, namespaces bool) {
 			return
 		}
 	}
-	c.ok(id, "a confined command that has a model or hosts has a network with its keeper alone: all %d attempts below are refused there, too", len(outcomes))
+	c.ok(id, "a confined command that has a model or hosts can reach only its keeper over the network: all %d attempts below are refused there, too", len(outcomes))
 }

@@ -317,7 +317,7 @@ func shardTable(o *cli.Output, shards []client.Sharded[shardStatus]) {
 	}
 }
 
-// showStorage is shown where the mesh told it.
+// showStorage is shown if the mesh told it.
 func showStorage(o *cli.Output, s *status.Storage) {
 	if s == nil {
 		return

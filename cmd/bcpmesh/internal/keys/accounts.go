@@ -49,7 +49,7 @@ func (f *AccountsFlags) Folder(args []string) (meshdir.Folder, error) {
 	return folder, err
 }
 
-// openKeys opens the keys of a mesh, which it makes where there are none.
+// openKeys opens the keys of a mesh, which it makes if there are none.
 func openKeys(state string) (*accounts.Store, error) {
 	store, err := accounts.Open(state, meshdir.Unlock())
 	if errors.Is(err, fs.ErrNotExist) {

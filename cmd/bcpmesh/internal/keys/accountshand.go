@@ -116,7 +116,7 @@ type serverSays struct {
 	} `json:"server"`
 	Stats struct {
 		// Servers counts those that it has heard of, also of before they were
-		// started anew.
+		// restarted.
 		Servers   int `json:"active_servers"`
 		JetStream struct {
 			Meta struct {

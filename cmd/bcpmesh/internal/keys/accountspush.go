@@ -118,7 +118,7 @@ func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []strin
 	return showPushed(p, result, unrecorded)
 }
 
-// remember has the commands beside the keys find the cluster, unless a mesh of one
+// remember has the commands with the keys find the cluster, unless a mesh of one
 // process runs there.
 func (f *PushFlags) remember(folder meshdir.Folder) error {
 	if about, err := folder.Running(); err == nil && !about.Cluster && about.Alive() {

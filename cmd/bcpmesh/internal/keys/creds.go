@@ -216,7 +216,7 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 
 // issue makes a user with the keys of the mesh, which it makes first where
 // there are none. What the mesh last ran with decides about who there is; an
-// agent that is new in the definitions is added to it, where it is sure that they
+// agent that is new in the definitions is added to it, if it is sure that they
 // belong together.
 func issue(folder meshdir.Folder, sure bool, agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...accounts.IssueOption) (*accounts.Store, accounts.Creds, error) {
 	var creds accounts.Creds
@@ -227,7 +227,7 @@ func issue(folder meshdir.Folder, sure bool, agent bcp.AgentName, role bcp.Role,
 	return store, creds, err
 }
 
-// issueBy has make do it, again where the definitions know more than the keys and
+// issueBy has make do it, again if the definitions know more than the keys and
 // check finds nothing wrong with them.
 func issueBy(folder meshdir.Folder, sure bool, make func(*accounts.Store) error, check func([]subjects.Scope) error) (*accounts.Store, error) {
 	store, err := accounts.Open(folder.State, meshdir.Unlock())

@@ -39,7 +39,7 @@ func (f *contextFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.url, "url", "", "with --context: `URL` of the mesh (default: that of the running one)")
 }
 
-// plan finds where the context is to be and how the mesh is reached, nil where
+// plan finds where the context is to be and how the mesh is reached, nil if
 // none is asked for. It refuses one that is there.
 func (f *contextFlags) plan(p *cli.Program, folder meshdir.Folder) (*natsContext, error) {
 	if f.name == "" {

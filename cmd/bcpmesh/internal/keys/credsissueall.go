@@ -151,7 +151,7 @@ func checkNewFiles(out string, agents []bcp.AgentName) error {
 	return nil
 }
 
-// credsFiles names the files: the role is told where an agent has several.
+// credsFiles names the files: with the role if an agent has several.
 func credsFiles(all []accounts.Creds) []string {
 	roles := map[bcp.AgentName]int{}
 	for _, c := range all {

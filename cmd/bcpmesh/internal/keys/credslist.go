@@ -71,7 +71,7 @@ showed to the person who joined, it is somebody else's.`,
 }
 
 // connections returns the connections of the running mesh by public key, or
-// nothing where it cannot be asked.
+// nothing if it cannot be asked.
 func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) map[string][]agents.ClientConnection {
 	about, err := folder.Running()
 	if err != nil || !about.Alive() {

@@ -72,7 +72,7 @@ func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
 	return nil
 }
 
-// judgeCreds asks the keys of the mesh about the credentials, where there are any.
+// judgeCreds asks the keys of the mesh about the credentials, if there are any.
 // Without flags that name a mesh, its absence is no failure.
 func judgeCreds(s *meshdir.Creds, where meshdir.StateFlags) error {
 	folder, err := where.Folder()

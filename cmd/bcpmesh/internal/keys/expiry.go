@@ -14,7 +14,7 @@ import (
 
 // Expiring returns who has no creds that are good any more, and who has none for
 // long, sorted; and how many have or had any. Who is not in the definitions is left
-// out, where there are some.
+// out, if there are some.
 func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon []string, parties int) {
 	type party struct {
 		agent bcp.AgentName
@@ -50,7 +50,7 @@ func WarnOfExpiry(o *cli.Output, soon []string) {
 	}
 }
 
-// ExpiringIn is what expiring says of a state folder, or nothing where it has no keys.
+// ExpiringIn is what expiring says of a state folder, or nothing if it has no keys.
 func ExpiringIn(state string, def *bcp.Mesh) []string {
 	store, err := accounts.Open(state)
 	if err != nil {

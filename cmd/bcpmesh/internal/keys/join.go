@@ -101,14 +101,14 @@ AGENT --all", or --user with the key that "creds list" shows, cancels it.`,
 	where.AddTo(cmd)
 	cmd.Flags().Var(&within, "within", "how long the token is valid, at most 7d")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
-	cmd.Flags().BoolVar(&bound, "passkey", false, "for an approver who joins with a passkey alone")
+	cmd.Flags().BoolVar(&bound, "passkey", false, "for an approver who joins with a passkey only")
 	cmd.Flags().StringVar(&page, "web", "", "for an approver who makes a passkey in the pages at this `ORIGIN`")
 	cli.Complete(cmd, "web", cobra.NoFileCompletions)
 	restriction.addTo(cmd)
 	return cmd
 }
 
-// enrolAt is the address at which somebody enrols with a token, which is behind the # that
+// enrolAt is the address at which somebody enrols with a token, which is after the # that
 // no server is told. It is empty without a page.
 func enrolAt(page string, token accounts.Token) string {
 	if page == "" {

@@ -95,7 +95,7 @@ func showForecast(o *cli.Output, f *bcp.Forecast) {
 	showFrees(o, f.Frees)
 }
 
-// limitName names what ends a forecast: the key of the definition, where it is
+// limitName names what ends a forecast: the key of the definition, if it is
 // one.
 func limitName(c bcp.Check) string {
 	if info := c.Info(); info.Key != "" {
@@ -164,7 +164,7 @@ It works whether the mesh runs or not. The exit code is 1 if anything differs.`,
 	return cmd
 }
 
-// reconcile has the gateway of each shard do it, or does it where the mesh rests.
+// reconcile has the gateway of each shard do it, or does it if the mesh is stopped.
 func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[status.Reconciliation], error) {
 	folder, err := who.Where.Folder()
 	if err != nil {

@@ -30,8 +30,8 @@ the forecast; and check the figures against the journal.`,
 		ledgerShowCommand(p), ledgerHistoryCommand(p), ledgerPlotCommand(p), ledgerSubscriptionsCommand(p), ledgerForecastCommand(p), ledgerReconcileCommand(p))
 }
 
-// ledgerBook is the newest line of one epoch of a channel beside its budgets,
-// which are absent where the definitions are not at hand.
+// ledgerBook is the newest line of one epoch of a channel with its budgets,
+// which are absent if the definitions are not at hand.
 type ledgerBook struct {
 	bcp.LedgerLine `json:",inline"`
 	Budget         *bcp.Bits   `json:"budget_bits,omitzero"`
@@ -176,7 +176,7 @@ func ledgerBooks(ctx context.Context, c *client.Client, auditor *agents.Auditor,
 	return books, nil
 }
 
-// ChannelOf returns the definition of a channel, where it is at hand.
+// ChannelOf returns the definition of a channel, if it is at hand.
 func findChannel(c *client.Client, key bcp.ChannelKey) (bcp.Channel, bool) {
 	if c.Definition != nil {
 		if channel, ok := c.Definition.Channel(key); ok {

@@ -24,8 +24,8 @@ type restingChannel struct {
 	of     bcp.Channel
 }
 
-// showResting shows the ledger of a mesh that rests: that of its journal, and so never
-// behind it.
+// showResting shows the ledger of a stopped mesh, read from its journal, and so never
+// lagging it.
 func showResting(ctx context.Context, p *cli.Program, j *client.Journals, only bcp.ChannelKey, all bool) error {
 	def := j.Folder.Definition()
 	channels := map[bcp.ChannelKey]*restingChannel{}

@@ -57,7 +57,7 @@ func amount(set string, most float64, name string) amountFlag {
 	return f
 }
 
-// scaleDefaults are the flags where nobody says otherwise.
+// scaleDefaults are the defaults of the flags.
 func scaleDefaults() *scaleOptions {
 	return &scaleOptions{
 		agents: amount("1000", scale.MaxAgents, "NUMBER"), channels: amount("10000", scale.MaxChannels, "NUMBER"),
@@ -74,11 +74,11 @@ func ScaleCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale",
 		Short: "Compute what a mesh of a given size needs, and what breaks first",
-		Long: `Compute what a mesh of a given size needs: cores, memory, disk, network,
-connections, accounts, shards, the time of a start and of a take-over; and which
-part breaks first. It is a model: nothing is run. "bcpmesh bench" measured its
-costs on this program; --costs takes your own, and --compare shows how far
-simulated waiting times are from measured ones.
+		Long: `Compute what a mesh of a given size needs: cores, memory, disk, network, connections,
+accounts, shards, the time of a start and of a takeover; and which part breaks first.
+It is a model: nothing is run. "bcpmesh bench" measured its costs on this program;
+--costs takes your own, and --compare shows how far simulated waiting times are from
+measured ones.
 
 Everything that the journal records is a decision: a push and its
 acknowledgement are two, a question, its answer and the acknowledgement are

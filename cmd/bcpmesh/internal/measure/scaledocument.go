@@ -152,7 +152,7 @@ func scalePlots(b scale.Basis, o *scaleOptions) []scalePlot {
 	return []scalePlot{latency, memory, compared}
 }
 
-// writeScale writes the plots, and the tables into the document beside their folder,
+// writeScale writes the plots, and the tables into the document next to their folder,
 // if there is one.
 func writeScale(o *scaleOptions, b scale.Basis, folder string) error {
 	fault := func(err error) error { return cli.Failf("--plots %s: %s", cli.Quoted(folder), cli.FileReason(err)) }

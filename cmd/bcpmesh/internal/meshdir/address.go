@@ -10,7 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
-// StandardURL is where `bcpmesh up` serves unless it is told otherwise.
+// StandardURL is where `bcpmesh up` serves unless told otherwise.
 const StandardURL = "nats://127.0.0.1:4222"
 
 // MeshURL reads the URL of a mesh.

@@ -150,7 +150,7 @@ func (m Folder) Serves() bool {
 	return err == nil && about.Alive()
 }
 
-// Definition is what the journal is read with: where the definitions are wrong, it
+// Definition is what the journal is read with: if the definitions are wrong, it
 // is read all the same.
 func (m Folder) Definition() *bcp.Mesh {
 	if m.Dir == "" {

@@ -16,14 +16,14 @@ import (
 )
 
 // passphraseVariable names a file whose first line is the passphrase of the keys,
-// for where nobody is there to type it.
+// for use without a terminal.
 const passphraseVariable = mesh.PassphraseVariable
 
 // passphraseOfKeys asks once for the passphrase of the keys.
 var passphraseOfKeys = sync.OnceValues(func() ([]byte, error) { return ReadPassphrase("passphrase of the keys: ") })
 
 // ReadPassphrase gets the passphrase of the keys: from the file that the
-// environment names, or from whoever sits at the terminal.
+// environment names, or from the terminal.
 func ReadPassphrase(question string) ([]byte, error) {
 	if name := os.Getenv(passphraseVariable); name != "" {
 		content, err := cli.ReadSmall(name)

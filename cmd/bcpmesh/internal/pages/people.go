@@ -65,7 +65,7 @@ func (p *people) Passkey(id string) (found accounts.Passkey, ok bool) {
 	return found, ok
 }
 
-// errNotBound says that creds are not those of an approver with the passkey beside them.
+// errNotBound says that creds are not those of an approver with the passkey next to them.
 var errNotBound = errors.New("the creds stored with the passkey are not an approver's, or are not bound to it")
 
 // Connect implements [web.People].

@@ -27,14 +27,14 @@ where its approver decides. bcpmesh up --web ADDRESS serves the same pages with 
 mesh.
 
 They are for a browser on this machine only. The login address is printed: its code
-works once, for five minutes, and the next one is printed when it was used.
+works once, for five minutes, and the next one is printed once it is used.
 
 With --origin they are for browsers elsewhere, under that address, and people log in
 and decide with passkeys: "creds invite NAME --role approver --web ORIGIN" makes the
 address at which somebody enrols. That needs a certificate (--tls-cert, --tls-key), or
-a proxy on this machine that has one and keeps the Host of requests. Passkeys and the
-creds that are bound to them are kept in the folder of --store; they decide nothing
-without the device that made the passkey.
+a proxy on this machine that has one and keeps the Host header of requests. Passkeys
+and the creds that are bound to them are kept in the folder of --store; they decide
+nothing without the device that made the passkey.
 
 It reads as one of the mesh's auditors. In the folder of the mesh it also shows its
 owner the connections and the agents' commands, and lets them decide about held

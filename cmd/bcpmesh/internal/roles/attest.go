@@ -44,17 +44,17 @@ func attestCommand(p *cli.Program) *cobra.Command {
 
 For each kernel the declaration is made from the definitions: its planner, its
 processors and itself, with their contracts. The evidence is a permission proof of the
-JWTs that the server last served, the digest of the definitions, rules among them, the
+JWTs that the server last served, the digest of the definitions (rules included), the
 version of the program, and the newest checkpoint of the journal, if there is one.
 With --report, it has the digest of FILE, which role report --json wrote: give FILE to
 those who should see it. Nobody else signs it. mesh.yaml must have organisation.
 
-The attestation and a list of revocations are written to the folder attest of the
-state folder, where the running mesh finds them when it is challenged. Both expire
-after --expires: sign again before then, with a timer such as cron.
+The attestation and a revocation list are written to the folder attest of the state
+folder, where the running mesh finds them when it is challenged. Both expire after
+--expires: sign again before then, with a timer such as cron.
 
 The key is created at the first call, and sealed with the others; --key prints the
-public one, which others put into trust of their mesh.yaml.`,
+public key, which others add to trust in their mesh.yaml.`,
 		Example: "  bcpmesh role attest --key > org1.pem\n  bcpmesh role attest\n  bcpmesh role attest desk --expires 12h --speaks UBZ...\n  bcpmesh role report --json > report.json && bcpmesh role attest --report report.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.key {

@@ -23,14 +23,14 @@ func judgeCommand(p *cli.Program) *cobra.Command {
 		Short: "Challenge another organisation's mesh about one of its agents",
 		Long: `Challenge a mesh of another organisation about an agent of its own, and judge what it
 answers: AGENT is a name and an organisation, and --trust has the public key that its
-organisation signs with. --creds are those that the other mesh has issued to an agent of
-yours, which has to be one that shows its roles there; the other mesh proves itself to
-them. It is told the verdict, and records it.
+organisation signs with. --creds are those that the other mesh has issued to an agent
+of yours, which must be one that shows its roles there; the other mesh proves itself
+to them. The other mesh is told the verdict, and records it.
 
-It prints until when the agent is accepted, and the number of the list of revocations:
-give it as --last-revocations the next time, so that no older list is taken.
+It prints until when the agent is accepted, and the number of the revocation list:
+give it as --last-revocations the next time, so that no older list is accepted.
 
-Exit code 3 means that it is not accepted; the code says why.`,
+Exit code 3 means that the agent is not accepted; the printed code says why.`,
 		Example: "  bcpmesh role judge main@org1.example --trust org1.example=org1.pem --creds desk.creds --url tls://org1.example:4222",
 		Args:    cli.Arguments(1, "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {

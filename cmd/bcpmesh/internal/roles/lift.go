@@ -17,9 +17,9 @@ func liftCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lift AGENT",
 		Short: "End the suspension of an agent",
-		Long: `End the suspension of an agent, a planner or a tool service that did what its role does
-not (on_suspect: suspend in mesh.yaml). Look at what it did first: bcpmesh audit replay
---agent. What was refused meanwhile stays refused, and runs that were ended stay ended.`,
+		Long: `End the suspension of an agent, a planner or a tool service that did what its role
+does not (on_suspect: suspend in mesh.yaml). Look at what it did first: bcpmesh audit
+replay --agent. Refused messages stay refused, and ended runs stay ended.`,
 		Example: "  bcpmesh role lift researcher",
 		Args:    cli.Arguments(1, "AGENT"), ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 	}

@@ -18,10 +18,10 @@ func revokeCommand(p *cli.Program) *cobra.Command {
 		Short: "Revoke attestations, and sign the revocation list",
 		Long: `Revoke attestations, and sign the list that says so.
 
-AGENT, such as desk@org1.example, revokes all attestations of that agent that have
-not expired; SERIAL one of them; NKEY whatever the user with this public key may
-speak for, for good. Without an argument the list is signed again: it has also the
-keys of creds that bcpmesh creds revoke has revoked.
+AGENT, such as desk@org1.example, revokes all attestations of that agent that have not
+expired; SERIAL one of them; NKEY, for good, whatever the user with this public key
+may speak for. Without an argument, the list is signed again: it also has the keys of
+creds that bcpmesh creds revoke has revoked.
 
 The list goes to the folder attest of the state folder, which the gateway gives to
 every challenger. Each list has a greater number than the one before, and others

@@ -39,11 +39,11 @@ agent: they prove its identity to that organisation alone. The mesh answers unti
 the agent is accepted; show the newest files again before then.
 
 With --every it keeps running, checks the files at that interval, and shows them again
-when they change: the mesh hears of a revocation soon after role revoke has written the
-list. It runs until interrupted. Later refusals and failures are reported and do not end
-it.
+when they change: the mesh learns of a revocation soon after role revoke has written
+the list. It runs until interrupted. Later refusals and failures are reported and do
+not end it.
 
-Exit code 3 means that it is not accepted; the code says why.`,
+Exit code 3 means that the agent is not accepted; the printed code says why.`,
 		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222\n  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --every 30s",
 		Args:    cli.Arguments(2, "ATTESTATION", "REVOCATIONS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -180,7 +180,7 @@ func showVerdict(o *cli.Output, v agents.RoleVerdict, revocations int64) error {
 			return err
 		}
 	case v.Accepted && revocations > 0:
-		o.Printf("accepted until %s, by list of revocations %d\n", until, revocations)
+		o.Printf("accepted until %s, by revocation list %d\n", until, revocations)
 	case v.Accepted:
 		o.Printf("accepted until %s\n", until)
 	}
@@ -197,7 +197,7 @@ func takeCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "take LIST",
 		Short: "Import another organisation's revocation list",
-		Long: `Take another organisation's list of revocations, which role attest and role revoke of
+		Long: `Import another organisation's revocation list, which role attest and role revoke of
 its mesh have signed. Revoked attestations are not accepted from then on. A list older
 than one already seen is refused, and so is one not signed by anybody in trust. Agents
 of that organisation bring lists, too; with a timer you do not depend on them.`,

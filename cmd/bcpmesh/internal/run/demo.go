@@ -229,7 +229,7 @@ func showStory(ctx context.Context, p *cli.Program, m *mesh.Mesh, server *web.Se
 	case err := <-pagesOf.failed:
 		return err
 	case <-m.Done():
-		return cli.Failf("the gateway ended by itself")
+		return cli.Failf("the gateway stopped by itself")
 	}
 }
 

@@ -211,7 +211,7 @@ func deskScenes(model string) []*deskScene {
 	switch model {
 	case "":
 		return []*deskScene{
-			{Title: "The desk at work", point: "What the pages and mails say to whoever reads them reached the editor nowhere: it got choices, numbers and names."},
+			{Title: "The desk at work", point: "No instruction in the pages and mails reached the editor: it got choices, numbers and names."},
 			{Title: "The same desk, with readers that obey every order they read", hijacked: true,
 				point: "The attacker chose the values of category 1, which is all that a hijacked reader can do in it, and the desk knows how many bits that was."},
 		}

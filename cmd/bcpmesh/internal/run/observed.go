@@ -68,7 +68,7 @@ func readToken(file string) (string, error) {
 }
 
 // observer is what is to be called with each decision, and with the definitions of a
-// reload; nil where nobody looks.
+// reload; nil if nobody looks.
 type observer struct {
 	decision func(*bcp.Decision)
 	reload   func(*bcp.Mesh)

@@ -336,8 +336,8 @@ func (s *story) line(who string, colour text.Color, does, words string) {
 	s.out.Printf("%s%s %s%s\n", saidIndent, s.paint(colour, fmt.Sprintf("%-9s", who)), does, wrapped(cli.Plain(words), len(doneIndent)+len(does)))
 }
 
-// wrapped fits words behind what a line has already, and goes on in a second
-// line where they need it. What is still left is cut.
+// wrapped fits words after what a line has already, and continues in a second
+// line if they need it. What is still left is cut.
 func wrapped(words string, used int) string {
 	room := storyWidth - used
 	if text.StringWidthWithoutEscSequences(words) <= room {

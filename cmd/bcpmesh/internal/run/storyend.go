@@ -36,7 +36,7 @@ func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decisio
 	switch {
 	case t.Fragments > 0:
 		s.out.Printf("Words of a planted text came through %s: category 2 text lets through what no rule\n"+
-			"recognises, up to its word limit, counted. Where that is too much, ask in category 1, or set\n"+
+			"recognises, up to its word limit, counted. If that is too much, ask in category 1, or set\n"+
 			"on_anomaly and alphabets tighter.\n", cli.Count(t.Fragments, "time"))
 	case t.Hostile > 0:
 		s.out.Printf("No words of a planted text were among them.\n")
@@ -66,7 +66,7 @@ func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decisio
 }
 
 // compare shows what the assistant would have read if the reader had spoken to it
-// without a gateway, beside what it did read.
+// without a gateway, next to what it did read.
 func (s *story) compare() {
 	t := s.total
 	if t.Hostile == 0 {

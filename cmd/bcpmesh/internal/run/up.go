@@ -275,7 +275,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if ctx.Err() != nil {
 		return nil
 	}
-	return cli.Failf("the gateway ended by itself")
+	return cli.Failf("the gateway stopped by itself")
 }
 
 // warnOfCommands tells which commands cannot be started. The mesh starts without them:
@@ -316,7 +316,7 @@ func stopMetrics(s *telemetry.Server) {
 	_ = s.Stop(ctx) // what is scraped now is lost, and nothing else
 }
 
-// launch starts a mesh that goes on when ctx ends: it has to be stopped in
+// launch starts a mesh that keeps running when ctx ends: it has to be stopped in
 // order. A start that ctx interrupts is abandoned, and ends with the process.
 func launch(ctx context.Context, config mesh.Config) (*mesh.Mesh, error) {
 	type result struct {

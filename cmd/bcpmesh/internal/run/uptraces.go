@@ -19,7 +19,7 @@ import (
 const tracesTimeout = 3 * time.Second
 
 // traceConfig returns where traces go, by the flag or by the environment variables of
-// OpenTelemetry, and an empty endpoint where they go nowhere.
+// OpenTelemetry, and an empty endpoint if they go nowhere.
 func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
 	var c otlp.Config
 	from, endpoint := "--traces", flag

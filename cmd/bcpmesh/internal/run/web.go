@@ -17,7 +17,7 @@ func (o *upOptions) listenWeb(p *cli.Program) (*web.Server, error) {
 	return pages.Listen(p, "--web", o.web, nil)
 }
 
-// serving are pages that are served beside a mesh. The zero value is none.
+// serving are pages that are served with a mesh. The zero value is none.
 type serving struct {
 	failed chan error
 	stop   func()

@@ -26,7 +26,7 @@ type kernelCase struct {
 	Expect kernelQuestions `json:"expect"`
 }
 
-// kernelQuestions are what of an expectation is a question: without the texts to
+// kernelQuestions are the parts of an expectation that are questions: without the texts to
 // look for there is no answer.
 type kernelQuestions struct {
 	NeverInPlanner []string `json:"never_in_planner"`

@@ -40,7 +40,7 @@ func (c *roleCase) read(into any) error {
 	return nil
 }
 
-// document returns the bytes of a document that stands in a case as JSON, or as a
+// document returns the bytes of a document that is in a case as JSON, or as a
 // text.
 func document(v jsontext.Value) []byte {
 	var text string

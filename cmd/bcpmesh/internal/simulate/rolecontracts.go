@@ -21,10 +21,10 @@ func roleContractsCommand(p *cli.Program) *cobra.Command {
 		Long: `List the built-in contracts, or check files with contracts.
 
 For each invariant it shows the predicate that its formula stands for, and the level
-at which it is to be held. An invariant without a predicate is unverified: nothing
-can show it, and it meets no requirement.
+at which it must hold. An invariant without a predicate is unverified: nothing can
+prove it, and it meets no requirement.
 
-What is wrong with a contract is shown with line and column; exit code 1.`,
+Errors in a contract are shown with line and column; the exit code is then 1.`,
 		Example: "  bcpmesh role contracts\n  bcpmesh role contracts planner.json\n  bcpmesh role contracts --print planner-v1 > planner.json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,10 +31,10 @@ func roleVerifyCommand(p *cli.Program) *cobra.Command {
 		Long: `Judge an attestation of another organisation's agent: FILE is a DSSE envelope, and
 AGENT is who it has to be about.
 
-The signature is checked with the keys of --trust; none is ever fetched. The
-contracts of the agent's declaration are found by their digests among the built-in
-ones and the files of --contract. The list of revocations is an envelope of the same
-organisation. Without one the attestation is not current.
+The signature is checked with the keys of --trust; none is ever fetched. The contracts
+of the agent's declaration are found by their digests among the built-in ones and the
+files of --contract. The revocation list is an envelope of the same organisation.
+Without one the attestation is not current.
 
 With --jwts the permission proof is made again: FOLDER has the file operator.jwt and
 the folder accounts of the other mesh's state folder, which its operator gives you.
@@ -56,7 +56,7 @@ Exit code 3 means that the agent is not accepted.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
 	flags.StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that the declaration refers to; may be repeated")
-	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed list of revocations")
+	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed revocation list")
 	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")
 	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
 	flags.StringVar(&f.jwts, "jwts", "", "`FOLDER` with the JWTs that were attested: they are proven again")
@@ -148,7 +148,7 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 	refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + a.Code.Text() + " (" + string(a.Code) + ")"}
 	switch {
 	case a.Code == contract.UnknownOrganisation:
-		return refusal.WithHint("--trust %s=FILE names a file with its key, which has to come from somebody you trust", a.Statement.Declaration.Agent.Organisation)
+		return refusal.WithHint("--trust %s=FILE names a file with its key, which must come from somebody you trust", a.Statement.Declaration.Agent.Organisation)
 	case a.Code == contract.NotCurrent && f.revocations == "":
 		return refusal.WithHint("--revocations names the organisation's list")
 	case a.Code == contract.ContractMissing:
@@ -271,7 +271,7 @@ func (f *roleVerifyFlags) readRevocations(e *contract.Examination, organisation 
 		e.Revocations = list
 	case contract.UnknownOrganisation: // is said of the attestation
 	default:
-		return cli.Failf("%s is not a list of revocations of %s (%s)", cli.Quoted(f.revocations), organisation, code)
+		return cli.Failf("%s is not a revocation list of %s (%s)", cli.Quoted(f.revocations), organisation, code)
 	}
 	return nil
 }
