@@ -159,7 +159,7 @@ var errNotOurs error = llm.Protocol{What: "the reply is no JSON of this provider
 
 // decode reads JSON of a provider.
 func decode(raw []byte, into any) error {
-	if json.Unmarshal(raw, into) != nil {
+	if llm.Crowded(raw) || json.Unmarshal(raw, into) != nil {
 		return errNotOurs
 	}
 	return nil

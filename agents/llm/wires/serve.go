@@ -85,6 +85,10 @@ func serve(w http.ResponseWriter, r *http.Request, d dialect, model llm.Endpoint
 		fail(w, d, &refusal{http.StatusRequestEntityTooLarge, "the request did not come whole, or is longer than 4 MiB"})
 		return
 	}
+	if llm.Crowded(body) {
+		fail(w, d, refused("the request has too many members and elements: send fewer and longer texts"))
+		return
+	}
 	asked, stream, err := d.read(r, body)
 	if err != nil {
 		fail(w, d, err)

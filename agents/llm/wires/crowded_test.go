@@ -1,0 +1,78 @@
+package wires_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+)
+
+// allocated is how many bytes f allocates, if nothing else runs.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// crowd is JSON of so many bytes, nearly all of which are items of a list.
+func crowd(size int, head, item, tail string) string {
+	return head + strings.Repeat(item+",", (size-len(head)-len(tail)-len(item))/(len(item)+1)) + item + tail
+}
+
+// A request takes memory in proportion to its size, so that the calls that a program has at a time fit.
+func TestCrowdedRequestsAreRefused(t *testing.T) {
+	for _, c := range []struct{ path, head, item, tail string }{
+		{messagesPath, `{"messages":[`, `{}`, `]}`},
+		{messagesPath, `{"messages":[{"role":"user","content":[`, `{}`, `]}]}`},
+		{messagesPath, `{"messages":[{"role":"user","content":[`, `{"type":"text","text":""}`, `]}]}`},
+		{chatPath, `{"messages":[`, `{"role":"user"}`, `]}`},
+		{chatPath, `{"tools":[`, `{}`, `]}`},
+		{generatePath, `{"contents":[`, `{}`, `]}`},
+		{generatePath, `{"tools":[{"functionDeclarations":[{"name":"x","parameters":{"a":[`, `{"":0}`, `]}}]}]}`},
+	} {
+		provider := &asked{reply: llm.Reply{Stop: llm.StopEnd}}
+		handler := wires.Serve(llm.Endpoint{Provider: provider, Model: "pinned", MaxTokens: 100})
+		body := crowd(4<<20, c.head, c.item, c.tail)
+		w := httptest.NewRecorder()
+		n := allocated(func() {
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(body)))
+		})
+		if w.Code != http.StatusBadRequest || len(provider.requests) > 0 || !strings.Contains(w.Body.String(), "too many members") || n > 24<<20 {
+			t.Errorf("%s %s: %d, %d bytes for a request of %d", c.path, c.head, w.Code, n, len(body))
+		}
+	}
+}
+
+// A reply takes memory in proportion to its size, too.
+func TestCrowdedRepliesAreRefused(t *testing.T) {
+	for _, c := range []struct{ provider, head, item, tail string }{
+		{"anthropic", `{"content":[`, `{}`, `]}`},
+		{"openai", `{"choices":[`, `{}`, `]}`},
+		{"google", `{"candidates":[{"content":{"parts":[`, `{}`, `]},"finishReason":"STOP"}]}`},
+	} {
+		body := crowd(1<<20, c.head, c.item, c.tail)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, body)
+		}))
+		model, err := wires.Open(wires.Spec{Provider: c.provider, Model: "m", BaseURL: server.URL}, wires.Options{MaxTokens: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := allocated(func() {
+			_, err = model.Provider.Do(t.Context(), &llm.Request{Model: "m", MaxTokens: 10}, nil)
+		})
+		if want := (llm.Protocol{What: "the reply is no JSON of this provider"}); !errors.Is(err, want) || n > 16<<20 {
+			t.Errorf("%s: %d bytes for a reply of %d, %v", c.provider, n, len(body), err)
+		}
+		server.Close()
+	}
+}
