@@ -3,6 +3,7 @@ package wires
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -188,7 +189,7 @@ func (o *openCalls) result(response *askedResponse) (llm.Result, error) {
 		if response.ID != "" && response.ID != call.ID || response.ID == "" && response.Name != call.Name {
 			continue
 		}
-		o.calls = append(o.calls[:i:i], o.calls[i+1:]...)
+		o.calls = slices.Delete(o.calls, i, i+1)
 		raw, failed := response.Response["error"]
 		if !failed {
 			raw = response.Response["output"]

@@ -292,3 +292,24 @@ func FuzzServe(f *testing.F) {
 		}
 	})
 }
+
+// A response is found among many calls without copying them: a request that fits takes no minute of the keeper.
+func TestServedResponsesAreFoundCheaply(t *testing.T) {
+	const calls = 9_000
+	list := func(item string) string { return strings.Repeat(item+",", calls-1) + item }
+	body := `{"contents":[{"role":"model","parts":[` + list(`{"functionCall":{"name":"f"}}`) + `]},{"parts":[` + list(`{"functionResponse":{"name":"f"}}`) + `]}]}`
+	provider := &asked{reply: llm.Reply{Stop: llm.StopEnd}}
+	w := httptest.NewRecorder()
+	n := allocated(func() {
+		wires.Serve(llm.Endpoint{Provider: provider, Model: "pinned", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, generatePath, strings.NewReader(body)))
+	})
+	if w.Code != http.StatusOK || n > 64<<20 {
+		t.Fatalf("%d, %d bytes for a request of %d", w.Code, n, len(body))
+	}
+	turns := provider.requests[0].Turns
+	for i, result := range turns[1].Results {
+		if call := turns[0].Calls[i]; result.Call != call.ID {
+			t.Fatalf("result %d is of %s, expected %s", i, result.Call, call.ID)
+		}
+	}
+}
