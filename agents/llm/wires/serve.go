@@ -132,11 +132,12 @@ func write(w http.ResponseWriter, status int, body any) {
 	_ = json.MarshalWrite(w, body) // or the program has gone
 }
 
-// fail says why there is no reply. The libraries try again what has a status of 429 or 500 and above.
+// fail says why there is no reply: of an error of a provider its code alone, as a cell hears it, since a replay's tells how
+// much of its transcript a request has. The libraries try again what has a status of 429 or 500 and above.
 func fail(w http.ResponseWriter, d dialect, err error) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
-		r = &refusal{httpStatus(err), err.Error()}
+		r = &refusal{httpStatus(err), llm.ErrorOf(llm.ErrorCode(err)).Error()}
 	}
 	if limited, ok := errors.AsType[llm.RateLimited](err); ok && limited.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.RetryAfter.Seconds()))))

@@ -1,6 +1,7 @@
 package wires_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -231,7 +232,8 @@ func TestServedWiresTakeWhatLibrariesSend(t *testing.T) {
 	}
 }
 
-// An error of the keeper has the status by which a library knows whether to try again, and nothing of its key or provider.
+// An error of the keeper has the status by which a library knows whether to try again, and nothing of its key or provider: its
+// code says all.
 func TestServedErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -253,12 +255,41 @@ func TestServedErrors(t *testing.T) {
 			provider, url := served(t)
 			provider.err = c.err
 			status, header, answer := post(t, url+path, `{}`)
-			if status != c.status || path == messagesPath && !strings.Contains(answer, c.kind) || !strings.Contains(answer, c.err.Error()) {
+			if status != c.status || path == messagesPath && !strings.Contains(answer, c.kind) || !strings.Contains(answer, llm.ErrorOf(llm.ErrorCode(c.err)).Error()) {
 				t.Errorf("%s: %v: %d, %s", path, c.err, status, answer)
 			}
 			if after := header.Get("Retry-After"); (after == "2") != (status == 429) {
 				t.Errorf("%v: retry after %q", c.err, after)
 			}
+		}
+	}
+}
+
+// A provider's error is told by its code alone. That of a replay says how far a request is that of the transcript, by which a
+// program would find out, a character at a time, what another conversation said.
+func TestServedErrorsSayNothingOfOtherConversations(t *testing.T) {
+	t.Parallel()
+	ask := func(p llm.Provider, system string) string {
+		w := httptest.NewRecorder()
+		wires.Serve(llm.Endpoint{Provider: p, Model: "m", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, messagesPath, strings.NewReader(`{"system":"`+system+`","messages":[]}`)))
+		return w.Body.String()
+	}
+	var file bytes.Buffer
+	recorder, err := wires.NewRecorder(&asked{reply: llm.Reply{Stop: llm.StopEnd}}, &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(recorder, "The code is 4711.")
+	replay, err := replaying(t, file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer := ask(replay, "The code is 4711."); !strings.Contains(answer, "end_turn") {
+		t.Fatal(answer)
+	}
+	for _, guess := range []string{"The code is 0", "The code is 47"} {
+		if answer := ask(replay, guess); !strings.Contains(answer, "the call failed") || strings.ContainsAny(answer, "0123456789") {
+			t.Errorf("%s: %s", guess, answer)
 		}
 	}
 }
