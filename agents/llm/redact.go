@@ -1,12 +1,20 @@
 package llm
 
-import "github.com/bcpmesh/bcpmesh/bcp/guard"
+import (
+	"slices"
 
-// Redacted returns the request without the secrets that the rules of a set find in its turns. The system text and the tools
-// stay as they are: the operator wrote them. Arguments of calls may be no JSON afterwards. A request without secrets is
-// returned as it is.
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// Redacted returns the request without the secrets that the rules of a set find in its texts: the system text and what tools
+// are for, which a program may have written, and the turns. Arguments of calls may be no JSON afterwards. A request without
+// secrets is returned as it is.
 func (r *Request) Redacted(set guard.Set) *Request {
 	c := &redacting{set: set}
+	system, tools := c.parts(r.System), slices.Clone(r.Tools)
+	for i := range tools {
+		tools[i].Description.text = c.text(tools[i].Description.text)
+	}
 	turns := make([]Turn, 0, len(r.Turns))
 	for _, t := range r.Turns {
 		turn := Turn{Role: t.Role, Parts: c.parts(t.Parts)}
@@ -26,7 +34,7 @@ func (r *Request) Redacted(set guard.Set) *Request {
 		return r
 	}
 	clean := *r
-	clean.Turns = turns
+	clean.System, clean.Tools, clean.Turns = system, tools, turns
 	return &clean
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// No secret that redaction knows is in any turn of a request, and nothing else changes.
+// No secret that redaction knows is in the text of a request, whoever wrote it, and nothing else changes.
 //
 // covers ALF-88
 func TestRequestsAreRedacted(t *testing.T) {
@@ -17,7 +17,7 @@ func TestRequestsAreRedacted(t *testing.T) {
 	const secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 	text := "before " + secret + " after"
 	request := &Request{
-		Model: "m", System: []Part{FromOperator("rules")}, Tools: []Tool{{Name: "t", Description: Constant("d")}}, Force: "t", MaxTokens: 7,
+		Model: "m", System: []Part{FromOperator("rules"), FromProgram(text)}, Tools: []Tool{{Name: "t", Description: FromProgram(text)}}, Force: "t", MaxTokens: 7,
 		Turns: []Turn{
 			{Role: User, Parts: []Part{FromOperator(text), fenced(t, text)}},
 			{Role: Model, Parts: []Part{NewSaid(text)}, Calls: []Call{{ID: "c", Name: "t", Arguments: jsontext.Value(`{"a":"` + text + `"}`)}}},
@@ -33,7 +33,7 @@ func TestRequestsAreRedacted(t *testing.T) {
 	if err != nil || clean.Check() != nil {
 		t.Fatal(err, clean.Check())
 	}
-	if strings.Count(string(before), secret) != 5 || string(after) != strings.ReplaceAll(string(before), secret, "[REDACTED:github-token]") {
+	if strings.Count(string(before), secret) != 7 || string(after) != strings.ReplaceAll(string(before), secret, "[REDACTED:github-token]") {
 		t.Errorf("%s", after)
 	}
 	if again, err := request.MarshalJSON(); err != nil || string(again) != string(before) {
