@@ -33,6 +33,10 @@ type Storage struct {
 
 	Snapshot     uint64    `json:"snapshot"` // the decision behind which the newest stands, 0 for none
 	SnapshotMade time.Time `json:"snapshot_made,omitzero"`
+
+	// Closed is the alert that says why the gateway lets nothing through, at least on some
+	// channels, and empty while it does: rollback_seen, witness_refused or witness_missing.
+	Closed bcp.AlertKind `json:"closed,omitzero"`
 }
 
 // In percent of the journal's limit, and of DiskSize.

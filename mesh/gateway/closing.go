@@ -51,6 +51,19 @@ func (g *Gateway) closes(in *input) bool {
 // setBack reports whether any channel is closed since the journal was set back.
 func (g *Gateway) setBack() bool { return g.marker != nil && g.config.Marks.SetBack.Pending() }
 
+// closedBy returns the alert that says why something is closed, or nothing.
+func (g *Gateway) closedBy() bcp.AlertKind {
+	switch closing := g.closing(); {
+	case closing == ClosedToAll:
+		return bcp.AlertWitnessRefused
+	case g.setBack():
+		return bcp.AlertRollbackSeen
+	case closing == ClosedToNew:
+		return bcp.AlertWitnessMissing
+	}
+	return ""
+}
+
 // closable is the channel of a message, also of a person's decision; the zero one if it is
 // of none.
 func (g *Gateway) closable(in *input) bcp.ChannelKey {

@@ -224,7 +224,7 @@ func (g *Gateway) answerControl(in *input) {
 		g.calls.Go(func() {
 			s := g.config.Storage(context.Background())
 			g.tell(event{call: func() {
-				s.Decisions = g.state.Last()
+				s.Decisions, s.Closed = g.state.Last(), g.closedBy()
 				g.answer(in, s)
 			}})
 		})

@@ -363,7 +363,12 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		c.add("gateway", failed, "look at the log of the mesh, and at its disk", "the gateway does not answer: %s", err)
 	}
 	for i := range shards {
-		c.ok("gateway", "%sit decides; %d records in the journal", shards[i].Label(), shards[i].Of.Records)
+		if why := shards[i].Of.Closed; why != "" {
+			f := closedFailure(why)
+			c.add("gateway", failed, f.Hint, "%s%s", shards[i].Label(), f.Message)
+		} else {
+			c.ok("gateway", "%sit decides; %d records in the journal", shards[i].Label(), shards[i].Of.Records)
+		}
 		if onCluster(folder.State) {
 			c.journalOnCluster(folder.State, &shards[i])
 		}

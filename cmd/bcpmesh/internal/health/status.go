@@ -76,8 +76,9 @@ An agent is connected, or the reason is shown: its command crashed, with its
 exit, its last output and the time of its restart; or somebody else starts it.
 The output is the agent's own text: do not trust it.
 
-The exit code is 0 when it runs and 1 when it does not, or cannot write its
-journal. For a mesh of several shards it is 4 if some do not answer.`,
+The exit code is 0 when it runs and 1 when it does not, cannot write its journal, or
+lets nothing through because its journal may not be the newest. For a mesh of several
+shards it is 4 if some do not answer.`,
 		Example: `  bcpmesh status
   bcpmesh status --dir ./office --json`,
 		Args: cli.Arguments(0),
@@ -115,6 +116,9 @@ func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 				WithHint("its log says why. If the disk is full, make room, and it resumes by itself")
 		} else {
 			err = s.ask(ctx, who, def)
+			if closed := s.closed(); err == nil && closed != nil {
+				err = closed
+			}
 		}
 		var f *cli.Failure
 		if errors.As(err, &f) && f.Code == cli.ExitUsage {
@@ -243,6 +247,33 @@ func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver 
 		}
 	}
 	return nil
+}
+
+// closed says why the mesh, or one of its shards, lets nothing through; nil if it does.
+func (s *meshStatus) closed() *cli.Failure {
+	if s.Storage != nil && s.Storage.Closed != "" {
+		return closedFailure(s.Storage.Closed)
+	}
+	for i := range s.Shards {
+		if on := &s.Shards[i]; on.Of.Storage != nil && on.Of.Storage.Closed != "" {
+			f := closedFailure(on.Of.Storage.Closed)
+			f.Message = on.Label() + f.Message
+			return f
+		}
+	}
+	return nil
+}
+
+// closedFailure says why a gateway lets nothing through, and what to do.
+func closedFailure(why bcp.AlertKind) *cli.Failure {
+	const newest = "look for a newer state first; if there is none, bcpmesh up --accept-rollback"
+	switch why {
+	case bcp.AlertWitnessRefused:
+		return cli.Failf("nothing is let through: a witness has seen more of the journal than is here (%s)", why).WithHint(newest)
+	case bcp.AlertWitnessMissing:
+		return cli.Failf("asks and pushes are refused: no witness has answered for longer than require_witness (%s)", why).WithHint("bring a witness back: bcpmesh witness --help")
+	}
+	return cli.Failf("channels are closed: agents or people have seen more of the journal than is here (%s)", why).WithHint(newest)
 }
 
 func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
