@@ -19,7 +19,8 @@ const maxStatuses = 500
 // Agents returns the status of at most 500 agents, beginning with from, or with the
 // first if from is empty. It is for the operator; agents must not get it.
 func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
-	agents, next := statusPart(m.Definition().Agents, from)
+	def := m.Definition()
+	agents, next := statusPart(def.Agents, from)
 	result := status.Agents{Agents: []status.Agent{}, Next: next}
 	var waits map[bcp.AgentName]status.Wait
 	suspended := make(map[bcp.AgentName]bool)
@@ -54,7 +55,10 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 		if !started {
 			command.State = supervisor.Stopped
 		}
-		status := agentStatus(a, connections[a.Name], command, c != nil)
+		status := agentStatus(a, agentRoles(def, a), connections[a.Name], command, c != nil)
+		if def.IsKernel(a.Name) {
+			status.NotStarted = "the gateway runs it: it is a kernel"
+		}
 		status.Waits, status.Suspended, status.Model = waits[a.Name], suspended[a.Name], models[a.Name]
 		result.Agents = append(result.Agents, status)
 	}
@@ -72,21 +76,36 @@ func statusPart(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next 
 	return part, ""
 }
 
-// agentStatus collects the status of an agent. supervised says that this mesh
+// agentRoles returns the roles in which an agent connects, or a service that is not one.
+func agentRoles(def *bcp.Mesh, a *bcp.Agent) (roles []bcp.Role) {
+	add := func(has bool, role bcp.Role) {
+		if has && !slices.Contains(roles, role) {
+			roles = append(roles, role)
+		}
+	}
+	if def.IsKernel(a.Name) {
+		return nil
+	}
+	add(a.Controller, bcp.RoleController)
+	add(a.Reader, bcp.RoleReader)
+	for i := range def.Kernels {
+		k := &def.Kernels[i]
+		add(k.Planner == a.Name, bcp.RolePlanner)
+		add(k.SubPlanner == a.Name, bcp.RoleSubplanner)
+	}
+	add(slices.ContainsFunc(def.Services, func(s bcp.Service) bool { return s.Name == a.Name }), bcp.RoleTool)
+	return roles
+}
+
+// agentStatus collects the status of an agent that connects in these roles. supervised says that this mesh
 // starts commands.
-func agentStatus(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
+func agentStatus(a *bcp.Agent, roles []bcp.Role, open []gateway.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
 	s := status.Agent{Agent: a.Name, Roles: []status.Role{}}
 	connected := false
-	for _, role := range []struct {
-		has  bool
-		role bcp.Role
-	}{{a.Controller, bcp.RoleController}, {a.Reader, bcp.RoleReader}} {
-		if !role.has {
-			continue
-		}
-		r := status.Role{Role: role.role}
+	for _, role := range roles {
+		r := status.Role{Role: role}
 		for _, c := range open {
-			if c.Role == role.role {
+			if c.Role == role {
 				r.Connections++
 				r.Since = c.Since // the newest is the last
 			}

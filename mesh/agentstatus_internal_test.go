@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,14 +85,38 @@ func TestStatusOfAgents(t *testing.T) {
 		"stopping":                           {agent: commanded, command: supervisor.Status{State: supervisor.Stopping}, want: status.Stopping, started: true},
 		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: status.Connected, started: true},
 	} {
-		got := agentStatus(&c.agent, c.open, c.command, !c.unsupported)
+		got := agentStatus(&c.agent, agentRoles(&bcp.Mesh{}, &c.agent), c.open, c.command, !c.unsupported)
 		if got.State != c.want || (got.Command != nil) != c.started || (got.NotStarted == "") != c.started {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	s := agentStatus(&both, open(bcp.RoleReader, bcp.RoleReader), supervisor.Status{}, true)
+	s := agentStatus(&both, agentRoles(&bcp.Mesh{}, &both), open(bcp.RoleReader, bcp.RoleReader), supervisor.Status{}, true)
 	if len(s.Roles) != 2 || s.Connected(bcp.RoleController) || !s.Connected(bcp.RoleReader) || s.Connected(bcp.RoleApprover) ||
 		s.Roles[1].Connections != 2 || !s.Roles[1].Since.Equal(since.Add(1)) {
 		t.Errorf("roles: %+v", s.Roles)
+	}
+}
+
+// Planners, sub-planners and tool services connect in roles of their own; a kernel, which
+// the gateway runs, in none.
+//
+// covers P9.2
+func TestRolesOfAgents(t *testing.T) {
+	t.Parallel()
+	def := &bcp.Mesh{Services: []bcp.Service{{Name: "office"}}, Kernels: []bcp.KernelRights{
+		{Kernel: "desk", Planner: "ann", SubPlanner: "sam"},
+		{Kernel: "lab", Planner: "ann", SubPlanner: "ann"},
+	}}
+	for name, want := range map[bcp.AgentName][]bcp.Role{
+		"ann": {bcp.RolePlanner, bcp.RoleSubplanner}, "sam": {bcp.RoleSubplanner}, "office": {bcp.RoleReader, bcp.RoleTool}, "desk": nil, "other": nil,
+	} {
+		a := bcp.Agent{Name: name, Reader: name == "office", Controller: name == "desk"}
+		if got := agentRoles(def, &a); !slices.Equal(got, want) {
+			t.Errorf("%s connects as %v, want %v", name, got, want)
+		}
+	}
+	planner := bcp.Agent{Name: "ann"}
+	if s := agentStatus(&planner, agentRoles(def, &planner), []gateway.ClientConnection{{Agent: "ann", Role: bcp.RolePlanner}}, supervisor.Status{}, true); s.State != status.Connected {
+		t.Errorf("a planner that is connected is %s", s.State)
 	}
 }

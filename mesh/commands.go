@@ -228,33 +228,24 @@ func FindCommand(folder string, environ []string) func([]string, bcp.Sandbox) er
 func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 	mesh := c.mesh.definition.Load()
 	def, known := mesh.Agent(p.Agent)
-	serves := slices.ContainsFunc(mesh.Services, func(s bcp.Service) bool { return s.Name == p.Agent })
-	plans := slices.ContainsFunc(mesh.Kernels, func(k bcp.KernelRights) bool { return k.Planner == p.Agent })
-	reads := slices.ContainsFunc(mesh.Kernels, func(k bcp.KernelRights) bool { return k.SubPlanner == p.Agent })
-	if !known && !serves {
+	def.Name = p.Agent
+	roles := agentRoles(mesh, &def)
+	if !known && len(roles) == 0 {
 		return nil, errGone
+	}
+	if known && keeps(&def) {
+		roles = append(roles, bcp.RoleKeeper)
 	}
 	env := []string{"BCPMESH_URL=" + c.mesh.URL()}
 	if ca := c.mesh.config.CA; ca != "" {
 		env = append(env, "BCPMESH_CA="+ca)
 	}
-	for _, role := range []struct {
-		has  bool
-		role bcp.Role
-		key  string
-	}{
-		{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"},
-		{known && keeps(&def), bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
-		{plans, bcp.RolePlanner, "BCPMESH_PLANNER_CREDS"}, {reads, bcp.RoleSubplanner, "BCPMESH_SUBPLANNER_CREDS"}, {serves, bcp.RoleTool, "BCPMESH_TOOL_CREDS"},
-	} {
-		if !role.has {
-			continue
-		}
-		file, err := c.creds(p.Agent, role.role)
+	for _, role := range roles {
+		file, err := c.creds(p.Agent, role)
 		if err != nil {
 			return nil, err
 		}
-		env = append(env, role.key+"="+file)
+		env = append(env, "BCPMESH_"+strings.ToUpper(role.String())+"_CREDS="+file)
 	}
 	return env, nil
 }

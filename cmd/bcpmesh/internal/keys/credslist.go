@@ -197,6 +197,9 @@ func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
 	}
 	missing := map[bcp.AgentName]string{}
 	for _, a := range def.Agents {
+		if def.IsKernel(a.Name) {
+			continue
+		}
 		issue := "bcpmesh creds issue " + string(a.Name) + " --out " + string(a.Name) + ".creds"
 		switch status := issued[a.Name]; status {
 		case "valid", "replaced", "invited":
