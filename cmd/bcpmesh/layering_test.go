@@ -306,7 +306,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/meshdir", program: true,
 		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
-		external: []string{commandLines, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
+		external: []string{commandLines, fileLock, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/client", program: true,

@@ -236,13 +236,19 @@ func (s *Server) bundle() accounts.Bundle {
 	return s.bundles[0]
 }
 
+// lockWait is how long a server waits for the lock of its state folder: whoever looks
+// whether it is held has it for a moment.
+const lockWait = 250 * time.Millisecond
+
 func lockState(folder string) (*flock.Flock, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
 	lock := flock.New(filepath.Join(folder, home.ServerLock), flock.SetPermissions(0o600))
-	locked, err := lock.TryLock()
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	locked, err := lock.TryLockContext(ctx, lockWait/10)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, err
 	}
 	if !locked {

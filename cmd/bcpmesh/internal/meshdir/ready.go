@@ -10,10 +10,12 @@ import (
 	"syscall"
 
 	"github.com/go-json-experiment/json"
+	"github.com/gofrs/flock"
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // Known is the URL of a mesh under a name that its certificate is for.
@@ -42,8 +44,20 @@ type Ready struct {
 	Trust
 }
 
-// Alive reports whether the mesh may still be there.
-func (r Ready) Alive() bool { return r.Cluster || Alive(r.PID) }
+// Alive reports whether the mesh may still be there: its process is, and the lock of its
+// state folder is held. A process that was given the number of one that was killed holds none.
+func (r Ready) Alive() bool { return r.Cluster || Alive(r.PID) && locked(r.State) }
+
+// locked reports whether a server runs on a state folder, or may.
+func locked(state string) bool {
+	lock := flock.New(filepath.Join(state, home.ServerLock), flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock()
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	_ = lock.Close()
+	return !free
+}
 
 // MeshName names a mesh in a sentence; "mesh" is the name of one that has none.
 func MeshName(def *bcp.Mesh) string {

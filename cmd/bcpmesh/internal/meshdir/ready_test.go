@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // The ready file of a mesh that was killed is taken away, that of a running one
@@ -43,6 +45,42 @@ func TestPrepareReady(t *testing.T) {
 				t.Errorf("after it: %v", err)
 			}
 		})
+	}
+}
+
+// A mesh is alive while its process is there and holds the lock of its state folder: the
+// number of one that was killed may be another process's by now.
+func TestAlive(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	ours := Ready{URL: "nats://127.0.0.1:1", State: state, PID: os.Getpid()}
+	if ours.Alive() {
+		t.Error("without a lock: alive")
+	}
+	lock := flock.New(filepath.Join(state, home.ServerLock))
+	if ok, err := lock.TryLock(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if !ours.Alive() {
+		t.Error("with the lock: not alive")
+	}
+	if gone := (Ready{State: state, PID: 0}); gone.Alive() {
+		t.Error("without a process: alive")
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if ours.Alive() {
+		t.Error("after the lock was released: alive")
+	}
+	if ok, err := lock.TryLock(); !ok || err != nil {
+		t.Errorf("the lock is kept by whoever looked: %t, %v", ok, err)
+	}
+	if on := (Ready{State: state, Cluster: true}); !on.Alive() {
+		t.Error("on a cluster: not alive")
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
