@@ -400,7 +400,7 @@ func TestExportMovesWhoHasNoCreds(t *testing.T) {
 	}
 	x.onShard(1, 0, "boss", "clerk")
 	r := execute(t, "", export...)
-	if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "boss is on shard 0, and was on shard 1") || !strings.Contains(r.stderr, "was given creds, or an export or a push gave it to a cluster") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "boss is on shard 0, and was on shard 1") || !strings.Contains(r.stderr, "once creds were issued in its island, or an export or a push gave it to a cluster") {
 		t.Errorf("back to the first: %d %s", r.code, r.stderr)
 	}
 }
@@ -456,7 +456,7 @@ func TestBackupOfOneShard(t *testing.T) {
 	file := filepath.Join(folder, "one.tar.gz")
 	x.says(cli.ExitUsage, "backup "+file+access, "the mesh has 2 shards", "--shard 0, --shard 1")
 	x.says(cli.ExitUsage, "backup "+file+access+" --shard 2", "the mesh has no shard 2")
-	x.says(cli.ExitUsage, "backup "+file+" --shard 1", "--shard goes with --url and --creds")
+	x.says(cli.ExitUsage, "backup "+file+" --shard 1", "--shard needs --url and --creds")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a refused backup left a file")
 	}

@@ -132,7 +132,7 @@ func TestPagesOfAMesh(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	b, _ := browse(t, "up", dir, "--listen", "127.0.0.1:0", "--web", "localhost:0")
-	if got := execute(t, "", "web", "--dir", dir, "--listen", strings.TrimPrefix(b.base, "http://")); got.code != cli.ExitFailed || !strings.Contains(got.stderr, "another program has that port") {
+	if got := execute(t, "", "web", "--dir", dir, "--listen", strings.TrimPrefix(b.base, "http://")); got.code != cli.ExitFailed || !strings.Contains(got.stderr, "another program uses that port") {
 		t.Errorf("a port that is taken: %+v", got)
 	}
 	push := func(message string) outcome {

@@ -257,7 +257,7 @@ SHA-256, and --sha256 or --yes releases it.`,
 			asking := !yes && !bound && !look && p.Interactive()
 			switch {
 			case cmd.Flags().Changed("response") && cmd.Flags().Changed("summary"):
-				return cli.Usagef("approvals edit: --response and --summary do not go together")
+				return cli.Usagef("approvals edit: --response and --summary cannot be combined")
 			case !given && !p.Interactive():
 				return cli.Usagef("approvals edit: expected --response or --summary").WithHint("%s --help shows an example", cmd.CommandPath())
 			case !asking && !bound && !yes && !look:

@@ -92,16 +92,16 @@ it, and signs a checkpoint of that. Then empty the streams and restore FILE
 		Args: cli.Arguments(1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if truncate && o.Salvage {
-				return cli.Usagef("backup: --truncate and --salvage do not go together: a damaged journal is not truncated")
+				return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
 			}
 			if shard.Named && of == (client.ClusterFlags{}) {
-				return cli.Usagef("backup: --shard goes with --url and --creds: a mesh of one process has no shards")
+				return cli.Usagef("backup: --shard needs --url and --creds: a mesh of one process has no shards")
 			}
 			if whole != "" && (!truncate || of != (client.ClusterFlags{})) {
-				return cli.Usagef("backup: --from goes with --truncate alone: it names the backup that is truncated")
+				return cli.Usagef("backup: --from needs --truncate, without --url and --creds: it names the backup that is truncated")
 			}
 			if whole != "" && o.WithoutKeys {
-				return cli.Usagef("backup: --from and --without-keys do not go together: a backup without keys stays without")
+				return cli.Usagef("backup: --from and --without-keys cannot be combined: a backup without keys stays without")
 			}
 			if whole != "" {
 				return truncateBackup(cmd.Context(), p, &where, args[0], whole, o)
@@ -215,7 +215,7 @@ again.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if shard.Named && of == (client.ClusterFlags{}) {
-				return cli.Usagef("restore: --shard goes with --url and --creds: a mesh of one process has no shards")
+				return cli.Usagef("restore: --shard needs --url and --creds: a mesh of one process has no shards")
 			}
 			if of != (client.ClusterFlags{}) {
 				return restoreCluster(cmd.Context(), p, args, of, shard)
@@ -291,7 +291,7 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 func (r *backupResult) failure(err error, files int, state string) error {
 	switch {
 	case errors.Is(err, jetstream.ErrBackup) && files > 1:
-		return cli.Failf("the backups do not restore together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the previous one ends")
+		return cli.Failf("the backups do not fit together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the previous one ends")
 	case errors.Is(err, jetstream.ErrBackup):
 		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(r.File), After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
 	}

@@ -56,7 +56,7 @@ environment, and needs no flags.`,
 				return keepProgram(cmd.Context(), p, o, read, args)
 			}
 			if len(read) > 0 {
-				return cli.Usagef("agent: --read goes with a command after --")
+				return cli.Usagef("agent: --read needs a command after --")
 			}
 			return serveProgram(cmd.Context(), p, o)
 		},

@@ -127,7 +127,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	case !agent.Reader:
 		role = bcp.RoleController
 	case o.task != "":
-		return done, cli.Failf("%s is a Reader, and answers queries", o.name).WithHint("a task is for a Controller, whose model asks Readers")
+		return done, cli.Failf("%s is a Reader, and answers queries", o.name).WithHint("give the task to a Controller, whose model asks Readers")
 	}
 	model, err := openModel(folder, def, &agent)
 	if err != nil {
@@ -270,7 +270,7 @@ func metered(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *
 // builtinAgent finds the definition of an agent that the mesh runs.
 func builtinAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdir.Folder, def *bcp.Mesh, agent bcp.Agent, err error) {
 	if folder, def, agent, err = definedAgent(p, dir, name); err == nil && !agent.Builtin {
-		err = cli.Failf("%s has no `command: builtin`", name).WithHint("write it into %s, with a model", agent.File)
+		err = cli.Failf("%s has no `command: builtin`", name).WithHint("add it to %s, with a model", agent.File)
 	}
 	return folder, def, agent, err
 }

@@ -77,7 +77,7 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 		return cli.Usagef("mcp: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
 	}
 	if o.tokenFile != "" && o.http == "" {
-		return cli.Usagef("mcp: --token-file goes with --http")
+		return cli.Usagef("mcp: --token-file needs --http")
 	}
 	var listener net.Listener
 	var token string
@@ -191,7 +191,7 @@ func listenLoopback(ctx context.Context, command, address string) (net.Listener,
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		if meshdir.PortTaken(address) {
-			return nil, cli.Failf("--http %s: another program has that port", cli.Quoted(address)).WithHint("stop it, or take any free port: --http 127.0.0.1:0")
+			return nil, cli.Failf("--http %s: another program uses that port", cli.Quoted(address)).WithHint("stop it, or take any free port: --http 127.0.0.1:0")
 		}
 		return nil, cli.Failf("--http %s: %s", cli.Quoted(address), cli.FileReason(err))
 	}

@@ -101,7 +101,7 @@ each push of something tainted, the taint is reported.`,
 	}
 	below.addTo(cmd, "below", "controller")
 	above.addTo(cmd, "above", "reader")
-	cmd.Flags().StringVar(&report.creds, "report", "", "creds `FILE` of the same agent above as a controller, to report taint with")
+	cmd.Flags().StringVar(&report.creds, "report", "", "creds `FILE` of the same agent above as a controller, to report taint")
 	cmd.Flags().StringArrayVar(&routes, "map", nil, "forward `FROM=TO`, each AGENT/SUBSCRIPTION; may be repeated")
 	cmd.Flags().StringVar(&store, "store", "", "record forwarded deliveries in this `DIR`")
 	inDoubt.AddTo(cmd, "in-doubt", "what to do with a push in doubt")

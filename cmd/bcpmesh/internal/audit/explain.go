@@ -212,7 +212,7 @@ func violationChanges(d *bcp.Decision, otherwise []string) []string {
 	case subjects.KindPush.String():
 		return []string{"a subscription with that id in the entry {role: controller} of the controller, and the creds of its reader"}
 	case subjects.KindReply.String():
-		return []string{"nothing: a query or delivery permits one answer, to whom it was sent, in its time"}
+		return []string{"nothing: a query or delivery permits its recipient one answer, in its time"}
 	case subjects.KindSession.String(), subjects.KindDeliver.String(), subjects.FamilyInbox:
 		return []string{"the creds of the agent and role that the subject names"}
 	case subjects.KindApproval.String(), subjects.KindControl.String(), subjects.KindAlert.String():

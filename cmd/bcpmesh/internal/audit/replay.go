@@ -50,7 +50,7 @@ stopped.`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.unredacted && !r.raw {
-				return cli.Usagef("audit replay: --unredacted is for --raw").WithHint("without --raw no message is shown")
+				return cli.Usagef("audit replay: --unredacted needs --raw").WithHint("without --raw no message is shown")
 			}
 			if r.raw {
 				return r.runRaw(cmd, p.Out, &who)

@@ -34,7 +34,7 @@ let through. Each is acknowledged once it is shown, and does not come again. Wit
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if keep && follow {
-				return cli.Usagef("inbox: --keep and --follow do not go together")
+				return cli.Usagef("inbox: --keep and --follow cannot be combined")
 			}
 			ctx := cmd.Context()
 			c, err := who.Connect(ctx, bcp.RoleController)

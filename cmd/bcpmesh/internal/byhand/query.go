@@ -59,7 +59,7 @@ func (f *specFlags) spec(ctx context.Context, stdin io.Reader) (bcp.Spec, error)
 			WithHint("fields (--boolean, --enum, --integer), --question, --summary, or --spec")
 	}
 	if (f.summary == "") != (f.maxWords.Value == 0) {
-		return bcp.Spec{}, cli.Usagef("query: --summary and --max-words go together").
+		return bcp.Spec{}, cli.Usagef("query: --summary and --max-words must be given together").
 			WithHint("for example --summary 'What is the news?' --max-words 60 --because 'It has no short answer.'")
 	}
 	switch {

@@ -144,7 +144,7 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 	}
 	switch {
 	case f.As != "" && f.As != string(who.Agent):
-		return nil, cli.Usagef("--as: %s belongs to %s", cli.Quoted(f.Creds), who.Agent).WithHint("leave --as out: the file says who it is")
+		return nil, cli.Usagef("--as: %s belongs to %s", cli.Quoted(f.Creds), who.Agent).WithHint("leave out --as: the file determines the agent")
 	case role != 0 && role != who.Role:
 		refused := cli.Failf("%s belongs to %s as %s, and this is for %ss", cli.Quoted(f.Creds), who.Agent, who.Role, role)
 		refused.Code = cli.ExitRefused
@@ -188,7 +188,7 @@ func actor(def *bcp.Mesh, role bcp.Role, as string) (bcp.AgentName, error) {
 	}
 	switch {
 	case len(names) == 0 && (role == bcp.RoleAuditor || role == bcp.RoleApprover):
-		return "", cli.Failf("the mesh has no %s", role).WithHint("name a person in mesh.yaml: %ss: [kim]; then start the mesh again", role)
+		return "", cli.Failf("the mesh has no %s", role).WithHint("name a person in mesh.yaml: %ss: [kim]; then restart the mesh", role)
 	case len(names) == 0:
 		return "", cli.Failf("the mesh has no %s", role).WithHint("an agent becomes one by an entry in bcp_channels")
 	case as == "":

@@ -106,7 +106,7 @@ an auditor's creds there are fewer.`,
 			if !cmd.Flags().Changed("arrival") {
 				f.arrival.Value = 0
 			} else if f.auditor == "" {
-				return cli.Usagef("conformance %s: with --url, --arrival goes with --auditor", word)
+				return cli.Usagef("conformance %s: with --url, --arrival needs --auditor", word)
 			}
 			if len(args) > 0 {
 				return cli.Usagef("conformance %s: a command after -- is for a temporary mesh, and --url for a running one", word)
@@ -148,7 +148,7 @@ func (f *conformanceFlags) chosenEncoding() bcp.Encoding {
 
 func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, command []string) error {
 	if f.auditor != "" || f.ca != "" || f.yes || len(f.subscriptions) > 0 {
-		return cli.Usagef("conformance: --auditor, --ca, --subscriptions and --yes go with --url")
+		return cli.Usagef("conformance: --auditor, --ca, --subscriptions and --yes need --url")
 	}
 	if f.creds != "" {
 		if err := cli.CheckNewFile(f.creds); err != nil {

@@ -56,7 +56,7 @@ The exit code is 3 if the URL is refused.`,
 			}
 			if as != "" {
 				if allow.entries != nil {
-					return cli.Usagef("fetch: --as and --allow exclude each other")
+					return cli.Usagef("fetch: --as and --allow cannot be combined")
 				}
 				return fetchAs(cmd.Context(), p, as, args[0], record, page.Options{MaxChars: maxChars, Whole: whole})
 			}

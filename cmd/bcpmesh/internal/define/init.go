@@ -118,7 +118,7 @@ type modelSeat struct{ model, endpoint string }
 func (s *modelSeat) check(example string) error {
 	switch {
 	case s.model == "" && s.endpoint != "":
-		return cli.Usagef("init: --endpoint is for --model")
+		return cli.Usagef("init: --endpoint needs --model")
 	case s.model == "":
 		return nil
 	case example != "research":

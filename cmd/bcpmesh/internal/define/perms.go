@@ -59,7 +59,7 @@ user and operator JWTs; if it has no gateway, name the users that are no agents 
 			case prove.prove:
 				return provePermissions(p, prove, args)
 			case len(prove.jwts)+len(prove.trust)+len(prove.through) > 0:
-				return cli.Usagef("perms: --jwts, --trust and --through go with --prove")
+				return cli.Usagef("perms: --jwts, --trust and --through need --prove")
 			}
 			folder, err := meshdir.Argument(args)
 			if err != nil {

@@ -106,7 +106,7 @@ func (s spreading) printSpread(o *cli.Output, folder meshdir.Folder, islands []b
 	}
 	switch {
 	case lines == 0:
-		o.Talkf("every agent's file names its shard already")
+		o.Talkf("every agent's file already names its shard")
 	case s.write:
 		o.Talkf("%s written; then: bcpmesh accounts export --force and bcpmesh accounts push, and start the gateways again, one after the other", cli.Count(lines, "line"))
 	default:

@@ -95,7 +95,7 @@ The exit code is 1 if a check fails; warnings leave it at 0.`,
 			case who.Creds != "" && who.URL == "":
 				return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
 			case who.Creds == "" && (who.URL != "" || who.CA != ""):
-				return cli.Usagef("doctor: --url and --ca go with --creds")
+				return cli.Usagef("doctor: --url and --ca need --creds")
 			case who.Creds != "":
 				c.remote(ctx, &who)
 			default:

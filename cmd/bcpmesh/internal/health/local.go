@@ -360,7 +360,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	c.ok(id, "it answers at %s", about.URL)
 	shards, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (status.Storage, error) { return o.Operator(shard).Storage(ctx) })
 	if err != nil {
-		c.add("gateway", failed, "look at the log of the mesh, and at its disk", "the gateway does not answer: %s", err)
+		c.add("gateway", failed, "check the log of the mesh, and its disk", "the gateway does not answer: %s", err)
 	}
 	for i := range shards {
 		if why := shards[i].Of.Closed; why != "" {

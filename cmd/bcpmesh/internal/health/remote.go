@@ -155,7 +155,7 @@ func (c *checkup) sealed(ctx context.Context, text string, t meshdir.Trust) bool
 	}
 	leaf := state.PeerCertificates[0]
 	if left := leaf.NotAfter.Sub(c.now); left < 7*24*time.Hour {
-		c.add(id, warned, "the operator renews it; one of bcpmesh's own is renewed by itself", "the certificate of %s expires in %s", u.Host, client.Within(left))
+		c.add(id, warned, "the operator renews it; bcpmesh renews its own by itself", "the certificate of %s expires in %s", u.Host, client.Within(left))
 		return true
 	}
 	c.ok(id, "%s, a certificate for %s until %s", tls.VersionName(state.Version), u.Hostname(), cli.Moment(leaf.NotAfter))

@@ -90,7 +90,7 @@ with --connection, only over that kind of connection.`,
 		case err != nil:
 			return err
 		case all && len(args) > 0:
-			return cli.Usagef("creds issue: --all and agents exclude each other")
+			return cli.Usagef("creds issue: --all and agents cannot be combined")
 		case !all && len(args) == 0:
 			return cli.Usagef("creds issue: expected AGENT").WithHint("--all issues to all of them")
 		case passkey != "" && (all || len(args) > 1):

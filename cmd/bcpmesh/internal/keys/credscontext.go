@@ -44,7 +44,7 @@ func (f *contextFlags) addTo(cmd *cobra.Command) {
 func (f *contextFlags) plan(p *cli.Program, folder meshdir.Folder) (*natsContext, error) {
 	if f.name == "" {
 		if f.url != "" {
-			return nil, cli.Usagef("creds issue: --url goes with --context")
+			return nil, cli.Usagef("creds issue: --url needs --context")
 		}
 		return nil, nil
 	}

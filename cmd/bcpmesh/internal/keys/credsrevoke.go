@@ -108,7 +108,7 @@ as well, and cancels open invitations to join.`,
 	role := meshdir.RoleFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if all && user != "" {
-			return cli.Usagef("creds revoke: --user and --all exclude each other")
+			return cli.Usagef("creds revoke: --user and --all cannot be combined")
 		}
 		agent, err := meshdir.AgentArgument("creds revoke", args[0])
 		if err != nil {

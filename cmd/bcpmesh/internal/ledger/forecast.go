@@ -110,7 +110,7 @@ func showFrees(o *cli.Output, parts []bcp.Freed) {
 		return
 	}
 	const shown = 5
-	o.Printf("the window gives back\n")
+	o.Printf("returned by the window\n")
 	var rest bcp.Bits
 	for i, part := range parts {
 		if i < shown {

@@ -189,7 +189,7 @@ func AgentArgument(command, name string) (bcp.AgentName, error) {
 // MovedFailure says what to do about an agent that would be on another shard of a
 // cluster than its keys are.
 func MovedFailure(err error) *cli.Failure {
-	return cli.Failf("%s", err).WithHint("its creds and its ledger are there: leave it on that shard (shard: N in its definition), or give the agent that you put on the other one another name; it keeps its shard since somebody of its island was given creds, or an export or a push gave it to a cluster")
+	return cli.Failf("%s", err).WithHint("its creds and its ledger are there: leave it on that shard (shard: N in its definition), or give the agent on the other shard another name; an agent keeps its shard once creds were issued in its island, or an export or a push gave it to a cluster")
 }
 
 // CheckKeys refuses a state that has lost its keys: with new ones the mesh would

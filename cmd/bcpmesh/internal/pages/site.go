@@ -27,11 +27,11 @@ func (f *siteFlags) addTo(cmd *cobra.Command) {
 func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 	switch {
 	case f.origin == "" && f.cert+f.key+f.store != "":
-		return nil, cli.Usagef("web: --tls-cert, --tls-key and --store go with --origin")
+		return nil, cli.Usagef("web: --tls-cert, --tls-key and --store need --origin")
 	case f.origin == "":
 		return nil, nil
 	case (f.cert == "") != (f.key == ""):
-		return nil, cli.Usagef("web: --tls-cert and --tls-key go together")
+		return nil, cli.Usagef("web: --tls-cert and --tls-key must be given together")
 	case f.store == "" && who.Creds != "":
 		return nil, cli.Usagef("web: with --creds, --origin needs --store DIR").WithHint("it keeps the passkeys of people, and the creds that are bound to them")
 	}

@@ -94,7 +94,7 @@ func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, erro
 	case errors.Is(err, web.ErrNotLoopback):
 		return nil, cli.Failf("%s %s can be reached from other machines", flag, cli.Quoted(address)).WithHint("listen on localhost; ssh -L 4280:localhost:4280 reaches it from elsewhere, and so does bcpmesh web --origin, with passkeys")
 	case err != nil && meshdir.PortTaken(address):
-		return nil, cli.Failf("%s %s: another program has that port", flag, cli.Quoted(address)).WithHint("stop it, or take any free port: %s localhost:0", flag)
+		return nil, cli.Failf("%s %s: another program uses that port", flag, cli.Quoted(address)).WithHint("stop it, or take any free port: %s localhost:0", flag)
 	case err != nil:
 		return nil, cli.Failf("%s %s: %s", flag, cli.Quoted(address), cli.FileReason(err)).WithHint("for example %s localhost:4280", flag)
 	}

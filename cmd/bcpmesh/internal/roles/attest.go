@@ -101,7 +101,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 	}
 	for _, name := range names {
 		if !def.IsKernel(bcp.AgentName(name)) {
-			return cli.Usagef("role attest: there is no kernel %s", cli.Quoted(name)).WithHint("a declaration is of a kernel, with its planner and its processors")
+			return cli.Usagef("role attest: there is no kernel %s", cli.Quoted(name)).WithHint("kernels are attested, with their planner and their processors")
 		}
 	}
 	proven, jwts, err := meshdir.Prove(folder.State)
@@ -118,7 +118,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 	keys := []string{gateway.PublicKey()}
 	for _, key := range f.keys {
 		if !nkeys.IsValidPublicUserKey(key) {
-			return cli.Usagef("role attest: --speaks: %s is not the public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds show FILE shows that of creds")
+			return cli.Usagef("role attest: --speaks: %s is not the public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds show FILE shows the public key of creds")
 		}
 		keys = append(keys, key)
 	}

@@ -65,11 +65,11 @@ Exit code 3 means that the agent is not accepted; the printed code says why.`,
 			return showVerdict(p.Out, v, list.Number)
 		},
 	}
-	cmd.Flags().StringVar(&who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
+	cmd.Flags().StringVar(&who.Creds, "creds", "", "creds `FILE` that the other mesh issued to the agent")
 	cmd.Flags().StringVar(&who.URL, "url", "", "`URL` of the other mesh")
 	cmd.Flags().StringVar(&who.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
 	cmd.Flags().StringArrayVar(&trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
-	cmd.Flags().StringVar(&requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
+	cmd.Flags().StringVar(&requirement, "requirement", "", "JSON `FILE` with the requirement (default: the draft's six invariants)")
 	cmd.Flags().Int64Var(&last, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")
 	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
 	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)

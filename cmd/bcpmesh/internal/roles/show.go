@@ -69,11 +69,11 @@ Exit code 3 means that the agent is not accepted; the printed code says why.`,
 			return f.follow(cmd.Context(), p.Out, c, args, papers)
 		},
 	}
-	cmd.Flags().StringVar(&f.who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
+	cmd.Flags().StringVar(&f.who.Creds, "creds", "", "creds `FILE` that the other mesh issued to the agent")
 	cmd.Flags().StringVar(&f.who.URL, "url", "", "`URL` of the other mesh")
 	cmd.Flags().StringVar(&f.who.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
 	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
-	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of what the other mesh requires")
+	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of the other mesh's requirement")
 	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
 	cmd.Flags().Var(&f.every, "every", "keep running: check the files this often (1s or more), and show them when they change")
 	cli.Complete(cmd, "to", cobra.NoFileCompletions)

@@ -86,13 +86,13 @@ one per line.`,
 				}
 				for _, name := range []string{"mbox", "limit", "approve", "web", "kernel", "desk"} {
 					if name != other.name && cmd.Flags().Changed(name) {
-						return cli.Usagef("demo: --%s and --%s do not go together", other.name, name)
+						return cli.Usagef("demo: --%s and --%s cannot be combined", other.name, name)
 					}
 				}
 				return other.tell(cmd.Context(), p, keep)
 			}
 			if approve && pagesAt != "" {
-				return cli.Usagef("demo: --approve and --web do not go together").WithHint("with --web you decide on the page")
+				return cli.Usagef("demo: --approve and --web cannot be combined").WithHint("with --web you decide on the page")
 			}
 			return demo(cmd.Context(), p, demoOptions{mbox, keep, pagesAt, limit.Value, approve})
 		},
@@ -296,7 +296,7 @@ func demoFolder(keep string, definitions fs.FS) (string, error) {
 		what = "a temporary folder"
 		dir, err = os.MkdirTemp("", "bcpmesh-demo-")
 	} else if err = os.Mkdir(keep, 0o700); err != nil {
-		return "", cli.Failf("%s: %s", what, cli.FileReason(err)).WithHint("name a folder that is not there yet, in one that is")
+		return "", cli.Failf("%s: %s", what, cli.FileReason(err)).WithHint("name a new folder in an existing one")
 	}
 	if err == nil {
 		if err = copyDefinitions(dir, definitions); err != nil {

@@ -46,11 +46,11 @@ func (l *listening) check() error {
 	case l.ownTLS && l.cert+l.key != "":
 		return cli.Usagef("up: --tls makes a certificate, and --tls-cert names one").WithHint("leave out one of them")
 	case (l.cert == "") != (l.key == ""):
-		return cli.Usagef("up: --tls-cert and --tls-key go together")
+		return cli.Usagef("up: --tls-cert and --tls-key must be given together")
 	case len(l.names) > 0 && !l.ownTLS:
-		return cli.Usagef("up: --tls-name goes with --tls")
+		return cli.Usagef("up: --tls-name needs --tls")
 	case l.plaintext && l.sealed():
-		return cli.Usagef("up: --insecure-plaintext and TLS exclude each other").WithHint("leave out --insecure-plaintext")
+		return cli.Usagef("up: --insecure-plaintext and TLS cannot be combined").WithHint("leave out --insecure-plaintext")
 	}
 	for _, name := range l.names {
 		if net.ParseIP(name) == nil && !meshdir.HostName.MatchString(name) {

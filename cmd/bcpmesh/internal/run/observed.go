@@ -38,7 +38,7 @@ func (o *observed) addTo(cmd *cobra.Command) {
 // check reads the flags, and the environment.
 func (o *observed) check(p *cli.Program) (err error) {
 	if o.tokenFile != "" && !o.measured {
-		return cli.Usagef("up: --metrics-token goes with --metrics").WithHint("for example --metrics 0.0.0.0:9464 --metrics-token FILE")
+		return cli.Usagef("up: --metrics-token needs --metrics").WithHint("for example --metrics 0.0.0.0:9464 --metrics-token FILE")
 	}
 	if o.measured {
 		if o.tokenFile != "" {

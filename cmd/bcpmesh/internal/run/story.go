@@ -407,7 +407,7 @@ func describeVerdict(e *demoEvent) (mark string, colour text.Color, what string)
 	case e.Delivered != nil:
 		return "✓ delivered" + cost, text.FgGreen, string(e.Delivered)
 	case e.Verdict == bcp.Hold && e.Kind == bcp.KindAsk:
-		return "⏸ held" + cost + " reserved", text.FgYellow, "an escalation is for a person to approve " + why
+		return "⏸ held" + cost + " reserved", text.FgYellow, "a person must approve the escalation " + why
 	case e.Verdict == bcp.Hold:
 		return "⏸ held for a person" + cost, text.FgYellow, why
 	case e.Kind == bcp.KindAsk && e.Verdict == bcp.Accept:

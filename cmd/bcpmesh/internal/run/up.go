@@ -247,7 +247,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		if about.Traces != "" {
 			p.Out.Talkf("traces go to %s", cli.Plain(about.Traces))
 		}
-		p.Out.Talkf("give an agent its credentials: bcpmesh creds issue AGENT --out AGENT.creds")
+		p.Out.Talkf("issue credentials to an agent: bcpmesh creds issue AGENT --out AGENT.creds")
 	}
 	keys.WarnOfExpiry(p.Out, keys.ExpiringIn(folder.State, def))
 	if err := p.Out.Stdout.Flush(); err != nil {
@@ -305,7 +305,7 @@ func metricsFailure(err error, listen string) error {
 	case errors.Is(err, telemetry.ErrNotLoopback):
 		return meshdir.BeyondLoopback("--metrics", listen)
 	case meshdir.PortTaken(listen):
-		return cli.Failf("--metrics %s: another program has that port", cli.Quoted(listen)).WithHint("stop it, or take any free port: --metrics 127.0.0.1:0")
+		return cli.Failf("--metrics %s: another program uses that port", cli.Quoted(listen)).WithHint("stop it, or take any free port: --metrics 127.0.0.1:0")
 	}
 	return cli.Failf("--metrics %s: %s", cli.Quoted(listen), cli.FileReason(err))
 }
@@ -378,9 +378,9 @@ func startFailure(err error, l listening, folder string) error {
 	case errors.Is(err, server.ErrPlaintext):
 		return meshdir.BeyondLoopback("--listen", l.address)
 	case l.address != "" && meshdir.PortTaken(l.address):
-		return cli.Failf("--listen %s: another program has that port", cli.Quoted(l.address)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
+		return cli.Failf("--listen %s: another program uses that port", cli.Quoted(l.address)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
 	case l.webSocket != "" && meshdir.PortTaken(l.webSocket):
-		return cli.Failf("--websocket %s: another program has that port", cli.Quoted(l.webSocket)).WithHint("stop it, or listen on any free port: --websocket 127.0.0.1:0")
+		return cli.Failf("--websocket %s: another program uses that port", cli.Quoted(l.webSocket)).WithHint("stop it, or listen on any free port: --websocket 127.0.0.1:0")
 	case errors.Is(err, mesh.ErrRequireWitness):
 		return f.WithHint("name one: bcpmesh up --witness KEY=URL (bcpmesh witness --help)")
 	case errors.Is(err, accounts.ErrBusy):

@@ -37,7 +37,7 @@ func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
 	}
 	if protocol := tracesVariable(env, "PROTOCOL"); flag == "" && protocol != "" && protocol != "http/protobuf" {
 		return c, cli.Failf("OTEL_EXPORTER_OTLP_PROTOCOL is %s: traces are sent as http/protobuf only", cli.Quoted(protocol)).
-			WithHint("collectors take it on port 4318; or OTEL_TRACES_EXPORTER=none")
+			WithHint("collectors accept it on port 4318; or set OTEL_TRACES_EXPORTER=none")
 	}
 	c.Endpoint, c.Service = endpoint, env("OTEL_SERVICE_NAME")
 	if err := otlp.CheckEndpoint(endpoint); err != nil {
@@ -62,7 +62,7 @@ func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
 	case "gzip":
 		c.Gzip = true
 	default:
-		return c, cli.Failf("OTEL_EXPORTER_OTLP_COMPRESSION is %s: gzip and none are known", cli.Quoted(packing))
+		return c, cli.Failf("OTEL_EXPORTER_OTLP_COMPRESSION is %s: expected gzip or none", cli.Quoted(packing))
 	}
 	return c, nil
 }
@@ -113,7 +113,7 @@ func parseHeaders(text string) (map[string]string, error) {
 func tracesFailure(err error, from, endpoint string) *cli.Failure {
 	if errors.Is(err, otlp.ErrPlaintext) {
 		return cli.Failf("%s %s is on another machine, and there is no TLS", from, cli.Quoted(withoutQuery(endpoint))).
-			WithHint("https://…, or a collector on this machine that passes them on")
+			WithHint("use https://…, or a collector on this machine that forwards them")
 	}
 	bad := cli.Failf
 	if from == "--traces" {

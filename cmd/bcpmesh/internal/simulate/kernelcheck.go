@@ -52,7 +52,7 @@ to be denied.`,
 			case o.kernel != "":
 				return checkDefined(p, &o, args)
 			case o != kernelCheckOptions{}:
-				return cli.Usagef("kernel check: --grant, --as and --dir go with --kernel")
+				return cli.Usagef("kernel check: --grant, --as and --dir need --kernel")
 			}
 			return checkKernel(p, args)
 		},

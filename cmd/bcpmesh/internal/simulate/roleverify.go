@@ -58,7 +58,7 @@ Exit code 3 means that the agent is not accepted.`,
 	flags.StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that the declaration refers to; may be repeated")
 	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed revocation list")
 	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")
-	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
+	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with the requirement (default: the draft's six invariants)")
 	flags.StringVar(&f.jwts, "jwts", "", "`FOLDER` with the JWTs that were attested: they are proven again")
 	flags.StringVar(&f.report, "report", "", "`FILE` with the reports that were attested")
 	flags.StringVar(&f.at, "at", "", "judge as of this `MOMENT`, such as 2026-03-01T06:00:00Z (default: now)")
