@@ -6,17 +6,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Closing says what a gateway does not let through. What it closes is refused with
-// unavailable and leaves no record.
+// Closing is what a gateway refuses. Such messages get unavailable and leave no
+// record.
 type Closing uint8
 
 const (
 	// Open closes nothing.
 	Open Closing = 0
-	// ClosedToNew closes asks, pushes, and what keepers ask for.
+	// ClosedToNew refuses asks, pushes, and requests of keepers.
 	ClosedToNew Closing = 1
-	// ClosedToAll closes answers, what people decide, and what time alone decides, too:
-	// nothing is released that was not before. It is for a journal that is not the newest.
+	// ClosedToAll also refuses answers, decisions of people, and decisions by timers:
+	// nothing more is released. It is for a journal that is not the newest.
 	ClosedToAll Closing = 2
 )
 
@@ -27,8 +27,8 @@ func (g *Gateway) closing() Closing {
 	return g.config.Closed()
 }
 
-// closes reports whether a message would let something through that is closed, on its
-// channel or on all.
+// closes reports whether a message is refused, because its channel or everything is
+// closed.
 func (g *Gateway) closes(in *input) bool {
 	s, least := in.subject, ClosedToAll
 	switch s.Kind {
@@ -64,8 +64,8 @@ func (g *Gateway) closedBy() bcp.AlertKind {
 	return ""
 }
 
-// closable is the channel of a message, also of a person's decision; the zero one if it is
-// of none.
+// closable returns the channel of a message, also of a person's decision; zero if it has
+// none.
 func (g *Gateway) closable(in *input) bcp.ChannelKey {
 	switch in.subject.Kind {
 	case subjects.KindEgress, subjects.KindUsage: // the agent's own, in either role
@@ -83,8 +83,8 @@ func (g *Gateway) closable(in *input) bcp.ChannelKey {
 	return bcp.ChannelKey{}
 }
 
-// waitsForOperator reports whether what is due is of a channel that is closed since the
-// journal was set back.
+// waitsForOperator reports whether something due belongs to a channel that is closed
+// because of a rollback of the journal.
 func (g *Gateway) waitsForOperator(due state.Due) bool {
 	return g.setBack() && g.config.Marks.SetBack.closed(g.state.ChannelDue(due))
 }

@@ -8,34 +8,34 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Back-off of what is sent again until it is acknowledged.
+// Backoff of unacknowledged messages.
 const (
 	firstBackoff = time.Millisecond // a connect event is not readiness
 	maxBackoff   = 5 * time.Second
-	// patience is how long an agent is given to acknowledge the first message,
-	// a Reader its subscriptions, before everything is sent all the same: a
-	// plain NATS client may listen to queries alone.
+	// patience is how long an agent may take to acknowledge its first message,
+	// a Reader its subscriptions, before the rest is sent anyway: a plain NATS
+	// client may only listen for queries.
 	patience = 250 * time.Millisecond
 )
 
-// connection is an agent that is connected in one role.
+// connection is a connected agent in one role.
 type connection struct {
 	count     int
 	handshake bcp.DeliveryID // of bcp_subscriptions_active, until acknowledged
-	acks      acks           // of it
-	// ready says that the agent listens, or that patience with it has ended.
-	// Until then a Reader's queries wait, so that none is lost and none comes
-	// twice, and a Controller's deliveries come one by one, in their order.
+	acks      acks           // of the connection
+	// ready says that the agent listens, or that patience has ended. Until then
+	// a Reader's queries wait, so that none is lost or repeated, and a
+	// Controller's deliveries come one at a time, in order.
 	ready bool
 	// owed says that a new connection of the Reader has not been sent its open
-	// queries.
+	// queries yet.
 	owed bool
 	// unheard counts how often queries were sent and the Reader did not listen.
 	unheard int
 	shared  shared
 }
 
-// acks counts how often a sending was acknowledged. Of several connections each
+// acks counts the acknowledgements of a sending. Each of several connections
 // acknowledges it once.
 type acks struct{ sending, count int }
 
@@ -63,8 +63,8 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 }
 
 // resume greets everybody again after the state was read from the journal, and wakes
-// those who are not there: what waits for them may be stored although nobody
-// acknowledged it.
+// absent agents: messages for them may be stored although they were not
+// acknowledged.
 func (g *Gateway) resume() {
 	g.guard("the runs", g.resumeRuns)
 	for who, c := range g.agents {
@@ -82,10 +82,9 @@ func (g *Gateway) resume() {
 	}
 }
 
-// carryOn goes on under other definitions with those who are connected: Readers
-// hear of their subscriptions again, and everybody gets what waits only now. What
-// an agent has got already it does not get again: to answer twice would count as
-// a refusal.
+// carryOn continues under other definitions with connected agents: Readers get
+// their subscriptions again, and everybody gets what waits only now. Agents do
+// not get again what they already have: a second answer would count as a refusal.
 func (g *Gateway) carryOn() {
 	g.guard("the runs", g.resumeRuns)
 	for id := range g.dispatched {
@@ -110,9 +109,9 @@ func (g *Gateway) carryOn() {
 	}
 }
 
-// sendWaiting sends what waits for an agent that has just connected: a Reader hears
-// of its subscriptions before anything else (PROTOCOL P9.3), then gets its open
-// queries; a Controller gets its deliveries.
+// sendWaiting sends what waits for an agent that has just connected: a Reader gets
+// its subscriptions before anything else (PROTOCOL P9.3), then its open queries; a
+// Controller gets its deliveries.
 func (g *Gateway) sendWaiting(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
@@ -130,7 +129,7 @@ func (g *Gateway) sendWaiting(who agentRole, c *connection) {
 }
 
 // listens notes that a Controller has acknowledged something, or had its time
-// for it: a plain NATS client may never acknowledge.
+// for that: a plain NATS client may never acknowledge.
 func (g *Gateway) listens(who agentRole) {
 	c := g.agents[who]
 	if c == nil || c.ready || who.Role != bcp.RoleController {
@@ -158,9 +157,9 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 	g.runAt(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
 }
 
-// What a Reader acknowledges that is no query is told by the first letter of its
-// id: bcp_subscriptions_active, and the result of an answer. The ids of queries
-// begin otherwise.
+// The first letter of the id distinguishes acknowledgements of a Reader for
+// messages that are not queries: bcp_subscriptions_active, and the result of an
+// answer. The ids of queries begin with other letters.
 const (
 	handshakeLetter = 'h'
 	receiptLetter   = 'r'
@@ -175,9 +174,9 @@ func acknowledges(s subjects.Subject, letter byte) bool {
 	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == letter
 }
 
-// acknowledgedSubscriptions notes that a Reader is ready for its open queries: one sending
-// was acknowledged by each of its connections. The newest may have been late for the
-// sendings before, which the others acknowledged.
+// acknowledgedSubscriptions notes that a Reader is ready for its open queries: each of
+// its connections acknowledged one sending. The newest may have been too late for earlier
+// sendings, which the others acknowledged.
 func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
 	c := g.agents[who]
@@ -231,7 +230,7 @@ func (g *Gateway) sendQuery(id bcp.QueryID) {
 	}
 }
 
-// dispatch sends an open query. Each sending has a reply subject of its own: to the
+// dispatch sends an open query. Each sending has its own reply subject: for the
 // server a second message with the same one would use up the answer that the first
 // allows (PROTOCOL P9.5).
 func (g *Gateway) dispatch(id bcp.QueryID) {
@@ -244,9 +243,9 @@ func (g *Gateway) dispatch(id bcp.QueryID) {
 	g.publish(agentRole{reader, bcp.RoleReader}, subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, sending), query)
 }
 
-// noteUnheard sends the open queries of a Reader again, a moment later each
-// time, if it did not listen to one, and so a delivery or a notice. A Reader's
-// subscriptions are sent again by themselves.
+// noteUnheard sends the open queries of a Reader again, with a backoff, if it
+// did not listen to one; likewise a delivery or a notice. A Reader's
+// subscriptions are repeated anyway.
 func (g *Gateway) noteUnheard(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
 	if sent := cmp.Or(g.sending[bcp.DeliveryID(s.ID)], g.notices[bcp.DeliveryID(s.ID)]); sent != nil {
@@ -273,8 +272,8 @@ func (g *Gateway) noteUnheard(s subjects.Subject) {
 	})
 }
 
-// sendingAttempt is the attempt that a sending of a query was; one that this gateway
-// did not make was an early one.
+// sendingAttempt returns the attempt of a sending of a query; if this gateway did
+// not make it, it was an early one.
 func (g *Gateway) sendingAttempt(id bcp.QueryID, sending int) int {
 	if attempts := g.dispatched[id]; sending < len(attempts) {
 		return attempts[sending]
@@ -282,9 +281,9 @@ func (g *Gateway) sendingAttempt(id bcp.QueryID, sending int) int {
 	return 0
 }
 
-// sendResult tells a Reader what became of its answer. A Reader that misses it
-// sees its query again, or not, so what comes back on the reply subject is not
-// waited for. It is there to prove that the result is ours: another Reader can
+// sendResult sends a Reader the result of its answer. A Reader that misses it
+// sees its query again, or not, so the gateway does not wait for a reply on the
+// reply subject. This only proves that the result is ours: another Reader can
 // have its own receipt sent to any subject, but not with a reply subject.
 func (g *Gateway) sendResult(d *bcp.Decision) {
 	peer := d.Controller
@@ -296,9 +295,9 @@ func (g *Gateway) sendResult(d *bcp.Decision) {
 		subjects.ReplyDelivery(bcp.RoleReader, d.Reader, id), d.Result())
 }
 
-// refuseAnswer refuses an answer that was not recorded, as those of a Reader
-// beyond max_refusals are not. Its one permission to answer is used up, so the
-// query is sent again in the next minute, when the Reader is heard again.
+// refuseAnswer refuses an unrecorded answer, for example of a Reader beyond
+// max_refusals. Its one permission to answer is used up, so the query is sent
+// again in the next minute, when the Reader's messages are accepted again.
 func (g *Gateway) refuseAnswer(s subjects.Subject, code bcp.Code) {
 	if s.Role != bcp.RoleReader {
 		return

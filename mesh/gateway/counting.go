@@ -11,8 +11,8 @@ import (
 // it they are counted without their subject.
 const maxCounted = 256
 
-// decideEvent decides about what the server told. What is only counted is so when
-// it is released, so that a record that fails loses none and doubles none.
+// decideEvent decides about a report of the server. Events that are only counted
+// are counted at release, so that a failed record neither loses nor repeats one.
 func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
 	e := in.event
 	switch {
@@ -38,7 +38,7 @@ func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
 	return g.state.DecideConnection(g.moment(), e.kind, e.agent.Agent, e.agent.Role, e.key, e.note), true
 }
 
-// count adds to what the next counting record says.
+// count adds to the next record of counts.
 func (g *Gateway) count(c counted, n int) {
 	if len(g.counts) == 0 {
 		g.countingSince = g.clock()
@@ -53,12 +53,12 @@ func (g *Gateway) count(c counted, n int) {
 	}
 }
 
-// countingDue is when what was counted is to be recorded, false while nothing was.
+// countingDue returns when the counts must be recorded, and false if there are none.
 func (g *Gateway) countingDue() (time.Time, bool) {
 	return g.countingSince.Add(countingInterval), len(g.counts) > 0
 }
 
-// nextCounted decides about what was counted, once a second.
+// nextCounted decides about the counts, once a second.
 func (g *Gateway) nextCounted() (outcome, bool) {
 	if at, ok := g.countingDue(); !ok || g.clock().Before(at) {
 		return outcome{}, false
@@ -83,8 +83,8 @@ func (g *Gateway) decideCounted(c counted, n int) outcome {
 	return unasked(g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, n))
 }
 
-// countsRecorded forgets what this batch's decisions up to the last one say that is
-// stored. Nothing was counted since they were decided.
+// countsRecorded removes the counts in this batch's decisions up to the last stored
+// one. Nothing was counted since they were decided.
 func (g *Gateway) countsRecorded(last uint64) {
 	for c, seq := range g.counting {
 		if seq <= last {

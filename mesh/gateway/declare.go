@@ -16,21 +16,23 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Negotiation about roles (PROTOCOL P14): agents of other organisations are judged, and
-// hear what the operator's machine has signed about agents of this mesh.
+// Negotiation about roles (PROTOCOL P14): the gateway judges agents of other
+// organisations, and shows them what the operator's machine has signed about agents of
+// this mesh.
 
-// Attested is what the operator's machine has signed about an agent of this mesh.
+// Attested are the signed statements of the operator's machine about an agent of this
+// mesh.
 type Attested struct {
 	Envelope, Revocations []byte
-	Contracts             []string // those that are not built in
+	Contracts             []string // except built-in ones
 }
 
-// Roles is what a gateway negotiates with. It has no key of the organisation.
+// Roles are the inputs of negotiations. They include no key of the organisation.
 type Roles struct {
-	// Attested returns what was signed about an agent; an error if nothing was. A
-	// gateway's goroutine calls it: it may read small files and nothing else.
+	// Attested returns the signed statements about an agent, or an error if there
+	// are none. The gateway's goroutine calls it: it may only read small files.
 	Attested func(bcp.AgentName) (Attested, error)
-	// Signer returns the user nkey of the gateway, which speaks for its agents.
+	// Signer returns the user nkey of the gateway, which signs for its agents.
 	Signer func() (Signer, error)
 }
 
@@ -43,7 +45,7 @@ type Signer interface {
 // nonceLife is how long a challenge may be answered.
 const nonceLife = time.Minute
 
-// challenge is what the gateway asked an agent of another organisation.
+// challenge is the gateway's challenge to an agent of another organisation.
 type challenge struct {
 	nonce, requirement string
 	until              time.Time
@@ -53,7 +55,7 @@ type challenge struct {
 type rolesAnswer struct {
 	message *contract.Message
 	verdict *contract.Message // of a decision
-	over    bcp.Role          // whose connection it goes over
+	over    bcp.Role          // the role of the connection
 }
 
 // decideRole judges a message about roles. It is false if there is nothing to record;
@@ -104,7 +106,7 @@ func (g *Gateway) decideRole(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	return bcp.Decision{Code: bcp.Malformed}, false
 }
 
-// answerRole answers a message about roles, in JSON whatever the agent's encoding is.
+// answerRole answers a message about roles, always in JSON.
 func (g *Gateway) answerRole(in *input, d *bcp.Decision) {
 	conn := g.agentLink(in.sender())
 	if conn == nil || !strings.HasPrefix(in.reply, "_R_.") {
@@ -128,7 +130,7 @@ func (g *Gateway) answerRole(in *input, d *bcp.Decision) {
 	}
 }
 
-// challenge makes the one challenge that an agent may answer.
+// challenge makes the only current challenge of an agent.
 func (g *Gateway) challenge(now time.Time, agent bcp.AgentName, name string) (*contract.Message, bcp.Code) {
 	requirement, ok := g.config.State.Mesh.Requirement(name)
 	if !ok {
@@ -146,8 +148,8 @@ func (g *Gateway) challenge(now time.Time, agent bcp.AgentName, name string) (*c
 	return &contract.Message{Type: contract.TypeChallenge, Nonce: c.nonce, Asker: g.config.State.Mesh.Organisation, Requirement: document}, ""
 }
 
-// takeChallenge returns the challenge of an agent, which nothing else answers; the zero
-// one if there is none.
+// takeChallenge removes and returns the challenge of an agent, so that it is answered
+// once; zero if there is none.
 func (g *Gateway) takeChallenge(now time.Time, agent bcp.AgentName) challenge {
 	c, ok := g.challenges[agent]
 	delete(g.challenges, agent)
@@ -166,7 +168,7 @@ func (g *Gateway) trust() []contract.Trusted {
 	return trust
 }
 
-// openRevocations reads a list that a trusted organisation signed.
+// openRevocations reads a list signed by a trusted organisation.
 func (g *Gateway) openRevocations(envelope []byte, now time.Time) (state.RoleRevocations, bool) {
 	trust := g.trust()
 	for _, t := range trust {
@@ -185,7 +187,7 @@ func verifyEd25519(key [32]byte, message, signature []byte) bool {
 	return ed25519.Verify(key[:], message, signature)
 }
 
-// judge judges a declaration. Without a challenge nobody has proved anything.
+// judge judges a declaration. Without a challenge nothing is proved.
 func (g *Gateway) judge(now time.Time, in *input, message *contract.Message, asked challenge) state.RoleVerdict {
 	v := state.RoleVerdict{Statement: sha256.Sum256(message.Attestation)}
 	requirement, ok := g.requirement(asked.requirement)
@@ -247,7 +249,7 @@ func (g *Gateway) declare(about bcp.AgentName, asker string, c *contract.Message
 	}, ""
 }
 
-// decideRevocations takes a list that the operator brings.
+// decideRevocations accepts a list from the operator.
 func (g *Gateway) decideRevocations(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	message, code := contract.ParseMessage(in.body)
 	if code != "" || message.Type != contract.TypeRevocations {
@@ -260,8 +262,8 @@ func (g *Gateway) decideRevocations(m bcp.Moment, in *input) (bcp.Decision, bool
 	return g.state.DecideRevocations(m, bcp.Operator, bcp.RoleOperator, in.body, list)
 }
 
-// showsRoles reports whether what an agent asks about roles is listened to in this role: an
-// agent of both has one.
+// showsRoles reports whether an agent's requests about roles are accepted in this role:
+// of an agent with both roles only one counts.
 func (g *Gateway) showsRoles(who agentRole) bool {
 	a, _ := g.config.State.Mesh.Agent(who.Agent)
 	return who.Role == bcp.RoleController || who.Role == bcp.RoleReader && !a.Controller
@@ -274,7 +276,7 @@ func (g *Gateway) rolesOver(agent bcp.AgentName) bcp.Role {
 	return bcp.RoleController
 }
 
-// releaseDeclare answers what was recorded about roles.
+// releaseDeclare answers after the decision about roles is recorded.
 func (g *Gateway) releaseDeclare(o *outcome) {
 	switch o.in.subject.Kind {
 	case subjects.KindRole:

@@ -12,13 +12,13 @@ import (
 )
 
 // ConnectTool connects as the one user that may call a tool for a kernel: it may publish
-// that subject, and hear nothing. Refused is called, by any goroutine, when the server
-// refuses it a call. The caller closes the connection.
+// on that subject, and receive nothing. Any goroutine may call refused, when the server
+// refuses a call. The caller closes the connection.
 type ConnectTool func(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error)
 
-// Dispatcher makes the calls of one kernel. It is all that has the connections which can:
-// the gateway's own user may not publish a call. Before each call it asks the gate,
-// whatever was recorded. It is not safe for concurrent use.
+// Dispatcher makes the calls of one kernel. Only it has the connections for that: the
+// gateway's own user may not publish a call. Before each call it asks the gate, whatever
+// was recorded. It is not safe for concurrent use.
 type Dispatcher struct {
 	kernel  *kernel.Kernel
 	gate    kernel.Judge
@@ -30,16 +30,16 @@ type Dispatcher struct {
 
 var (
 	errNoGate = errors.New("a dispatcher needs a kernel, its gate and connections")
-	// errDenied is of a call that the gate does not allow, and errNoHandle of one that the
-	// grant of its run has no connection for.
+	// errDenied says that the gate does not allow the call, and errNoHandle that the
+	// grant of its run has no connection for it.
 	errDenied   = errors.New("the gate does not allow the call")
 	errNoHandle = errors.New("the grant has no connection for the tool")
-	// errAway is of one that nobody would get.
+	// errAway says that nobody would get the call.
 	errAway = errors.New("nobody serves the tool")
 )
 
-// NewDispatcher returns the dispatcher of a kernel. It connects with the first call of
-// each tool. Refused is called with a tool whose calls the server refuses.
+// NewDispatcher returns the dispatcher of a kernel. It connects at the first call of
+// each tool. refused is called with a tool whose calls the server refuses.
 func NewDispatcher(k *kernel.Kernel, gate kernel.Judge, connect ConnectTool, refused func(tool string)) (*Dispatcher, error) {
 	if k == nil || gate == nil || connect == nil || refused == nil {
 		return nil, errNoGate
@@ -72,8 +72,8 @@ func (d *Dispatcher) Call(r *kernel.Release) error {
 	return conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: r.Body})
 }
 
-// grantedTool returns the tool of a call if the grant of the run covers it: whatever the gate
-// says, there is no way to another.
+// grantedTool returns the tool of a call if the grant of the run covers it: regardless of
+// the gate, there is no way to another.
 func (d *Dispatcher) grantedTool(r *kernel.Release) *kernel.Tool {
 	for i := range d.kernel.Definition().Tools {
 		t := &d.kernel.Definition().Tools[i]

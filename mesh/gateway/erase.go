@@ -13,21 +13,21 @@ import (
 // eraseTimeout bounds one erasure.
 const eraseTimeout = 10 * time.Minute
 
-// Erased tells what an erasure did.
+// Erased is the result of an erasure.
 type Erased struct {
-	// Decision is the number of its record, 0 where nothing was erased.
+	// Decision is the number of its record, 0 if nothing was erased.
 	Decision uint64 `json:"decision,omitzero"`
 	// Keys and RawKeys were destroyed: one for each day.
 	Keys    int `json:"keys"`
 	RawKeys int `json:"raw_keys"`
 	// Reasons say why nothing was erased, a line each.
 	Reasons []string `json:"reasons,omitempty"`
-	// Failed says what went wrong once it was recorded: ask again.
+	// Failed says what went wrong after it was recorded: ask again.
 	Failed string `json:"failed,omitempty"`
 }
 
-// decideErase judges the operator's act: what the mesh needs is not erased. It is false
-// where there is nothing to record, and reasons of the input say why.
+// decideErase judges the operator's act: what the mesh needs is not erased. It returns
+// false if there is nothing to record, and the input's reasons say why.
 func (g *Gateway) decideErase(m bcp.Moment, in *input) (d bcp.Decision, recorded bool) {
 	c, ok := bcp.ParseControl(in.body)
 	if !ok || c.Erase == nil || c.Agent != "" || c.Taint != nil || c.Key != "" {
@@ -39,7 +39,7 @@ func (g *Gateway) decideErase(m bcp.Moment, in *input) (d bcp.Decision, recorded
 	return d, true
 }
 
-// erase does what the journal says since the batch was recorded.
+// erase carries out a recorded erasure of the batch.
 func (g *Gateway) erase(in *input, d bcp.Decision) {
 	config := g.config.State
 	g.calls.Go(func() {
@@ -57,8 +57,7 @@ func (g *Gateway) erase(in *input, d bcp.Decision) {
 	})
 }
 
-// destroy does what an erasure says that is recorded. It goes on where one before
-// it was interrupted.
+// destroy carries out a recorded erasure. It continues an interrupted one.
 func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Config) (e Erased, err error) {
 	channel, before := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, time.Unix(0, d.Before)
 	e.Decision = d.Seq
@@ -71,7 +70,7 @@ func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Con
 		}
 	}
 	if g.config.Snapshots != nil {
-		// Made behind the erasure, it has nothing of those days; those before may.
+		// Made after the erasure, it has nothing of those days; earlier ones may.
 		err = errors.Join(g.makeSnapshot(ctx, config), g.config.Snapshots.RemoveBefore(d.Seq))
 	}
 	if err == nil {

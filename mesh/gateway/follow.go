@@ -11,9 +11,9 @@ import (
 )
 
 // Follow makes snapshots of a journal that another gateway writes, until ctx ends, so
-// that whoever takes over has little to read: at once, and then every minute where
-// there is more to read. Of config it needs State, Connect, Snapshots and Logger. It
-// leaves one snapshot, so that what was erased is in none that is older than that.
+// that a takeover has little to read: at once, and then every minute if there is more
+// to read. It needs State, Connect, Snapshots and Logger of config. It keeps one
+// snapshot, so that erased content is in none that is older.
 func Follow(ctx context.Context, config Config) {
 	var seen uint64
 	for {
@@ -29,11 +29,11 @@ func Follow(ctx context.Context, config Config) {
 	}
 }
 
-// leastFollow is the least time between two snapshots of one that follows.
+// leastFollow is the minimum time between two snapshots of Follow.
 const leastFollow = time.Second
 
-// follow makes a snapshot where the journal has more than was seen, and returns what
-// it has seen.
+// follow makes a snapshot if the journal has more than seen, and returns what it has
+// seen.
 func follow(ctx context.Context, config Config, seen uint64) (uint64, error) {
 	conn, err := config.Connect()
 	if err != nil {
@@ -51,7 +51,7 @@ func follow(ctx context.Context, config Config, seen uint64) (uint64, error) {
 	if err != nil || stream.CachedInfo().State.LastSeq == seen {
 		return seen, err
 	}
-	// The keys are read anew each time: some may be destroyed.
+	// The keys are read again each time: some may be destroyed.
 	g := &Gateway{config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js)}
 	journal, err := jetstream.OpenJournal(ctx, js, config.Shard)
 	if err != nil {

@@ -24,19 +24,19 @@ import (
 
 const (
 	// maxEvents bounds the server's events that are kept while the journal
-	// cannot be written; whoever tells of more waits.
+	// cannot be written; reporters of more must wait.
 	maxEvents = 4096
 	// recoveryWait is the pause between attempts to open the journal again, and
-	// clusterWait on a cluster: there most attempts wait for a leader.
+	// clusterWait that on a cluster: there most attempts wait for a leader.
 	recoveryWait = time.Second
 	clusterWait  = 100 * time.Millisecond
 	// startPatience is how long a start tries to take the journal.
 	startPatience = 30 * time.Second
-	// clusterTimeout bounds the wait for what a server of a cluster says about the
+	// clusterTimeout is the timeout for a cluster server's reply about the
 	// streams: a leader that is gone never answers.
 	clusterTimeout = 2 * time.Second
-	// countingInterval is how often refusals that were only counted are
-	// recorded (PROTOCOL P4.7).
+	// countingInterval is how often counted refusals are recorded (PROTOCOL
+	// P4.7).
 	countingInterval = time.Second
 )
 
@@ -48,7 +48,7 @@ type Gateway struct {
 	keys   *jetstream.SealingKeys
 
 	inbox       *inbox
-	events      *lane // of what the server tells
+	events      *lane // reports of the server
 	linked      sync.Mutex
 	links       map[agentRole]link     // guarded by linked, as the next is
 	pool        []*pooled              // connections that agents share
@@ -60,12 +60,12 @@ type Gateway struct {
 	err         error // why run ended, once done is closed
 
 	snapshots chan state.Config // to be made under these definitions
-	beside    sync.WaitGroup    // of what runs beside deciding until the gateway ends
+	beside    sync.WaitGroup    // for goroutines that run until the gateway ends
 	// snapshotting is held while a snapshot is made of the journal.
 	snapshotting sync.Mutex
-	// damage, if not nil, is what was found of the journal while the gateway serves.
+	// damage, if not nil, is damage of the journal found while the gateway serves.
 	damage atomic.Pointer[error]
-	// snappedUpTo is the decision that the newest snapshot stands behind.
+	// snappedUpTo is the last decision in the newest snapshot.
 	snappedUpTo atomic.Uint64
 
 	// Owned by the goroutine of run.
@@ -73,69 +73,69 @@ type Gateway struct {
 	records  []byte    // of the last batch
 	sound    bool      // the state is that of the journal
 	checked  bool      // the whole journal was read before anybody was served
-	released uint64    // the last decision that people and agents may have heard of
+	released uint64    // the last decision that may have been sent
 	began    struct {  // to serve
 		at       time.Time
 		decision uint64
 	}
-	observed uint64 // the last decision that OnDecision was called with
+	observed uint64 // the last decision passed to OnDecision
 	// uncertain is the batch whose record was not acknowledged, and stored the last
-	// decision that was found in the journal nevertheless.
+	// of its decisions that was found in the journal nevertheless.
 	uncertain []outcome
 	stored    uint64
 	snapped   time.Time // when the last snapshot was begun
 	state     *state.State
 	journal   *jetstream.Journal
 	agents    map[agentRole]*connection
-	leaving   map[bcp.AgentName]func([]string) // who asked what waits for an agent
+	leaving   map[bcp.AgentName]func([]string) // callers that wait for the absence of an agent
 	sending   map[bcp.DeliveryID]*sending
 	notices   map[bcp.DeliveryID]*sending
 	failed    error // of a reload whose record was not acknowledged
-	// working is what a mistake would be of; mistakes are the alerts of those that nobody
-	// has heard of yet.
+	// working is the work that a panic would belong to; mistakes are the alerts of panics
+	// that have not been sent yet.
 	working    work
 	mistakes   []*input
-	ownMistake time.Time // when the last alert was recorded that is about no message
-	// dueAside is what is due and has to wait since it found a mistake; overdue says that
-	// something was due in the last step and was not decided.
+	ownMistake time.Time // when the last alert without a message was recorded
+	// dueAside is what is due but must wait since it caused a panic; overdue says that
+	// something due in the last step was not decided.
 	dueAside map[state.Due]aside
 	overdue  bool
-	// reconciling are those that wait for a recount.
+	// reconciling are the requests that wait for a recount.
 	reconciling []*input
-	// dispatched tells for each sending of an open query which attempt it was.
+	// dispatched is the attempt of each sending of an open query.
 	dispatched map[bcp.QueryID][]int
 	counts     map[counted]int
 	// countingSince is when the first of counts came, or counts were last recorded.
 	countingSince time.Time
-	counting      map[counted]uint64 // the part of counts that this batch records, in which decisions
+	counting      map[counted]uint64 // the part of counts that this batch records, and in which decisions
 	timers        timers
 	marker        *marker // nil without marks
 	tellings      map[agentRole]*telling
 	flaps         map[agentRole]flaps
 	runs          runs
 
-	challenges map[bcp.AgentName]challenge // that agents of other organisations may answer
+	challenges map[bcp.AgentName]challenge // for agents of other organisations
 }
 
-// input is one message or event that waits to be decided.
+// input is a message or event to decide.
 type input struct {
 	subject subjects.Subject
 	reply   string
 	body    []byte
-	from    bcp.Sender // of an approval, and of what is about roles
+	from    bcp.Sender // of an approval, and of messages about roles
 	event   *event     // instead of a message
 	unheard bool       // the server says that nobody listened to a message with this reply subject
 
-	shows   bool // it bears a mark, or says that its sender has none
+	shows   bool // it has a mark, or says that its sender has none
 	mark    string
-	lane    *lane // that it came by
+	lane    *lane // where it arrived
 	dropped bool  // it found a mistake
 
-	change   *kernel.Change   // that a kernel decided, and what follows from it
+	change   *kernel.Change   // decided by a kernel, with its consequences
 	releases []kernel.Release // once it is applied
 	repeats  kernel.RunID     // the run that it asks for again
-	ended    *kernel.End      // how that ended
-	wait     string           // what a run waits for, of an ask of its kernel
+	ended    *kernel.End      // the end of that run
+	wait     string           // of a kernel's ask: what a run waits for
 	reasons  []string         // why the operator's act is refused
 	roles    rolesAnswer      // of a message about roles
 }
@@ -147,17 +147,17 @@ type agentRole struct {
 	Role  bcp.Role
 }
 
-// counted is what is recorded by number once a second.
+// counted is the key of what is recorded once a second as a number.
 type counted struct {
 	kind    bcp.DecisionKind
 	agent   agentRole
 	act     string // of a violation: what the server denied
-	subject string // that an agent was denied, or pushes to too often
+	subject string // denied to an agent, or pushed to too often
 }
 
-// Start replays the journal and begins to serve. The streams exist already. Where
-// the first record is not acknowledged, it tries again for half a minute.
-// Cancelling ctx begins what Stop does.
+// Start replays the journal and begins to serve. The streams must exist. If the
+// first record is not acknowledged, it retries for half a minute. Cancelling ctx
+// begins what Stop does.
 func Start(ctx context.Context, config Config) (*Gateway, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
@@ -223,8 +223,8 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Stop ends the gateway after the record that is being written, and returns
-// why it had ended before, if it had. It is safe to call twice.
+// Stop stops the gateway after the record that is being written, and returns
+// why it had already ended, if it had. It is safe to call twice.
 func (g *Gateway) Stop() error {
 	g.Hasten()
 	g.cancel(errStopped)
@@ -233,12 +233,11 @@ func (g *Gateway) Stop() error {
 	return g.err
 }
 
-// Hasten has nobody wait any more who tells the gateway something: while there is no room
-// for it, as in an outage, it is dropped. Call it before what tells it is stopped, and
-// then Stop.
+// Hasten stops all waiting to report to the gateway: while there is no room, as in an
+// outage, reports are dropped. Call it before the reporters are stopped, and then Stop.
 func (g *Gateway) Hasten() { g.events.endWaiting() }
 
-// Unwritten tells the gateway that the journal cannot be written, and why: an
+// Unwritten tells the gateway that the journal cannot be written, and why: the
 // acknowledgement that it waits for will not come.
 func (g *Gateway) Unwritten(reason string) {
 	g.interrupter.Interrupt(reason)
@@ -253,11 +252,11 @@ var (
 	errNoConnect = errors.New("starting the gateway: it needs connections for the agents")
 )
 
-// openFirst is open for a start, which a write that fails once does not end, nor a
-// server that has closed its streams and opens them again, one after the other: on a
-// cluster, where another gateway may do better, whoever has the lease decides. A journal that is full stays so.
-// One with copies that seems to have lost its end may have been told of by a leader that
-// another one has followed, and that does not know it yet.
+// openFirst is open for a start. It retries after a failed write, and while a server
+// closes and reopens its streams; on a cluster, where another gateway may do better, the
+// holder of the lease decides. A full journal is final. A replicated journal that seems
+// to have lost its end may have been reported by a former leader that does not know its
+// successor yet.
 func (g *Gateway) openFirst(ctx context.Context) error {
 	var first error
 	for end := time.Now().Add(startPatience); ; {
@@ -290,8 +289,8 @@ func (g *Gateway) recoveryPause() time.Duration {
 	return recoveryWait
 }
 
-// openSafely is open of which a mistake is an error: nothing can be served then, and the
-// error says what this version cannot read.
+// openSafely is open, but returns a panic as an error: nothing can be served then, and
+// the error says what this version cannot read.
 func (g *Gateway) openSafely(ctx context.Context) error {
 	err := safely(func() error { return g.open(ctx) })
 	if mistake := mistakeIn(err); mistake != nil {
@@ -334,10 +333,10 @@ func (g *Gateway) open(ctx context.Context) error {
 	return nil
 }
 
-// takeJournal records that this gateway writes from here on, unless the journal has agents that
-// are on another shard ([bcp.ErrMoved]). Whoever wrote meanwhile was quicker: what it
-// wrote is read, with each called, and then it is tried again. The other one is fenced
-// by the record and steps down.
+// takeJournal records that this gateway writes from here on, unless the journal has
+// agents that are on another shard ([bcp.ErrMoved]). If another gateway wrote first, its
+// records are read, with each called, and it tries again. The record fences the other
+// gateway off, which steps down.
 func (g *Gateway) takeJournal(ctx context.Context, each func(*bcp.Decision)) error {
 	for tries := 1; ; tries++ {
 		if err := g.state.Moved(); err != nil {
@@ -362,7 +361,7 @@ func (g *Gateway) takeJournal(ctx context.Context, each func(*bcp.Decision)) err
 		if err := g.journal.ReplayBehind(ctx, behind, applyTo(ctx, g.keys, g.state, each)); err != nil {
 			return err
 		}
-		if g.journal.Last() == behind.Sequence { // who tells the end does not know it yet
+		if g.journal.Last() == behind.Sequence { // the answering server does not have the end yet
 			select {
 			case <-ctx.Done():
 			case <-time.After(clusterWait):
@@ -371,7 +370,7 @@ func (g *Gateway) takeJournal(ctx context.Context, each func(*bcp.Decision)) err
 	}
 }
 
-// alertUnrecorded tells people of an alert that has no record.
+// alertUnrecorded sends people an alert without a record.
 func (g *Gateway) alertUnrecorded(a bcp.Alert) {
 	g.publishAlert(a)
 	if g.config.OnUnrecorded != nil {
@@ -379,20 +378,20 @@ func (g *Gateway) alertUnrecorded(a bcp.Alert) {
 	}
 }
 
-// observe tells of a decision that is stored.
+// observe passes on a stored decision.
 func (g *Gateway) observe(d *bcp.Decision) {
 	g.observed = d.Seq
 	if g.config.OnDecision != nil {
 		err := safely(func() error { g.config.OnDecision(d); return nil })
 		if mistake := mistakeIn(err); mistake != nil {
-			g.logMistake("telling of a decision", mistake) // an alert would find it again
+			g.logMistake("telling of a decision", mistake) // an alert would cause it again
 		}
 	}
 }
 
-// unacknowledged returns what observes those decisions of this gateway whose record
-// was not acknowledged, when the journal is read again. A record of a start is where
-// somebody took the journal: what is behind it is another gateway's.
+// unacknowledged returns a function that observes decisions of this gateway whose
+// record was not acknowledged, when the journal is read again. At the record of a
+// start another gateway took the journal: later records are its own.
 func (g *Gateway) unacknowledged() func(*bcp.Decision) {
 	own := g.observed > 0
 	return func(d *bcp.Decision) {
@@ -409,15 +408,15 @@ func (g *Gateway) unacknowledged() func(*bcp.Decision) {
 // replicated reports whether the journal has copies on other servers.
 func (g *Gateway) replicated() bool { return g.config.State.Mesh.Replicas > 1 }
 
-// maxTakes is how often a gateway tries to be quicker than the one that it takes
-// over from.
+// maxTakes is how often a gateway tries to write before the one that it
+// replaces.
 const maxTakes = 100
 
 // run is the gateway's one goroutine.
 func (g *Gateway) run(ctx context.Context) {
 	defer close(g.done)
 	defer func() {
-		g.cancel(errEnded) // also where it ended by itself
+		g.cancel(errEnded) // also if it ended by itself
 		g.beside.Wait()
 		if g.damage.Load() != nil {
 			g.dropSnapshots()
@@ -469,18 +468,18 @@ func (g *Gateway) run(ctx context.Context) {
 	}
 }
 
-// wait returns the messages that are there, at least one, or none when a timer
-// is due. The room is an empty batch.
+// wait returns the waiting messages, at least one, or none when a timer is due.
+// room is an empty batch.
 func (g *Gateway) wait(ctx context.Context, room []*input) []*input {
 	timer := time.NewTimer(g.untilDue())
 	defer timer.Stop()
 	return g.inbox.next(ctx, room, timer.C)
 }
 
-// recover throws the state away, since nobody knows what of the last record is
-// stored, and makes it again from the journal. Whoever waits hears unavailable
-// and tries again. What the server told meanwhile about agents, and what of the batch
-// is not stored, is returned: it will not be told again.
+// recover discards the state, since it is unknown whether the last record is stored,
+// and makes it again from the journal. Waiting clients get unavailable and retry. It
+// returns the events of the batch that are not stored and those that came meanwhile,
+// since the server does not repeat them.
 func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (events []*input) {
 	if errors.Is(cause, ErrPanic) {
 		g.log.Error("the state may be half changed; reading the journal again", "error", cause)
@@ -532,10 +531,9 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 	return events
 }
 
-// releaseStored does what is left to do of a batch that is stored although nobody
-// acknowledged it: what was counted is recorded, and what no message asked for is
-// released. Whoever did ask was told to try again. It returns the events that are not
-// decided.
+// releaseStored finishes a batch that is stored although it was not acknowledged:
+// counts are marked as recorded, and decisions without a request are released.
+// Clients were told to retry. It returns the undecided events.
 func (g *Gateway) releaseStored(events []*input) []*input {
 	g.countsRecorded(g.stored)
 	released := make(map[*input]bool)

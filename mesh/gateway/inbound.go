@@ -17,9 +17,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Bounds of what waits in front of the gateway for one agent. Beyond the first
-// two its messages wait in the client library, beyond the others they are
-// dropped and counted as refusals: what it floods is its own place.
+// Limits of an agent's queue at the gateway. Beyond the first two its messages
+// wait in the client library, beyond the others they are dropped and counted as
+// refusals: a flood affects only its sender.
 const (
 	laneMessages    = 256
 	laneBytes       = 4 << 20
@@ -27,14 +27,13 @@ const (
 	pendingBytes    = 8 << 20
 )
 
-// inbox is what waits to be decided: a lane for each agent, and they take
-// turns.
+// inbox has the waiting messages: a lane for each agent, served in turn.
 type inbox struct {
-	arrived chan struct{} // has an element where something may wait
+	arrived chan struct{} // has an element if something may wait
 
 	mu     sync.Mutex
 	lanes  []*lane
-	turns  []*lane // those where something waits
+	turns  []*lane // lanes with waiting messages
 	closed bool
 }
 
@@ -46,7 +45,7 @@ type lane struct {
 	bytes   int
 	held    bool  // it has no turn
 	hurried bool  // nobody waits for room
-	aside   aside // of the gateway's goroutine: why it is held, if it is an agent's
+	aside   aside // owned by the gateway's goroutine: why an agent's lane is held
 }
 
 func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
@@ -60,10 +59,11 @@ func (b *inbox) lane() *lane {
 	return l
 }
 
-// put waits for room in the lane, unless that is hurried. A closed inbox takes nothing.
+// put waits for room in the lane, unless waiting has ended. A closed inbox accepts
+// nothing.
 func (l *lane) put(in *input) { l.putUntil(context.Background(), in) }
 
-// putUntil is put that gives up where ctx ends before there is room.
+// putUntil is put, but gives up if ctx ends before there is room.
 func (l *lane) putUntil(ctx context.Context, in *input) {
 	b := l.inbox
 	b.mu.Lock()
@@ -92,8 +92,8 @@ func (l *lane) putUntil(ctx context.Context, in *input) {
 	b.wake()
 }
 
-// hold leaves what waits in the lane there, and whoever waits for room waiting, until
-// it is not held any more.
+// hold keeps the lane's messages, and senders that wait for room, waiting until it is
+// released.
 func (l *lane) hold(held bool) {
 	b := l.inbox
 	b.mu.Lock()
@@ -109,7 +109,7 @@ func (l *lane) hold(held bool) {
 	}
 }
 
-// endWaiting frees whoever waits for room, and has nobody wait for it any more.
+// endWaiting releases senders that wait for room, and makes none wait any more.
 func (l *lane) endWaiting() {
 	l.inbox.mu.Lock()
 	defer l.inbox.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *lane) endWaiting() {
 	l.room.Broadcast()
 }
 
-// wake is called with the mutex held.
+// wake must be called with the mutex held.
 func (b *inbox) wake() {
 	select {
 	case b.arrived <- struct{}{}:
@@ -125,8 +125,7 @@ func (b *inbox) wake() {
 	}
 }
 
-// take adds what waits to an empty batch, one of each lane in turn, up to a full
-// one.
+// take fills an empty batch with waiting messages, one of each lane in turn.
 func (b *inbox) take(batch []*input) []*input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +146,7 @@ func (b *inbox) take(batch []*input) []*input {
 	return batch
 }
 
-// next waits until there is something for an empty batch, or until the time comes.
+// next waits until there are messages for an empty batch, or until the time comes.
 func (b *inbox) next(ctx context.Context, batch []*input, due <-chan time.Time) []*input {
 	for {
 		if batch = b.take(batch); len(batch) > 0 {
@@ -163,7 +162,7 @@ func (b *inbox) next(ctx context.Context, batch []*input, due <-chan time.Time) 
 	}
 }
 
-// close frees whoever waits for room.
+// close releases senders that wait for room.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,10 +172,10 @@ func (b *inbox) close() {
 	}
 }
 
-// subscribe listens to what agents and people may send, each by subscriptions and a
-// queue of its own: one that sends more than the gateway reads loses messages, and
-// nobody else does. A reload calls it before the server has the new permissions, and
-// leaves the subscriptions of roles that were taken: what an agent may send by either
+// subscribe listens to what agents and people may send, each with its own
+// subscriptions and queue: one that sends more than the gateway reads loses only its
+// own messages. A reload calls it before the server has the new permissions, and
+// keeps the subscriptions of removed roles: what an agent may send under either
 // definitions is decided and recorded.
 func (g *Gateway) subscribe() error {
 	mesh := g.config.State.Mesh
@@ -211,7 +210,7 @@ func (g *Gateway) subscribe() error {
 	return g.listening()
 }
 
-// requesters returns the Controllers that may start runs. Nobody else has a subject for
+// requesters returns the Controllers that may start runs. Only they have a subject for
 // it.
 func requesters(mesh *bcp.Mesh) map[bcp.AgentName]bool {
 	all := map[bcp.AgentName]bool{}
@@ -223,9 +222,9 @@ func requesters(mesh *bcp.Mesh) map[bcp.AgentName]bool {
 	return all
 }
 
-// poolSize is how many connections agents and people share, if the server's entrance
-// reads each agent at a pace. On a cluster nothing does: there each has one of its own
-// (ADR 0124).
+// poolSize is how many connections agents and people share, if the server's proxy
+// limits each agent's rate. On a cluster nothing does: there each has its own (ADR
+// 0124).
 const poolSize = 16
 
 // pooled is a connection of the pool.
@@ -243,7 +242,7 @@ type link struct {
 }
 
 // link listens to one agent or person in one role, to each pattern once, from the moment
-// that [Gateway.listening] returns. What is sent to it goes over the same connection.
+// that [Gateway.listening] returns. Messages to it use the same connection.
 func (g *Gateway) link(who agentRole, patterns []string) error {
 	of, err := g.linkFor(who)
 	if err != nil {
@@ -278,7 +277,7 @@ func (g *Gateway) listening() error {
 	return nil
 }
 
-// linkFor returns the share of an agent, which it is given if it has none.
+// linkFor returns the shared connection of an agent, and assigns one if necessary.
 func (g *Gateway) linkFor(who agentRole) (link, error) {
 	g.linked.Lock()
 	defer g.linked.Unlock()
@@ -295,8 +294,7 @@ func (g *Gateway) linkFor(who agentRole) (link, error) {
 	return of, nil
 }
 
-// drop listens no more to those that are gone. A connection that nobody shares any more is
-// closed.
+// drop stops listening to removed parties. A connection without users is closed.
 func (g *Gateway) drop(gone func(agentRole) bool) {
 	g.linked.Lock()
 	defer g.linked.Unlock()
@@ -305,7 +303,7 @@ func (g *Gateway) drop(gone func(agentRole) bool) {
 			continue
 		}
 		for _, sub := range of.subs {
-			_ = sub.Unsubscribe() // a connection that is lost comes back without it
+			_ = sub.Unsubscribe() // a lost connection comes back without it
 		}
 		of.conn.shares--
 		delete(g.links, who)
@@ -318,7 +316,7 @@ func (g *Gateway) drop(gone func(agentRole) bool) {
 	})
 }
 
-// share returns the connection that the fewest share.
+// share returns the connection with the fewest users.
 func (g *Gateway) share() (*pooled, error) {
 	if len(g.pool) >= poolSize && !g.config.Cluster {
 		return slices.MinFunc(g.pool, func(a, b *pooled) int { return a.shares - b.shares }), nil
@@ -332,8 +330,7 @@ func (g *Gateway) share() (*pooled, error) {
 		if before != nil {
 			before(conn)
 		}
-		// On the connection that was lost answers were lost too, and nobody else sends a
-		// query again.
+		// Answers were lost with the connection, and nobody else repeats a query.
 		g.tell(event{call: func() {
 			for who, c := range g.agents {
 				if g.agentLink(who) == conn {
@@ -367,9 +364,9 @@ func (g *Gateway) connections() []*nats.Conn {
 	return all
 }
 
-// publish sends a message to an agent in its encoding, or to a person or a keeper in JSON.
-// What is lost on the way is sent again by whoever waits for its answer. It is
-// false for a message that cannot be sent, as one that is too large.
+// publish sends a message to an agent in its encoding, or to a person or a keeper in
+// JSON. Whoever waits for the reply repeats lost messages. It returns false for a message
+// that cannot be sent, for example because it is too large.
 func (g *Gateway) publish(to agentRole, subject, reply string, message any) bool {
 	conn, encoding := g.agentLink(to), bcp.JSON
 	if conn == nil {
@@ -440,8 +437,8 @@ func agentPatterns(who agentRole) []string {
 	return nil
 }
 
-// receive drops a message whose subject is not exactly one that package
-// subjects makes: no credentials of ours can publish it.
+// receive drops a message unless its subject is exactly one that package
+// subjects makes: no credentials of ours permit others.
 func receive(l *lane, m *nats.Msg) {
 	if subject, err := subjects.Parse(m.Subject); err == nil {
 		in := &input{subject: subject, reply: m.Reply, body: m.Data}
@@ -458,23 +455,22 @@ func receive(l *lane, m *nats.Msg) {
 	}
 }
 
-// nobodyListens recognises what the server itself sends to the reply subject of
-// a message that no agent was subscribed to: it must not count as an answer or
-// an acknowledgement. An agent that forges this has only lost its one answer to
-// that sending: a Controller gets its delivery again, and a Reader its open
-// queries, later each time. The server sends it to the connection that sent the
-// message, if that listens to the reply subject: hence what goes to an agent and
-// what comes from it share one.
+// nobodyListens recognises the server's own message to a reply subject when no
+// agent was subscribed: it must not count as an answer or an acknowledgement. An
+// agent that forges it only loses its one answer to that sending: a Controller
+// gets its delivery again, and a Reader its open queries, with a backoff. The
+// server sends it to the connection that sent the message, if that listens to
+// the reply subject: so messages to and from an agent share a connection.
 func nobodyListens(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header.Get("Status") == "503"
 }
 
-// senderHeader is written by the server where an export shares the identity
-// of the sender.
+// senderHeader is added by the server if an export shares the sender's
+// identity.
 const senderHeader = "Nats-Request-Info"
 
-// readSender is whose creds a message was sent with. The server overwrites what a client
-// says there. Who is bound to a passkey that cannot be read is nobody.
+// readSender returns whose creds a message was sent with. The server overwrites the
+// client's own header. A sender bound to an unreadable passkey is nobody.
 func readSender(m *nats.Msg) bcp.Sender {
 	var said struct {
 		User string   `json:"user"`

@@ -19,25 +19,25 @@ const (
 	maxBatchBytes = jetstream.MaxRecordBytes / 4
 )
 
-// outcome is a decided message: what was decided, and for whom. Without a
-// record there is nothing to keep of it: an acknowledgement of nothing, a list
-// that an approver asked for, a message beyond the limit.
+// outcome is a decided message: the decision and its receivers. Some outcomes
+// need no record: an unknown acknowledgement, a list for an approver, a message
+// beyond the limit.
 type outcome struct {
 	in       *input
 	decision bcp.Decision
 	record   []byte // the decision as the journal keeps it, if it does: a part of Gateway.records
 }
 
-// unasked is a decision that no message or event asked for.
+// unasked is a decision without a message or event.
 func unasked(d bcp.Decision) outcome { return outcome{in: new(input), decision: d} }
 
-// step takes one batch of messages through the gateway. A question passes here
-// four times: as the Controller's ask, as the Reader's answer, as the
-// Controller's acknowledgement of the delivery, and, where time runs out or a
-// budget does, by itself.
+// step processes one batch of messages. A question passes here four times: as
+// the Controller's ask, as the Reader's answer, as the Controller's
+// acknowledgement of the delivery, and, when a deadline or a budget ends, by
+// itself.
 func (g *Gateway) step(ctx context.Context, batch []*input) error {
-	// 1. Decide. Each decision is made on the state that the one before left.
-	// A crash here leaves nothing behind.
+	// 1. Decide. Each decision is made on the state after the previous one. A
+	// crash here leaves nothing behind.
 	outcomes := g.outcomes[:0]
 	g.records = g.records[:0]
 	defer func() {
@@ -58,7 +58,7 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	}
 	for _, decide := range []func() (outcome, bool){g.nextCounted, g.nextDue, g.nextRun} {
 		for len(outcomes) < 2*maxBatch {
-			g.working = work{counts: true} // but what is due
+			g.working = work{counts: true} // except what is due
 			decided, ok := decide()
 			if !ok {
 				break
@@ -69,9 +69,9 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 			}
 		}
 	}
-	// 2. Record. No record, no release: after an error nobody has heard of
-	// anything, and the state is read from the journal again. A crash here
-	// leaves decisions that the next start finds and releases.
+	// 2. Record. Without a record nothing is released: after an error nobody
+	// has been told anything, and the state is read from the journal again. A
+	// crash here leaves decisions that the next start finds and releases.
 	g.working = work{}
 	if err := safely(func() error { return g.record(ctx, outcomes) }); err != nil {
 		g.uncertain = slices.Clone(outcomes)
@@ -88,16 +88,15 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	for i := range outcomes {
 		g.releaseSafely(&outcomes[i])
 	}
-	runtime.Gosched() // what was released is sent first
+	runtime.Gosched() // first send what was released
 	g.runTimers()
 	return nil
 }
 
-// errDamaged says that nothing is released any more.
+// errDamaged says that nothing more is released.
 var errDamaged = errors.New("the journal is damaged")
 
-// stepSafely is step that a mistake of ours ends with an error: what found it is set
-// aside.
+// stepSafely is step, but returns a panic as an error: its cause is set aside.
 func (g *Gateway) stepSafely(ctx context.Context, batch []*input) error {
 	err := safely(func() error { return g.step(ctx, batch) })
 	if mistake := mistakeIn(err); mistake != nil {
@@ -106,8 +105,8 @@ func (g *Gateway) stepSafely(ctx context.Context, batch []*input) error {
 	return err
 }
 
-// decideSafely refuses a message over which the program makes a mistake, or did so
-// before: deciding changes nothing, so the rest of the batch goes on.
+// decideSafely refuses a message that causes a panic, or did so before: deciding
+// changes nothing, so the rest of the batch goes on.
 func (g *Gateway) decideSafely(in *input) (d bcp.Decision, recorded bool) {
 	g.working = work{in: in}
 	if in.event == nil && !in.unheard && g.config.Quarantine.holds(in) {
@@ -122,8 +121,8 @@ func (g *Gateway) decideSafely(in *input) (d bcp.Decision, recorded bool) {
 	return g.decide(in)
 }
 
-// decide judges one message or event; it sends nothing. It is false where there
-// is nothing to record.
+// decide judges one message or event; it sends nothing. It returns false if
+// there is nothing to record.
 func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	if in.event != nil {
 		return g.decideEvent(in)
@@ -188,7 +187,8 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	return d, d.Code != bcp.RateLimited
 }
 
-// nextDue decides what time alone decides, but what found a mistake a moment ago.
+// nextDue makes the decisions that only depend on time, except those that recently
+// caused a panic.
 func (g *Gateway) nextDue() (o outcome, ok bool) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -208,8 +208,8 @@ func (g *Gateway) nextDue() (o outcome, ok bool) {
 	return unasked(decision), true
 }
 
-// apply seals what a decision says, with the message that it is about, and
-// advances the state by it: it is about to be recorded.
+// apply seals the content of a decision, with its message, and applies it to
+// the state: it is about to be recorded.
 func (g *Gateway) apply(ctx context.Context, o *outcome) (err error) {
 	if err := g.keys.Seal(ctx, &o.decision, o.in.body); err != nil {
 		return err
@@ -266,8 +266,8 @@ func (g *Gateway) record(ctx context.Context, outcomes []outcome) error {
 	return nil
 }
 
-// recordNow applies and records a decision that is of no batch, and returns it as
-// it stands in the journal. After an error the state is read from the journal again.
+// recordNow applies and records a decision outside a batch, and returns it as it is
+// in the journal. After an error the state is read from the journal again.
 func (g *Gateway) recordNow(d bcp.Decision) (bcp.Decision, error) {
 	if g.failed != nil {
 		return d, g.failed
@@ -284,8 +284,8 @@ func (g *Gateway) recordNow(d bcp.Decision) (bcp.Decision, error) {
 	return o.decision, g.failed
 }
 
-// release lets the agents hear of a decision that is recorded, or of one that
-// needs no record.
+// release sends agents the results of a decision that is recorded or needs no
+// record.
 func (g *Gateway) release(o *outcome) {
 	d := &o.decision
 	if o.record == nil {
@@ -300,7 +300,7 @@ func (g *Gateway) release(o *outcome) {
 			g.askedReader(o)
 		}
 		g.answer(o.in, g.receipt(d))
-		// A Reader that became ready in the same batch has it already.
+		// A Reader that became ready in the same batch already has it.
 		if d.Verdict == bcp.Accept && !d.Repeat && len(g.dispatched[d.Query]) == 0 {
 			g.sendQuery(d.Query)
 		}
@@ -329,7 +329,7 @@ func (g *Gateway) release(o *outcome) {
 		} else {
 			g.answer(o.in, bcp.RefusalOf(d.Code))
 		}
-	case bcp.KindSession, bcp.KindTaint: // what nobody asked for has no reply
+	case bcp.KindSession, bcp.KindTaint: // without a request there is no reply
 		if d.Verdict == bcp.Accept {
 			g.answer(o.in, sessionReceipt{Session: d.Session})
 		} else {
@@ -371,8 +371,8 @@ func (g *Gateway) release(o *outcome) {
 	g.alert(d)
 }
 
-// releaseUnrecorded serves what changes nothing. It comes behind the record of
-// the batch, since it may tell of what others changed.
+// releaseUnrecorded answers requests that change nothing. It comes after the
+// record of the batch, since it may report changes of others.
 func (g *Gateway) releaseUnrecorded(o *outcome) {
 	in, code := o.in, o.decision.Code
 	if code == bcp.RateLimited {
@@ -402,7 +402,7 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.answer(in, g.refusal(in, code))
 	case in.subject.Kind == subjects.KindApproval:
 		g.answerApproval(in)
-	case in.subject.Kind == subjects.KindEgress: // what was reserved before
+	case in.subject.Kind == subjects.KindEgress: // reserved before
 		g.answer(in, egressReceipt(&o.decision))
 	case in.subject.Kind == subjects.KindUsage:
 		g.answer(in, usageReceipt(&o.decision))
@@ -438,7 +438,7 @@ type sessionReceipt struct {
 	Session bcp.SessionID `json:"session_id"`
 }
 
-// refusal is what the sender of a message hears that was not decided.
+// refusal returns the reply to the sender of an undecided message.
 func (g *Gateway) refusal(in *input, code bcp.Code) any {
 	if in.subject.Kind != subjects.KindPush {
 		return bcp.RefusalOf(code)
@@ -454,8 +454,8 @@ func (g *Gateway) refusal(in *input, code bcp.Code) any {
 }
 
 // answer replies to a request in its sender's encoding. The server made the
-// reply subject, since requests cross from another account; a subject that a
-// client chose itself is never answered.
+// reply subject, since requests cross from another account; a subject chosen by
+// a client is never used.
 func (g *Gateway) answer(in *input, message any) {
 	if !strings.HasPrefix(in.reply, "_R_.") {
 		return
@@ -465,7 +465,7 @@ func (g *Gateway) answer(in *input, message any) {
 	}
 }
 
-// sender is the agent that may publish on the message's subject.
+// sender returns the agent that may publish on the message's subject.
 func (in *input) sender() agentRole {
 	s := &in.subject
 	switch s.Kind {

@@ -8,13 +8,13 @@ import (
 const (
 	// keysAhead is how long before midnight, in UTC, tomorrow's sealing keys are made.
 	keysAhead = 2 * time.Hour
-	// keysInterval is how often channels are looked for that need some by then.
+	// keysInterval is how often to look for channels that will need keys.
 	keysInterval = time.Minute
 )
 
-// makeKeysAhead makes the sealing keys of a day before it begins, beside deciding: the
-// first message of each channel would wait for two writes to the disk, and everybody
-// behind it too.
+// makeKeysAhead makes the sealing keys of a day before it begins, concurrently with
+// deciding: otherwise the first message of each channel would wait for two writes to
+// disk, and so would everybody after it.
 func (g *Gateway) makeKeysAhead(ctx context.Context) {
 	ticker := time.NewTicker(keysInterval)
 	defer ticker.Stop()

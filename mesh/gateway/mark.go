@@ -15,16 +15,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// mark is how far the journal was when an agent was told something: the newest record,
-// and when. Agents keep theirs and show it when they connect, so that a journal which was
-// set back is seen.
+// mark is a position of the journal when an agent was sent something: the newest record,
+// and the time. Agents keep theirs and show it when they connect, so that a rollback of
+// the journal is detected.
 type mark struct {
 	sequence uint64
 	head     [sha256.Size]byte
 	at       time.Time
 }
 
-// position is the record that the journal must have.
+// position returns the record that the journal must have.
 func (m mark) position() jetstream.Position {
 	return jetstream.Position{Sequence: m.sequence, Head: m.head}
 }
@@ -37,9 +37,9 @@ const (
 	sealSize  = runSize + nonceSize + plainSize + tagSize
 )
 
-// marker seals marks. To agents a mark is random bytes: it tells them nothing of what
-// others do, they cannot make one, and nobody can show that of another. One of a run is
-// under a key of that run, which [mark]s of at most 2^32 messages are sealed with.
+// marker seals marks. For agents a mark is random bytes: it tells them nothing of what
+// others do, they cannot make one, and nobody can show another's. The marks of a run
+// are sealed with a key of that run, for at most 2^32 messages.
 type marker struct {
 	secret []byte
 	run    [runSize]byte
@@ -87,8 +87,8 @@ func (k *marker) seal(m mark, who agentRole) string {
 	return markText.EncodeToString(k.sealer.Seal(sealed, nil, plain[:], owner(who)))
 }
 
-// open reads the text of a mark that an agent shows. Own says that this run made it, or
-// pretends to have; then it is not looked at, since it can say nothing new.
+// open reads the text of a mark that an agent shows. own says that this run made it, or
+// that it claims so; then it is not checked, since it can say nothing new.
 func (k *marker) open(text string, who agentRole) (m mark, own bool, err error) {
 	if len(text) != markText.EncodedLen(sealSize) {
 		return m, false, errMark
@@ -114,5 +114,5 @@ func (k *marker) open(text string, who agentRole) (m mark, own bool, err error) 
 	return m, false, nil
 }
 
-// owner is what a mark is bound to.
+// owner returns the party to which a mark is bound.
 func owner(who agentRole) []byte { return []byte(who.Role.String() + " " + string(who.Agent)) }

@@ -8,17 +8,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// maxNoticeBackoff is how often a notice is repeated to an agent that is
-// connected and does not acknowledge it, as a plain NATS client may.
+// maxNoticeBackoff is the maximum backoff for a notice to a connected agent
+// that does not acknowledge it, as a plain NATS client may.
 const maxNoticeBackoff = time.Minute
 
-// sendNotices sends what a decision left for an agent beside deliveries.
+// sendNotices sends the notices of a decision for an agent, besides deliveries.
 func (g *Gateway) sendNotices(d *bcp.Decision) {
 	who := agentRole{d.Reader, bcp.RoleReader}
 	if d.Kind == bcp.KindPrompt {
 		who = agentRole{d.Agent, d.Role}
 	}
-	if g.isKernel(who.Agent) { // it needs no telling what became of its results
+	if g.isKernel(who.Agent) { // a kernel needs no results of its pushes
 		id := d.Notice
 		g.todo(func() (outcome, bool) { return g.acknowledge(who, id) })
 		return
@@ -34,14 +34,14 @@ func (g *Gateway) sendNotices(d *bcp.Decision) {
 	}
 }
 
-// sendNoticesTo sends everything that waits for an agent that listens now.
+// sendNoticesTo sends everything that waits for an agent that now listens.
 func (g *Gateway) sendNoticesTo(who agentRole) {
 	for _, n := range g.state.Notices(who.Agent, who.Role) {
 		g.sendNotice(who, n)
 	}
 }
 
-// sendNotice sends a notice now, and again until it is acknowledged or the
+// sendNotice sends a notice now, and repeats it until it is acknowledged or the
 // connection ends.
 func (g *Gateway) sendNotice(who agentRole, n state.Notice) {
 	s := &sending{to: who, backoff: patience}
@@ -66,7 +66,7 @@ func (g *Gateway) repeatNotice(n state.Notice, s *sending) {
 	g.runAt(g.clock().Add(backoff), s.again)
 }
 
-// wake has an agent's command started, where the agent is not there.
+// wake starts an agent's command if the agent is not connected.
 func (g *Gateway) wake(who agentRole) {
 	if g.config.Wake != nil && g.agents[who] == nil {
 		g.config.Wake(who.Agent)

@@ -10,17 +10,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// deliveryWindow is how many deliveries of a channel are on their way at once.
+// deliveryWindow is how many unacknowledged deliveries of a channel may be in flight.
 const deliveryWindow = 64
 
 // sending is a delivery on its way to its Controller, or a notice to its agent.
 type sending struct {
 	to      agentRole
-	count   int // sendings so far: each has a reply subject of its own
+	count   int // sendings so far: each has its own reply subject
 	backoff time.Duration
 	parked  bool   // waits for room in the window
 	again   func() // sends it again, unless that was done since the last sending
-	unheard int    // sendings of this connection to which nobody listened
+	unheard int    // sendings of this connection without a listener
 }
 
 // window is how many deliveries of a channel may be on their way to its
@@ -37,8 +37,8 @@ func (g *Gateway) window(controller bcp.AgentName) int {
 	return deliveryWindow
 }
 
-// sendDeliveries sends what the channel's window has room for. What is in the
-// window already is sent again by its own timer.
+// sendDeliveries sends as many deliveries as the channel's window allows. Those
+// already in the window are repeated by their own timers.
 func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 	if g.isKernel(key.Controller) {
 		g.collect(key)
@@ -66,9 +66,9 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 	}
 }
 
-// firstBackoff is how long a delivery first waits for its acknowledgement. One that
-// listens gets it, unless its connection ends, of which we hear: to send it
-// again while everybody is busy would keep them busier. One that has just
+// firstBackoff is the first timeout for the acknowledgement of a delivery. An agent
+// that listens gets the delivery, unless its connection ends, which we are told of:
+// repeating it while everybody is busy would only add load. An agent that has just
 // connected may not listen yet.
 func (g *Gateway) firstBackoff(controller bcp.AgentName) time.Duration {
 	if c := g.agents[agentRole{controller, bcp.RoleController}]; c != nil && c.ready {
@@ -77,8 +77,8 @@ func (g *Gateway) firstBackoff(controller bcp.AgentName) time.Duration {
 	return firstBackoff
 }
 
-// sendDelivery sends one delivery now and again until it is acknowledged, with
-// the same id and the same bytes.
+// sendDelivery sends one delivery now and repeats it until it is acknowledged,
+// with the same id and the same bytes.
 func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 	id := out.DeliveryID
 	s := g.sending[id]
@@ -95,16 +95,15 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 	g.runAt(g.clock().Add(backoff+10*time.Millisecond), s.again)
 }
 
-// sendUnheard sends what nobody listened to again, later each time: an agent that takes
-// a while to subscribe hears it within another such while. Where that is later than it
-// is sent anyway, it changes nothing.
+// sendUnheard repeats, with a backoff, a message without a listener: an agent that
+// takes a while to subscribe gets it within another such while. It changes nothing if
+// the regular repeat comes earlier.
 func (g *Gateway) sendUnheard(s *sending) {
 	s.unheard++
 	g.runAt(g.clock().Add(firstBackoff<<min(s.unheard, 20)), s.again)
 }
 
-// park takes what is on its way out of the window, for a connection that is
-// new.
+// park takes unacknowledged deliveries out of the window, for a new connection.
 func (g *Gateway) park(key bcp.ChannelKey) {
 	outbox := g.state.Outbox(key)
 	for i := range outbox {
@@ -114,8 +113,8 @@ func (g *Gateway) park(key bcp.ChannelKey) {
 	}
 }
 
-// forgetSent drops what is on its way and waits for nobody, after the state was
-// read from the journal. The rest keeps its reply subjects apart.
+// forgetSent drops everything in flight that nobody waits for, after the state
+// was read from the journal. The others keep their reply subjects distinct.
 func (g *Gateway) forgetSent() {
 	waiting := make(map[bcp.DeliveryID]*sending)
 	for _, c := range g.config.State.Mesh.Channels {
@@ -129,7 +128,7 @@ func (g *Gateway) forgetSent() {
 	maps.DeleteFunc(g.notices, func(id bcp.DeliveryID, _ *sending) bool { return !g.state.Waits(id) })
 }
 
-// resend sends a delivery again if this sending of it still waits.
+// resend repeats a delivery if this sending of it is still unacknowledged.
 func (g *Gateway) resend(key bcp.ChannelKey, id bcp.DeliveryID, s *sending) {
 	if g.sending[id] != s || s.parked {
 		return
@@ -175,7 +174,7 @@ func (g *Gateway) runTimers() {
 	}
 }
 
-// overduePause is the pause until what could not be decided in time is looked at again.
+// overduePause is the pause before an overdue decision is tried again.
 const overduePause = time.Second
 
 // untilDue is how long there is nothing to do without a message.

@@ -12,28 +12,28 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
-// A mistake of this program is found by a message, by an event or by time, and ends
-// nothing but what found it. Nothing is recorded of the batch, the state is read from the
-// journal again, since it may be half changed, and what found the mistake is set aside: a
-// message is put into quarantine, an event is dropped, and what time decides waits. People
-// hear of it, and the log has the stack. It never has a value that an agent chose.
+// A panic of this program is caused by a message, an event or time, and ends only the
+// work on its cause. Nothing of the batch is recorded, the state is read from the journal
+// again, since it may be half changed, and the cause is set aside: a message goes into
+// quarantine, an event is dropped, and a due decision waits. People are alerted, and the
+// log has the stack. It never has a value that an agent chose.
 
 // ErrPanic says that this program made a mistake.
 var ErrPanic = errors.New("this program made a mistake")
 
 const (
-	// firstAside is how long an agent is not read after one of its messages found a
-	// mistake, and how long what time decides waits after it did; each time in a row it
-	// is twice as long, up to maxAside.
+	// firstAside is how long an agent's messages are not read after one caused a panic,
+	// and how long a due decision waits after it did; it doubles each time in a row, up
+	// to maxAside.
 	firstAside = time.Second
 	maxAside   = time.Minute
-	// ownMistakePause is the least time between two alerts that are about no message.
+	// ownMistakePause is the minimum time between two alerts without a message.
 	ownMistakePause = time.Minute
 	// maxFrames bounds the stack in the log.
 	maxFrames = 24
 )
 
-// panicError is a panic without its value, which may hold what an agent said.
+// panicError is a panic without its value, which may contain what an agent said.
 type panicError struct {
 	kind  string   // type of the value
 	stack []string // innermost first
@@ -58,7 +58,7 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// newPanicError is called by the deferred function that recovers a value.
+// newPanicError must be called by the deferred function that recovers a value.
 func newPanicError(value any) *panicError {
 	var counters [4 * maxFrames]uintptr
 	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters[:])])
@@ -69,7 +69,7 @@ func newPanicError(value any) *panicError {
 		frame, more = frames.Next()
 		switch own := strings.HasPrefix(frame.Function, "runtime."); {
 		case !panicked:
-			panicked = frame.Function == "runtime.gopanic" // behind it are those that panicked
+			panicked = frame.Function == "runtime.gopanic" // the panicking functions follow it
 		case !own:
 			mistake.stack = append(mistake.stack, fmt.Sprintf("%s %s:%d", path.Base(frame.Function), path.Base(frame.File), frame.Line))
 		}
@@ -77,7 +77,7 @@ func newPanicError(value any) *panicError {
 	return mistake
 }
 
-// mistakeIn returns the panic that an error is of, or nil.
+// mistakeIn returns the panic in an error, or nil.
 func mistakeIn(err error) *panicError {
 	if err == nil {
 		return nil
@@ -87,26 +87,26 @@ func mistakeIn(err error) *panicError {
 	return mistake
 }
 
-// work is what the gateway is deciding, or changes the state by.
+// work is what the gateway is deciding or applying.
 type work struct {
 	in     *input     // a message or an event
-	due    *state.Due // what time decides
-	counts bool       // what was counted
+	due    *state.Due // a due decision
+	counts bool       // counts
 }
 
-// aside is what found a mistake, and is not tried for a while.
+// aside is the cause of a panic, which is not tried for a while.
 type aside struct {
 	until time.Time
 	wait  time.Duration
 }
 
-// lengthen sets the end of the next wait, which is longer than the one before.
+// lengthen sets the end of the next wait, which is longer than the previous one.
 func (a *aside) lengthen(now time.Time) {
 	a.wait = min(max(firstAside, 2*a.wait), maxAside)
 	a.until = now.Add(a.wait)
 }
 
-// guard calls f, which changes no state. Of its panic people hear, and that is all.
+// guard calls f, which must not change state. Its panic only causes an alert.
 func (g *Gateway) guard(doing string, f func()) {
 	if mistake := mistakeIn(safely(func() error { f(); return nil })); mistake != nil {
 		g.logMistake(doing, mistake)
@@ -125,8 +125,8 @@ func (g *Gateway) tellMistake(alert *input) {
 	}
 }
 
-// tellOwnMistake is tellMistake of one that no message found, at most once in a while: the
-// alert itself may find the next one.
+// tellOwnMistake is tellMistake for a panic without a message, limited in rate, since the
+// alert itself may cause the next one.
 func (g *Gateway) tellOwnMistake() {
 	if now := g.clock(); now.Sub(g.ownMistake).Abs() >= ownMistakePause {
 		g.ownMistake = now
@@ -134,7 +134,7 @@ func (g *Gateway) tellOwnMistake() {
 	}
 }
 
-// setAside takes what the gateway was working on out of its way.
+// setAside sets aside what the gateway was working on.
 func (g *Gateway) setAside(mistake *panicError) {
 	w := g.working
 	g.working = work{}
@@ -146,7 +146,7 @@ func (g *Gateway) setAside(mistake *panicError) {
 		w.in.dropped = true
 		if e := w.in.event; e.alert != bcp.AlertPanic {
 			g.tellOwnMistake()
-		} else if len(w.in.body) > 0 { // without the message, which may be why
+		} else if len(w.in.body) > 0 { // without the message, which may be the reason
 			g.tellMistake(&input{event: e})
 		}
 	case w.due != nil:
@@ -169,8 +169,8 @@ func (g *Gateway) setAside(mistake *panicError) {
 	}
 }
 
-// quarantine keeps a message from being looked at again, and its sender from being read
-// for a while.
+// quarantine keeps a message from being tried again, and stops reading its sender for a
+// while.
 func (g *Gateway) quarantine(in *input, mistake *panicError) {
 	who, channel := in.sender(), g.inputChannel(in)
 	g.logMistake(in.subject.Kind.String()+" of "+string(who.Agent), mistake)
@@ -183,14 +183,14 @@ func (g *Gateway) quarantine(in *input, mistake *panicError) {
 		l.aside.lengthen(g.clock())
 		l.hold(true)
 		g.runAt(l.aside.until, func() {
-			if !g.clock().Before(l.aside.until) { // it was not set aside again meanwhile
+			if !g.clock().Before(l.aside.until) { // not set aside again meanwhile
 				l.hold(false)
 			}
 		})
 	}
 }
 
-// inputChannel returns the channel that a message is about, or the zero one.
+// inputChannel returns the channel of a message, or zero.
 func (g *Gateway) inputChannel(in *input) bcp.ChannelKey {
 	s := in.subject
 	if s.Controller != "" && s.Reader != "" {
@@ -202,7 +202,7 @@ func (g *Gateway) inputChannel(in *input) bcp.ChannelKey {
 	return bcp.ChannelKey{}
 }
 
-// openQuery is that of the state, of which nobody knows whether it is whole.
+// openQuery reads the state's query, when the state may be inconsistent.
 func (g *Gateway) openQuery(id bcp.QueryID) (q bcp.Query, reader bcp.AgentName, attempt int, open bool) {
 	_ = safely(func() error {
 		q, reader, attempt, open = g.state.Open(id)
@@ -211,7 +211,7 @@ func (g *Gateway) openQuery(id bcp.QueryID) (q bcp.Query, reader bcp.AgentName, 
 	return q, reader, attempt, open
 }
 
-// releaseSafely is release of an outcome that may find a mistake.
+// releaseSafely is release for an outcome that may cause a panic.
 func (g *Gateway) releaseSafely(o *outcome) {
 	mistake := mistakeIn(safely(func() error { g.release(o); return nil }))
 	switch {
@@ -224,7 +224,7 @@ func (g *Gateway) releaseSafely(o *outcome) {
 	}
 }
 
-// passOver reports whether something that is due has to wait since it found a mistake.
+// passOver reports whether a due decision must wait because it caused a panic.
 func (g *Gateway) passOver(due state.Due) bool {
 	if a, waits := g.dueAside[due]; waits && g.clock().Before(a.until) {
 		return true

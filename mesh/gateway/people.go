@@ -15,9 +15,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// What people ask of the gateway: approvers decide about what is held, the
-// operator looks after the mesh. Only the acts that change something are
-// recorded.
+// Requests of people: approvers decide about held items, the operator
+// administers the mesh. Only acts that change something are recorded.
 
 // decideApproval judges an approver's act.
 func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
@@ -48,13 +47,13 @@ func verbAct(verb subjects.Verb) (act bcp.Act, decides bool) {
 	return "", false
 }
 
-// unsigned reports whether an edit only asks what it would release.
+// unsigned reports whether an edit only asks for a preview.
 func unsigned(body []byte) bool {
 	a, code := bcp.ParseApproval(body)
 	return code == "" && a.Signature == "" && a.Passkey == nil
 }
 
-// decided is what an approver hears of its act.
+// decided returns the reply to an approver's act.
 func (g *Gateway) decided(d *bcp.Decision, in *input) any {
 	if d.Verdict == bcp.Accept {
 		return bcp.Decided{Item: d.Item, Act: bcp.Act(d.Event)}
@@ -67,8 +66,8 @@ func (g *Gateway) decided(d *bcp.Decision, in *input) any {
 	return bcp.RefusalOf(d.Code)
 }
 
-// answerApproval serves what changes nothing: the list, one item, the preview
-// of an edit.
+// answerApproval answers requests that change nothing: the list, one item, the
+// preview of an edit.
 func (g *Gateway) answerApproval(in *input) {
 	approver := in.subject.Agent
 	switch in.subject.Verb {
@@ -100,9 +99,8 @@ func (g *Gateway) answerApproval(in *input) {
 	}
 }
 
-// maxListed is how many items a list has: it has to fit a message, however many
-// wait. The channels take turns, so the first are of all of them, and the rest
-// comes when these are decided.
+// maxListed is the maximum length of a list, which must fit in a message. It
+// takes items of all channels in turn; the rest comes when these are decided.
 const maxListed = 1000
 
 type itemList struct {
@@ -121,8 +119,8 @@ type forecastList struct {
 	Forecasts []bcp.Forecast `json:"forecasts"`
 }
 
-// reconcile adds the journal up to here up again, aside, and answers then. Who
-// asks meanwhile gets the same answer.
+// reconcile adds up the journal so far again, in the background, and then
+// answers. Requests that come meanwhile get the same answer.
 func (g *Gateway) reconcile(in *input) {
 	if g.reconciling = append(g.reconciling, in); len(g.reconciling) > 1 {
 		return
@@ -159,25 +157,25 @@ func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBala
 	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
 }
 
-// Reloaded tells what a reload did.
+// Reloaded is the result of a reload.
 type Reloaded struct {
-	// Changes are the permissions that were taken and given, a line each.
+	// Changes are the removed and added permissions, one a line.
 	Changes []string `json:"changes"`
-	// Notes say what holds only from the next start on.
+	// Notes list what takes effect only at the next start.
 	Notes []string `json:"notes,omitempty"`
 	// Errors are those of the definitions: then nothing was changed.
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Applied tells what the key store's changes came to.
+// Applied is the result of applying the key store's changes.
 type Applied struct {
-	// Recorded counts the changes that the audit shows since then.
+	// Recorded counts the changes that were added to the audit.
 	Recorded int `json:"recorded"`
 	// Connections are those of agents and people.
 	Connections []ClientConnection `json:"connections,omitempty"`
 }
 
-// ClientConnection is one that is open.
+// ClientConnection is an open connection.
 type ClientConnection struct {
 	Key   string        `json:"public_key"` // of its credentials
 	Agent bcp.AgentName `json:"agent"`
@@ -186,7 +184,7 @@ type ClientConnection struct {
 	Since time.Time     `json:"since"`
 }
 
-// answerControl serves the operator's acts that the state has no part in.
+// answerControl answers the operator's acts that do not involve the state.
 func (g *Gateway) answerControl(in *input) {
 	switch act := in.subject.Event; {
 	case act == bcp.ControlSessions:
@@ -248,7 +246,7 @@ func (g *Gateway) answerControl(in *input) {
 	})
 }
 
-// tellAgents tells how the agents are, from one on.
+// tellAgents sends the status of the agents, beginning with one.
 func (g *Gateway) tellAgents(in *input) {
 	c, ok := bcp.ParseControl(in.body)
 	if !ok || c != (bcp.Control{Agent: c.Agent}) {
@@ -268,8 +266,8 @@ func (g *Gateway) tellAgents(in *input) {
 	})
 }
 
-// whileServing returns a context for what the end of the gateway need not wait for:
-// it ends after a time, and as soon as the gateway is about to.
+// whileServing returns a context for work that must not delay the gateway's end: it
+// ends after a time, and as soon as the gateway is about to stop.
 func (g *Gateway) whileServing(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	g.calls.Go(func() {
@@ -282,8 +280,8 @@ func (g *Gateway) whileServing(ctx context.Context, limit time.Duration) (contex
 	return ctx, cancel
 }
 
-// giveKey gives the operator a sealing key, who has it in the state folder anyway:
-// so whoever owns that can open what was said while the mesh runs, too.
+// giveKey gives the operator a sealing key, which is in the state folder anyway:
+// so its owner can also open content while the mesh runs.
 func (g *Gateway) giveKey(in *input) {
 	c, ok := bcp.ParseControl(in.body)
 	if !ok || c.Key == "" || c.Agent != "" || c.Taint != nil || c.Erase != nil {
@@ -307,16 +305,16 @@ func (g *Gateway) giveKey(in *input) {
 }
 
 const (
-	// reloadTimeout bounds one reload, and recordTimeout the record of it.
+	// reloadTimeout is the timeout of a reload, and recordTimeout that of its record.
 	reloadTimeout = 30 * time.Second
 	recordTimeout = 10 * time.Second
 	// reconcileTimeout bounds the reading of a whole journal.
 	reconcileTimeout = 10 * time.Minute
 )
 
-// Inspect has f called with the state, between two steps. f must not keep it,
-// nor take long. It returns the context's cause where that ends first, or an
-// error where the gateway ended.
+// Inspect calls f with the state, between two steps. f must not keep it or take
+// long. It returns the context's cause if that ends first, or an error if the
+// gateway ended.
 func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
 	called := make(chan struct{})
 	g.tellUntil(ctx, event{call: func() {
@@ -335,9 +333,9 @@ func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
 	}
 }
 
-// Waiting has f called with the ids of what waits for an agent (queries,
-// deliveries, notices), as soon as it has no connection: the server tells of one
-// that ended a moment later. Of several calls the last counts. f must not block.
+// Waiting calls f with the ids of what waits for an agent (queries, deliveries,
+// notices), as soon as it has no connection: the server reports the end of one a
+// moment later. Of several calls the last counts. f must not block.
 func (g *Gateway) Waiting(agent bcp.AgentName, f func(ids []string)) {
 	g.tell(event{call: func() {
 		g.leaving[agent] = f
@@ -345,7 +343,7 @@ func (g *Gateway) Waiting(agent bcp.AgentName, f func(ids []string)) {
 	}})
 }
 
-// reportAbsent tells who asked what waits for an agent, if it has no connection.
+// reportAbsent answers a call of Waiting for an agent, if it has no connection.
 func (g *Gateway) reportAbsent(agent bcp.AgentName) {
 	f := g.leaving[agent]
 	if f == nil || g.agents[agentRole{agent, bcp.RoleReader}] != nil || g.agents[agentRole{agent, bcp.RoleController}] != nil {
@@ -371,7 +369,7 @@ func (g *Gateway) reportAbsent(agent bcp.AgentName) {
 
 var errEnded = errors.New("the gateway has ended")
 
-// prune listens no more to agents and people that the definitions do not have.
+// prune stops listening to agents and people that are not in the definitions.
 func (g *Gateway) prune() {
 	known := map[bcp.AgentName]bool{bcp.Operator: true}
 	for _, a := range g.config.State.Mesh.Agents {
@@ -391,8 +389,8 @@ func (g *Gateway) prune() {
 	g.drop(func(who agentRole) bool { return !known[who.Agent] && !serves[who] })
 }
 
-// alert tells people of a decision that somebody should look at. What is lost on
-// the way stands in the audit.
+// alert sends people an alert about a decision. The audit has the alerts that
+// get lost.
 func (g *Gateway) alert(d *bcp.Decision) {
 	alert, ok := d.Alert()
 	if !ok {

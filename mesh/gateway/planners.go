@@ -11,7 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// toKernel returns the kind of decision that a message to a kernel leads to.
+// toKernel returns the kind of decision for a message to a kernel.
 func toKernel(s *subjects.Subject) (bcp.DecisionKind, bool) {
 	switch {
 	case s.Kind == subjects.KindRun:
@@ -24,8 +24,8 @@ func toKernel(s *subjects.Subject) (bcp.DecisionKind, bool) {
 	return 0, false
 }
 
-// isOnceOnly reports whether a message can be sent once alone: the server lets planners and
-// tools answer each message once.
+// isOnceOnly reports whether a message can be sent only once: the server lets planners
+// and tools answer each message once.
 func (in *input) isOnceOnly() bool {
 	kind, ok := toKernel(&in.subject)
 	return ok && kind != bcp.KindRun && in.event == nil
@@ -55,9 +55,9 @@ func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
 	return g.listening()
 }
 
-// askPlanner sends a plan request. Each sending has a reply subject of its own, also of
-// different gateways: to the server a second message with the same one would use up the
-// answer that the first allows.
+// askPlanner sends a plan request. Each sending has its own reply subject, also across
+// gateways: for the server a second message with the same one would use up the answer
+// that the first allows.
 func (g *Gateway) askPlanner(id string) {
 	r, open := g.runState().Waiting(id)
 	subject, role := "", bcp.RolePlanner
@@ -79,13 +79,12 @@ func (g *Gateway) askPlanner(id string) {
 	}
 }
 
-// unheardPlan sends a plan request that nobody listened to again, later each time.
+// unheardPlan repeats a plan request without a listener, with a backoff.
 func (g *Gateway) unheardPlan(id string) {
 	g.runs.unheard[id]++
 	wait := min(firstBackoff<<min(g.runs.unheard[id], 20), maxPlannerBackoff)
 	g.runAt(g.clock().Add(wait), func() { g.askPlanner(id) })
 }
 
-// maxPlannerBackoff is the longest pause before a planner that was not there is asked
-// again.
+// maxPlannerBackoff is the maximum backoff for a planner that was not connected.
 const maxPlannerBackoff = time.Second

@@ -17,16 +17,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Quarantine is a folder with a file for each message over which the gateway made a
-// mistake: such a message is refused unread, also after a restart, until its file is
-// removed. The file says who sent it and where the mistake is; the message itself is
-// sealed in the journal, in the record of the alert. Its methods may be used concurrently.
-// A nil one remembers nothing.
+// Quarantine is a folder with a file for each message that made the gateway panic: such a
+// message is refused unread, also after a restart, until its file is removed. The file
+// has the sender and the place of the panic; the message itself is sealed in the journal,
+// in the record of the alert. Its methods may be used concurrently. A nil one remembers
+// nothing.
 type Quarantine struct {
 	dir string
 
 	mu   sync.Mutex
-	held map[string]Quarantined // by the name of the file
+	held map[string]Quarantined // by file name
 }
 
 // Quarantined is the content of a file.
@@ -48,8 +48,8 @@ const maxQuarantined = 1000
 
 const quarantineSuffix = ".json"
 
-// OpenQuarantine returns the quarantine of a folder, which is made when something is put
-// there. A file that cannot be read counts all the same: its name says which message.
+// OpenQuarantine returns the quarantine of a folder, which is created when something is
+// put there. An unreadable file counts all the same: its name identifies the message.
 func OpenQuarantine(dir string) (*Quarantine, error) {
 	q := &Quarantine{dir: dir, held: make(map[string]Quarantined)}
 	entries, err := os.ReadDir(dir)
@@ -62,7 +62,7 @@ func OpenQuarantine(dir string) (*Quarantine, error) {
 		}
 		var one Quarantined
 		if content, err := os.ReadFile(filepath.Join(dir, e.Name())); err == nil {
-			_ = json.Unmarshal(content, &one) // what is not there is unknown
+			_ = json.Unmarshal(content, &one) // missing fields are unknown
 		}
 		q.held[e.Name()] = one
 	}
@@ -79,7 +79,8 @@ func (q *Quarantine) Len() int {
 	return len(q.held)
 }
 
-// quarantineName is the file of a message: the same for each time that it is sent.
+// quarantineName returns the file name of a message: the same each time that it is
+// sent.
 func quarantineName(in *input) string {
 	subject := in.subject
 	subject.Attempt = 0
@@ -158,8 +159,8 @@ func (q *Quarantine) remove(name string) error {
 	return err
 }
 
-// erase forgets the messages of a channel from before a time: the name of a file tells the
-// message to whoever guesses it.
+// erase forgets the messages of a channel from before a time: the name of a file confirms
+// the message to whoever guesses it.
 func (q *Quarantine) erase(channel bcp.ChannelKey, before time.Time) (err error) {
 	if q == nil {
 		return nil

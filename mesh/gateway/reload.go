@@ -10,12 +10,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// Reload goes on under other definitions (PROTOCOL P1.5). It reads the journal
-// under them first, while the gateway decides as before. Then, between two steps, it
-// reads what was decided meanwhile, calls switchOver, which changes what agents may
-// do at the server, and records the change. After an error the definitions of before
-// hold here; if switchOver returned none, the caller has to switch back. If ctx ends
-// before that step has begun, Reload does nothing and returns the context's cause.
+// Reload switches to other definitions (PROTOCOL P1.5). It first reads the journal
+// under them, while the gateway decides as before. Then, between two steps, it reads
+// the decisions made meanwhile, calls switchOver, which changes agents' permissions
+// at the server, and records the change. After an error the previous definitions
+// remain in force here; if switchOver returned none, the caller must switch back. If
+// ctx ends before that step has begun, Reload does nothing and returns the context's
+// cause.
 func (g *Gateway) Reload(ctx context.Context, config state.Config, changes []string, switchOver func() error) error {
 	next, err := g.readUnder(ctx, config)
 	if err != nil {
@@ -52,7 +53,7 @@ func (g *Gateway) switchTo(ctx context.Context, next nextState, changes []string
 	}
 }
 
-// nextState is the state that the journal makes under the next definitions, up to a
+// nextState is the state of the journal under the next definitions, up to a
 // position.
 type nextState struct {
 	replayed
@@ -61,13 +62,13 @@ type nextState struct {
 }
 
 const (
-	// A reload leaves at most shortTail decisions to be read between two steps, unless
-	// the gateway decides more than that during each of tailRounds readings.
+	// A reload leaves at most shortTail decisions to read between two steps, unless
+	// the gateway makes more than that during each of tailRounds readings.
 	shortTail  = 1000
 	tailRounds = 5
 )
 
-// readUnder reads the journal under other definitions, over a connection of its own,
+// readUnder reads the journal under other definitions, over its own connection,
 // until ctx or the gateway ends.
 func (g *Gateway) readUnder(ctx context.Context, config state.Config) (next nextState, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -106,7 +107,7 @@ func (g *Gateway) readUnder(ctx context.Context, config state.Config) (next next
 	return next, nil
 }
 
-// catchUp reads what the journal has behind the position.
+// catchUp reads the journal after the position.
 func (n *nextState) catchUp(ctx context.Context, g *Gateway, journal *jetstream.Journal) error {
 	before := n.state.Last()
 	if err := journal.ReplayBehind(ctx, n.upTo, applyTo(ctx, g.keys, n.state, nil)); err != nil {
@@ -121,8 +122,8 @@ func (n *nextState) reached(journal *jetstream.Journal) {
 	n.upTo = jetstream.Position{Sequence: journal.Last(), Decision: n.state.Last(), Head: n.state.Head()}
 }
 
-// reloadSafely is reload after whose mistake the state of before holds, until it is read
-// from the journal again.
+// reloadSafely is reload; after a panic the previous state is kept until it is read from
+// the journal again.
 func (g *Gateway) reloadSafely(ctx context.Context, next nextState, changes []string, switchOver func() error) error {
 	old, before := g.state, g.config.State
 	err := safely(func() error { return g.reload(ctx, next, changes, switchOver) })
@@ -142,7 +143,7 @@ func (g *Gateway) reload(ctx context.Context, next nextState, changes []string, 
 		return err
 	}
 	old, before := g.state, g.config.State
-	// What the journal does not have holds for nobody.
+	// What the journal does not have is not in force.
 	goBack := func(err error) error {
 		g.state, g.config.State = old, before
 		g.prune()

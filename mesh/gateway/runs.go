@@ -12,49 +12,49 @@ import (
 )
 
 // Runs of kernels (ADR 0086). What package kernel decides about a message, an answer or
-// time is one decision of the journal like any other, and what follows from it is sent
-// once that is stored. Nothing of what is kept here outlives the process: after a start
-// it is made of the state again.
+// time is one decision of the journal like any other, and its consequences are sent
+// once that is stored. Nothing kept here survives the process: after a start it is
+// derived from the state again.
 
-// runs is what the gateway does about runs besides deciding about messages.
+// runs is the gateway's state of runs, besides decisions about messages.
 type runs struct {
-	// todo has what follows from recorded decisions and is itself a decision: an ask to a
-	// Reader, its answer, a call that is sent again. It is decided in this order.
+	// todo has consequences of recorded decisions that are decisions themselves: an ask
+	// to a Reader, its answer, a repeated call. They are decided in this order.
 	todo []func() (outcome, bool)
-	// resuming says that todo does not have all yet that waits since the start.
+	// resuming says that todo does not have everything yet that waits since the start.
 	resuming bool
-	// waits has what runs wait for with Readers, by the query.
+	// waits has what runs wait for from Readers, by query.
 	waits map[bcp.QueryID]string
 	// sent has the calls that this process sent, with the newest attempt.
 	sent map[string]int
-	// unmade has the calls of this process that nobody was there for, with the newest
-	// attempt: they are made when somebody is.
+	// unmade has the calls of this process that had no listener, with the newest
+	// attempt: they are made when there is one.
 	unmade map[string]int
-	// unheard counts the sendings of plan requests that nobody listened to.
+	// unheard counts the sendings of plan requests without a listener.
 	unheard map[string]int
 	// dispatchers make the calls of each kernel.
 	dispatchers map[bcp.AgentName]*Dispatcher
 	// stuck is until when nothing is decided by time, after a mistake.
 	stuck time.Time
-	// suspects says that somebody may be suspended whose runs have not ended.
+	// suspects says that somebody with unfinished runs may be suspended.
 	suspects bool
 }
 
-// runState returns the state of the runs; nil if none are kept.
+// runState returns the state of the runs; nil if there are none.
 func (g *Gateway) runState() *kernel.State {
 	s, _ := g.state.Runs().(*kernel.State)
 	return s
 }
 
-// runMoment is a moment of journal time, which both states are decided at.
+// runMoment returns a moment of journal time for the decisions of both states.
 func (g *Gateway) runMoment() bcp.Moment {
 	m := g.moment()
 	m.Now = g.state.JournalTime(m)
 	return m
 }
 
-// decideRun judges a message to a kernel. It is false if there is nothing to record: a
-// message beyond the limit, and one that was decided before.
+// decideRun judges a message to a kernel. It returns false if there is nothing to
+// record: for a message beyond the limit, or one that was already decided.
 func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, bool) {
 	state, m, s := g.runState(), g.runMoment(), &in.subject
 	if state == nil {
@@ -94,7 +94,7 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 	}
 }
 
-// wholeBits is a number of bits in whole bits, rounded up; what has no bound is unbounded.
+// wholeBits rounds bits up to whole ones; unlimited stays unbounded.
 func wholeBits(bits bcp.Bits) kernel.Width {
 	if bits >= bcp.MaxBits*bcp.Bit {
 		return kernel.Unbounded
@@ -112,8 +112,8 @@ func (g *Gateway) decideStop(in *input) bcp.Decision {
 	return g.recordRun(m, in, state.DecideStop(m, kernel.RunID(c.Run), kernel.Cancelled), bcp.Operator)
 }
 
-// stopReceipt says how a run ended that somebody stops, also if it had ended before: the
-// request may come again.
+// stopReceipt says how a stopped run ended, also if it had already ended: the request
+// may come again.
 func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
 	if _, known := g.runState().Status(kernel.RunID(r.Run)); known {
 		return g.runReceipt(kernel.RunID(r.Run))
@@ -121,7 +121,7 @@ func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
 	return bcp.RunReceipt{Type: bcp.TypeRun, RunID: r.Run, Code: r.Code}
 }
 
-// recordRun is the decision of what a kernel decided.
+// recordRun makes a decision from a kernel's change.
 func (g *Gateway) recordRun(m bcp.Moment, in *input, c kernel.Change, from bcp.AgentName) bcp.Decision {
 	r := g.runState().Record(&c, from)
 	if r.Body = in.body; c.Start != nil {
@@ -131,8 +131,8 @@ func (g *Gateway) recordRun(m bcp.Moment, in *input, c kernel.Change, from bcp.A
 	return g.state.DecideRun(m, r)
 }
 
-// nextRun decides what follows from earlier decisions about runs, and then what time
-// alone decides.
+// nextRun decides consequences of earlier decisions about runs, and then what only
+// depends on time.
 func (g *Gateway) nextRun() (o outcome, ok bool) {
 	state := g.runState()
 	if state == nil {
@@ -171,7 +171,7 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 	return g.unaskedRun(m, c), true
 }
 
-// unaskedRun is a decision about a run that no message asked for.
+// unaskedRun is a decision about a run without a message.
 func (g *Gateway) unaskedRun(m bcp.Moment, c kernel.Change) outcome {
 	in := new(input)
 	return outcome{in: in, decision: g.recordRun(m, in, c, "")}
@@ -198,8 +198,8 @@ func (g *Gateway) runsDue() (time.Time, bool) {
 
 func (g *Gateway) todo(do func() (outcome, bool)) { g.runs.todo = append(g.runs.todo, do) }
 
-// appliedRun notes what follows from a decision about a run, or from an ask of a kernel,
-// that was applied: it is released once it is stored.
+// appliedRun notes the consequences of an applied decision about a run, or of an ask of
+// a kernel: they are released once it is stored.
 func (g *Gateway) appliedRun(o *outcome) {
 	g.runs.suspects = g.runs.suspects || o.decision.Suspends
 	if c := o.in.change; c != nil {
@@ -213,7 +213,7 @@ func (g *Gateway) appliedRun(o *outcome) {
 	}
 }
 
-// releaseRun sends what follows from a recorded decision about a run.
+// releaseRun sends the consequences of a recorded decision about a run.
 func (g *Gateway) releaseRun(o *outcome) {
 	for i := range o.in.releases {
 		r := &o.in.releases[i]
@@ -250,10 +250,9 @@ func (g *Gateway) releaseWait(r *kernel.Release) {
 	}
 }
 
-// call makes a recorded call. One that cannot be sent was not made, and is decided as
-// that.
+// call makes a recorded call. If it cannot be sent, it is decided as not made.
 func (g *Gateway) call(r *kernel.Release) {
-	if g.closing() >= ClosedToAll { // as long as that takes, up to the call's time
+	if g.closing() >= ClosedToAll { // until it opens, up to the call's timeout
 		g.callLater(r, overduePause)
 		return
 	}
@@ -281,10 +280,10 @@ func (g *Gateway) call(r *kernel.Release) {
 	g.todo(func() (outcome, bool) { return g.unsent(id, kernel.ToolUnavailable) })
 }
 
-// awayPause is the shortest pause until a tool that nobody serves is looked for again.
+// awayPause is the shortest pause before a tool without a listener is tried again.
 const awayPause = 20 * time.Millisecond
 
-// callLater makes a call after a pause, if its run waits for it then.
+// callLater makes a call after a pause, if its run still waits for it then.
 func (g *Gateway) callLater(r *kernel.Release, pause time.Duration) {
 	id, attempt := r.Wait.ID, r.Wait.Attempt
 	g.runAt(g.clock().Add(pause), func() {
@@ -294,8 +293,8 @@ func (g *Gateway) callLater(r *kernel.Release, pause time.Duration) {
 	})
 }
 
-// giveUp decides about a call whose time is over and that was never sent: one that may not
-// be made twice has nobody's word to wait for.
+// giveUp decides about a call that timed out and was never sent: if it may not be made
+// twice, no reply can come.
 func (g *Gateway) giveUp(m bcp.Moment) (outcome, bool) {
 	for id, attempt := range g.runs.unmade {
 		r, open := g.runState().Waiting(id)
@@ -322,8 +321,8 @@ func (g *Gateway) unsent(call string, code kernel.Code) (outcome, bool) {
 	return g.unaskedRun(m, g.runState().DecideUnsent(m, call, code)), true
 }
 
-// refusedTool has the calls of a tool decided that the server refuses to let through. It
-// may be called by any goroutine.
+// refusedTool decides about the calls of a tool that the server refuses. It may be
+// called by any goroutine.
 func (g *Gateway) refusedTool(of bcp.AgentName, tool string) {
 	g.tell(event{call: func() {
 		for _, id := range g.runState().Unanswered() {
@@ -334,8 +333,8 @@ func (g *Gateway) refusedTool(of bcp.AgentName, tool string) {
 	}})
 }
 
-// ask asks a Reader what a run waits for: an ask of the kernel as a Controller, whose
-// request id is that of the wait. Asked again it is a repeat, with the same outcome.
+// ask asks a Reader what a run waits for: an ask of the kernel as a Controller, with
+// the request id of the wait. Asked again it is a repeat, with the same outcome.
 func (g *Gateway) ask(wait string) (outcome, bool) {
 	r, open := g.runState().Waiting(wait)
 	if !open || r.Wait.Kind != kernel.WaitReader {
@@ -358,7 +357,7 @@ func (g *Gateway) ask(wait string) (outcome, bool) {
 	return outcome{in: &input{wait: wait, body: body}, decision: d}, true
 }
 
-// askedReader goes on once an ask of a kernel is recorded.
+// askedReader continues once an ask of a kernel is recorded.
 func (g *Gateway) askedReader(o *outcome) {
 	d, wait := &o.decision, o.in.wait
 	switch {
@@ -381,11 +380,11 @@ func (g *Gateway) answered(wait string, answer []byte, code bcp.Code) (outcome, 
 	return g.unaskedRun(m, g.runState().DecideAnswer(m, wait, answer, code)), true
 }
 
-// collected is what a query waits for whose answer is about to be decided.
+// collected is the wait of a query whose answer is about to be decided.
 const collected = "collected"
 
-// collect takes what Readers answered to a kernel: first the run's step is decided, then
-// the delivery acknowledged. What is released later is collected then.
+// collect takes the Readers' answers to a kernel: first the run's step is decided, then
+// the delivery acknowledged. Later releases are collected then.
 func (g *Gateway) collect(key bcp.ChannelKey) {
 	if g.runs.resuming {
 		return
@@ -419,8 +418,8 @@ func (g *Gateway) acknowledge(who agentRole, id bcp.DeliveryID) (outcome, bool) 
 	return unasked(d), waits
 }
 
-// runQuery adds to a query of a kernel what its Reader needs. It is false while that is
-// not known: it is sent once the ask was repeated.
+// runQuery adds to a kernel's query what its Reader needs. It returns false while that
+// is not known: the query is sent once the ask was repeated.
 func (g *Gateway) runQuery(id bcp.QueryID, q *bcp.Query) bool {
 	if !g.isKernel(q.Controller) {
 		return true
@@ -439,8 +438,8 @@ func (g *Gateway) isKernel(name bcp.AgentName) bool {
 	return state != nil && state.Kernels()[name] != nil
 }
 
-// resumeRuns goes on with all runs after the journal was read: first about calls that may
-// have been made, then with what is asked again.
+// resumeRuns continues all runs after the journal was read: first it decides about calls
+// that may have been made, then it repeats requests.
 func (g *Gateway) resumeRuns() {
 	state := g.runState()
 	if state == nil {
@@ -449,7 +448,7 @@ func (g *Gateway) resumeRuns() {
 	g.runs.todo, g.runs.waits, g.runs.resuming, g.runs.suspects = nil, make(map[bcp.QueryID]string), true, true
 	open := make(map[string]int)
 	for _, id := range state.Unanswered() {
-		if r, _ := state.Waiting(id); g.runs.sent[id] == r.Wait.Attempt { // its answer comes to us
+		if r, _ := state.Waiting(id); g.runs.sent[id] == r.Wait.Attempt { // its answer comes to this process
 			open[id] = r.Wait.Attempt
 			continue
 		}
@@ -480,7 +479,7 @@ func (g *Gateway) restarted(call string) (outcome, bool) {
 	return g.unaskedRun(m, g.runState().DecideRestart(m, call)), true
 }
 
-// result decides what a requester hears of the value of a run that an applied decision
+// result decides about sending a requester the value of a run that an applied decision
 // committed: a push of the kernel on the channel of both, if there is one. It is recorded
 // right after that decision, in the same record unless the batch needs several.
 func (g *Gateway) result(o *outcome) (outcome, bool) {
@@ -510,7 +509,7 @@ func (g *Gateway) result(o *outcome) (outcome, bool) {
 	return outcome{}, false
 }
 
-// tellRequester tells how a run ended. A requester that misses it asks again, with the
+// tellRequester sends how a run ended. A requester that misses it asks again, with the
 // same request id.
 func (g *Gateway) tellRequester(r *kernel.Release) {
 	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.runReceipt(r.Run))
@@ -519,7 +518,7 @@ func (g *Gateway) tellRequester(r *kernel.Release) {
 // runReceipt says how a run is.
 func (g *Gateway) runReceipt(id kernel.RunID) bcp.RunReceipt { return g.receiptOr(id, nil) }
 
-// receiptOr says it also of a run that ended so and is forgotten.
+// receiptOr is runReceipt, also for a forgotten run that ended as given.
 func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
 	receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(id), Status: bcp.RunOpen}
 	switch status, known := g.runState().Status(id); {
@@ -532,7 +531,7 @@ func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
 }
 
 // connectKernels makes the dispatchers of the kernels, and listens to their planners and
-// tools, of which only those that are new are connected to.
+// tools; it connects only to new ones.
 func (g *Gateway) connectKernels(state *state.State) error {
 	runs, _ := state.Runs().(*kernel.State)
 	if runs == nil {

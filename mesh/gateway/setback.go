@@ -14,9 +14,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// SetBack is a file that says who has shown that the journal was set back, until the
-// operator accepts it. Their channels are closed meanwhile, also after a restart; if a
-// person has shown it, all are. Its methods may be used concurrently.
+// SetBack is a file that lists who has shown that the journal was rolled back, until
+// the operator accepts it. Meanwhile their channels are closed, also after a restart;
+// if a person has shown it, all are. Its methods may be used concurrently.
 type SetBack struct {
 	file string
 
@@ -27,8 +27,8 @@ type SetBack struct {
 type setBack struct {
 	// Shown are those who have seen more than the journal has.
 	Shown []shown `json:"shown,omitempty"`
-	// Accepted is when the operator accepted it last, or when the newest mark of Shown was
-	// given, if that is later: what somebody saw up to then is no news.
+	// Accepted is when the operator last accepted it, or when the newest mark of Shown
+	// was given, if that is later: marks up to then are nothing new.
 	Accepted time.Time `json:"accepted,omitzero"`
 }
 
@@ -38,7 +38,7 @@ type shown struct {
 	Seen  time.Time     `json:"seen"` // when its mark was given
 }
 
-// OpenSetBack returns what a file says; one that is not there says nothing.
+// OpenSetBack reads a file; a missing file is empty.
 func OpenSetBack(file string) (*SetBack, error) {
 	s := &SetBack{file: file}
 	content, err := os.ReadFile(file)
@@ -86,8 +86,8 @@ func (s *SetBack) write(next setBack) error {
 	return durable.Replace(s.file, append(content, '\n'), 0o600)
 }
 
-// add closes the channels of an agent, or all where a person has shown it. After an error
-// they are closed until the gateway ends. It is false for somebody who is known.
+// add closes the channels of an agent, or all if a person has shown it. After an error
+// they are closed until the gateway stops. It returns false if this is already known.
 func (s *SetBack) add(who agentRole, seen time.Time) (added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *SetBack) accepted() time.Time {
 }
 
 // closed reports whether a channel is closed: one of its agents in its role there, the
-// keeper of one, or a person has shown that the journal was set back.
+// keeper of one, or a person has shown that the journal was rolled back.
 func (s *SetBack) closed(key bcp.ChannelKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,17 +4,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// shared is what waits for room at the connections of a Reader that share its queries
-// (PROTOCOL P9.5). The server gives each query to one of them, and one that has no
-// handler free hands it back. It goes to another, until too many in a row had none: then
-// the query waits until a connection answers, which has a handler free again, or until
-// it is tried, since a handler that fails answers nothing.
+// shared is the queue for the connections of a Reader that share its queries (PROTOCOL
+// P9.5). The server gives each query to one of them, which hands it back if it has no
+// free handler. It then goes to another, until too many in a row had none: then the
+// query waits until a connection answers, which then has a free handler, or until it is
+// tried, since a failing handler answers nothing.
 type shared struct {
-	begun   bool // the open queries were sent to the first connection that listened
+	begun   bool // the open queries were sent to the first listening connection
 	waiting map[bcp.QueryID]struct{}
 	misses  int         // in a row
 	trying  bool        // a timer runs
-	tried   bcp.QueryID // what was sent when it last ended
+	tried   bcp.QueryID // sent when it last ended
 }
 
 func (s *shared) wait(id bcp.QueryID) {
@@ -24,7 +24,7 @@ func (s *shared) wait(id bcp.QueryID) {
 	s.waiting[id] = struct{}{}
 }
 
-// handedBack notes that a connection of a Reader had no handler free for a query.
+// handedBack notes that a connection of a Reader had no free handler for a query.
 func (g *Gateway) handedBack(who agentRole, c *connection, id bcp.QueryID) {
 	c.shared.wait(id)
 	if c.shared.misses++; c.shared.misses <= missesOf*c.count {
@@ -33,12 +33,12 @@ func (g *Gateway) handedBack(who agentRole, c *connection, id bcp.QueryID) {
 	g.try(who, c)
 }
 
-// missesOf is how often, for each connection of a Reader, a query may find none free in a
-// row: with one of eight free, the chance that it is missed as often is 1.4 %.
+// missesOf is how often in a row, for each connection of a Reader, a query may find no
+// free handler: with one of eight free, the chance of that many misses is 1.4 %.
 const missesOf = 4
 
-// try sends the oldest query that waits in a moment, and later each time that nobody
-// takes it.
+// try sends the oldest waiting query in a moment, with a backoff while nobody takes
+// it.
 func (g *Gateway) try(who agentRole, c *connection) {
 	if c.shared.trying {
 		return
@@ -59,7 +59,7 @@ func (g *Gateway) try(who agentRole, c *connection) {
 	})
 }
 
-// offer sends up to n of the queries that wait, the oldest first, and returns the last.
+// offer sends up to n of the waiting queries, the oldest first, and returns the last.
 func (g *Gateway) offer(who agentRole, c *connection, n int) bcp.QueryID {
 	var last bcp.QueryID
 	open := g.state.OpenQueries(who.Agent)
@@ -76,8 +76,8 @@ func (g *Gateway) offer(who agentRole, c *connection, n int) bcp.QueryID {
 	return last
 }
 
-// freed notes that a Reader has answered, so that one of its connections has a handler
-// free.
+// freed notes that a Reader has answered, so one of its connections has a free
+// handler.
 func (g *Gateway) freed(who agentRole) {
 	if c := g.agents[who]; c != nil && c.ready && len(c.shared.waiting) > 0 {
 		c.shared.misses = 0
@@ -85,8 +85,8 @@ func (g *Gateway) freed(who agentRole) {
 	}
 }
 
-// lostOne has the open queries of a Reader sent again when one of several connections
-// that share them has ended: nobody knows which it had.
+// lostOne sends the open queries of a Reader again when one of its sharing
+// connections has ended: it is unknown which queries it had.
 func (g *Gateway) lostOne(who agentRole, c *connection) {
 	if who.Role != bcp.RoleReader || !g.state.SharesQueries(who.Agent) {
 		return

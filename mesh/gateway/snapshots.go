@@ -15,9 +15,9 @@ import (
 )
 
 // A snapshot spares the next start most of the journal. While the gateway
-// serves, it is made of the journal and not of the live state, by a goroutine
-// with a connection of its own: deciding never waits for it, and what it cannot
-// read is found while the mesh still runs.
+// serves, a snapshot is made from the journal, not from the live state, by a
+// goroutine with its own connection: deciding never waits for it, and damage of
+// the journal is found while the mesh still runs.
 
 const (
 	// defaultSnapshotEvery is how many decisions a start has to read at most,
@@ -27,19 +27,18 @@ const (
 	snapshotPause = time.Minute
 )
 
-// replayed is a state, and how it came about.
+// replayed is a state and its origin.
 type replayed struct {
 	state *state.State
-	read  uint64 // decisions that were read behind the snapshot
+	read  uint64 // decisions read after the snapshot
 }
 
 // replay makes the state of a journal under some definitions: from the newest
-// snapshot that stands up to everything, or from where the journal begins. The
-// journal has the last word: a snapshot that it does not continue is passed over.
-// It calls each, if set, with what it reads; with the same again where a snapshot
-// is passed over.
+// valid snapshot, or from the beginning of the journal. The journal decides: a
+// snapshot that it does not continue is skipped. It calls each, if set, with the
+// decisions that it reads; after a skipped snapshot again with the same ones.
 func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	o, err := findOrigin(ctx, journal, g.config.Bases) // proven also where a snapshot spares it
+	o, err := findOrigin(ctx, journal, g.config.Bases) // also proven if a snapshot replaces it
 	if err != nil {
 		return replayed{}, err
 	}
@@ -53,8 +52,8 @@ func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config
 	return r, err
 }
 
-// replaySnapshot makes no state where no snapshot stands up. ahead is of one that
-// the journal does not reach.
+// replaySnapshot returns no state if no snapshot is valid. ahead is a snapshot
+// beyond the end of the journal.
 func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal, config state.Config, each func(*bcp.Decision)) (r replayed, ahead uint64, err error) {
 	snapshots, log := g.config.Snapshots, g.log
 	if snapshots == nil {
@@ -69,7 +68,7 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 		switch {
 		case err == nil:
 			return r, ahead, nil
-		case ctx.Err() != nil, jetstream.Unanswered(err): // which says nothing about the snapshot
+		case ctx.Err() != nil, jetstream.Unanswered(err): // not the snapshot's fault
 			return replayed{}, 0, err
 		case errors.Is(err, jetstream.ErrPosition):
 			ahead = max(ahead, r.state.Last())
@@ -83,8 +82,8 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 	return replayed{}, ahead, nil
 }
 
-// Replay makes the state of a journal under some definitions from where the
-// journal begins, without a snapshot. Bases are those of the state folder.
+// Replay makes the state of a journal under some definitions from its
+// beginning, without a snapshot. bases are those of the state folder.
 func Replay(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases, keys *jetstream.SealingKeys, config state.Config) (*state.State, error) {
 	o, err := findOrigin(ctx, journal, bases)
 	if err != nil {
@@ -94,11 +93,11 @@ func Replay(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Ba
 	return r.state, err
 }
 
-// origin is what a journal begins with: nothing, or its base.
+// origin is where a journal begins: nothing, or its base.
 type origin struct {
 	jetstream.Beginning
 	base   jetstream.Snapshot
-	newest uint64 // decision that a base was made of
+	newest uint64 // newest decision in a base
 }
 
 func findOrigin(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases) (o origin, err error) {
@@ -127,8 +126,8 @@ func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *j
 	return replayed{restored, restored.Last() - o.Decision}, err
 }
 
-// errUnseen is of a snapshot in which a gateway would miss what it does not know to be
-// stored.
+// errUnseen is for a snapshot that may have decisions of this gateway that it does not
+// know to be stored.
 var errUnseen = errors.New("it has decisions that were not acknowledged")
 
 func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, name string, config state.Config, each func(*bcp.Decision)) (replayed, error) {
@@ -170,7 +169,7 @@ func applyTo(ctx context.Context, keys *jetstream.SealingKeys, state *state.Stat
 	}
 }
 
-// snapshotDue has a snapshot made where the last is long ago.
+// snapshotDue starts a snapshot if the last is too old.
 func (g *Gateway) snapshotDue() {
 	every := g.config.SnapshotEvery
 	if every == 0 {
@@ -213,8 +212,9 @@ func (g *Gateway) makeSnapshots(ctx context.Context) {
 	}
 }
 
-// readJournal opens the journal over a connection of its own, which the caller
-// ends: reading all of it leaves the connection of the deciding loop alone.
+// readJournal opens the journal over its own connection, which the caller
+// closes: reading all of it does not affect the connection of the deciding
+// loop.
 func (g *Gateway) readJournal(ctx context.Context) (*jetstream.Journal, func(), error) {
 	conn, err := g.config.Connect()
 	if err != nil {
@@ -233,8 +233,8 @@ func (g *Gateway) readJournal(ctx context.Context) (*jetstream.Journal, func(), 
 	return journal, conn.Close, nil
 }
 
-// makeSnapshot makes one at a time: one of before an erasure must not come behind
-// it.
+// makeSnapshot makes one at a time, so that a snapshot from before an erasure
+// cannot be written after it.
 func (g *Gateway) makeSnapshot(ctx context.Context, config state.Config) error {
 	g.snapshotting.Lock()
 	defer g.snapshotting.Unlock()
@@ -267,8 +267,8 @@ func (g *Gateway) writeSnapshot(state *state.State, sequence uint64, begun time.
 	return nil
 }
 
-// lastSnapshot is made of the state when the gateway ends in order: nobody waits
-// for a decision any more.
+// lastSnapshot makes one from the state when the gateway stops in order: nobody
+// waits for a decision any more.
 func (g *Gateway) lastSnapshot() {
 	if g.config.Snapshots == nil || !g.sound || g.unsnapped() == 0 {
 		return
@@ -279,18 +279,18 @@ func (g *Gateway) lastSnapshot() {
 }
 
 const (
-	// checkAttempts is how often a journal has to be found damaged: a server that is
-	// busy may be silent for long.
+	// checkAttempts is how often a journal must be found damaged: a busy server may
+	// not answer for long.
 	checkAttempts = 3
-	// checkPause is the pause where it could not be read.
+	// checkPause is the pause after a failed read.
 	checkPause = time.Second
-	// checkFirst is how long a start from a snapshot checks what it did not read before
-	// anybody is served. The rest is checked beside serving.
+	// checkFirst is how long a start from a snapshot checks the rest of the journal
+	// before anybody is served. What is left is checked while serving.
 	checkFirst = time.Second
 )
 
-// checkBefore is checkJournal before anybody is served, as far as it comes in a moment. It
-// reports whether that was all. On a cluster nobody waits for it: a gateway takes over.
+// checkBefore is checkJournal before anybody is served, limited to a moment. It reports
+// whether that was all. On a cluster nobody waits for it: a gateway takes over.
 func (g *Gateway) checkBefore(ctx context.Context) (all bool, err error) {
 	if g.config.Cluster {
 		return false, nil
@@ -306,8 +306,8 @@ func (g *Gateway) checkBefore(ctx context.Context) (all bool, err error) {
 }
 
 // checkJournal reads what the start from a snapshot did not: the chain of all
-// decisions. It ends the gateway where the journal is damaged or was changed,
-// as a start without a snapshot would have refused it: nothing is released any more.
+// decisions. If the journal is damaged or was changed, it stops the gateway, since a
+// start without a snapshot would have refused it: nothing more is released.
 func (g *Gateway) checkJournal(ctx context.Context) {
 	for attempts := 1; ; {
 		err := g.checkChain(ctx)
@@ -334,8 +334,8 @@ func (g *Gateway) checkJournal(ctx context.Context) {
 // alertTimeout bounds telling people of a damage.
 const alertTimeout = 2 * time.Second
 
-// endDamaged tells what was released while nobody knew that the journal is damaged, and
-// returns that with the damage.
+// endDamaged logs what was released before the damage was known, and returns that with
+// the damage.
 func (g *Gateway) endDamaged(damage error) error {
 	g.sound = false
 	released := "nothing was released since it began to serve"

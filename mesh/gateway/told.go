@@ -13,30 +13,30 @@ import (
 
 // Marks let agents and people tell whether the journal was set back.
 type Marks struct {
-	// Secret, of 32 bytes, is as old as the mesh: a gateway on an older state must be
-	// able to read what a later one gave out.
+	// Secret, of 32 bytes, is as old as the mesh: a gateway with an older state must
+	// be able to read the marks of a later one.
 	Secret []byte
-	// SetBack keeps who has shown that it was.
+	// SetBack lists who has shown a rollback.
 	SetBack *SetBack
 }
 
-// markPause is the least time between two marks of somebody, but of what is released to a
-// Controller: each of these has one.
+// markPause is the minimum time between two marks for one party, except in releases to a
+// Controller: each of those has one.
 const markPause = time.Second
 
-// telling is what one agent or person in one role was told and has shown in this run.
+// telling is the state of marks of one agent or person in one role in this run.
 type telling struct {
-	// heard says that it has shown what it keeps, or that it keeps nothing. Until then it
-	// is given no mark, which would replace the one that it has to show.
+	// heard says that it has shown its mark, or that it has none. Until then it is given
+	// no mark, which would replace the one that it must show.
 	heard bool
 	given time.Time // when it got a mark last
-	// newest is the sequence of the newest record that it has shown, and that the journal
-	// has: older ones are not looked up.
+	// newest is the sequence of the newest record that it has shown and the journal has:
+	// older ones are not looked up.
 	newest  uint64
-	strange bool // it has shown something that is no mark
+	strange bool // it has shown something that is not a mark
 }
 
-// readMark looks at the mark that comes with a message, before the message is decided.
+// readMark checks a message's mark before the message is decided.
 func (g *Gateway) readMark(ctx context.Context, in *input) {
 	if g.marker != nil && in.shows {
 		g.guard("a mark", func() { g.hearMark(ctx, in) })
@@ -71,7 +71,7 @@ func (g *Gateway) hearMark(ctx context.Context, in *input) {
 	}
 }
 
-// compare looks whether the journal has what an agent has seen of it.
+// compare checks that the journal has the record that an agent has seen.
 func (g *Gateway) compare(ctx context.Context, who agentRole, t *telling, m mark) {
 	back := g.config.Marks.SetBack
 	switch err := g.journal.Holds(ctx, m.position()); {
@@ -100,8 +100,8 @@ func (g *Gateway) raiseAlert(kind bcp.AlertKind, who agentRole) {
 	g.tellMistake(&input{event: &event{kind: bcp.KindAlert, alert: kind, agent: who}})
 }
 
-// markFor returns what a message to somebody bears, or nothing. Delivers says that it
-// releases something to a Controller.
+// markFor returns the mark for a message, or nothing. delivers says that it releases
+// something to a Controller.
 func (g *Gateway) markFor(who agentRole, delivers bool) nats.Header {
 	if g.marker == nil || !g.sound || g.failed != nil {
 		return nil

@@ -10,18 +10,18 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 )
 
-// The server knows its operator's keys from its beginning on, and neither a reload
-// of its options nor new claims change them. So where these keys change, or the keys
-// of this process, the server begins again behind the entrance: everybody is
-// disconnected, and comes back when the monitor has, who says that somebody is known.
+// The server reads its operator's keys when it starts, and neither a reload of its
+// options nor new claims change them. So if these keys change, or the keys of this
+// process, the server restarts behind the proxy: everybody is disconnected, and
+// reconnects after the monitor, which identifies clients.
 
-// again asks for another beginning of the server.
+// again asks for a restart of the server.
 type again struct {
 	bundle accounts.Bundle
 	done   chan error // with room for one
 }
 
-// begin runs the server under the config's bundle, and has the entrance lead to it.
+// begin starts the server with the config's bundle, and connects the proxy to it.
 func (s *Server) begin(config Config) error {
 	options, err := serverOptions(config)
 	if err != nil {
@@ -75,8 +75,9 @@ func (s *Server) begin(config Config) error {
 	return nil
 }
 
-// knowAccounts has the server read the claims of all accounts, which are large. It
-// would read them for their first agents, and again for each that comes meanwhile.
+// knowAccounts makes the server read the claims of all accounts, which are large.
+// Otherwise it would read them for their first agents, and again for each that
+// comes meanwhile.
 func knowAccounts(config Config, server *natsserver.Server) error {
 	for _, account := range config.Bundle.Accounts {
 		if _, err := server.LookupAccount(account.PublicKey); err != nil {
@@ -86,7 +87,7 @@ func knowAccounts(config Config, server *natsserver.Server) error {
 	return nil
 }
 
-// pointGates tells the gates where the server takes their clients.
+// pointGates sets the server's address for the clients of each gate.
 func (s *Server) pointGates(config Config, server *natsserver.Server) error {
 	s.gates[0].server = server.Addr().String()
 	if config.WebSocket == "" {
@@ -108,8 +109,8 @@ func (s *Server) halt() {
 	}
 }
 
-// keepRunning opens the streams again whenever one could not be written, and has the
-// server begin again where that is asked for, until it ends.
+// keepRunning reopens the streams whenever one could not be written, and restarts
+// the server on request, until it stops.
 func (s *Server) keepRunning(config Config) {
 	for {
 		select {
@@ -131,8 +132,8 @@ func (s *Server) keepRunning(config Config) {
 
 var errEnding = errors.New("it is ending")
 
-// beginAgain has the server begin again under another bundle. It goes on trying
-// until that works: what the bundle takes from somebody stays taken meanwhile.
+// beginAgain restarts the server with another bundle. It retries until that
+// works: meanwhile the permissions that the bundle removes stay removed.
 func (s *Server) beginAgain(config *Config, next accounts.Bundle) error {
 	if _, begins := s.difference(next); !begins {
 		return nil // somebody who has gone asked for the same
@@ -143,7 +144,7 @@ func (s *Server) beginAgain(config *Config, next accounts.Bundle) error {
 	for {
 		s.entrance.moving.Lock()
 		for _, g := range s.gates {
-			g.server = "" // another process may have that port soon
+			g.server = "" // another process may soon have that port
 		}
 		s.halt()
 		config.Unwritten("the server begins again")

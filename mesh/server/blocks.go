@@ -13,29 +13,29 @@ import (
 	"strings"
 )
 
-// A stream's messages are in blocks, files of some MB with one record behind the
-// other. What the server knows of a block from the stream's index, it reads in it
-// without looking at checksums, and makes room for every number between two
-// records: for one bit of a number, more than any machine has. Where it has no
-// index it checks each record, and cuts off what is damaged.
+// A stream's messages are in blocks, files of some MB with consecutive records.
+// If the stream's index has a block, the server reads it without checking
+// checksums, and allocates memory for every number between two records: after one
+// flipped bit of a number, more than any machine has. Without an index it checks
+// each record, and cuts off damaged ones.
 
 const (
 	// recordHead is the length (4 bytes), the number (8), the time (8) and the
 	// length of the subject (2), in little endian.
 	recordHead = 22
-	// recordSum is the checksum behind a record, and headerLength stands in front
-	// of its headers.
+	// recordSum is the size of the checksum at the end of a record, and
+	// headerLength that of the length before its headers.
 	recordSum, headerLength = 8, 4
-	// maxRecord is the longest that the server takes for one.
+	// maxRecord is the longest record that the server accepts.
 	maxRecord = 32 << 20
 	// withHeaders is a bit of the length; removed and erased are bits of the number:
-	// of a record that says that another one is gone, and of one that is.
+	// of a record that says that another is removed, and of a removed one.
 	withHeaders, removed, erased = 1 << 31, 1 << 62, 1 << 63
-	// maxNumbers is how many numbers a block may have: 30 bytes each, which is the
-	// shortest record, would be four times the largest block.
+	// maxNumbers is how many numbers a block may have: with 30 bytes each, the
+	// shortest record, that would be four times the largest block.
 	maxNumbers = 1 << 20
-	// blocksAtStart is how many blocks of each stream are looked at before it is
-	// opened, the newest: a few ms. The others are looked at while the server serves.
+	// blocksAtStart is how many of the newest blocks of each stream are checked
+	// before it is opened: a few ms. The others are checked while the server runs.
 	blocksAtStart = 2
 )
 
@@ -54,7 +54,7 @@ func blocks(streams string) (map[string][]string, error) {
 	return byFolder, nil
 }
 
-// blockNumber is negative where the name is none of a block.
+// blockNumber returns a negative number if the name is not that of a block.
 func blockNumber(name string) int {
 	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), ".blk"))
 	if err != nil {
@@ -65,10 +65,10 @@ func blockNumber(name string) int {
 
 func older(a, b string) int { return blockNumber(a) - blockNumber(b) }
 
-// dropIndexes looks at the newest blocks of each stream, at all where newest is 0,
-// and removes the index of a stream where one is not believable, so that the server
-// does with it what it does with other damage. It returns the blocks that it has
-// not looked at, the oldest of each stream first: so is the journal read.
+// dropIndexes checks the newest blocks of each stream, all if newest is 0, and
+// removes the index of a stream with an implausible one, so that the server handles
+// it like other damage. It returns the unchecked blocks, the oldest of each stream
+// first: the journal is read in that order.
 func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
 	folders, err := blocks(k.streams)
 	if err != nil {
@@ -93,8 +93,8 @@ func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
 	return rest, nil
 }
 
-// isPlausibleBlock reports whether the server can bear the numbers of a block. One that
-// cannot be read it finds out itself, and does not get further than this does.
+// isPlausibleBlock reports whether the server can handle the numbers of a block.
+// Unreadable blocks are found by the server itself, which stops where this does.
 func isPlausibleBlock(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -119,7 +119,7 @@ func arePlausible(r io.Reader, size int64) bool {
 			subject += headerLength
 		}
 		if subject > length-recordHead-recordSum || length > left || length > maxRecord {
-			return true // where the server ends, too
+			return true // where the server stops too
 		}
 		if number&removed == 0 {
 			number &^= erased

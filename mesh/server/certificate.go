@@ -13,13 +13,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// lookTime is how often it is looked whether there is a newer certificate, while
-// clients come.
+// lookTime is how often to look for a newer certificate, while clients connect.
 const lookTime = time.Second
 
-// IssuedTLS returns a config for [Config.TLS] with certificates that issue makes:
-// the first one now, another whenever a third of the time of the last is left. An
-// issue that fails is tried again, and logged.
+// IssuedTLS returns a config for [Config.TLS] with certificates made by issue:
+// the first one now, another whenever a third of the last one's time is left. A
+// failed issue is logged and retried.
 func IssuedTLS(issue func(now time.Time) (tls.Certificate, error), log hclog.Logger) (*tls.Config, error) {
 	next := func(current *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 		if current != nil {
@@ -34,9 +33,9 @@ func IssuedTLS(issue func(now time.Time) (tls.Certificate, error), log hclog.Log
 }
 
 // FileTLS returns a config for [Config.TLS] with the certificate, followed by
-// those that lead to its authority, and the key of two PEM files. They are read
-// again when they change; while they do not belong together the last ones hold,
-// and that is logged.
+// its intermediates, and the key from two PEM files. They are read again when
+// they change; while they do not match, the previous ones stay in use, and that
+// is logged.
 func FileTLS(certFile, keyFile string, log hclog.Logger) (*tls.Config, error) {
 	var lastCert, lastKey []byte
 	next := func(current *tls.Certificate, now time.Time) (*tls.Certificate, error) {
@@ -66,7 +65,7 @@ func FileTLS(certFile, keyFile string, log hclog.Logger) (*tls.Config, error) {
 
 var errExpired = errors.New("the certificate has expired")
 
-// certificate is the one that clients are shown.
+// certificate is the one that clients get.
 type certificate struct {
 	next func(current *tls.Certificate, now time.Time) (*tls.Certificate, error)
 	log  hclog.Logger
@@ -75,7 +74,7 @@ type certificate struct {
 	mu      sync.Mutex
 	current *tls.Certificate
 	looked  time.Time
-	failed  string // what was logged last
+	failed  string // last logged error
 }
 
 func renewingConfig(next func(*tls.Certificate, time.Time) (*tls.Certificate, error), log hclog.Logger, now func() time.Time) (*tls.Config, error) {
@@ -112,8 +111,7 @@ func (c *certificate) get() *tls.Certificate {
 	return c.current
 }
 
-// NamesOf returns the host names and IP addresses that a config's certificate is
-// for.
+// NamesOf returns the host names and IP addresses of a config's certificate.
 func NamesOf(config *tls.Config) ([]string, error) {
 	c, err := config.GetCertificate(nil)
 	if err != nil {

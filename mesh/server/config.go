@@ -20,11 +20,11 @@ const (
 	defaultListen       = "127.0.0.1:0"
 	defaultSyncInterval = time.Minute
 	defaultMaxPayload   = 1 << 20
-	// maxPending bounds what the server holds for a client that does not read;
+	// maxPending bounds the server's buffer for a client that does not read;
 	// beyond it the client is disconnected.
 	maxPending = 16 << 20
-	// maxClosed bounds the connections that the server remembers when they have
-	// ended, so that who was refused something can be told.
+	// maxClosed bounds the closed connections that the server remembers, so
+	// that refused clients can be identified.
 	maxClosed = 1024
 	// authTime bounds the time until a client has shown its creds, with the
 	// handshakes of TLS and WebSocket.
@@ -38,11 +38,11 @@ const (
 var (
 	// ErrInUse says that another process runs on this state folder.
 	ErrInUse = errors.New("another server runs on this state folder")
-	// ErrPlaintext says that the address can be reached from elsewhere, and
-	// that there is no TLS.
+	// ErrPlaintext says that the address is reachable from other hosts and
+	// there is no TLS.
 	ErrPlaintext = errors.New("listening beyond loopback needs TLS")
-	// ErrStreams says that streams are there and cannot be opened; the server's
-	// lines before say why.
+	// ErrStreams says that streams exist and cannot be opened; the server's
+	// earlier log lines say why.
 	ErrStreams = errors.New("streams cannot be opened")
 )
 
@@ -52,8 +52,8 @@ type Config struct {
 	// Listen is the address of the client port; port 0 means any free one.
 	// Default: 127.0.0.1:0. Anything but loopback needs TLS.
 	Listen string
-	// WebSocket is an address for clients that speak the protocol of NATS over
-	// WebSocket, as Listen otherwise; none without it.
+	// WebSocket is an address for clients that use NATS over WebSocket, in the
+	// form of Listen; empty for none.
 	WebSocket string
 	// StateDir is the folder of the streams and of the server's lock. One
 	// server runs on it at a time.
@@ -61,37 +61,36 @@ type Config struct {
 	// Discard names streams that are deleted before the server starts. No key of
 	// a mesh may delete one.
 	Discard []string
-	// Bundle is whom to let in.
+	// Bundle has the users to admit.
 	Bundle accounts.Bundle
-	// TLS is required of clients where it is set. It ends at the entrance.
+	// TLS, if set, is required of clients. The proxy terminates it.
 	TLS *tls.Config
 	// Logger takes the server's own lines; nil discards them.
 	Logger hclog.Logger
-	// Shut lets no clients in before [Server.Open] is called: for who has work to do
-	// first that thousands of them would be in the way of.
+	// Shut admits no clients before [Server.Open] is called: for a caller that must
+	// first work without thousands of them.
 	Shut bool
 	// SyncAlways writes every record to disk before it is acknowledged.
 	// Otherwise records of the last SyncInterval (default one minute) may be
 	// lost when the machine, not only the process, fails.
 	SyncAlways   bool
 	SyncInterval time.Duration
-	// MaxStore bounds what all streams hold together, in bytes: beyond it nothing
-	// is stored. 0 is no bound but the disk's.
+	// MaxStore is the maximum size of all streams together, in bytes: beyond it
+	// nothing is stored. 0 means that only the disk limits it.
 	MaxStore int64
 	// MaxPayload bounds one message, in bytes. Default and most: 1 MiB and
 	// 8 MiB.
 	MaxPayload int
 	// Denials is called for refusals, one at a time and from one goroutine. It
-	// should return soon: refusals are counted together meanwhile. Nil
+	// should return soon: meanwhile further refusals are counted together. Nil
 	// discards them.
 	Denials func(Denial)
 	// Unwritten is called when a stream could not be written, with the server's
 	// line about it, once all streams are closed, and again when they have been
-	// opened: whoever waits for a reply about one waits in vain. It should return
-	// soon.
+	// opened: pending requests about one get no reply. It should return soon.
 	Unwritten func(reason string)
 	// AllowNetworkWithoutTLS lets the server listen beyond loopback without
-	// TLS: everything that agents say can be read and changed on the way.
+	// TLS: all messages of agents can be read and changed on the way.
 	AllowNetworkWithoutTLS bool
 }
 
@@ -121,7 +120,7 @@ func (c Config) filled() Config {
 	return c
 }
 
-// check refuses a filled config that cannot be run safely.
+// check refuses a config, with defaults set, that cannot be run safely.
 func (c Config) check() error {
 	for _, address := range c.addresses() {
 		host, _, err := splitAddress(address)
@@ -150,7 +149,7 @@ func (c Config) check() error {
 // storeDir is the folder of the streams.
 func (c Config) storeDir() string { return home.Streams(c.StateDir) }
 
-// addresses are those that are listened on.
+// addresses returns the listen addresses.
 func (c Config) addresses() []string {
 	if c.WebSocket == "" {
 		return []string{c.Listen}
@@ -158,7 +157,7 @@ func (c Config) addresses() []string {
 	return []string{c.Listen, c.WebSocket}
 }
 
-// exposed reports whether what agents say can be read on the way.
+// exposed reports whether agents' messages can be read on the way.
 func (c Config) exposed() bool {
 	return c.TLS == nil && slices.ContainsFunc(c.addresses(), func(address string) bool {
 		host, _, err := splitAddress(address)
@@ -178,8 +177,8 @@ func splitAddress(address string) (string, int, error) {
 	return host, int(port), nil
 }
 
-// isLoopback takes no host name but localhost: what others resolve to may
-// change. An empty host means every interface.
+// isLoopback accepts no host name except localhost: others may resolve to other
+// addresses later. An empty host means every interface.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true

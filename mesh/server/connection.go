@@ -17,22 +17,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// ErrNoClient says that there is no connection of this id.
+// ErrNoClient says that no connection has this id.
 var ErrNoClient = errors.New("no such connection")
 
-// Party is an agent, or a person, in the role that it connected in. The zero
-// value is nobody.
+// Party is an agent, or a person, in the role of its connection. The zero value
+// is nobody.
 type Party struct {
 	Agent bcp.AgentName
 	Role  bcp.Role
 }
 
-// Watch calls handle for every connection of an agent or a person that there
-// is, and from then on for each that begins or ends, one at a time. Each
-// connection begins once and ends at most once, also where events of it are
-// missed: then its end is told within some ten seconds. The gateway's own connections
-// are not shown. Handle should return soon. Stop ends the calls; it must not be called
-// by handle.
+// Watch calls handle for every open connection of an agent or a person, and from then
+// on for each that begins or ends, one at a time. Each connection begins once and ends
+// at most once, even if events of it are missed: then its end is reported within some
+// ten seconds. The gateway's own connections are not reported. handle should return
+// soon. stop ends the calls; handle must not call it.
 func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
 	w := NewWatcher(s.party, s.open, handle)
 	subscription, err := s.monitor.Subscribe(subjects.Connections, func(m *nats.Msg) {
@@ -65,11 +64,12 @@ func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
 	return stop, nil
 }
 
-// monitorIsBack makes up for the events that were missed while the monitor's
-// connection was lost, and lets clients in where the server has begun again.
+// monitorIsBack makes up for events missed while the monitor's connection was
+// lost, and admits clients after a restart of the server.
 func (s *Server) monitorIsBack(monitor *nats.Conn) {
-	// Who comes before its subscriptions are in place is not heard, and must be listed.
-	_ = monitor.Flush() // where it is lost again, it comes back again
+	// A client that connects before its subscriptions are in place causes no event, and
+	// must be listed.
+	_ = monitor.Flush() // if it is lost again, it comes back again
 	if err := s.knowAgain(); err != nil {
 		s.logger.Error("looking for connections", "error", err)
 	}
@@ -102,14 +102,14 @@ func (s *Server) look() {
 	}
 }
 
-// current reports whether an event is of the server that there is: what one that has
-// ended said may be heard late.
+// current reports whether an event is from the current server: events of a stopped
+// one may arrive late.
 func (s *Server) current(event natsserver.ConnectEventMsg) bool {
 	return event.Server.ID == s.server.Load().ID()
 }
 
-// showed follows the server's events: who shows creds is known at the entrance
-// from then on. A connection that found another way in is closed.
+// showed follows the server's events: the proxy learns who has shown creds. A
+// connection that bypassed the proxy is closed.
 func (s *Server) showed(m *nats.Msg) {
 	var event natsserver.ConnectEventMsg
 	if json.Unmarshal(m.Data, &event) != nil || event.Type != natsserver.ConnectEventMsgType || !s.current(event) {
@@ -137,12 +137,12 @@ func (s *Server) known(clientID uint64, issuer string) {
 	}
 }
 
-// Slow has the server read an agent slowly for half a minute, in one role: what
-// it sends beyond two hundred messages a second waits on its side, whatever
-// connections it begins meanwhile. It is for one that floods.
+// Slow makes the server read an agent slowly for half a minute, in one role:
+// beyond two hundred messages a second its messages wait on its side, whatever
+// connections it opens meanwhile. It is for an agent that floods.
 func (s *Server) Slow(who Party) { s.entrance.slowDown(who) }
 
-// open lists what a [Watcher] looks at.
+// open lists the connections for a [Watcher].
 func (s *Server) open() (OpenConnections, error) {
 	server := s.server.Load()
 	list, err := listConns(server)
@@ -157,7 +157,7 @@ func (s *Server) open() (OpenConnections, error) {
 }
 
 func listConns(server *natsserver.Server) ([]*natsserver.ConnInfo, error) {
-	// In pages, those behind one that ends meanwhile would be missed.
+	// With pages, connections after one that ends meanwhile would be missed.
 	list, err := server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
 	if err != nil {
 		return nil, err
@@ -165,12 +165,11 @@ func listConns(server *natsserver.Server) ([]*natsserver.ConnInfo, error) {
 	return list.Conns, nil
 }
 
-// Kick disconnects a client. It returns [ErrNoClient] where it is gone.
+// Kick disconnects a client. It returns [ErrNoClient] if it is gone.
 func (s *Server) Kick(client ClientID) error { return Kick(s.monitor, client) }
 
-// Kick has the server that a client is connected to disconnect it, over a
-// connection to the system account. It returns [ErrNoClient] where the client, or
-// its server, is gone.
+// Kick makes a client's server disconnect it, over a connection to the system
+// account. It returns [ErrNoClient] if the client, or its server, is gone.
 func Kick(monitor *nats.Conn, client ClientID) error {
 	if subjects.KickAt(client.Server) == "" {
 		return fmt.Errorf("kick a client: %w", ErrNoClient)
@@ -198,7 +197,7 @@ func Kick(monitor *nats.Conn, client ClientID) error {
 	return nil
 }
 
-// party tells whose scope an issuer key is, also of the definitions before.
+// party returns the party of an issuer key, also of the previous definitions.
 func (s *Server) party(issuer string) (Party, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +209,8 @@ func (s *Server) party(issuer string) (Party, bool) {
 	return Party{}, false
 }
 
-// identify tells who a client is, or was, and reports false where the server does not
-// list it. It must not be called by what the server calls.
+// identify returns who a client is, or was, and false if the server does not list it.
+// It must not be called from the server's callbacks.
 func (s *Server) identify(clientID uint64) (p Party, userKey string, found bool) {
 	list, err := s.server.Load().Connz(&natsserver.ConnzOptions{Username: true, CID: clientID, State: natsserver.ConnAll})
 	if err != nil || len(list.Conns) != 1 {

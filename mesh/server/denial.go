@@ -9,9 +9,9 @@ const (
 	// denialWindow is the time in which refusals of one kind to one party
 	// become at most two records (PROTOCOL P4.7).
 	denialWindow = time.Second
-	// denialPause is the least time between two looks at what was refused.
+	// denialPause is the minimum time between two checks of refusals.
 	denialPause = 2 * time.Millisecond
-	// maxDenials bounds the refusals that wait to be told apart, and the
+	// maxDenials bounds the refusals that wait to be identified, and the
 	// parties that are counted at a time.
 	maxDenials = 1024
 	// maxSubject bounds the subject in a Denial, in bytes: sealed, all of them are
@@ -19,8 +19,8 @@ const (
 	maxSubject = 120
 )
 
-// Operation is what was refused. The zero value is unknown: more was refused
-// at once than could be told apart.
+// Operation is what was refused. The zero value is unknown: more was refused at
+// once than could be identified.
 type Operation uint8
 
 // The operations.
@@ -43,25 +43,25 @@ func (o Operation) String() string {
 }
 
 // Denial says that the server refused something (PROTOCOL P11.1). The first of
-// a party and operation in a second is told at once, the others of that second
-// together at its end.
+// a party and operation in a second is reported at once, the others of that
+// second together at its end.
 type Denial struct {
 	Operation Operation
-	// Party and UserKey are zero for [Connect], where nobody has proved to be
-	// anyone, and where more was refused than could be told apart.
+	// Party and UserKey are zero for [Connect], where nobody is authenticated,
+	// and if more was refused than could be identified.
 	Party
 	UserKey  string
 	ClientID uint64 // one of the connections
-	Host     string // where that connection comes from; empty inside this process
+	Host     string // host of that connection; empty inside this process
 	// Subject is one of the refused: printable ASCII, escaped, at most 120
 	// bytes. The client chose it: it is for the journal, sealed, and not for a log.
 	Subject string
 	Count   int // how many were refused
 }
 
-// denials counts refusals that the server's log tells, and hands them out.
+// denials counts refusals in the server's log, and reports them.
 type denials struct {
-	// identify reports false for a client that is not listed.
+	// identify returns false for a client that is not listed.
 	identify func(clientID uint64) (Party, string, bool)
 	handle   func(Denial)
 	wake     chan struct{}
@@ -73,7 +73,7 @@ type denials struct {
 	lost     int // refusals beyond maxDenials
 }
 
-// refusal is what the log line itself tells apart.
+// refusal is what the log line itself identifies.
 type refusal struct {
 	clientID  uint64
 	operation Operation
@@ -89,11 +89,11 @@ type refused struct {
 type source struct {
 	party     Party
 	userKey   string
-	host      string // of Connect alone
+	host      string // only of Connect
 	operation Operation
 }
 
-// window is the count of a source since it was told.
+// window is the count of a source since it was reported.
 type window struct {
 	denial Denial
 	until  time.Time
@@ -157,7 +157,7 @@ func (d *denials) putBack(key refusal, r *refused) {
 
 func (d *denials) run() {
 	defer close(d.ended)
-	// Both are used by this goroutine alone.
+	// Only this goroutine uses both.
 	open := map[source]*window{}
 	known := map[uint64]source{}
 	tick := time.NewTicker(denialWindow / 4)
@@ -187,9 +187,9 @@ func (d *denials) run() {
 	}
 }
 
-// sort tells the first of each source at once, and counts the others. A client that has
-// just ended is for a moment neither among those that are open nor among those that have
-// ended: its refusals are put back, for [denialWindow] at most.
+// sort reports the first refusal of each source at once, and counts the others. A client
+// that has just ended is for a moment neither among the open nor among the closed ones:
+// its refusals are put back, for at most [denialWindow].
 func (d *denials) sort(open map[source]*window, known map[uint64]source, now time.Time) {
 	incoming, lost := d.take()
 	if lost > 0 {
@@ -217,7 +217,7 @@ func (d *denials) count(open map[source]*window, from source, denial Denial, now
 		return
 	}
 	if len(open) >= maxDenials {
-		// Nobody is told apart any more until windows close.
+		// No more sources are distinguished until windows close.
 		from = source{}
 		denial = Denial{Count: denial.Count}
 		if w := open[from]; w != nil {
@@ -240,8 +240,8 @@ func (d *denials) source(known map[uint64]source, key refusal) (from source, fou
 	return from, found
 }
 
-// close ends the windows whose time has passed. One with refusals is told and
-// begins again, so that a flood is one record a second.
+// close ends the windows whose time has passed. One with refusals is reported
+// and begins again, so that a flood is one record a second.
 func (d *denials) close(open map[source]*window, now time.Time) {
 	for from, w := range open {
 		if now.Before(w.until) {

@@ -3,20 +3,19 @@ package server
 import "github.com/hashicorp/go-hclog"
 
 const (
-	// connectionFiles are the file descriptors of a client: its own, and both
-	// ends of the leg behind the entrance.
+	// connectionFiles is the number of file descriptors for a client: its own,
+	// and both ends of the connection from the proxy to the server.
 	connectionFiles = 3
-	// reservedFiles are left for the streams and the rest of the process: a
-	// journal that cannot open its file would stop the mesh.
+	// reservedFiles are for the streams and the rest of the process: a journal
+	// that cannot open its file would stop the mesh.
 	reservedFiles = 1024
-	// leastConnections come in however few files may be open.
+	// leastConnections is the connection limit, however few files may be open.
 	leastConnections = 64
 	// fewConnections are worth a warning: some systems allow little more.
 	fewConnections = 1024
 )
 
-// connectionsFor is how many clients may come in where the process may have so
-// many files open.
+// connectionsFor returns the connection limit for a limit of open files.
 func connectionsFor(files uint64) int {
 	if files >= reservedFiles+connectionFiles*maxConnections {
 		return maxConnections
@@ -24,16 +23,16 @@ func connectionsFor(files uint64) int {
 	return max(leastConnections, (int(files)-reservedFiles)/connectionFiles)
 }
 
-// MaxConnections is how many connections of agents and people come into a server of
-// this process: as many as the files that it may have open allow.
+// MaxConnections returns the limit of connections of agents and people to a server
+// in this process, from its limit of open files.
 func MaxConnections() int { return connectionsFor(openFiles()) }
 
 // FilesFor is how many files a process may need to have open for so many
 // connections.
 func FilesFor(connections int) int { return reservedFiles + connectionFiles*connections }
 
-// connectionsHere is connectionsFor of this process, and says where that is less
-// than it could be. The runtime has raised the soft limit to the hard one already.
+// connectionsHere is connectionsFor for this process, and logs if that is less
+// than it could be. The runtime has already raised the soft limit to the hard one.
 func connectionsHere(log hclog.Logger) int {
 	files := openFiles()
 	most := connectionsFor(files)

@@ -1,4 +1,4 @@
-// Package server runs the NATS server of a mesh inside this process. No other
+// Package server runs the NATS server of a mesh inside this process. Only this
 // package uses that server.
 //
 // The shortest correct use:
@@ -9,10 +9,10 @@
 //	err = s.UpdateAccounts(ctx, next)  // after an edit of the definitions
 //	err = s.Stop(ctx)
 //
-// The server admits users of the bundle's accounts and nobody else, enforces
-// their permissions, and keeps the streams of the gateway's account under
-// StateDir. It listens on the loopback interface unless it has TLS. There is
-// no monitoring port, since anybody could read it without credentials.
+// The server admits only users of the bundle's accounts, enforces their
+// permissions, and keeps the streams of the gateway's account under StateDir.
+// It listens on the loopback interface unless it has TLS. There is no
+// monitoring port, since anybody could read it without credentials.
 //
 // Clients connect through this package's proxy, over TCP or WebSocket, which
 // terminates TLS. It limits the read rate of each agent and the number of

@@ -16,49 +16,49 @@ import (
 )
 
 const (
-	// maxConnections bounds the clients of a server, where it may have so many
+	// maxConnections bounds the clients of a server, if it may have that many
 	// files open.
 	maxConnections = 8192
 	// maxUnknown bounds the connections that have not shown their creds yet.
-	// Beyond it the oldest of them is closed: to connect takes milliseconds,
-	// and who holds connections open without a word must not lock others out.
-	// It is more than maxTurns, so that those that come back together do not
-	// close each other.
+	// Beyond it the oldest of them is closed: connecting takes milliseconds,
+	// and silent connections must not lock others out. It is more than
+	// maxTurns, so that clients that reconnect together do not close each
+	// other.
 	maxUnknown = 1024
-	// acceptBurst connections of one host are let in, and one more each acceptTime;
-	// those beyond are closed at once. To refuse somebody's creds takes most of a
-	// millisecond.
+	// acceptBurst connections of one host are accepted, and one more each
+	// acceptTime; more are closed at once. Refusing somebody's creds takes most of
+	// a millisecond.
 	acceptBurst = 1000
 	acceptTime  = 4 * time.Millisecond
-	// comeTime is how often a connection of each agent costs its host nothing: all
-	// agents of a host come back at once, each with creds of its own.
+	// comeTime is how often one connection of each agent is free for its host: all
+	// agents of a host reconnect at once, each with its own creds.
 	comeTime = 10 * time.Second
-	// maxHosts bounds the hosts that are told apart.
+	// maxHosts bounds the hosts that are distinguished.
 	maxHosts = 4096
-	// acceptPause is how long nobody is let in where the system has no more
-	// file descriptors.
+	// acceptPause is how long no connection is accepted after the system ran
+	// out of file descriptors.
 	acceptPause = 10 * time.Millisecond
-	// refusalTime bounds how long a client is told that there are too many.
+	// refusalTime is the timeout for telling a client that there are too many.
 	refusalTime = time.Second
 )
 
-// tooMany is what a client hears beyond the most. It has to be told of a
-// server before it listens to errors.
+// tooMany is the reply to clients beyond the limit. A client must get a
+// server's INFO before it reads errors.
 const tooMany = "INFO {\"server_id\":\"bcpmesh\",\"version\":\"" + natsserver.VERSION + "\",\"proto\":1,\"headers\":true,\"max_payload\":1024}\r\n" +
 	"-ERR 'maximum connections exceeded'\r\n"
 
-// entrance listens in place of the server, which cannot be given a listener,
-// and carries each connection through to it over loopback, at a pace. TLS ends
-// here: lines can be counted behind it. The server tells connections apart by the
-// port of that second leg.
+// entrance is the proxy: it listens in place of the server, which cannot be given
+// a listener, and forwards each connection to it over loopback, at a limited
+// pace. It terminates TLS, so that it can count lines. The server distinguishes
+// connections by the port of that second leg.
 type entrance struct {
-	tls      *tls.Config // required of clients, where it is set
-	unsealed func()      // called where its handshake fails
+	tls      *tls.Config // required of clients, if set
+	unsealed func()      // called after a failed handshake
 	most     int         // clients
 	running  sync.WaitGroup
 	turns    turns
 
-	// moving guards where gates lead to. It is held while the server begins again.
+	// moving guards the gates' server addresses. It is held while the server restarts.
 	moving sync.RWMutex
 
 	mu       sync.Mutex
@@ -73,10 +73,10 @@ func newEntrance(config *tls.Config) *entrance {
 	return &entrance{tls: config, unsealed: func() {}, most: maxConnections, passages: map[int]*passage{}, paces: map[Party]*pace{}, came: map[Party]time.Time{}}
 }
 
-// gate is an address by which clients come in.
+// gate is a listen address for clients.
 type gate struct {
 	listener  net.Listener
-	server    string // where the server takes such clients; nowhere while it is not there
+	server    string // the server's address for such clients; empty while it is down
 	webSocket bool
 }
 
@@ -85,8 +85,8 @@ func (e *entrance) open(g *gate) {
 	e.running.Go(func() { e.accept(g) })
 }
 
-// close ends everything that goes through. The listener is closed already. It
-// returns when all of it has ended.
+// close ends all connections. The listener is already closed. It returns when
+// all of them have ended.
 func (e *entrance) close() {
 	e.mu.Lock()
 	e.closed = true
@@ -126,7 +126,7 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 		turnEnds, ok = e.turns.takeTurn(host)
 	}
 	if !ok {
-		_ = client.SetLinger(0) // nothing of it stays
+		_ = client.SetLinger(0) // discard unsent data
 		client.Close()
 		return
 	}
@@ -142,7 +142,7 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 	if g.webSocket {
 		p.meter.frames = &frames{}
 	}
-	p.pace.Store(&pace{paid: time.Now().Add(paceBurst)}) // nothing at once
+	p.pace.Store(&pace{paid: time.Now().Add(paceBurst)}) // no burst
 	port, err := e.dialServer(p, g)
 	if err != nil {
 		if errors.Is(err, errFull) {
@@ -157,7 +157,7 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 		e.endPassage(p, port)
 		return
 	}
-	// Goroutines of their own, whose stacks are small.
+	// Separate goroutines, with small stacks.
 	e.running.Go(p.copyIn)
 	e.running.Go(func() {
 		p.out()
@@ -175,11 +175,11 @@ func (e *entrance) full() bool {
 	return len(e.passages)+waiting >= e.most
 }
 
-// dialServer dials the server, tells it where the client comes from, and returns the
-// port of this leg.
+// dialServer dials the server, sends it the client's address, and returns the port
+// of this leg.
 func (e *entrance) dialServer(p *passage, g *gate) (port int, err error) {
-	// The system may give connections to two addresses one port. Those that are
-	// not wanted are kept meanwhile, or it gives it again.
+	// The system may give connections to two addresses the same port. Unwanted
+	// ones stay open meanwhile, so that it does not give it again.
 	for {
 		e.moving.RLock()
 		conn, err := net.Dial("tcp", g.server)
@@ -200,7 +200,7 @@ func (e *entrance) dialServer(p *passage, g *gate) (port int, err error) {
 	}
 }
 
-// moved returns when the server is not beginning again.
+// moved returns when the server is not restarting.
 func (e *entrance) moved() {
 	e.moving.RLock()
 	defer e.moving.RUnlock()
@@ -235,14 +235,14 @@ func (e *entrance) endPassage(p *passage, port int) {
 	e.forget(p)
 }
 
-// forget takes a passage from those that nobody has shown creds on.
+// forget removes a passage from those without creds.
 func (e *entrance) forget(p *passage) {
 	if i := slices.Index(e.unknown, p); i >= 0 {
 		e.unknown = slices.Delete(e.unknown, i, i+1)
 	}
 }
 
-// refuse tells a client why it is not let in, where it listens, and closes it.
+// refuse tells a client why it is not accepted, if it listens, and closes it.
 func (e *entrance) refuse(client *net.TCPConn, g *gate) {
 	defer client.Close()
 	if e.tls != nil || g.webSocket {
@@ -253,12 +253,13 @@ func (e *entrance) refuse(client *net.TCPConn, g *gate) {
 		return
 	}
 	_ = client.CloseWrite()
-	// What it says meanwhile would have it miss the end of ours.
+	// If it sends meanwhile, it could miss the end of our message.
 	_, _ = io.CopyN(io.Discard, client, maxChunk)
 }
 
 // known gives a connection the pace of an agent or a person, shared with the
-// others of the same role. It is false for one that did not come through here.
+// others of the same role. It returns false for one that did not come through
+// here.
 func (e *entrance) known(address net.Addr, who Party) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -290,9 +291,8 @@ func (e *entrance) partyPace(who Party) *pace {
 	return e.paces[who]
 }
 
-// clientHost tells where the client comes from that the server sees at an address.
-// Over WebSocket the client may say so too, before a slash: that is not looked
-// at.
+// clientHost returns the host of the client that the server sees at an address.
+// Over WebSocket the client may also give one, before a slash: that is ignored.
 func (e *entrance) clientHost(address string) string {
 	address = address[strings.LastIndexByte(address, '/')+1:]
 	if _, port, err := splitAddress(address); err == nil {
@@ -310,10 +310,10 @@ func portNumber(address net.Addr) int {
 	return port
 }
 
-// proxyHeader is what the server hears of a client first: its host, by which it
-// judges what networks creds are good from, and in place of its port that of the
-// second leg, by which the entrance knows it again. Without a host it is not
-// valid, and the server closes the connection.
+// proxyHeader is the first thing that the server gets about a client: its host,
+// for the networks from which creds are valid, and in place of its port that of
+// the second leg, by which the proxy recognises it. Without a host it is
+// invalid, and the server closes the connection.
 func proxyHeader(from netip.Addr, port int) []byte {
 	family, here := "TCP4", "127.0.0.1"
 	if from = from.Unmap().WithZone(""); from.Is6() {

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// maxRequest bounds the request by which a client asks for WebSocket.
+// maxRequest bounds a client's request for WebSocket.
 const maxRequest = 8 << 10
 
 // The first two bytes of a frame (RFC 6455, 5.2).
@@ -18,19 +18,19 @@ const (
 	frameControl  = 0x08
 )
 
-// unmasked begins the line by which a client asks to leave out the masks. No
-// stock client does, and what it sends could be read in two ways.
+// unmasked begins a line with which a client asks to omit the masks. No
+// standard client does, and its data could be read in two ways.
 var unmasked = []byte("nats-no-masking")
 
-// frames reads along what a client sends over WebSocket: one request, and then
-// frames, in which lines are masked. What the server would take for something
-// else is refused, so that no line passes uncounted: compression, frames without
-// a mask, another request. The zero value waits for the request.
+// frames parses what a client sends over WebSocket: one request, and then frames
+// with masked lines. It refuses what the server would parse differently, so that
+// no line is uncounted: compression, frames without a mask, another request. The
+// zero value waits for the request.
 type frames struct {
-	request []byte // what there is of it
+	request []byte // as far as it has arrived
 	over    bool   // the request is
 
-	head []byte // what there is of a frame's head
+	head []byte // the part of a frame's head that has arrived
 	room [14]byte
 	left uint64 // of the frame's payload
 	data bool   // and it is the client's, not of a ping or the end
@@ -38,8 +38,8 @@ type frames struct {
 	at   int // place in the key
 }
 
-// read counts what comes next, in whatever pieces it comes, and has said look at the
-// messages in it.
+// read counts the next data, split in any way, and makes said check the messages in
+// it.
 func (f *frames) read(b []byte, said *publications) (n count, ok bool) {
 	for len(b) > 0 {
 		switch {

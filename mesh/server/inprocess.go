@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// reconnectWait is the pause before a connection of this process tries to come
-	// back.
+	// reconnectWait is the pause before a connection of this process reconnects.
 	reconnectWait = 10 * time.Millisecond
-	// maxComing of them come back at a time. There is one for each agent: all at
-	// once would keep each other from it, and the agents.
+	// maxComing is how many of them may reconnect at a time. There is one for
+	// each agent: all at once would block each other, and the agents.
 	maxComing = 16
 )
 
-// inProcess connects to the server that there is at the time.
+// inProcess connects to the current server.
 type inProcess struct{ server *Server }
 
 var errBeginning = errors.New("the server is beginning")
 
-// InProcessConn implements [nats.InProcessConnProvider]. Whoever came before the
-// server has opened its streams would have it open them a second time.
+// InProcessConn implements [nats.InProcessConnProvider]. A client that came
+// before the server has opened its streams would make it open them a second
+// time.
 func (p inProcess) InProcessConn() (net.Conn, error) {
 	moving := &p.server.entrance.moving
 	if !moving.TryRLock() {
@@ -38,8 +38,8 @@ func (p inProcess) InProcessConn() (net.Conn, error) {
 	return p.server.server.Load().InProcessConn()
 }
 
-// connect connects as whoever login says at the time: also again, to a server that
-// has begun again. Then it calls back.
+// connect connects with the current result of login: also again, after a restart
+// of the server. Then it calls back.
 func (s *Server) connect(login func() accounts.Login, inbox string, back func(*nats.Conn), options ...nats.Option) (*nats.Conn, error) {
 	c := &arrival{server: s}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -47,7 +47,7 @@ func (s *Server) connect(login func() accounts.Login, inbox string, back func(*n
 		nats.InProcessServer(inProcess{s}),
 		nats.UserJWT(func() (string, error) { return login().JWT, nil }, func(nonce []byte) ([]byte, error) { return login().Signer.Sign(nonce) }),
 		nats.CustomInboxPrefix(inbox),
-		// Thousands of agents that come back at once must not keep it from starting.
+		// Thousands of reconnecting agents must not keep it from starting.
 		nats.Timeout(readyTimeout),
 		nats.MaxReconnects(-1),
 		nats.CustomReconnectDelay(c.wait),
@@ -72,7 +72,7 @@ func (s *Server) connect(login func() accounts.Login, inbox string, back func(*n
 	return connection, nil
 }
 
-// arrival is a connection of this process that comes back.
+// arrival is a reconnecting connection of this process.
 type arrival struct {
 	server *Server
 	ctx    context.Context // ends with the connection
@@ -80,7 +80,7 @@ type arrival struct {
 	one    atomic.Bool // of maxComing
 }
 
-// wait waits until there is a server, and few others come back at the time.
+// wait waits until there is a server, and few others are reconnecting.
 func (c *arrival) wait(int) time.Duration {
 	c.done() // it did not
 	c.server.entrance.moved()
@@ -95,7 +95,7 @@ func (c *arrival) wait(int) time.Duration {
 	return reconnectWait
 }
 
-// done lets the next one come.
+// done lets the next one reconnect.
 func (c *arrival) done() {
 	if c.one.CompareAndSwap(true, false) {
 		<-c.server.coming

@@ -18,7 +18,7 @@ import (
 // be gone. So its files get a second name while it opens them, and get the first
 // one back if they lose it.
 
-// keepFolder holds the second names, beside the streams: on the same disk.
+// keepFolder has the hard links, next to the streams: on the same disk.
 const keepFolder = "keep"
 
 // keeper gives the files of the streams second names. Its methods are called one
@@ -35,7 +35,7 @@ func newKeeper(storeDir string, log hclog.Logger) *keeper {
 
 // begin is called before the streams are opened.
 func (k *keeper) begin() error {
-	if _, err := k.putBack(); err != nil { // of one that was killed here
+	if _, err := k.putBack(); err != nil { // of a process that was killed here
 		return err
 	}
 	if err := k.end(); err != nil {
@@ -70,7 +70,7 @@ func (k *keeper) begin() error {
 	return nil
 }
 
-// putBack gives streams that were removed their files again, and names them.
+// putBack restores the files of removed streams, and returns their names.
 func (k *keeper) putBack() (removed []string, err error) {
 	folders, err := filepath.Glob(filepath.Join(k.keep, "*", "streams", "*"))
 	if err != nil {
@@ -100,7 +100,7 @@ func (k *keeper) putBack() (removed []string, err error) {
 }
 
 // check is called when the streams have been opened. An error says that some were
-// not, and have their files again.
+// not, and that their files were restored.
 func (k *keeper) check() error {
 	removed, err := k.putBack()
 	if err != nil {

@@ -16,30 +16,28 @@ const (
 	// maxLine bounds one line of the server in the log.
 	maxLine = 400
 	// clientLines is how many lines of one class about clients are logged in a
-	// second; beyond that they are counted. A client could fill the disk
-	// otherwise.
+	// second; more are only counted. Otherwise a client could fill the disk.
 	clientLines = 10
 )
 
-// adapter takes the server's log. Lines about the server itself go to the
+// adapter gets the server's log. Lines about the server itself go to the
 // logger. Lines about a client are replaced by a constant and the number of its
-// connection, since they quote what the client chose; refusals among them go
-// to denials. Its methods are called by any of the server's goroutines with
-// its locks held: they wait for nothing but the logger.
+// connection, since they quote what the client chose; refusals among them go to
+// denials. Any of the server's goroutines calls its methods, with its locks
+// held: they wait only for the logger.
 type adapter struct {
 	logger  hclog.Logger
 	denials *denials
-	// host tells where a client comes from, by the address that the server
-	// sees.
+	// host returns the host of a client, by the address that the server sees.
 	host func(address string) string
-	// unwritten has an element where a stream could not be written: why.
+	// unwritten gets the reason when a stream could not be written.
 	unwritten chan string
 
 	failed   atomic.Pointer[string]
 	unopened atomic.Pointer[string] // the last line about a stream that could not be opened
 
 	mu     sync.Mutex
-	second int64          // Unix time that count belongs to
+	second int64          // Unix time of count
 	count  map[string]int // lines about clients in this second, by class
 }
 
@@ -81,8 +79,8 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 			a.denials.add(c.id, a.host(c.address), operation, subject)
 		}
 	} else {
-		// Some formats have the client as their first argument; none of them
-		// is a refusal.
+		// Some formats have the client as their first argument; none of them is
+		// a refusal.
 		c, isClient = parseClient(text)
 	}
 	if isClient {
@@ -127,7 +125,7 @@ const tlsFailed = "a TLS handshake failed"
 // quotingFormats begin the lines that quote clients without naming one first.
 var quotingFormats = []string{"Removed sub", "Internal subscription on"}
 
-// unsealed tells of a client with which TLS did not come to be.
+// unsealed logs a client with a failed TLS handshake.
 func (a *adapter) unsealed() { a.writeClient(hclog.Info, clientLine{tail: tlsFailed}) }
 
 func (a *adapter) writeClient(level hclog.Level, c clientLine) {
@@ -147,8 +145,8 @@ func (a *adapter) writeClient(level hclog.Level, c clientLine) {
 	}
 }
 
-// render is fmt.Sprintf, but takes a format without arguments as it is: some
-// of the server's contain what a client wrote.
+// render is fmt.Sprintf, but uses a format without arguments verbatim: some of
+// the server's contain what a client wrote.
 func render(format string, args []any) string {
 	if len(args) == 0 {
 		return format
@@ -160,7 +158,7 @@ func render(format string, args []any) string {
 type clientLine struct {
 	address string // as the server sees it
 	id      uint64
-	tail    string // what is said of it: the server's own format or text
+	tail    string // the rest: the server's own format or text
 }
 
 // parseClient reads `host:port - cid:N - "client's words" - "account/user" -
@@ -207,14 +205,14 @@ const (
 	subjectMark      = " - Subject "
 )
 
-// refusal returns what was refused, or zero where the line says no such thing.
-// Args are those of the line's format, if it has any.
+// refusal returns what was refused, or zero if the line is not about a refusal.
+// args are those of the line's format, if it has any.
 func (c clientLine) refusal(args []any) (Operation, string) {
 	switch {
 	case strings.HasPrefix(c.tail, publishRefused), strings.HasPrefix(c.tail, replyRefused):
 		if len(args) > 0 {
-			// The client's words before may have held verbs; the subject is
-			// what the server gave last.
+			// The client's words before may contain verbs; the subject is the
+			// server's last argument.
 			return Publish, fmt.Sprintf("%s", args[len(args)-1])
 		}
 		return Publish, ""
@@ -234,7 +232,7 @@ func (c clientLine) refusal(args []any) (Operation, string) {
 	return 0, ""
 }
 
-// classes are constants in the place of lines that quote clients.
+// classes are constants that replace lines that quote clients.
 var classes = []struct{ begins, says string }{
 	{publishRefused, "refused a publish"},
 	{replyRefused, "refused a publish"},

@@ -2,20 +2,20 @@ package server
 
 import "bytes"
 
-// meter says what it costs the server to read what one client sends. It is for
-// one goroutine.
+// meter calculates the server's cost of reading what one client sends. It is
+// for one goroutine.
 type meter struct {
-	sealed bool    // by TLS, of which a read gets one record at most
-	frames *frames // where it is WebSocket
+	sealed bool    // with TLS, a read gets at most one record
+	frames *frames // for WebSocket
 	said   publications
 	begun  []byte // a line without its end; not of WebSocket
-	spare  []byte // what it was kept in before
+	spare  []byte // its previous buffer
 }
 
-// read charges for what comes next, and returns what of it goes on to the server:
-// without a line that has not ended, which goes on with its end, and with reply
-// subjects as [publications.read] leaves them. It is not ok where that is nothing
-// that a client sends: nothing behind it may be read.
+// read charges for the next data, and returns the part that goes on to the
+// server: without an incomplete line, which is sent with its end, and with reply
+// subjects as changed by [publications.read]. ok is false if a client must not
+// send that: then nothing after it may be read.
 func (m *meter) read(b []byte) (cost int, on []byte, ok bool) {
 	var n count
 	if m.frames != nil {
@@ -37,7 +37,7 @@ func (m *meter) read(b []byte) (cost int, on []byte, ok bool) {
 		on = on[:len(on)-len(rest)]
 		m.begun, m.spare = append(m.spare[:0], rest...), m.begun
 		if len(rest) == 0 {
-			m.begun, m.spare = nil, nil // an agent that rests keeps nothing
+			m.begun, m.spare = nil, nil // an idle agent keeps no buffers
 		}
 	}
 	if m.sealed && len(b) > 0 {

@@ -6,27 +6,26 @@ import (
 )
 
 // What one agent may send in one role, over all its connections, before the
-// server reads it more slowly: TCP then makes it wait, and nobody else. The
-// largest rate that an agent reached that waits for every receipt is 4,000
-// messages a second, on a mesh without fsync.
+// server reads it more slowly: then TCP makes only that agent wait. The highest
+// rate measured for an agent that waits for every receipt is 4,000 messages a
+// second, on a mesh without fsync.
 const (
 	// fullRate is in bytes a second.
 	fullRate = 16 << 20
-	// slowRate is that of an agent that was found to flood: two hundred
-	// messages a second, so that whoever has a copy of its creds cannot lock
-	// it out.
+	// slowRate is the rate for an agent that floods: two hundred messages a
+	// second, so that whoever has a copy of its creds cannot lock it out.
 	slowRate = 512 << 10
 	// slowTime is how long an agent is slow after it was last found to flood.
 	slowTime = 30 * time.Second
 	// paceBurst is how much may come at once, at either rate.
 	paceBurst = time.Second / 8
-	// maxDebt bounds what connections owe together, so that none of an agent's
-	// can keep the others waiting for long.
+	// maxDebt bounds the debt of all connections together, so that one of an
+	// agent's cannot keep the others waiting for long.
 	maxDebt = time.Second
-	// leastWait keeps a connection that waits from waking up all the time.
+	// leastWait keeps a waiting connection from waking up too often.
 	leastWait = 5 * time.Millisecond
-	// lineBytes is what a line costs at least, a record of TLS and a frame of
-	// WebSocket: a ping of six bytes is more work than a hundred bytes of a
+	// lineBytes is the minimum cost of a line, a TLS record and a WebSocket
+	// frame: a ping of six bytes is more work than a hundred bytes of a
 	// message. A message has two lines.
 	lineBytes = 1 << 10
 )
@@ -35,12 +34,12 @@ const (
 // concurrently.
 type pace struct {
 	mu   sync.Mutex
-	paid time.Time // until when everything that was read is paid
+	paid time.Time // until when everything read is paid for
 	slow time.Time // until when the rate is the slow one
 }
 
-// charge charges for bytes that were read, and returns how long to wait until the
-// next ones are read.
+// charge charges for bytes that were read, and returns how long to wait before
+// the next read.
 func (p *pace) charge(cost int, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

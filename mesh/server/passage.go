@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// socketBuffer bounds what the kernel holds of a client, in each direction.
+	// socketBuffer bounds the kernel's buffer for a client, in each direction.
 	socketBuffer = 256 << 10
 	// A passage's buffers grow and shrink between these.
 	minChunk = 512
@@ -25,22 +25,22 @@ const (
 // passage carries one client's connection to the server and back.
 type passage struct {
 	socket *net.TCPConn // of the client
-	client net.Conn     // what the client says: the socket, or the TLS on it
+	client net.Conn     // the client's side: the socket, or TLS on it
 	server *net.TCPConn
 	host   string // of the client
 	from   netip.Addr
 	meter  meter // of what the client sends
 	pace   atomic.Pointer[pace]
-	// turnEnds has the next one let in. It may be called several times.
+	// turnEnds lets the next one in. It may be called several times.
 	turnEnds func()
 	closed   chan struct{}
 	once     sync.Once
 }
 
-// copyIn carries what the client sends, no faster than its pace.
+// copyIn copies what the client sends, no faster than its pace.
 func (p *passage) copyIn() {
-	// The server still has to read what came before the end, and ends the
-	// other direction then.
+	// The server still has to read what came before the end, and then ends the
+	// other direction.
 	defer p.server.CloseWrite()
 	for b := newChunk(); ; b.fit() {
 		n, err := p.client.Read(b.bytes)
@@ -64,7 +64,7 @@ func (p *passage) copyIn() {
 	}
 }
 
-// out carries what the server sends, and ends the passage behind it.
+// out copies what the server sends, and then ends the passage.
 func (p *passage) out() {
 	defer p.close()
 	for b := newChunk(); ; b.fit() {
@@ -75,7 +75,7 @@ func (p *passage) out() {
 		}
 		if err != nil {
 			if sealed, ok := p.client.(*tls.Conn); ok {
-				_ = sealed.CloseWrite() // nobody cut it off
+				_ = sealed.CloseWrite() // not cut off
 			}
 			return
 		}
@@ -94,7 +94,7 @@ func (p *passage) close() {
 	})
 }
 
-// chunk is a buffer that is as large as what comes.
+// chunk is a buffer that is as large as the data.
 type chunk struct {
 	bytes []byte
 	n     int // of the last read

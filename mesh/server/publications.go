@@ -7,27 +7,27 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// maxControlLine bounds a line of the protocol: the server takes half of it.
+// maxControlLine bounds a line of the protocol: the server accepts half of it.
 const maxControlLine = 8 << 10
 
 // reservedReply begins the reply subjects that the server refuses to clients.
 const reservedReply = "_R_."
 
-// publications reads along what a client says, and looks where each message wants
-// its answer. The server looks at the subject of a message and not at its reply
-// subject, and delivers the answer to that within the client's account: an agent
-// could have the gateway's answers delivered to another agent of its role. What the
-// server could read in another way is refused, so that the two never disagree about
-// where a line begins. The zero value waits for a line.
+// publications parses what a client sends, and checks the reply subject of each
+// message. The server checks the subject of a message but not its reply subject,
+// and delivers the answer to that within the client's account: an agent could have
+// the gateway's answers delivered to another agent of its role. Anything that the
+// server could parse differently is refused, so that the two always agree where a
+// line begins. The zero value waits for a line.
 type publications struct {
-	begun []byte // a line whose beginning is at the server
+	begun []byte // a line whose beginning the server already has
 	left  int    // of a payload, with the end of its line
 }
 
-// read looks at what comes next. A reply subject that is no inbox of the sender is
-// made one, in place, that the server refuses like any other that it reserves. The
-// rest is a line without its end: it comes again with more behind it, or goes on as
-// it is and is given to [publications.begin]. Where it is not ok, nothing may go on.
+// read checks the next data. A reply subject outside the sender's inbox is replaced,
+// in place, by one that the server refuses as reserved. The rest is a line without
+// its end: it is passed in again with more data, or is forwarded and given to
+// [publications.begin]. If ok is false, nothing may be forwarded.
 func (p *publications) read(b []byte) (rest []byte, ok bool) {
 	for len(b) > 0 {
 		if p.left > 0 {
@@ -44,7 +44,7 @@ func (p *publications) read(b []byte) (rest []byte, ok bool) {
 			line = append(p.begun, line...)
 		}
 		foreign, ok := p.judge(line)
-		if !ok || foreign && len(p.begun) > 0 { // which is too late to be changed
+		if !ok || foreign && len(p.begun) > 0 { // too late to change it
 			return nil, false
 		}
 		p.begun, b = p.begun[:0], b[end+1:]
@@ -52,7 +52,7 @@ func (p *publications) read(b []byte) (rest []byte, ok bool) {
 	return nil, true
 }
 
-// begin keeps the rest of a line that goes on.
+// begin stores the rest of a line that is forwarded.
 func (p *publications) begin(rest []byte) { p.begun = append(p.begun, rest...) }
 
 // judge looks at a line without its end.

@@ -16,9 +16,9 @@ var (
 	tlsRequired    = []byte(`"tls_required":true,`)
 )
 
-// seal does the handshake of TLS with a client, and reports whether it came to
-// be. The protocol of NATS begins in the clear: the server's first line, which
-// has no secrets, says that TLS is required.
+// seal does the TLS handshake with a client, and reports whether it succeeded.
+// The NATS protocol begins in cleartext: the server's first line, which has no
+// secrets, says that TLS is required.
 func (p *passage) seal(greet bool) bool {
 	deadline := time.Now().Add(authTime)
 	_ = p.socket.SetDeadline(deadline) // the handshake says more
@@ -38,7 +38,7 @@ func (p *passage) seal(greet bool) bool {
 	return true
 }
 
-// readGreeting reads the server's first line, and nothing behind it.
+// readGreeting reads the server's first line, and nothing after it.
 func readGreeting(server net.Conn, deadline time.Time) ([]byte, bool) {
 	_ = server.SetReadDeadline(deadline)
 	defer func() { _ = server.SetReadDeadline(time.Time{}) }()

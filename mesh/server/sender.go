@@ -9,8 +9,8 @@ import (
 )
 
 // Sender returns the public key of the user who sent an approval to the gateway.
-// The server writes it into the message, and over what the sender may have put
-// there; on other subjects there is none.
+// The server adds it to the message, and overwrites the sender's own header; on
+// other subjects there is none.
 func Sender(m *nats.Msg) (userKey string, ok bool) {
 	values := m.Header.Values(natsserver.ClientInfoHdr)
 	if len(values) != 1 {

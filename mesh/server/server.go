@@ -39,7 +39,7 @@ type Server struct {
 	server   atomic.Pointer[natsserver.Server]
 	lock     *flock.Flock
 	entrance *entrance
-	gates    []*gate // that for NATS first
+	gates    []*gate // the one for NATS first
 	urls     []string
 	log      *adapter
 	logger   hclog.Logger
@@ -49,9 +49,9 @@ type Server struct {
 	quit     chan struct{} // closed when the server is about to end
 	keeping  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
-	again    chan again    // asks keep to begin again
-	damaged  chan string   // tells keep of a block
-	coming   chan struct{} // has an element for each connection of this process that comes back
+	again    chan again    // asks keep to restart
+	damaged  chan string   // reports a block to keep
+	coming   chan struct{} // has an element for each reconnecting connection of this process
 
 	stopOnce sync.Once
 	stopped  error // set before done is closed
@@ -59,16 +59,16 @@ type Server struct {
 	updating sync.Mutex // one UpdateAccounts at a time
 
 	mu       sync.Mutex
-	bundles  []accounts.Bundle   // the newest first; the one before for those that leave
-	operator string              // whose JWT the server began under
+	bundles  []accounts.Bundle   // the newest first; the previous one for those that leave
+	operator string              // whose JWT the server started with
 	held     map[string][32]byte // digests of the claims that it has, by account
 	watchers map[*Watcher]bool
 }
 
-// Start runs a server until [Server.Stop], or until ctx is cancelled, which
-// begins the same sequence. It returns when clients can connect, unless the config
-// has them wait. The error wraps [ErrInUse] where another process runs on the state
-// folder, and [ErrPlaintext] where the address asks for TLS.
+// Start runs a server until [Server.Stop], or until ctx is cancelled, which begins
+// the same sequence. It returns when clients can connect, unless the config makes
+// them wait. The error wraps [ErrInUse] if another process runs on the state
+// folder, and [ErrPlaintext] if the address requires TLS.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	config = config.filled()
 	if err := config.check(); err != nil {
@@ -105,7 +105,7 @@ func (s *Server) start(ctx context.Context, config Config) error {
 	s.entrance = newEntrance(config.TLS)
 	s.log = &adapter{logger: config.Logger, denials: s.denials, host: s.entrance.clientHost, unwritten: make(chan string, 1)}
 	s.entrance.unsealed, s.entrance.most = s.log.unsealed, connectionsHere(config.Logger)
-	for _, g := range s.gates { // who comes already waits for a turn
+	for _, g := range s.gates { // clients that come already wait for a turn
 		s.entrance.open(g)
 	}
 	if err := s.begin(config); err != nil {
@@ -137,10 +137,10 @@ func (s *Server) start(ctx context.Context, config Config) error {
 // Open lets clients in. It may be called several times.
 func (s *Server) Open() { s.entrance.turns.open() }
 
-// Stop ends the server: it stops listening and disconnects everybody, writes
-// what is to be written, and releases the state folder. It returns when all of
-// that is done, or when ctx is; then the rest goes on by itself. It may be
-// called several times. Agents and the gateway drain their own connections
+// Stop stops the server: it stops listening, disconnects everybody, writes
+// everything to disk, and releases the state folder. It returns when that is
+// done, or when ctx ends; then the rest goes on by itself. It may be called
+// several times. Agents and the gateway must drain their own connections
 // before.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
@@ -179,13 +179,14 @@ func (s *Server) stop() error {
 	return errors.Join(s.keeper.check(), s.keeper.end(), s.lock.Close())
 }
 
-// Done returns a channel that is closed when the server has ended.
+// Done returns a channel that is closed when the server has stopped.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// URL returns where clients connect: on this machine, if that is every address.
+// URL returns the URL for clients: on this machine, if the server listens on every
+// address.
 func (s *Server) URL() string { return s.urls[0] }
 
-// WebSocketURL returns where clients connect over WebSocket, or nothing.
+// WebSocketURL returns the URL for clients over WebSocket, or nothing.
 func (s *Server) WebSocketURL() string {
 	if len(s.urls) < 2 {
 		return ""
@@ -194,15 +195,15 @@ func (s *Server) WebSocketURL() string {
 }
 
 // Gateway returns a new connection of the gateway to its own account, inside
-// this process. Where it is lost, it reconnects until the caller closes it. One
-// for each agent keeps an agent that floods from slowing the others.
+// this process. It reconnects until the caller closes it. With one for each
+// agent, an agent that floods does not slow the others.
 func (s *Server) Gateway(options ...nats.Option) (*nats.Conn, error) {
 	return s.connect(func() accounts.Login { return s.bundle().Gateway }, subjects.GatewayInbox, func(*nats.Conn) {}, options...)
 }
 
-// Dispatcher connects in this process as what calls a tool of a service for a kernel, of
-// which refused is called when the server denies it something. The caller closes the
-// connection.
+// Dispatcher connects in this process as the dispatcher that calls a tool of a service
+// for a kernel; refused is called when the server denies it something. The caller closes
+// the connection.
 func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error) {
 	name := subjects.Dispatcher(kernel, service, tool)
 	if _, ok := s.bundle().Dispatcher(name); !ok {
@@ -216,8 +217,8 @@ func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused 
 		}))
 }
 
-// Unheard reports whether nobody listens to a subject of calls, so that nobody can get one
-// that a dispatcher publishes now. It is false if that is not known.
+// Unheard reports whether nobody listens on a subject of calls, so that nobody can
+// receive what a dispatcher publishes now. It returns false if that is not known.
 func (s *Server) Unheard(subject string) bool {
 	account, ok := s.bundle().Account(accounts.Dispatchers)
 	server := s.server.Load()
@@ -273,7 +274,7 @@ func discard(config Config) error {
 	return nil
 }
 
-// listen listens for clients, and keeps where they find it.
+// listen listens for clients, and stores its addresses.
 func (s *Server) listen(ctx context.Context, config Config) error {
 	schemes := []string{"nats://", "ws://"}
 	if config.TLS != nil {
@@ -296,7 +297,7 @@ func (s *Server) listen(ctx context.Context, config Config) error {
 	return nil
 }
 
-// localAddress is where this machine finds a listener.
+// localAddress returns the address of a listener for this machine.
 func localAddress(host string) string {
 	switch ip := net.ParseIP(host); {
 	case host == "", ip != nil && ip.IsUnspecified() && ip.To4() != nil:
@@ -314,21 +315,21 @@ func serverOptions(config Config) (*natsserver.Options, error) {
 	}
 	options := &natsserver.Options{
 		ServerName: "bcpmesh",
-		// Clients come through the entrance.
+		// Clients come through the proxy.
 		Host:   "127.0.0.1",
 		Port:   natsserver.RANDOM_PORT,
 		NoSigs: true,
-		// By default a client is asked after two seconds whether it is there, and one
-		// that has not heard by then that it was let in takes the question for a refusal.
+		// By default a client gets a ping after two seconds, and one that does not yet
+		// know that it was accepted takes the ping for a refusal.
 		DisableShortFirstPing: true,
 		TrustedOperators:      []*jwt.OperatorClaims{operator},
 		SystemAccount:         operator.SystemAccount,
 		JetStream:             true,
-		// Without a folder of its own JetStream would use one that all
-		// servers of the machine share.
+		// Otherwise JetStream would use a folder that all servers of the
+		// machine share.
 		StoreDir: config.storeDir(),
-		// The server's own limit would be 75% of what is free when it starts: with a
-		// journal of more than that it would not go on.
+		// The server's default limit is 75% of the free space when it starts: with a
+		// larger journal it would not go on.
 		JetStreamMaxStore:      config.MaxStore,
 		SyncAlways:             config.SyncAlways,
 		SyncInterval:           config.SyncInterval,
@@ -338,7 +339,7 @@ func serverOptions(config Config) (*natsserver.Options, error) {
 		MaxClosedClients:       maxClosed,
 		MaxSubTokens:           maxSubjectTokens,
 		AuthTimeout:            authTime.Seconds(),
-		// The entrance says where clients come from.
+		// The proxy says where clients come from.
 		ProxyProtocol: true,
 	}
 	if config.WebSocket != "" {
@@ -348,21 +349,21 @@ func serverOptions(config Config) (*natsserver.Options, error) {
 	return options, nil
 }
 
-// ClaimFiles are where a server keeps the JWTs that it enforces, for everybody
-// who looks at them from outside. They hold no secrets.
+// ClaimFiles are the paths of the JWTs that a server enforces, for inspection
+// from outside. They contain no secrets.
 type ClaimFiles struct {
 	Operator string // a file
 	Accounts string // a folder: a file for each account, always the newest
 }
 
-// Claims returns where the claims of a state folder are. There are none before
-// the first start.
+// Claims returns the paths of the claims of a state folder. They do not exist
+// before the first start.
 func Claims(stateDir string) ClaimFiles {
 	return ClaimFiles{filepath.Join(stateDir, operatorFile), filepath.Join(stateDir, resolverFolder)}
 }
 
-// newResolver fills a fresh folder with the bundle's claims: what an earlier
-// run left there does not count.
+// newResolver fills a new folder with the bundle's claims: those of an earlier
+// run do not count.
 func newResolver(config Config) (*natsserver.DirAccResolver, error) {
 	folder := filepath.Join(config.StateDir, resolverFolder)
 	if err := os.RemoveAll(folder); err != nil {
@@ -371,7 +372,7 @@ func newResolver(config Config) (*natsserver.DirAccResolver, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}
-	// For who wants to see what is enforced; the server has it from the bundle.
+	// For inspection; the server has it from the bundle.
 	if err := os.WriteFile(Claims(config.StateDir).Operator, []byte(config.Bundle.Operator+"\n"), 0o600); err != nil {
 		return nil, err
 	}

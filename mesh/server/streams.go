@@ -14,26 +14,25 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
-// What the server does about streams that fail is not enough for a journal. When
-// a write to one fails, it answers nobody who publishes to it until it has opened
-// the stream again. When a bit of a stream's description changes, it leaves the
-// stream out.
+// The server's own handling of failed streams is not enough for a journal. After
+// a failed write it answers no publishers until it has opened the stream again.
+// After a flipped bit in a stream's description, it skips the stream.
 
-// reopenPause is the least time between two times that the streams are opened.
+// reopenPause is the minimum time between two reopenings of the streams.
 const reopenPause = time.Second
 
-// unwrittenLine reports whether a line of the server says that a stream was not
-// written: it says so once each time that it has opened the stream.
+// unwrittenLine reports whether a log line says that a stream was not written:
+// the server says so once after each time that it has opened the stream.
 func unwrittenLine(text string) bool {
 	return strings.HasPrefix(text, "JetStream stream '") && strings.Contains(text, " critical write error: ") ||
 		strings.HasPrefix(text, "Filesystem permission denied while writing msg")
 }
 
-// unopenedLine begins the one about a stream that cannot be opened.
+// unopenedLine begins a log line about a stream that cannot be opened.
 const unopenedLine = "  Error recreating stream "
 
-// openAgain closes the streams, and opens them until that works or the server ends.
-// It looks at so many blocks before as [keeper.dropIndexes] does.
+// openAgain closes the streams, and opens them until that works or the server
+// stops. newest is as in [keeper.dropIndexes].
 func (s *Server) openAgain(config Config, newest int, reason string) {
 	s.logger.Error("closing the streams, and opening them again", "reason", reason)
 	if err := s.server.Load().ShutdownJetStream(); err != nil {
@@ -63,8 +62,8 @@ func (s *Server) lookAt(blocks []string) {
 	}
 }
 
-// reopen opens the streams as a start does: what is on the disk counts, and not
-// what the server believed of it. Where a sync failed, nobody knows what is.
+// reopen opens the streams as a start does: from the disk, ignoring the
+// server's memory. After a failed sync the contents of the disk are unknown.
 func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 	if unsynced {
 		if err := rewriteNewestBlocks(config.storeDir()); err != nil {
@@ -89,15 +88,14 @@ func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 	}
 	if err != nil {
 		s.logger.Error("opening the streams again", "error", err)
-		_ = s.server.Load().ShutdownJetStream() // what there is of it
+		_ = s.server.Load().ShutdownJetStream() // as far as it runs
 	}
 	return err == nil
 }
 
-// rewriteNewestBlocks writes the newest block of each stream over itself. After a sync that
-// failed the system shows what it has in memory, and no later sync writes it to
-// the disk: it would be lost with the power, and with it what was stored behind
-// it.
+// rewriteNewestBlocks rewrites the newest block of each stream. After a failed sync the
+// system shows its memory, and no later sync writes that to disk: a power cut would lose
+// it, and everything stored after it.
 func rewriteNewestBlocks(storeDir string) error {
 	folders, err := blocks(filepath.Join(storeDir, natsserver.JetStreamStoreDir))
 	if err != nil {
@@ -111,8 +109,8 @@ func rewriteNewestBlocks(storeDir string) error {
 	return nil
 }
 
-// Sync writes a stream of the gateway's account to the disk, where the server does
-// that only at intervals.
+// Sync writes a stream of the gateway's account to disk, if the server does that
+// only at intervals.
 func (s *Server) Sync(stream string) error {
 	folders, err := filepath.Glob(filepath.Join(s.keeper.streams, "*", "streams", stream, "msgs"))
 	if err == nil && len(folders) != 1 {
@@ -142,7 +140,7 @@ func syncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// rewrite makes no copy: of what is erased later none may be left.
+// rewrite makes no copy: none may be left of what is erased later.
 func rewrite(name string) error {
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -175,10 +173,10 @@ func (s *Server) pause() bool {
 	}
 }
 
-// dropDescriptions removes the descriptions of streams that were left out. They
-// say how to keep a stream and nothing of what is in it: whoever makes the
-// streams of the mesh writes them anew, and finds the messages there. It reports
-// whether there are such.
+// dropDescriptions removes the descriptions of skipped streams. They only say
+// how to keep a stream: when the streams of the mesh are created, they are
+// written again, and the messages are found there. It reports whether there were
+// any.
 func (s *Server) dropDescriptions(storeDir string) (dropped bool) {
 	for _, e := range s.server.Load().Healthz(&natsserver.HealthzOptions{Details: true}).Errors {
 		if e.Type != natsserver.HealthzErrorStream || !strings.HasSuffix(e.Error, "could not be recovered") {

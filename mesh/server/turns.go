@@ -7,31 +7,31 @@ import (
 )
 
 const (
-	// maxTurns connections are let in at a time: until their creds are shown. To
-	// let one in is work for the processor. Where all that come at once are begun
-	// at once, each takes as long as all, which is longer than clients wait.
+	// maxTurns connections may authenticate at a time. Accepting one costs CPU
+	// time: if all were accepted at once, each would take as long as all
+	// together, which is longer than clients wait.
 	maxTurns = 64
 	// turnTime is how long one keeps others from their turn at most. It may take
 	// longer, without a turn: until authTime.
 	turnTime = time.Second
-	// maxWaiting is how many wait for their turn. Beyond it the one that has waited
-	// longest of the host with the most is closed.
+	// maxWaiting is the length of the queue. Beyond it the oldest connection of the
+	// host with the most is closed.
 	maxWaiting = 1024
-	// waitTime is how long one waits. Stock clients give up after two seconds from
-	// when they were accepted: what is done for one later is done for nobody.
+	// waitTime is how long one waits. Standard clients give up two seconds after
+	// they were accepted: later work for them is wasted.
 	waitTime = time.Second
 )
 
-// turns says who is let in when: hosts take turns, and of one host who came first.
-// The zero value lets nobody in until it is opened. Its methods may be used
-// concurrently.
+// turns schedules connections: hosts take turns, and for one host it is first
+// come, first served. The zero value accepts nobody until it is opened. Its
+// methods may be used concurrently.
 type turns struct {
 	mu     sync.Mutex
 	opened bool
 	closed bool // for good
 	taken  int
 	doors  doors
-	lines  []*line // those where somebody waits; the next turn is the first's
+	lines  []*line // hosts with waiting connections; the next turn is the first's
 	length int     // of all lines
 }
 
@@ -41,8 +41,8 @@ type line struct {
 	waiting []chan bool // each with room for one
 }
 
-// takeTurn waits for a turn, which ends when end is called, or after turnTime. It is
-// false where there is none in time, or for that host.
+// takeTurn waits for a turn, which ends when end is called, or after turnTime. It
+// returns false if there is none in time, or for that host.
 func (t *turns) takeTurn(host string) (end func(), ok bool) {
 	turn := t.join(host)
 	timer := time.NewTimer(waitTime)
@@ -60,7 +60,7 @@ func (t *turns) takeTurn(host string) (end func(), ok bool) {
 	return end, true
 }
 
-// join stands in line.
+// join queues a connection.
 func (t *turns) join(host string) (turn chan bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *turns) join(host string) (turn chan bool) {
 	return turn
 }
 
-// giveUp is for who has waited too long. It is true where it has its turn after all.
+// giveUp ends a wait that was too long. It returns true if the turn came after all.
 func (t *turns) giveUp(host string, turn chan bool) (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,12 +100,12 @@ func (t *turns) giveUp(host string, turn chan bool) (ok bool) {
 	return <-turn
 }
 
-// next lets those in whose turn it is.
+// next gives turns to the next connections.
 func (t *turns) next() {
 	for t.opened && t.taken < maxTurns && len(t.lines) > 0 {
 		host := t.lines[0].host
 		turn := t.remove(0, 0)
-		if i := t.findLine(host); i == 0 { // the others of its host are behind other hosts
+		if i := t.findLine(host); i == 0 { // the others of its host queue after other hosts
 			t.lines = append(t.lines[1:], t.lines[0])
 		}
 		ok := t.doors.admit(host, time.Now())
@@ -138,7 +138,7 @@ func (t *turns) end() {
 	t.next()
 }
 
-// open has those who wait let in, and who comes.
+// open starts giving turns.
 func (t *turns) open() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,14 +146,14 @@ func (t *turns) open() {
 	t.next()
 }
 
-// pauseTurns has everybody wait until it is opened again.
+// pauseTurns makes everybody wait until it is opened again.
 func (t *turns) pauseTurns() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.opened = false
 }
 
-// close refuses those who wait, and who comes.
+// close refuses waiting and new connections.
 func (t *turns) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,14 +163,14 @@ func (t *turns) close() {
 	}
 }
 
-// admit has a host pay for a connection that gets no turn.
+// admit charges a host for a connection that gets no turn.
 func (t *turns) admit(host string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.doors.admit(host, time.Now())
 }
 
-// repay gives a host back what one of its connections cost.
+// repay refunds a host the cost of one of its connections.
 func (t *turns) repay(host string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,22 +15,22 @@ import (
 // servers is how many servers have to confirm new claims.
 const servers = 1
 
-// ErrUpdate says that new claims did not reach the server, or not all of them.
-// Compile the definitions that should hold, and update again.
+// ErrUpdate says that new claims did not all reach the server. Compile the
+// desired definitions, and update again.
 var ErrUpdate = errors.New("the server did not take the new accounts")
 
-// UpdateAccounts gives the server the accounts whose permissions are others
-// than before, and reads each back. Only agents whose own scope changed are
-// disconnected; they come back with the same creds. Removed agents and revoked
-// users are disconnected for good.
+// UpdateAccounts gives the server the accounts with changed permissions, and
+// reads each back. Only agents whose own scope changed are disconnected; they
+// reconnect with the same creds. Removed agents and revoked users are
+// disconnected for good.
 //
-// Where the operator's keys are others than before, or the gateway's or the
-// server's own account, the server begins again: everybody is disconnected and
-// comes back. Accounts are never those of another key store.
+// If the operator's keys changed, or the gateway's or the server's own account,
+// the server restarts: everybody is disconnected and reconnects. It refuses
+// accounts of another key store.
 //
-// After an error some accounts may have changed: permissions are then those of
-// the old or of the new definitions, each account for itself. The next update
-// makes up for it.
+// After an error some accounts may have changed: each account then has the
+// permissions of either the old or the new definitions. The next update
+// corrects this.
 func (s *Server) UpdateAccounts(ctx context.Context, next accounts.Bundle) error {
 	s.updating.Lock()
 	defer s.updating.Unlock()
@@ -55,7 +55,7 @@ func (s *Server) UpdateAccounts(ctx context.Context, next accounts.Bundle) error
 	return nil
 }
 
-// hold keeps what the server has of an account; nil is unknown.
+// hold notes the server's version of an account; nil is unknown.
 func (s *Server) hold(name string, digest *[32]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Server) hold(name string, digest *[32]byte) {
 	s.held[name] = *digest
 }
 
-// sameStore refuses accounts that are not those of before.
+// sameStore refuses accounts of another key store.
 func sameStore(current, next accounts.Bundle) error {
 	for _, account := range current.Accounts {
 		if update, ok := next.Account(account.Name); !ok || update.PublicKey != account.PublicKey {
@@ -76,8 +76,8 @@ func sameStore(current, next accounts.Bundle) error {
 	return nil
 }
 
-// difference returns the accounts that the server does not have as they should be,
-// and whether it has to begin again for them.
+// difference returns the accounts that the server must update, and whether it must
+// restart for them.
 func (s *Server) difference(next accounts.Bundle) (changed []accounts.Account, begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// kickTimeout bounds the wait for a server that disconnects a client.
+	// kickTimeout is the timeout for a server to disconnect a client.
 	kickTimeout = 5 * time.Second
-	// lookInterval is how often connections are looked at: one may have been listed
-	// whose end was told before it could be heard.
+	// lookInterval is how often connections are listed: one may have been listed
+	// although its end had been reported before.
 	lookInterval = 10 * time.Second
 	// maxGone is how many connections are remembered at least when they have ended:
 	// more than end while a list is made.
@@ -27,20 +27,19 @@ type ClientID struct {
 }
 
 // Connection says that an agent's connection began or ended. Agent and Role
-// come from the key that issued its creds, never from what the client says of
-// itself. That a connection began does not mean that its subscriptions are in
-// place.
+// come from the key that issued its creds, never from the client's own words.
+// The subscriptions of a new connection may not be in place yet.
 type Connection struct {
 	Party
-	// Connected is true where it began, false where it ended.
+	// Connected is true if it began, false if it ended.
 	Connected bool
 	ClientID  ClientID
 	UserKey   string // public key of its creds
-	Host      string // that it comes from
-	Reason    string // the server's words, where it ended and they were heard
+	Host      string // of the client
+	Reason    string // the server's words, if it ended and they were received
 }
 
-// OpenConnection is one that a server lists.
+// OpenConnection is a connection in a server's list.
 type OpenConnection struct {
 	ID                    ClientID
 	Issuer, UserKey, Host string
@@ -49,15 +48,14 @@ type OpenConnection struct {
 // OpenConnections are those of the servers that were asked.
 type OpenConnections struct {
 	List []OpenConnection
-	// All: what is not listed has ended. Otherwise that is so at the servers of Of
-	// alone.
+	// All says that unlisted connections have ended. Otherwise only those of the
+	// servers in Of have.
 	All bool
 	Of  map[string]bool
 }
 
-// Watcher tells of the connections of agents and people, one at a time: it puts a
-// server's events and each look at what is open in one order. Its methods may be
-// used concurrently.
+// Watcher reports the connections of agents and people, one at a time: it puts a
+// server's events and lists into one order. Its methods may be used concurrently.
 type Watcher struct {
 	party   func(issuer string) (Party, bool)
 	list    func() (OpenConnections, error)
@@ -66,13 +64,13 @@ type Watcher struct {
 	mu     sync.Mutex
 	handle func(Connection)
 	open   map[ClientID]Connection // were shown and have not ended
-	// gone and goneBefore hold connections whose end was heard: a server lists them for
-	// a moment yet. The newest are in gone, up to maxGone.
+	// gone and goneBefore have connections whose end was reported: servers still list
+	// them for a moment. The newest are in gone, up to maxGone.
 	gone, goneBefore map[ClientID]bool
 }
 
-// NewWatcher returns one that calls handle, which should return soon. Party tells
-// whose scope an issuer key is, and list what is open.
+// NewWatcher returns a Watcher that calls handle, which should return soon. party
+// returns the party of an issuer key, and list the open connections.
 func NewWatcher(party func(issuer string) (Party, bool), list func() (OpenConnections, error), handle func(Connection)) *Watcher {
 	return &Watcher{party: party, list: list, handle: handle, open: map[ClientID]Connection{}, gone: map[ClientID]bool{}}
 }
@@ -84,7 +82,7 @@ func (w *Watcher) Stop() {
 	w.handle = func(Connection) {}
 }
 
-// Event takes what a server says on [subjects.Connections].
+// Event handles a server's message on [subjects.Connections].
 func (w *Watcher) Event(data []byte) {
 	// The event of a beginning has a part of the fields.
 	var event natsserver.DisconnectEventMsg
@@ -113,8 +111,8 @@ func (w *Watcher) addConnection(o OpenConnection) {
 	w.handle(c)
 }
 
-// removeConnection has a connection not begin any more. It is not for one that only is not listed: its
-// server may come back with it.
+// removeConnection keeps a connection from being reported as new. It is not for one that
+// is merely unlisted: its server may return with it.
 func (w *Watcher) removeConnection(id ClientID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +134,7 @@ func (w *Watcher) ended(id ClientID, reason string) {
 	w.handle(c)
 }
 
-// Look tells of the connections that have begun or ended without an event.
+// Look reports connections that have begun or ended without an event.
 func (w *Watcher) Look() error {
 	w.looking.Lock()
 	defer w.looking.Unlock()
