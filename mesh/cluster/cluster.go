@@ -23,8 +23,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// The files in a gateway's folder, beside those of [CoreCreds]: creds for the system
-// account, and the root of trust that what the cluster enforces has to be signed by.
+// The files in a gateway's folder, besides those of [CoreCreds]: creds for the
+// system account, and the root of trust that must have signed the cluster's claims.
 const (
 	SystemCreds  = "system.creds"
 	OperatorFile = "operator.jwt"
@@ -39,7 +39,7 @@ func CoreCreds(shard int) string {
 	return "core." + strconv.Itoa(shard) + ".creds"
 }
 
-// DispatcherCreds returns the name of the file with creds of a dispatcher, which calls one
+// DispatcherCreds returns the name of the creds file of a dispatcher, which calls one
 // tool for one kernel, by its name in package subjects.
 func DispatcherCreds(dispatcher bcp.AgentName) string { return string(dispatcher) + ".creds" }
 
@@ -48,7 +48,7 @@ const (
 	connectTimeout = 3 * time.Second
 	// reconnectWait is the pause before the servers are tried again.
 	reconnectWait = 100 * time.Millisecond
-	// A server that says nothing for pingInterval and lostPings more is left.
+	// A server without a reply for pingInterval and lostPings more is left.
 	pingInterval = time.Second
 	lostPings    = 2
 	// answerTimeout bounds the wait for the servers' answers to one question.
@@ -56,30 +56,30 @@ const (
 	// learnPatience is how long claims are waited for until another server is asked;
 	// each time twice as long.
 	learnPatience = 250 * time.Millisecond
-	// lookInterval is how often connections are looked at: of a server that dies
-	// no events come.
+	// lookInterval is how often connections are listed: a server that crashes
+	// sends no events.
 	lookInterval = 2 * time.Second
-	// learnPause is the least time between two times that the claims are read
-	// because somebody came whom nobody knows.
+	// learnPause is the minimum time between two reads of the claims because of
+	// unknown clients.
 	learnPause = time.Second
 	// learnInterval is how often they are read in any case.
 	learnInterval = 30 * time.Second
 )
 
-// ErrClaims says that the cluster enforces other claims than the definitions need.
+// ErrClaims says that the cluster's claims differ from those that the definitions need.
 var ErrClaims = errors.New("the cluster does not enforce what the definitions say, before bcpmesh accounts push")
 
-// ErrCreds says that a gateway's folder lacks creds that the definitions need.
+// ErrCreds says that a gateway's folder lacks required creds.
 var ErrCreds = errors.New("the folder of the gateway's creds lacks some that the definitions need, before bcpmesh accounts export")
 
-// Config says which cluster, and as whom.
+// Config says which cluster to connect to, and as whom.
 type Config struct {
 	URL   string // of some of its servers, with commas between them
 	Creds string // folder with the files
-	Name  string // of the gateway, which servers show
-	// Shard is whose gateway's account it connects to, and whose agents it hears of.
+	Name  string // of the gateway, shown by servers
+	// Shard is the shard of the gateway's account and of the reported agents.
 	Shard int
-	// NATS are further options of each connection, such as for TLS.
+	// NATS are further options of each connection, for example for TLS.
 	NATS []nats.Option
 	// Logger, nil discards.
 	Logger hclog.Logger
@@ -92,26 +92,26 @@ type Cluster struct {
 	log      hclog.Logger
 	operator string // its JWT
 	monitor  *nats.Conn
-	again    chan struct{} // look at the connections now
+	again    chan struct{} // list the connections now
 	quit     chan struct{}
 	staying  chan struct{} // closed when stay has ended
 
 	claims atomic.Pointer[accounts.Bundle]
 
-	called chan struct{} // closed once servers were heard of
+	called chan struct{} // closed once servers have answered
 	first  sync.Once     // closes called
 
 	mu       sync.Mutex
-	conns    map[*nats.Conn]bool // of Gateway, those that are not closed
+	conns    map[*nats.Conn]bool // of Gateway, unless closed
 	attended attendance
-	home     string // where the monitor is and is well, or nothing
+	home     string // where the monitor has a good connection, or nothing
 	fullest  Store
 	learnt   time.Time
-	strange  map[string]bool // issuers that the claims do not have
-	foreign  map[string]bool // those that newer claims do not have either
+	strange  map[string]bool // issuers that are not in the claims
+	foreign  map[string]bool // those that are not in newer claims either
 }
 
-// Connect connects to the system account and reads what the cluster enforces.
+// Connect connects to the system account and reads the cluster's claims.
 func Connect(ctx context.Context, config Config) (*Cluster, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
@@ -140,27 +140,27 @@ func Connect(ctx context.Context, config Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Close ends what Connect began. Connections of [Cluster.Gateway] stay. It is
-// called once.
+// Close ends what Connect began. Connections of [Cluster.Gateway] stay open.
+// Call it once.
 func (c *Cluster) Close() {
 	close(c.quit)
 	c.monitor.Close()
 	<-c.staying
 }
 
-// URL returns where agents connect.
+// URL returns the URLs for agents.
 func (c *Cluster) URL() string { return c.config.URL }
 
-// WebSocketURL returns nothing: the servers say where they listen.
+// WebSocketURL returns nothing: only the servers know their addresses.
 func (c *Cluster) WebSocketURL() string { return "" }
 
 // Slow does nothing: a cluster reads everybody as fast as they send. Who floods is
 // disconnected.
 func (c *Cluster) Slow(server.Party) {}
 
-// Gateway returns a new connection to the gateway's account. Where it is lost, it
-// goes to another server until the caller closes it, and also where that server is
-// cut off from the others. The closed handler is the cluster's.
+// Gateway returns a new connection to the gateway's account. If it is lost, or its
+// server is cut off from the others, it reconnects to another server, until the
+// caller closes it. The cluster sets the closed handler.
 func (c *Cluster) Gateway(options ...nats.Option) (*nats.Conn, error) {
 	conn, err := c.connect(CoreCreds(c.config.Shard), subjects.GatewayInbox, append(slices.Clip(options), nats.ClosedHandler(c.forget))...)
 	if err != nil {
@@ -174,8 +174,9 @@ func (c *Cluster) Gateway(options ...nats.Option) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// Dispatcher returns a new connection as what calls a tool of a service for a kernel, of
-// which refused is called when the cluster denies it something. The caller closes it.
+// Dispatcher returns a new connection of the dispatcher that calls a tool of a service
+// for a kernel; refused is called when the cluster denies it something. The caller
+// closes it.
 func (c *Cluster) Dispatcher(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error) {
 	conn, err := c.connect(DispatcherCreds(subjects.Dispatcher(kernel, service, tool)), subjects.GatewayInbox,
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -207,7 +208,7 @@ func (c *Cluster) connect(creds, inbox string, options ...nats.Option) (*nats.Co
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.IgnoreAuthErrorAbort(),
-		// What could not be sent in time is decided again by whoever waits for it.
+		// What cannot be sent in time is decided again by its caller.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if refused(err) {
@@ -227,17 +228,17 @@ func (c *Cluster) connect(creds, inbox string, options ...nats.Option) (*nats.Co
 	return nats.Connect(strings.Join(urls, ","), slices.Concat(all, c.config.NATS, options)...)
 }
 
-// refused says that credentials are good no more, or not yet.
+// refused reports that credentials are no longer, or not yet, valid.
 func refused(err error) bool {
 	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// Kick disconnects a client. It returns [server.ErrNoClient] where it is gone.
+// Kick disconnects a client. It returns [server.ErrNoClient] if it is gone.
 func (c *Cluster) Kick(client server.ClientID) error { return server.Kick(c.monitor, client) }
 
-// Check reads what the cluster enforces, and compares it with what the definitions
-// need, no more and no less. Otherwise the error is [ErrClaims], with a line for
+// Check reads the cluster's claims, and compares them with exactly those that the
+// definitions need. If they differ, the error is [ErrClaims], with one line for
 // each difference, or [ErrCreds].
 func (c *Cluster) Check(ctx context.Context, scopes []subjects.Scope) error {
 	if err := c.readClaims(ctx); err != nil {
@@ -266,8 +267,8 @@ func readable(file string) bool {
 	return true
 }
 
-// readClaims reads the accounts' claims from one of the servers. The one that is chosen
-// may be gone, and the others not know it yet: then it asks again.
+// readClaims reads the accounts' claims from one of the servers. The chosen one may be
+// down before the others notice: then it retries.
 func (c *Cluster) readClaims(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+answerTimeout)
 	defer cancel()
@@ -320,7 +321,7 @@ func (c *Cluster) pack(ctx context.Context, patience time.Duration) ([]string, e
 	}
 }
 
-// ask sends a question that each server may answer.
+// ask sends a request that each server may answer.
 func (c *Cluster) ask(subject string, question []byte) (*nats.Subscription, error) {
 	replies, err := c.monitor.SubscribeSync(c.monitor.NewInbox())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// What is here of the servers' answers is the part that a gateway needs.
+// The parts of the servers' replies that a gateway needs.
 type (
 	// about is in front of each.
 	about struct {
@@ -52,7 +52,7 @@ type (
 	}
 )
 
-// allConnections asks for those that are open, with who they are.
+// allConnections requests the open connections with their users.
 var allConnections = []byte(`{"auth":true,"limit":1000000}`)
 
 // Watch is [server.Server.Watch], of all servers. It does not wait until those have
@@ -86,7 +86,7 @@ func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error)
 		defer close(done)
 		ticker := time.NewTicker(lookInterval)
 		defer ticker.Stop()
-		_ = c.monitor.FlushTimeout(connectTimeout) // else the next look tells what was not heard
+		_ = c.monitor.FlushTimeout(connectTimeout) // otherwise the next list reports what was missed
 		for {
 			if err := c.knowStrangers(ctx); err != nil && ctx.Err() == nil {
 				c.log.Warn("looking for new claims", "error", err)
@@ -112,8 +112,8 @@ func (c *Cluster) lookAgain() {
 	}
 }
 
-// party tells whose scope an issuer key is, of those on this shard. One that is not known
-// may be of claims that are newer: then they are read again.
+// party returns the party of an issuer key, if it is on this shard. An unknown one may be
+// in newer claims: then they are read again.
 func (c *Cluster) party(issuer string) (server.Party, bool) {
 	claims := c.claims.Load()
 	if agent, role, ok := claims.ScopeOf(issuer); ok {
@@ -132,9 +132,9 @@ func (c *Cluster) party(issuer string) (server.Party, bool) {
 	return server.Party{}, false
 }
 
-// knowStrangers reads the claims again where somebody came whom they do not have,
-// and otherwise now and then. Who is a stranger then is none of ours, for a while:
-// of another system of the cluster, or the gateway.
+// knowStrangers reads the claims again if an unknown client came, and otherwise
+// from time to time. A client that is still unknown belongs, for a while, to
+// somebody else: to another system of the cluster, or the gateway.
 func (c *Cluster) knowStrangers(ctx context.Context) error {
 	c.mu.Lock()
 	came, age := maps.Clone(c.strange), time.Since(c.learnt)
@@ -158,11 +158,11 @@ func (c *Cluster) knowStrangers(ctx context.Context) error {
 	return nil
 }
 
-// maxForeign bounds the issuers that are remembered as none of ours.
+// maxForeign bounds the issuers that are remembered as not ours.
 const maxForeign = 10_000
 
 // open asks all servers, and waits for those that answered the last call. One that
-// does not answer keeps its connections until it is gone.
+// does not answer keeps its connections until it counts as down.
 func (c *Cluster) open() (server.OpenConnections, error) {
 	select {
 	case <-c.called:

@@ -2,8 +2,8 @@ package cluster
 
 import "time"
 
-// A server that is cut off from the others still answers its clients, and nothing
-// that they write is stored. A gateway leaves it, for one that is not.
+// A server that is cut off from the others still answers its clients, but stores
+// nothing. A gateway leaves it for another.
 
 // leaveCutOff leaves servers that are cut off, until quit is closed.
 func (c *Cluster) leaveCutOff(quit <-chan struct{}) {
@@ -34,8 +34,8 @@ func (c *Cluster) leaveCutOff(quit <-chan struct{}) {
 	}
 }
 
-// moveConnections has the gateway's connections go from servers to others. It waits for none of
-// them: one that looks for a server can be asked nothing.
+// moveConnections moves the gateway's connections from servers to others. It waits for
+// none of them: a reconnecting one does not answer.
 func (c *Cluster) moveConnections(servers map[string]bool) {
 	if len(servers) == 0 {
 		return

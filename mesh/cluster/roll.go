@@ -15,14 +15,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// All servers are asked who they are, once in a second. What they know of each other
-// is no help: a server counts another for minutes that was started anew, under its
-// old id.
+// All servers are asked to identify themselves once a second. Their knowledge of
+// each other does not help: for minutes a server still counts another under its old
+// id after that restarted.
 
 const (
 	// callTime is how long servers have to answer.
 	callTime = time.Second
-	// silentCalls in a row mean that a server is gone.
+	// silentCalls in a row mean that a server is down.
 	silentCalls = 2
 	// forgetCalls in a row mean that it does not come back.
 	forgetCalls = 60
@@ -30,18 +30,18 @@ const (
 
 // roll is who answers a call.
 type roll struct {
-	at, url  string          // the server that was asked to pass it on
+	at, url  string          // the server that forwarded the request
 	answered map[string]bool // ids
-	keepers  int             // of answered, those that keep streams
+	keepers  int             // of answered, those with streams
 	size     int             // how many keep streams, as far as they know
 	fullest  Store           // of theirs
 }
 
-// Store is what a server keeps streams in: what is used of what its configuration
-// lets JetStream take, in bytes. The zero value is that of none.
+// Store is a server's storage for streams: used, and the limit of its
+// configuration for JetStream, in bytes. The zero value is none.
 type Store struct{ Used, Limit int64 }
 
-// maxUse is the one of which more is used, of what it may be.
+// maxUse returns the one with the larger used fraction.
 func (s Store) maxUse(than Store) Store {
 	if than.Limit <= 0 || s.Limit > 0 && float64(s.Used)/float64(s.Limit) >= float64(than.Used)/float64(than.Limit) {
 		return s
@@ -49,11 +49,11 @@ func (s Store) maxUse(than Store) Store {
 	return than
 }
 
-// cutOff reports whether nothing can be stored through the server that was asked: it
-// does not answer itself, or too few of those do that keep streams.
+// cutOff reports whether nothing can be stored through the asked server: it does not
+// answer itself, or too few of those with streams do.
 func (r roll) cutOff() bool { return !r.answered[r.at] || r.size > 0 && 2*r.keepers <= r.size }
 
-// errMoved says that the monitor went to another server during a call.
+// errMoved says that the monitor switched servers during a call.
 var errMoved = errors.New("the connection was lost")
 
 // call asks all servers who they are, and waits until callTime is over.
@@ -92,7 +92,7 @@ func (c *Cluster) call() (roll, error) {
 // attendance is how many calls in a row each server has missed, by its id.
 type attendance map[string]int
 
-// note takes a call of a server that is not cut off.
+// note applies a call of a server that is not cut off.
 func (a attendance) note(r roll) {
 	for id := range a {
 		a[id]++
@@ -103,12 +103,12 @@ func (a attendance) note(r roll) {
 	maps.DeleteFunc(a, func(_ string, missed int) bool { return missed > forgetCalls })
 }
 
-// present are those that answered the last call.
+// present returns those that answered the last call.
 func (a attendance) present() map[string]bool {
 	return a.serversWhere(func(missed int) bool { return missed == 0 })
 }
 
-// silent are those that have not answered for long enough.
+// silent returns those that have not answered for long enough.
 func (a attendance) silent() map[string]bool {
 	return a.serversWhere(func(missed int) bool { return missed >= silentCalls })
 }
@@ -123,7 +123,7 @@ func (a attendance) serversWhere(f func(missed int) bool) map[string]bool {
 	return ids
 }
 
-// noted keeps what a call has found out.
+// noted stores the results of a call.
 func (c *Cluster) noted(r roll) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,24 +136,25 @@ func (c *Cluster) noted(r roll) {
 	c.first.Do(func() { close(c.called) })
 }
 
-// Fullest is the store of the server that has used most of its own, as of the last
-// second: a stream with copies takes nothing more once most of its servers do not.
+// Fullest returns the store of the server that has used the largest part of its
+// own, as of the last second: a replicated stream is full once most of its servers
+// are.
 func (c *Cluster) Fullest() Store {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fullest
 }
 
-// silentServers are the servers that count as gone.
+// silentServers returns the servers that count as down.
 func (c *Cluster) silentServers() map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.attended.silent()
 }
 
-// inOrder returns the servers' URLs as a new connection should try them, and whether
-// that is an order: where one is known to be well, it comes first. One that is cut
-// off or stands still takes a connection, and says nothing for seconds.
+// inOrder returns the servers' URLs in the order for a new connection, and whether
+// the order matters: a server that is known to be good comes first. One that is cut
+// off or hangs accepts a connection, and does not answer for seconds.
 func inOrder(urls []string, home string) ([]string, bool) {
 	i := slices.IndexFunc(urls, func(url string) bool { return home != "" && hostAndPort(url) == hostAndPort(home) })
 	if i < 0 {

@@ -15,10 +15,10 @@ import (
 //go:embed vectors/decoders.json
 var vectors []byte
 
-// decoderVectors are what the strict decoders are tried on.
+// decoderVectors are the test vectors of the strict decoders.
 type decoderVectors struct {
 	// Tools are the types of the arguments and results of the tools of the plans, and
-	// Spec what is asked of a Reader.
+	// Spec the spec of a Reader.
 	Tools   []toolVector   `json:"tools"`
 	Spec    jsontext.Value `json:"spec"`
 	Plans   []vector       `json:"plans"`
@@ -31,14 +31,14 @@ type toolVector struct {
 	Output jsontext.Value `json:"output"`
 }
 
-// vector is one input; OK says that the decoder takes it.
+// vector is one input; OK says that the decoder must accept it.
 type vector struct {
 	Input string `json:"input"`
 	OK    bool   `json:"ok"`
 }
 
-// Decoders tries the decoders of plans and of answers on the embedded vectors. A decoder
-// that cannot be tried has failed them.
+// Decoders tests the decoders of plans and of answers with the embedded vectors. A
+// decoder that cannot be tested has failed.
 func Decoders() []contract.SelfTest {
 	var v decoderVectors
 	if err := json.Unmarshal(vectors, &v); err != nil {
@@ -49,7 +49,7 @@ func Decoders() []contract.SelfTest {
 	}
 }
 
-// try counts the vectors that a decoder judges as it should; nil judges none.
+// try counts the vectors that a decoder judges correctly; nil judges none.
 func try(output string, vectors []vector, takes func([]byte) bool) contract.SelfTest {
 	t := contract.SelfTest{Output: output, Vectors: sha256.Sum256(vectorBytes(vectors))}
 	for _, v := range vectors {
@@ -67,7 +67,7 @@ func vectorBytes(vectors []vector) []byte {
 	return b
 }
 
-// planDecoder returns what reads plans, of a kernel with the tools of the vectors.
+// planDecoder returns the decoder of plans, for a kernel with the tools of the vectors.
 func (v *decoderVectors) planDecoder() func([]byte) bool {
 	d := kernel.Definition{
 		Name: "kernel", Planner: "planner", Limits: kernel.DefaultLimits(), UntestedRules: true,
@@ -95,7 +95,7 @@ func (v *decoderVectors) planDecoder() func([]byte) bool {
 	}
 }
 
-// answerDecoder returns what reads answers to the spec of the vectors.
+// answerDecoder returns the decoder of answers to the spec of the vectors.
 func (v *decoderVectors) answerDecoder() func([]byte) bool {
 	spec, err := bcp.ParseSpec(v.Spec)
 	if err != nil {

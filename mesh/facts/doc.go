@@ -3,7 +3,6 @@
 // closed message types, the strict decoders tried on embedded vectors, the
 // inputs of the rules, the build, and the records of runs.
 //
-// It changes and judges nothing: package contract decides whether a contract
-// is kept. What could not be found out is missing from the facts, and proves
-// nothing.
+// It changes and judges nothing: package contract decides whether a contract is
+// kept. Missing evidence proves nothing.
 package facts

@@ -9,9 +9,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// Of returns what shows that the roles of a mesh keep their contracts, but for what the
-// records say ([Monitor]). Proven is the proof of the JWTs that the mesh's server serves,
-// of which jwts is the digest; nil if there is none. Version is that of the program.
+// Of returns the evidence that the roles of a mesh keep their contracts, except from
+// records ([Monitor]). proven is the proof of the JWTs that the mesh's server serves,
+// whose digest is jwts; nil if there is none. version is that of the program.
 func Of(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) contract.Facts {
 	f := contract.Facts{
 		Messages: Messages(), Decoders: Decoders(), Rules: collectRules(m),
@@ -23,8 +23,8 @@ func Of(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) cont
 	return f
 }
 
-// pureInterpreter says that bcp/kernel reaches no clock, randomness, network or model.
-// The test of imports (TestLayering) keeps it so for every build: it is a core package.
+// pureInterpreter says that bcp/kernel uses no clock, randomness, network or model. The
+// test of imports (TestLayering) ensures that for every build: it is a core package.
 const pureInterpreter = true
 
 // findClaim returns a claim of the proof. Whoever can make users of any permissions has a
@@ -59,8 +59,8 @@ func collectRules(m *bcp.Mesh) *contract.Rules {
 	return r
 }
 
-// Messages returns all types of messages between roles. Each has one strict reader, in
-// package kernel or bcp, which refuses what is not of it.
+// Messages returns all types of messages between roles. Each has one strict decoder,
+// in package kernel or bcp, which refuses everything else.
 func Messages() []contract.MessageType {
 	const (
 		planner, processor, orchestrator = contract.Planner, contract.Processor, contract.Orchestrator
@@ -69,7 +69,7 @@ func Messages() []contract.MessageType {
 	query, outputs, plan, data := contract.UserQuery, contract.ToolOutputs, contract.Plan, contract.ExternalData
 	return []contract.MessageType{
 		{From: user, To: orchestrator, Kind: "task", Holds: []contract.Column{query}},
-		{From: orchestrator, To: planner, Kind: "plan_request", Holds: []contract.Column{query}}, // and what the operator wrote: tools, schemas, limits, the spec of the result
+		{From: orchestrator, To: planner, Kind: "plan_request", Holds: []contract.Column{query}}, // and the operator's text: tools, schemas, limits, the spec of the result
 		{From: orchestrator, To: planner, Kind: "error"},                                         // a number, an id of the planner's own, a word of a closed list
 		{From: planner, To: orchestrator, Kind: "plan", Holds: []contract.Column{plan}},
 		{From: orchestrator, To: tool, Kind: "call", Holds: []contract.Column{outputs, data}}, // what the gate lets into its arguments

@@ -10,13 +10,13 @@ import (
 )
 
 // Monitor counts, record by record, how often the invariants of the roles were checked
-// while runs went on, and which record speaks against one. It looks at no content. The
-// zero value has seen nothing. It is not safe for concurrent use.
+// during runs, and which record violates one. It does not look at content. The zero
+// value has seen nothing. It is not safe for concurrent use.
 type Monitor struct {
 	seen []contract.Monitor
 }
 
-// The invariants that records speak of.
+// The invariants that records can show.
 var (
 	noOutputs = must(`{"name":"never_receives","args":["planner","tool_outputs"]}`)
 	fromTask  = must(`{"name":"function_of","args":["planner.output",["user_query","tool_signatures"]]}`)
@@ -71,7 +71,7 @@ func (m *Monitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
 // Facts returns the counters, for [contract.Facts].
 func (m *Monitor) Facts() []contract.Monitor { return slices.Clone(m.seen) }
 
-// Since returns the time of the first record that was looked at; zero if there was none.
+// Since returns the time of the first record; zero if there was none.
 func (m *Monitor) Since() time.Time {
 	var first time.Time
 	for _, s := range m.seen {
@@ -82,18 +82,18 @@ func (m *Monitor) Since() time.Time {
 	return first
 }
 
-// check is one invariant that a record speaks of.
+// check is one invariant in a record.
 type check struct {
 	predicate contract.Predicate
 	held      bool
 }
 
-// recordedChecks returns what a record shows.
+// recordedChecks returns the checks in a record.
 func recordedChecks(c *kernel.Change) []check {
 	var checks []check
 	if c.Told != nil || c.Wait != nil && c.Wait.Kind == kernel.WaitPlanner {
-		// A request for a plan is made of the task, the tools and what it is told of
-		// failures: numbers, its own ids, words of a closed list.
+		// A plan request consists of the task, the tools and reports of failures:
+		// numbers, its own ids, words of a closed list.
 		held := c.Told == nil || slices.Contains(kernel.Codes(), c.Told.Code) && (c.Told.Step == "" || kernel.IsStepID(c.Told.Step))
 		checks = append(checks, check{noOutputs, held}, check{fromTask, held}, check{onlyKinds, held})
 		if c.Kind == kernel.ChangeStep {
@@ -107,7 +107,7 @@ func recordedChecks(c *kernel.Change) []check {
 		checks = append(checks, check{onlyTyped, true})
 	}
 	if w := c.Wait; w != nil && w.Kind == kernel.WaitTool && w.Attempt == 1 {
-		// A call has its verdict in the record that begins it, or a person let it through.
+		// A call has its verdict in the record that begins it, or a person approved it.
 		n := len(c.Steps) - 1
 		held := w.Approved || n >= 0 && c.Steps[n].Path == w.Step && c.Steps[n].Judged != nil && c.Steps[n].Judged.Ruling == kernel.Allow
 		checks = append(checks, check{gated, held})

@@ -14,7 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// run starts the command of a route with the message on its stdin, and waits for it.
+// run runs the command of a route with the message on its stdin, and waits for it.
 func run(ctx context.Context, route *bcp.Route, place Place, m *Message, logger hclog.Logger) error {
 	input, err := json.Marshal(m)
 	if err != nil {

@@ -7,9 +7,10 @@ const (
 	webhookTimeout = 10 * time.Second
 	mailTimeout    = 30 * time.Second
 	commandTimeout = 30 * time.Second
-	// lookInterval is how often a route looks for what is due, beside when something is recorded.
+	// lookInterval is how often a route checks for what is due; it also does when
+	// something is recorded.
 	lookInterval = time.Second
-	// burst is how many messages a route sends before it gathers.
+	// burst is how many messages a route sends before it combines them.
 	burst = 5
 	// firstPause is the pause after a failure, each longer than the one before up to lastPause.
 	firstPause = time.Second
@@ -18,14 +19,14 @@ const (
 	maxNotices = 50
 	// maxSecret bounds a secret, in bytes.
 	maxSecret = 4 << 10
-	// maxReply bounds what is read of a server's reply.
+	// maxReply bounds how much of a server's reply is read.
 	maxReply = 4 << 10
-	// itemsTimeout bounds a look at what is open.
+	// itemsTimeout is the timeout for reading the open items.
 	itemsTimeout = 10 * time.Second
-	// maxUrgent bounds the alerts without a record that wait, and lastTry how long the end of
-	// a mesh waits for them.
+	// maxUrgent bounds the queued alerts without a record, and lastTry how long the end
+	// of a mesh waits for them.
 	maxUrgent = 8
 	lastTry   = 3 * time.Second
-	// maxSeen bounds the items that are known to have been looked at; beyond it they are told again.
+	// maxSeen bounds the items that are known to have been viewed; more are sent again.
 	maxSeen = 10_000
 )

@@ -28,7 +28,7 @@ func mail(ctx context.Context, route *bcp.Route, place Place, m *Message, now ti
 	if err != nil {
 		return failure("the mail server " + reason(err))
 	}
-	defer conn.Close() // again where Quit did
+	defer conn.Close() // a second time after Quit
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	address, ok := conn.RemoteAddr().(*net.TCPAddr)
 	local := ok && address.IP.IsLoopback()

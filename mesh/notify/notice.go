@@ -12,17 +12,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Notice is one thing that a person is told. All of its texts are ours, or names that the
-// definitions have.
+// Notice is one message for a person. All of its texts are ours, or names from the
+// definitions.
 type Notice struct {
-	// ID is the same whenever the same thing is told: who receives it twice knows it by
-	// that. A repetition after the route's repeat has another.
+	// ID is the same for every copy of a notice, so that receivers can drop duplicates.
+	// A repetition after the route's repeat has another.
 	ID       string        `json:"id"`
 	Kind     bcp.AlertKind `json:"kind"`
 	Severity bcp.Severity  `json:"severity"`
 	Seq      uint64        `json:"seq,omitzero"` // of the decision, in the audit
 	Time     time.Time     `json:"time"`
-	// Agent is whom an alert is about, a person also.
+	// Agent is the subject of an alert, which may also be a person.
 	Agent      bcp.AgentName `json:"agent,omitempty"`
 	Controller bcp.AgentName `json:"controller,omitempty"`
 	Reader     bcp.AgentName `json:"reader,omitempty"`
@@ -33,8 +33,8 @@ type Notice struct {
 	Says  string     `json:"says"`
 }
 
-// newNotice returns what a route tells of a decision; nothing where it has another topic, is
-// not severe enough, or is about an item of somebody else.
+// newNotice returns a route's notice of a decision; nothing if the decision has another
+// topic, is not severe enough, or is about somebody else's item.
 func newNotice(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) {
 	alert, ok := d.Alert()
 	if !ok {
@@ -60,7 +60,7 @@ func newNotice(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) 
 	return n, true
 }
 
-// findApprovers returns who may decide about what a decision holds.
+// findApprovers returns who may decide about the held item of a decision.
 func findApprovers(def *bcp.Mesh, d *bcp.Decision) []bcp.AgentName {
 	if d.Run != nil {
 		i := slices.IndexFunc(def.Kernels, func(k bcp.KernelRights) bool { return k.Kernel == d.Run.Kernel })
@@ -73,7 +73,7 @@ func findApprovers(def *bcp.Mesh, d *bcp.Decision) []bcp.AgentName {
 	return channel.Approvers
 }
 
-// noticeOfAlert is newNotice of an alert that is no item's.
+// noticeOfAlert is newNotice for an alert without an item.
 func noticeOfAlert(def *bcp.Mesh, route *bcp.Route, alert *bcp.Alert) (Notice, bool) {
 	kind := alert.Alert
 	if !slices.Contains(route.Topics, kind.Topic()) || kind.Severity() < route.Severity {
@@ -99,7 +99,7 @@ func known(def *bcp.Mesh, name bcp.AgentName) bool {
 	return agent || name == bcp.Operator || name == bcp.Gateway || slices.Contains(def.Approvers, name) || slices.Contains(def.Auditors, name)
 }
 
-// sentences say what an alert is about.
+// sentences describe alerts.
 var sentences = map[bcp.AlertKind]string{
 	bcp.AlertThreshold:        "the budget of %s has reached alert_bits",
 	bcp.AlertExhausted:        "the budget of %s is exhausted",
@@ -128,7 +128,7 @@ var sentences = map[bcp.AlertKind]string{
 	bcp.AlertEffect:           "what a tool did for a run is uncertain",
 }
 
-// sentence says what a notice is about, in our words.
+// sentence describes a notice, in our own words.
 func sentence(n *Notice, kind bcp.DecisionKind) string {
 	about := string(n.Agent)
 	switch {
@@ -170,7 +170,7 @@ func heldWords(n *Notice, kind bcp.DecisionKind) string {
 	return fmt.Sprintf("%s of %s to %s", what, n.Reader, n.Controller)
 }
 
-// Message is what is sent at once.
+// Message is what is sent together.
 type Message struct {
 	Type string `json:"type"` // notification
 	// ID is made of those of its notices, and is the idempotency key.

@@ -14,17 +14,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Config says who is notified, and of what.
+// Config configures a notifier.
 type Config struct {
-	// JS reaches the journal, over a connection that is not the gateway's: nobody waits
-	// for a notifier. It is required, like Definition and Items.
+	// JS accesses the journal, over a different connection than the gateway's: nobody
+	// waits for a notifier. It is required, like Definition and Items.
 	JS         natsjs.JetStream
 	Definition *bcp.Mesh
-	// Items returns what is held now.
+	// Items returns the held items.
 	Items func(context.Context) ([]bcp.Item, error)
-	// Place is where secrets and commands are.
+	// Place is where to find secrets and commands.
 	Place Place
-	// Status is a file with how the routes are ([ReadStatus]); empty for none.
+	// Status is a file for the status of the routes ([ReadStatus]); empty for none.
 	Status string
 	// Told, if set, is called after each attempt to send a message; err says why it was
 	// not taken. It must not block.
@@ -42,7 +42,7 @@ type Notifier struct {
 	mu      sync.Mutex
 	def     *bcp.Mesh
 	routes  map[string]*running
-	seen    map[bcp.ItemID]map[bcp.AgentName]bool // who has looked at what is held
+	seen    map[bcp.ItemID]map[bcp.AgentName]bool // who has viewed which held item
 	stopped bool
 }
 
@@ -65,8 +65,8 @@ func Start(config Config) *Notifier {
 	return n
 }
 
-// Use goes on under other definitions. A route that they do not have ends at once, also in
-// the middle of a message.
+// Use switches to other definitions. A removed route ends at once, even in the middle of
+// a message.
 func (n *Notifier) Use(def *bcp.Mesh) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *Notifier) Use(def *bcp.Mesh) {
 	}
 }
 
-// begin runs a route after the one before it has ended; the caller holds the lock.
+// begin runs a route after the previous one has ended; the caller holds the lock.
 func (n *Notifier) begin(route bcp.Route, before <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{route: route, wake: make(chan struct{}, 1), urgent: make(chan bcp.Alert, maxUrgent), cancel: cancel, done: make(chan struct{})}
@@ -111,7 +111,7 @@ func (n *Notifier) begin(route bcp.Route, before <-chan struct{}) {
 	}()
 }
 
-// Observe is told of each decision that is stored.
+// Observe gets each stored decision.
 func (n *Notifier) Observe(d *bcp.Decision) {
 	if _, ok := d.Alert(); !ok {
 		return
@@ -126,7 +126,7 @@ func (n *Notifier) Observe(d *bcp.Decision) {
 	}
 }
 
-// Unrecorded is told of an alert that is not in the journal: it is told as long as this
+// Unrecorded gets an alert that is not in the journal: it is retried as long as this
 // process runs, and once more when it ends.
 func (n *Notifier) Unrecorded(a bcp.Alert) {
 	n.mu.Lock()
@@ -139,8 +139,8 @@ func (n *Notifier) Unrecorded(a bcp.Alert) {
 	}
 }
 
-// Seen tells that a person has looked at what is held: it is not repeated to that person,
-// nor on routes of nobody.
+// Seen says that a person has viewed a held item: it is not repeated to that person, nor
+// on routes without a person.
 func (n *Notifier) Seen(person bcp.AgentName, item bcp.ItemID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -170,7 +170,7 @@ func (n *Notifier) definition() *bcp.Mesh {
 	return n.def
 }
 
-// Stop ends it. What is not taken by then is told at the next start.
+// Stop ends it. What is not sent by then is sent at the next start.
 func (n *Notifier) Stop() {
 	n.mu.Lock()
 	n.stopped = true
@@ -185,8 +185,8 @@ func (n *Notifier) Stop() {
 	}
 }
 
-// Send sends one message by a route, once. The logger gets what a command prints; nil
-// discards it.
+// Send sends one message by a route, once. The logger gets the output of a command;
+// nil discards it.
 func Send(ctx context.Context, route *bcp.Route, place Place, m *Message, logger hclog.Logger) error {
 	switch {
 	case !route.Webhook.IsZero():
@@ -202,7 +202,7 @@ func Send(ctx context.Context, route *bcp.Route, place Place, m *Message, logger
 	return failure("the route has no way out")
 }
 
-// Test returns a message with which a route can be tried.
+// Test returns a message for testing a route.
 func Test(def *bcp.Mesh, route *bcp.Route, now time.Time) Message {
 	return newMessage(def, route, []Notice{{
 		ID: fmt.Sprintf("%s.test.%d", def.Name, now.UnixNano()), Kind: "test", Severity: bcp.SeverityInfo, Time: now.UTC(),

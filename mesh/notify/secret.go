@@ -11,7 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// secret is a URL or a password; it prints as nothing of it.
+// secret is a URL or a password; printing it shows nothing.
 type secret string
 
 // Format implements [fmt.Formatter] for every verb.
@@ -27,7 +27,7 @@ type Place struct {
 	Environ []string
 }
 
-// read returns a secret without the white space around it. Errors name where it should be.
+// read returns a secret without surrounding white space. Errors name its place.
 func (p Place) read(name bcp.SecretName) (secret, error) {
 	text := ""
 	switch {
@@ -72,14 +72,14 @@ func readSecret(name string) (string, error) {
 	return string(content), errors.Join(err, f.Close())
 }
 
-// failure is why a message was not taken, in our words: nothing of what a server says, nor
-// of a URL, is in it.
+// failure is why a message was not sent, in our words: it contains nothing of a server's
+// reply, nor of a URL.
 type failure string
 
 // Error implements error.
 func (f failure) Error() string { return string(f) }
 
-// Check says whether the secrets of a route can be read, and are of the form that it needs.
+// Check checks that the secrets of a route can be read and have the required form.
 func Check(route *bcp.Route, place Place) error {
 	switch {
 	case !route.Webhook.IsZero():

@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// sender tells what one route tells. It is owned by its goroutine.
+// sender sends the messages of one route. Its goroutine owns it.
 type sender struct {
 	notifier *Notifier
 	route    *bcp.Route
@@ -23,7 +23,7 @@ type sender struct {
 	cursor   *jetstream.Cursor
 
 	waiting  []Notice        // of alerts without a record
-	told     map[uint64]bool // decisions of records that come again for another one
+	told     map[uint64]bool // sent decisions of records that come again because of another
 	tokens   float64         // messages that may be sent now
 	filled   time.Time       // when tokens were counted
 	failures int             // in a row
@@ -34,7 +34,7 @@ func (s *sender) run(ctx context.Context) {
 	s.tokens, s.filled = burst, time.Now()
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
-	quiet := false // an error that was logged already
+	quiet := false // the error was already logged
 	defer s.lastWords()
 	for {
 		s.tellUrgent(ctx)
@@ -57,7 +57,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// queueAlert has an alert without a record wait, if this route tells it.
+// queueAlert queues an alert without a record, if this route sends it.
 func (s *sender) queueAlert(a *bcp.Alert) {
 	n, ok := noticeOfAlert(s.notifier.definition(), s.route, a)
 	if !ok {
@@ -69,7 +69,7 @@ func (s *sender) queueAlert(a *bcp.Alert) {
 	}
 }
 
-// tellUrgent tells of alerts without a record; what is not taken waits.
+// tellUrgent sends alerts without a record; those that fail stay queued.
 func (s *sender) tellUrgent(ctx context.Context) {
 	now := time.Now()
 	if len(s.waiting) == 0 || now.Before(s.pause) {
@@ -85,7 +85,7 @@ func (s *sender) tellUrgent(ctx context.Context) {
 	}
 }
 
-// lastWords tries once more to tell of alerts without a record: nobody else will.
+// lastWords tries once more to send alerts without a record: nobody else will.
 func (s *sender) lastWords() {
 	for len(s.urgent) > 0 {
 		a := <-s.urgent
@@ -97,7 +97,7 @@ func (s *sender) lastWords() {
 	s.tellUrgent(ctx)
 }
 
-// look tells all that is due.
+// look sends everything that is due.
 func (s *sender) look(ctx context.Context) error {
 	if s.cursor == nil {
 		if err := s.open(ctx); err != nil {
@@ -107,7 +107,7 @@ func (s *sender) look(ctx context.Context) error {
 	for ctx.Err() == nil {
 		entries, err := s.cursor.Next()
 		if err != nil {
-			s.cursor = nil // the streams may have been opened again
+			s.cursor = nil // the streams may have been reopened
 			return err
 		}
 		if len(entries) == 0 {
@@ -120,8 +120,8 @@ func (s *sender) look(ctx context.Context) error {
 	return nil
 }
 
-// open finds the route's place in the journal. A route that is new begins with what is
-// held now, and is told no alert of before.
+// open finds the route's cursor in the journal. A new route begins with what is held
+// now, and gets no earlier alerts.
 func (s *sender) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, itemsTimeout)
 	defer cancel()
@@ -139,15 +139,15 @@ func (s *sender) open(ctx context.Context) error {
 	return err
 }
 
-// due is a record that something is to be told of.
+// due is a record with something to send.
 type due struct {
 	*jetstream.Entry
 	notices []Notice
-	held    bool // something of it may have to be repeated
+	held    bool // some of it may have to be repeated
 }
 
-// handle decides about each of some records: nothing is to be told of it, or it is told, or
-// comes again. Decisions are those of newNotice and of pure arithmetic; effects are here.
+// handle decides about each of some records: there is nothing to send, or it is sent, or
+// comes again. newNotice and pure arithmetic decide; the effects are here.
 func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 	open, err := s.heldNow(ctx, entries)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 	return nil
 }
 
-// done says that nothing is left to do about a record.
+// done marks a record as finished.
 func (s *sender) done(d *due) error {
 	for i := range d.Decisions {
 		delete(s.told, d.Decisions[i].Seq)
@@ -207,7 +207,7 @@ func (s *sender) done(d *due) error {
 	return d.Done()
 }
 
-// heldNow returns what is held, where one of the records is about that.
+// heldNow returns the held items, if one of the records is about them.
 func (s *sender) heldNow(ctx context.Context, entries []jetstream.Entry) (map[bcp.ItemID]bool, error) {
 	about := slices.ContainsFunc(entries, func(e jetstream.Entry) bool {
 		return slices.ContainsFunc(e.Decisions, func(d bcp.Decision) bool {
@@ -231,7 +231,7 @@ func (s *sender) heldNow(ctx context.Context, entries []jetstream.Entry) (map[bc
 	return open, nil
 }
 
-// findDue returns what is to be told of a record.
+// findDue returns what to send for a record.
 func (s *sender) findDue(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]bool, now time.Time) due {
 	result := due{Entry: e}
 	for i := range e.Decisions {
@@ -259,8 +259,8 @@ func (s *sender) findDue(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]
 	return result
 }
 
-// postpone returns what may be told now. The rest comes again: at the end of quiet hours,
-// when the route may be tried again, or when it may send another message.
+// postpone returns what may be sent now. The rest comes again: at the end of quiet hours,
+// when the route may be retried, or when it may send another message.
 func (s *sender) postpone(all []due, def *bcp.Mesh, now time.Time) (rest []due, err error) {
 	until, quiet := s.route.Quiet.Until(now, def.TimeZone)
 	for i := range all {
@@ -310,7 +310,7 @@ func (s *sender) send(ctx context.Context, m *Message, all []due) error {
 				return
 			case <-ticker.C:
 				for i := range all {
-					_ = all[i].Working() // else it comes again, and is told twice
+					_ = all[i].Working() // otherwise it comes again, and is sent twice
 				}
 			}
 		}

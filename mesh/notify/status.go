@@ -20,14 +20,15 @@ const StatusFile = "notify.json"
 // Status is how a route is.
 type Status struct {
 	Delivered time.Time `json:"delivered,omitzero"` // the newest message that was taken
-	// Failing is since when none is; zero where the newest was. Why and Attempts are of
-	// that time.
+	// Failing is when the current failure began; zero if the newest message was taken.
+	// Why and Attempts belong to it.
 	Failing  time.Time `json:"failing,omitzero"`
 	Attempts int       `json:"attempts,omitzero"`
 	Why      string    `json:"why,omitempty"`
 }
 
-// ReadStatus reads what a notifier wrote, by route: nothing where there is no file.
+// ReadStatus reads the status file of a notifier, by route; it is empty if there is no
+// file.
 func ReadStatus(file string) (map[string]Status, error) {
 	routes := map[string]Status{}
 	content, err := os.ReadFile(file)

@@ -22,7 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// parseWebhook reads a URL. In the clear it may lead to this machine alone.
+// parseWebhook parses a URL. Without TLS it must be on this machine.
 func parseWebhook(text secret) (*url.URL, error) {
 	u, err := url.Parse(string(text))
 	switch {
@@ -71,7 +71,7 @@ func post(ctx context.Context, route *bcp.Route, place Place, m *Message) error 
 	if err != nil {
 		return failure("the webhook " + reason(err))
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply)) // so that the connection ends well
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply)) // so that the connection can be reused
 	_ = response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return failure("the webhook answers " + strconv.Itoa(response.StatusCode))
@@ -79,8 +79,8 @@ func post(ctx context.Context, route *bcp.Route, place Place, m *Message) error 
 	return nil
 }
 
-// newTransport has no proxy, and goes in the clear to this machine alone, whatever a name
-// turns out to be.
+// newTransport uses no proxy, and allows cleartext only to this machine, whatever a name
+// resolves to.
 func newTransport(scheme string) *http.Transport {
 	dialer := &net.Dialer{Timeout: webhookTimeout}
 	if scheme == "http" {

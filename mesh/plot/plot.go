@@ -27,7 +27,7 @@ type Plot struct {
 	Kind        Kind
 	Groups      []string // below the field; empty ones are not written
 	Series      []Series
-	// Limit, where it is not 0, is drawn as a line across the field.
+	// Limit, if not 0, is drawn as a line across the field.
 	Limit     float64
 	LimitName string
 }
@@ -54,7 +54,7 @@ func Amount(v float64, unit string) string {
 	return text + " " + unit
 }
 
-// Set adds one value; groups come in order.
+// Set adds one value; groups must come in order.
 func (p *Plot) Set(group, name string, value float64) {
 	if len(p.Groups) == 0 || p.Groups[len(p.Groups)-1] != group {
 		p.Groups = append(p.Groups, group)
@@ -229,8 +229,8 @@ func (p *Plot) highest() float64 {
 // areaMarks tell the series of a text apart, without colours.
 var areaMarks = []rune{'░', '▒', '█'}
 
-// Text draws areas for a terminal, in a field of as many columns as there are
-// groups and some lines. Every line of it ends with a line feed.
+// Text draws areas for a terminal, in a field with as many columns as groups
+// and some lines. Every line ends with a line feed.
 func (p *Plot) Text(lines int) string {
 	top := p.top()
 	const margin = 11
@@ -263,7 +263,7 @@ func (p *Plot) Text(lines int) string {
 	return b.String()
 }
 
-// mark is what stands in one place of a text.
+// mark returns the character at one place of a text.
 func (p *Plot) mark(group, r int, row func(float64) int, limit bool) rune {
 	sum := 0.0
 	for i, s := range p.Series {

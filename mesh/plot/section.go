@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// ErrSection says that a document has no place for what a tool writes, or more than
-// one.
+// ErrSection says that a document has no section for the output of a tool, or more
+// than one.
 var ErrSection = errors.New("it has no place for the tables, or more than one")
 
-// Section returns a document with what stands between the two comments of a command
-// replaced by text, which ends with its line.
+// Section returns a document in which text, which ends with a line feed, replaces
+// everything between the two comments of a command.
 func Section(document []byte, command, text string) ([]byte, error) {
 	begin, end := "<!-- bcpmesh "+command+": begin -->\n", "<!-- bcpmesh "+command+": end -->\n"
 	before, rest, begins := bytes.Cut(document, []byte(begin))

@@ -13,11 +13,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Level says how bad a finding is. The zero value is none.
+// Level is the severity of a finding. The zero value is invalid.
 type Level uint8
 
-// The levels. Review is of a finding that nobody knows to be one: its kind is review, and
-// then SARIF has no level (3.27.9, 3.27.10).
+// The levels. Review is for an unconfirmed finding: its kind is review, and then SARIF
+// has no level (3.27.9, 3.27.10).
 const (
 	Error Level = iota + 1
 	Warning
@@ -39,16 +39,16 @@ func (l Level) words() (kind, level string) {
 	return "", ""
 }
 
-// Rule is what findings are of.
+// Rule is the rule of a finding.
 type Rule struct {
 	ID    string // unique
 	Short string // one sentence
-	Full  string // what holds where there is no finding; empty: as Short
+	Full  string // what must hold; empty: as Short
 	Help  string // what to do; empty: as Full
 	Level Level  // of its findings, unless they say another
 }
 
-// Finding is one place where a rule does not hold.
+// Finding is one violation of a rule.
 type Finding struct {
 	Rule  string // its id
 	Level Level
@@ -124,8 +124,8 @@ type region struct {
 	StartColumn int `json:"startColumn,omitzero"`
 }
 
-// Write returns the log of one run of a tool. Bytes that are no UTF-8 are replaced. The
-// error says that rules or findings are not what they have to be.
+// Write returns the log of one run of a tool. Bytes that are not UTF-8 are replaced.
+// The error says that rules or findings are invalid.
 func Write(name, version string, rules []Rule, findings []Finding) ([]byte, error) {
 	r := run{Tool: tool{driver{name, version, make([]rule, 0, len(rules))}}, ColumnKind: "unicodeCodePoints", Results: make([]result, 0, len(findings))}
 	places := map[string]int{}

@@ -1,11 +1,11 @@
 package scale
 
-// Point is a load that a machine was measured under: so many exchanges in flight, with
-// the agents' processes beside, all sharing its cores.
+// Point is a measured load: the number of exchanges in flight, with the agents'
+// processes on the same cores.
 type Point struct {
 	Ask      bool `json:"ask"` // or a push
 	InFlight int  `json:"in_flight"`
-	// Connections is how many the messages came over.
+	// Connections is the number of connections for the messages.
 	Connections int     `json:"connections"`
 	P50         Span    `json:"p50"`
 	P99         Span    `json:"p99"`
@@ -13,13 +13,13 @@ type Point struct {
 	Batch       float64 `json:"batch"`
 }
 
-// Comparison is a point and what the simulation makes of it.
+// Comparison is a point and its simulation.
 type Comparison struct {
 	Measured  Point   `json:"measured"`
 	Simulated Outcome `json:"simulated"`
 }
 
-// Compare plays points that were measured on a machine with so many cores.
+// Compare simulates points that were measured on a machine with so many cores.
 func Compare(c Costs, cores int, points []Point) []Comparison {
 	all := make([]Comparison, 0, len(points))
 	for _, p := range points {
@@ -33,7 +33,7 @@ func Compare(c Costs, cores int, points []Point) []Comparison {
 	return all
 }
 
-// Off is how far a figure of a simulation is from the measured one, as a part of it.
+// Off returns the relative error of a simulated figure.
 func Off(simulated, measured float64) float64 {
 	if measured == 0 {
 		return 0
@@ -41,7 +41,7 @@ func Off(simulated, measured float64) float64 {
 	return simulated/measured - 1
 }
 
-// Basis is what a model computes with, and what it is compared with: loads that were
+// Basis is the input of a model, and what it is compared with: loads that were
 // measured on a machine with so many cores.
 type Basis struct {
 	Costs  Costs

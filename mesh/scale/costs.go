@@ -1,7 +1,7 @@
 package scale
 
-// Costs are what one machine measured. Processor times are in microseconds, sizes in
-// bytes. The zero value costs nothing, and is of no machine.
+// Costs are the costs measured on one machine. Processor times are in microseconds,
+// sizes in bytes. The zero value costs nothing, and is of no machine.
 type Costs struct {
 	// Source says when, where and how busy the machine was.
 	Source string `json:"source"`
@@ -18,7 +18,7 @@ type Costs struct {
 	CommitP99 float64 `json:"commit_p99_us"`
 
 	// Connect is the processor time of an agent that connects, and Connection the
-	// memory of one that is connected.
+	// memory of a connected one.
 	Connect    float64 `json:"connect_us"`
 	Connection float64 `json:"connection_bytes"`
 
@@ -39,33 +39,34 @@ type Costs struct {
 	// SealingKey is the gateway's time for making a channel's sealing keys of a day.
 	SealingKey float64 `json:"sealing_key_us"`
 
-	// Of each request or push id that is remembered for a day: its memory, its part of
-	// a snapshot, and the processor time of restoring it.
+	// For each request or push id, remembered for a day: its memory, its part of a
+	// snapshot, and the processor time of restoring it.
 	IDMemory   float64 `json:"id_memory_bytes"`
 	IDSnapshot float64 `json:"id_snapshot_bytes"`
 	IDRestore  float64 `json:"id_restore_us"`
-	// QueryMemory is that of a question that is open.
+	// QueryMemory is that of an open question.
 	QueryMemory float64 `json:"query_memory_bytes"`
 	// Replay is the processor time of reading one decision of the journal at a start.
 	Replay float64 `json:"replay_us"`
 }
 
-// Exchange is what a question or a push costs with everything that comes of it.
+// Exchange is the cost of a question or a push with all its consequences.
 type Exchange struct {
 	Decisions int `json:"decisions"`
-	// Answered is how many of them are made when the agent that began has what it
-	// waits for.
+	// Answered is how many of them are made when the agent that began has its
+	// result.
 	Answered int `json:"answered"`
-	// Processor is the time of server and gateway, but for what follows.
+	// Processor is the time of server and gateway, without the following.
 	Processor float64 `json:"processor_us"`
-	// Apart is what more it is where each message comes and goes alone on its
+	// Apart is the additional time if each message comes and goes alone on its
 	// connection. Messages that come together share it.
 	Apart float64 `json:"apart_us"`
-	// Record is the processor time of one record of the journal, whatever is in it.
+	// Record is the processor time of one record of the journal, independent of its
+	// content.
 	Record float64 `json:"record_us"`
-	// Projection is the time that audit and ledger take of it later.
+	// Projection is the later time of audit and ledger.
 	Projection float64 `json:"projection_us"`
-	// Agents is what the agents' own processes take, wherever they are.
+	// Agents is the time of the agents' own processes, on any machine.
 	Agents float64 `json:"agents_us"`
 	// Journal and Streams are its bytes in the journal and in all streams with it.
 	Journal float64 `json:"journal_bytes"`

@@ -5,32 +5,32 @@ import (
 	"fmt"
 )
 
-// Load is what a mesh is asked to carry, and on what.
+// Load is the load of a mesh, and its machines.
 type Load struct {
 	Agents   int `json:"agents"`
 	Channels int `json:"channels"`
 	// Rate is decisions a second at the busiest time, Mean over the day; 0 is Rate.
 	Rate float64 `json:"rate"`
 	Mean float64 `json:"mean"`
-	// Asks is the part of the exchanges that are questions, from 0 to 1; the others are
-	// pushes.
+	// Asks is the fraction of the exchanges that are questions, from 0 to 1; the others
+	// are pushes.
 	Asks float64 `json:"asks"`
 	// Answer is how long a Reader takes to answer.
 	Answer Span `json:"answer"`
 	// Days is how long the journal is kept before it is truncated.
 	Days float64 `json:"days"`
 
-	// Shards is how many shards the mesh has, each with a gateway at work on a machine
-	// of its own; 0 is as many as the deciding needs. Replicas is how many machines
-	// have each stream.
+	// Shards is the number of shards, each with an active gateway on its own machine;
+	// 0 is as many as the deciding needs. Replicas is the number of replicas of each
+	// stream.
 	Shards   int `json:"shards"`
 	Replicas int `json:"replicas"`
-	// Machine is what each of the machines has.
+	// Machine describes each of the machines.
 	Machine Machine `json:"machine"`
 }
 
-// Machine is one of those that a mesh runs on: memory and disk in bytes, what the
-// disk takes a second, and the network in bits a second.
+// Machine is one machine of a mesh: memory and disk in bytes, the disk's write
+// rate in bytes a second, and the network in bits a second.
 type Machine struct {
 	Cores    int     `json:"cores"`
 	Memory   float64 `json:"memory_bytes"`
@@ -39,7 +39,7 @@ type Machine struct {
 	Network  float64 `json:"network_bits_a_second"`
 }
 
-// The most that a model is asked for: figures beyond say nothing, and a mesh has no
+// The maximum inputs of a model: larger figures mean nothing, and a mesh has no
 // more shards.
 const (
 	MaxAgents   = 1_000_000
@@ -50,7 +50,7 @@ const (
 
 var errLoad = errors.New("the load")
 
-// Check says what is wrong with a load.
+// Check returns an error for an invalid load.
 func (l Load) Check() error {
 	switch {
 	case l.Agents < 2 || l.Agents > MaxAgents:

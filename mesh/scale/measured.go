@@ -2,17 +2,17 @@ package scale
 
 import "time"
 
-// Measured are the costs of this tree on two cores that others used as well:
-// processor times, batches and sizes of `bcpmesh bench` on 2026-11-20 18:15 UTC, while
-// about 20 processes waited for the cores. What a busy machine does not tell is of the
-// run of docs/performance.md, 13:10 UTC, when about 3 did: the time of a commit, what
-// questions cost the projections, replay and connections.
+// Measured are the costs of this tree on two shared cores: processor times, batches
+// and sizes of `bcpmesh bench` on 2026-11-20 18:15 UTC, while about 20 processes
+// waited for the cores. Figures that a busy machine cannot show are from the run of
+// docs/performance.md, 13:10 UTC, with about 3 such processes: the time of a commit,
+// the projections' cost of questions, replay and connections.
 var Measured = Costs{
 	Source: "2026-11-20 18:15 UTC (processor times, sizes; about 20 processes waiting) and 13:10 UTC (commit, replay; about 3): 2 cores, Intel(R) Xeon(R) Processor, linux/amd64, go1.26.8",
 	Push:   Exchange{Decisions: 2, Answered: 1, Processor: 66.4, Apart: 194, Record: 265, Projection: 39.7, Agents: 22.5, Journal: 1027, Streams: 2567},
 	Ask:    Exchange{Decisions: 3, Answered: 2, Processor: 161, Apart: 190, Record: 390, Projection: 53, Agents: 35.3, Journal: 1847, Streams: 4238},
-	// Of profiles of the mesh's process under these loads: 14 to 19 % of its samples, 20
-	// of those that are no garbage collection.
+	// From profiles of the mesh's process under these loads: 14 to 19 % of its samples,
+	// 20 of those outside garbage collection.
 	Serial:    0.2,
 	CommitP50: 363, CommitP99: 2545,
 	Connect: 1637, Connection: 164_000,

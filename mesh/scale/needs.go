@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// Plan is what a load needs.
+// Plan is the result for a load.
 type Plan struct {
 	Load Load `json:"load"`
 	// Machines is how many there are: one for each shard, and no fewer than replicas.
 	Machines int `json:"machines"`
-	// Needs are all figures, those with a limit first, the nearest to it in front.
+	// Needs are all figures: those with a limit first, the nearest to its limit in
+	// front.
 	Needs []Need `json:"needs"`
 	// First names what breaks first as the load grows.
 	First string `json:"first"`
-	// Fits says that nothing is beyond its limit.
+	// Fits says that everything is within its limit.
 	Fits bool `json:"fits"`
-	// Receipt is how long a push and Answer how long a question waits, its Reader's
-	// time left out, on one shard at the load's rate. Both are zero where the deciding
-	// is beyond its limit: then they grow for ever.
+	// Receipt is the latency of a push and Answer that of a question, without its
+	// Reader's time, on one shard at the load's rate. Both are zero if the deciding is
+	// beyond its limit: then they grow for ever.
 	Receipt Outcome `json:"receipt"`
 	Answer  Outcome `json:"answer"`
 }
 
-// Need is one thing that a load takes. Limit is 0 where nothing of ours or of the
-// machine bounds it.
+// Need is one resource of a load. Limit is 0 if neither the mesh nor the machine
+// bounds it.
 type Need struct {
 	Name  string  `json:"name"`
 	Need  float64 `json:"need"`
@@ -37,12 +38,12 @@ type Need struct {
 	Mend  string  `json:"mend,omitempty"`
 }
 
-// Limits of the mesh, which it states in docs/limits.md and docs/definitions.md.
+// Limits of the mesh, from docs/limits.md and docs/definitions.md.
 const (
 	serverConnections = 8192
 	agentsInAccount   = 256
 	accountBytes      = 900 << 10
-	accountRoom       = 400 << 10 // that new agents fill
+	accountRoom       = 400 << 10 // for new agents
 	definitionFiles   = 16_384
 	definitionBytes   = 320 << 20
 	keptKeys          = 256 << 10 // sealing keys in memory
@@ -58,15 +59,14 @@ const (
 	fullMemory  = 0.8
 )
 
-// startLimit is how long a start may take before nobody would wait for it, in
-// seconds.
+// startLimit is the longest acceptable start, in seconds.
 const startLimit = 600
 
 // keysLimit is how long the first messages of a day may keep the gateway from
 // everything else, in seconds.
 const keysLimit = 60
 
-// Compute says what a load needs. Call [Load.Check] before.
+// Compute returns the needs of a load. Call [Load.Check] first.
 func Compute(c Costs, l Load) Plan {
 	if l.Mean == 0 {
 		l.Mean = l.Rate
@@ -82,7 +82,7 @@ func Compute(c Costs, l Load) Plan {
 	return p
 }
 
-// model is a load with what follows from it.
+// model is a load with derived figures.
 type model struct {
 	costs     Costs
 	load      Load
@@ -95,7 +95,7 @@ func newModel(c Costs, l Load) *model {
 
 func mix(part, a, b float64) float64 { return part*a + (1-part)*b }
 
-// average is what an exchange takes on average.
+// average returns the average of a cost over the exchanges.
 func (m *model) average(what func(Exchange) float64) float64 {
 	return mix(m.load.Asks, what(m.costs.Ask), what(m.costs.Push))
 }
@@ -106,9 +106,9 @@ func (m *model) shards() float64 { return float64(max(1, m.load.Shards)) }
 
 func (m *model) machines() int { return max(m.load.Shards, m.load.Replicas, 1) }
 
-// batch is how many decisions share a record at a rate of one shard: those that come
-// while the record before is decided and written. It is where both are equal, between
-// one and what a step takes.
+// batch returns how many decisions share a record at a rate of one shard: those that
+// come while the previous record is decided and written. It is the fixed point,
+// between one and the limit of a step.
 func (m *model) batch(rate float64) float64 {
 	fixed := m.costs.Serial*m.record() + m.commitMean()
 	each := m.serial()
@@ -118,7 +118,7 @@ func (m *model) batch(rate float64) float64 {
 	return maxBatch
 }
 
-// commitMean is the mean of the lognormal that [Simulate] draws from.
+// commitMean is the mean of the lognormal distribution in [Simulate].
 func (m *model) commitMean() float64 {
 	if m.costs.CommitP50 <= 0 {
 		return 0
@@ -130,29 +130,29 @@ func (m *model) commitMean() float64 {
 // record is the processor time of a record, in microseconds.
 func (m *model) record() float64 { return m.average(func(x Exchange) float64 { return x.Record }) }
 
-// serial is what the goroutine takes for a decision, in microseconds.
+// serial is the goroutine's time for a decision, in microseconds.
 func (m *model) serial() float64 { return m.costs.Serial * m.average(work) / m.decisions }
 
 // work is the processor time of an exchange whose messages come alone: of many agents
-// few have two on their way.
+// few have two messages in flight.
 func work(x Exchange) float64 { return x.Processor + x.Apart }
 
-// gateway is how much of its time one shard's goroutine has something to do, where
-// every record is as full as it may be.
+// gateway is the utilisation of one shard's goroutine, if every record is as full
+// as possible.
 func (m *model) gateway(rate float64) float64 {
 	full := (m.costs.Serial*m.record() + m.commitMean()) / maxBatch
 	return rate * (m.serial() + full) / 1e6
 }
 
-// cores is what a rate takes of all cores, with the projections.
+// cores is the utilisation of all cores at a rate, with the projections.
 func (m *model) cores(rate float64) float64 {
 	exchange := m.average(func(x Exchange) float64 { return work(x) + x.Projection })
 	records := rate / m.batch(rate/m.shards())
 	return (m.exchanges(rate)*exchange + records*m.record()) / 1e6
 }
 
-// shardsNeeded is how many shards decide the rate in time, each on a machine of its
-// own.
+// shardsNeeded is how many shards can decide the rate in time, each on its own
+// machine.
 func (m *model) shardsNeeded() int {
 	n := 1
 	for ; n < MaxShards; n++ {
@@ -256,7 +256,7 @@ func (m *model) waits() (receipt, answer Outcome) {
 	return play(m.costs.Push), play(m.costs.Ask)
 }
 
-// Axis is what of a load grows.
+// Axis is the dimension in which a load grows.
 type Axis string
 
 // The axes.
@@ -266,15 +266,15 @@ const (
 	Rate     Axis = "rate" // decisions a second, all day
 )
 
-// Break is where something breaks.
+// Break is a value at which something breaks.
 type Break struct {
 	Name string  `json:"name"`
 	At   float64 `json:"at"`
 	Mend string  `json:"mend,omitempty"`
 }
 
-// Breaks says what breaks as one side of a load grows alone, the first in front: up
-// to the most that a model is asked for.
+// Breaks returns what breaks as only one dimension of a load grows, the first in
+// front: up to the maximum input of a model.
 func Breaks(c Costs, l Load, along Axis) []Break {
 	grow := func(to float64) []Need {
 		grown := l

@@ -11,25 +11,27 @@ import (
 // maxBatch is how many messages the gateway takes into one step (mesh/gateway).
 const maxBatch = 256
 
-// Shard is one gateway with its server, as a simulation sees it: messages come over
-// the server, wait, are decided in batches by one goroutine, each batch is a record
-// that is written before anything is released, and one record is outstanding.
+// Shard is one gateway with its server, as simulated: messages come through the
+// server, wait, and are decided in batches by one goroutine; each batch is one
+// record, which is written before anything is released, and one record is
+// outstanding at a time.
 type Shard struct {
 	Costs    Costs
 	Exchange Exchange
 	Cores    int
-	// Connections is how many the messages come over, evenly; 0 is one for each.
+	// Connections is the number of connections for the messages, evenly; 0 is one for
+	// each.
 	Connections int
 	// Beside says that the agents' processes share the cores, as in `bcpmesh bench`.
 	Beside bool
-	// Projected counts the projections' processor time, as in a load that lasts.
+	// Projected includes the projections' processor time, as in a lasting load.
 	Projected bool
 	// Quorum is how many copies of a record must be on disks: the slowest of so many
 	// counts. 0 is one.
 	Quorum int
 }
 
-// Outcome is what a simulation saw.
+// Outcome is the result of a simulation.
 type Outcome struct {
 	P50   Span    `json:"p50"` // until the agent that began has what it waits for
 	P99   Span    `json:"p99"`
@@ -41,12 +43,12 @@ type Outcome struct {
 	Cores   float64 `json:"cores"`
 }
 
-// warmUp is the part of the exchanges that is not counted.
+// warmUp is the percentage of exchanges that is not counted.
 const warmUp = 10 // in 100
 
-// Simulate plays exchanges on a shard: inFlight at a time, each followed by the next,
-// or, where that is 0, as many a second as rate says, each when it likes. The same
-// seed plays the same.
+// Simulate simulates exchanges on a shard: inFlight at a time, each followed by the
+// next, or, if that is 0, rate a second at random times. The same seed gives the same
+// result.
 func Simulate(s Shard, inFlight int, rate float64, exchanges int, seed uint64) Outcome {
 	m := &machine{shard: s, free: max(1, s.Cores), random: rand.New(rand.NewPCG(seed, 1)), left: exchanges}
 	for range inFlight {
@@ -95,7 +97,7 @@ type task struct {
 
 type event struct {
 	at    int64
-	order int // of two at once, the one that was planned first
+	order int // of two at the same time, the one planned first comes first
 	do    func()
 }
 
@@ -119,7 +121,7 @@ func (m *machine) after(wait int64, do func()) {
 	heap.Push(&m.events, event{m.now + wait, m.order, do})
 }
 
-// work takes a core for a time, when one is free, and then goes on.
+// work uses a core for a time, when one is free, and then calls then.
 func (m *machine) work(microseconds float64, then func()) {
 	t := task{int64(microseconds * 1000), then}
 	if m.free == 0 {
@@ -152,7 +154,7 @@ func (m *machine) arrive(rate float64) {
 	}
 }
 
-// begin begins an exchange, and where it repeats another when it has ended.
+// begin begins an exchange, and, if it repeats, another when it has ended.
 func (m *machine) begin(repeats bool) {
 	if m.left == 0 {
 		return
@@ -192,8 +194,8 @@ func (m *machine) decision(began int64, n int, repeats bool) {
 // batch is how many decisions a record had so far.
 func (m *machine) batch() float64 { return float64(m.decided) / float64(max(1, m.records)) }
 
-// messagesPerWrite is how many messages share a read or a write of a connection: those that a
-// record releases come and go together.
+// messagesPerWrite is how many messages share a read or a write of a connection: those
+// that a record releases come and go together.
 func (m *machine) messagesPerWrite() float64 {
 	if m.shard.Connections == 0 {
 		return 1
@@ -207,11 +209,11 @@ func (m *machine) each() float64 {
 	return (x.Processor + x.Apart/m.messagesPerWrite()) / float64(x.Decisions)
 }
 
-// server is what the goroutine does not do of a decision, on the way in or out.
+// server is the part of a decision's cost outside the goroutine, on the way in or out.
 func (m *machine) server() float64 { return m.each() * (1 - m.shard.Costs.Serial) / 2 }
 
-// step decides what waits, if the gateway does nothing else: it writes one record,
-// and releases when that is on the disk.
+// step decides what waits, if the gateway is idle: it writes one record, and
+// releases when that is on disk.
 func (m *machine) step() {
 	if m.writing || len(m.inbox) == 0 {
 		return
@@ -246,8 +248,8 @@ func (m *machine) step() {
 	})
 }
 
-// commit is how long a record takes until enough disks have it: lognormal, which has
-// the long tail that disks have.
+// commit returns the time until enough disks have a record: lognormal, with the long
+// tail of disks.
 func (m *machine) commit() int64 {
 	const z99 = 2.3263 // the standard normal's 99th percentile
 	c := m.shard.Costs

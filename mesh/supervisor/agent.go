@@ -10,19 +10,19 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/process"
 )
 
-// agent is one agent. Its goroutine, run, alone starts and stops its processes,
-// so that there is one at a time and none is prepared before the one before it
+// agent is one agent. Only its goroutine, run, starts and stops its processes,
+// so that there is one at a time and none is prepared before the previous one
 // is gone.
 type agent struct {
 	// Guarded by Supervisor.mu.
 	order  *order // nil: it shall end
-	status Status // written by run alone
+	status Status // only run writes it
 }
 
-// order is a program that shall run until the order is over.
+// order is a program to run until the order is over.
 type order struct {
 	program Program
-	over    chan struct{} // closed when another order, or none, takes its place
+	over    chan struct{} // closed when another order, or none, replaces it
 	wake    chan struct{} // capacity 1
 }
 
@@ -39,8 +39,8 @@ func (o *order) isOver() bool {
 	}
 }
 
-// command puts another order, or none, in the place of the one before.
-// Supervisor.mu is held.
+// command replaces the current order with another, or none. Supervisor.mu must
+// be held.
 func (a *agent) command(o *order) {
 	if a.order != nil {
 		close(a.order.over)
@@ -48,7 +48,7 @@ func (a *agent) command(o *order) {
 	a.order = o
 }
 
-// run fulfils the orders of one agent until there is none.
+// run carries out the orders of one agent until there is none.
 func (s *Supervisor) run(a *agent) {
 	for {
 		if o := s.order(a); o != nil {
@@ -65,9 +65,9 @@ func (s *Supervisor) order(a *agent) *order {
 	return a.order
 }
 
-// forget takes an agent without an order from the list, unless it got one
-// again: then it is as new. It is told of first: the next agent of this name may
-// speak as soon as this one is not listed.
+// forget removes an agent without an order from the list, unless it got one
+// again: then it counts as new. It reports the change first: the next agent of
+// this name may report as soon as this one is not listed.
 func (s *Supervisor) forget(a *agent) bool {
 	s.change(a, func(status *Status) { status.State = Stopped })
 	s.mu.Lock()
@@ -80,8 +80,7 @@ func (s *Supervisor) forget(a *agent) bool {
 	return true
 }
 
-// fulfil starts the program of an order, time and again, until the order is
-// over.
+// fulfil starts the program of an order repeatedly, until the order is over.
 func (s *Supervisor) fulfil(a *agent, o *order) {
 	failures := 0
 	for {
@@ -89,7 +88,7 @@ func (s *Supervisor) fulfil(a *agent, o *order) {
 		end := s.attempt(a, o)
 		state, wait := s.config.decideNext(&failures, end)
 		if o.isOver() {
-			failures = 0 // it was told to end
+			failures = 0 // it was stopped on purpose
 		}
 		s.noteEnd(a, end, failures)
 		if o.isOver() {
@@ -146,7 +145,7 @@ type ending struct {
 	ran     time.Duration // zero if it was not started
 }
 
-// decideNext decides what follows an ending, and how long it lasts. It counts the
+// decideNext decides the state after an ending, and its duration. It counts the
 // failures in a row.
 func (c Config) decideNext(failures *int, end ending) (State, time.Duration) {
 	if end.success || end.ran >= c.Healthy {
@@ -210,15 +209,15 @@ func (s *Supervisor) end(p *running) {
 	<-p.done
 }
 
-// noteEnd keeps how an attempt ended for the changes that follow.
+// noteEnd stores how an attempt ended for the following changes.
 func (s *Supervisor) noteEnd(a *agent, end ending, failures int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.status.Exit, a.status.LastLine, a.status.Failures = end.exit, end.line, failures
 }
 
-// change gives an agent a new status and tells of it. PID and Next are those of
-// one state and not kept.
+// change gives an agent a new status and reports it. PID and Next belong to one
+// state and are reset.
 func (s *Supervisor) change(a *agent, set func(*Status)) {
 	s.mu.Lock()
 	a.status.PID, a.status.Next, a.status.Since = 0, time.Time{}, time.Now()

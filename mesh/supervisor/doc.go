@@ -16,11 +16,11 @@
 //
 // # What a process gets
 //
-// An agent reads hostile text, so its command is treated as hostile where that
-// costs nothing (PROTOCOL P7.5). It gets its argv and never a shell; the few
-// environment variables that programs need; none of our open files, no input,
-// and no terminal. Its output is an attacker's text: it is cut, limited and
-// escaped before it reaches a log.
+// An agent reads hostile text, so its command is treated as hostile as far as
+// that costs nothing (PROTOCOL P7.5). It gets its argv and never a shell; the
+// few environment variables that programs need; none of our open files, no
+// input, and no terminal. Its output is an attacker's text: it is cut, limited
+// and escaped before it reaches a log.
 //
 // # What it does not do
 //

@@ -14,10 +14,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/process"
 )
 
-// Find says why a program would not be started, in words for people, or returns nil.
-// Of the program it looks at Command and Dir; environ is our own environment, as in
-// [Config]. It looks at files and starts nothing: what a program needs beyond its file
-// and the interpreter of a script is not seen.
+// Find says why a program cannot be started, in words for people, or returns nil. It
+// uses Command and Dir of the program; environ is our own environment, as in [Config].
+// It looks at files and starts nothing: beyond the file and the interpreter of a
+// script it does not check a program's needs.
 func Find(p Program, environ []string) error {
 	if len(p.Command) == 0 || p.Command[0] == "" {
 		return errors.New("it names no program")

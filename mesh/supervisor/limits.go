@@ -7,11 +7,11 @@ const (
 	defaultBackoff     = time.Second
 	defaultMaxBackoff  = time.Minute
 	defaultMaxFailures = 5
-	// defaultHealthy is as long as the longest back-off: a program that runs
-	// longer than it waits is of use.
+	// defaultHealthy is as long as the longest backoff: a program that runs
+	// longer than it waits is useful.
 	defaultHealthy  = time.Minute
 	defaultCooldown = time.Minute
-	// defaultGrace lets a program finish what it is at. An operator who stops
-	// a mesh waits that long at most.
+	// defaultGrace lets a program finish its work. It is the maximum wait of an
+	// operator who stops a mesh.
 	defaultGrace = 10 * time.Second
 )

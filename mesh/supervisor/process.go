@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/process"
 )
 
-// running is one process that was started, with what it prints.
+// running is one started process, with its output.
 type running struct {
 	*process.Process
 	out  *process.Output
@@ -46,7 +46,7 @@ func start(program Program, env []string, logger hclog.Logger) (*running, error)
 // exit says how the process ended; done is closed.
 func (r *running) exit() string { return r.State().String() }
 
-// lastLine is what it printed last; done is closed.
+// lastLine returns its last line of output; done must be closed.
 func (r *running) lastLine() string { return r.out.LastLine() }
 
 // success reports exit code 0; done is closed.

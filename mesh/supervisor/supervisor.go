@@ -38,7 +38,7 @@ func (p Program) equal(q Program) bool {
 	return p.Agent == q.Agent && p.Dir == q.Dir && slices.Equal(p.Command, q.Command) && slices.Equal(p.Env, q.Env)
 }
 
-// State is what an agent's command is doing. The zero value is no state.
+// State is the state of an agent's command. The zero value is no state.
 type State string
 
 // The states of a command.
@@ -48,7 +48,7 @@ const (
 	Resting     State = "resting"     // it ended with exit code 0; Wake starts it
 	Waiting     State = "waiting"     // to be started at Status.Next
 	Unavailable State = "unavailable" // given up; from Status.Next on Wake tries again
-	Stopping    State = "stopping"    // told to end, because it was removed or changed, or by Stop
+	Stopping    State = "stopping"    // terminated because it was removed or changed, or by Stop
 	Stopped     State = "stopped"     // removed; the last word about it, and in no result of Supervisor.Status after it
 )
 
@@ -56,26 +56,26 @@ const (
 type Status struct {
 	Agent bcp.AgentName
 	State State
-	// PID is that of the process, which is also the id of its process group,
-	// while it is Running or Stopping; else 0.
+	// PID is the process id, which is also the id of its process group, while
+	// it is Running or Stopping; otherwise 0.
 	PID int
 	// Since is when State began.
 	Since time.Time
-	// Starts counts the attempts to start it, also those that failed, since its
+	// Starts counts the attempts to start it, including failed ones, since its
 	// agent was new to Set.
 	Starts int
-	// Exit says how the last attempt ended, in words that hold nothing of what
-	// the process said: "exit status 3", "signal: killed"; or, where no process
-	// came to be, "not found", "not permitted", "not prepared",
+	// Exit says how the last attempt ended, in words that contain nothing of
+	// the process's output: "exit status 3", "signal: killed"; or, if no
+	// process was started, "not found", "not permitted", "not prepared",
 	// "cannot be started", "not started" (stopped before). Empty before the
 	// first end.
 	Exit string
-	// Failures counts the attempts that failed in a row: 0 after one that ended well,
-	// or ran for as long as Config.Healthy.
+	// Failures counts the failed attempts in a row: 0 after one that ended
+	// successfully, or ran for as long as Config.Healthy.
 	Failures int
-	// LastLine is the last line that the last process printed before it ended, rather
-	// of its stderr than of its stdout. It is the agent's own text, and hostile:
-	// escaped, and cut to 200 characters.
+	// LastLine is the last line of output of the last process before it ended,
+	// preferably of its stderr. It is the agent's own text, and hostile: escaped, and
+	// cut to 200 characters.
 	LastLine string
 	// Next is set while Waiting and Unavailable.
 	Next time.Time
@@ -84,20 +84,19 @@ type Status struct {
 // Config says how to supervise. The zero value works, but gives processes an
 // empty environment.
 type Config struct {
-	// Logger takes what happens and what processes print; nil discards both.
+	// Logger gets events and the output of processes; nil discards both.
 	Logger hclog.Logger
-	// Environ is our own environment, KEY=VALUE, as the program gets it from
-	// its operating system. The few harmless keys are passed on, and nothing
-	// else of it.
+	// Environ is our own environment, KEY=VALUE, as from the operating system.
+	// Only a few harmless variables of it are passed on.
 	Environ []string
 	// Prepare is called before each start, and returns more environment: it
 	// mints credentials. It must not change the slices of the program. An error
 	// counts as a failed start, and is logged. Nil prepares nothing.
 	Prepare func(Program) (env []string, err error)
-	// Ended is called once after each call of Prepare (where Prepare is nil,
-	// after each attempt to start) when nothing uses any more what was
-	// prepared: nothing was started, or the process and its whole group are
-	// gone. It removes credentials.
+	// Ended is called once after each call of Prepare (if Prepare is nil, after
+	// each attempt to start) when what was prepared is no longer in use:
+	// nothing was started, or the process and its whole group are gone. It
+	// removes credentials.
 	Ended func(bcp.AgentName)
 	// OnChange is called for each change of a status; for one agent in order
 	// and one at a time.
@@ -107,20 +106,21 @@ type Config struct {
 	// call Set, Wake and Status, but not Stop.
 	OnChange func(Status)
 
-	// Backoff is the wait after the first failure in a row; each further one
-	// doubles it, up to MaxBackoff. Up to a quarter is taken off at random, so
-	// that agents that failed together do not come back together. Also, Wake
-	// starts nothing sooner than Backoff after its last start. Defaults: 1s, 1m.
+	// Backoff is the pause after the first failure in a row; each further one
+	// doubles it, up to MaxBackoff. A random part of up to a quarter is
+	// subtracted, so that agents that failed together do not restart together.
+	// Also, Wake starts nothing sooner than Backoff after its last start.
+	// Defaults: 1s, 1m.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 	// MaxFailures is after how many failures in a row an agent is Unavailable.
 	// Default: 5.
 	MaxFailures int
-	// Healthy is how long a process has to run for the failures before it to be
+	// Healthy is how long a process must run for earlier failures to be
 	// forgotten. Default: 1m.
 	Healthy time.Duration
-	// Cooldown is for how long Wake does not start an Unavailable agent. After
-	// it, one more failure makes it Unavailable again. Default: 1m.
+	// Cooldown is how long Wake does not start an Unavailable agent. After it,
+	// one more failure makes it Unavailable again. Default: 1m.
 	Cooldown time.Duration
 	// Grace is the time between SIGTERM and SIGKILL. Default: 10s.
 	Grace time.Duration
@@ -150,7 +150,7 @@ func (c Config) filled() Config {
 	return c
 }
 
-// positive returns value, or usual where value says nothing sensible.
+// positive returns value, or usual if value is not positive.
 func positive[T cmp.Ordered](value, usual T) T {
 	var zero T
 	if value <= zero {
@@ -169,22 +169,21 @@ type Supervisor struct {
 	kill     chan struct{} // closed when grace has ended for all
 
 	mu      sync.Mutex
-	agents  map[bcp.AgentName]*agent // also those that are being stopped
+	agents  map[bcp.AgentName]*agent // including those that are being stopped
 	stopped bool
 }
 
-// New returns a supervisor that runs nothing yet. It owns no goroutine before
+// New returns a supervisor that runs nothing yet. It has no goroutines before
 // the first Set; Stop ends it.
 func New(config Config) *Supervisor {
 	return &Supervisor{config: config.filled(), kill: make(chan struct{}), agents: map[bcp.AgentName]*agent{}}
 }
 
-// Set says what shall run from now on. What is new is started; what is gone is
-// stopped; what changed is stopped and then started anew; what is the same is
-// left alone, unless it is Unavailable: that is started anew, since an operator
-// who reloads has probably mended it. Of two programs of one agent the last
-// counts. Set waits for nothing and keeps none of the slices. After Stop it does
-// nothing.
+// Set sets what must run from now on. New programs are started, removed ones
+// stopped, changed ones stopped and then started; unchanged ones are left alone,
+// unless they are Unavailable: these are started again, since an operator who
+// reloads has probably fixed them. Of two programs of one agent the last counts.
+// Set does not wait and keeps none of the slices. After Stop it does nothing.
 func (s *Supervisor) Set(programs []Program) {
 	wanted := map[bcp.AgentName]Program{}
 	for _, p := range programs {
@@ -213,10 +212,10 @@ func (s *Supervisor) Set(programs []Program) {
 	}
 }
 
-// Wake says that something waits for the agent. One that rests is started, one
-// that is Unavailable only from its Status.Next on; for all others nothing is
-// done, and nothing is remembered: who still waits when OnChange reports
-// Resting calls Wake again. Wake waits for nothing.
+// Wake says that something waits for the agent. A Resting agent is started, an
+// Unavailable one only from its Status.Next on; for all others it does nothing
+// and is not remembered: callers that still wait when OnChange reports Resting
+// call Wake again. Wake does not wait.
 func (s *Supervisor) Wake(name bcp.AgentName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,8 +231,8 @@ func (s *Supervisor) Wake(name bcp.AgentName) {
 	}
 }
 
-// Status returns the status of each agent that was set, and of those that are
-// still being stopped, sorted by agent.
+// Status returns the status of each agent of the last Set, and of those that
+// are still being stopped, sorted by agent.
 func (s *Supervisor) Status() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

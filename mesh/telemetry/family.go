@@ -11,7 +11,7 @@ import (
 // namespace begins the name of every metric.
 const namespace = "bcpmesh_"
 
-// Type is the type of a metric, in the word that Prometheus has for it.
+// Type is the type of a metric, as Prometheus names it.
 type Type string
 
 // The types.
@@ -25,7 +25,7 @@ const (
 type Family struct {
 	Name   string // without the namespace
 	Type   Type
-	Unit   string // what one is
+	Unit   string // unit of the value
 	Labels []string
 	Help   string // a sentence without its full stop
 
@@ -36,7 +36,7 @@ type Family struct {
 // FullName is the name in the exposition.
 func (f *Family) FullName() string { return namespace + f.Name }
 
-// families gathers what the functions below declare, in that order.
+// families collects what the functions below declare, in that order.
 var families []*Family
 
 // Families returns every metric, in the order of docs/metrics.md.
@@ -63,16 +63,16 @@ func histogramFamily(name, help string, buckets []float64, labels ...string) *Fa
 	return f
 }
 
-// The labels. Those of a channel are both empty for what no channel of the
-// definitions has.
+// The labels. Those of a channel are both empty for data without a channel of
+// the definitions.
 const (
 	controllerLabel   = "controller"
 	readerLabel       = "reader"
-	subscriptionLabel = "subscription" // empty for one that is not declared
+	subscriptionLabel = "subscription" // empty if not declared
 	agentLabel        = "agent"        // a person's name too; empty for an unknown one
 	categoryLabel     = "category"
 	verdictLabel      = "verdict"
-	codeLabel         = "code" // empty where nothing was refused
+	codeLabel         = "code" // empty if nothing was refused
 	outcomeLabel      = "outcome"
 	kindLabel         = "kind"
 )
@@ -112,7 +112,7 @@ var (
 		controllerLabel, readerLabel, subscriptionLabel)
 )
 
-// Agents, people, and what happens to them.
+// Agents, people, and their events.
 var (
 	sessionsTotal = counterFamily("sessions_total", "sessions", "Sessions that began, by whether the Controller or a delivery began them",
 		controllerLabel, "begun_by")
@@ -150,7 +150,7 @@ var (
 		[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5})
 )
 
-// Traces. They stay at 0 where none are sent.
+// Traces. They stay at 0 if none are sent.
 var (
 	spansSent = counterFamily("trace_spans_sent_total", "spans", "Spans that the collector has taken")
 	spansLost = counterFamily("trace_spans_dropped_total", "spans", "Spans that the collector does not have: too many were waiting, or it could not be reached or refused them", "reason")
@@ -201,8 +201,8 @@ var (
 	categories    = []bcp.Category{1, 2, 3}
 )
 
-// refusalCodes are the codes that refuse a message of this audience: not those
-// that only end a query.
+// refusalCodes returns the codes that refuse a message of this audience,
+// without those that only end a query.
 func refusalCodes(to bcp.Audience) []bcp.Code {
 	var codes []bcp.Code
 	for _, line := range bcp.Catalogue() {

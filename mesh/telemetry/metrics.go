@@ -14,7 +14,7 @@ import (
 // Metrics counts decisions. Its methods may be used concurrently.
 type Metrics struct {
 	labels   prometheus.Labels    // of all series
-	registry *prometheus.Registry // our own: what others register is not shown
+	registry *prometheus.Registry // our own: metrics that others register are not shown
 	vecs     map[*Family]any      // CounterVec, GaugeVec or HistogramVec
 
 	record   prometheus.Observer
@@ -24,18 +24,18 @@ type Metrics struct {
 	lost     map[otlp.Loss]prometheus.Counter
 	kinds    map[bcp.DecisionKind]prometheus.Counter
 	alerts   map[bcp.AlertKind]prometheus.Counter
-	took     map[bcp.Code]prometheus.Observer // a query, by its outcome; empty where it was delivered
+	took     map[bcp.Code]prometheus.Observer // of a query, by outcome; empty if delivered
 
 	mu       sync.Mutex // guards all below
 	made     map[string]series
-	channels map[bcp.ChannelKey]*channelSeries // the zero key for what the definitions do not have
+	channels map[bcp.ChannelKey]*channelSeries // the zero key for channels that are not in the definitions
 	agents   map[bcp.AgentName]*agentSeries    // people too; the empty name for unknown ones
 	routes   map[string]routeSeries            // of notifications
 	asked    map[bcp.QueryID]int64             // journal time of the ask
 }
 
-// maxAsked bounds the queries that are timed at once; beyond it all that are
-// open are forgotten. Budgets end a flood long before.
+// maxAsked bounds the queries that are timed at once; beyond it all open ones
+// are forgotten. Budgets end a flood long before.
 const maxAsked = 1 << 16
 
 // New returns the metrics of a mesh, with all its series at 0.
@@ -82,8 +82,8 @@ func newMetrics(definition *bcp.Mesh, labels prometheus.Labels) *Metrics {
 	return m
 }
 
-// vec returns what holds the series of a family, nil for one that is read at
-// each scrape.
+// vec returns the collector of a family's series, nil for a family that is read
+// at each scrape.
 func (f *Family) vec() prometheus.Collector {
 	switch {
 	case f.Type == Counter:
@@ -96,8 +96,8 @@ func (f *Family) vec() prometheus.Collector {
 	return nil
 }
 
-// Use goes on under other definitions: the series of what they do not have are
-// gone, those of what is new are at 0, and the rest go on.
+// Use switches to other definitions: series of removed names are removed, those
+// of new names are at 0, and the rest continue.
 func (m *Metrics) Use(definition *bcp.Mesh) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,13 +127,13 @@ func (m *Metrics) Use(definition *bcp.Mesh) {
 	m.made = k.made
 }
 
-// Observe counts a decision that is stored. It keeps nothing of it but the id
-// that the gateway gave a query.
+// Observe counts a stored decision. It keeps only the id that the gateway gave
+// a query.
 func (m *Metrics) Observe(d *bcp.Decision) {
 	now := time.Now().UnixNano()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// Journal time does not go back where the clock does.
+	// Journal time does not go back when the clock does.
 	m.record.Observe(seconds(max(0, now-d.Time)))
 	if kind := m.kinds[d.Kind]; kind != nil {
 		kind.Inc()
@@ -179,7 +179,7 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 	}
 }
 
-// Notified counts an attempt to send a message by a notification route, which failed where
+// Notified counts an attempt to send a message by a notification route, which failed if
 // err is not nil.
 func (m *Metrics) Notified(route string, err error) {
 	m.mu.Lock()
@@ -203,7 +203,7 @@ func (m *Metrics) SpansDropped(why otlp.Loss, n int) {
 	}
 }
 
-// DecisionsUntraced counts decisions that no span is of.
+// DecisionsUntraced counts decisions without a span.
 func (m *Metrics) DecisionsUntraced(n int) { m.untraced.Add(float64(n)) }
 
 func seconds(nanoseconds int64) float64 { return float64(nanoseconds) / float64(time.Second) }
@@ -227,7 +227,7 @@ func (m *Metrics) countOnChannel(d *bcp.Decision) {
 			clear(m.asked)
 		}
 		m.asked[d.Query] = d.Time
-		return // what an ask holds is reserved, not settled
+		return // an ask's cost is reserved, not settled
 	case bcp.KindAnswer:
 		c.answers.count(d)
 	case bcp.KindPush:

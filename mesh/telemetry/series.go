@@ -11,14 +11,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// series is one labelled series, as it is removed again.
+// series is one labelled series, for its removal.
 type series struct {
 	vec    *prometheus.MetricVec
 	labels []string
 }
 
-// maker makes the series of one set of definitions and notes them. One that is
-// there already is the same again.
+// maker makes the series of one set of definitions and notes them. It reuses
+// existing ones.
 type maker struct {
 	vecs map[*Family]any
 	made map[string]series
@@ -43,7 +43,7 @@ func (k *maker) gauge(f *Family, labels ...string) prometheus.Gauge {
 // results are the counters of one kind of message, by verdict and code.
 type results struct {
 	accepted, held prometheus.Counter
-	refused        map[bcp.Code]prometheus.Counter // the empty code for one that is not expected
+	refused        map[bcp.Code]prometheus.Counter // the empty code for unexpected codes
 }
 
 // results makes the counters of a family whose last labels are verdict and
@@ -71,7 +71,7 @@ func (r *results) count(d *bcp.Decision) {
 	}
 }
 
-// known returns what a map has for a key, or for the zero key.
+// known returns the value of a key in a map, or that of the zero key.
 func known[K comparable, V any](m map[K]V, key K) V {
 	if v, ok := m[key]; ok {
 		return v
@@ -106,8 +106,8 @@ type subscriptionSeries struct {
 	bits    bits
 }
 
-// channel makes the series of a channel; the zero one stands for all that the
-// definitions do not have.
+// channel makes the series of a channel; the zero one is for all channels that
+// are not in the definitions.
 func (k *maker) channel(definition bcp.Channel) *channelSeries {
 	controller, reader := string(definition.Controller), string(definition.Reader)
 	c := &channelSeries{
@@ -168,8 +168,8 @@ type agentSeries struct {
 	cost                         prometheus.Counter
 }
 
-// agent makes the series of an agent; that of a person has a name alone, and
-// that of nobody not even that.
+// agent makes the series of an agent; those of a person have only a name, and
+// those of nobody not even that.
 func (k *maker) agent(definition bcp.Agent) *agentSeries {
 	name := string(definition.Name)
 	a := &agentSeries{refusals: k.counter(refusalsTotal, name), violations: k.counter(violationsTotal, name)}
@@ -208,7 +208,7 @@ func (k *maker) agent(definition bcp.Agent) *agentSeries {
 	return a
 }
 
-// countEgress counts what an agent sends to hosts. Of one whose definition has none, nothing is counted.
+// countEgress counts an agent's requests to hosts, if its definition has hosts.
 func (a *agentSeries) countEgress(d *bcp.Decision) {
 	if a.requests == nil || d.Egress == nil {
 		return
@@ -228,7 +228,7 @@ func (a *agentSeries) countEgress(d *bcp.Decision) {
 
 var tokenKinds = [4]string{"input", "cache_read", "cache_write", "output"}
 
-// countUsage counts what an agent's model takes. Of one that no model runs, nothing is counted.
+// countUsage counts the use of an agent's model, if it has one.
 func (a *agentSeries) countUsage(d *bcp.Decision) {
 	if a.calls == nil || d.Usage == nil {
 		return

@@ -19,32 +19,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Limits of one server. A scrape has the gateway's goroutine stop for the
-// moment of a snapshot, so that few are served at once.
+// Limits of one server. A scrape stops the gateway's goroutine for a snapshot,
+// so few are served at once.
 const (
 	maxScrapes     = 2
 	inspectTimeout = 5 * time.Second
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 5 * time.Second
 	writeTimeout   = 15 * time.Second
-	idleTimeout    = 2 * time.Minute // scrapes come every minute or oftener
+	idleTimeout    = 2 * time.Minute // scrapes come at least once a minute
 	maxHeaderBytes = 16 << 10
-	// healthFor is how long an answer about health is good for whoever asks: strangers
-	// may, and a gateway must not stop for each of them.
+	// healthFor is how long a health result is cached: strangers may ask, and must not
+	// stop the gateway each time.
 	healthFor = time.Second
 	// MinToken is the least length of a token, in bytes.
 	MinToken = 16
 )
 
-// Path is where the metrics are.
+// Path is the path of the metrics.
 const Path = "/metrics"
 
 var (
-	// ErrNotLoopback says that an address can be reached from other machines, and
-	// nothing is asked of who does.
+	// ErrNotLoopback says that an address is reachable from other machines
+	// without authentication.
 	ErrNotLoopback = errors.New("metrics are served beyond loopback with a token alone")
-	// ErrToken says that a token is too short, or has something in it that no header
-	// carries.
+	// ErrToken says that a token is too short, or has a character that no header can
+	// carry.
 	ErrToken = errors.New("expected a token of 16 or more visible ASCII characters")
 )
 
@@ -56,19 +56,19 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// Shard is the metrics of a shard, and where they are read.
+// Shard is the metrics of a shard, and their source.
 type Shard struct {
 	Metrics *Metrics
 	Source  Source
 }
 
-// Handler serves GET /metrics of all shards; GET /healthz: 200 where the gateway answers
-// for one of them, and 503 where it does not; and GET /livez: 200, since the process
-// runs. Other requests are refused.
+// Handler serves GET /metrics of all shards; GET /healthz: 200 if the gateway answers
+// for one of them, otherwise 503; and GET /livez: 200, since the process runs. Other
+// requests are refused.
 //
-// Without a token, so is one that was sent to a name that is not this machine's: a web page
-// must not read metrics by pointing its own name here. With a token, /metrics is for who
-// sends it (Authorization: Bearer), by whatever name, and the others are for everybody.
+// Without a token, so are requests to a host name that is not this machine's: a web page
+// must not read metrics by DNS rebinding. With a token, /metrics requires it
+// (Authorization: Bearer), with any host name, and the others are for everybody.
 func Handler(token string, shards ...Shard) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -99,8 +99,7 @@ func Handler(token string, shards ...Shard) http.Handler {
 	})
 }
 
-// hasToken reports whether a request has the token, in a time that does not tell how much of
-// it is right.
+// hasToken reports whether a request has the token, in constant time.
 func hasToken(r *http.Request, token string) bool {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	have, want := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(token))
@@ -124,8 +123,8 @@ func (h *health) serve(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "the gateway does not answer", http.StatusServiceUnavailable)
 }
 
-// answers reports whether the gateway answers for a shard. Who asks meanwhile waits for the
-// same answer.
+// answers reports whether the gateway answers for a shard. Concurrent callers wait for
+// the same result.
 func (h *health) answers(ctx context.Context) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +156,7 @@ func scrape(w http.ResponseWriter, r *http.Request, shards []Shard) {
 	ctx, cancel := context.WithTimeout(r.Context(), inspectTimeout)
 	defer cancel()
 	readings := make([]*reading, len(shards))
-	var asking sync.WaitGroup // at once: one that does not answer takes no time from the others
+	var asking sync.WaitGroup // concurrently, so that a slow one does not delay the others
 	for i, s := range shards {
 		asking.Go(func() {
 			snapshot, err := readSnapshot(ctx, s.Source)
@@ -200,8 +199,8 @@ type Server struct {
 }
 
 // Serve serves the metrics at an address until Stop, or until ctx is cancelled; port 0
-// means any free one. Without a token that is an address of the loopback interface, or
-// [ErrNotLoopback]; a token has to pass [CheckToken].
+// means any free one. Without a token the address must be loopback, otherwise the
+// error is [ErrNotLoopback]; a token must pass [CheckToken].
 func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server, error) {
 	if token != "" {
 		if err := CheckToken(token); err != nil {
@@ -219,7 +218,7 @@ func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server
 	s := &Server{address: listener.Addr().String(), done: make(chan struct{}), http: &http.Server{
 		Handler: Handler(token, shards...), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: hclog.NewNullLogger().StandardLogger(nil), // what a client does wrong is its own affair
+		ErrorLog: hclog.NewNullLogger().StandardLogger(nil), // clients' mistakes are not logged
 	}}
 	// What localhost is, the system says.
 	if token == "" && !isLoopback(cutPort(s.address)) {
@@ -235,15 +234,15 @@ func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server
 	return s, nil
 }
 
-// URL is where the metrics are.
+// URL returns the URL of the metrics.
 func (s *Server) URL() string { return "http://" + s.address + Path }
 
-// Stop ends the server: scrapes that run are finished until ctx ends. It may be
+// Stop stops the server: running scrapes may finish until ctx ends. It may be
 // called several times.
 func (s *Server) Stop(ctx context.Context) error {
 	s.undo()
 	if err := s.http.Shutdown(ctx); err != nil {
-		_ = s.http.Close() // those that are left are cut off
+		_ = s.http.Close() // cuts the others off
 	}
 	<-s.done
 	return s.err

@@ -11,13 +11,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
-// Source is what a scrape reads; [github.com/bcpmesh/bcpmesh/mesh.Mesh] is one.
+// Source is the source of a scrape, such as [github.com/bcpmesh/bcpmesh/mesh.Mesh].
 type Source interface {
 	// Inspect has f called with the gateway's state, between two steps.
 	Inspect(ctx context.Context, f func(*state.State)) error
 	// Connected counts who is connected, by role.
 	Connected() map[bcp.Role]int
-	// Storage tells how full the disk is.
+	// Storage returns how full the disk is.
 	Storage() status.Storage
 	// Shown is the newest decision that the projections show.
 	Shown() uint64
@@ -33,7 +33,7 @@ func readSnapshot(ctx context.Context, source Source) (state.Snapshot, error) {
 	return snapshot, nil
 }
 
-// reading is what one scrape has read.
+// reading is the data of one scrape.
 type reading struct {
 	now       time.Time
 	up        bool

@@ -7,14 +7,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// exchange is a query or a push with what came of it so far, or a message that
-// belongs to none.
+// exchange is a query or a push with its results so far, or a message without
+// an exchange.
 type exchange struct {
 	name  string
 	trace TraceID
 	root  SpanID
 
-	channel      bcp.ChannelKey // zero where the definitions do not have it
+	channel      bcp.ChannelKey // zero if not in the definitions
 	subscription bcp.SubscriptionID
 	query        bcp.QueryID
 	session      bcp.SessionID
@@ -23,7 +23,7 @@ type exchange struct {
 
 	begun, last int64
 	continued   bool // it began before there was a projection
-	ended       bool // nothing but acknowledgements can come
+	ended       bool // only acknowledgements can follow
 	outcome     string
 	nominal     bcp.Bits
 	capacity    bcp.Bits
@@ -31,13 +31,13 @@ type exchange struct {
 	reading    wait // the query is with its Reader
 	approving  wait // something waits for a person
 	delivering []wait
-	place      *list.Element // among those that are open
+	place      *list.Element // among the open ones
 }
 
 // wait is a span that has begun; the zero value is none.
 type wait struct {
 	part    part
-	seq     uint64 // of the decision that it begins with
+	seq     uint64 // of the decision that begins it
 	since   int64
 	attempt int
 	item    bcp.ItemID
@@ -49,15 +49,15 @@ type wait struct {
 
 var waitNames = map[part]string{partReader: "reader", partApproval: "approval", partDeliver: "deliver"}
 
-// The outcomes of exchanges that bcp has no code for.
+// The outcomes of exchanges for which bcp has no code.
 const (
 	delivered = "delivered"
 	refused   = "refused"
 	repeated  = "repeated"
-	gathered  = "gathered" // a push waits for the end of its window, which is a trace of its own
+	gathered  = "gathered" // a push waits for the end of its window, which has its own trace
 )
 
-// advance takes what a decision changes and returns the waits that end with it.
+// advance applies a decision and returns the waits that end with it.
 func (e *exchange) advance(f *Fact) (ended [2]wait) {
 	if outcome := f.ends(); outcome != "" {
 		e.ended, e.outcome, e.nominal, e.capacity = true, outcome, f.nominal, f.capacity
@@ -104,7 +104,7 @@ func (e *exchange) advance(f *Fact) (ended [2]wait) {
 	return ended
 }
 
-// acknowledged removes a delivery, and returns the wait for it.
+// acknowledged removes a delivery, and returns its wait.
 func (e *exchange) acknowledged(id bcp.DeliveryID) wait {
 	i := slices.IndexFunc(e.delivering, func(w wait) bool { return w.delivery == id })
 	w := e.delivering[i]
@@ -112,8 +112,8 @@ func (e *exchange) acknowledged(id bcp.DeliveryID) wait {
 	return w
 }
 
-// ends tells how the exchange ends with the decision, and nothing where it goes
-// on.
+// ends returns how the exchange ends with the decision, and nothing if it
+// continues.
 func (f *Fact) ends() string {
 	switch {
 	case f.repeat:
@@ -130,7 +130,7 @@ func (f *Fact) ends() string {
 		return gathered
 	case f.kind == bcp.KindApproval && f.verdict == bcp.Accept && f.event != string(bcp.RejectItem):
 		return gathered
-	case f.kind == bcp.KindApproval && f.verdict == bcp.Accept: // a held push, of which nobody hears
+	case f.kind == bcp.KindApproval && f.verdict == bcp.Accept: // a held push, which has no receipt
 		return string(bcp.ApprovalRejected)
 	case f.kind == bcp.KindExpire:
 		return string(bcp.ApprovalExpired)
@@ -145,7 +145,7 @@ func deliveredOr(outcome bcp.Code) string {
 	return codeWord(outcome)
 }
 
-// codeWord is a code's word; one that the protocol does not have is none of ours.
+// codeWord returns a code's word, if it is one of the protocol's.
 func codeWord(code bcp.Code) string {
 	if code == "" || code.Info().Code != code {
 		return ""

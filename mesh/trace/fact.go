@@ -7,7 +7,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/explain"
 )
 
-// Fact is what a trace takes of a decision, which it does not keep.
+// Fact is the part of a decision that a trace uses. It does not keep the decision.
 type Fact struct {
 	seq          uint64
 	at, stored   int64
@@ -39,7 +39,7 @@ type Fact struct {
 // FactOf returns the fact of a decision whose record was stored at a time.
 func FactOf(d *bcp.Decision, stored time.Time) Fact {
 	return Fact{
-		// Journal time does not go back where the clock does.
+		// Journal time does not go back when the clock does.
 		seq: d.Seq, at: d.Time, stored: max(d.Time, stored.UnixNano()), kind: d.Kind, agent: d.Agent,
 		channel: bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, session: d.Session,
 		query: d.Query, subscription: d.Subscription, delivery: d.Delivery, item: d.Item, category: d.Category, attempt: d.Attempt, repeat: d.Repeat,
@@ -57,12 +57,12 @@ func Traced(kind bcp.DecisionKind) bool {
 	return false
 }
 
-// known reports whether the gateway knew what the message was about. Otherwise
-// its ids are those that the sender chose.
+// known reports whether the gateway knew the subject of the message. Otherwise
+// its ids are the sender's choice.
 func (f *Fact) known() bool { return f.channel.Controller != "" }
 
-// moves reports whether an exchange goes on with the decision: it does not with
-// an answer that comes too late, or with a person's act that is refused.
+// moves reports whether the decision continues an exchange: a late answer, or a
+// refused act of a person, does not.
 func (f *Fact) moves() bool {
 	return !f.repeat && (f.kind == bcp.KindExpire || f.verdict == bcp.Accept || f.verdict == bcp.Hold || f.delivery != "" || f.attempt > 0)
 }

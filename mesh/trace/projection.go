@@ -7,8 +7,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// maxOpen bounds the exchanges that a projection follows at once. Of the oldest
-// it then sends what there is.
+// maxOpen bounds the exchanges that a projection follows at once. Beyond it the
+// oldest is sent as it is.
 const maxOpen = 16 << 10
 
 // Projection makes spans of facts. It is owned by one goroutine.
@@ -20,20 +20,20 @@ type Projection struct {
 	queries    map[bcp.QueryID]*exchange
 	items      map[bcp.ItemID]*exchange
 	deliveries map[bcp.DeliveryID]*exchange
-	order      list.List // of all that are open, oldest first
+	order      list.List // all open ones, oldest first
 
-	spans []Span     // what is returned next
+	spans []Span     // returned next
 	about attributes // of these
 }
 
-// New returns the projection of a mesh. It knows of nothing that was before.
+// New returns the projection of a mesh, without earlier exchanges.
 func New(key Key, definition *bcp.Mesh) *Projection {
 	p := &Projection{ids: newIDs(key), queries: map[bcp.QueryID]*exchange{}, items: map[bcp.ItemID]*exchange{}, deliveries: map[bcp.DeliveryID]*exchange{}}
 	p.Use(definition)
 	return p
 }
 
-// Use goes on under other definitions.
+// Use switches to other definitions.
 func (p *Projection) Use(definition *bcp.Mesh) {
 	p.channels, p.names = map[bcp.ChannelKey]map[bcp.SubscriptionID]bool{}, map[bcp.AgentName]bool{bcp.Operator: true}
 	for _, c := range definition.Channels {
@@ -53,7 +53,7 @@ func (p *Projection) Use(definition *bcp.Mesh) {
 }
 
 // Add takes the next fact, in the order of the journal, and returns the spans
-// that end with it. They hold until the next call.
+// that end with it. They are valid until the next call.
 func (p *Projection) Add(f Fact) []Span {
 	p.spans, p.about = p.spans[:0], p.about[:0]
 	switch {
@@ -66,8 +66,8 @@ func (p *Projection) Add(f Fact) []Span {
 	return p.spans
 }
 
-// End returns what is left at a time: all that is open, marked as unfinished. The
-// spans hold until the next call.
+// End returns the open exchanges as of a time, marked as unfinished. The spans
+// are valid until the next call.
 func (p *Projection) End(at time.Time) []Span {
 	p.spans, p.about = p.spans[:0], p.about[:0]
 	for p.order.Len() > 0 {
@@ -76,7 +76,7 @@ func (p *Projection) End(at time.Time) []Span {
 	return p.spans
 }
 
-// decide adds the span of a decision, and what ends with it.
+// decide adds the span of a decision, and the spans that end with it.
 func (p *Projection) decide(f *Fact) {
 	e := p.findExchange(f)
 	e.last = max(e.last, f.stored)
@@ -104,20 +104,20 @@ var decisionNames = map[bcp.DecisionKind]string{
 func (p *Projection) acknowledge(f *Fact) {
 	e := p.deliveries[f.delivery]
 	if e == nil {
-		return // a notice, or a delivery of before
+		return // a notice, or an earlier delivery
 	}
 	delete(p.deliveries, f.delivery)
 	p.endWait(e, e.acknowledged(f.delivery), f.at, "bcp.acknowledged")
 	p.endExchange(e)
 }
 
-// addSpan adds a span, whose attributes are those from a place on.
+// addSpan adds a span, with the attributes from an index on.
 func (p *Projection) addSpan(s Span, from int) {
 	s.Attributes = p.about[from:len(p.about):len(p.about)]
 	p.spans = append(p.spans, s)
 }
 
-// endWait adds the span of a wait that ends, with a mark; the zero one is none.
+// endWait adds the span of a wait that ends, with a mark; the zero wait adds none.
 func (p *Projection) endWait(e *exchange, w wait, end int64, mark string) {
 	if w.part == 0 {
 		return
@@ -134,17 +134,16 @@ func (p *Projection) endWait(e *exchange, w wait, end int64, mark string) {
 	p.addSpan(Span{Trace: e.trace, ID: p.ids.span(w.seq, w.part), Parent: e.root, Name: waitNames[w.part], Begin: w.since, End: end}, from)
 }
 
-// endExchange closes an exchange to which nothing more can come.
+// endExchange closes an exchange that is complete.
 func (p *Projection) endExchange(e *exchange) {
 	if e.ended && len(e.delivering) == 0 {
 		p.close(e, e.last)
 	}
 }
 
-// findExchange returns the exchange that a decision belongs to, and begins one where
-// there is none: with its first message; with one that belongs to none, such as a
-// repeat or an answer that comes too late; or where it began before there was a
-// projection.
+// findExchange returns the exchange of a decision, or begins one: for its first
+// message; for a message without an exchange, such as a repeat or a late answer; or
+// if it began before the projection.
 func (p *Projection) findExchange(f *Fact) *exchange {
 	switch {
 	case f.kind == bcp.KindAsk && !f.repeat:
@@ -163,7 +162,7 @@ func (p *Projection) findExchange(f *Fact) *exchange {
 	switch {
 	case e != nil:
 		return e
-	case !f.moves(): // about what has ended
+	case !f.moves(): // about an ended exchange
 		e = p.begin(f.kind.String(), f)
 		e.ended, e.outcome = true, refused
 		return e
@@ -198,7 +197,7 @@ func (p *Projection) begin(name string, f *Fact) *exchange {
 	return e
 }
 
-// close adds the root, and what has not ended, as of a time.
+// close adds the root and the unfinished spans, as of a time.
 func (p *Projection) close(e *exchange, at int64) {
 	const unfinished = "bcp.unfinished"
 	open := !e.ended || len(e.delivering) > 0
@@ -235,7 +234,7 @@ func (p *Projection) close(e *exchange, at int64) {
 // oldest closes the exchange that has been open for longest.
 func (p *Projection) oldest(at int64) { p.close(p.order.Front().Value.(*exchange), at) }
 
-// judgement adds what the span of a decision says.
+// judgement adds the attributes of a decision's span.
 func (p *Projection) judgement(f *Fact) {
 	a := &p.about
 	a.number("bcp.seq", int64(f.seq))

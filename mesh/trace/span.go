@@ -15,7 +15,7 @@ type (
 )
 
 // Span is one span that has ended. Times are Unix nanoseconds, and Begin is not
-// behind End.
+// after End.
 type Span struct {
 	Trace      TraceID
 	ID, Parent SpanID // the zero Parent is of a root
@@ -24,21 +24,21 @@ type Span struct {
 	Attributes []Attribute
 }
 
-// Attribute is one thing that a span says; docs/operators.md lists them.
+// Attribute is an attribute of a span; docs/operators.md lists them.
 type Attribute struct {
 	Key   string
 	Kind  AttributeKind
 	Text  string   // of a Text
 	Texts []string // of a List
-	// Number is that of a Number, 1 for a Truth that holds, and a [bcp.Bits] of
+	// Number is the value of a Number, 1 for a true Truth, and a [bcp.Bits] for
 	// Bits.
 	Number int64
 }
 
-// AttributeKind says what an attribute is.
+// AttributeKind is the type of an attribute.
 type AttributeKind uint8
 
-// The kinds. The zero value is none.
+// The kinds. The zero value is invalid.
 const (
 	Text   AttributeKind = 1
 	List   AttributeKind = 2
@@ -50,8 +50,8 @@ const (
 // Key makes the ids of traces and spans. It must be secret and random.
 type Key [32]byte
 
-// ids makes ids of the numbers of decisions: a block cipher gives each another
-// one, and tells nobody of which.
+// ids makes ids from the numbers of decisions: a block cipher gives each a
+// different one that does not reveal the number.
 type ids struct{ block cipher.Block }
 
 func newIDs(k Key) ids {
@@ -62,7 +62,7 @@ func newIDs(k Key) ids {
 	return ids{block}
 }
 
-// part is which span of a decision's it is, and 0 its trace.
+// part says which span of a decision it is; 0 is its trace.
 type part byte
 
 const (
@@ -90,7 +90,7 @@ func (i ids) span(seq uint64, p part) (s SpanID) {
 	return s
 }
 
-// attributes gathers those that are not zero.
+// attributes collects the non-zero ones.
 type attributes []Attribute
 
 func (a *attributes) text(key, value string) {

@@ -77,7 +77,7 @@ func (s *Server) agent(w http.ResponseWriter, r *http.Request) {
 	s.problem(w, r, "No such agent", "The mesh has no agent of this name.", "bcpmesh status")
 }
 
-// lastLine frames what its command printed last, if it printed anything.
+// lastLine frames the last output of its command, if any.
 func (a *agent) lastLine() []tell.Frame {
 	if a.status == nil || a.status.Command == nil || a.status.Command.LastLine == "" {
 		return nil

@@ -76,16 +76,16 @@ func itemPath(shard int, id bcp.ItemID) string {
 	return "/approvals/" + strconv.Itoa(shard) + "/" + string(id)
 }
 
-// desk is an item that a request is about, with who decides about it.
+// desk is the item of a request, and the person who decides about it.
 type desk struct {
 	shard    int
 	approver *agents.Approver
-	passkey  accounts.Passkey // that signs the decision; zero: the approver does
+	passkey  accounts.Passkey // signs the decision; zero: the approver's own key does
 	view     bcp.ItemView
 }
 
-// look reads the item of a request. It answers the request itself if there is none that
-// may be decided.
+// look reads the item of a request. If it does not exist or may not be decided, it
+// sends the response itself.
 func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Context) (desk, bool) {
 	mesh, person := s.mesh.Load(), s.person(r)
 	number, err := strconv.ParseUint(r.PathValue("shard"), 10, 31)
@@ -167,7 +167,7 @@ func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 	parts := []m.Node{factRows(facts), framed(word, frames[0])}
 	path := itemPath(d.shard, v.ID)
 	var content []byte
-	if v.Kind != bcp.ItemEscalation { // whose digest is of more than is shown
+	if v.Kind != bcp.ItemEscalation { // whose digest covers more than is shown
 		content = v.Content
 	}
 	actions := []m.Node{
@@ -201,8 +201,8 @@ func (d *desk) form(act bcp.Act, of bcp.Digest, content []byte, parts ...m.Node)
 	return m.El(m.Form, attrs, parts...)
 }
 
-// framed draws hostile text: a label and an end that hold the word of the session, which
-// no agent knows, and bars beside every line between them.
+// framed shows hostile text: a label and an end with the word of the session, which no
+// agent knows, and bars at every line between them.
 func framed(word string, f tell.Frame) m.Node {
 	var parts []m.Node
 	for _, part := range f.Parts {
@@ -252,7 +252,7 @@ func editable(v *bcp.ItemView) (text string, summary bool) {
 	return inert.Text(string(v.Content)), false
 }
 
-// editTitle and editLabel say what a person can say in place of an item.
+// editTitle and editLabel describe what a person may write in place of an item.
 func editTitle(v *bcp.ItemView) string {
 	if v.Kind == bcp.ItemInDoubt {
 		return "It was done: say with which result"
@@ -267,7 +267,7 @@ func editLabel(v *bcp.ItemView) string {
 	return "Your own words. The Controller cannot tell them from an answer."
 }
 
-// edited reads back what a person wrote; nil if it has the form of no answer.
+// edited parses what a person wrote; nil if it does not have the form of an answer.
 func edited(v *bcp.ItemView, text string) any {
 	text = strings.TrimSpace(text)
 	if _, summary := editable(v); summary {
@@ -282,7 +282,7 @@ func edited(v *bcp.ItemView, text string) any {
 	return nil
 }
 
-// decide handles a form about an item: it must be about what the page showed.
+// decide handles a form about an item, which must be the one that the page showed.
 func (s *Server) decide(act func(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readTime)
@@ -381,7 +381,7 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request, ctx context.Contex
 	s.decided(w, r, d, bcp.EditItem, d.approver.Edit(ctx, d.view, preview))
 }
 
-// decided says what follows from a decision that counted.
+// decided shows the result of a decision that counted.
 func (s *Server) decided(w http.ResponseWriter, r *http.Request, d desk, act bcp.Act, err error) {
 	if err != nil {
 		s.showUndecided(w, r, err)

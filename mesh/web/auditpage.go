@@ -17,7 +17,7 @@ import (
 // perPage is how many decisions a page of the audit has.
 const perPage = 100
 
-// filter says which decisions a page of the audit shows. The zero value is all.
+// filter selects the decisions on a page of the audit. The zero value selects all.
 type filter struct{ agent, kind, verdict, id string }
 
 func readFilter(q url.Values) filter {
@@ -31,12 +31,12 @@ func (f filter) takes(e *entry) bool {
 		(f.id == "" || slices.Contains(entryIDs(e), f.id))
 }
 
-// entryIDs are the ids that a decision can be found by.
+// entryIDs returns the ids by which a decision can be found.
 func entryIDs(e *entry) []string {
 	return []string{string(e.Query), string(e.Delivery), string(e.Item), string(e.Session)}
 }
 
-// path is the address of a page of what the filter takes.
+// path returns the address of a page of the selected decisions.
 func (f filter) path(page int) string {
 	q := url.Values{}
 	for _, part := range []struct{ key, value string }{{"agent", f.agent}, {"kind", f.kind}, {"verdict", f.verdict}, {"id", f.id}} {
@@ -181,7 +181,7 @@ func decisionParts(f *facts, e *entry) []m.Node {
 	return parts
 }
 
-// exchangeEntries are the kept decisions of the exchange that one is of, oldest first.
+// exchangeEntries returns the kept decisions of the same exchange, oldest first.
 func exchangeEntries(f *facts, e *entry) []*entry {
 	same := func(other *entry) bool {
 		return other.shard == e.shard && (e.Query != "" && other.Query == e.Query || e.Delivery != "" && other.Delivery == e.Delivery || e.Item != "" && other.Item == e.Item)

@@ -43,7 +43,7 @@ func channelParts(f *facts, c *channel) []m.Node {
 	return append(parts, section("newest", "Newest decisions", story(f, newest(c.entries, 0, newestOfChannel, anyEntry), "Nothing was decided on it yet.")))
 }
 
-// budgetTable has each limit with what is left of it, of queries and of pushes.
+// budgetTable shows each limit and what is left of it, for queries and for pushes.
 func budgetTable(c *channel) m.Node {
 	var rows []m.Node
 	for _, part := range []struct {
@@ -96,7 +96,7 @@ func fitTable(f *bcp.Forecast) m.Node {
 	return table("Accepted now: this many of each", []m.Node{column("Form"), numbers("Category"), numbers("Nominal bits"), numbers("Capacity bits"), numbers("Fit"), column("Then refused by")}, rows)
 }
 
-// frees says when the sliding window gives back what.
+// frees says when the sliding window returns how much.
 func frees(f *bcp.Forecast) m.Node {
 	if len(f.Frees) == 0 {
 		return m.Node{}
@@ -138,8 +138,8 @@ func subscriptionTable(f *facts, c *channel) m.Node {
 	return table("What its Reader may push", []m.Node{column("Subscription"), numbers("Category"), column("Rate"), numbers("Accepted")}, rows)
 }
 
-// rate is what was charged to a channel in the last span, and when its budget is spent
-// if that goes on.
+// rate returns what was charged to a channel in the last span, and when its budget
+// will be spent at that rate.
 func rate(now time.Time, c *channel, span time.Duration, left bcp.Bits) (charged bcp.Bits, spent time.Duration) {
 	for _, e := range newest(c.entries, 0, len(c.entries), anyEntry) {
 		if now.Sub(e.At()) > span {

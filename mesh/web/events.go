@@ -18,7 +18,7 @@ const (
 	maxStreams = 64
 	// streamPause is between two messages to a page: ten in a second.
 	streamPause = 100 * time.Millisecond
-	// streamBeat is how often a page hears that there is nothing new.
+	// streamBeat is the interval of the messages that say that there is nothing new.
 	streamBeat = 15 * time.Second
 	// streamPatience is how long a page may take to read a message.
 	streamPatience = 5 * time.Second
@@ -27,14 +27,14 @@ const (
 	maxEvents = 20
 )
 
-// streams wakes the pages that are live. Its methods may be called concurrently.
+// streams wakes the live pages. Its methods may be called concurrently.
 type streams struct {
 	mu   sync.Mutex
 	open map[chan struct{}]bool
 }
 
-// join returns what is signalled when there are decisions, and false if there are too many
-// pages.
+// join returns a channel that is signalled when there are decisions, and false if there
+// are too many pages.
 func (s *streams) join() (news chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *streams) wake() {
 	}
 }
 
-// event is a decision for a page that is live: plain text, which it shows as text.
+// event is a decision for a live page: plain text, which it shows as text.
 type event struct {
 	Path string `json:"path"`
 	Name string `json:"name"`
@@ -76,7 +76,7 @@ type event struct {
 	Over string `json:"over,omitempty"` // the path of an item that does not wait any more
 }
 
-// message is what a page that is live gets at once.
+// message is one message to a live page.
 type message struct {
 	Events []jsontext.Value `json:"events"`          // oldest first, each an event
 	Missed int              `json:"missed,omitzero"` // decisions that are not among them
@@ -84,7 +84,7 @@ type message struct {
 	Total  uint64           `json:"total"`           // decisions so far: what the next stream begins after
 }
 
-// events streams the decisions that come after those that a page knows.
+// events streams the decisions after those that a page knows.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Sec-Fetch-Site") != "same-origin" {
 		http.Error(w, "only a page of this server may listen", http.StatusForbidden)
@@ -160,7 +160,7 @@ func (s *Server) since(seen uint64) (events []jsontext.Value, missed int, total 
 	return events, missed, total
 }
 
-// tell writes a decision for pages that are live.
+// tell encodes a decision for live pages.
 func (e *entry) tell() jsontext.Value {
 	if told := e.told.Load(); told != nil {
 		return *told
@@ -186,7 +186,7 @@ func stream(w http.ResponseWriter, m message) bool {
 	return err == nil && write(w, append(append([]byte("data: "), b...), "\n\n"...))
 }
 
-// write sends to a page, and reports false for one that is gone or too slow.
+// write sends to a page, and returns false for one that is gone or too slow.
 func write(w http.ResponseWriter, b []byte) bool {
 	control := http.NewResponseController(w)
 	if control.SetWriteDeadline(time.Now().Add(streamPatience)) != nil {

@@ -12,37 +12,37 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
-// facts is all that a page is drawn from: what the mesh said, and the newest decisions.
-// It is not changed once it is made.
+// facts has all data of a page: the mesh's replies, and the newest decisions. It is
+// immutable.
 type facts struct {
 	now        time.Time
-	fault      string // why what is shown may be old; empty if it is not
+	fault      string // why the data may be old; empty if it is not
 	definition *bcp.Mesh
 	flow       *lint.Flow // of definition, or nil
 	known      []known
 	entries    []*entry // oldest first
-	total      uint64   // decisions that came before those after entries
+	total      uint64   // number of decisions up to the last of entries
 	channels   []*channel
 	agents     []*agent // by name
 }
 
-// channel is all that is known of a channel.
+// channel is everything known about a channel.
 type channel struct {
 	key      bcp.ChannelKey
 	shard    int
 	forecast *bcp.Forecast   // or nil
 	line     *bcp.LedgerLine // the newest, or nil
-	taint    bcp.Taint       // of what it delivers
+	taint    bcp.Taint       // of its deliveries
 	day      bcp.Bits        // nominal, of the last 24 hours
 	verdicts map[bcp.Outcome]int
 	entries  []*entry // oldest first
 }
 
-// agent is all that is known of an agent.
+// agent is everything known about an agent.
 type agent struct {
 	name               bcp.AgentName
 	controller, reader bool
-	taint              bcp.Taint // of its answers as a Reader, of what it heard as a Controller
+	taint              bcp.Taint // of its answers as a Reader, of its input as a Controller
 	way                []bcp.AgentName
 	definition         *bcp.Agent       // or nil
 	status             *status.Agent    // or nil
@@ -181,7 +181,7 @@ func (f *facts) findAgents() {
 	slices.SortFunc(f.agents, func(a, b *agent) int { return cmp.Compare(a.name, b.name) })
 }
 
-// spent is what the newest epoch of a channel holds, reserved bits included.
+// spent returns what is used of the newest epoch of a channel, including reserved bits.
 func (c *channel) spent() (nominal, capacity bcp.Bits) {
 	if c.line == nil {
 		return 0, 0
@@ -189,7 +189,7 @@ func (c *channel) spent() (nominal, capacity bcp.Bits) {
 	return c.line.Balance.Spent(), c.line.Balance.SpentCapacity()
 }
 
-// budget returns what the next query finds of one budget.
+// budget returns the room in one budget for the next query.
 func (c *channel) budget(check bcp.Check) (b bcp.BudgetRoom, ok bool) {
 	if c.forecast == nil {
 		return b, false
@@ -204,7 +204,7 @@ func (c *channel) budget(check bcp.Check) (b bcp.BudgetRoom, ok bool) {
 	return b, false
 }
 
-// held counts what waits for a person on all channels.
+// held counts the items that wait for a person on all channels.
 func (f *facts) held() (n int) {
 	for i := range f.known {
 		for j := range f.known[i].sessions {
@@ -216,7 +216,7 @@ func (f *facts) held() (n int) {
 	return n
 }
 
-// since counts the newest decisions that are wanted and not older than a time.
+// since counts the wanted ones of the newest decisions that are not older than a time.
 func (f *facts) since(d time.Duration, wanted func(*entry) bool) (n int) {
 	for _, e := range slices.Backward(f.entries) {
 		if f.now.Sub(e.At()) > d {
@@ -236,10 +236,10 @@ func (f *facts) name() string {
 	return f.definition.Name
 }
 
-// severalShards says whether numbers of decisions need that of their shard.
+// severalShards says whether numbers of decisions need a shard number.
 func (f *facts) severalShards() bool { return len(f.known) > 1 }
 
-// describeFault says why what is shown may be old, or nothing.
+// describeFault says why the data may be old, or nothing.
 func describeFault(connected, unread bool, said []known) string {
 	if !connected {
 		return "The mesh cannot be reached. This page shows what was known before. Check whether the mesh runs (bcpmesh status), and load the page again."

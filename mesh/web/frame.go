@@ -13,9 +13,9 @@ import (
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
-// The parts that pages have in common.
+// Parts that several pages use.
 
-// show writes a page for somebody who is logged in, all of it or an error.
+// show writes a page for a logged-in user, all of it or an error.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title, fault string, parts ...m.Node) {
 	type place struct{ path, name string }
 	places := []place{{"/", "Mesh"}, {"/approvals", "Approvals"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {"/alerts", "Alerts"}}
@@ -59,10 +59,10 @@ func render(w http.ResponseWriter, status int, title string, body ...m.Node) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // a browser that is gone needs no page
+	_, _ = w.Write(page.Bytes()) // ignore an error: the browser is gone
 }
 
-// problem is the page about something that is not there.
+// problem is the page for something that does not exist.
 func (s *Server) problem(w http.ResponseWriter, r *http.Request, title, text, command string) {
 	parts := []m.Node{m.El(m.P, nil, m.Text(text))}
 	if command != "" {
@@ -71,12 +71,12 @@ func (s *Server) problem(w http.ResponseWriter, r *http.Request, title, text, co
 	s.show(w, r, http.StatusNotFound, title, "", parts...)
 }
 
-// bdi is text whose direction of writing does not reach beyond it.
+// bdi returns text that is isolated from the writing direction around it.
 func bdi(text string) m.Node { return m.El(m.Bdi, nil, m.Text(inert.Line(text))) }
 
 func paragraph(text string) m.Node { return m.El(m.P, nil, m.Text(text)) }
 
-// section is a part of a page with a heading, which is its name.
+// section is a part of a page with a heading, which is its accessible name.
 func section(id, title string, parts ...m.Node) m.Node {
 	return m.El(m.Section, []m.Attr{m.LabelledBy(id)}, append([]m.Node{m.El(m.H2, []m.Attr{m.ID(id)}, m.Text(title))}, parts...)...)
 }
@@ -100,7 +100,7 @@ func numbers(name string) m.Node {
 	return m.El(m.Th, []m.Attr{m.Scope("col"), m.Class("number")}, m.Text(name))
 }
 
-// table is one that scrolls sideways if it is too wide.
+// table returns a table that scrolls sideways if it is too wide.
 func table(caption string, head, rows []m.Node) m.Node {
 	return m.El(m.Div, []m.Attr{m.Class("wide"), m.Focusable(), m.Role("group"), m.Spoken(caption)}, m.El(m.Table, nil,
 		m.El(m.Caption, nil, m.Text(caption)), m.El(m.Thead, nil, row(head...)), m.El(m.Tbody, nil, rows...)))
@@ -109,7 +109,7 @@ func table(caption string, head, rows []m.Node) m.Node {
 // fact is a name with a value.
 type fact struct{ name, value string }
 
-// factList has short facts beside each other.
+// factList shows short facts side by side.
 func factList(list ...fact) m.Node { return factsAs("facts", list) }
 
 // factRows has a row for each fact, for longer ones.
@@ -131,7 +131,7 @@ func taintMark(t bcp.Taint) m.Node {
 	return mark("taint-"+t.String(), letter(t)+" "+t.String())
 }
 
-// verdictMark says in a word what became of a decision.
+// verdictMark returns a word for the result of a decision.
 func verdictMark(d *bcp.Decision) m.Node {
 	if d.Verdict == 0 {
 		return mark("event", "event")
@@ -161,7 +161,7 @@ func story(f *facts, entries []*entry, empty string) m.Node {
 	return m.El(m.Ol, []m.Attr{m.Class("story")}, lines...)
 }
 
-// live is a story that goes on in a browser with scripts.
+// live shows a story that continues in a browser with scripts.
 func live(f *facts, entries []*entry, empty string) m.Node {
 	told := story(f, entries, empty)
 	if len(entries) == 0 {

@@ -18,21 +18,21 @@ const maxHistory = 20_000
 type entry struct {
 	shard int
 	bcp.Decision
-	// told is the decision for pages that are live, once one was: it is the same for all.
+	// told is the decision as live pages get it, once one did: it is the same for all.
 	told atomic.Pointer[jsontext.Value]
 }
 
 // history keeps the newest decisions in the order in which they came. Its methods may
-// be called concurrently. A decision that is kept is never changed.
+// be called concurrently. Kept decisions are immutable.
 type history struct {
 	mu      sync.RWMutex
-	entries []*entry     // oldest first, at most 2*maxHistory, of which the last maxHistory count
-	failed  map[int]bool // shards whose audit cannot be read
+	entries []*entry     // oldest first, at most 2*maxHistory; the last maxHistory count
+	failed  map[int]bool // shards with an unreadable audit
 	nexts   map[int]uint64
 	added   uint64 // decisions, ever
 }
 
-// add keeps a decision, which the audit of a shard has at a sequence number.
+// add keeps a decision, which has a sequence number in the audit of a shard.
 func (h *history) add(shard int, sequence uint64, d *bcp.Decision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,15 +47,15 @@ func (h *history) add(shard int, sequence uint64, d *bcp.Decision) {
 	h.entries = append(h.entries, &entry{shard: shard, Decision: *d})
 }
 
-// total counts the decisions that were ever added.
+// total returns the number of decisions ever added.
 func (h *history) total() uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.added
 }
 
-// after returns the kept decisions that were added after a number of them, and how many
-// were added in all.
+// after returns the kept decisions after the first seen ones, and how many were added
+// in all.
 func (h *history) after(seen uint64) (entries []*entry, total uint64) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -64,8 +64,8 @@ func (h *history) after(seen uint64) (entries []*entry, total uint64) {
 	return h.entries[len(h.entries)-n : len(h.entries) : len(h.entries)], h.added
 }
 
-// next is the sequence number behind the last decision of a shard that was added, 0 if
-// none was.
+// next returns the sequence number after the last added decision of a shard, 0 if none
+// was.
 func (h *history) next(shard int) uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -81,8 +81,8 @@ func (h *history) fail(shard int, failed bool) {
 	h.failed[shard] = failed
 }
 
-// all returns what is kept, oldest first, and whether the audit of some shard cannot be
-// read. The caller must not change it.
+// all returns the kept decisions, oldest first, and whether the audit of some shard
+// cannot be read. The caller must not change it.
 func (h *history) all() (entries []*entry, failed bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // layout orders the two columns of the topology and the channels between them, so that
-// few lines cross. The same channels always give the same layout.
+// few lines cross. It is deterministic.
 type layout struct {
 	readers, controllers []bcp.AgentName
 	channels             []*channel

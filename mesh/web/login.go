@@ -21,11 +21,11 @@ const (
 	minToken    = 26 // characters of a token: 128 bits and more
 )
 
-// doors knows who may come in: one token that was not used yet, and sessions. Its
-// methods may be called concurrently. The zero value lets nobody in.
+// doors manages logins: one unused token, and sessions. Its methods may be called
+// concurrently. The zero value admits nobody.
 type doors struct {
 	now      func() time.Time
-	announce func(token string) // shows a token to whoever may log in
+	announce func(token string) // shows a token to the person who may log in
 
 	mu       sync.Mutex
 	token    string
@@ -36,11 +36,11 @@ type doors struct {
 
 type session struct {
 	ends, idle time.Time
-	word       string  // that frames hostile text: no agent knows it
+	word       string  // frames hostile text: no agent knows it
 	person     *Person // who logged in with a passkey; nil with a code
 }
 
-// renew announces a token if there is none that is still good.
+// renew announces a token unless there is a valid one.
 func (d *doors) renew() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *doors) replace() {
 	d.announce(d.token)
 }
 
-// enter trades a token for a session, once.
+// enter exchanges a token for a session, once.
 func (d *doors) enter(token string) (id string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,8 +119,8 @@ func (d *doors) leave(id string) {
 
 const loginPath = "/login"
 
-// login is the page that takes a code. The code of the address is filled in and not yet
-// used: programs that look at links beforehand use nothing up.
+// login is the page for a code. The code in the address is filled in but not yet used:
+// programs that prefetch links do not use it up.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	s.doors.renew()
 	showLogin(w, http.StatusOK, r.URL.Query().Get("code"), "")
@@ -167,7 +167,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// inside lets nobody in without a session.
+// inside requires a session.
 func (s *Server) inside(page http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := r.Cookie(s.cookie)
@@ -185,8 +185,8 @@ func (s *Server) frameWord(r *http.Request) string { return s.visit(r).word }
 // maxRewords is how often other words are chosen; a text cannot have guessed as many.
 const maxRewords = 32
 
-// framing returns words that frames do not say: those of the session of a request, which
-// are replaced if they do. One guess in a thousand would be right.
+// framing returns words that do not occur in frames: those of the request's session,
+// which are replaced if they do. One guess in a thousand would be right.
 func (s *Server) framing(r *http.Request, frames []tell.Frame) string {
 	c, err := r.Cookie(s.cookie)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Server) framing(r *http.Request, frames []tell.Frame) string {
 	return of.word
 }
 
-// says reports whether frames have words in what they hold, in whatever case and spaces.
+// says reports whether the content of frames has some words, ignoring case and spaces.
 func says(frames []tell.Frame, words string) bool {
 	for _, f := range frames {
 		for _, part := range f.Parts {
@@ -219,7 +219,7 @@ func says(frames []tell.Frame, words string) bool {
 	return false
 }
 
-// visit returns the session of a request, the zero value if it has none.
+// visit returns the session of a request, zero if it has none.
 func (s *Server) visit(r *http.Request) session {
 	c, err := r.Cookie(s.cookie)
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *Server) visit(r *http.Request) session {
 	return session{}
 }
 
-// The words that frames are labelled with: two of them, chosen for each session.
+// The words that label frames: two of them, chosen for each session.
 const (
 	frameColours = "amber azure black brown copper coral cream crimson emerald gold green grey indigo ivory jade lemon lilac lime mint navy ochre olive orange pearl pink plum purple red ruby silver violet white"
 	frameThings  = "anchor apple arrow badger beacon bell birch bridge candle castle cedar clover comet crane dolphin falcon ferry fox garden harbor heron island kettle lantern maple meadow otter owl pebble raven river tulip"

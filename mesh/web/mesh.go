@@ -12,13 +12,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
-// Mesh is what pages are about. Its functions are called concurrently.
+// Mesh is the mesh that the pages show. Its functions are called concurrently.
 type Mesh struct {
 	Shards []Shard
 	// Connected reports whether the mesh can be reached; pages say when it cannot.
 	Connected func() bool
-	// Owner is as whom those decide who log in with a code of the terminal; nil if these
-	// decide nothing.
+	// Owner is the person for decisions by users who logged in with a code of the
+	// terminal; nil if these may not decide.
 	Owner *Person
 	// Proofs returns the newest checkpoint of each shard; nil if the state folder is not at
 	// hand.
@@ -38,9 +38,9 @@ type Shard struct {
 	Operator *agents.Operator
 }
 
-// Attend shows a mesh until ctx ends: it follows the audit of each shard, from the
-// newest decisions that are kept. If a shard cannot be read, the pages say so, and it is
-// tried again. Only one mesh is shown at a time.
+// Attend shows a mesh until ctx ends: it follows the audit of each shard, beginning with
+// the newest decisions, as many as are kept. If a shard cannot be read, the pages say
+// so, and it retries. Only one mesh is shown at a time.
 func (s *Server) Attend(ctx context.Context, mesh Mesh) {
 	s.mesh.Store(&mesh)
 	var following sync.WaitGroup
@@ -88,7 +88,7 @@ func (s *Server) take(records iter.Seq2[agents.AuditRecord, error], shard int) e
 	return nil
 }
 
-// read returns the decision with a number, of those that are not kept.
+// read returns the decision with a number from the audit, if it is not kept.
 func (s *Server) read(ctx context.Context, number int, seq uint64) *entry {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -104,7 +104,7 @@ func (s *Server) read(ctx context.Context, number int, seq uint64) *entry {
 	return nil
 }
 
-// known is what a shard said.
+// known is the reply of a shard.
 type known struct {
 	shard     int
 	forecasts []bcp.Forecast
@@ -116,27 +116,27 @@ type known struct {
 }
 
 const (
-	// readTime bounds what a page waits for.
+	// readTime is the timeout for a page's data.
 	readTime = 5 * time.Second
-	// viewAge is how old what pages show of a shard's answers may be before it is asked
-	// again, and viewPatience how old before a page waits for the answer: until then it
-	// shows what there is.
+	// viewAge is the age at which a shard's reply is refreshed, and viewPatience the
+	// age at which a page waits for the refresh: a younger one is shown as it is.
 	viewAge      = time.Second
 	viewPatience = 5 * time.Second
 )
 
-// viewCache keeps what shards said for a moment, so that many pages ask as often as one.
+// viewCache caches the replies of shards for a moment, so that many pages cause as many
+// requests as one.
 type viewCache struct {
-	asking sync.Mutex // held while the shards are asked
+	asking sync.Mutex // held during requests to the shards
 
 	mu    sync.Mutex
-	mesh  *Mesh // that was asked
+	mesh  *Mesh // the mesh of the replies
 	at    time.Time
 	known []known
 }
 
-// shardViews returns what the shards of a mesh said last; it asks again if that is old and the
-// mesh can be reached.
+// shardViews returns the last replies of a mesh's shards; it refreshes them if they are
+// old and the mesh is reachable.
 func (c *viewCache) shardViews(mesh *Mesh, connected bool) []known {
 	said, age := c.last(mesh)
 	switch {
@@ -153,13 +153,13 @@ func (c *viewCache) shardViews(mesh *Mesh, connected bool) []known {
 	}
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	if said, age := c.last(mesh); said != nil && age < viewAge { // somebody asked meanwhile
+	if said, age := c.last(mesh); said != nil && age < viewAge { // another page refreshed it meanwhile
 		return said
 	}
 	return c.ask(mesh)
 }
 
-// last returns what was said, nil if nothing was, and how long ago.
+// last returns the cached replies, nil if there are none, and their age.
 func (c *viewCache) last(mesh *Mesh) ([]known, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *viewCache) ask(mesh *Mesh) []known {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mesh != mesh {
-		return said // of a mesh that is not shown any more
+		return said // of a mesh that is no longer shown
 	}
 	for i := range said {
 		if said[i].err != nil && c.known != nil {

@@ -14,7 +14,7 @@ import (
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
-// facts returns what pages are drawn from now.
+// facts returns the current data of pages.
 func (s *Server) facts() *facts {
 	mesh := s.mesh.Load()
 	if mesh == nil {
@@ -29,11 +29,11 @@ func (s *Server) facts() *facts {
 	return &f
 }
 
-// drawnAge is how old may be what was drawn of other decisions: while many come and many
-// people look, it is done five times a second and not for each of them.
+// drawnAge is how old the facts of older decisions may be: while many decisions come and
+// many people look, they are computed five times a second and not for each of them.
 const drawnAge = 200 * time.Millisecond
 
-// drawnFrom is what facts are of.
+// drawnFrom identifies the data of facts.
 type drawnFrom struct {
 	mesh  *Mesh
 	total uint64
@@ -102,7 +102,7 @@ func legend() m.Node {
 		m.Text(" A line is wider the more bits it carried in 24 hours. Bits are those of the running epoch, reserved ones included."))
 }
 
-// connected says how many agents are, if that may be known.
+// connected says how many agents are connected, if the viewer may know.
 func connected(f *facts) string {
 	here, all := 0, 0
 	for _, a := range f.agents {
@@ -118,7 +118,7 @@ func connected(f *facts) string {
 	return fmt.Sprintf("%d of %d", here, all)
 }
 
-// disk tells how full a shard's journal is.
+// disk describes how full a shard's journal is.
 func disk(f *facts, k *known) string {
 	if k.storage.JournalLimit <= 0 {
 		return ""
@@ -145,8 +145,8 @@ func (f *facts) taints() map[bcp.AgentName]bcp.Taint {
 	return taints
 }
 
-// newest returns a number of the last entries that are wanted, newest first, after
-// leaving out some.
+// newest returns a number of the last wanted entries, newest first, after skipping
+// some.
 func newest(entries []*entry, skip, number int, wanted func(*entry) bool) (found []*entry) {
 	for _, e := range slices.Backward(entries) {
 		if !wanted(e) {

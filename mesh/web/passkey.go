@@ -27,13 +27,13 @@ const (
 	enrolPath = "/enrol"
 	// nonceLife is how long the page of the login can be answered.
 	nonceLife = 5 * time.Minute
-	nonceSize = 8 + 16 // a time, and what is random
+	nonceSize = 8 + 16 // a time, and random bytes
 	// joinTime bounds how long somebody waits who enrols.
 	joinTime = 15 * time.Second
 )
 
-// nonces are what people sign to log in. Nothing is kept of those that nobody used, so
-// that strangers cannot fill anything.
+// nonces are what people sign to log in. Unused ones are not stored, so that strangers
+// cannot fill the memory.
 type nonces struct {
 	key  [32]byte
 	used map[string]time.Time // and when they expire
@@ -64,7 +64,7 @@ func (d *doors) use(nonce string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b, err := base64.RawURLEncoding.DecodeString(nonce)
-	// One spelling alone: it is known by it when it was used.
+	// Only the canonical spelling, by which a used nonce is recognised.
 	if err != nil || base64.RawURLEncoding.EncodeToString(b) != nonce || len(b) != nonceSize+sha256.Size || !hmac.Equal(b[nonceSize:], d.nonces.sum(b[:nonceSize])) {
 		return false
 	}
@@ -85,24 +85,25 @@ func (d *doors) use(nonce string) bool {
 	return true
 }
 
-// loginStatement is what somebody signs to log in. It is none about an item, so it is no
-// decision either.
+// loginStatement returns what people sign to log in. It is not about an item, so it
+// cannot be a decision.
 func loginStatement(origin, nonce string) []byte {
 	return []byte("bcpmesh login 1\norigin " + origin + "\nnonce " + nonce + "\n")
 }
 
-// signing are the parts of a form that a passkey signs: what page.js fills in, and how it
-// says what went wrong.
+// signing returns the parts of a form that a passkey signs: fields for page.js, and its
+// place for errors.
 func signing() []m.Node {
 	return []m.Node{hidden("authenticator_data", ""), hidden("client_data", ""), hidden("assertion", ""), scriptMessage()}
 }
 
-// scriptMessage is where page.js says what went wrong; until then it says that there must be one.
+// scriptMessage is where page.js shows errors; until then it says that scripts are
+// required.
 func scriptMessage() m.Node {
 	return m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))
 }
 
-// signed is what page.js filled in, nil if it did not.
+// signed returns the fields that page.js filled in, nil if it did not.
 func signed(r *http.Request, p accounts.Passkey) *bcp.Assertion {
 	a := &bcp.Assertion{RPID: p.RPID, PublicKey: p.PublicKey,
 		AuthenticatorData: r.PostFormValue("authenticator_data"), ClientData: r.PostFormValue("client_data"), Signature: r.PostFormValue("assertion")}
@@ -124,8 +125,8 @@ func (s *Server) showPasskeyLogin(w http.ResponseWriter, status int, fault strin
 		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds invite NAME --role approver --web "+s.URL()))))
 }
 
-// enterByPasskey lets in whoever signed a nonce of ours with a passkey that somebody
-// enrolled, if the mesh takes the creds that are bound to it.
+// enterByPasskey logs in a person who signed one of our nonces with an enrolled
+// passkey, if the mesh accepts the creds bound to it.
 func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
@@ -166,7 +167,7 @@ func (d *doors) has(person *Person) bool {
 	return false
 }
 
-// enrol is the page that makes a passkey. The token of an invitation is behind the # of
+// enrol is the page that makes a passkey. The token of an invitation is after the # of
 // its address, which no log has.
 func (s *Server) enrol(w http.ResponseWriter, r *http.Request) {
 	s.showEnrol(w, http.StatusOK, r.URL.Query().Get("as"), "")
@@ -188,8 +189,8 @@ func as(name string) string {
 	return "as " + name + " "
 }
 
-// enrolled takes a passkey that a browser made. With the token of an invitation its person
-// joins; without one, as on a cluster, whoever runs the mesh gets a file.
+// enrolled accepts a passkey made by a browser. With the token of an invitation its
+// person joins; without one, as on a cluster, the operator gets a file.
 func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), joinTime)
 	defer cancel()
@@ -233,8 +234,8 @@ func (s *Server) enrolledPage(w http.ResponseWriter, title string, parts []m.Nod
 	outside(w, http.StatusOK, title, "", append(parts, m.El(m.P, nil, link(loginPath, m.Text("Log in"))))...)
 }
 
-// toSign says what a passkey has to sign for an act: what a form's page.js makes the
-// statement of.
+// toSign returns what a passkey must sign for an act, from which page.js makes the
+// statement.
 func (d *desk) toSign(act bcp.Act, digest bcp.Digest, content []byte) []m.Attr {
 	attrs := []m.Attr{m.Data("sign", string(act)), m.Data("item", string(d.view.ID)), m.Data("expires", strconv.FormatInt(d.view.Deadline.Unix(), 10)), m.Data("credential", d.passkey.ID)}
 	if act != bcp.RejectItem { // whose digest is of the reason

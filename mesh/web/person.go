@@ -12,14 +12,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Person is somebody who decides about what is held. Its functions are called
+// Person is a person who decides about held items. Its functions are called
 // concurrently.
 type Person struct {
 	Name bcp.AgentName
 	// On returns who decides on a shard, over a connection with this person's creds.
 	On func(shard int) *agents.Approver
 
-	// The rest is of people of a [Site] alone.
+	// The rest is only for people of a [Site].
 
 	// Passkey signs each decision: the creds are bound to it.
 	Passkey accounts.Passkey
@@ -31,23 +31,23 @@ type Person struct {
 
 // People are those who may log in with a passkey. Its methods are called concurrently.
 type People interface {
-	// Passkey returns the one that a browser calls by an id.
+	// Passkey returns the passkey with a browser's id for it.
 	Passkey(id string) (accounts.Passkey, bool)
-	// Connect returns whose it is, over a connection of its own.
+	// Connect returns the owner of a passkey, with a connection of their own.
 	Connect(ctx context.Context, p accounts.Passkey) (*Person, error)
-	// Join trades the token of an invitation for creds that are bound to a passkey, and
-	// keeps both. An error of [*agents.RefusedError] or [agents.ErrToken] says that the token
-	// is not good.
+	// Join exchanges the token of an invitation for creds that are bound to a passkey,
+	// and stores both. An error of [*agents.RefusedError] or [agents.ErrToken] says that
+	// the token is not valid.
 	Join(ctx context.Context, token string, p accounts.Passkey) (bcp.AgentName, error)
 }
 
-// Site is where browsers of other machines find the pages.
+// Site is the public address of the pages for browsers on other machines.
 type Site struct {
-	// Origin is what they show: https://HOST or https://HOST:PORT. To try it on one machine
-	// it may be http://localhost:PORT.
+	// Origin is the origin that browsers show: https://HOST or https://HOST:PORT. For a
+	// test on one machine it may be http://localhost:PORT.
 	Origin string
-	// TLS has the certificate of the host, and is nil behind a proxy on the same machine
-	// that has it. Versions before 1.3 are refused.
+	// TLS has the certificate of the host. It is nil behind a proxy on the same machine
+	// that has the certificate. Versions before 1.3 are refused.
 	TLS    *tls.Config
 	People People
 }
@@ -65,7 +65,8 @@ func (s *Site) check() error {
 	return nil
 }
 
-// person is who sent a request, as whom it decides; nil if it decides nothing.
+// person returns the person who sent a request, for decisions; nil if they may not
+// decide.
 func (s *Server) person(r *http.Request) *Person {
 	if s.site != nil {
 		return s.visit(r).person
@@ -79,7 +80,7 @@ func (s *Server) person(r *http.Request) *Person {
 // guests are the people of a site who are connected. Its methods may be called
 // concurrently.
 type guests struct {
-	mu   sync.Mutex // held while somebody connects
+	mu   sync.Mutex // held while a person connects
 	open map[accounts.Passkey]*Person
 }
 
@@ -105,7 +106,7 @@ func (g *guests) connect(ctx context.Context, people People, p accounts.Passkey)
 	return person, nil
 }
 
-// closeUnneeded closes the connections of those whom nobody needs.
+// closeUnneeded closes the connections that are no longer needed.
 func (g *guests) closeUnneeded(needed func(*Person) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // The sizes of the plot of a budget, in units of its view box. The last third of its
-// width is the time to come.
+// width is the future.
 const (
 	plotWidth  = 720
 	plotHeight = 200
@@ -18,11 +18,11 @@ const (
 	plotBottom = 176
 	// maxSteps is how many steps are drawn at most.
 	maxSteps = 240
-	// minSpan is the least time that a plot shows.
+	// minSpan is the shortest time that a plot shows.
 	minSpan = time.Minute
 )
 
-// step is what a pool held from a time on.
+// step is the content of a pool from a time on.
 type step struct {
 	at            time.Time
 	spent, pushed bcp.Bits
@@ -50,7 +50,7 @@ func steps(c *channel) (all []step) {
 	return all
 }
 
-// spending draws how the budget of the epoch was used, and how it goes on at the rates
+// spending draws how the budget of the epoch was used, and a projection from the rates
 // of the last hour and day. The table below has the numbers.
 func spending(now time.Time, c *channel) m.Node {
 	budget, ok := c.budget(bcp.CheckBudget)

@@ -11,15 +11,15 @@ import (
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
-// Proof is the newest signed checkpoint of a shard's journal, which says what was decided
-// until then in a way that nobody can change unseen.
+// Proof is the newest signed checkpoint of a shard's journal, which makes any later
+// change of the earlier decisions detectable.
 type Proof struct {
 	Shard int
-	// Checkpoint is as it was signed (C2SP tlog-checkpoint), with the cosignatures of
-	// witnesses. It is empty if there is none.
+	// Checkpoint is the signed checkpoint, verbatim (C2SP tlog-checkpoint), with the
+	// cosignatures of witnesses. It is empty if there is none.
 	Checkpoint string
 	Signed     time.Time
-	// Key is the public key that it is verified with.
+	// Key is the public key that verifies it.
 	Key string
 }
 

@@ -17,23 +17,24 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// ErrNotLoopback says that an address can be reached from other machines, without TLS or
+// ErrNotLoopback says that an address is reachable from other machines, without TLS or
 // without a [Site].
 var ErrNotLoopback = errors.New("web: without a site and TLS pages are served on loopback alone")
 
-// Config says what a [Server] serves and where.
+// Config configures a [Server].
 type Config struct {
-	// Listen is an address, such as localhost:4280; port 0 is any free one. It is one of
+	// Listen is an address, such as localhost:4280; port 0 is any free one. It must be
 	// loopback, unless Site has TLS.
 	Listen string
-	// Announce is called with each address that logs in, once and within five minutes. It
-	// must show it to the person alone, and neither block nor call the server. With a Site
+	// Announce is called with each login address, valid once and for five minutes. It
+	// must show it only to the person, and neither block nor call the server. With a Site
 	// it is never called.
 	Announce func(address string)
-	// Site has people log in with passkeys, and is nil where the codes of Announce do.
+	// Site makes people log in with passkeys; it is nil if they use the codes of
+	// Announce.
 	Site *Site
-	// Scenes returns the story of a demonstration so far, which then has a page of its
-	// own. It is nil for a mesh that is none.
+	// Scenes returns the story of a demonstration so far, which then has its own page.
+	// It is nil for other meshes.
 	Scenes func() []Scene
 }
 
@@ -45,7 +46,7 @@ type Server struct {
 	site     *Site // nil for people of this machine
 	doors    doors
 	guests   guests
-	// strangers are the requests that few counts.
+	// strangers is the number of requests that few counts.
 	strangers atomic.Int32
 	scenes    func() []Scene // nil if the mesh is no demonstration
 	mesh      atomic.Pointer[Mesh]
@@ -53,7 +54,7 @@ type Server struct {
 	drawn     drawn
 	history   history
 	streams   streams
-	ending    chan struct{} // closed when pages that are live have to let go
+	ending    chan struct{} // closed when live pages must end
 	http      http.Server
 }
 
@@ -63,13 +64,14 @@ var style []byte
 //go:embed assets/page.js
 var script []byte
 
-// The paths of files have the hash of what is there, so that browsers may keep them.
+// The paths of files contain the hash of their content, so that browsers may cache
+// them.
 var (
 	stylePath  = fmt.Sprintf("/assets/%x/style.css", sha256.Sum256(style))
 	scriptPath = fmt.Sprintf("/assets/%x/page.js", sha256.Sum256(script))
 )
 
-// Listen returns a server that holds its port and serves once [Server.Serve] is called.
+// Listen returns a server that has its port and serves once [Server.Serve] is called.
 // The error is [ErrNotLoopback], or of the network.
 func Listen(c Config) (*Server, error) {
 	if err := c.Site.check(); err != nil {
@@ -110,23 +112,23 @@ func (s *Server) URL() string {
 	return "http://localhost:" + s.port
 }
 
-// Address is where the server listens.
+// Address returns the server's listen address.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// host is what a browser calls this server.
+// host returns the server's host in browsers.
 func (s *Server) host() string {
 	_, host, _ := strings.Cut(s.URL(), "://")
 	return host
 }
 
-// secure reports whether browsers come over TLS.
+// secure reports whether browsers use TLS.
 func (s *Server) secure() bool { return strings.HasPrefix(s.URL(), "https:") }
 
-// Close gives up the port of a server that does not serve.
+// Close releases the port of a server that does not serve.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// Serve serves until ctx ends, and then returns nil. Requests that are being answered
-// get a second.
+// Serve serves until ctx ends, and then returns nil. Running requests get a second to
+// finish.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.site == nil {
 		s.doors.renew()
@@ -159,8 +161,8 @@ func (s *Server) serve() error {
 	return s.http.ServeTLS(s.listener, "", "")
 }
 
-// policy lets a page load what this server has, and nothing run, frame it, or be made
-// of strings.
+// policy lets a page load this server's files, and forbids inline scripts, framing
+// and scripts from strings.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -193,7 +195,7 @@ func (s *Server) handler() http.Handler {
 	})
 }
 
-// routes has every page. Those behind a login are wrapped by inside.
+// routes has every page. Those that require a login are wrapped with inside.
 func (s *Server) routes() map[string]http.HandlerFunc {
 	routes := s.inner()
 	if s.site == nil {
@@ -224,7 +226,7 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /channels/{controller}/{reader}":    s.inside(s.channel),
 		"GET /decisions/{shard}/{seq}":           s.inside(s.decision),
 		"GET /events":                            s.inside(s.events),
-		"GET /favicon.ico":                       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, // browsers ask for it
+		"GET /favicon.ico":                       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, // browsers request it
 		"GET /ids/{id}":                          s.inside(s.byID),
 		"GET /proof":                             s.inside(s.proof),
 		"GET /sessions":                          s.inside(s.sessions),
@@ -234,8 +236,8 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 	}
 }
 
-// maxStrangers is how many requests of people who are not logged in are looked at at a
-// time, where that costs reading files or asking the mesh.
+// maxStrangers is how many requests of people who are not logged in may run at a time,
+// if they read files or ask the mesh.
 const maxStrangers = 8
 
 // few refuses requests beyond maxStrangers.
@@ -252,11 +254,11 @@ func (s *Server) few(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// serve answers with a file whose path changes when it does.
+// serve serves a file whose path changes with its content.
 func serve(kind string, content []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		_, _ = w.Write(content) // a browser that is gone needs no file
+		_, _ = w.Write(content) // ignore an error: the browser is gone
 	}
 }

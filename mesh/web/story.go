@@ -9,8 +9,8 @@ import (
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
-// Scene is what came of one message that a demonstration's Reader read. Its texts are
-// hostile.
+// Scene is the result of one message that a demonstration's Reader read. Its texts
+// are hostile.
 type Scene struct {
 	Number        int // of the message, from 1
 	From, Subject string
@@ -20,25 +20,25 @@ type Scene struct {
 	Exchanges []Exchange // in order
 }
 
-// Exchange is one thing that a Reader said, and what its Controller heard of it. Without
-// a gateway the Controller would have heard what was said.
+// Exchange is one statement of a Reader, and what its Controller got. Without a gateway
+// the Controller would have got the statement itself.
 type Exchange struct {
 	Seq      uint64 // of the decision
-	Asked    string // what the Controller wanted to know; empty for a push
+	Asked    string // the Controller's question; empty for a push
 	Said     string // hostile
-	Hijacked bool   // it is what the planted instruction wants
+	Hijacked bool   // it is what the planted instruction demands
 	Quotes   bool   // it quotes the planted instruction
 	Verdict  bcp.Outcome
-	Why      string // the rule that decided, and more; empty for what was accepted
+	Why      string // the rule that decided, and details; empty if accepted
 	Heard    string // what the Controller got; empty for nothing
-	// HeardQuotes says that what it got quotes the planted instruction.
+	// HeardQuotes says that what the Controller got quotes the planted instruction.
 	HeardQuotes bool
 	Nominal     bcp.Bits
 }
 
 const storyPath = "/story"
 
-// home is the page that follows a login.
+// home returns the path of the page after a login.
 func (s *Server) home() string {
 	if s.scenes != nil {
 		return storyPath
@@ -46,7 +46,7 @@ func (s *Server) home() string {
 	return "/"
 }
 
-// story shows, side by side, what a Controller hears without and with a gateway.
+// story shows, side by side, what a Controller gets without and with a gateway.
 func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 	if s.scenes == nil {
 		s.missing(w, r)
@@ -73,7 +73,8 @@ func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "The same mail, without and with a gateway", "", parts...)
 }
 
-// summary counts what the hijacked Reader says, and what its Controller hears of it.
+// summary counts the statements of the hijacked Reader, and what its Controller gets of
+// them.
 func summary(scenes []Scene) m.Node {
 	var said, heard, quoted, heardQuoted int
 	for i := range scenes {
@@ -113,7 +114,7 @@ func sceneParts(scene *Scene) []m.Node {
 	return []m.Node{m.El(m.Section, []m.Attr{m.LabelledBy(id)}, parts...)}
 }
 
-// saidNextToHeard is what was said, next to what was heard.
+// saidNextToHeard shows the statement next to what the Controller got.
 func saidNextToHeard(e *Exchange) m.Node {
 	without := []m.Node{m.El(m.P, []m.Attr{m.Class("side")}, m.Text("Without"))}
 	if e.Asked != "" {

@@ -25,7 +25,7 @@ const (
 )
 
 // topology draws Readers on the left, Controllers on the right and their channels, which
-// go through the gateway in the middle. The table of channels says the same.
+// go through the gateway in the middle. The table of channels has the same data.
 func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) m.Node {
 	l := layOut(channels)
 	rows := max(len(l.channels), len(l.readers), len(l.controllers))
@@ -98,16 +98,16 @@ func letter(t bcp.Taint) string {
 	return "?"
 }
 
-// lineWidth grows with the logarithm of the bits that went through.
+// lineWidth grows with the logarithm of the bits sent.
 func lineWidth(day bcp.Bits) int { return min(8, 1+bits.Len64(uint64(max(0, day/bcp.Bit)))/2) }
 
-// counts are what a channel used of its two limits.
+// counts returns the use of a channel's two limits.
 func counts(c *channel) (nominal, capacity string) {
 	n, k := c.spent()
 	return describeUse(n, c, bcp.CheckBudget), describeUse(k, c, bcp.CheckCapacityBudget)
 }
 
-// describeUse writes what is used of a budget, which may not be declared.
+// describeUse describes the use of a budget, which may not be declared.
 func describeUse(used bcp.Bits, c *channel, check bcp.Check) string {
 	b, ok := c.budget(check)
 	if !ok {
@@ -116,7 +116,7 @@ func describeUse(used bcp.Bits, c *channel, check bcp.Check) string {
 	return tell.BitCount(b.Limit-b.Left) + " of " + tell.BitCount(b.Limit)
 }
 
-// channelTable says what the topology shows.
+// channelTable has the data of the topology.
 func channelTable(f *facts, channels []*channel) m.Node {
 	head := []m.Node{column("Controller ← Reader"), numbers("Nominal bits"), numbers("Capacity bits"), column("Taint"), numbers("Accepted"), numbers("Held"), numbers("Refused")}
 	var rows []m.Node

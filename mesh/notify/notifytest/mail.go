@@ -1,4 +1,4 @@
-// Package notifytest has servers that notifications go to, for tests.
+// Package notifytest has servers that receive notifications, for tests.
 package notifytest
 
 import (
@@ -22,14 +22,14 @@ type MailServer struct {
 	users   []string
 }
 
-// Refuse has it refuse recipients with this in their address; empty for none.
+// Refuse makes it refuse recipients with this in their address; empty for none.
 func (s *MailServer) Refuse(part string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuses = part
 }
 
-// Mails is what it took, as it came.
+// Mails returns what it received, verbatim.
 func (s *MailServer) Mails() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

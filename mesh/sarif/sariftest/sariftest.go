@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Problems says what in a log is not as the schema of SARIF 2.1.0 requires
-// (sarif-schema-2.1.0.json: required, enum, minimum, uniqueItems), and as code scanning
-// needs it besides: each result has a rule that is there, a text, and a place in a file of
-// the repository. It is empty for a log that is right.
+// Problems returns how a log violates the schema of SARIF 2.1.0 (sarif-schema-2.1.0.json:
+// required, enum, minimum, uniqueItems) and the needs of code scanning: each result has a
+// rule that exists, a text, and a place in a file of the repository. It is empty for a
+// valid log.
 func Problems(b []byte) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	var log map[string]any

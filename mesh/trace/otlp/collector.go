@@ -23,23 +23,23 @@ import (
 )
 
 var (
-	// ErrEndpoint says that an endpoint is no http or https URL, or holds a password or a
-	// query.
+	// ErrEndpoint says that an endpoint is not an http or https URL, or contains a
+	// password or a query.
 	ErrEndpoint = errors.New("expected an http or https URL without password and query")
-	// ErrPlaintext says that traces would leave the machine in the clear.
+	// ErrPlaintext says that traces would leave the machine in cleartext.
 	ErrPlaintext = errors.New("traces would leave this machine without TLS")
 )
 
-// Path is where collectors take traces, below the URL that they are known by.
+// Path is the path for traces below a collector's URL.
 const Path = "/v1/traces"
 
 const (
 	contentType = "application/x-protobuf"
-	// maxReply bounds what is read of a collector's reply.
+	// maxReply bounds how much of a collector's reply is read.
 	maxReply = 64 << 10
 )
 
-// collector is the way to one collector. The sender alone uses it.
+// collector is the client of one collector. Only the sender uses it.
 type collector struct {
 	endpoint string
 	headers  map[string]string
@@ -48,8 +48,8 @@ type collector struct {
 	client   *http.Client
 }
 
-// CheckEndpoint reports what is wrong with a URL to send traces to: [ErrEndpoint]
-// or [ErrPlaintext].
+// CheckEndpoint returns an error for a URL that traces cannot be sent to:
+// [ErrEndpoint] or [ErrPlaintext].
 func CheckEndpoint(endpoint string) error {
 	_, err := parseEndpoint(endpoint)
 	return err
@@ -63,7 +63,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return nil, ErrPlaintext
 	case u.RawQuery != "":
-		return nil, ErrEndpoint // it may hold a password, which logs would show
+		return nil, ErrEndpoint // it may contain a password, which logs would show
 	}
 	return u, nil
 }
@@ -80,8 +80,8 @@ func newCollector(c Config) (*collector, error) {
 	}}, nil
 }
 
-// newTransport goes in the clear to this machine alone, and has no proxy: in the
-// clear nothing may pass one, and TLS need not.
+// newTransport allows cleartext only to this machine, and uses no proxy:
+// cleartext must not pass one, and TLS does not need one.
 func newTransport(scheme string, roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: sendTimeout}
 	if scheme == "http" {
@@ -107,8 +107,8 @@ func isLoopback(host string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// send sends spans, several times if that may help, and returns how many of them the
-// collector does not have. The error has no word of the collector's.
+// send sends spans, with retries if they may help, and returns how many of them the
+// collector does not have. The error contains none of the collector's text.
 func (c *collector) send(ctx context.Context, spans []*tracepb.Span) (lost int, err error) {
 	body, err := c.sender.request(spans)
 	if err == nil && c.gzip {
@@ -146,7 +146,7 @@ func (c *collector) post(ctx context.Context, body []byte) (rejected int64, err 
 		if errors.As(err, &failed) && failed.Timeout() {
 			return 0, err
 		}
-		return 0, backoff.Permanent(err) // nobody is there, or its certificate does not hold
+		return 0, backoff.Permanent(err) // no listener, or an invalid certificate
 	}
 	reply, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
 	_ = response.Body.Close() // it was only read
@@ -162,12 +162,13 @@ func (c *collector) post(ctx context.Context, body []byte) (rejected int64, err 
 		}
 	}
 	if err != nil || len(reply) > maxReply || response.Header.Get("Content-Type") != contentType {
-		return 0, nil // a reply that cannot be read takes nothing back
+		return 0, nil // an unreadable reply changes nothing
 	}
 	return parseRejected(reply), nil
 }
 
-// retryAfter reads the header of that name: seconds or a date (RFC 9110, section 10.2.3).
+// retryAfter parses the header of that name: seconds or a date (RFC 9110, section
+// 10.2.3).
 func retryAfter(text string, now time.Time) (time.Duration, bool) {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second, true

@@ -5,9 +5,8 @@
 //
 // Nothing waits for a collector. Decisions go into a queue, their spans into
 // another, and what does not fit is dropped and counted. A collector that is
-// gone, slow or hostile costs traces and nothing else; the journal is
-// complete. The messages are OpenTelemetry's; the client is ours, since theirs
-// links gRPC.
+// down, slow or hostile only costs traces; the journal is complete. The
+// messages are OpenTelemetry's; the client is ours, since theirs links gRPC.
 //
 // Traces show what a Controller must not know of its Readers, such as refusals
 // and their times. They go to a loopback address, or over TLS.

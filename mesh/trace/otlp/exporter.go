@@ -22,16 +22,15 @@ const (
 	// many spans to be sent.
 	maxFacts = 16384
 	maxSpans = 32768
-	// factWait is how long a decision waits for others, unless half of what may
-	// wait is there: waking somebody for each would cost more than its spans do.
+	// factWait is how long a decision waits for others, unless the queue is half
+	// full: waking the goroutine for each would cost more than its spans do.
 	factWait = time.Second
-	// maxBatch is from where on spans are no longer gathered for one request.
+	// maxBatch is the number of spans that is sent without waiting for more.
 	maxBatch = 1024
 	// sendTimeout bounds one request.
 	sendTimeout = 10 * time.Second
-	// patience is for how long a batch is sent again, with pauses from about
-	// firstPause on, each longer than the one before, up to maxPause, or as long as
-	// the collector says.
+	// patience is how long a batch is retried, with a backoff from about firstPause
+	// to maxPause, or as long as the collector says.
 	firstPause = time.Second
 	maxPause   = 30 * time.Second
 	patience   = 30 * time.Second
@@ -49,15 +48,15 @@ const (
 // Losses returns every loss.
 func Losses() []Loss { return []Loss{QueueFull, Undelivered} }
 
-// Counter hears what became of what. Its methods must not block, and are called
+// Counter counts results. Its methods must not block, and are called
 // concurrently.
 type Counter interface {
 	SpansSent(n int)
 	SpansDropped(why Loss, n int)
-	DecisionsUntraced(n int) // that came faster than spans are made
+	DecisionsUntraced(n int) // because spans are made too slowly
 }
 
-// Config says what to send, and where.
+// Config configures an exporter.
 type Config struct {
 	// Endpoint is the collector's URL for traces. Over http it must be of this
 	// machine. It is required, like Definition.
@@ -65,7 +64,7 @@ type Config struct {
 	Definition *bcp.Mesh
 	// Headers go with each request: a collector's password, perhaps.
 	Headers map[string]string
-	// Gzip packs what is sent.
+	// Gzip compresses requests.
 	Gzip bool
 	// Roots verify the collector's certificate; nil means the system's.
 	Roots *x509.CertPool
@@ -82,26 +81,26 @@ type Exporter struct {
 	collector *collector
 
 	mu    sync.Mutex
-	facts []fact        // that came since they were last taken
-	came  chan struct{} // has one where there are facts
-	many  chan struct{} // has one where there are many
+	facts []fact        // not yet taken
+	came  chan struct{} // has an element if there are facts
+	many  chan struct{} // has an element if there are many
 
 	batches  chan []*tracepb.Span
 	waiting  atomic.Int64 // spans in batches
 	stopping chan struct{}
 	stop     sync.Once
-	cancel   context.CancelFunc // ends what is being sent
+	cancel   context.CancelFunc // cancels the current request
 	done     chan struct{}
 }
 
-// fact is one that waits, or definitions that hold behind those before it.
+// fact is a queued fact, or definitions for the facts after it.
 type fact struct {
 	trace.Fact
 	use *bcp.Mesh
 }
 
-// Start begins to send. It does not wait for the collector. The error says what
-// is wrong with the endpoint: [ErrEndpoint] or [ErrPlaintext].
+// Start begins to send. It does not wait for the collector. The error is about
+// the endpoint: [ErrEndpoint] or [ErrPlaintext].
 func Start(config Config) (*Exporter, error) {
 	if config.Definition == nil {
 		return nil, errors.New("send traces: a definition is needed")
@@ -131,8 +130,8 @@ func Start(config Config) (*Exporter, error) {
 	return e, nil
 }
 
-// Observe takes a decision that is stored. It keeps nothing of it but what
-// [trace.Fact] has, and does not block.
+// Observe queues a stored decision. It keeps only its [trace.Fact], and does
+// not block.
 func (e *Exporter) Observe(d *bcp.Decision) {
 	if !trace.Traced(d.Kind) {
 		return
@@ -149,7 +148,7 @@ func (e *Exporter) Observe(d *bcp.Decision) {
 	}
 }
 
-// Use goes on under other definitions.
+// Use switches to other definitions.
 func (e *Exporter) Use(definition *bcp.Mesh) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,7 +166,7 @@ func (e *Exporter) add(f fact) {
 	}
 }
 
-// signal puts one into a channel that holds one.
+// signal fills a channel with room for one element.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -175,8 +174,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Stop sends what there is until ctx ends, and drops the rest. What is open is
-// sent as unfinished. Decisions that are observed later are forgotten.
+// Stop sends the queue until ctx ends, and drops the rest. Open exchanges are
+// sent as unfinished. Later decisions are ignored.
 func (e *Exporter) Stop(ctx context.Context) {
 	e.stop.Do(func() { close(e.stopping) })
 	undo := context.AfterFunc(ctx, e.cancel)
@@ -216,8 +215,8 @@ func (e *Exporter) project(p *trace.Projection) {
 	}
 }
 
-// wait waits for facts, and for those that come soon behind; it is false when the
-// end has come.
+// wait waits for facts, and for those that come soon after; it returns false at
+// the end.
 func (e *Exporter) wait() (more bool) {
 	select {
 	case <-e.came:
@@ -236,7 +235,7 @@ func (e *Exporter) wait() (more bool) {
 	}
 }
 
-// enqueue has a batch wait to be sent if there is room, and begins another.
+// enqueue queues a batch for sending if there is room, and begins another.
 func (e *Exporter) enqueue(b *[]*tracepb.Span) {
 	n := len(*b)
 	if n == 0 {
@@ -270,7 +269,7 @@ func (e *Exporter) send(ctx context.Context) {
 	}
 }
 
-// fillBatch adds what waits already, up to a full batch.
+// fillBatch adds what already waits, up to a full batch.
 func (e *Exporter) fillBatch(b []*tracepb.Span) []*tracepb.Span {
 	for len(b) < maxBatch {
 		select {
@@ -286,7 +285,7 @@ func (e *Exporter) fillBatch(b []*tracepb.Span) []*tracepb.Span {
 	return b
 }
 
-// tell logs the first batch of several that is lost, and the first that is not.
+// tell logs the first of several lost batches, and the first that is not lost.
 func (e *Exporter) tell(lost bool, err error) {
 	if lost {
 		e.config.Logger.Warn("traces are lost: the collector does not take them", "error", err)

@@ -24,8 +24,8 @@ func newSender(c Config) sender {
 	return sender{&resourcepb.Resource{Attributes: attributes}, &commonpb.InstrumentationScope{Name: "github.com/bcpmesh/bcpmesh/mesh/trace", Version: c.Version}}
 }
 
-// request is the body of an OTLP request. ExportTraceServiceRequest, whose package brings
-// gRPC, has the same wire form as TracesData.
+// request encodes an OTLP request. ExportTraceServiceRequest, whose package needs gRPC,
+// has the same wire form as TracesData.
 func (s sender) request(spans []*tracepb.Span) ([]byte, error) {
 	return proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{
 		{Resource: s.resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: s.scope, Spans: spans}}},

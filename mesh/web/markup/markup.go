@@ -20,10 +20,10 @@ type Node struct{ node *html.Node }
 // Attr is an attribute of an element. The zero value is left out.
 type Attr struct{ key, value string }
 
-// Tag is an element that pages may have. The zero value is none.
+// Tag is a permitted element. The zero value is invalid.
 type Tag uint8
 
-// The elements of pages, and those of pictures. None of them holds raw text, refers to
+// The elements of pages and pictures. None of them contains raw text, refers to
 // another page or runs anything without an attribute that this package makes.
 const (
 	_ Tag = iota
@@ -143,7 +143,7 @@ func Class(name string) Attr { return Attr{"class", name} }
 // ID returns the attribute id.
 func ID(name string) Attr { return Attr{"id", name} }
 
-// Spoken returns the name that screen readers say.
+// Spoken returns the name for screen readers.
 func Spoken(name string) Attr { return Attr{"aria-label", clean(name)} }
 
 // Role returns the attribute role.
@@ -152,38 +152,38 @@ func Role(name string) Attr { return Attr{"role", name} }
 // Name returns the name of a field of a form.
 func Name(name string) Attr { return Attr{"name", name} }
 
-// Value returns what a field of a form holds.
+// Value returns the value of a form field.
 func Value(text string) Attr { return Attr{"value", text} }
 
-// Hidden makes a field of a form one that nobody sees.
+// Hidden hides a form field.
 func Hidden() Attr { return Attr{"type", "hidden"} }
 
-// NoAutocomplete keeps a browser from remembering what a field holds.
+// NoAutocomplete keeps a browser from remembering the value of a field.
 func NoAutocomplete() Attr { return Attr{"autocomplete", "off"} }
 
-// Required makes a browser ask for a field that is empty.
+// Required makes a browser require a field.
 func Required() Attr { return Attr{"required", ""} }
 
-// For says which field a label is of, by its id.
+// For connects a label to its field, by id.
 func For(id string) Attr { return Attr{"for", id} }
 
-// LabelledBy names the element that is the name of this one, by its id.
+// LabelledBy names the element that labels this one, by id.
 func LabelledBy(id string) Attr { return Attr{"aria-labelledby", id} }
 
-// Scope says that a cell heads a column ("col") or a row ("row").
+// Scope says that a cell is the head of a column ("col") or a row ("row").
 func Scope(of string) Attr { return Attr{"scope", of} }
 
-// Current marks the link to the page that it is on.
+// Current marks the link to the current page.
 func Current() Attr { return Attr{"aria-current", "page"} }
 
 // Unspoken hides an element from screen readers.
 func Unspoken() Attr { return Attr{"aria-hidden", "true"} }
 
-// Focusable lets the keyboard reach what scrolls.
+// Focusable makes a scrollable element reachable by keyboard.
 func Focusable() Attr { return Attr{"tabindex", "0"} }
 
-// Data is a text for a module, which makes no markup of it. A name is small letters; with
-// any other there is no attribute.
+// Data is a text for a module, which does not parse it as markup. A name is small
+// letters; any other name gives no attribute.
 func Data(name, text string) Attr {
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return Attr{}
@@ -197,7 +197,7 @@ func Seen(n uint64) Attr { return Attr{"data-seen", strconv.FormatUint(n, 10)} }
 // Unseen hides an element until a module shows it.
 func Unseen() Attr { return Attr{"hidden", ""} }
 
-// Plain makes a button that sends no form.
+// Plain makes a button that does not submit a form.
 func Plain() Attr { return Attr{"type", "button"} }
 
 // Href returns a link to a path of the same site; anything else leads to its root.
@@ -206,7 +206,7 @@ func Href(path string) Attr { return Attr{"href", own(path)} }
 // Action returns the attribute action of a form, a path like that of [Href].
 func Action(path string) Attr { return Attr{"action", own(path)} }
 
-// FormAction sends a form elsewhere than its action says, from the button that has it.
+// FormAction makes a button submit its form to another path than the form's action.
 func FormAction(path string) Attr { return Attr{"formaction", own(path)} }
 
 // Post makes a form send its fields in a body.
@@ -221,7 +221,7 @@ func own(path string) string {
 	return clean(path)
 }
 
-// clean replaces what no page can hold: bytes that are not UTF-8, and NUL.
+// clean replaces what a page cannot contain: bytes that are not UTF-8, and NUL.
 func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
@@ -229,7 +229,7 @@ func clean(text string) string {
 // Skip returns a link to an element of the same page, by its id.
 func Skip(id string) Attr { return Attr{"href", "#" + clean(id)} }
 
-// Text returns text that is shown as it is.
+// Text returns text that is shown verbatim.
 func Text(text string) Node {
 	if text == "" {
 		return Node{}

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Number is an attribute of a picture whose value is a whole number. The zero value is none.
+// Number is an attribute of a picture whose value is an integer. The zero value is
+// invalid.
 type Number struct{ key string }
 
 // The numbers of pictures, in units of the view box.
@@ -21,7 +22,7 @@ func ViewBox(width, height int) Attr {
 	return Attr{"viewBox", "0 0 " + strconv.Itoa(width) + " " + strconv.Itoa(height)}
 }
 
-// Anchor says which end of a text is at its place: "start", "middle" or "end".
+// Anchor says which part of a text is at its position: "start", "middle" or "end".
 func Anchor(at string) Attr { return Attr{"text-anchor", at} }
 
 // Point is a place in a picture.
@@ -36,8 +37,7 @@ func Through(points ...Point) Attr {
 	return Attr{"d", b.String()}
 }
 
-// Curve returns the way of a path that leaves its beginning and reaches its end
-// horizontally.
+// Curve returns the data of a path that is horizontal at its beginning and end.
 func Curve(from, to Point) Attr {
 	middle := (from.X + to.X) / 2
 	return Attr{"d", "M" + from.String() + "C" + Point{middle, from.Y}.String() + " " + Point{middle, to.Y}.String() + " " + to.String()}
