@@ -1,9 +1,9 @@
-// Package a2a makes a Reader of an agent that speaks the Agent2Agent protocol, version 1,
+// Package a2a makes a Reader of an agent that uses the Agent2Agent protocol, version 1,
 // over JSON-RPC. The agent is not trusted: the gateway validates and charges its answers
 // like those of any Reader.
 //
 // Each query is one message in a new context, so content read for one
-// Controller is not there when the agent answers another. Requests go to one
+// Controller is not present when the agent answers another. Requests go to one
 // origin and follow no redirects. The agent's card is pinned by hash. This
 // package returns and logs no text of the card or of the agent's errors.
 package a2a
@@ -48,7 +48,7 @@ type Agent struct {
 	current endpoint
 }
 
-// Config says which agent is asked.
+// Config says which agent to ask.
 type Config struct {
 	// URL is the agent's origin, https or of this machine: http://127.0.0.1:8000. Its card
 	// is at /.well-known/agent-card.json below it.
@@ -57,20 +57,20 @@ type Config struct {
 	Card [sha256.Size]byte
 	// Token is sent as a bearer token, if there is one.
 	Token string
-	// Answers has, by the name of a field or question, an expression that makes its answer
-	// of what the agent said: see [constraint.CompileExtraction], whose result has text, all
-	// texts of the agent, and data, its first data part, an empty object without one. With
-	// any, an agent needs to know nothing of specs; a question with a name that has
-	// none is not answered.
+	// Answers has, by the name of a field or question, an expression that makes the
+	// answer from the agent's reply: see [constraint.CompileExtraction], whose result has
+	// text, all texts of the agent, and data, its first data part or an empty object.
+	// With any, an agent need not know specs; a question with a name that has no
+	// expression is not answered.
 	Answers map[string]string
 	// Timeout is how long an answer may take. Zero is [stdio.DefaultTimeout].
 	Timeout time.Duration
-	// Logger is told why there was no answer. It never gets a word of the agent's.
+	// Logger gets the reasons for missing answers. It never gets any text of the agent.
 	Logger hclog.Logger
 }
 
-// New returns an Agent. It asks nothing yet. The error is [ErrURL], or says what is wrong
-// with an expression.
+// New returns an Agent. It sends nothing yet. The error is [ErrURL], or says what is
+// wrong with an expression.
 func New(c Config) (*Agent, error) {
 	origin, err := parseAgentURL(c.URL)
 	if err != nil {
@@ -96,8 +96,8 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Check makes sure that the agent is there and has the pinned card. Errors are [ErrCard]
-// and [*stdio.RunError].
+// Check checks that the agent exists and has the pinned card. Errors are [ErrCard] and
+// [*stdio.RunError].
 func (a *Agent) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -105,10 +105,10 @@ func (a *Agent) Check(ctx context.Context) error {
 	return err
 }
 
-// Answer asks the agent. One that fails, or whose answer cannot be read, is asked again in
-// another context, up to three times in all, and hears why its answer was not taken. The
-// error is [ErrCard], a [*stdio.RunError], or the reason that ctx has ended: then the
-// query stays open until it comes again or expires.
+// Answer asks the agent. If it fails, or its answer cannot be read, it is asked again
+// with the reason in a new context, up to three times in all. The error is [ErrCard], a
+// [*stdio.RunError], or the reason that ctx has ended: then the query stays open until it
+// comes again or expires.
 func (a *Agent) Answer(ctx context.Context, q agents.Query) (any, error) {
 	return stdio.Again(ctx, q, a.log, a.pause, a.ask)
 }
@@ -156,7 +156,7 @@ func (a *Agent) askWithin(ctx context.Context, q agents.Query) (any, error) {
 	return answerIn(parts, q)
 }
 
-// buildAnswer makes an answer of whatever the agent said.
+// buildAnswer makes an answer from the agent's reply, in any form.
 func (a *Agent) buildAnswer(parts []*protocol.Part, q agents.Query) (any, error) {
 	texts, data := []string{}, map[string]any{}
 	for _, p := range parts {
@@ -193,7 +193,7 @@ func (a *Agent) buildAnswer(parts []*protocol.Part, q agents.Query) (any, error)
 	return stdio.ParseAnswer(b, q.Spec)
 }
 
-// await follows a task to its end and returns what it made.
+// await waits for the end of a task and returns its result.
 func (a *Agent) await(ctx context.Context, e endpoint, task *protocol.Task) ([]*protocol.Part, error) {
 	id := task.ID
 	for wait := firstPoll; ; wait = min(2*wait, lastPoll) {
@@ -245,7 +245,7 @@ func requestFor(q agents.Query) (*protocol.SendMessageRequest, error) {
 	return &protocol.SendMessageRequest{Message: m, Config: &protocol.SendMessageConfig{AcceptedOutputModes: []string{"application/json", "text/plain"}}}, nil
 }
 
-// resultParts returns what a task made: its artifacts, or the message with which it ended.
+// resultParts returns the result of a task: its artifacts, or its final message.
 func resultParts(task *protocol.Task) []*protocol.Part {
 	var parts []*protocol.Part
 	for _, artifact := range task.Artifacts {
@@ -259,8 +259,8 @@ func resultParts(task *protocol.Task) []*protocol.Part {
 	return parts
 }
 
-// answerIn finds the answer: the first data part that is an object, or else the object in the
-// first text that has one.
+// answerIn finds the answer: the first data part that is an object, otherwise the object
+// in the first text that has one.
 func answerIn(parts []*protocol.Part, q agents.Query) (any, error) {
 	parts = slices.DeleteFunc(slices.Clone(parts), func(p *protocol.Part) bool { return p == nil })
 	for _, p := range parts {

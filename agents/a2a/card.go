@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	// ErrURL says that a URL is not one to ask an agent at.
+	// ErrURL says that a URL cannot be that of an agent.
 	ErrURL = errors.New("a2a: expected an agent's origin: https://HOST, or http on this machine")
 	// ErrCard says that the agent's card is not the pinned one.
 	ErrCard = errors.New("a2a: the agent's card has changed")
@@ -30,7 +30,8 @@ var (
 	errRedirect = errors.New("a2a: a redirect")
 )
 
-// Card is what an agent says of itself. Its texts are the agent's own: show them inert.
+// Card is an agent's description of itself. Its texts are the agent's own: show them
+// inert.
 type Card struct {
 	// SHA256 is of the card's canonical form (RFC 8785).
 	SHA256                     [sha256.Size]byte
@@ -40,7 +41,7 @@ type Card struct {
 	Interfaces []string
 }
 
-// endpoint is where the agent is asked.
+// endpoint is the address of the agent.
 type endpoint struct {
 	transport a2aclient.Transport
 	tenant    string
@@ -69,8 +70,8 @@ func Look(ctx context.Context, origin string) (Card, error) {
 	return c, nil
 }
 
-// endpoint makes sure, once in cardAge, that the agent has the pinned card, and returns
-// where it is asked.
+// endpoint checks, once in cardAge, that the agent has the pinned card, and returns its
+// address.
 func (a *Agent) endpoint(ctx context.Context) (endpoint, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,8 +146,8 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// newClient returns a client that follows no redirect and reads at most maxBody bytes of
-// a response.
+// newClient returns a client that follows no redirects and reads at most maxBody bytes
+// of a response.
 func newClient() *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
@@ -158,7 +159,7 @@ func newClient() *http.Client {
 	}
 }
 
-// bounded bounds what is read of each response.
+// bounded limits the size of each response.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {

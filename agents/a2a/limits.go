@@ -8,7 +8,7 @@ const (
 	maxHeader = 64 << 10
 	// cardAge is how long a card counts as looked at.
 	cardAge = time.Minute
-	// firstPoll is how soon a task is looked at again; later each time, lastPoll at most.
+	// firstPoll is the pause before a task is polled; it grows up to lastPoll.
 	firstPoll, lastPoll = 200 * time.Millisecond, 2 * time.Second
 	defaultPause        = time.Second
 	dialTimeout         = 10 * time.Second

@@ -7,11 +7,11 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Path is where requests are taken, beside the card at its well-known path.
+// Path is the path of requests; the card is at its well-known path.
 const Path = "/a2a"
 
-// Card describes the server at an origin, "http://127.0.0.1:7070", to clients. It says
-// nothing of the mesh: whoever reaches the port can read it.
+// Card describes the server at an origin, "http://127.0.0.1:7070", to clients. It
+// reveals nothing about the mesh: everybody who reaches the port can read it.
 func Card(origin, version string) *a2a.AgentCard {
 	return &a2a.AgentCard{
 		Name: "bcpmesh", Version: version,
@@ -29,10 +29,10 @@ func Card(origin, version string) *a2a.AgentCard {
 	}
 }
 
-// ErrCard says that a file is no agent card.
+// ErrCard says that a file is not an agent card.
 var ErrCard = errors.New("this is no agent card of A2A 1.0: expected JSON with a name and supportedInterfaces")
 
-// ParseCard reads a card that somebody has made. The error is [ErrCard].
+// ParseCard parses a card made by somebody else. The error is [ErrCard].
 func ParseCard(b []byte) (*a2a.AgentCard, error) {
 	var card a2a.AgentCard
 	if json.Unmarshal(b, &card) != nil || card.Name == "" || len(card.SupportedInterfaces) == 0 {

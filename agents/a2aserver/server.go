@@ -26,17 +26,17 @@ import (
 const (
 	// maxMessage bounds a request, in bytes.
 	maxMessage = 1 << 20
-	// maxTasks is how many tasks are remembered. The oldest that a client was given the
-	// end of go first; beyond it asks are refused.
+	// maxTasks is how many tasks are remembered. The oldest whose end a client has
+	// received are dropped first; beyond it asks are refused.
 	maxTasks = 1024
-	// maxWait is how long a message that wants its answer waits for it; then the client
-	// gets a task that works.
+	// maxWait is how long a message waits for its answer if it asks for that; then the
+	// client gets a working task.
 	maxWait = 50 * time.Second
 	// callTimeout bounds one message to the gateway.
 	callTimeout = 30 * time.Second
 )
 
-// Server is a Controller that clients of A2A use. Its methods may be used concurrently.
+// Server is a Controller for clients of A2A. Its methods may be used concurrently.
 type Server struct {
 	agent *agents.Controller
 	tasks *tasks
@@ -58,7 +58,7 @@ func New(c *agents.Connection) *Server {
 // Start begins to take deliveries.
 func (s *Server) Start(ctx context.Context) error { return s.agent.Start(ctx) }
 
-// Stop ends what Start began. Deliveries that no client was given stay with the gateway.
+// Stop ends what Start began. Deliveries that no client received stay with the gateway.
 func (s *Server) Stop(ctx context.Context) error { return s.agent.Stop(ctx) }
 
 // Handler serves a card to everybody, and requests to those who bear the token.
@@ -69,11 +69,11 @@ func (s *Server) Handler(card *a2a.AgentCard, token string) http.Handler {
 	return mux
 }
 
-// panicked is what a client hears of a mistake of ours: nothing of it.
+// panicked hides a panic from a client.
 func panicked(any) error { return a2a.ErrInternalError }
 
-// requests answers what clients ask. Of the protocol it leaves out what needs a way from
-// here to a client (push notifications), and a card for those who are known.
+// requests answers clients. It does not support what needs a connection to a client
+// (push notifications), or an extended card for authenticated clients.
 type requests struct{ server *Server }
 
 var errVersion = a2a.NewError(a2a.ErrVersionNotSupported, "this is A2A "+string(a2a.Version)+": send the header A2A-Version")
@@ -92,7 +92,7 @@ func invalid(format string, args ...any) error {
 	return a2a.NewError(a2a.ErrInvalidParams, fmt.Sprintf(format, args...))
 }
 
-// SendMessage asks, and waits for the answer unless it is to return at once.
+// SendMessage asks, and waits for the answer unless it should return at once.
 func (r requests) SendMessage(ctx context.Context, m *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
 	id, err := r.ask(ctx, m)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r requests) SendMessage(ctx context.Context, m *a2a.SendMessageRequest) (a
 	return r.give(id)
 }
 
-// SendStreamingMessage asks, and tells of the task until it ends.
+// SendStreamingMessage asks, and streams the task until it ends.
 func (r requests) SendStreamingMessage(ctx context.Context, m *a2a.SendMessageRequest) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		id, err := r.ask(ctx, m)
@@ -118,7 +118,7 @@ func (r requests) SendStreamingMessage(ctx context.Context, m *a2a.SendMessageRe
 	}
 }
 
-// SubscribeToTask tells of a task that works until it ends.
+// SubscribeToTask streams a working task until it ends.
 func (r requests) SubscribeToTask(ctx context.Context, q *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		if err := known(ctx); err != nil {
@@ -137,7 +137,7 @@ func (r requests) SubscribeToTask(ctx context.Context, q *a2a.SubscribeToTaskReq
 	}
 }
 
-// follow yields a task, and what becomes of it.
+// follow yields a task, and its changes.
 func (r requests) follow(ctx context.Context, id a2a.TaskID, yield func(a2a.Event, error) bool) {
 	t, err := r.give(id)
 	if err != nil || t.Status.State.Terminal() {
@@ -179,7 +179,7 @@ func (r requests) give(id a2a.TaskID) (*a2a.Task, error) {
 	return t, nil
 }
 
-// ListTasks returns tasks, those that changed last first.
+// ListTasks returns tasks, the last changed first.
 func (r requests) ListTasks(ctx context.Context, q *a2a.ListTasksRequest) (*a2a.ListTasksResponse, error) {
 	if err := known(ctx); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (r requests) ListTasks(ctx context.Context, q *a2a.ListTasksRequest) (*a2a.
 	return page, nil
 }
 
-// CancelTask fails: what was asked is asked.
+// CancelTask fails: an ask cannot be withdrawn.
 func (r requests) CancelTask(ctx context.Context, q *a2a.CancelTaskRequest) (*a2a.Task, error) {
 	if err := known(ctx); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (r requests) ask(ctx context.Context, m *a2a.SendMessageRequest) (a2a.TaskI
 	return r.server.tasks.begin(accepted, m.Message.ContextID), nil
 }
 
-// question reads a message. Errors tell the client what is wrong with its own words.
+// question parses a message. Errors tell the client what is wrong with its own words.
 func question(m *a2a.Message) (target bcp.AgentName, spec bcp.Spec, justification string, err error) {
 	fail := func(format string, args ...any) (bcp.AgentName, bcp.Spec, string, error) {
 		return "", bcp.Spec{}, "", invalid(format, args...)

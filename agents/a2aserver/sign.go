@@ -10,9 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Attest has a card say that an attestation is of its agent, as an extension whose URI is
-// the type of the attestation's statement: whoever has the attestation compares the
-// SHA-256 of the statement's bytes, and trusts it, not the card.
+// Attest adds a reference to an attestation of its agent to a card, as an extension whose
+// URI is the type of the attestation's statement: holders of the attestation compare the
+// SHA-256 of the statement's bytes, and trust it, not the card.
 func Attest(card *a2a.AgentCard, agent, predicateType string, statement [32]byte) {
 	card.Name = agent
 	card.Capabilities.Extensions = append(card.Capabilities.Extensions, a2a.AgentExtension{
@@ -20,10 +20,10 @@ func Attest(card *a2a.AgentCard, agent, predicateType string, statement [32]byte
 	})
 }
 
-// Sign returns a card in JSON with one more signature: a JWS (RFC 7515) with EdDSA over the
-// canonical form (RFC 8785) of the card without its signatures. Sign is asked for the
+// Sign returns a card in JSON with one more signature: a JWS (RFC 7515) with EdDSA over
+// the canonical form (RFC 8785) of the card without its signatures. sign returns the
 // ed25519 signature of a message. Implementations disagree about members with default
-// values, which some leave out before they verify: a card of [Card] has none.
+// values, which some omit before they verify: a card of [Card] has none.
 func Sign(card *a2a.AgentCard, keyID string, sign func(message []byte) ([]byte, error)) ([]byte, error) {
 	header, err := canonical(map[string]string{"alg": "EdDSA", "kid": keyID, "typ": "JOSE"})
 	if err != nil {

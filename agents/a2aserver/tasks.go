@@ -13,14 +13,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// task is what becomes of one query or push.
+// task is the state of one query or push.
 type task struct {
 	shown    a2a.Task
-	delivery bcp.DeliveryID // that ended it and waits for a client; empty otherwise
+	delivery bcp.DeliveryID // the final one, waiting for a client; empty otherwise
 	ended    chan struct{}
 }
 
-// tasks are those that are remembered, oldest change first.
+// tasks are the remembered ones, oldest change first.
 type tasks struct {
 	mu    sync.Mutex // guards what follows
 	all   map[a2a.TaskID]*task
@@ -37,7 +37,8 @@ func (t *tasks) full() bool {
 	return len(t.all) >= maxTasks
 }
 
-// forgetLocked drops the oldest tasks whose end a client was given. Called with mu held.
+// forgetLocked drops the oldest tasks whose end a client has received. Called with mu
+// held.
 func (t *tasks) forgetLocked() {
 	if len(t.all) < maxTasks {
 		return
@@ -52,7 +53,7 @@ func (t *tasks) forgetLocked() {
 	})
 }
 
-// putLocked remembers a task, in whatever state. Called with mu held.
+// putLocked remembers a task, in any state. Called with mu held.
 func (t *tasks) putLocked(id a2a.TaskID, contextID string, state a2a.TaskState, text string) *task {
 	one := t.all[id]
 	if one == nil {
@@ -96,7 +97,7 @@ func (t *tasks) reject(contextID, text string) a2a.TaskID {
 	return t.putLocked(a2a.NewTaskID(), contextID, a2a.TaskStateRejected, text).shown.ID
 }
 
-// end takes a delivery: the end of its query's task, or a task of its own for a push.
+// end handles a delivery: the end of its query's task, or a new task for a push.
 func (t *tasks) end(d bcp.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +143,7 @@ func (t *tasks) get(id a2a.TaskID) (*a2a.Task, bcp.DeliveryID, error) {
 	return &shown, one.delivery, nil
 }
 
-// given says that a client has the end of a task.
+// given notes that a client has received the end of a task.
 func (t *tasks) given(id a2a.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,7 +173,7 @@ const (
 	maxPage     = 100
 )
 
-// list returns a page of the tasks that a request is about, newest change first.
+// list returns a page of the requested tasks, newest change first.
 func (t *tasks) list(q *a2a.ListTasksRequest) (*a2a.ListTasksResponse, error) {
 	size, first := q.PageSize, 0
 	if size == 0 {

@@ -29,18 +29,18 @@ const (
 // repairs is how often a model may correct an answer that does not fit.
 const repairs = 2
 
-// notEnough is what a Reader says that does not know (PROTOCOL P3.9).
+// notEnough is the answer of a Reader that does not know (PROTOCOL P3.9).
 var notEnough = map[string]bool{declineTool: true}
 
-// answer has the model answer a query. An answer is judged here as the gateway will, as far as that can be told: a refused
-// one would use up a retry.
+// answer makes the model answer a query. The answer is checked here as the gateway will,
+// as far as possible: a refused one would use up a retry.
 func (t *talk) answer(ctx context.Context, spec bcp.Spec, refused string) (any, error) {
 	schema, err := json.Marshal(mcp.SpecSchema(spec))
 	if err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
 	mayDecline := spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation
-	validator, _ := bcp.Compile(spec, bcp.Settings{}) // nil if the gateway alone can judge
+	validator, _ := bcp.Compile(spec, bcp.Settings{}) // nil if only the gateway can judge
 	var result any
 	c := t.conversation()
 	c.Finish = &llm.Finish{Repairs: repairs, Tools: []llm.Tool{
@@ -74,7 +74,7 @@ func (t *talk) answer(ctx context.Context, spec bcp.Spec, refused string) (any, 
 	return nil, err
 }
 
-// gaveUp reports whether trying again would change nothing.
+// gaveUp reports whether a retry would change nothing.
 func gaveUp(err error) bool {
 	for _, final := range []error{llm.ErrUnfit, llm.ErrTurns, llm.ErrCut, llm.Filtered{}, llm.TooLong{}, llm.Budget{}} {
 		if errors.Is(err, final) {

@@ -23,14 +23,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// maxLine bounds a line of the keeper, in bytes: a page of 8 MiB in base64, and what stands around it.
+// maxLine bounds a line of the keeper, in bytes: a page of 8 MiB in base64, and the
+// text around it.
 const maxLine = 12 << 20
 
-// Configuration is what a keeper tells its cell first. It holds no secret.
+// Configuration is a keeper's first message to its cell. It contains no secret.
 type Configuration struct {
 	Agent bcp.AgentName `json:"agent"`
 	Role  bcp.Role      `json:"role"` // a Reader or a Controller
-	// Task is what a Controller is started for. It deals with nothing else then.
+	// Task is the task for which a Controller is started. Then it handles nothing else.
 	Task         string    `json:"task,omitzero"`
 	Instructions string    `json:"instructions"` // the body of the definition
 	Model        string    `json:"model"`
@@ -44,7 +45,8 @@ type Configuration struct {
 	Redact       guard.Set `json:"redact,omitzero"`
 	// Confined says that the cell must be confined.
 	Confined bool `json:"confined,omitzero"`
-	// Replayed says that files and mail are not there: the keeper has what was read of them.
+	// Replayed says that files and mail do not exist: the keeper has the recorded
+	// results.
 	Replayed bool `json:"replayed,omitzero"`
 }
 
@@ -55,7 +57,7 @@ type MCPTool struct {
 	Schema      jsontext.Value `json:"schema"`
 }
 
-// Tools are the names of the tools that a definition can give a model.
+// Tools returns the names of the tools that a definition can give a model.
 func Tools() []string { return []string{feed.Name, files.Name, mailbox.Name, web.Name} }
 
 // Cell is one agent. Its handlers may be called concurrently.
@@ -70,8 +72,9 @@ type Cell struct {
 	subscriptions []bcp.ActiveSubscription
 }
 
-// Run serves a keeper over its door until the keeper closes it. confine, unless it is nil, takes away what the cell does not
-// need, before it reads anything but its configuration: if it fails, nothing else is read.
+// Run serves a keeper over these streams until the keeper closes them. confine, unless it
+// is nil, drops the privileges that the cell does not need, before it reads anything
+// except its configuration: if it fails, nothing else is read.
 func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configuration) error) error {
 	c := &Cell{configured: make(chan struct{})}
 	c.door = stdio.NewClient(out, map[string]stdio.Method{
@@ -104,7 +107,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 	return err
 }
 
-// open opens what tools read from, once the cell is confined.
+// open opens the sources of the tools, once the cell is confined.
 func (c *Cell) open() (err error) {
 	if slices.Contains(c.config.Tools, files.Name) {
 		folders := c.config.Files
@@ -173,7 +176,8 @@ func (c *Cell) subscribed(_ context.Context, params jsontext.Value) (any, error)
 	return nil, nil
 }
 
-// TaskConversation is the name of the conversation about a task. Any other has the id of the keeper's call that began it.
+// TaskConversation is the name of the conversation about a task. Any other is named by
+// the id of the keeper's call that began it.
 const TaskConversation = "task"
 
 // talk is one conversation.
@@ -215,13 +219,13 @@ type params struct {
 	Call         *tool.Call     `json:"call,omitzero"`
 }
 
-// Read is a call of a tool that reads files or mail, of which a keeper has the [Reading].
+// Read is a call of a tool that reads files or mail; a keeper may have its [Reading].
 type Read struct {
 	Tool      string `json:"tool"`
 	Arguments string `json:"arguments"`
 }
 
-// Reading is what a [Read] brought in: a text of a source, or one of ours.
+// Reading is the result of a [Read]: a text of a source, or one of ours.
 type Reading struct {
 	Source guard.Source `json:"source,omitzero"`
 	Text   string       `json:"text,omitzero"`
@@ -260,7 +264,7 @@ func (t *talk) Fetch(ctx context.Context, a web.Ask) (web.Served, error) {
 	return fetched.Served()
 }
 
-// conversation is what every conversation has.
+// conversation returns the common part of all conversations.
 func (t *talk) conversation() llm.Conversation {
 	config := &t.cell.config
 	c := llm.Conversation{
@@ -289,7 +293,7 @@ func (t *talk) conversation() llm.Conversation {
 	return c
 }
 
-// reading are tools that read files or mail. If the cell is replayed the keeper reads for them.
+// reading returns tools that read files or mail. In a replay the keeper reads for them.
 func (t *talk) reading(tools []llm.Executable) []llm.Executable {
 	if !t.cell.config.Replayed {
 		return tools

@@ -26,9 +26,9 @@ Ask in the lowest category that will do. 1: fields of type boolean, enum or inte
 When you are done, say what came of it in plain text, without calling a tool.`
 
 // answerTimeout is how long a call of BCPQuery waits for the Reader.
-const answerTimeout = 16 * time.Minute // over the query_ttl that most channels have
+const answerTimeout = 16 * time.Minute // more than the query_ttl of most channels
 
-// work has the model of a Controller work on something, and returns what it says in the end.
+// work makes the model of a Controller work on something, and returns its last text.
 func (t *talk) work(ctx context.Context, asked ...llm.Part) (string, error) {
 	channels, err := t.channels(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (t *talk) channels(ctx context.Context) ([]bcp.ChannelView, error) {
 	return list.Channels, nil
 }
 
-// budget tells what the gateway says, which holds no word of a Reader.
+// budget returns the gateway's data, which contains no text of a Reader.
 func (t *talk) budget(ctx context.Context, _ jsontext.Value) llm.Output {
 	list, err := t.channels(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *talk) budget(ctx context.Context, _ jsontext.Value) llm.Output {
 	return llm.Output{Trusted: llm.FromGateway(string(text))}
 }
 
-// query asks a Reader, and waits for what becomes of it.
+// query asks a Reader, and waits for the result.
 func (t *talk) query(ctx context.Context, arguments jsontext.Value) llm.Output {
 	spec := map[string]jsontext.Value{}
 	var target, justification, id string
@@ -106,7 +106,8 @@ func (t *talk) query(ctx context.Context, arguments jsontext.Value) llm.Output {
 	return modelInput(&d)
 }
 
-// modelInput is a delivery as a model reads it: what the gateway says of it, or what a Reader said, fenced.
+// modelInput returns a delivery for a model: the gateway's data, or a Reader's answer,
+// fenced.
 func modelInput(d *bcp.Delivery) llm.Output {
 	if d.Outcome != "" {
 		info := d.Outcome.Info()
@@ -123,8 +124,8 @@ func modelInput(d *bcp.Delivery) llm.Output {
 	return llm.Output{Untrusted: string(said), Source: guard.Peer}
 }
 
-// delivery has the model deal with a push, or with an answer to a conversation that has ended. It is acknowledged when
-// that has ended, unless another attempt may go better.
+// delivery makes the model handle a push, or an answer to a conversation that has ended.
+// It is then acknowledged, unless another attempt may succeed.
 func (c *Cell) delivery(ctx context.Context, params jsontext.Value) (any, error) {
 	var d bcp.Delivery
 	if err := json.Unmarshal(params, &d); err != nil {
@@ -150,14 +151,14 @@ func (c *Cell) delivery(ctx context.Context, params jsontext.Value) (any, error)
 			parts = append(parts, output.Trusted)
 		}
 		_, err := t.work(ctx, parts...)
-		if err != nil && (!gaveUp(err) || errors.Is(err, llm.Budget{})) { // it comes again, maybe when there is a budget
+		if err != nil && (!gaveUp(err) || errors.Is(err, llm.Budget{})) { // it comes again, perhaps when there is a budget
 			return nil, err
 		}
 		return struct{}{}, nil
 	})
 }
 
-// heading says what a delivery is. The names in it are the operator's.
+// heading describes a delivery. The names in it are the operator's.
 func heading(d *bcp.Delivery) string {
 	if d.SubscriptionID != "" {
 		return fmt.Sprintf("%s has published to the subscription %s. Do what your instructions say about it.", d.FromAgent, d.SubscriptionID)
@@ -165,7 +166,7 @@ func heading(d *bcp.Delivery) string {
 	return fmt.Sprintf("An answer of %s has come to a question that you asked before. Do what your instructions say about it.", d.FromAgent)
 }
 
-// task has the model work on the task of the configuration, and tells the keeper what it said.
+// task makes the model work on the configured task, and sends the keeper its last text.
 func (c *Cell) task(ctx context.Context) {
 	said, err := c.converse(ctx, func(t *talk) (any, error) { return t.work(ctx, llm.FromOperator(c.config.Task)) })
 	if ctx.Err() != nil {
@@ -180,7 +181,7 @@ func (c *Cell) task(ctx context.Context) {
 	_ = c.door.Call(ctx, "done", done, new(struct{})) // or the keeper is gone
 }
 
-// Done is what a cell tells its keeper of a task.
+// Done is a cell's report to its keeper about a task.
 type Done struct {
 	Said   string `json:"said,omitempty"`
 	Failed string `json:"failed,omitempty"` // why there is nothing, in words of ours

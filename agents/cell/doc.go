@@ -4,8 +4,8 @@
 // program that package stdio serves, and calls the methods "configuration", "model", "fetch", "end" and "done", and
 // those of its role.
 //
-// A cell is not trusted: whoever takes it over can do what these streams
-// allow, which is what the agent's definition allows, and is counted. Each
-// conversation is about one query, prompt, delivery or task, and shares
-// nothing with others.
+// A cell is not trusted: an attacker who takes it over can only use these
+// streams, which allow what the agent's definition allows, and count it. Each
+// conversation is about one query, prompt, delivery or task, and shares nothing
+// with others.
 package cell

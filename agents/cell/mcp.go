@@ -10,7 +10,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// mcp is a tool of an MCP server. The keeper judges its arguments and calls it; all that a server says is content.
+// mcp is a tool of an MCP server. The keeper checks its arguments and calls it;
+// everything from a server is content.
 func (t *talk) mcp(of MCPTool) llm.Executable {
 	return llm.Executable{
 		Tool:     llm.Tool{Name: of.Name, Description: llm.FromOperator(of.Description), Schema: of.Schema},

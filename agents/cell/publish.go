@@ -35,7 +35,8 @@ func (t *talk) act(ctx context.Context, message string) error {
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// publishName is publish_ and the id of the subscription, or its number where that is no name, or not its alone.
+// publishName returns publish_ and the id of the subscription, or its number if the id
+// is not a valid or unique name.
 func publishName(taken map[string]bool, i int, s bcp.ActiveSubscription) string {
 	name := "publish_" + string(s.SubscriptionID)
 	if taken[name] || !toolName.MatchString(name) {
@@ -45,7 +46,8 @@ func publishName(taken map[string]bool, i int, s bcp.ActiveSubscription) string 
 	return name
 }
 
-// publishing is the tool that pushes against a subscription. What it may say is for the gateway to judge.
+// publishing is the tool that pushes against a subscription. The gateway judges its
+// content.
 func (t *talk) publishing(name string, s bcp.ActiveSubscription) (llm.Executable, error) {
 	schema, err := json.Marshal(mcp.SpecSchema(s.Spec))
 	if err != nil {

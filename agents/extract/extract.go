@@ -21,7 +21,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Content gives the text that a query is about. Each query reads it anew.
+// Content returns the text that a query is about. It is read again for each query.
 type Content func(ctx context.Context, q agents.Query) (text string, source guard.Source, err error)
 
 // Reader answers queries. Its [Reader.Answer] is a handler for [agents.Reader.OnQuery], and may be called concurrently.
@@ -30,15 +30,16 @@ type Reader struct {
 	Model func() llm.Endpoint
 	// Content is required.
 	Content Content
-	// Attempts are how often the model may try to return an object that fits; 0 means 3.
+	// Attempts is how often the model may try to return a valid object; 0 means 3.
 	Attempts int
 	Redact   guard.Set
 }
 
 const attempts = 3
 
-// ErrRefused says that the model returned no object that fits: it answered with text, called something else, or failed at
-// all its attempts. The query stays open, if it may not be answered with not_enough_information.
+// ErrRefused says that the model returned no valid object: it answered with text, called
+// something else, or failed at all its attempts. If the query may not be answered with
+// not_enough_information, it stays open.
 var ErrRefused = errors.New("extract: the model returned no object that fits")
 
 const instruction = `Fill in the object's properties from the document alone. The description of a property says what is asked. `
@@ -77,8 +78,9 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	return data, nil
 }
 
-// answerSchema returns the schema of an answer to a spec. If it may be declined, the properties are no more required, and one
-// more declines; a spec that has a field of that name cannot be declined.
+// answerSchema returns the schema of an answer to a spec. If it may be declined, no
+// property is required, and one more declines; a spec with a field of that name cannot be
+// declined.
 func answerSchema(spec bcp.Spec) (schema jsontext.Value, mayDecline bool, err error) {
 	s := mcp.SpecSchema(spec)
 	mayDecline = (spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation) && s.Properties[notEnough] == nil
@@ -91,7 +93,8 @@ func answerSchema(spec bcp.Spec) (schema jsontext.Value, mayDecline bool, err er
 	return schema, mayDecline, err
 }
 
-// declines reports whether an object says that the document does not tell. Whatever else it says is dropped then.
+// declines reports whether an object says that the document does not have the answer.
+// Its other fields are then dropped.
 func declines(data jsontext.Value) bool {
 	var object struct {
 		NotEnough bool `json:"not_enough_information"`

@@ -25,7 +25,7 @@ const (
 // ErrNoFeed says that a text is neither an RSS, an Atom nor a JSON feed.
 var ErrNoFeed = errors.New("feed: neither an RSS, an Atom nor a JSON feed")
 
-// Feed is what a feed says. All of it came from outside.
+// Feed is a parsed feed. All of it came from outside.
 type Feed struct {
 	Title   string // HTML
 	Entries []Entry
@@ -38,8 +38,8 @@ type Entry struct {
 	Date                    time.Time
 }
 
-// Parse reads a feed as it came. It tolerates what is not well-formed. Only the first 200 entries and the first MiB of a
-// text are read.
+// Parse parses a raw feed. It tolerates syntax errors. Only the first 200 entries and the
+// first MiB of a text are read.
 func Parse(contentType string, body []byte) (Feed, error) {
 	trimmed := bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
 	if strings.HasSuffix(fetch.MediaType(contentType), "json") || bytes.HasPrefix(trimmed, []byte("{")) {
@@ -55,7 +55,8 @@ func Parse(contentType string, body []byte) (Feed, error) {
 
 var declared = regexp.MustCompile(`^(?:\xef\xbb\xbf)?\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
-// chooseDecoder returns the decoder of a character set: that of the type, of the XML declaration, and else UTF-8 if it is that.
+// chooseDecoder returns the decoder of a character set: that of the type, of the XML
+// declaration, otherwise UTF-8 if it is valid.
 func chooseDecoder(contentType string, body []byte) *encoding.Decoder {
 	start := body[:min(len(body), 1024)]
 	found, _, certain := charset.DetermineEncoding(start, contentType)
@@ -72,21 +73,22 @@ func chooseDecoder(contentType string, body []byte) *encoding.Decoder {
 	return found.NewDecoder()
 }
 
-// fields are the elements of an entry that are read, by name: the same field is filled by the first that is not empty.
+// fields are the parsed elements of an entry, by name: the first non-empty element for
+// a field fills it.
 var fields = map[string]string{
 	"title": "title", "link": "link", "guid": "id", "id": "id", "author": "author", "dc:creator": "author",
 	"description": "summary", "summary": "summary", "content": "text", "content:encoded": "text",
 	"pubdate": "date", "published": "date", "updated": "updated", "dc:date": "date", "source": "source",
 }
 
-// parser reads RSS and Atom, token by token. A tokenizer of HTML reads XML that is not well-formed, too, and links nothing
-// that is not linked already.
+// parser parses RSS and Atom, token by token. An HTML tokenizer also reads XML that is
+// not well-formed, and adds no dependency.
 type parser struct {
 	decoder *encoding.Decoder
 	feed    Feed
 	found   bool              // a root element of a feed
 	entry   map[string]string // nil outside of an entry
-	element string            // the element whose text is being read, empty outside of one
+	element string            // the element whose text is being read, empty outside
 	depth   int               // elements of its name inside it
 	text    strings.Builder
 }
@@ -99,7 +101,7 @@ func (p *parser) run(body []byte) {
 		raw := string(z.Raw())
 		switch kind {
 		case html.ErrorToken:
-			p.endEntry() // what was cut off is shown as far as it goes
+			p.endEntry() // show an incomplete entry as far as it goes
 			return
 		case html.TextToken:
 			p.add(unescape(raw))
@@ -113,7 +115,7 @@ func (p *parser) run(body []byte) {
 	}
 }
 
-// unescape is what a text of XML says: parts in CDATA as they are, and the rest without its escapes.
+// unescape returns the text in XML: CDATA parts verbatim, and the rest without escapes.
 func unescape(raw string) string {
 	var b strings.Builder
 	for {
@@ -232,13 +234,13 @@ func first(texts ...string) string {
 	return ""
 }
 
-// dates are the forms that feeds have.
+// dates are the date formats of feeds.
 var dates = []string{
 	time.RFC3339, "2006-01-02T15:04:05", time.DateOnly,
 	"Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04:05 MST", "Mon, 2 Jan 2006 15:04 -0700", "Mon, 2 Jan 06 15:04:05 -0700",
 }
 
-// parseDate returns a time, the zero time if it is none.
+// parseDate parses a time; an invalid one is zero.
 func parseDate(text string) time.Time {
 	for _, form := range dates {
 		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil && t.Year() > 0 && t.Year() < 10_000 {

@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Name is what a definition calls all of the tools.
+// Name is the name of all these tools in a definition.
 const Name = "feeds"
 
 // The names of the tools.
@@ -52,8 +52,8 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["e
 	`"entry":{"type":"integer","minimum":1,"description":"The number of an entry that was listed."},` +
 	`"part":{"type":"integer","minimum":1,"description":"A long text has parts of 100,000 characters. 1 if it is left out."}}}`
 
-// Tools returns the tools of one conversation, over feeds that are fetched by f. Numbers are those of the conversation.
-// What comes from outside is redacted by a set of rules.
+// Tools returns the tools of one conversation, for feeds fetched by f. Numbers are those
+// of the conversation. redact is applied to everything from outside.
 func Tools(feeds []string, f web.Fetcher, redact guard.Set) []llm.Executable {
 	d := &desk{feeds: feeds, fetcher: f, redact: redact, listings: map[int][]int{}, numbers: map[[sha256.Size]byte]int{}}
 	return []llm.Executable{
@@ -68,7 +68,7 @@ func Tools(feeds []string, f web.Fetcher, redact guard.Set) []llm.Executable {
 	}
 }
 
-// numbered is an entry with the feed that it is of, less 1.
+// numbered is an entry with the index of its feed.
 type numbered struct {
 	feed int
 	Entry
@@ -79,7 +79,7 @@ func (n *numbered) size() int {
 	return len(n.ID) + len(n.Title) + len(n.Author) + len(n.Link) + len(n.Text)
 }
 
-// desk is what one conversation was shown. Its calls are made one after the other.
+// desk is the state of one conversation. Its calls run one at a time.
 type desk struct {
 	feeds   []string
 	fetcher web.Fetcher
@@ -90,10 +90,10 @@ type desk struct {
 	numbers  map[[sha256.Size]byte]int
 	listings map[int][]int // of a feed as it was fetched last: the numbers of its entries
 	kept     int           // bytes of entries
-	oldest   int           // of entries that are kept
+	oldest   int           // of the kept entries
 }
 
-// ask returns what a listing fetches, nothing if it fetches nothing.
+// ask returns what a listing must fetch, and false for nothing.
 func (d *desk) ask(a listArguments) (web.Ask, bool) {
 	if a.Feed == nil || a.After != nil || *a.Feed < 1 || *a.Feed > len(d.feeds) {
 		return web.Ask{}, false
@@ -160,7 +160,8 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 	return b.String(), nil
 }
 
-// numberEntries gives the entries of a feed numbers, which they keep for the conversation, as long as their text is the same.
+// numberEntries numbers the entries of a feed. An entry keeps its number in the
+// conversation as long as its text is the same.
 func (d *desk) numberEntries(feed int, entries []Entry) {
 	var listing []int
 	for _, e := range entries {
@@ -228,7 +229,7 @@ func (d *desk) read(_ context.Context, a readArguments) (string, error) {
 	return b.String(), nil
 }
 
-// text returns what a person sees of a text in HTML.
+// text returns the visible text of HTML.
 func (d *desk) text(feed int, source string) (string, []page.Link, error) {
 	target, err := guard.ParseTarget(d.feeds[feed])
 	if err != nil {

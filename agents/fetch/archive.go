@@ -12,15 +12,18 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Archive is a web of saved responses: a [Resolver] and a [Transport] that touch no network. It may be used concurrently.
+// Archive is a network of saved responses: a [Resolver] and a [Transport] without a
+// real network. It may be used concurrently.
 type Archive struct{ fsys fs.FS }
 
-// NewArchive returns the archive in a folder. The response of a URL, status line, header and body as a host sent them, is the
-// file that [ArchiveName] names; what is not there answers 404.
+// NewArchive returns the archive in a folder. The response of a URL, with status line,
+// header and body as sent by a host, is in the file named by [ArchiveName]; a missing
+// file answers 404.
 func NewArchive(folder fs.FS) *Archive { return &Archive{folder} }
 
-// ArchiveName names the file of a URL: the host with its port, and the path as the request has it, which ends with index if
-// it ends with a slash. A query follows an @. The colon of a port is a plus sign, as not all systems take colons.
+// ArchiveName returns the file name of a URL: the host with its port, and the path of the
+// request, plus index if it ends with a slash. A query follows an @. The colon of a port
+// is a plus sign, since not all systems allow colons.
 func ArchiveName(t guard.Target) string {
 	path, query, asked := strings.Cut(t.RequestURI(), "?")
 	if strings.HasSuffix(path, "/") {

@@ -17,9 +17,9 @@ const (
 	maxWire     = 2 << 20 // bytes of a body on the wire
 	maxUnpacked = 8 << 20
 	maxRatio    = 100 // unpacked to packed, beyond freeUnpacked
-	// freeUnpacked are bytes that any body may unpack to.
+	// freeUnpacked is the size to which any body may unpack.
 	freeUnpacked = 64 << 10
-	headBytes    = 1 << 10 // of a body without a type that are looked at
+	headBytes    = 1 << 10 // of a body without a type that are inspected
 )
 
 // MediaType returns the type and subtype of a Content-Type, in lower case and without parameters.
@@ -28,8 +28,8 @@ func MediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// IsText reports whether a body is text by its type: text, JSON and XML. Without a type it is, unless its first KiB has a
-// zero byte. Nothing is guessed from the bytes beyond that.
+// IsText reports whether a body is text by its type: text, JSON and XML. Without a type
+// it is, unless its first KiB has a zero byte. Nothing else is guessed from the bytes.
 func IsText(contentType string, body []byte) bool {
 	media := MediaType(contentType)
 	switch {
@@ -62,7 +62,7 @@ func readBody(wire io.Reader, encoding, contentType string) ([]byte, error) {
 	return body, nil
 }
 
-// unpack undoes the one encoding that was asked for.
+// unpack decodes the one encoding that was requested.
 func unpack(wire *countingReader, encoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
@@ -99,7 +99,7 @@ func unpack(wire *countingReader, encoding string) ([]byte, error) {
 	}
 }
 
-// countingReader counts what was read.
+// countingReader counts bytes read.
 type countingReader struct {
 	r io.Reader
 	n int64

@@ -10,19 +10,22 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Dialer connects by TLS to a host of the operator, for a protocol other than HTTP. Names, addresses and certificates are
-// checked as those of a fetch are, but an address that is not public has to be inside [Dialer.Addresses]: no port in a list
-// opens it. Its zero value reaches nothing.
+// Dialer connects with TLS to a host of the operator, for a protocol other than HTTP.
+// Names, addresses and certificates are checked as for a fetch, but an address that is
+// not public must be inside [Dialer.Addresses]: a port list does not allow it. Its zero
+// value reaches nothing.
 type Dialer struct {
 	// Policy is asked before each connection. Nil allows nothing.
 	Policy func() guard.Policy
-	// Addresses are prefixes, beside the public addresses, that may be dialled ([guard.Reachable]).
+	// Addresses are prefixes that may be dialled in addition to the public addresses
+	// ([guard.Reachable]).
 	Addresses []netip.Prefix
 	Resolver  Resolver
 	Roots     *x509.CertPool // authorities to believe; nil: those of the system
 }
 
-// Dial connects to t and proves who it is. protocol is that of ALPN, which a server need not know. The error has a code.
+// Dial connects to t and authenticates it. protocol is for ALPN, which a server need
+// not support. The error has a code.
 func (d *Dialer) Dial(ctx context.Context, t guard.Target, protocol string) (net.Conn, error) {
 	if d.Policy == nil || d.Resolver == nil {
 		return nil, guard.DenyAll

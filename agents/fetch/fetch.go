@@ -17,7 +17,7 @@ const (
 	LookupTimeout = 5 * time.Second
 )
 
-// Resolver looks names up, without a search list or a cache of its own.
+// Resolver looks up names, without a search list or a cache.
 type Resolver interface {
 	// Lookup returns all addresses of a name. Addresses of IPv4 are not mapped into IPv6.
 	Lookup(ctx context.Context, name string) ([]netip.Addr, error)
@@ -25,11 +25,12 @@ type Resolver interface {
 
 // Transport sends one request. It follows no redirect and knows no policy.
 type Transport interface {
-	// Get asks for t at one of the addresses, all of which have been checked. The error has a code of this package.
+	// Get requests t at one of the addresses, all of which have been checked. The error
+	// has a code of this package.
 	Get(ctx context.Context, t guard.Target, addresses []netip.Addr) (*Response, error)
 }
 
-// Response is what a host answers to one request.
+// Response is a host's response to one request.
 type Response struct {
 	Status      int
 	Location    string
@@ -41,7 +42,7 @@ type Response struct {
 
 // Body is a page as a host served it.
 type Body struct {
-	Target      guard.Target // where it came from, after all redirects
+	Target      guard.Target // the final one, after all redirects
 	ContentType string
 	Bytes       []byte
 }
@@ -49,7 +50,7 @@ type Body struct {
 // Hop is one request that is about to be sent.
 type Hop struct {
 	Target guard.Target
-	// Redirect: a host chose the target, so that it tells hosts nothing.
+	// Redirect: a host chose the target, so it gives hosts no information.
 	Redirect bool
 }
 
@@ -57,20 +58,22 @@ type Hop struct {
 type Fetcher struct {
 	// Policy is asked before each hop, and may change between two. Nil allows nothing.
 	Policy func() guard.Policy
-	// Addresses are prefixes, beside the public addresses, that may be dialled: NAT64, or an intranet ([guard.Reachable]).
+	// Addresses are prefixes that may be dialled in addition to the public addresses:
+	// NAT64, or an intranet ([guard.Reachable]).
 	Addresses []netip.Prefix
-	// Resolver and Transport are what the world is reached through. Both are required.
+	// Resolver and Transport give access to the network. Both are required.
 	Resolver  Resolver
 	Transport Transport
-	// Admit is asked before the name of a hop is looked up: it records what the hop costs. Its error, which has a code, ends
-	// the fetch. Nil records nothing.
+	// Admit is called before the name of a hop is looked up: it records the hop's cost.
+	// Its error, which has a code, ends the fetch. Nil records nothing.
 	Admit func(ctx context.Context, h Hop) error
-	// Settle is told, after each hop that was admitted, how many bytes were sent and received. Nil is not told.
+	// Settle is called after each admitted hop, with the bytes sent and received. It
+	// may be nil.
 	Settle func(h Hop, sent, received int64)
 }
 
-// Fetch gets the page at t. The error has a code; [CodeOf] returns it. The status of an error response is a [StatusError].
-// Nothing that a host said is in an error.
+// Fetch gets the page at t. The error has a code; [CodeOf] returns it. The status of an
+// error response is a [StatusError]. Errors contain no text of a host.
 func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 	if f.Policy == nil || f.Resolver == nil || f.Transport == nil {
 		return Body{}, guard.DenyAll
@@ -108,7 +111,7 @@ func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 	}
 }
 
-// followHop checks a target in every way, and asks for it.
+// followHop makes all checks of a target, and requests it.
 func (f *Fetcher) followHop(ctx context.Context, h Hop) (*Response, error) {
 	policy := f.Policy()
 	if err := policy.Check(h.Target); err != nil {
@@ -145,8 +148,8 @@ func (f *Fetcher) timedOut(ctx context.Context, err error) error {
 	return err
 }
 
-// addresses returns the addresses to dial. Every one of a name has to be allowed: an answer that mixes public and private
-// ones is how rebinding begins.
+// addresses returns the addresses to dial. All addresses of a name must be allowed: a mix
+// of public and private ones is typical of DNS rebinding.
 func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Target) ([]netip.Addr, error) {
 	if a, ok := t.Address(); ok {
 		if !guard.Reachable(a, f.Addresses) && !(policy.NamesPort(t) && guard.Local(a)) {
@@ -181,9 +184,10 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// ResolveLink reads the bytes of a link, as they stand in a body that came from base: white space around it is dropped, and
-// "&amp;" is "&". The agent names the place of a link and the bytes are cut from the body that was served, so that nobody
-// can make a link up. The error has a code.
+// ResolveLink parses the bytes of a link, verbatim from a body that came from base:
+// surrounding white space is dropped, and "&amp;" is "&". The agent gives the position of
+// a link and the bytes are cut from the served body, so nobody can invent a link. The
+// error has a code.
 func ResolveLink(base guard.Target, link []byte) (guard.Target, error) {
 	return base.Resolve(strings.ReplaceAll(strings.Trim(string(link), " \t\r\n\f"), "&amp;", "&"))
 }

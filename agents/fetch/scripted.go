@@ -8,7 +8,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Route is what a scripted host answers.
+// Route is the response of a scripted host.
 type Route struct {
 	Status      int
 	Location    string
@@ -18,13 +18,15 @@ type Route struct {
 	Error       guard.Code // instead of an answer
 }
 
-// Scripted is a world in a table: a resolver and a transport that touch no network. It belongs to one goroutine.
+// Scripted is a network in a table: a resolver and a transport without a real network.
+// It belongs to one goroutine.
 type Scripted struct {
-	// Routes are by canonical URL; what is not there answers 404.
+	// Routes are by canonical URL; others answer 404.
 	Routes map[string]Route
-	// Names have successive answers, of which the last repeats. A name that is not there has one public address.
+	// Names have successive answers, of which the last repeats. A missing name has one
+	// public address.
 	Names map[string][][]netip.Addr
-	// Contacted are the canonical URLs that were asked for, in order.
+	// Contacted are the requested canonical URLs, in order.
 	Contacted []string
 
 	asked map[string]int

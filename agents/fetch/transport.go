@@ -90,7 +90,7 @@ func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []neti
 	return exchange(ctx, secure, t)
 }
 
-// dial connects to one of the addresses. Each gets its share of the time that is left.
+// dial connects to one of the addresses. Each gets a share of the remaining time.
 func (n *NetTransport) dial(ctx context.Context, t guard.Target, addresses []netip.Addr, until time.Time) (net.Conn, error) {
 	err := error(guard.DNSFailed)
 	for i, a := range addresses {
@@ -129,8 +129,9 @@ func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn
 	return secure, nil
 }
 
-// control checks the address of a connection once more, as the last thing before it is made: it is one of those that were
-// looked up, and public by a list that is not ours unless the policy names it.
+// control checks the address of a connection again, immediately before connecting: it is
+// one of those that were looked up, and public by a list that is not ours unless the
+// policy names it.
 func (n *NetTransport) control(t guard.Target, addresses []netip.Addr) func(network, address string, c syscall.RawConn) error {
 	guardian := ssrf.New(ssrf.WithPorts(t.Port()))
 	return func(network, address string, c syscall.RawConn) error {
@@ -212,7 +213,7 @@ func exchange(ctx context.Context, conn net.Conn, t guard.Target) (*Response, er
 	return response, err
 }
 
-// request returns the bytes of a request, from the fields of the target alone.
+// request returns the bytes of a request, made only from the fields of the target.
 func request(t guard.Target) []byte {
 	var b bytes.Buffer
 	b.WriteString("GET " + t.RequestURI() + " HTTP/1.1\r\nHost: " + t.Authority() + "\r\nUser-Agent: " + userAgent +
@@ -220,7 +221,8 @@ func request(t guard.Target) []byte {
 	return b.Bytes()
 }
 
-// readHeader reads the header of the answer, behind interim ones. The body is read from the same reader.
+// readHeader reads the header of the response, after interim ones. The body must be
+// read from the same reader.
 func readHeader(r *bufio.Reader) (*http.Response, error) {
 	room := maxHeader
 	for range maxInterim + 1 {

@@ -22,14 +22,14 @@ import (
 
 const (
 	maxFile    = 1 << 20 // bytes of a file that is read
-	maxEntries = 200_000 // names of one folder; of more, none is listed
+	maxEntries = 200_000 // names in one folder; beyond it, none is listed
 	pageLength = 200     // entries of one listing
 
-	maxDepth   = 32     // folders in each other that one search looks into
-	maxVisits  = 20_000 // entries that one search looks at
-	maxMatches = 50     // files that one search shows
-	maxLines   = 3      // of one file that one search shows
-	maxShown   = 200    // code points of a line that matches
+	maxDepth   = 32     // nesting of folders that one search enters
+	maxVisits  = 20_000 // entries that one search visits
+	maxMatches = 50     // files in the result of one search
+	maxLines   = 3      // of one file in the result of one search
+	maxShown   = 200    // code points of a matching line
 	// searchTime is how long one search takes.
 	searchTime = 20 * time.Second
 )
@@ -73,20 +73,20 @@ func (f *Folders) Close() error {
 	return errors.Join(errs...)
 }
 
-// entry is something that a conversation can name.
+// entry is a file or folder that a conversation can name.
 type entry struct {
 	folder int // of Folders
 	path   string
 	isDir  bool
 }
 
-// desk is what one conversation was shown. Its calls are made one after the other.
+// desk is the state of one conversation. Its calls run one at a time.
 type desk struct {
 	*Folders
 	redact guard.Set
 
 	mu      sync.Mutex
-	entries []entry // by number, less 1; the declared folders come first
+	entries []entry // by number, minus 1; the declared folders come first
 	numbers map[entry]int
 }
 
@@ -109,7 +109,7 @@ func (d *desk) number(e entry) int {
 	return n
 }
 
-// entry returns what has a number.
+// entry returns the entry with a number.
 func (d *desk) entry(number int, isDir bool) (entry, error) {
 	if number < 1 || number > len(d.entries) || d.entries[number-1].isDir != isDir {
 		return entry{}, tool.UnknownNumber
@@ -235,7 +235,7 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 	return fmt.Sprintf("File %d %s, part %d of %d:\n\n%s", a.File, d.quote(e), part, parts, shown), nil
 }
 
-// text returns what is in a file: UTF-8 without a zero byte.
+// text returns the contents of a file: UTF-8 without a zero byte.
 func (d *desk) text(ctx context.Context, e entry) (tool.Text, error) {
 	f, err := d.folders[e.folder].Open(e.path)
 	if err != nil {
@@ -275,7 +275,7 @@ func failure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return tool.Unreadable
-	default: // a path that leads out, or something else in its place, among them
+	default: // among them a path that leads out, or something else in its place
 		return tool.Gone
 	}
 }
@@ -322,7 +322,7 @@ type search struct {
 	stopped                  bool
 }
 
-// searchFolder looks at what is in a folder, and returns the folders that are there.
+// searchFolder searches the entries of a folder, and returns its folders.
 func (s *search) searchFolder(ctx context.Context, in entry) (folders []entry) {
 	children, err := s.children(ctx, in)
 	if err != nil {
@@ -345,8 +345,8 @@ func (s *search) searchFolder(ctx context.Context, in entry) (folders []entry) {
 	return folders
 }
 
-// look shows an entry if its name or a line of it has the phrase. Both are looked at as the model reads them, so that no
-// search tells what redaction hides.
+// look shows an entry if its name or a line of it has the phrase. It searches both as the
+// model reads them, so that a search does not reveal redacted text.
 func (s *search) look(ctx context.Context, e entry) {
 	matches := tool.Contains(string(tool.NewText(path.Base(e.path), s.redact)), s.phrase)
 	info, err := s.folders[e.folder].Stat(e.path)

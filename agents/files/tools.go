@@ -10,7 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Name is what a definition calls all of them.
+// Name is the name of all these tools in a definition.
 const Name = "files"
 
 // The names of the tools.
@@ -47,8 +47,8 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["f
 	`"file":{"type":"integer","minimum":1,"description":"The number of a file that was listed or found."},` +
 	`"part":{"type":"integer","minimum":1,"description":"A long file has parts of 100,000 characters. 1 if it is left out."}}}`
 
-// Tools returns the tools of one conversation. Numbers are those of the conversation. What comes from outside is redacted
-// by a set of rules.
+// Tools returns the tools of one conversation. Numbers are those of the conversation.
+// redact is applied to everything from outside.
 func (f *Folders) Tools(redact guard.Set) []llm.Executable {
 	d := newDesk(f, redact)
 	return []llm.Executable{

@@ -1,10 +1,10 @@
-// Package folder opens regular files and folders below one folder for reading,
-// and nothing else.
+// Package folder only opens regular files and folders below one folder for
+// reading.
 //
-// An attacker may change the folder while it is read. No name, ".." or
-// symbolic link leads out of it (os.Root), however fast it is swapped, and
-// reading never waits for a FIFO, device or socket. A hard link cannot be told
-// from a file.
+// An attacker may change the folder while it is read. No name, ".." or symbolic
+// link leads out of it (os.Root), however fast it is swapped, and reading never
+// waits for a FIFO, device or socket. A hard link cannot be distinguished from
+// a file.
 package folder
 
 import (
@@ -31,7 +31,7 @@ func Open(name string) (*Folder, error) {
 	return &Folder{root}, nil
 }
 
-// Close closes it. Files that were opened stay open.
+// Close closes it. Opened files stay open.
 func (f *Folder) Close() error { return f.root.Close() }
 
 // Open implements [fs.FS]. It does not wait for anybody to write.

@@ -11,19 +11,19 @@ import (
 	"slices"
 )
 
-// Host is a program that starts MCP servers which a file names.
+// Host is a program that starts the MCP servers in its configuration file.
 type Host struct {
 	Name  string // as people type it
 	Title string
-	// Documented is where its maker says where the file is and what is in it.
+	// Documented is the vendor's page about the file.
 	Documented string
 	file       func(Place) string
 	format     format
-	key        string // of the object, or table, that has the servers by name
+	key        string // of the object, or table, of the servers by name
 	typed      bool   // an entry says "type": "stdio"
 }
 
-// Place is what the path of a host's file depends on.
+// Place determines the path of a host's file.
 type Place struct {
 	OS      string // as in GOOS
 	Home    string
@@ -41,15 +41,15 @@ type Server struct {
 type format uint8
 
 const (
-	formatJSON format = iota + 1 // with comments and trailing commas where the host has them
+	formatJSON format = iota + 1 // with comments and trailing commas if the host allows them
 	formatTOML
 )
 
 var (
-	// ErrSyntax says that a file is not what its host reads, so nothing can be added.
+	// ErrSyntax says that the host could not read the file, so nothing can be added.
 	ErrSyntax = errors.New("hosts: the file cannot be read as its host's configuration")
-	// ErrTaken says that the file has another entry of the name, in a form that is not
-	// touched here.
+	// ErrTaken says that the file has another entry of that name, in a form that this
+	// package does not change.
 	ErrTaken = errors.New("hosts: there is another entry of that name")
 	// ErrSize says that a file is larger than [MaxFile].
 	ErrSize = errors.New("hosts: the file is too large")
@@ -95,9 +95,9 @@ func Find(name string) (Host, bool) {
 // File returns the path of the host's file.
 func (h Host) File(p Place) string { return h.file(p) }
 
-// Add returns the content of a host's file with a server. Nil content is of a file that
-// is not there. What was there is in the result unchanged; an entry of the same name is
-// replaced. Errors are [ErrSyntax], [ErrTaken] and [ErrSize].
+// Add returns the content of a host's file with a server added. Nil content stands for
+// a missing file. Existing content is unchanged; an entry of the same name is replaced.
+// Errors are [ErrSyntax], [ErrTaken] and [ErrSize].
 func (h Host) Add(content []byte, s Server) ([]byte, error) {
 	if len(content) > MaxFile {
 		return nil, ErrSize
@@ -108,8 +108,8 @@ func (h Host) Add(content []byte, s Server) ([]byte, error) {
 	return h.addJSON(content, s)
 }
 
-// Server returns the server of a name, as far as its entry is one that Add writes. Errors are
-// those of [Host.Add].
+// Server returns the server of a name, if its entry has the form that Add writes. Errors
+// are those of [Host.Add].
 func (h Host) Server(content []byte, name string) (s Server, found bool, err error) {
 	if len(content) > MaxFile {
 		return Server{}, false, ErrSize

@@ -9,7 +9,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// indentUnit is what one level is indented by where a file does not show it.
+// indentUnit is the indentation of one level if a file does not show it.
 const indentUnit = "  "
 
 type jsonEntry struct {
@@ -18,7 +18,7 @@ type jsonEntry struct {
 	Args    []string `json:"args"`
 }
 
-// object is an object of a file, with its members by the places that they have there.
+// object is an object of a file, with the positions of its members.
 type object struct {
 	*hujson.Object
 	start int // of its brace
@@ -48,8 +48,8 @@ func asObject(v hujson.Value) (object, bool) {
 	return object{o, v.StartOffset}, ok
 }
 
-// find returns which member has a name, or -1. A name that is there twice is an error: two
-// readers may take different ones.
+// find returns the index of a named member, or -1. A duplicate name is an error: two
+// readers may use different ones.
 func (o object) find(name string) (int, error) {
 	found := -1
 	for i := range o.Members {
@@ -63,7 +63,7 @@ func (o object) find(name string) (int, error) {
 	return found, nil
 }
 
-// servers returns the object that has the servers, or false where there is none.
+// servers returns the object with the servers, or false if there is none.
 func (o object) servers(key string) (object, bool, error) {
 	i, err := o.find(key)
 	if i < 0 || err != nil {
@@ -114,7 +114,7 @@ func (h Host) addJSON(content []byte, s Server) ([]byte, error) {
 	return inner.insert(content, indent, quoted(s.Name)+": "+entry.text(indent, unit)), nil
 }
 
-// member returns the member that has the servers, with one.
+// member returns the member for the servers, with one server.
 func (h Host) member(name string, entry jsonEntry, indent, unit string) string {
 	return quoted(h.key) + ": {\n" + indent + unit + quoted(name) + ": " + entry.text(indent+unit, unit) + "\n" + indent + "}"
 }
@@ -151,11 +151,11 @@ func (h Host) serverJSON(content []byte, name string) (Server, bool, error) {
 	v := inner.Members[i].Value.Clone()
 	v.Standardize()
 	var e jsonEntry
-	_ = json.Unmarshal(v.Pack(), &e) // what is of another form is not what Add writes
+	_ = json.Unmarshal(v.Pack(), &e) // another form is not what Add writes
 	return Server{Name: name, Command: e.Command, Args: e.Args}, true, nil
 }
 
-// indent returns what the members of an object are indented by.
+// indent returns the indentation of an object's members.
 func (o object) indent(content []byte, outer, unit string) string {
 	if len(o.Members) > 0 {
 		return lineIndent(content, o.Members[0].Name.StartOffset)
@@ -163,13 +163,13 @@ func (o object) indent(content []byte, outer, unit string) string {
 	return outer + unit
 }
 
-// lineIndent returns the white space with which the line of an offset begins.
+// lineIndent returns the leading white space of the line at an offset.
 func lineIndent(content []byte, at int) string {
 	line := content[bytes.LastIndexByte(content[:at], '\n')+1:]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// insert adds a member behind the last.
+// insert adds a member after the last.
 func (o object) insert(content []byte, indent, member string) []byte {
 	member = "\n" + indent + member
 	if len(o.Members) == 0 {
@@ -183,7 +183,7 @@ func (o object) insert(content []byte, indent, member string) []byte {
 	return splice(content, last.EndOffset, last.EndOffset, ","+member)
 }
 
-// remove takes a member out, with the comma that it needs no more.
+// remove removes a member, with its comma.
 func (o object) remove(content []byte, i int) []byte {
 	member := &o.Members[i]
 	switch {
@@ -205,11 +205,11 @@ func splice(content []byte, from, to int, text string) []byte {
 	return append(append(bytes.Clone(content[:from]), text...), content[to:]...)
 }
 
-// text writes an entry whose own line is indented by indent.
+// text encodes an entry whose own line is indented by indent.
 func (e jsonEntry) text(indent, unit string) string {
 	b, err := json.Marshal(e, jsontext.WithIndentPrefix(indent), jsontext.WithIndent(unit), jsontext.EscapeForHTML(false))
 	if err != nil {
-		panic(err) // texts alone
+		panic(err) // it only has texts
 	}
 	return string(b)
 }

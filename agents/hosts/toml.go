@@ -8,14 +8,14 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// The lines around what was added to a TOML file. A table may stand behind whatever there
-// is, so nothing of the file has to be understood.
+// The lines around an addition to a TOML file. A table may follow anything, so the rest
+// of the file need not be parsed.
 const (
 	tomlBegin = "# Added by bcpmesh adopt; bcpmesh adopt --undo takes it out."
 	tomlEnd   = "# End of what bcpmesh adopt added."
 )
 
-// bareKey is a key that TOML takes without quotes.
+// bareKey matches a key that TOML allows without quotes.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func tomlKey(name string) string {
@@ -25,7 +25,7 @@ func tomlKey(name string) string {
 	return quoted(name)
 }
 
-// tomlBlock is what is added for a server.
+// tomlBlock returns the addition for a server.
 func tomlBlock(key string, s Server) string {
 	var args []string
 	for _, a := range s.Args {
@@ -34,7 +34,7 @@ func tomlBlock(key string, s Server) string {
 	return tomlBegin + "\n[" + key + "." + tomlKey(s.Name) + "]\ncommand = " + quoted(s.Command) + "\nargs = [" + strings.Join(args, ", ") + "]\n" + tomlEnd + "\n"
 }
 
-// findTOML returns where the block of a server is.
+// findTOML returns the position of a server's block.
 func findTOML(content []byte, key, name string) (from, to int, found bool, err error) {
 	head := []byte(tomlBegin + "\n[" + key + "." + tomlKey(name) + "]\n")
 	from = bytes.Index(content, head)
@@ -57,8 +57,8 @@ func findTOML(content []byte, key, name string) (from, to int, found bool, err e
 }
 
 // tomlHas reports whether a file seems to have an entry for a server: a table, a dotted
-// key, or an inline table with all servers. To look alike is enough: what is there is not
-// touched.
+// key, or an inline table with all servers. A similar entry is enough: existing ones are
+// not changed.
 func tomlHas(content []byte, key, name string) bool {
 	servers := `["']?` + regexp.QuoteMeta(key) + `["']?\s*`
 	entry := servers + `\.\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[\].=]`
@@ -121,8 +121,8 @@ func removeTOML(content []byte, key, name string) ([]byte, bool, error) {
 	return splice(content, from, to, ""), true, nil
 }
 
-// plainTOML reports whether a table can be put behind a file: none of its texts of several
-// lines is open at the end, as far as counting their quotes tells.
+// plainTOML reports whether a table can be appended to a file: by counting quotes, no
+// multi-line text is open at the end.
 func plainTOML(content []byte) bool {
 	return bytes.Count(content, []byte(`"""`))%2 == 0 && bytes.Count(content, []byte(`'''`))%2 == 0 && !bytes.Contains(content, []byte{0})
 }

@@ -18,12 +18,12 @@ import (
 
 var errTaken = errors.New("another process copies the mailbox")
 
-// Options are what a mailbox is copied with.
+// Options are the options of a copier.
 type Options struct {
 	Server guard.MailServer
 	Key    string // of the user; printable ASCII
 	Dialer *fetch.Dialer
-	Folder string // the Maildir, which is made. Nobody else writes there
+	Folder string // the Maildir, created if necessary. Nobody else may write to it
 	Logger hclog.Logger
 
 	limits limits // zero: those of always
@@ -38,7 +38,7 @@ type limits struct {
 	soon, late   time.Duration // first and longest pause after something failed
 	locked       time.Duration // the first after the login was refused
 	longest      time.Duration // and the longest
-	forget       time.Duration // until messages that could not be had are asked for again
+	forget       time.Duration // until failed messages are requested again
 }
 
 func defaults() limits {
@@ -57,10 +57,10 @@ type Copier struct {
 	first func()
 	ready chan struct{}
 
-	// Of the copy, while it is held.
-	failed      map[int64]int // how often a message was asked for and did not come
+	// State of the copy, while its lock is held.
+	failed      map[int64]int // how often a requested message did not come
 	failedSince time.Time
-	complete    state // of the mailbox when all that could be had was there
+	complete    state // of the mailbox when everything available had been copied
 	held        int
 	bytes       int64
 }
@@ -68,7 +68,7 @@ type Copier struct {
 // state changes whenever a message comes or goes.
 type state struct{ validity, uidNext, exists int64 }
 
-// NewCopier returns the copier of a mailbox, whose Maildir is there from now on.
+// NewCopier returns the copier of a mailbox, and creates its Maildir.
 func NewCopier(o Options) (*Copier, error) {
 	if o.limits == (limits{}) {
 		o.limits = defaults()
@@ -81,11 +81,11 @@ func NewCopier(o Options) (*Copier, error) {
 	return &Copier{o: o, log: o.Logger, store: s, ready: ready, first: sync.OnceFunc(func() { close(ready) }), failed: map[int64]int{}}, nil
 }
 
-// Looked is closed when the server was looked at once, or could not be reached.
+// Looked is closed after the first look at the server, or when it could not be reached.
 func (c *Copier) Looked() <-chan struct{} { return c.ready }
 
-// Run copies until ctx ends. Whatever fails is tried again: after seconds, then minutes. A refused login is tried again after
-// a minute at the earliest, so that no account is locked.
+// Run copies until ctx ends. All errors are retried: after seconds, then minutes. A
+// refused login is retried after a minute at the earliest, so that no account is locked.
 func (c *Copier) Run(ctx context.Context) {
 	defer c.first()
 	lock := flock.New(filepath.Join(c.o.Folder, "lock"), flock.SetPermissions(0o600))
@@ -197,7 +197,7 @@ func (c *Copier) connect(ctx context.Context) (s *session, closed func(), err er
 	return s, closed, nil
 }
 
-// pass looks at the mailbox once, and makes the Maildir what it is.
+// pass looks at the mailbox once, and updates the Maildir.
 func (c *Copier) pass(s *session) error {
 	if err := s.examine(c.o.Server.Mailbox); err != nil {
 		return err

@@ -11,11 +11,12 @@ import (
 
 const (
 	maxBatch = 32 // messages that one command asks for
-	maxTries = 3  // for a message, before it is left out for a while
+	maxTries = 3  // for a message, before it is skipped for a while
 	overhead = 16 << 10
 )
 
-// choose marks what is copied and stays, and returns what is missing, the newest first. What has no room is neither.
+// choose marks the copied messages to keep, and returns the missing ones, the newest
+// first. Messages without room are neither.
 func choose(listed map[int64]message, have map[int64]*copied, l limits) (missing []message) {
 	var all []message
 	for _, m := range listed {
@@ -41,8 +42,9 @@ func choose(listed map[int64]message, have map[int64]*copied, l limits) (missing
 	return missing
 }
 
-// fetchAll fetches what is missing, and returns how much of it did not come. What failed before comes last and by itself, so
-// that a message that nobody can have is in the way of no other.
+// fetchAll fetches missing messages, and returns how many did not come. Messages that
+// failed before come last and one at a time, so that an unavailable message does not
+// block others.
 func (c *Copier) fetchAll(s *session, validity int64, missing []message) (left int, err error) {
 	again := slices.DeleteFunc(slices.Clone(missing), func(m message) bool { return c.failed[m.uid] == 0 })
 	fresh := slices.DeleteFunc(missing, func(m message) bool { return c.failed[m.uid] > 0 })
@@ -77,7 +79,8 @@ func (c *Copier) fetchAll(s *session, validity int64, missing []message) (left i
 	return left, nil
 }
 
-// fetch fetches messages, and returns how many came. A cut message is the first bytes of a large one.
+// fetch fetches messages, and returns how many came. A cut message is the first bytes
+// of a large one.
 func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (came int, err error) {
 	wanted, expected, set, section := map[int64]bool{}, int64(0), []string{}, "BODY.PEEK[]"
 	for _, m := range batch {
@@ -90,7 +93,7 @@ func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (c
 		section += "<0." + strconv.FormatInt(most, 10) + ">"
 		expected = most + overhead
 	}
-	if c.bytes > c.o.limits.all { // the sizes that were told were lies
+	if c.bytes > c.o.limits.all { // the server's sizes were wrong
 		return 0, nil
 	}
 	defer func() {

@@ -17,15 +17,15 @@ var (
 )
 
 const (
-	maxChatter  = 256 << 10 // bytes of an answer that has no messages
+	maxChatter  = 256 << 10 // bytes of an answer without messages
 	maxList     = 4 << 20   // bytes of a list of 10,000 messages, with news of their flags
-	maxSize     = 1 << 40   // bytes that a message is said to have
-	maxBody     = 64 << 10  // bytes of a message that a server sends as a quoted string
+	maxSize     = 1 << 40   // largest size that a server may claim for a message
+	maxBody     = 64 << 10  // bytes of a message in a quoted string
 	chatterTime = time.Minute
 	transferred = 10 * time.Minute // a batch of messages, or a list of them
 )
 
-// session is a connection on which one command is sent after the other.
+// session is a connection with one command at a time.
 type session struct {
 	*wire
 	tag int
@@ -34,20 +34,20 @@ type session struct {
 	exists, validity, uidNext int64
 }
 
-// message is what one FETCH says of a message.
+// message is the data about a message in one FETCH response.
 type message struct {
 	uid, size int64 // size is -1 if it is not said
 	body      bool
 }
 
-// fetching takes what FETCH brings. Either may be nil.
+// fetching handles the data of FETCH. Either may be nil.
 type fetching struct {
 	body func(io.Reader) error // called before told, if there is a body; it need not read it
 	most int64                 // bytes of a body
 	told func(message) error
 }
 
-// readGreeting reads the first response. A server that has logged somebody in already is none of ours.
+// readGreeting reads the first response. It refuses a server that is already logged in.
 func (s *session) readGreeting() error {
 	s.allow(maxChatter, chatterTime)
 	if err := s.expect('*'); err != nil {
@@ -69,7 +69,8 @@ func (s *session) readGreeting() error {
 	return err
 }
 
-// command sends a command and reads the responses up to its own, of which it returns the status.
+// command sends a command and reads the responses up to its own, whose status it
+// returns.
 func (s *session) command(line string, f fetching) (string, error) {
 	s.tag++
 	tag := "B" + strconv.Itoa(s.tag)
@@ -99,7 +100,7 @@ func (s *session) command(line string, f fetching) (string, error) {
 			if err := s.untagged(f); err != nil {
 				return "", err
 			}
-		default: // a continuation, which nothing of ours asks for, or somebody else's tag
+		default: // an unrequested continuation, or another tag
 			return "", errAnswer
 		}
 	}

@@ -22,10 +22,11 @@ const (
 
 var errDisk = errors.New("the copy cannot be written")
 
-// store is the Maildir. Names of messages are made of numbers, so that they sort as the server's messages do.
+// store is the Maildir. Names of messages are made from numbers, so that they sort in
+// the server's order.
 type store struct{ folder string }
 
-// openStore makes what is not there.
+// openStore creates what does not exist.
 func openStore(folder string) (store, error) {
 	for _, name := range []string{tmpFolder, newFolder, curFolder} {
 		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
@@ -48,7 +49,7 @@ func writing(err error) error {
 	return fmt.Errorf("%w: %w", errDisk, err)
 }
 
-// clean removes what a copy that was interrupted left.
+// clean removes the rest of an interrupted copy.
 func (s store) clean() error {
 	tmp := filepath.Join(s.folder, tmpFolder)
 	entries, err := os.ReadDir(tmp)
@@ -68,10 +69,10 @@ func fileName(validity, uid int64) string { return fmt.Sprintf("%010d-%010d", va
 // copied is a message of the Maildir.
 type copied struct {
 	size   int64
-	listed bool // the server has it too, and there is room for it
+	listed bool // the server still has it, and there is room for it
 }
 
-// messages returns the messages of a validity by UID. What is not of it is removed.
+// messages returns the messages of a UIDVALIDITY by UID. Others are removed.
 func (s store) messages(validity int64) (map[int64]*copied, error) {
 	entries, err := os.ReadDir(filepath.Join(s.folder, newFolder))
 	if err != nil {
@@ -100,7 +101,7 @@ func (s store) remove(validity, uid int64) error {
 	return nil
 }
 
-// draft is where a message is written before it has a name. There is one at a time.
+// draft is the path of a message before it has its name. There is one at a time.
 func (s store) draft() string { return filepath.Join(s.folder, tmpFolder, "message") }
 
 // write writes the draft, in place of another.
@@ -121,7 +122,7 @@ func (s store) write(r io.Reader) (size int64, err error) {
 	return size, err
 }
 
-// onlyWriter tells errors of the disk from those of the server.
+// onlyWriter distinguishes errors of the disk from those of the server.
 type onlyWriter struct{ f *os.File }
 
 func (w onlyWriter) Write(p []byte) (int, error) {
@@ -140,7 +141,7 @@ func (s store) finishDraft(validity, uid int64) error {
 	return nil
 }
 
-// sync returns once the names of messages are on the disk.
+// sync returns once the names of messages are on disk.
 func (s store) sync() error {
 	if err := durable.SyncFolder(filepath.Join(s.folder, newFolder)); err != nil {
 		return writing(err)

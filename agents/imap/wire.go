@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Why a server is left. The texts are ours, and are all that anybody hears.
+// Reasons to leave a server. The texts are ours, and nothing else is reported.
 var (
 	errAnswer  = errors.New("the server's answers are not those of IMAP")
 	errTooMuch = errors.New("the server sends more than was asked for")
@@ -26,7 +26,7 @@ const (
 	maxDepth = 64      // of lists in each other
 )
 
-// wire reads what a server says, up to a bound that each command sets.
+// wire reads from a server, up to a limit that each command sets.
 type wire struct {
 	conn    net.Conn
 	r       *bufio.Reader
@@ -116,7 +116,8 @@ func (w *wire) newline() error {
 	return err
 }
 
-// word takes what comes before a space, a parenthesis or the end of the line, in upper case. What is in brackets is part of it.
+// word reads up to a space, a parenthesis or the end of the line, in upper case. Text
+// in brackets is part of it.
 func (w *wire) word() (string, error) {
 	var b strings.Builder
 	for inside := false; ; {
@@ -260,7 +261,7 @@ func (w *wire) skip(depth int) error {
 	return w.list(func() error { return w.skip(depth + 1) })
 }
 
-// list takes a list, whose items are taken by item.
+// list reads a list, whose items item reads.
 func (w *wire) list(item func() error) error {
 	if err := w.expect('('); err != nil {
 		return err
@@ -283,7 +284,7 @@ func (w *wire) list(item func() error) error {
 	}
 }
 
-// skipResponse takes the rest of a response of which nothing is wanted, with its literals.
+// skipResponse skips the rest of a response, including literals.
 func (w *wire) skipResponse() error {
 	for {
 		line, err := w.line()

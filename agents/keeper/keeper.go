@@ -14,10 +14,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// settleTimeout bounds how long a settlement is tried. Without one the reservation stands.
+// settleTimeout is the timeout for a settlement. Without one the reservation remains.
 const settleTimeout = 10 * time.Second
 
-// maxRefusedURL bounds what is recorded of a URL that was refused, in bytes.
+// maxRefusedURL bounds how much of a refused URL is recorded, in bytes.
 const maxRefusedURL = 4 << 10
 
 // Ledger is a [web.Ledger] in the mesh's journal. It may be used concurrently.

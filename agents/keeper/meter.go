@@ -12,15 +12,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
-// askAgain is how long a keeper does not ask for a call after one that the budget did not
-// pay for: what a cell asks for meanwhile is refused here, and fills no journal.
+// askAgain is how long a keeper refuses calls by itself after one that the budget did not
+// cover, so that a cell cannot fill the journal.
 const askAgain = 5 * time.Second
 
-// Meter has each call of a model recorded before it is made, and settled by what the
-// provider counted (PROTOCOL P15): no record, no call. It may be used concurrently.
+// Meter has each call of a model recorded before it is made, and settled with the
+// provider's counts (PROTOCOL P15): without a record there is no call. It may be
+// used concurrently.
 //
-// A call of which nobody knows whether it was paid counts as reserved: one that broke off,
-// and one without a number from its provider.
+// A call of unknown cost counts as reserved: an interrupted one, and one without counts
+// from its provider.
 type Meter struct {
 	provider llm.Provider
 	keeper   *agents.Keeper
@@ -30,7 +31,7 @@ type Meter struct {
 	spent time.Time // until then nothing is asked for
 }
 
-// NewMeter returns the meter of single calls of a model, which definitions call so.
+// NewMeter returns the meter for single calls of a model, with its name in definitions.
 func NewMeter(k *agents.Keeper, model string, p llm.Provider) *Meter {
 	return &Meter{provider: p, keeper: k, model: model}
 }

@@ -18,9 +18,10 @@ import (
 // headerTimeout bounds how long a program may take for the head of a request. It may take its time for the rest.
 const headerTimeout = 10 * time.Second
 
-// Serve serves a confined program over the one port that it reaches (package sandbox), until ctx ends: POST /fetch and /end
-// take what the methods of the same names take, and the model is served as [wires.Serve] does. What the program does not
-// have is 403. Connections beyond 128 wait.
+// Serve serves a confined program over the one port that it can reach (package sandbox),
+// until ctx ends: POST /fetch and /end have the parameters of the methods of the same
+// names, and the model is served as by [wires.Serve]. Services that the program does not
+// have answer 403. Connections beyond 128 wait.
 func (s *Services) Serve(ctx context.Context, at net.Listener) error {
 	server := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader,
@@ -47,10 +48,10 @@ func (s *Services) handler() http.Handler {
 const (
 	maxConnections = 128
 	maxHeader      = 64 << 10 // bytes of the head of a request
-	maxAsk         = 16 << 10 // bytes of what /fetch and /end take
+	maxAsk         = 16 << 10 // bytes of a request to /fetch and /end
 )
 
-// limited refuses calls beyond those that a cell could have at a time.
+// limited refuses calls beyond the number that a cell may have at a time.
 func (s *Services) limited(next http.Handler) http.Handler {
 	slots := make(chan struct{}, maxConversations)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

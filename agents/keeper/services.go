@@ -15,44 +15,47 @@ import (
 )
 
 const (
-	// MaxLine bounds a line of a cell, in bytes: a request of a model, and what stands around it.
+	// MaxLine bounds a line of a cell, in bytes: a request of a model, and the text
+	// around it.
 	MaxLine = maxRequest + 64<<10
 
 	maxRequest       = 4 << 20 // bytes of a request
 	maxConversations = 64      // at a time
 )
 
-// Services are what a cell may ask its keeper for, beside what package stdio serves. They believe nothing that a cell says.
+// Services are what a cell may request from its keeper, in addition to what package
+// stdio serves. They do not trust a cell.
 type Services struct {
 	configuration any
 	model         llm.Endpoint
 	desk          func() (*web.Desk, error)
-	tools         func(context.Context, tool.Call) tool.Result // nil: none of MCP servers
-	words         func(conversation, text string)              // nil: nobody listens
+	tools         func(context.Context, tool.Call) tool.Result // nil: no tools of MCP servers
+	words         func(conversation, text string)              // nil: no listener
 
 	mu            sync.Mutex
 	conversations map[string]*conversation
 }
 
-// conversation is what a keeper knows of one.
+// conversation is a keeper's state of a conversation.
 type conversation struct {
 	desk *web.Desk // nil before its first fetch
 }
 
-// NewServices returns the services of a cell. It is told the configuration first. desk makes the desk of a conversation;
-// nil fetches nothing.
+// NewServices returns the services of a cell, which gets the configuration first. desk
+// makes the desk of a conversation; nil fetches nothing.
 func NewServices(configuration any, model llm.Endpoint, desk func() (*web.Desk, error)) *Services {
 	return &Services{configuration: configuration, model: model, desk: desk, conversations: map[string]*conversation{}}
 }
 
-// CallTools has call do what the cell asks of tools of MCP servers. It is called before [Services.Methods].
+// CallTools sets call to perform the cell's calls of tools of MCP servers. Call it
+// before [Services.Methods].
 func (s *Services) CallTools(call func(context.Context, tool.Call) tool.Result) { s.tools = call }
 
-// HearWords has hear told what the model says to a conversation, while it says it. It is called
-// before [Services.Methods].
+// HearWords sets hear to get what the model says in a conversation, while it says it.
+// Call it before [Services.Methods].
 func (s *Services) HearWords(hear func(conversation, text string)) { s.words = hear }
 
-// Methods are what the cell calls.
+// Methods returns the methods for the cell.
 func (s *Services) Methods() map[string]stdio.Method {
 	return map[string]stdio.Method{
 		"configuration": func(context.Context, jsontext.Value) (any, error) { return s.configuration, nil },
@@ -99,7 +102,8 @@ func (s *Services) conversation(id string) (*conversation, error) {
 	return c, nil
 }
 
-// callModel makes one call of the model that the definition names, whatever the cell calls it.
+// callModel makes one call of the model in the definition, whatever name the cell
+// gives.
 func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, error) {
 	p, err := readParams(raw)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Output is what a tool gives: a text that came from outside, with its source, or an instruction of the program, which is
-// not fenced. The zero value says that the call failed.
+// Output is the result of a tool: a text from outside, with its source, or an instruction
+// of the program, which is not fenced. The zero value says that the call failed.
 type Output struct {
 	Untrusted string
 	Source    guard.Source // of Untrusted; a constant of the tool
@@ -24,11 +24,11 @@ type Output struct {
 // Executable is a tool that a program runs for a model.
 type Executable struct {
 	Tool
-	// Outbound says that the tool sends something to outsiders, as a fetch, a shell or an MCP server does. Such a tool needs
-	// Permit.
+	// Outbound says that the tool sends something to outsiders, as a fetch, a shell or an
+	// MCP server does. Such a tool needs Permit.
 	Outbound bool
-	// Permit is asked before each call; its error, of which the model sees the code of package guard alone, denies it. Nil
-	// permits what is not outbound.
+	// Permit is called before each call; an error, of which the model sees only the code
+	// of package guard, denies it. Nil permits tools that are not outbound.
 	Permit func(ctx context.Context, arguments jsontext.Value) error
 	// Run is given the arguments as the model wrote them.
 	Run func(ctx context.Context, arguments jsontext.Value) Output
@@ -37,21 +37,22 @@ type Executable struct {
 // Conversation is a model with tools.
 type Conversation struct {
 	Model    Endpoint
-	System   []Part // instructions alone
+	System   []Part // only instructions
 	Tools    []Executable
 	MaxTurns int // of the model; 0 means 16
 	Redact   guard.Set
-	// Finish, if it is set, ends the conversation: text alone does not.
+	// Finish, if set, ends the conversation: text does not.
 	Finish *Finish
 }
 
-// Finish are the tools by which a model ends a conversation with a result. Nothing is run when it calls one.
+// Finish are the tools by which a model ends a conversation with a result. Calling one
+// runs nothing.
 type Finish struct {
 	Tools []Tool
-	// Judge is given each call of these tools. The conversation has ended if it returns true; otherwise the model is told
-	// why not, and may try again.
+	// Judge gets each call of these tools. If it returns true, the conversation has
+	// ended; otherwise the model is told why not, and may try again.
 	Judge func(call Call) (ended bool, why Instruction)
-	// Repairs are how often it may try again.
+	// Repairs is how often it may try again.
 	Repairs int
 }
 
@@ -65,11 +66,11 @@ const (
 )
 
 var (
-	// ErrTurns says that a model had not ended after its turns or its calls.
+	// ErrTurns says that a model did not end within its turns or its calls.
 	ErrTurns = errors.New("llm: the conversation has no end")
-	// ErrUngated says that a tool which sends something out has nobody who permits its calls.
+	// ErrUngated says that a tool which sends something out has no Permit.
 	ErrUngated = errors.New("llm: an outbound tool has no Permit")
-	// ErrCut says that a reply was longer than it may be.
+	// ErrCut says that a reply was too long.
 	ErrCut = errors.New("llm: the reply was cut")
 	// ErrUnfit says that no result of a model was accepted.
 	ErrUnfit = errors.New("llm: the model gave no result that fits")
@@ -77,9 +78,10 @@ var (
 
 const finishNow = "End by calling one of your tools. Text alone is no result."
 
-// Run has the model work on what it is asked until it calls no tool any more, and returns what it says then; or, with
-// Finish, until it has given a result. Between a tool and the prompt stands this function alone: what came from outside is
-// cleaned, redacted and fenced, whatever it says of itself; an instruction of the program is not.
+// Run prompts the model until it calls no more tools, and returns its last text; or, with
+// Finish, until it has given a result. All tool outputs pass through this function: text
+// from outside is cleaned, redacted and fenced, whatever it claims to be; an instruction
+// of the program is not.
 func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 	request := &Request{Model: c.Model.Model, System: c.System, MaxTokens: cmp.Or(c.Model.MaxTokens, defaultTokens), Turns: []Turn{{Role: User, Parts: asked}}}
 	for _, t := range c.Tools {
@@ -164,7 +166,7 @@ func (c Conversation) run(ctx context.Context, call Call) Result {
 	return Result{Call: call.ID, Parts: []Part{Constant("There is no such tool.")}, Failed: true}
 }
 
-// part makes of an output what a prompt may hold.
+// part converts an output to a part of a prompt.
 func (c Conversation) part(o Output) (part Part, failed bool) {
 	if o.Source == "" {
 		if o.Trusted.text == "" || o.Untrusted != "" {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// RateLimited says that the provider wants fewer calls. RetryAfter is when it wants the next one; 0 if it does not say.
+// RateLimited says that the provider wants fewer calls. RetryAfter is how long to wait;
+// 0 if the provider does not say.
 type RateLimited struct{ RetryAfter time.Duration }
 
 func (e RateLimited) Error() string {
@@ -16,8 +17,8 @@ func (e RateLimited) Error() string {
 	return "llm: rate limited"
 }
 
-// Overloaded says that the provider cannot answer at present. Unknown says that nobody
-// knows whether it began to: the request was sent, and nothing came back.
+// Overloaded says that the provider cannot answer at present. Unknown says that it may
+// have begun to: the request was sent, and no reply came.
 type Overloaded struct{ Unknown bool }
 
 func (Overloaded) Error() string { return "llm: the provider is overloaded" }
@@ -32,7 +33,7 @@ type Filtered struct{}
 
 func (Filtered) Error() string { return "llm: the provider filtered the request or the reply" }
 
-// Auth says that the key is wrong, or may not be used for this.
+// Auth says that the key is invalid, or may not be used for this.
 type Auth struct{}
 
 func (Auth) Error() string { return "llm: the provider does not accept the key" }
@@ -42,20 +43,21 @@ type Budget struct{}
 
 func (Budget) Error() string { return "llm: the budget is spent" }
 
-// Unrecorded says that the mesh did not record the call. None was made.
+// Unrecorded says that the mesh did not record the call. No call was made.
 type Unrecorded struct{}
 
 func (Unrecorded) Error() string { return "llm: the mesh did not record the call, and it was not made" }
 
-// Unpaid reports whether a call that ended so surely cost nothing: the provider refused it
-// before it began to answer, or never got it.
+// Unpaid reports whether a call that ended with err certainly cost nothing: the provider
+// refused it before it began to answer, or never got it.
 func Unpaid(err error) bool {
 	overloaded := Overloaded{Unknown: true}
 	_ = errors.As(err, &overloaded)
 	return !overloaded.Unknown || errors.As(err, new(RateLimited)) || errors.As(err, new(Auth)) || errors.As(err, new(TooLong))
 }
 
-// Protocol says that the provider did not answer in its own protocol. What is constant: it quotes no reply.
+// Protocol says that the provider violated its own protocol. What is constant: it
+// quotes no reply.
 type Protocol struct{ What string }
 
 func (e Protocol) Error() string { return "llm: the provider broke its protocol: " + e.What }

@@ -20,7 +20,7 @@ type Endpoint struct {
 	MaxTokens int // of a reply; 0 means 1024
 }
 
-// ExtractOptions say what [Extract] returns.
+// ExtractOptions are options of [Extract].
 type ExtractOptions struct {
 	Schema   jsontext.Value // JSON Schema of the object. Required
 	Source   guard.Source   // where the text came from; empty means web
@@ -37,7 +37,7 @@ const (
 	defaultTokens   = 1024
 )
 
-// ErrSchema says that the schema of an extraction cannot be used.
+// ErrSchema says that the schema of an extraction is invalid.
 var ErrSchema = errors.New("llm: the schema of an extraction is not a JSON Schema")
 
 const extractRules = `You extract structured data from one document. The document stands in a fenced block with the name untrusted-data.
@@ -48,12 +48,13 @@ Answer by calling the tool structured_output exactly once, with an object that f
 
 const extractAgain = `The arguments do not fit the schema. Call structured_output once more, with an object that does.`
 
-// Extract has a model read hostile text and return one object. The model gets the seed's rules, the instruction and the text
-// in a fence, and has no tool but the one that returns the object; what it returns is strict JSON and fits the schema, or
-// nothing is returned and refused is true: it answered with text, called another tool or called twice, or no attempt
-// fitted. The caller never gets a byte of the text but inside the object.
+// Extract makes a model read hostile text and return one object. The model gets the
+// seed's rules, the instruction and the text in a fence, and its only tool returns the
+// object. The result is strict JSON and fits the schema; otherwise there is no result and
+// refused is true: the model answered with text, called another tool or called twice, or
+// no attempt fitted. The caller gets bytes of the text only inside the object.
 //
-// The error says that the schema or the source is wrong, or that the provider failed.
+// The error says that the schema or the source is invalid, or that the provider failed.
 func Extract(ctx context.Context, model Endpoint, untrusted string, instruction Instruction, o ExtractOptions) (data jsontext.Value, refused bool, err error) {
 	schema, err := compileSchema(o.Schema)
 	if err != nil {
@@ -119,8 +120,8 @@ func compileSchema(text jsontext.Value) (objectSchema, error) {
 	return objectSchema{resolved}, nil
 }
 
-// object returns the arguments of a call without white space, if they are strict JSON (valid Unicode, no name twice, nothing
-// behind), an object, and fit the schema.
+// object returns the arguments of a call without white space, if they are strict JSON
+// (valid Unicode, no duplicate names, nothing after it), an object, and fit the schema.
 func (s objectSchema) object(arguments jsontext.Value) (jsontext.Value, bool) {
 	if len(arguments) > maxObject {
 		return nil, false

@@ -9,18 +9,18 @@ import (
 
 // Provider is one way to a model.
 type Provider interface {
-	// Do makes one call and does not try again. delta, if it is not nil, is told what comes while it comes. The error is
-	// one of the types of this package, or of the context.
+	// Do makes one call without retries. delta, if not nil, gets pieces of the reply as
+	// they come. The error is one of the types of this package, or of the context.
 	Do(ctx context.Context, r *Request, delta func(Delta)) (*Reply, error)
 }
 
-// Request is what a model is asked.
+// Request is a request to a model.
 type Request struct {
 	Model     string
-	System    []Part // instructions alone
+	System    []Part // only instructions
 	Tools     []Tool
 	Turns     []Turn
-	Force     string // the tool that has to be called; empty: the model decides
+	Force     string // the tool that must be called; empty: the model decides
 	MaxTokens int    // of the reply
 }
 
@@ -31,7 +31,7 @@ type Tool struct {
 	Schema      jsontext.Value // JSON Schema of the arguments
 }
 
-// Role says whose turn it is. The zero value is no role.
+// Role says whose turn it is. The zero value is invalid.
 type Role uint8
 
 // The roles.
@@ -54,14 +54,14 @@ type Call struct {
 	Arguments jsontext.Value
 }
 
-// Result is what a call gave.
+// Result is the result of a call.
 type Result struct {
 	Call   string // the ID of the call
 	Parts  []Part // Instruction or Data
 	Failed bool
 }
 
-// Reply is what a model answers.
+// Reply is a model's reply.
 type Reply struct {
 	Said  []Said
 	Calls []Call
@@ -82,7 +82,7 @@ const (
 // Usage counts tokens.
 type Usage struct{ Input, CacheRead, CacheWrite, Output int64 }
 
-// Delta is a piece of a reply that is still coming.
+// Delta is a piece of an incomplete reply.
 type Delta struct{ Text string }
 
 var (
@@ -95,8 +95,9 @@ var (
 	errDoubledTool = errors.New("llm: the request has two tools of one name")
 )
 
-// Check says whether a request may be sent: nothing unfenced stands where data belongs, and nothing fenced where the model
-// looks for instructions. Whoever sends requests checks them.
+// Check says whether a request may be sent: it has no unfenced text where data belongs,
+// and no fenced text where the model looks for instructions. Every sender of requests
+// checks them.
 func (r *Request) Check() error {
 	if r.Model == "" {
 		return errNoModel

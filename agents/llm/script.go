@@ -5,10 +5,11 @@ import (
 	"errors"
 )
 
-// Script is a provider that answers from a list, for tests and for programs that judge cases. It belongs to one goroutine.
+// Script is a provider that answers from a list, for tests and for programs that judge
+// cases. It belongs to one goroutine.
 type Script struct {
 	Turns []ScriptTurn
-	// Requests are those that were made, in order.
+	// Requests are the requests so far, in order.
 	Requests []*Request
 }
 

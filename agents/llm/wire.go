@@ -11,8 +11,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// A request can be made in one process and sent by another. What crosses keeps the kinds of its parts: data is fenced again
-// by whoever reads it, so that a fence is one on both sides.
+// A request can be made in one process and sent by another. The encoding keeps the kinds
+// of its parts: the receiver fences data again, so that both sides have a real fence.
 
 // partJSON is one part; exactly one member is there.
 type partJSON struct {
@@ -35,7 +35,7 @@ type toolJSON struct {
 type callJSON struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Arguments is text, since a model may write what is no JSON.
+	// Arguments is text, since a model's output may be invalid JSON.
 	Arguments string `json:"arguments"`
 }
 
@@ -207,7 +207,7 @@ func ParseReply(b []byte) (*Reply, error) {
 	return r, nil
 }
 
-// The codes of errors that cross between processes.
+// The codes of errors between processes.
 const (
 	codeRateLimited = "rate_limited"
 	codeOverloaded  = "overloaded"
@@ -220,7 +220,8 @@ const (
 	codeTimeout     = "timeout"
 )
 
-// ErrorCode returns the code of an error of a provider, for [ErrorOf]. It is protocol for one that is none of this package.
+// ErrorCode returns the code of a provider's error, for [ErrorOf]. For an error of
+// another package it is protocol.
 func ErrorCode(err error) string {
 	switch {
 	case errors.As(err, new(RateLimited)):
@@ -243,7 +244,7 @@ func ErrorCode(err error) string {
 	return codeProtocol
 }
 
-// ErrorOf returns the error that has a code.
+// ErrorOf returns the error for a code.
 func ErrorOf(code string) error {
 	switch code {
 	case codeRateLimited:

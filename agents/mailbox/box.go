@@ -19,10 +19,11 @@ import (
 // MaxListed bounds the messages of a mailbox: it has the newest.
 const MaxListed = 10_000
 
-const maxTail = 64 << 20 // bytes at the end of an mbox file that are looked at
+const maxTail = 64 << 20 // bytes at the end of an mbox file that are read
 
-// Box is a mailbox that is read again and again while mail comes and goes: a Maildir, an mbox file or a single message.
-// It is never written to or locked. It is safe for concurrent use.
+// Box is a mailbox that is read repeatedly while mail comes and goes: a Maildir, an mbox
+// file or a single message. It is never written to or locked. It is safe for concurrent
+// use.
 type Box struct {
 	fsys fs.FS
 	name string // in fsys
@@ -56,10 +57,10 @@ func (b *Box) Close() error {
 	return b.dir.Close()
 }
 
-// oneFile is a file system in which every name is one file.
+// oneFile is a file system in which every name is the same file.
 type oneFile string
 
-// Open implements [fs.FS]. It waits for nobody, and opens regular files alone.
+// Open implements [fs.FS]. It does not block, and opens only regular files.
 func (o oneFile) Open(string) (fs.File, error) {
 	f, err := os.OpenFile(string(o), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -75,8 +76,9 @@ func (o oneFile) Open(string) (fs.File, error) {
 	return f, nil
 }
 
-// keys returns what names each message while mail comes and goes, the newest first, and whether there are older ones: the
-// name that delivery chose in a Maildir, which flags and moves leave alone, and a digest in a file.
+// keys returns a stable name for each message, the newest first, and whether there are
+// older ones: in a Maildir the name chosen at delivery, which flags and moves do not
+// change, and in a file a digest.
 func (b *Box) keys(ctx context.Context) (keys []string, older bool, err error) {
 	if b.dir != nil {
 		m, err := openMaildir(b.fsys, b.name)
@@ -105,7 +107,8 @@ func (b *Box) keys(ctx context.Context) (keys []string, older bool, err error) {
 	return keys, older, nil
 }
 
-// Newest returns the newest messages, at most n of them, the newest first. One that goes meanwhile is left out.
+// Newest returns the newest messages, at most n, the newest first. Messages removed
+// meanwhile are left out.
 func (b *Box) Newest(ctx context.Context, n int) ([]*Message, error) {
 	keys, _, err := b.keys(ctx)
 	if err != nil {
@@ -125,7 +128,8 @@ func (b *Box) Newest(ctx context.Context, n int) ([]*Message, error) {
 	return messages, nil
 }
 
-// load has those messages visited that are still there, each once. It ends early if visit returns false.
+// load calls visit for each message that still exists, once. It stops if visit returns
+// false.
 func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m *Message) bool) error {
 	limits := DefaultLimits()
 	if b.dir == nil {
@@ -195,7 +199,8 @@ func (b *Box) split(ctx context.Context, visit func(raw []byte, size int64)) (ol
 	}
 }
 
-// skipTo leaves out all but the last bytes of a file, and reports whether that was anything.
+// skipTo skips all but the last bytes of a file, and reports whether it skipped
+// anything.
 func (b *mbox) skipTo(last int64) (bool, error) {
 	f, ok := b.f.(fs.File)
 	if !ok {

@@ -4,11 +4,11 @@
 //	box, err := mailbox.Open("Maildir")
 //	for m, err := range box.All() { ... }
 //
-// Everything in a [Message] was written by strangers, and nothing here
-// protects anybody from it. A Reader answers from it, and the gateway decides
-// what a Controller learns (BCP-12, BCP-18).
+// Everything in a [Message] was written by strangers, and this package does not
+// protect from it. A Reader answers from it, and the gateway decides what a
+// Controller learns (BCP-12, BCP-18).
 //
-// Damaged messages do not fail a mailbox: each comes with what could be read
-// of it and a list of [Defect] codes. [Limits] bound memory, whatever the size
-// of the mailbox.
+// A damaged message does not fail the mailbox: it comes with its readable parts
+// and a list of [Defect] codes. [Limits] bound memory, whatever the size of the
+// mailbox.
 package mailbox

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// keptHeaders are the fields that tell what kind of mail it is.
+// keptHeaders are the fields that show what kind of mail it is.
 var keptHeaders = []string{
 	"Auto-Submitted", "List-Id", "List-Post", "List-Unsubscribe", "Message-Id",
 	"Precedence", "Priority", "Reply-To", "X-Priority", "X-Spam-Flag",
@@ -89,8 +89,8 @@ func (w *walker) readAuthor(h textproto.MIMEHeader) {
 	m.From = looseAddress(w.line(w.decodeWords(value)))
 }
 
-// looseAddress reads an author field that breaks the rules: the first word with
-// an @ is the address, the rest is the name.
+// looseAddress parses an invalid author field: the first word with an @ is the
+// address, the rest is the name.
 func looseAddress(s string) Address {
 	var a Address
 	var name []string
@@ -105,8 +105,8 @@ func looseAddress(s string) Address {
 	return a
 }
 
-// zones are the zone names of RFC 5322, 4.3. They are read here and not by the
-// time package, which would ask where this machine stands.
+// zones are the zone names of RFC 5322, 4.3. The time package would interpret
+// them by this machine's local zone.
 var zones = map[string]string{
 	"UT": "+0000", "GMT": "+0000", "Z": "+0000", "UTC": "+0000",
 	"EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500",

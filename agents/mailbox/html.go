@@ -7,10 +7,10 @@ import (
 	"golang.org/x/net/html"
 )
 
-// stripHTML gives what a person reads and what is there besides: comments,
-// elements that a style attribute hides, texts of images, titles. Scripts and
-// style sheets are left out; what a style sheet hides by class is not noticed.
-// It reads tokens and builds no tree, so nesting costs nothing.
+// stripHTML returns the visible text, and the hidden one: comments, elements
+// hidden by a style attribute, texts of images, titles. Scripts and style
+// sheets are left out; elements that a style sheet hides by class are not
+// recognised. It reads tokens and builds no tree, so nesting costs nothing.
 func stripHTML(src string) (text string, hidden []string) {
 	z := html.NewTokenizer(strings.NewReader(src))
 	s := &stripper{}
@@ -37,8 +37,8 @@ func stripHTML(src string) (text string, hidden []string) {
 type stripper struct {
 	text   strings.Builder
 	hidden []string
-	// secret collects the text of the hidden element inHidden, whose nesting in
-	// itself is level.
+	// secret collects the text of the hidden element inHidden; level is its
+	// nesting in itself.
 	secret   strings.Builder
 	inHidden string
 	level    int
@@ -164,7 +164,7 @@ var (
 )
 
 // hidesText judges a style attribute: text that takes no room, is not drawn, or
-// has the colour of what is behind it.
+// has the colour of its background.
 func hidesText(style string) bool {
 	style = strings.ToLower(strings.Join(strings.Fields(clip(style, maxFieldBytes)), ""))
 	if hidingStyle.MatchString(style) {
@@ -174,8 +174,8 @@ func hidesText(style string) bool {
 	return text != nil && back != nil && text[1] == back[1]
 }
 
-// tagText gives what is spelled in tag characters (U+E0020 to U+E007E), which
-// models read and no screen shows.
+// tagText returns the text in tag characters (U+E0020 to U+E007E), which models
+// read and no screen shows.
 func tagText(s string) string {
 	var out strings.Builder
 	for _, r := range s {

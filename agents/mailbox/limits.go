@@ -1,17 +1,17 @@
 package mailbox
 
-// Limits bounds the work and memory that mail may cost. A field that is zero or
-// negative takes its default.
+// Limits bounds the work and memory for mail. A field that is zero or negative
+// takes its default.
 type Limits struct {
-	// MaxMessageBytes is the size up to which a message is kept; what follows is
+	// MaxMessageBytes is the size up to which a message is kept; the rest is
 	// counted and dropped, and the message is marked [TooLarge]. 8 MiB holds the
 	// text of any mail together with the usual attachments.
 	MaxMessageBytes int
 	// MaxMessages ends a mailbox with [ErrTooManyMessages]. A Reader works
 	// through a mailbox in one sitting; 100,000 is years of one person's mail.
 	MaxMessages int
-	// MaxParts is the number of MIME parts of a message that are looked at,
-	// containers included; real mail stays under 50.
+	// MaxParts is the number of MIME parts of a message that are read,
+	// including containers; real mail has under 50.
 	MaxParts int
 	// MaxDepth is how deep containers and attached messages may nest, the
 	// message itself being depth 1; real mail stays under 6.
@@ -30,32 +30,32 @@ const (
 	defaultMaxTextBytes      = 256 << 10
 	defaultMaxAttachmentText = 64 << 10
 
-	// maxHeaderBytes is the header block of a message that is parsed: twice what
-	// common servers accept. A longer one is cut at the end of a line.
+	// maxHeaderBytes is how much of a message's header block is parsed: twice
+	// what common servers accept. A longer one is cut at the end of a line.
 	maxHeaderBytes = 256 << 10
 	// maxFieldBytes is one decoded header field; addresses of a long To line are
 	// of no use to anybody here.
 	maxFieldBytes = 4 << 10
 	// maxRecipients is the number of To addresses kept.
 	maxRecipients = 50
-	// maxDirEntries is the number of names in one folder of a Maildir that are
-	// read before it is refused: sorting needs them all in memory.
+	// maxDirEntries is the number of names in one folder of a Maildir beyond
+	// which it is refused: sorting needs them all in memory.
 	maxDirEntries = 500_000
-	// maxDashLines and maxBoundaryWork bound what the MIME library may be made
-	// to do, because it has no limits of its own: lines that could be separators
-	// (each costs about 5 KB), and declared separators times bytes (every level
-	// of nesting reads the rest again).
+	// maxDashLines and maxBoundaryWork bound the work of the MIME library, which
+	// has no limits of its own: lines that could be separators (each costs about
+	// 5 KB), and declared separators times bytes (every level of nesting reads
+	// the rest again).
 	maxDashLines    = 20_000
 	maxBoundaryWork = 128 << 20
 	// freeBoundaries are not counted as work: that many levels are cheap at any
-	// size that is kept.
+	// permitted size.
 	freeBoundaries = 16
 	// maxPostmarkBytes is how much of a line is looked at to recognise the
 	// separator of an mbox file.
 	maxPostmarkBytes = 512
 )
 
-// DefaultLimits are the limits that [Open] uses.
+// DefaultLimits returns the limits that [Open] uses.
 func DefaultLimits() Limits {
 	return Limits{}.withDefaults()
 }

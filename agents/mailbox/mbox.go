@@ -8,11 +8,11 @@ import (
 	"regexp"
 )
 
-// mbox splits an mbox file as it is read: one message and one buffer are in
+// mbox splits an mbox file while reading it: one message and one buffer are in
 // memory at a time. A message begins at a line "From " that comes first or after
 // an empty line and looks like a postmark; lines that were quoted with ">" for
-// that reason (">From ", ">>From ": mboxrd, and mboxo as far as it can be told)
-// lose one ">".
+// that reason (">From ", ">>From ": mboxrd, and mboxo as far as it is
+// recognisable) lose one ">".
 type mbox struct {
 	r *bufio.Reader
 	f io.Closer
@@ -20,8 +20,8 @@ type mbox struct {
 	inside bool
 }
 
-// postmarkDate is the time of day and the year that end every postmark, in
-// either order: "Mon Mar  2 08:05:10 2026", "08:05:10 +0000 2026".
+// postmarkDate is the time of day and the year at the end of every postmark, in
+// either order: "Mon Mar 2 08:05:10 2026", "08:05:10 +0000 2026".
 var postmarkDate = regexp.MustCompile(`[0-9]{1,2}:[0-9]{2}.* [0-9]{4}\b`)
 
 func isPostmark(line []byte) bool {
@@ -37,7 +37,7 @@ func (b *mbox) next(maxBytes int) ([]byte, int64, bool, error) {
 	b.inside = false
 	msg := messageBuffer{max: maxBytes}
 	// The line before the postmark belongs to the format, not to the message, so
-	// the end of an empty line is held back until it is known what follows.
+	// the end of an empty line is held back until the next line is known.
 	var held []byte
 	afterEmpty := false
 	for {
@@ -86,7 +86,7 @@ func (b *mbox) skipToFirst() error {
 	}
 }
 
-// skipLine drops the rest of a line of which a buffer full was read.
+// skipLine drops the rest of a line that filled the buffer.
 func (b *mbox) skipLine(whole bool) error {
 	for !whole {
 		_, err := b.r.ReadSlice('\n')
@@ -98,7 +98,7 @@ func (b *mbox) skipLine(whole bool) error {
 	return nil
 }
 
-// copyLine adds the rest of a line of which a buffer full was read.
+// copyLine adds the rest of a line that filled the buffer.
 func (b *mbox) copyLine(msg *messageBuffer) error {
 	for {
 		piece, err := b.r.ReadSlice('\n')

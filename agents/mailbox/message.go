@@ -10,36 +10,36 @@ import (
 // Message is one mail, decoded to UTF-8. All of its text is as its sender wrote
 // it: look-alikes, invisible characters and lies included.
 type Message struct {
-	// ID names the message by its bytes: the same mail has the same ID in a
-	// Maildir, in an mbox and as a file, whatever its line ends. Two copies of a
-	// mail share it. 16 hexadecimal digits.
+	// ID is a hash of the message: the same mail has the same ID in a Maildir,
+	// in an mbox and as a file, with any line ends. Two copies of a mail share
+	// it. 16 hexadecimal digits.
 	ID string
 	// From is the first author. Its parts may be empty.
 	From Address
 	// To lists the first 50 recipients of the To field.
 	To []Address
-	// Subject is decoded and on one line; empty when there is none.
+	// Subject is decoded and on one line; empty if there is none.
 	Subject string
-	// Date is the Date field or, when that is missing or damaged, the time of the
-	// newest Received field; zero when there is neither. In UTC.
+	// Date is the Date field or, if that is missing or damaged, the time of the
+	// newest Received field; zero if there is neither. In UTC.
 	Date time.Time
 	// Text is the best visible text: the text/plain parts, or else the HTML
 	// parts without markup. Lines end in \n.
 	Text string
-	// Hidden is what a person does not see but a model is given: HTML comments,
-	// elements that are styled away, texts of images, and letters spelled in
-	// invisible tag characters. Pieces are separated by an empty line.
+	// Hidden is text that a person does not see but a model gets: HTML
+	// comments, hidden elements, texts of images, and letters in invisible tag
+	// characters. Pieces are separated by an empty line.
 	Hidden string
 	// Attachments are in the order of the message.
 	Attachments []Attachment
-	// Headers has the fields that tell what kind of mail it is, by canonical
+	// Headers has the fields that show what kind of mail it is, by canonical
 	// name: Auto-Submitted, List-Id, List-Post, List-Unsubscribe, Precedence,
 	// Priority, Reply-To, X-Priority, X-Spam-Flag, Message-Id. First value only.
 	Headers map[string]string
 	// Size is the number of bytes of the message as it lay in the mailbox,
 	// those past the limit included.
 	Size int64
-	// Defects says what was wrong, each code once, in the order met. Empty for
+	// Defects lists the problems, each code once, in the order found. Empty for
 	// a sound message.
 	Defects []Defect
 }
@@ -52,7 +52,7 @@ type Address struct {
 	Address string
 }
 
-// String returns "Name <address>", or what there is of it.
+// String returns "Name <address>", or the part that exists.
 func (a Address) String() string {
 	switch {
 	case a.Address == "":
@@ -87,10 +87,10 @@ const (
 	TooDeep        Defect = "too_deep"         // parts past Limits.MaxDepth left out
 	TextCut        Defect = "text_cut"         // Text, Hidden or an attachment's text cut
 	BadHeader      Defect = "bad_header"       // a header line or field is malformed
-	BadFrom        Defect = "bad_from"         // no author that follows the rules
-	BadDate        Defect = "bad_date"         // no Date field that follows the rules
+	BadFrom        Defect = "bad_from"         // no valid author
+	BadDate        Defect = "bad_date"         // no valid Date field
 	BadEncoding    Defect = "bad_encoding"     // base64 or transfer encoding is damaged
-	BadCharset     Defect = "bad_charset"      // unknown charset, or bytes not of it
+	BadCharset     Defect = "bad_charset"      // unknown charset, or invalid bytes for it
 	BadStructure   Defect = "bad_structure"    // MIME structure is damaged
 	Unreadable     Defect = "unreadable"       // nothing could be parsed or read
 )
@@ -111,8 +111,8 @@ func (m *Message) mark(d Defect) {
 	}
 }
 
-// messageID hashes the message with line ends folded to \n and without the line
-// ends at its end, which every mailbox format treats in its own way.
+// messageID hashes the message with line ends folded to \n and without those at
+// its end, which differ between mailbox formats.
 func messageID(raw []byte) string {
 	raw = bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n"))
 	raw = bytes.TrimRight(raw, "\n")

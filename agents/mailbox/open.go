@@ -64,7 +64,7 @@ func OpenLimited(path string, limits Limits) (*Mailbox, error) {
 	return box, nil
 }
 
-// withoutPath drops the inner path of an error that is wrapped with a better one.
+// withoutPath drops the inner path of an error, which gets wrapped with a better one.
 func withoutPath(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -73,7 +73,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// OpenFS opens the mailbox called name in a file system, such as an embedded
+// OpenFS opens the mailbox named name in a file system, such as an embedded
 // one. "." is its root.
 func OpenFS(fsys fs.FS, name string, limits Limits) (*Mailbox, error) {
 	box := &Mailbox{limits: limits.withDefaults()}
@@ -119,8 +119,8 @@ func (b *Mailbox) Next() (*Message, error) {
 	return m, nil
 }
 
-// All ranges over the messages that are left. An error other than the end of
-// the mailbox comes as the last pair, with a nil message.
+// All ranges over the remaining messages. An error other than the end of the
+// mailbox is the last pair, with a nil message.
 func (b *Mailbox) All() iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
 		for {
@@ -151,7 +151,8 @@ type maildir struct {
 func openMaildir(fsys fs.FS, name string) (*maildir, error) {
 	m := &maildir{fsys: fsys}
 	found := false
-	// Mail moves from new to cur: what is moved between the two lists is in both of them, and not in none.
+	// Mail moves from new to cur: a file moved between the two lists is in both of
+	// them, never in neither.
 	for _, folder := range []string{"new", "cur"} {
 		names, err := messageFiles(fsys, path.Join(name, folder))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -210,9 +211,9 @@ func messageFiles(fsys fs.FS, folder string) ([]string, error) {
 	}
 }
 
-// uniqueName is the part of a Maildir name that delivery chose: without folder
-// and without flags, which change (":2,S", or "!2,S" and ";2,S" where a colon
-// is not allowed).
+// uniqueName is the part of a Maildir name chosen at delivery: without folder
+// and without flags, which change (":2,S", or "!2,S" and ";2,S" if a colon is
+// not allowed).
 func uniqueName(file string) string {
 	name := path.Base(file)
 	for _, mark := range []string{":2,", "!2,", ";2,"} {
@@ -243,7 +244,8 @@ func (m *maildir) Close() error {
 	return nil
 }
 
-// readBounded keeps the first maxBytes of a file and asks for its size, so that a sparse file of a terabyte costs nothing.
+// readBounded reads the first maxBytes of a file and its size, so that a sparse file of
+// a terabyte costs nothing.
 func readBounded(r io.Reader, f fs.File, maxBytes int) ([]byte, int64, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)))
 	size := int64(len(raw))

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// parser tolerates what real mail does wrong. Declared charsets win over
-// guesses, because a guess lets an attacker choose how the bytes are read.
+// parser tolerates the errors of real mail. Declared charsets win over guesses,
+// because a guess lets an attacker choose how the bytes are read.
 var parser = enmime.NewParser(
 	enmime.SkipMalformedParts(true),
 	enmime.MultipartWOBoundaryAsSinglePart(true),
@@ -24,9 +24,9 @@ var parser = enmime.NewParser(
 	enmime.MinCharsetDetectRunes(1<<30),
 )
 
-// Parse decodes one message. It takes any bytes, keeps no reference to them and
-// never fails: what is wrong is in Defects. Bytes past the limit on messages are
-// not looked at. It may be called concurrently.
+// Parse decodes one message. It accepts any bytes, keeps no reference to them
+// and never fails: problems are in Defects. Bytes past the limit on messages are
+// ignored. It may be called concurrently.
 func Parse(raw []byte, limits Limits) *Message {
 	limits = limits.withDefaults()
 	m := &Message{Size: int64(len(raw))}
@@ -53,7 +53,7 @@ type walker struct {
 	hidden  []string
 }
 
-// textPart is text with the alternative container that it belongs to, if any.
+// textPart is text with its alternative container, if any.
 type textPart struct {
 	text  string
 	group *enmime.Part
@@ -84,8 +84,8 @@ func (w *walker) parse(raw []byte, depth int) {
 	w.walk(root, nil, depth)
 }
 
-// readParts runs the library. Its recover is for the library alone: a panic on
-// some sender's bytes must not end the reading of a mailbox.
+// readParts runs the library. Its recover is only for the library: a panic on
+// some sender's bytes must not stop the reading of a mailbox.
 func readParts(header, body []byte) (root *enmime.Part, err error) {
 	defer func() {
 		if recover() != nil {
@@ -101,8 +101,8 @@ func readParts(header, body []byte) (root *enmime.Part, err error) {
 
 var errLibrary = errors.New("mail parser broke on a message")
 
-// splitHeader cuts after the last header line; body is what follows the empty
-// line. A message without an empty line is all header.
+// splitHeader cuts after the last header line; body follows the empty line. A
+// message without an empty line is all header.
 func splitHeader(raw []byte) (header, body []byte) {
 	for at := 0; at < len(raw); {
 		end := bytes.IndexByte(raw[at:], '\n')
@@ -117,8 +117,8 @@ func splitHeader(raw []byte) (header, body []byte) {
 	return append(bytes.Clone(raw), '\n'), nil
 }
 
-// dropBadLines leaves out header lines that have no field name; they would cost
-// the rest of the header. Continuation lines go with their field.
+// dropBadLines removes header lines without a field name, which would
+// invalidate the rest of the header. Continuation lines go with their field.
 func dropBadLines(header []byte, m *Message) []byte {
 	out := make([]byte, 0, len(header))
 	keep := false
@@ -252,8 +252,8 @@ func (w *walker) attachedMessage(raw []byte, depth int) string {
 	return strings.Join(pieces, "\n\n")
 }
 
-// texts joins what was collected: plain text, and HTML where there is no plain
-// text beside it.
+// texts joins the collected text: plain text, and HTML without a plain text
+// alternative.
 func (w *walker) texts() (text, hidden string) {
 	covered := map[*enmime.Part]bool{}
 	var pieces []string
@@ -313,9 +313,9 @@ func (w *walker) decode(p *enmime.Part) string {
 	return s
 }
 
-// asUTF8 reports false when bytes had to be guessed or replaced. Bytes that are
-// not UTF-8 and of no known charset are read as windows-1252, as mail programs
-// do.
+// asUTF8 returns false if bytes had to be guessed or replaced. Bytes that are
+// neither UTF-8 nor of a known charset are read as windows-1252, as mail
+// programs do.
 func asUTF8(b []byte, label string) (string, bool) {
 	if utf8.Valid(b) {
 		return string(b), true

@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Name is what a definition calls all of the tools.
+// Name is the name of all these tools in a definition.
 const Name = "mailbox"
 
 // The names of the tools.
@@ -28,10 +28,10 @@ const (
 
 const (
 	pageLength = 50  // messages of one listing
-	maxFound   = 50  // messages that one search shows
-	maxLines   = 3   // of one message that one search shows
-	maxShown   = 200 // code points of a line that matches
-	maxNamed   = 50  // attachments and recipients of a message that are named
+	maxFound   = 50  // messages in the result of one search
+	maxLines   = 3   // of one message in the result of one search
+	maxShown   = 200 // code points of a matching line
+	maxNamed   = 50  // listed attachments and recipients of a message
 	// maxSearched is how many bytes of mail one search looks at.
 	maxSearched = 64 << 20
 	// searchTime is how long one search takes.
@@ -61,8 +61,8 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["m
 	`"message":{"type":"integer","minimum":1,"description":"The number of a message that was listed or found."},` +
 	`"part":{"type":"integer","minimum":1,"description":"A long text has parts of 100,000 characters. 1 if it is left out."}}}`
 
-// Tools returns the tools of one conversation. Numbers are those of the conversation. What comes from outside is redacted
-// by a set of rules.
+// Tools returns the tools of one conversation. Numbers are those of the conversation.
+// redact is applied to everything from outside.
 func (b *Box) Tools(redact guard.Set) []llm.Executable {
 	d := &desk{Box: b, redact: redact, numbers: map[string]int{}}
 	return []llm.Executable{
@@ -78,7 +78,7 @@ func executable[A any](d *desk, name string, description llm.Instruction, schema
 	})
 }
 
-// desk is what one conversation was shown. Its calls are made one after the other.
+// desk is the state of one conversation. Its calls run one at a time.
 type desk struct {
 	*Box
 	redact guard.Set
@@ -99,7 +99,7 @@ func (d *desk) number(key string) int {
 	return n
 }
 
-// key returns what has a number.
+// key returns the key for a number.
 func (d *desk) key(number int) (string, error) {
 	if number < 1 || number > len(d.shown) {
 		return "", tool.UnknownNumber
@@ -226,7 +226,8 @@ func (d *desk) head(m *Message) string {
 	return b.String()
 }
 
-// search is mailbox_search. It looks at mail as the model reads it, so that no search tells what redaction hides.
+// search is mailbox_search. It searches mail as the model reads it, so that a search
+// does not reveal redacted text.
 func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
 	phrase := strings.ToLower(strings.TrimSpace(a.Text))
 	if phrase == "" || utf8.RuneCountInString(phrase) > maxShown/2 {
@@ -276,7 +277,8 @@ func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
 	return b.String(), nil
 }
 
-// matches reports whether a message has a phrase, and returns the lines of its text that do.
+// matches reports whether a message has a phrase, and returns the matching lines of its
+// text.
 func (d *desk) matches(m *Message, phrase string) (lines string, ok bool) {
 	short := []string{m.From.String(), m.Subject}
 	for _, to := range m.To {

@@ -10,15 +10,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// answer is what the arguments of BCPRespond say: one member, or that the Reader
-// does not know.
+// answer is the arguments of BCPRespond: one member, or that the Reader does not
+// know.
 type answer struct {
 	member  string // fields, answers or summary
 	raw     jsontext.Value
 	unknown bool
 }
 
-// value is what the handler of a query returns.
+// value returns the result of a query's handler.
 func (a answer) value() any {
 	if a.unknown {
 		return agents.NotEnoughInformation{}
@@ -26,7 +26,7 @@ func (a answer) value() any {
 	return map[string]jsontext.Value{a.member: a.raw}
 }
 
-// json is the answer as it goes to the gateway.
+// json returns the answer as it is sent to the gateway.
 func (a answer) json() []byte { return fmt.Appendf(nil, `{%q:%s}`, a.member, a.raw) }
 
 // parseAnswer reads the arguments of BCPRespond. What the answer says is not
@@ -65,7 +65,7 @@ func parseAnswer(arguments []byte) (bcp.QueryID, answer, *fault) {
 	return id, given[0], nil
 }
 
-// publication is what the arguments of BCPPublish say.
+// publication is the arguments of BCPPublish.
 type publication struct {
 	subscription bcp.SubscriptionID
 	controller   bcp.AgentName

@@ -33,7 +33,7 @@ type controller struct {
 	inbox   shelf[bcp.DeliveryID, bcp.Delivery]
 	prompts *prompts
 	files   []*wrap.File
-	nudge   chan struct{} // has an element where what the agent has may be another
+	nudge   chan struct{} // has an element if the agent's channels may have changed
 }
 
 func newController(s *Server, conn *agents.Connection, o Options) *controller {
@@ -75,11 +75,12 @@ func (c *controller) start(ctx context.Context, run func(func(context.Context)))
 	return nil
 }
 
-// stop ends the context of what waits for the host, so that it comes again.
+// stop cancels the context of everything that waits for the host, so that it comes
+// again.
 func (c *controller) stop(ctx context.Context) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_ = c.agent.Stop(ended) // its error is that it was in a hurry
+	_ = c.agent.Stop(ended) // its error is only that it did not wait
 	return nil
 }
 
@@ -102,7 +103,7 @@ func (c *controller) keepUp(ctx context.Context) {
 	}
 }
 
-// channels asks what the agent has, and has the tools follow.
+// channels gets the agent's channels, and updates the tools.
 func (c *controller) channels(ctx context.Context) ([]bcp.ChannelView, *fault) {
 	list, err := c.agent.Channels(ctx)
 	if err != nil {
@@ -198,7 +199,7 @@ func (c *controller) notAsked(ctx context.Context, err error, q query) *fault {
 	return f
 }
 
-// outdated says what to do where the definitions are others than the tools say.
+// outdated says what to do if the definitions differ from the tools.
 func (c *controller) outdated(ctx context.Context, f *fault, target bcp.AgentName) *fault {
 	select {
 	case c.nudge <- struct{}{}:
@@ -241,8 +242,8 @@ func (c *controller) subscribe(ctx context.Context, arguments []byte) (any, *fau
 	return nil, f
 }
 
-// delivered is what a host gets of a delivery: the wire's message as it is, and
-// what to do about an outcome that is no answer.
+// delivered is a delivery for a host: the wire's message verbatim, and what to
+// do about an outcome without an answer.
 type delivered struct {
 	bcp.Delivery `json:",inline"`
 	Next         string `json:"what_next,omitempty"`
@@ -255,8 +256,8 @@ type inboxList struct {
 	More         int              `json:"more,omitzero"`
 	Prompts      []bcp.Prompt     `json:"prompts,omitempty"`
 	Acknowledged []bcp.DeliveryID `json:"acknowledged,omitempty"`
-	// NotWaiting are ids that were to be acknowledged and do not wait: they were
-	// acknowledged before, or never came.
+	// NotWaiting are ids that could not be acknowledged because they do not
+	// wait: already acknowledged, or unknown.
 	NotWaiting []bcp.DeliveryID `json:"not_waiting,omitempty"`
 }
 
@@ -304,7 +305,7 @@ func checkWait(seconds int) (time.Duration, *fault) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// waiting lists what waits, of one query or of all.
+// waiting lists the waiting deliveries, of one query or of all.
 func (c *controller) waiting(query bcp.QueryID, wait time.Duration, woken <-chan struct{}, ctx context.Context) inboxList {
 	found, more := c.inbox.wait(ctx, wait, woken, maxListed, func(d bcp.Delivery) bool { return query == "" || d.QueryID == query })
 	list := inboxList{Notice: dataNotice, Deliveries: make([]delivered, 0, len(found)), More: more}

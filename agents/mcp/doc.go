@@ -9,8 +9,7 @@
 //
 // The package is a client of the mesh like any other: it uses package agents and
 // an agent's own credentials, on the same subjects and under the same permissions.
-// From a Reader, a Controller's host gets what the gateway delivered and nothing
-// else.
+// From a Reader, a Controller's host gets only what the gateway delivered.
 //
 // Shortest correct use:
 //

@@ -17,7 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
-// fault is why a call failed: a code of the protocol, what is wrong in words, and
+// fault is why a call failed: a code of the protocol, the problem in words, and
 // what to do next.
 type fault struct {
 	Code   bcp.Code `json:"error"`
@@ -53,7 +53,7 @@ func (f *fault) result() *sdk.CallToolResult {
 }
 
 // refused turns an error of package agents into a fault. denied is the code for
-// what the server itself refuses.
+// refusals by the server itself.
 func refused(err error, denied bcp.Code) *fault {
 	var r *agents.RefusedError
 	var unanswered *agents.UnansweredError
@@ -74,9 +74,8 @@ func refused(err error, denied bcp.Code) *fault {
 	return newFault(bcp.Internal).saying("%s", strings.TrimPrefix(err.Error(), "agents: "))
 }
 
-// handler makes the handler of a tool: work reads the arguments, and returns what
-// becomes of the call or why it failed. A panic is a mistake of ours, and ends no
-// more than the call.
+// handler makes the handler of a tool: work reads the arguments, and returns the
+// result of the call or why it failed. A panic only fails the call.
 func handler(log hclog.Logger, work func(ctx context.Context, arguments []byte) (any, *fault)) sdk.ToolHandler {
 	return func(ctx context.Context, request *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		defer func() {
@@ -101,7 +100,7 @@ func handler(log hclog.Logger, work func(ctx context.Context, arguments []byte) 
 	}
 }
 
-// jsonMessage is JSON that is ready, for encoders of both kinds.
+// jsonMessage is encoded JSON, for encoders of both kinds.
 type jsonMessage []byte
 
 // MarshalJSON returns it.
@@ -119,7 +118,7 @@ func read(arguments []byte, into any) error {
 	return plain(json.Unmarshal(arguments, into, json.RejectUnknownMembers(true)))
 }
 
-// plain leaves out what an error says of Go.
+// plain removes Go's terms from an error.
 func plain(err error) error {
 	var semantic *json.SemanticError
 	switch {

@@ -10,8 +10,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// scope is what the token is good for. With it the middleware names the scheme in
-// the WWW-Authenticate of a refusal.
+// scope is the scope of the token. With it the middleware names the scheme in the
+// WWW-Authenticate of a refusal.
 const scope = "agent"
 
 // Handler serves hosts over streamable HTTP, at any path, with [Guard]. A request to a
@@ -24,14 +24,14 @@ func (s *Server) Handler(token string) http.Handler {
 	return Guard(token, protocol)
 }
 
-// Guard lets requests through that bear the token, one word; with an empty one none. Also
-// with the token, a web page of another origin may change nothing.
+// Guard requires the token, one word, in requests; with an empty one all are refused.
+// Even with the token, a web page of another origin may change nothing.
 func Guard(token string, next http.Handler) http.Handler {
 	guarded := auth.RequireBearerToken(only(token), &auth.RequireBearerTokenOptions{Scopes: []string{scope}, AllowMissingExpiration: true})(next)
 	return http.NewCrossOriginProtection().Handler(guarded)
 }
 
-// only verifies one token, in a time that tells nothing of it.
+// only verifies one token, in constant time.
 func only(token string) auth.TokenVerifier {
 	want := sha256.Sum256([]byte(token))
 	return func(_ context.Context, given string, r *http.Request) (*auth.TokenInfo, error) {

@@ -2,10 +2,10 @@ package mcp
 
 import "time"
 
-// Limits of what a host may ask of this package, and of what waits for it.
+// Limits of a host's requests, and of what waits for it.
 const (
 	// MaxPending is how many queries wait for a Reader's host at a time. The
-	// gateway sends what is beyond it again.
+	// gateway repeats the others.
 	MaxPending = 256
 	// maxListed is how many deliveries or queries one call lists: a model reads
 	// them all.
@@ -19,22 +19,23 @@ const (
 	maxArguments = 256 << 10
 	maxMessage   = 1 << 20
 
-	// callTimeout bounds one message to the gateway, over a mesh that is started
-	// again too, and resultTimeout how long the gateway may take to judge an
+	// callTimeout is the timeout of one message to the gateway, even across a
+	// restart of the mesh, and resultTimeout that of the gateway's verdict on an
 	// answer.
 	callTimeout   = 30 * time.Second
 	resultTimeout = 10 * time.Second
-	// arrivalTime is how long an answer waits for its query: a Reader that has just
-	// connected gets its open queries a moment later.
+	// arrivalTime is how long an answer waits for its query: a newly connected
+	// Reader gets its open queries a moment later.
 	arrivalTime = 2 * time.Second
-	// finishTimeout is how long a host that has closed its end is still answered.
+	// finishTimeout is how long a host still gets answers after it has closed its
+	// output.
 	finishTimeout = 10 * time.Second
-	// listTimeout is how long a start waits to hear what the agent has.
+	// listTimeout is how long a start waits for the agent's channels or subscriptions.
 	listTimeout = 5 * time.Second
 	// readyTimeout is how long a host's request about the agent waits for the mesh.
 	// Hosts give a list of tools half a minute.
 	readyTimeout = 20 * time.Second
-	// defaultRefresh is how often a Controller asks what it has.
+	// defaultRefresh is how often a Controller asks for its channels.
 	defaultRefresh = 5 * time.Second
 	// notifyTimeout bounds one notification to the hosts.
 	notifyTimeout = 10 * time.Second

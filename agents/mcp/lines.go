@@ -18,14 +18,14 @@ func (s *Server) ServeLines(ctx context.Context, in io.Reader, out io.Writer) er
 	return s.Serve(ctx, finishing{&sdk.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxMessage}})
 }
 
-// unclosed is a writer that is not ours to close.
+// unclosed is a writer that must not be closed here.
 type unclosed struct{ io.Writer }
 
 // Close does nothing.
 func (unclosed) Close() error { return nil }
 
-// finishing is a transport whose connection ends when everything that was asked on
-// it is answered: commands in a pipe close their end as soon as they have written.
+// finishing is a transport whose connection ends when all requests are answered:
+// commands in a pipe close their output as soon as they have written.
 type finishing struct{ sdk.Transport }
 
 // Connect connects.
@@ -39,13 +39,13 @@ func (t finishing) Connect(ctx context.Context) (sdk.Connection, error) {
 
 type finishingConnection struct {
 	sdk.Connection
-	answered chan struct{} // has an element behind an answer
+	answered chan struct{} // has an element after an answer
 
 	mu   sync.Mutex // guards open
 	open map[jsonrpc.ID]bool
 }
 
-// Read returns what the host sends. Behind the last message it waits for the
+// Read returns the host's messages. After the last one it waits for the
 // answers.
 func (c *finishingConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)

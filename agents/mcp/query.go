@@ -10,7 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// query is what the arguments of BCPQuery ask for.
+// query is the request in the arguments of BCPQuery.
 type query struct {
 	target        bcp.AgentName
 	spec          bcp.Spec
@@ -18,9 +18,9 @@ type query struct {
 	requestID     bcp.ClientID
 }
 
-// parseQuery reads the arguments of BCPQuery: those of a spec, as on the wire, and
-// who is to be asked. Whether they may be asked is for the gateway to say, but a
-// spec that is wrong in itself does not go there: it would count as a refusal.
+// parseQuery parses the arguments of BCPQuery: those of a spec, as on the wire,
+// and the Reader. The gateway decides whether it may be asked, but an invalid spec
+// is not sent: it would count as a refusal.
 func parseQuery(arguments []byte) (query, *fault) {
 	q := query{requestID: bcp.ClientID(rand.Text())}
 	invalid := func(code bcp.Code, err error) (query, *fault) { return query{}, wrongArguments(code, err) }
@@ -53,9 +53,9 @@ func parseQuery(arguments []byte) (query, *fault) {
 	return q, nil
 }
 
-// parseSubscribe reads the arguments of BCPSubscribe: those of a subscription, as in
-// a definition, and whose it shall be. What is wrong in itself does not go to the
-// gateway: it would count as a refusal.
+// parseSubscribe parses the arguments of BCPSubscribe: those of a subscription, as
+// in a definition, and its Reader. An invalid one is not sent to the gateway: it
+// would count as a refusal.
 func parseSubscribe(arguments []byte) (bcp.Proposal, *fault) {
 	invalid := func(code bcp.Code, err error) (bcp.Proposal, *fault) {
 		return bcp.Proposal{}, wrongArguments(code, err)
@@ -115,7 +115,8 @@ func split(arguments []byte, into any, names ...string) (rest []byte, err error)
 }
 
 // selfContained reports whether a spec means the same in every mesh: it names no
-// word list of one, and has no constraints, which this package cannot compile.
+// word list of a mesh, and has no constraints, which this package cannot
+// compile.
 func selfContained(spec bcp.Spec) bool {
 	for _, q := range spec.Questions {
 		if q.Vocabulary != "" || q.ExpectedFormat == bcp.FormatVocabulary {

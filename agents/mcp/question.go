@@ -8,14 +8,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Instruction is what a foreign agent is told about the JSON of [QueryJSON]. The spec's
-// own words are in that JSON.
+// Instruction tells a foreign agent about the JSON of [QueryJSON]. The spec's own words
+// are in that JSON.
 const Instruction = "Answer the questions of the query, from what you can read. " +
 	"Return one JSON object in the shape of response_schema. " +
 	`If you cannot tell, return {"not_enough_information": true} alone. Ask nothing back.`
 
-// QueryJSON writes a query for an agent that has another protocol: the spec, the JSON
-// Schema of its answers, and why the answer before was not taken.
+// QueryJSON encodes a query for an agent with another protocol: the spec, the JSON
+// Schema of its answers, and why the previous answer was refused.
 func QueryJSON(q agents.Query) ([]byte, error) {
 	return json.Marshal(struct {
 		Query          bcp.Spec           `json:"query"`

@@ -24,7 +24,7 @@ const (
 )
 
 // reader is the side of a Reader. A query waits here, with its handler, until the
-// host answers it; what becomes of the answer is the result of the host's call.
+// host answers it; the result of the answer is that of the host's call.
 type reader struct {
 	server  *Server
 	log     hclog.Logger
@@ -42,7 +42,7 @@ type reader struct {
 // pendingQuery is a query and the way to its handler.
 type pendingQuery struct {
 	agents.Query
-	validator *bcp.Validator // nil where the gateway alone can judge
+	validator *bcp.Validator // nil if only the gateway can judge
 	answer    chan any       // has room for one
 }
 
@@ -80,11 +80,12 @@ func (r *reader) start(ctx context.Context, _ func(func(context.Context))) error
 
 var errNotListed = errors.New("the gateway does not say what the reader's subscriptions are")
 
-// stop ends the context of what waits for the host, so that it comes again.
+// stop cancels the context of everything that waits for the host, so that it comes
+// again.
 func (r *reader) stop(ctx context.Context) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_ = r.agent.Stop(ended) // its error is that it was in a hurry
+	_ = r.agent.Stop(ended) // its error is only that it did not wait
 	return nil
 }
 
@@ -136,7 +137,7 @@ func (r *reader) active() []bcp.ActiveSubscription {
 	return append([]bcp.ActiveSubscription{}, r.subscriptions...)
 }
 
-// judged gives a result to the call that waits for it.
+// judged passes a result to the call that waits for it.
 func (r *reader) judged(result bcp.ValidationResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,8 +162,8 @@ type listedQuery struct {
 	QueryID    bcp.QueryID   `json:"query_id"`
 	Controller bcp.AgentName `json:"controller"`
 	bcp.Spec   `json:",inline"`
-	// Attempt is 0 first, and one more after each answer that was refused, for
-	// the reason in LastDetail.
+	// Attempt is 0 at first and increases with each refused answer; LastDetail
+	// has the reason.
 	Attempt    int    `json:"attempt"`
 	LastDetail string `json:"last_detail,omitempty"`
 	// Answer is the JSON Schema of the arguments of BCPRespond.
@@ -244,7 +245,7 @@ func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
 	}
 }
 
-// judged turns the gateway's result into that of a call.
+// judged converts the gateway's result to that of a call.
 func judged(got bcp.ValidationResult) (any, *fault) {
 	if got.Success || got.Status == bcp.StatusHeld {
 		return judgement{got.Status, got.Detail}, nil
@@ -257,8 +258,8 @@ func judged(got bcp.ValidationResult) (any, *fault) {
 	return nil, f
 }
 
-// check judges an answer as the gateway will, as far as that can be told here: a
-// refused answer would use up a retry.
+// check checks an answer as the gateway will, as far as possible here: a refused
+// answer would use up a retry.
 func (p *pendingQuery) check(a answer) *fault {
 	want := map[bcp.Category]string{1: "fields", 2: "answers", 3: "summary"}[p.Category]
 	switch {

@@ -10,11 +10,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Schemas are made from what an agent has and from specs. They keep to what hosts
-// and models understand: no alternatives at the top.
+// Schemas are made from an agent's channels and subscriptions, and from specs.
+// They use only what hosts and models understand: no alternatives at the top.
 
-// property is one property of an object, which is required unless it says
-// otherwise.
+// property is one property of an object, required unless marked otherwise.
 type property struct {
 	name     string
 	schema   *jsonschema.Schema
@@ -77,8 +76,8 @@ func formatWords() (words []string) {
 	return words
 }
 
-// QuerySchema is the JSON Schema of the arguments of BCPQuery: a spec, and the Reader to
-// ask, of those that a Controller has.
+// QuerySchema returns the JSON Schema of the arguments of BCPQuery: a spec, and the
+// Reader to ask, of a Controller's channels.
 func QuerySchema(channels []bcp.ChannelView) *jsonschema.Schema {
 	target, highest := targetProperty(channels, "The Reader to ask. ")
 	properties := append([]property{target}, specProperties(highest)...)
@@ -89,8 +88,8 @@ func QuerySchema(channels []bcp.ChannelView) *jsonschema.Schema {
 	)...)
 }
 
-// subscribeSchema is that of the arguments of BCPSubscribe: the keys of a
-// subscription in a definition, and whose it shall be.
+// subscribeSchema returns that of BCPSubscribe: the keys of a subscription in a
+// definition, and its Reader.
 func subscribeSchema(channels []bcp.ChannelView) *jsonschema.Schema {
 	target, highest := targetProperty(channels, "The Reader that shall publish. ")
 	properties := append([]property{target, {name: "id", schema: identifier("Of your choice: what it publishes comes under it as subscription_id")}}, specProperties(highest)...)
@@ -101,8 +100,8 @@ func subscribeSchema(channels []bcp.ChannelView) *jsonschema.Schema {
 	)...)
 }
 
-// targetProperty names the Readers of a Controller, and returns the highest
-// category that it may use of any.
+// targetProperty lists the Readers of a Controller, and returns the highest
+// category that it may use with any.
 func targetProperty(channels []bcp.ChannelView, what string) (target property, highest bcp.Category) {
 	highest = 1
 	var about []string
@@ -168,8 +167,8 @@ func described(s *jsonschema.Schema, description string) *jsonschema.Schema {
 	return &c
 }
 
-// respondSchema is that of the arguments of BCPRespond; what each query wants of
-// them stands beside it in the list.
+// respondSchema returns that of BCPRespond; the list of queries has a more
+// specific one for each.
 func respondSchema() *jsonschema.Schema {
 	return object(
 		property{name: "query_id", schema: identifier("Of a query that BCPQueries lists")},
@@ -183,7 +182,7 @@ func respondSchema() *jsonschema.Schema {
 	)
 }
 
-// answerSchema is that of the arguments of BCPRespond for one query.
+// answerSchema returns that of BCPRespond for one query.
 func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
 	var named property
 	switch spec.Category {
@@ -291,8 +290,8 @@ func questionSchema(q bcp.Question, standard int) *jsonschema.Schema {
 	return text(say("plain words"))
 }
 
-// publishSchema is that of the arguments of BCPPublish. With several subscriptions
-// the response is one of theirs; which one, the call checks.
+// publishSchema returns that of BCPPublish. With several subscriptions the
+// response is for one of them; the call checks which.
 func publishSchema(subscriptions []bcp.ActiveSubscription) *jsonschema.Schema {
 	var ids []bcp.SubscriptionID
 	var controllers []bcp.AgentName

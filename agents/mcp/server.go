@@ -22,14 +22,14 @@ import (
 
 // Options are all optional.
 type Options struct {
-	// Version is what the hosts are told of the program.
+	// Version is the program's version for hosts.
 	Version string
-	// Logger gets what happens, and never a payload. Nil discards.
+	// Logger gets events, and never a payload. Nil discards.
 	Logger hclog.Logger
-	// Refresh is how often a Controller asks the gateway whether what it has has
-	// changed. Zero is 5 s.
+	// Refresh is how often a Controller asks the gateway whether its channels
+	// have changed. Zero is 5 s.
 	Refresh time.Duration
-	// Tools are wrapped servers whose tools a Controller's host is shown as well.
+	// Tools are wrapped servers whose tools a Controller's host also gets.
 	Tools []*wrap.File
 }
 
@@ -40,30 +40,30 @@ type Server struct {
 	log     hclog.Logger
 	role    bcp.Role
 	options Options
-	ready   chan struct{} // closed when Start knows what the agent has
+	ready   chan struct{} // closed when Start knows the agent's channels or subscriptions
 
 	mu        sync.Mutex                                    // guards what follows
 	side      side                                          // nil before Start
 	resources map[string]func(context.Context) (any, error) // by URI
 	announced map[string][]byte
-	changed   map[string]bool // resources whose subscribers are to be told
+	changed   map[string]bool // resources whose subscribers must be notified
 	stop      context.CancelFunc
 	work      sync.WaitGroup
 
-	signal chan struct{} // has an element where changed may not be empty
+	signal chan struct{} // has an element if changed may not be empty
 }
 
-// side is the part of a Server that its role makes.
+// side is the part of a Server that depends on the role.
 type side interface {
-	// start begins to listen and returns once it is known what the agent has; what
-	// run adds ends with its context.
+	// start begins to listen and returns once the agent's channels or
+	// subscriptions are known; functions passed to run end with its context.
 	start(ctx context.Context, run func(func(context.Context))) error
 	stop(ctx context.Context) error
 }
 
 // New returns the server of an agent in one of its roles, Controller or Reader. It
-// answers hosts at once; what they ask about the agent waits for Start, for twenty
-// seconds at most.
+// answers hosts at once; requests about the agent wait for Start, for at most
+// twenty seconds.
 func New(name bcp.AgentName, role bcp.Role, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
@@ -83,7 +83,7 @@ func New(name bcp.AgentName, role bcp.Role, o Options) *Server {
 			Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
 			Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true},
 		},
-		// What an agent has is nobody else's to see.
+		// Results are private to the agent.
 		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 		SubscribeHandler:   func(_ context.Context, r *sdk.SubscribeRequest) error { return s.knows(r.Params.URI) },
 		UnsubscribeHandler: func(_ context.Context, r *sdk.UnsubscribeRequest) error { return s.knows(r.Params.URI) },
@@ -92,7 +92,8 @@ func New(name bcp.AgentName, role bcp.Role, o Options) *Server {
 	return s
 }
 
-// whenReady has requests about the agent wait until it is known what it has.
+// whenReady makes requests about the agent wait until its channels or subscriptions are
+// known.
 func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		kind, _, _ := strings.Cut(method, "/")
@@ -109,8 +110,8 @@ func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
 				}
 			}
 		}
-		// The SDK's own refusal quotes the address in a way that is not always JSON, and
-		// the host's session would end.
+		// The SDK's own error quotes the address in a way that is not always JSON, which
+		// would end the host's session.
 		if read, ok := r.GetParams().(*sdk.ReadResourceParams); ok {
 			if err := s.knows(read.URI); err != nil {
 				return nil, err
@@ -132,9 +133,9 @@ func (s *Server) knows(uri string) error {
 
 var errNoResource = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such resource: resources/list says what there is"}
 
-// Start connects the tools with the mesh and returns once it is known what the
-// agent has, so that the first list of tools is right. A Reader's connection needs
-// agents.Options.Handlers of [MaxPending]. It is called once.
+// Start connects the tools with the mesh and returns once the agent's channels or
+// subscriptions are known, so that the first list of tools is correct. A Reader's
+// connection needs agents.Options.Handlers of [MaxPending]. Call it once.
 func (s *Server) Start(ctx context.Context, c *agents.Connection) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var side side
@@ -157,9 +158,9 @@ func (s *Server) Start(ctx context.Context, c *agents.Connection) error {
 	return nil
 }
 
-// Stop ends what Start began, and the sessions of all hosts. What they have not
-// acknowledged or answered stays with the gateway. It may be called before Start,
-// and twice.
+// Stop ends what Start began, and the sessions of all hosts. Unacknowledged and
+// unanswered messages stay with the gateway. It may be called before Start, and
+// twice.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	stop, side := s.stop, s.side
@@ -179,8 +180,7 @@ func (s *Server) Stop(ctx context.Context) error {
 // Serve serves one host until it leaves or ctx ends.
 func (s *Server) Serve(ctx context.Context, t sdk.Transport) error { return s.mcp.Run(ctx, t) }
 
-// announce has the hosts know exactly these tools, and tells them where that is
-// news.
+// announce sets the tools of the hosts, and notifies them of changes.
 func (s *Server) announce(tools map[*sdk.Tool]sdk.ToolHandler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *Server) prompt(name, title, description string, text func() string) {
 		})
 }
 
-// updated has the subscribers of a resource told. It never waits for them.
+// updated notifies the subscribers of a resource. It does not wait for them.
 func (s *Server) updated(uri string) {
 	s.mu.Lock()
 	s.changed[uri] = true
@@ -244,7 +244,7 @@ func (s *Server) updated(uri string) {
 	}
 }
 
-// notify tells subscribers of what changed, one notification for many changes.
+// notify notifies subscribers of changes, one notification for many changes.
 func (s *Server) notify(ctx context.Context) {
 	for {
 		select {

@@ -8,9 +8,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// shelf holds what waits for a host, oldest first, by a key of its own. The zero
-// value is empty. It is bounded by whoever fills it: the gateway keeps a window of
-// unacknowledged deliveries, and MaxPending handlers of queries.
+// shelf holds what waits for a host, oldest first, by a key. The zero value is
+// empty. Its users bound it: the gateway keeps a window of unacknowledged
+// deliveries, and there are MaxPending handlers of queries.
 type shelf[K comparable, V any] struct {
 	mu    sync.Mutex // guards what follows
 	order []K
@@ -52,7 +52,7 @@ func (s *shelf[K, V]) take(key K) (item V, there bool) {
 	return item, true
 }
 
-// listLocked returns the oldest items that match, up to most, and how many more
+// listLocked returns the oldest matching items, up to most, and how many more
 // match. Called with mu held.
 func (s *shelf[K, V]) listLocked(most int, match func(V) bool) (found []V, more int) {
 	for _, key := range s.order {
@@ -67,8 +67,8 @@ func (s *shelf[K, V]) listLocked(most int, match func(V) bool) (found []V, more 
 	return found, more
 }
 
-// wait returns the oldest items that match, up to most, and how many more match. It
-// waits until there is one, for a time at most, or until ctx ends or woken is
+// wait returns the oldest matching items, up to most, and how many more match. It
+// waits until there is one, for at most a time, or until ctx ends or woken is
 // closed.
 func (s *shelf[K, V]) wait(ctx context.Context, d time.Duration, woken <-chan struct{}, most int, match func(V) bool) (found []V, more int) {
 	timer := time.NewTimer(d)
@@ -96,8 +96,8 @@ func (s *shelf[K, V]) wait(ctx context.Context, d time.Duration, woken <-chan st
 	}
 }
 
-// prompts hands the messages of an agent's cron_schedules to the host, each
-// once. One that no call took before the end comes again.
+// prompts passes the messages of an agent's cron_schedules to the host, each
+// once. A prompt that no call took before the end comes again.
 type prompts struct {
 	mu      sync.Mutex // guards what follows
 	waiting []*waitingPrompt
@@ -111,7 +111,7 @@ type waitingPrompt struct {
 
 func newPrompts() *prompts { return &prompts{arrived: make(chan struct{})} }
 
-// handle waits until a call took the prompt, which is acknowledged then.
+// handle waits until a call took the prompt, which is then acknowledged.
 func (p *prompts) handle(ctx context.Context, prompt bcp.Prompt) {
 	one := &waitingPrompt{prompt, make(chan struct{})}
 	p.mu.Lock()
@@ -125,7 +125,7 @@ func (p *prompts) handle(ctx context.Context, prompt bcp.Prompt) {
 	}
 }
 
-// take returns what waits.
+// take returns the waiting prompts.
 func (p *prompts) take() []bcp.Prompt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *prompts) take() []bcp.Prompt {
 	return list
 }
 
-// coming is closed where a prompt waits, or when one comes.
+// coming returns a channel that is closed when a prompt waits or comes.
 func (p *prompts) coming() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

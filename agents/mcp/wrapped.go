@@ -14,8 +14,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// wrapped are the tools of wrapped servers that a Controller's host is shown: those whose
-// Reader it has a channel with. What is shown is what somebody pinned.
+// wrapped returns the tools of wrapped servers for a Controller's host: those whose
+// Reader it has a channel with. Their descriptions are pinned.
 func (c *controller) wrapped(list []bcp.ChannelView) map[*sdk.Tool]sdk.ToolHandler {
 	tools := map[*sdk.Tool]sdk.ToolHandler{}
 	taken := map[string]bool{bcp.ToolQuery: true, bcp.ToolInbox: true, bcp.ToolBudget: true, bcp.ToolSubscribe: true}
@@ -43,7 +43,7 @@ func (c *controller) wrapped(list []bcp.ChannelView) map[*sdk.Tool]sdk.ToolHandl
 	return tools
 }
 
-// typedSchema is that of the result: the answer, or why there is none yet.
+// typedSchema is the schema of the result: the answer, or why there is none yet.
 func typedSchema(spec bcp.Spec) *jsonschema.Schema {
 	answer := SpecSchema(spec)
 	if spec.Category > 1 { // its answers are texts

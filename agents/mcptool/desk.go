@@ -28,9 +28,9 @@ const (
 // Start starts a server, or connects to it. The desk closes it.
 type Start func(ctx context.Context, server *bcp.MCPServer) (*wrap.Upstream, error)
 
-// Desk does the calls of a model's cell, for its keeper, with tools of MCP servers that the operator named. It believes
-// neither of the two: a call goes to a pinned tool, with arguments of the operator's type, and what comes back is text. It
-// may be used concurrently.
+// Desk performs the tool calls of a model's cell, for its keeper, with tools of MCP
+// servers that the operator named. It trusts neither: a call goes to a pinned tool, with
+// arguments of the operator's type, and the result is text. It may be used concurrently.
 type Desk struct {
 	start   Start
 	timeout time.Duration
@@ -44,7 +44,8 @@ type deskTool struct {
 	input  *kernel.Type
 }
 
-// deskServer is a server that is started by its first call, and again by the next call after it has ended.
+// deskServer is a server that is started by its first call, and restarted by the next
+// call after it has ended.
 type deskServer struct {
 	definition *bcp.MCPServer
 	pins       []Pinned
@@ -55,8 +56,9 @@ type deskServer struct {
 	server   *Server
 }
 
-// NewDesk returns the desk for those of the names that are tools of MCP servers of a mesh. A call may take timeout. changed is
-// told of each call of a tool that is not as it was pinned. The caller closes the desk.
+// NewDesk returns the desk for the names that are tools of MCP servers of a mesh. timeout
+// is that of a call. changed is called for each call of a tool that differs from its pin.
+// The caller closes the desk.
 func NewDesk(m *bcp.Mesh, names []string, start Start, timeout time.Duration, changed func(tool string)) (*Desk, error) {
 	d := &Desk{start: start, timeout: timeout, changed: changed, tools: map[string]*deskTool{}, servers: map[string]*deskServer{}}
 	for _, name := range names {
@@ -91,7 +93,8 @@ func (d *Desk) Close() {
 	}
 }
 
-// Call does one call, and says what came of it. No word of a server is in a failure.
+// Call performs one call, and returns its result. A failure contains no text of a
+// server.
 func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 	t := d.tools[c.Tool]
 	if t == nil {
@@ -159,7 +162,7 @@ func (s *deskServer) end(server *Server) {
 	}
 }
 
-// running returns the server, which is started if it does not run.
+// running returns the server, which it starts if necessary.
 func (s *deskServer) running(ctx context.Context, start Start, timeout time.Duration) (*Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,10 +18,10 @@ const head = `# A draft by "bcpmesh tool import". Comments with "says" are the s
 # Write descriptions, and lower effect_level only for what you know to change nothing.
 `
 
-// Draft writes a definition, for tools/, of a service whose tools are those of a server that
-// command starts with the variables of the environment in pass. Until an operator has
-// changed it each tool writes, needs a capability of its own, and is never called twice.
-// What the server says of its tools is in comments, which nothing reads.
+// Draft writes a definition, for tools/, of a service with the tools of a server that
+// command starts with the environment variables in pass. Until an operator changes it,
+// each tool writes, needs its own capability, and is never called twice. The server's
+// descriptions of its tools are in comments, which nothing reads.
 func Draft(service bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([]byte, error) {
 	var tools strings.Builder
 	words := []string{"bcpmesh", "tool", "mcp"}
@@ -61,8 +61,9 @@ const readerHead = `# A draft by "bcpmesh tool import --reader", for mesh.yaml. 
 # models see them. Write descriptions, and leave out the tools that no agent needs.
 `
 
-// DraftServer writes an entry of mcp_servers, for mesh.yaml, of a server with its command and environment, or its URL and
-// key. It does not load until an operator has written what each tool does.
+// DraftServer writes an entry of mcp_servers, for mesh.yaml, of a server with its command
+// and environment, or its URL and key. It does not load until an operator has written
+// what each tool does.
 func DraftServer(server *bcp.MCPServer, listed []*sdk.Tool) ([]byte, error) {
 	var b strings.Builder
 	name := server.Name
@@ -174,7 +175,8 @@ func schema(b *strings.Builder, indent, key string, schema map[string]any) {
 	fmt.Fprintf(b, "%s%s: %s\n", indent, key, text)
 }
 
-// planName is a server's name as plans can have it; it may be none.
+// planName converts a server's name to one that plans can have; the result may be
+// invalid.
 func planName(listed string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || r == '/' {
@@ -185,13 +187,13 @@ func planName(listed string) string {
 }
 
 const (
-	// maxComment bounds what is written of the server's words, in lines, and lineLength each
-	// of these, in bytes.
+	// maxComment bounds the lines of a server's text in comments, and lineLength the
+	// bytes of each.
 	maxComment = 20
 	lineLength = 90
 )
 
-// comment writes a text as comments, which nothing in it can end.
+// comment writes a text as comments, which it cannot end.
 func comment(b *strings.Builder, indent, text string) {
 	line, lines := "", 0
 	flush := func() {

@@ -12,17 +12,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 )
 
-// Pinned is a tool of a server as it was when somebody looked at it. The zero value is
-// none, and nothing is called by it.
+// Pinned is a tool of a server as it was when somebody reviewed it. The zero value is
+// invalid, and calls nothing.
 type Pinned struct {
-	// Name is what kernels call it, and Listed what the server does.
+	// Name is the kernels' name of the tool, and Listed the server's.
 	Name, Listed string
 	// SHA256 is its [wrap.Pin].
 	SHA256 string
 }
 
-// String writes it as [ParsePinned] reads it: NAME=SHA256, and =LISTED if the server has
-// another name for it.
+// String returns the input of [ParsePinned]: NAME=SHA256, and =LISTED if the server's
+// name differs.
 func (p Pinned) String() string {
 	text := p.Name + "=" + p.SHA256
 	if p.Listed != p.Name {
@@ -42,7 +42,8 @@ func ParsePinned(text string) (Pinned, error) {
 	return p, nil
 }
 
-// isListed reports whether exactly one tool of a list has the name, and is what was pinned.
+// isListed reports whether exactly one tool of a list has the name, and matches the
+// pin.
 func (p Pinned) isListed(listed []*sdk.Tool) bool {
 	found := 0
 	for _, tool := range listed {

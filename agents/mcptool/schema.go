@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonSchema is what is read of a JSON Schema.
+// jsonSchema is the part of a JSON Schema that is used.
 type jsonSchema struct {
 	Type       any                       `json:"type"`
 	Properties map[string]jsontext.Value `json:"properties"`
@@ -27,9 +27,9 @@ const maxDepth = 8
 
 func text() map[string]any { return map[string]any{"type": "string"} }
 
-// closed is what is left of a JSON Schema that a kernel can hold a value to. None of it is a
-// sentence. What a kernel does not know becomes a text, and a property that no plan can name
-// is left out.
+// closed returns the part of a JSON Schema that a kernel can enforce. It contains no
+// sentences. Unknown parts become a text, and a property that no plan can name is left
+// out.
 func closed(schema any) map[string]any {
 	b, err := json.Marshal(schema)
 	if err != nil {
@@ -88,7 +88,7 @@ func closedAt(schema jsontext.Value, depth int) map[string]any {
 	return t
 }
 
-// maxBound is the greatest number that is written as a bound.
+// maxBound is the largest number that is written as a bound.
 const maxBound = 1<<53 - 1
 
 // set takes a bound over if it is a whole number from least on.
@@ -98,8 +98,8 @@ func set(t map[string]any, key string, bound any, least float64) {
 	}
 }
 
-// wordChoices returns choices that are all words, each once; or nil. A choice is read by
-// planners: a sentence is none.
+// wordChoices returns unique choices that are all words, or nil. Planners read a choice,
+// so it must not be a sentence.
 func wordChoices(values []any) []string {
 	var words []string
 	for _, v := range values {

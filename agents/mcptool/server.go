@@ -15,19 +15,19 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 )
 
-// KeyMeta is the member of a call's _meta that has the call's key: the same when the same
-// call comes again. A server that knows it can be defined with idempotency key.
+// KeyMeta is the member of a call's _meta with the call's key: a repeated call has the
+// same key. A server that supports it can be defined with idempotency key.
 const KeyMeta = "bcpmesh.dev/key"
 
-// Server does calls with the pinned tools of an MCP server. The zero value does none. It may
-// be used concurrently.
+// Server performs calls with the pinned tools of an MCP server. The zero value performs
+// none. It may be used concurrently.
 type Server struct {
 	upstream *wrap.Upstream
 	timeout  time.Duration
 	pins     map[string]Pinned
 }
 
-// NewServer returns what does the calls of pinned tools, each of which may take timeout. The
+// NewServer returns a Server for calls of pinned tools; timeout is that of a call. The
 // caller closes the upstream.
 func NewServer(u *wrap.Upstream, timeout time.Duration, pins []Pinned) (*Server, error) {
 	s := &Server{upstream: u, timeout: timeout, pins: map[string]Pinned{}}
@@ -40,10 +40,10 @@ func NewServer(u *wrap.Upstream, timeout time.Duration, pins []Pinned) (*Server,
 	return s, nil
 }
 
-// Call does one call. A tool that is not pinned, or that the server lists otherwise by now,
-// is not called, which is a [*agents.NotPerformedError] with [agents.ErrToolChanged]. If the
-// server ends, or does not answer in time, nobody knows what became of the call:
-// [agents.ErrNoOutcome]. Any other error is of a tool that says that it failed.
+// Call performs one call. A tool that is not pinned, or that the server now lists
+// differently, is not called: the error is a [*agents.NotPerformedError] with
+// [agents.ErrToolChanged]. If the server ends, or does not answer in time, the outcome is
+// unknown: [agents.ErrNoOutcome]. Any other error is a failure reported by the tool.
 func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 	result, err := s.call(ctx, c.Tool, c.Args, sdk.Meta{KeyMeta: c.Key})
 	if err != nil {
@@ -84,9 +84,9 @@ func (s *Server) call(ctx context.Context, name string, args jsontext.Value, met
 }
 
 const (
-	// textField is the one field of a result that has no structure.
+	// textField is the only field of a result without structure.
 	textField = "text"
-	// maxNote bounds what people are shown of a failure, in bytes.
+	// maxNote bounds how much of a failure people are shown, in bytes.
 	maxNote = 1000
 )
 
@@ -103,8 +103,8 @@ func resultText(result *sdk.CallToolResult) (text string, other bool) {
 	return b.String(), other
 }
 
-// Check says which pinned tools the server lists otherwise or not at all, and what it lists
-// besides, by its own names.
+// Check returns the pinned tools that the server lists differently or not at all, and its
+// other tools, by its own names.
 func (s *Server) Check(ctx context.Context) (changed, unknown []string, err error) {
 	listed, err := s.upstream.Tools(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Contacts and events, in the parts of vCard (RFC 6350) and iCalendar (RFC 5545) that most programs write. Other lines
-// are passed over, and kept.
+// Contacts and events, in the parts of vCard (RFC 6350) and iCalendar (RFC 5545) that
+// most programs write. Other lines are ignored, and kept.
 
 // property is a line of either format: a name without its parameters, and the value.
 type property struct{ name, value string }
@@ -81,7 +81,7 @@ type event struct {
 // The times of iCalendar: in UTC, of no zone, and a day.
 var calendarTimes = []string{"20060102T150405Z", "20060102T150405", "20060102"}
 
-// formatTime is a time as tools tell it; empty if it is none.
+// formatTime returns a time in the tools' format; empty if it is invalid.
 func (p *property) formatTime() string {
 	for _, form := range calendarTimes {
 		if t, err := time.Parse(form, p.value); err == nil {
@@ -155,7 +155,7 @@ func (o *Office) addEvent(key string, a event) (any, error) {
 	return map[string]bool{"added": true}, nil
 }
 
-// folded breaks a line into such of at most 75 bytes (RFC 5545, 3.1).
+// folded breaks a line into lines of at most 75 bytes (RFC 5545, 3.1).
 func folded(s string) string {
 	var b strings.Builder
 	n := 0

@@ -32,7 +32,7 @@ import (
 //go:embed office.yaml
 var Definition []byte
 
-// Bounds of what tools return and take, in code points, as the definition has them.
+// Limits of the tools' results and arguments, in code points, as in the definition.
 const (
 	maxName    = 200
 	maxAddress = 320
@@ -54,7 +54,7 @@ type Office struct {
 	root *os.Root
 	mail *mailbox.Box
 	from string
-	mu   sync.Mutex // held by what changes the calendar
+	mu   sync.Mutex // held during changes of the calendar
 }
 
 // Open opens a folder, and makes outbox and files in it. Mails are sent from an address. The caller calls Close. Errors
@@ -83,7 +83,8 @@ func Open(dir, from string) (*Office, error) {
 // Close closes the folder.
 func (o *Office) Close() error { return errors.Join(o.mail.Close(), o.root.Close()) }
 
-// Call does a call. An error that is a [*agents.NotPerformedError] says that nothing was done.
+// Call performs a call. An error that is a [*agents.NotPerformedError] says that
+// nothing was done.
 func (o *Office) Call(ctx context.Context, c agents.Call) (any, error) {
 	switch c.Tool {
 	case "latest_mail":
@@ -151,7 +152,7 @@ func truncate(s string, n int) string {
 	return s
 }
 
-// line reports whether a text is one line that shows.
+// line reports whether a text is one visible line.
 func line(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) < 0
 }
@@ -230,7 +231,7 @@ func (o *Office) sendMail(key string, m newMail) (any, error) {
 	return map[string]bool{"sent": true}, nil
 }
 
-// read reads a whole file of the folder; none is an empty one.
+// read reads a whole file of the folder; a missing one is empty.
 func (o *Office) read(name string) ([]byte, error) {
 	f, err := o.regular(name)
 	switch {

@@ -11,7 +11,8 @@ import (
 
 const maxLinks = 2000 // of a page
 
-// findLinks returns the links of the body by the value of their attribute, as it stands there and unescaped.
+// findLinks returns the links of the body by the value of their attribute, verbatim and
+// unescaped.
 func findLinks(body fetch.Body) map[string]Link {
 	links := map[string]Link{}
 	base := body.Target
@@ -39,7 +40,7 @@ func findLinks(body fetch.Body) map[string]Link {
 	return links
 }
 
-// findHref returns where the value of the first href of a tag stands in its bytes.
+// findHref returns the position of the value of the first href in the bytes of a tag.
 func findHref(tag []byte) (start, end int, ok bool) {
 	i := 1
 	for i < len(tag) && !isSpace(tag[i]) && tag[i] != '/' && tag[i] != '>' { // the name

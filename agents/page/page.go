@@ -18,32 +18,33 @@ const (
 	MaxChars = 400_000
 
 	maxTitle  = 300      // code points of a title
-	lookahead = 64 << 10 // bytes behind the cut in which a secret is seen whole
+	lookahead = 64 << 10 // bytes after the cut in which a secret is seen whole
 )
 
 // Options say how a page is read.
 type Options struct {
 	MaxChars int  // code points of the text; 0 means DefaultChars, and more than MaxChars means MaxChars
-	Whole    bool // all visible text, not the readable part alone
+	Whole    bool // all visible text, not only the readable part
 	Set      guard.Set
 }
 
-// Page is what an agent reads. All of it came from outside: it is fenced before it stands in a prompt.
+// Page is the result for an agent. All of it came from outside: it must be fenced in a
+// prompt.
 type Page struct {
 	Title     string
 	Text      string // cleaned and redacted
-	Links     []Link // in the order of their numbers in the text, which begin with 1
+	Links     []Link // in the order of their numbers in the text, from 1
 	Truncated bool
 }
 
-// Link is a link of a page. Its place in the body is how an agent asks for it: whoever fetches cuts the bytes there itself,
-// so that an agent cannot make a link up.
+// Link is a link of a page. An agent asks for it by its position in the body, and the
+// fetcher cuts the bytes there itself, so an agent cannot invent a link.
 type Link struct {
 	URL        string // canonical, and redacted
 	Start, End int    // the value of the attribute, in the bytes of the body
 }
 
-// Read makes text of a body. The error is content_type for what is no text.
+// Read converts a body to text. The error is content_type for a body that is not text.
 func Read(body fetch.Body, o Options) (Page, error) {
 	if !fetch.IsText(body.ContentType, body.Bytes) {
 		return Page{}, guard.BadContentType
@@ -76,8 +77,9 @@ func isHTML(contentType string) bool {
 	return media == "text/html" || media == "application/xhtml+xml"
 }
 
-// decode returns the body in UTF-8. The character set is that of the standard for browsers: a byte order mark, the type, an
-// element of the page, and else UTF-8 if it is that. JSON is always UTF-8.
+// decode returns the body in UTF-8. The character set is found as in the standard for
+// browsers: a byte order mark, the type, an element of the page, otherwise UTF-8 if it is
+// valid. JSON is always UTF-8.
 func decode(body fetch.Body) string {
 	contentType := body.ContentType
 	if media := fetch.MediaType(contentType); strings.HasSuffix(media, "json") {
@@ -94,8 +96,8 @@ func decode(body fetch.Body) string {
 	return string(decoded)
 }
 
-// cut redacts text and cuts it at the number of code points that was asked for. What lies behind the cut is in view, so
-// that a secret across it is hidden whole.
+// cut redacts text and cuts it to the requested number of code points. The text after the
+// cut is included in redaction, so that a secret across it is hidden whole.
 func cut(text string, o Options) (result string, truncated bool) {
 	chars := o.MaxChars
 	switch {

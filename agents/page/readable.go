@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxElements = 50_000 // of a page whose readable part is looked for
+	maxElements = 50_000 // of a page, to look for its readable part
 	maxDepth    = 512
 	// minReadable is how many code points a readable part has at least. A shorter page is read whole.
 	minReadable = 250
@@ -40,7 +40,7 @@ var (
 	errNoArticle  = errors.New("page: no readable part")
 )
 
-// parse returns the tree of a page without what nobody sees.
+// parse returns the tree of a page without invisible elements.
 func parse(source string) (*html.Node, error) {
 	doc, err := html.Parse(strings.NewReader(source))
 	if err != nil {
@@ -66,8 +66,8 @@ func parse(source string) (*html.Node, error) {
 	return doc, prune(doc, 0)
 }
 
-// extract returns the readable part of a tree, which it changes. The library is fed hostile pages: what it cannot bear is a
-// page without a readable part.
+// extract returns the readable part of a tree, which it changes. A hostile page on which
+// the library fails counts as one without a readable part.
 func extract(doc *html.Node) (node *html.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -106,7 +106,8 @@ func findTitle(n *html.Node) string {
 	return ""
 }
 
-// isHidden reports whether an element shows nothing: what it holds is for programs, or it says so itself.
+// isHidden reports whether an element is invisible: it is for programs, or marked as
+// hidden.
 func isHidden(name string, attributes []html.Attribute) bool {
 	switch name {
 	case "script", "style", "template", "noframes", "iframe", "object", "embed", "audio", "video", "canvas", "svg", "math", "datalist":
@@ -126,11 +127,11 @@ func isHidden(name string, attributes []html.Attribute) bool {
 	return false
 }
 
-// visible returns all visible text of a page, which may nest as deeply as it likes.
+// visible returns all visible text of a page, at any depth of nesting.
 func visible(source string, links map[string]Link) (title, text string, used []Link) {
 	w := newWriter(links)
 	z := html.NewTokenizer(strings.NewReader(source))
-	var hidden string // the element that is being skipped
+	var hidden string // the element being skipped
 	var depth int     // and how many of its name are open
 	var titled strings.Builder
 	inTitle := false

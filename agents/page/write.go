@@ -7,20 +7,21 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxText bounds what is written of a page: more than an agent may ask for, and what is looked at behind it.
+// maxText bounds the text written of a page: more than an agent may ask for, and the
+// lookahead after it.
 const maxText = 4*MaxChars + 2*lookahead
 
-// writer writes elements as text: headings with #, items of lists with a hyphen or their number, rows of tables with
-// bars, and links with a number behind them.
+// writer writes elements as text: headings with #, list items with a hyphen or their
+// number, table rows with bars, and links followed by a number.
 type writer struct {
 	b       strings.Builder
 	links   map[string]Link
 	used    []Link
-	numbers map[string]int // of the links that were used, by URL
-	breaks  int            // line breaks that stand at the end of what was written
+	numbers map[string]int // of the links used, by URL
+	breaks  int            // line breaks at the end of the output
 	space   bool           // a blank is owed
-	pre     int            // open elements that keep their white space
-	cells   int            // of the row that is open
+	pre     int            // open elements that preserve white space
+	cells   int            // of the open row
 	lists   []int          // the next number of each open list; -1: no numbers
 	anchors []anchor       // the open elements of links
 }
@@ -38,10 +39,10 @@ func newWriter(links map[string]Link) *writer {
 // hasRoom reports whether more may be written.
 func (w *writer) hasRoom() bool { return w.b.Len() < maxText }
 
-// text returns what was written.
+// text returns the output.
 func (w *writer) text() string { return strings.TrimRight(w.b.String(), "\n ") }
 
-// node writes an element with all that is in it.
+// node writes an element with its contents.
 func (w *writer) node(n *html.Node) {
 	if !w.hasRoom() {
 		return
@@ -84,7 +85,7 @@ func (w *writer) write(s string) {
 	}
 }
 
-// raw writes text as it is, with the blank that is owed.
+// raw writes text verbatim, after a pending blank.
 func (w *writer) raw(s string) {
 	if s == "" {
 		return
@@ -198,7 +199,7 @@ func (w *writer) item() {
 	w.breaks = 1 // a block at the beginning of an item stays on its line
 }
 
-// link writes the number of a link behind its text.
+// link writes the number of a link after its text.
 func (w *writer) link(a anchor) {
 	link, ok := w.links[a.href]
 	if !ok || !a.ok {
@@ -214,7 +215,7 @@ func (w *writer) link(a anchor) {
 	w.raw(" [" + strconv.Itoa(n) + "]")
 }
 
-// blockBreaks is how many line breaks stand around an element; 0 if it is inside a line.
+// blockBreaks returns the number of line breaks around an element; 0 for an inline one.
 func blockBreaks(name string) int {
 	switch name {
 	case "p", "blockquote", "table", "figure", "dl", "section", "article", "header", "footer", "main", "aside", "nav", "form", "fieldset", "details":

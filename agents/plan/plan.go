@@ -1,8 +1,7 @@
-// Package plan turns a model into a kernel's planner. The model sees the task,
-// the tools, the questions that Readers can answer, the limits and the error
-// codes, and nothing else: the same task and tools give the same bytes. Its
-// one tool takes a plan, which goes unchanged to the kernel: the kernel alone
-// judges it.
+// Package plan turns a model into a kernel's planner. The model sees only the
+// task, the tools, the questions that Readers can answer, the limits and the
+// error codes: the same task and tools give the same bytes. Its one tool takes
+// a plan, which goes unchanged to the kernel: only the kernel judges it.
 //
 // A sub-planner sees an instruction and content in place of the task. The
 // content is cleaned, redacted and fenced, but may still hijack the model, so
@@ -23,11 +22,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// Planner has a model make plans. Its [Planner.Plan] is a handler for
+// Planner makes plans with a model. Its [Planner.Plan] is a handler for
 // [agents.Planner.OnPlan], and may be called concurrently if the provider may.
 type Planner struct {
 	Model llm.Endpoint
-	// Guidelines are those of the organisation, which an operator wrote. Empty is none.
+	// Guidelines are the organisation's, written by an operator. They may be empty.
 	Guidelines string
 }
 
@@ -89,7 +88,7 @@ func (p *Planner) ask(ctx context.Context, about possible, subRuns bool, system,
 	case len(reply.Calls) != 1 || reply.Calls[0].Name != Tool:
 		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, errNoCall)
 	}
-	// A text: what is wrong with it, the kernel says.
+	// A text: the kernel will say what is wrong with it.
 	return string(reply.Calls[0].Arguments), nil
 }
 
@@ -97,7 +96,7 @@ var errNoCall = errors.New("the model did not call its one tool once")
 
 const defaultTokens = 4096
 
-// possible is what there is to plan with.
+// possible is what plans can use.
 type possible struct {
 	Catalogue jsontext.Value `json:"catalogue"`
 	Schemas   jsontext.Value `json:"schemas"`
@@ -105,8 +104,8 @@ type possible struct {
 	Result    jsontext.Value `json:"result,omitempty"`
 }
 
-// request is what the model is asked: a function of the task and the tools, but for the
-// codes of errors.
+// request returns the model's prompt: a function of the task and the tools, except for
+// error codes.
 func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (*llm.Request, error) {
 	there, err := json.Marshal(about)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// passedOn are the keys of our environment that a process gets: where programs
-// and its own files are, and how text is spelled. It is a closed list, since
-// secrets have all sorts of names; LC_ alone as a beginning would let through
-// what people smuggle over SSH under such names.
+// passedOn are the variables of our environment that a process gets: where
+// programs and its own files are, and how text is encoded. The list is closed,
+// since secrets have all sorts of names; a prefix LC_ would let through
+// whatever people send over SSH under such names.
 var passedOn = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG",
 	"LC_ALL", "LC_ADDRESS", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
 	"LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
 }
 
-// Scrub returns what a process may get of our environment (PROTOCOL P7.5).
+// Scrub returns the part of our environment that a process may get (PROTOCOL P7.5).
 func Scrub(environ []string) []string {
 	var kept []string
 	for _, entry := range environ {
@@ -29,9 +29,9 @@ func Scrub(environ []string) []string {
 	return kept
 }
 
-// LookUp finds the file of a command's first word in the PATH of the
-// environment that it will have. Relative folders of PATH are passed over: the
-// working directory may be one that an agent writes to.
+// LookUp finds the file of a command's first word in the PATH of its future
+// environment. Relative folders in PATH are ignored: an agent may be able to
+// write to the working directory.
 func LookUp(word string, env []string) (string, error) {
 	if strings.ContainsAny(word, "/"+string(filepath.Separator)) {
 		return word, nil

@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// ownGroup gives a process a session, and so a process group, of its own: one
-// signal reaches all that it starts. It has no terminal, which a group alone
-// would leave it: what it writes to /dev/tty would reach the operator unescaped.
-// It is killed when we die without a word.
+// ownGroup gives a process its own session, and so its own process group: one
+// signal reaches everything that it starts. It has no terminal, which a new
+// group alone would not prevent: output to /dev/tty would reach the operator
+// unescaped. It is killed if we crash.
 func ownGroup(attr *syscall.SysProcAttr) { attr.Setsid, attr.Pdeathsig = true, syscall.SIGKILL }
 
 // awaitEnd waits until a child has ended, without collecting it, and reports

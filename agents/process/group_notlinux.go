@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// ownGroup gives a process a session, and so a process group, of its own: one
-// signal reaches all that it starts. It has no terminal, which a group alone
-// would leave it: what it writes to /dev/tty would reach the operator unescaped.
-// When we die without a word it goes on; there is nothing here against that.
+// ownGroup gives a process its own session, and so its own process group: one
+// signal reaches everything that it starts. It has no terminal, which a new
+// group alone would not prevent: output to /dev/tty would reach the operator
+// unescaped. If we crash, it goes on; this system cannot prevent that.
 func ownGroup(attr *syscall.SysProcAttr) { attr.Setsid = true }
 
-// awaitEnd would wait without collecting, which cannot be relied upon here:
-// Darwin's waitid also returns for a process that was only halted
+// awaitEnd would wait without collecting, which is not reliable here: Darwin's
+// waitid also returns for a process that was only stopped
 // (golang.org/issue/19314).
 func awaitEnd(*os.Process) bool { return false }

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// Here is no process group that a signal reaches: the process alone is killed,
-// without a word before, and what it started may go on. Files are inherited only
-// where a program asks for it.
+// Here no signal reaches a process group: only the process is killed, without a
+// warning, and what it started may go on. Files are inherited only if a program
+// asks for that.
 
 func ownGroup(*syscall.SysProcAttr) {}
 

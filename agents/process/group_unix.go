@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// hideFiles keeps every open file of ours from a process to be started. Go
-// opens files so; this is for those that we got from whoever started us, and
-// those of foreign libraries.
+// hideFiles keeps all our open files from a new process. Go's own are already
+// hidden; this is for files inherited from our parent, and those of foreign
+// libraries.
 func hideFiles() error {
 	const folder = "/dev/fd"
 	files, err := os.ReadDir(folder)
@@ -30,9 +30,9 @@ func terminateGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.
 
 func killGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGKILL) }
 
-// groupExists reports whether a group whose leader was collected has a process,
-// also one that has ended and that nobody has collected. As the init of a
-// container we are the one who has to: orphans become our children.
+// groupExists reports whether a group whose leader was collected still has a
+// process, even an uncollected zombie. As the init of a container we must
+// collect it: orphans become our children.
 func groupExists(leader *os.Process) bool {
 	for {
 		if pid, _ := syscall.Wait4(-leader.Pid, nil, syscall.WNOHANG, nil); pid <= 0 {

@@ -3,16 +3,16 @@ package process
 import "time"
 
 const (
-	// maxLine bounds what is kept of one line of output, in bytes: memory of
-	// ours that a program can fill.
+	// maxLine bounds how much of one line of output is kept, in bytes, since a
+	// program could fill our memory.
 	maxLine = 4 << 10
 	// maxLines and maxBytes bound what is logged of one process in outputWindow,
-	// both streams together, before it is escaped, which makes it at most five
-	// times longer. A program could fill the disk otherwise.
+	// both streams together, before escaping, which makes it at most five times
+	// longer. Otherwise a program could fill the disk.
 	maxLines     = 100
 	maxBytes     = 64 << 10
 	outputWindow = time.Second
-	// maxLastLine bounds what a status shows of the last line, in characters, escaped.
+	// maxLastLine bounds the last line in a status, in characters, escaped.
 	maxLastLine = 200
 )
 

@@ -14,22 +14,22 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Output logs what processes print, a limited part of it: together at most 100 lines
-// and 64 KiB a second. What they print is hostile text, and nothing of it acts where it
-// is logged. Its methods may be used concurrently.
+// Output logs a limited part of the output of processes: together at most 100 lines and
+// 64 KiB a second. The output is hostile text, and is made inert for the log. Its
+// methods may be used concurrently.
 type Output struct {
-	logger hclog.Logger // says whose it is
+	logger hclog.Logger // names the process
 
 	mu      sync.Mutex
-	window  *time.Timer // ends the window that has begun; nil: none has
+	window  *time.Timer // ends the current window; nil: none
 	lines   int         // logged in this window
 	bytes   int         // of them, before escaping
-	dropped int         // lines that were not logged in this window
-	stdout  []byte      // the last line that says something, cut
+	dropped int         // lines not logged in this window
+	stdout  []byte      // the last line that is not empty, cut
 	stderr  []byte
 }
 
-// NewOutput returns the output of processes for a logger that says whose they are.
+// NewOutput returns the output of processes for a logger that names them.
 func NewOutput(logger hclog.Logger) *Output { return &Output{logger: logger} }
 
 // Stdout takes the standard output of one process.
@@ -38,7 +38,7 @@ func (o *Output) Stdout() *Stream { return newStream(o, stdoutName) }
 // Stderr takes the standard error of one process.
 func (o *Output) Stderr() *Stream { return newStream(o, stderrName) }
 
-// log takes a line of which cut bytes are missing.
+// log logs a line from which cut bytes were removed.
 func (o *Output) log(stream string, line []byte, cut int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,14 +56,13 @@ func (o *Output) log(stream string, line []byte, cut int) {
 	if cut > 0 {
 		fields = append(fields, "cut_bytes", cut)
 	}
-	// Quoted here, since the logger would quote quotation marks without what
-	// stands before them: a backslash could then end the quotation. The text is
-	// the last field, so that letters that are written from right to left
-	// disturb nothing behind them.
+	// Quoted here, since the logger quotes quotation marks but not a backslash
+	// before them, which could then end the quotation. The text is the last
+	// field, so that right-to-left letters do not affect anything after them.
 	o.logger.Info("an agent's command printed", append(fields, "text", hclog.Quote(escape(line)))...)
 }
 
-// keepLine remembers the last line of a stream that says something. Called with mu held.
+// keepLine remembers the last line of a stream that is not empty. Called with mu held.
 func (o *Output) keepLine(stream string, line []byte) {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return
@@ -75,8 +74,8 @@ func (o *Output) keepLine(stream string, line []byte) {
 	*kept = append((*kept)[:0], line[:min(len(line), utf8.UTFMax*(maxLastLine+1))]...)
 }
 
-// LastLine returns what was printed last, rather to stderr, where programs say why they
-// end: escaped, and cut to 200 characters.
+// LastLine returns the last line of output, preferably of stderr, where programs say
+// why they end: escaped, and cut to 200 characters.
 func (o *Output) LastLine() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,8 +86,8 @@ func (o *Output) LastLine() string {
 	return inert(line)
 }
 
-// inert is escape, cut, and without the marks that climb out of their line and the
-// signs that frames are drawn with.
+// inert is escape, cut, without combining marks that leave their line and
+// characters that frames are drawn with.
 func inert(line []byte) string {
 	var b strings.Builder
 	n := 0
@@ -106,7 +105,7 @@ func inert(line []byte) string {
 	return b.String()
 }
 
-// End ends the window, if one has begun, and says what was dropped in it.
+// End ends the current window, and logs how much was dropped in it.
 func (o *Output) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,8 +126,8 @@ const (
 )
 
 // Stream is one stream of a process. Secrets are hidden in it before it is cut into
-// lines: a private key goes over several. It holds back what may still become one. One
-// goroutine writes to it, and a write never fails.
+// lines, since a private key has several. It holds back what may still become a
+// secret. One goroutine writes to it, and a write never fails.
 type Stream struct {
 	*guard.Stream
 	lines *lines
@@ -139,7 +138,7 @@ func newStream(o *Output, name string) *Stream {
 	return &Stream{guard.NewStream(lines, guard.Keys), lines}
 }
 
-// End logs what was held back, and what was printed without a line break behind it.
+// End logs what was held back, and an unfinished last line.
 func (s *Stream) End() {
 	_ = s.Close() // a stream never fails
 	s.lines.end()
@@ -153,8 +152,7 @@ type lines struct {
 	cut    int    // bytes of the line beyond
 }
 
-// Write implements io.Writer. It fails never: a process whose output is refused
-// would be killed by it.
+// Write implements io.Writer. It never fails: an error would kill the process.
 func (s *lines) Write(p []byte) (int, error) {
 	rest := p
 	for {
@@ -170,7 +168,7 @@ func (s *lines) Write(p []byte) (int, error) {
 	}
 }
 
-// end logs what was printed without a line break behind it.
+// end logs an unfinished last line.
 func (s *lines) end() {
 	if len(s.line) > 0 {
 		s.flush()
@@ -182,10 +180,10 @@ func (s *lines) flush() {
 	s.line, s.cut = s.line[:0], 0
 }
 
-// escape writes a line so that everything in it can be seen and nothing in it
-// acts: no control character, nothing that turns the direction of writing, no
-// white space but the plain one, nothing invisible, no broken UTF-8. Backslashes
-// of the line stay as they are: who reads it needs no way back.
+// escape makes a line visible and inert: no control characters, no changes of
+// direction, no white space except the plain one, nothing invisible, no invalid
+// UTF-8. Backslashes of the line are unchanged: the escaping need not be
+// reversible.
 func escape(line []byte) string {
 	var b strings.Builder
 	for len(line) > 0 {

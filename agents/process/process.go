@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// Process is a program that was started, with its process group. Its methods may be
-// used concurrently.
+// Process is a started program with its process group. Its methods may be used
+// concurrently.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it and its group are gone and its output was read
 
 	mu     sync.Mutex
-	closed bool // its group was killed and is not signalled again: the id may be another's by now
+	closed bool // its group was killed and is not signalled again: the id may be reused
 }
 
-// Start starts a program. Of the command, Path, Args, Dir, Stdin, Stdout and Stderr are
-// the caller's, and so are ExtraFiles, SysProcAttr, to which a group of its own is added,
-// and Env, where nil means an empty one. The error is for [Reason].
+// Start starts a program. Of the command, the caller sets Path, Args, Dir, Stdin, Stdout
+// and Stderr, and may set ExtraFiles, SysProcAttr, to which a new group is added, and
+// Env, where nil means an empty one. Pass the error to [Reason].
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if err := hideFiles(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	go func() {
 		// The kernel kills the process when the thread that started it ends
 		// (ownGroup), not only when we do. So this goroutine keeps its thread
-		// until the process is gone; it would wait for it in any case.
+		// until the process has ended; it waits for that anyway.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -77,14 +77,14 @@ func Reason(err error) string {
 
 // wait waits for the end of the process, and leaves nothing of its group.
 func (p *Process) wait() {
-	// While an ended process is not collected, no other can get its id, so
-	// that the group that is killed is its own. Where one cannot wait without
-	// collecting, a few instructions lie between the two.
+	// Until an ended process is collected, its id is not reused, so the killed
+	// group is its own. On systems that cannot wait without collecting, there
+	// is a gap of a few instructions.
 	if awaitEnd(p.cmd.Process) {
 		p.close()
 	}
-	// The error repeats the exit code, or says that somebody outside the group
-	// holds the output open, whom WaitDelay cuts off.
+	// The error repeats the exit code, or says that a process outside the group
+	// keeps the output open; WaitDelay then closes it.
 	_ = p.cmd.Wait()
 	p.close()
 	for begin := time.Now(); groupExists(p.cmd.Process) && time.Since(begin) < groupDelay; {
@@ -92,7 +92,7 @@ func (p *Process) wait() {
 	}
 }
 
-// close kills what is left of the group, and lets nobody signal it again.
+// close kills the rest of the group, and prevents further signals to it.
 func (p *Process) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *Process) Kill() {
 // Done is closed when the process and its group are gone, and its output was read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// PID is the process id, and that of the group.
+// PID returns the process id, which is also that of the group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // State says how the process ended. Done is closed.

@@ -31,24 +31,24 @@ import (
 )
 
 const (
-	// idLife is for how long the relay relies on the mesh above knowing the id of a push
-	// again. It knows them for 24 hours (PROTOCOL P2.6).
+	// idLife is how long the relay relies on the mesh above to recognise the id of a
+	// push. It remembers them for 24 hours (PROTOCOL P2.6).
 	idLife = 23 * time.Hour
 	// clockStep is how far back the clock may be set without putting a push in doubt.
 	clockStep = time.Minute
 	// attemptTime bounds one attempt of a push.
 	attemptTime = 20 * time.Second
-	// firstPause and maxPause are between attempts that the mesh above refused.
+	// firstPause and maxPause bound the backoff after refusals of the mesh above.
 	firstPause, maxPause = time.Second, time.Minute
-	// linkPause is between two looks whether the mesh above is there again.
+	// linkPause is the interval of checks whether the mesh above is connected again.
 	linkPause = 100 * time.Millisecond
-	// maxFile bounds what the relay remembers of a channel, in bytes.
+	// maxFile bounds the file of a channel, in bytes.
 	maxFile = 16 << 10
 	// maxDone is the window of deliveries of a gateway.
 	maxDone = 64
 )
 
-// Route says where the deliveries of a subscription below go.
+// Route says where to forward the deliveries of a subscription below.
 type Route struct {
 	Reader     bcp.AgentName      // below
 	From       bcp.SubscriptionID // below
@@ -80,34 +80,34 @@ func ParseRoute(text string) (r Route, err error) {
 
 var errRoute = errors.New("relay: expected READER/SUBSCRIPTION=CONTROLLER/SUBSCRIPTION")
 
-// String returns what [ParseRoute] reads.
+// String returns the input of [ParseRoute].
 func (r Route) String() string {
 	return fmt.Sprintf("%s/%s=%s/%s", r.Reader, r.From, r.Controller, r.To)
 }
 
-// InDoubt says what becomes of a delivery that may have been pushed longer ago than the
-// mesh above knows.
+// InDoubt says how to handle a delivery that may have been pushed longer ago than the
+// mesh above remembers.
 type InDoubt string
 
 // The ways to settle it.
 const (
-	Stop   InDoubt = ""       // nothing of its channel goes on
+	Stop   InDoubt = ""       // stop the channel
 	Repeat InDoubt = "repeat" // it is pushed, perhaps a second time
 	Skip   InDoubt = "skip"   // it is not pushed, perhaps never
 )
 
-// Config says what a relay carries. Routes, Folder, Push, Connected and Logger are required.
+// Config configures a relay. Routes, Folder, Push, Connected and Logger are required.
 type Config struct {
 	Routes []Route
-	// Folder is where the relay remembers what it did: a file for each Reader below.
+	// Folder is where the relay keeps its state: a file for each Reader below.
 	Folder string
 	// Push pushes above, as [agents.Reader.Push].
 	Push func(context.Context, bcp.AgentName, bcp.SubscriptionID, any, agents.PushOptions) (bcp.ValidationResult, error)
 	// Connected reports whether there is a connection to the mesh above.
 	Connected func() bool
 	// Report, if set, tells the mesh above that this agent read what others may have
-	// written, as [agents.Controller.ReportTaint]. It is called before each push of what is
-	// tainted below.
+	// written, as [agents.Controller.ReportTaint]. It is called before each push of a
+	// delivery that is tainted below.
 	Report  func(context.Context) error
 	InDoubt InDoubt
 	Logger  hclog.Logger
@@ -129,7 +129,7 @@ type place struct {
 	id     bcp.SubscriptionID
 }
 
-// New returns a relay. An error says which routes exclude each other.
+// New returns a relay. An error says which routes conflict.
 func New(c Config) (*Relay, error) {
 	r := &Relay{config: c, routes: map[place]Route{}, now: time.Now}
 	for _, route := range c.Routes {
@@ -149,9 +149,9 @@ func (r *Relay) Carried() uint64 {
 	return r.carried
 }
 
-// Check compares the routes with what the Controller below has: a subscription without a
-// route would stop its channel, and one with a batch_window cannot be relayed. The error
-// says all that is wrong.
+// Check compares the routes with the channels of the Controller below: a subscription
+// without a route would stop its channel, and one with a batch_window cannot be relayed.
+// The error lists all problems.
 func (r *Relay) Check(below []bcp.ChannelView) error {
 	var errs []error
 	begun := map[place]bool{}
@@ -174,27 +174,27 @@ func (r *Relay) Check(below []bcp.ChannelView) error {
 	return errors.Join(errs...)
 }
 
-// memory is what is remembered of a channel below.
+// memory is the stored state of a channel below.
 type memory struct {
-	// Done are the newest deliveries that are above, as many as the gateway below sends
+	// Done are the newest forwarded deliveries, as many as the gateway below sends
 	// before they are acknowledged: one of them may come again.
 	Done []bcp.DeliveryID `json:"done,omitempty"`
-	// Doing is the one that is carried, and Attempt how often it was refused: each attempt
-	// behind a refusal has an id of its own, since an id keeps its refusal.
+	// Doing is the current one, and Attempt how often it was refused: after a refusal
+	// each attempt has a new id, since an id keeps its refusal.
 	Doing   bcp.DeliveryID `json:"doing,omitempty"`
 	Attempt int            `json:"attempt,omitzero"`
 	// Since is when the attempt was first sent, zero if it was not.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// done is what is remembered when the delivery is above.
+// done returns the state after the delivery was forwarded.
 func (m *memory) done() memory {
 	all := append(slices.Clone(m.Done), m.Doing)
 	return memory{Done: all[max(0, len(all)-maxDone):]}
 }
 
-// inDoubt reports whether the attempt was sent, and perhaps so long ago that the mesh above
-// does not know its id. A clock that was set back says nothing about that.
+// inDoubt reports whether the attempt was sent, and perhaps so long ago that the mesh
+// above has forgotten its id. It cannot tell if the clock was set back.
 func (r *Relay) inDoubt(m memory) bool {
 	age := r.now().Sub(m.Since)
 	return !m.Since.IsZero() && (age >= idLife || age < -clockStep)
@@ -208,10 +208,10 @@ var (
 	errDoubt   = errors.New("relay: this delivery may have been pushed longer ago than the mesh above knows; look there, then start the relay with --in-doubt repeat or skip")
 )
 
-// Deliver carries a delivery, and returns when it is above: it is a handler for
-// [agents.Controller.OnDelivery], which calls it in the order of a channel. As long as it
-// cannot be carried it waits, or returns an error that says why; then it has to be called
-// again. What is no push of a Reader below is not carried.
+// Deliver forwards a delivery, and returns when the mesh above has it: it is a handler
+// for [agents.Controller.OnDelivery], which calls it in the order of a channel. While it
+// cannot be forwarded it waits, or returns an error that says why; then it must be called
+// again. Deliveries other than pushes of a Reader below are not forwarded.
 func (r *Relay) Deliver(ctx context.Context, d bcp.Delivery) error {
 	if d.SubscriptionID == "" {
 		return nil
@@ -224,7 +224,7 @@ func (r *Relay) Deliver(ctx context.Context, d bcp.Delivery) error {
 		return errBatch
 	case d.Taint != bcp.TaintLow && d.Taint != bcp.TaintMedium:
 		return errTaint
-	case d.Response == nil: // how a summary ended that nobody released
+	case d.Response == nil: // the end of a summary that was not released
 		return nil
 	}
 	m, err := r.remember(d.FromAgent)
@@ -263,13 +263,14 @@ func (r *Relay) Deliver(ctx context.Context, d bcp.Delivery) error {
 	}
 }
 
-// push tries once. Wait is how long to wait before the next attempt, negative if the
-// delivery is above.
+// push tries once. wait is the time until the next attempt, negative if the delivery
+// was forwarded.
 func (r *Relay) push(ctx context.Context, route Route, d bcp.Delivery, m *memory) (wait time.Duration, err error) {
 	if err := r.link(ctx); err != nil {
 		return 0, err
 	}
-	// It is written down before it is sent: what is not in doubt in the file was not sent.
+	// It is written before it is sent: what the file does not mark as in doubt was not
+	// sent.
 	if m.Since.IsZero() {
 		m.Since = r.now().UTC()
 		if err := r.write(route.Reader, *m); err != nil {
@@ -340,8 +341,8 @@ func (r *Relay) file(reader bcp.AgentName) string {
 	return filepath.Join(r.config.Folder, string(reader)+".json")
 }
 
-// remember reads what is known of a channel. A file that cannot be read stops the channel:
-// without it a delivery could be pushed twice.
+// remember reads the state of a channel. An unreadable file stops the channel: without it
+// a delivery could be pushed twice.
 func (r *Relay) remember(reader bcp.AgentName) (m memory, err error) {
 	content, err := os.ReadFile(r.file(reader))
 	if errors.Is(err, fs.ErrNotExist) {

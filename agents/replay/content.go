@@ -12,19 +12,20 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// The calls of a cell beside that of its model.
+// The calls of a cell besides those of its model.
 const (
 	fetchCall    = "fetch"
-	readCall     = "read" // in a replay alone
+	readCall     = "read" // only in a replay
 	toolCall     = "mcp"
 	channelsCall = "channels"
 	askCall      = "ask_and_wait"
 	pushCall     = "push"
 )
 
-// content is what a conversation brought in, for a model that may ask for it in another order.
+// content is the recorded outside content of a conversation, for a model that may
+// request it in another order.
 type content struct {
-	pages    map[string]web.Fetched      // by the canonical URL that was asked for
+	pages    map[string]web.Fetched      // by requested canonical URL
 	served   []web.Fetched               // to the other model: page n is the nth
 	readings map[cell.Read]llm.Result    // of tools that read files or mail
 	calls    map[string]*transcript.Line // by digest; of channels the newest
@@ -62,7 +63,8 @@ func collectContent(c *Conversation) *content {
 	return k
 }
 
-// resolveURL is the canonical URL that is asked for, by a page whose link it may be; empty if it is none.
+// resolveURL returns the requested canonical URL, which may be a link of page; empty if
+// it is invalid.
 func resolveURL(ask web.Ask, page web.Fetched) string {
 	var target guard.Target
 	var err error
@@ -113,7 +115,7 @@ func (k *content) read(request jsontext.Value) (any, error) {
 	return parseReading(result)
 }
 
-// call answers what asks the gateway, of which equal calls alone are known.
+// call answers requests to the gateway, from equal recorded calls only.
 func (k *content) call(asked *transcript.Line) (any, error) {
 	if l := k.calls[asked.Kind+" "+asked.Digest]; l != nil {
 		return outcome(l)

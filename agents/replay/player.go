@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
-// player is the keeper of a cell that is run again.
+// player is the keeper of a cell that is replayed.
 type player struct {
 	other *llm.Endpoint // nil: the recorded model
 	done  chan jsontext.Value
@@ -22,7 +22,7 @@ type player struct {
 	current *playing // nil between conversations
 }
 
-// playing is a conversation that is being run. It belongs to whoever has the player's mutex.
+// playing is a conversation that is being replayed. The player's mutex guards it.
 type playing struct {
 	of         *Conversation
 	next       int // of the recorded calls
@@ -57,7 +57,7 @@ var (
 	errNotReplayed = &stdio.CallError{Code: "not_permitted", Message: "there is no conversation"}
 )
 
-// methods are what the cell may call.
+// methods returns the methods for the cell.
 func (p *player) methods(config *cell.Configuration) map[string]stdio.Method {
 	methods := map[string]stdio.Method{
 		"configuration": func(context.Context, jsontext.Value) (any, error) { return config, nil },
@@ -93,7 +93,7 @@ func (p *player) methods(config *cell.Configuration) map[string]stdio.Method {
 	return methods
 }
 
-// answer answers a call by what was recorded, if it is the call that was recorded.
+// answer answers a call with the recorded result, if it is the recorded call.
 func (g *playing) answer(asked *transcript.Line) (any, error) {
 	switch {
 	case g.difference != nil:
@@ -128,7 +128,8 @@ func outcome(l *transcript.Line) (any, error) {
 	return l.Response, nil
 }
 
-// read returns what a tool that reads files or mail brought in: the model was told with the next request.
+// read returns the output of a tool that reads files or mail, from the next recorded
+// request to the model.
 func (g *playing) read(request jsontext.Value) (any, error) {
 	var r cell.Read
 	if err := member(request, "read", &r); err != nil || g.next == 0 {
@@ -144,7 +145,7 @@ func (g *playing) read(request jsontext.Value) (any, error) {
 	if results != nil {
 		g.difference = &Difference{Turn: g.turn, Kind: readCall, Byte: 1, Now: r.Tool + " " + excerpt([]byte(r.Arguments), 0)}
 	}
-	return nil, errNothing // after the last turn nobody is told
+	return nil, errNothing // after the last turn there is no such request
 }
 
 // after returns the calls of the newest reply before the call with a number, and their results, if there is a turn after it.

@@ -8,8 +8,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
-// Record has what passes between a keeper and its cell written to a transcript, for [stdio.Agent]. What cannot be written
-// fails: a conversation is recorded whole, or has no end there. A call that is not one of a cell's is not recorded.
+// Record returns a function for [stdio.Agent] that writes the messages between a keeper
+// and its cell to a transcript. An unwritable message fails: a conversation is recorded
+// whole, or stops there. A call that is not one of a cell's is not recorded.
 func Record(to *transcript.Writer) func(stdio.Passage) error {
 	return func(p stdio.Passage) error {
 		line, recorded := recordLine(p)

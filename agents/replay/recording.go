@@ -14,9 +14,11 @@ import (
 
 // Recording is a transcript, by its conversations.
 type Recording struct {
-	// Configuration is that of the cell; nil in a transcript of a model alone, which cannot be run again.
+	// Configuration is that of the cell; nil in a transcript of only a model, which
+	// cannot be replayed.
 	Configuration *cell.Configuration `json:"configuration,omitempty"`
-	// Conversations are in the order in which they began. Calls of a model alone are one without a kind.
+	// Conversations are in the order in which they began. Calls of only a model are a
+	// conversation without a kind.
 	Conversations []*Conversation `json:"conversations"`
 }
 
@@ -24,20 +26,21 @@ type Recording struct {
 type Conversation struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"` // query, prompt, delivery or task
-	// Asked is what the keeper asked; of a task it is in the configuration.
+	// Asked is the keeper's request; that of a task is in the configuration.
 	Asked jsontext.Value `json:"asked,omitzero"`
 	// Calls are those of the cell, in order.
 	Calls []transcript.Line `json:"calls"`
 	// End is nil if the conversation was cut off.
 	End *transcript.Line `json:"end,omitempty"`
 
-	subscriptions jsontext.Value // those that it began with
+	subscriptions jsontext.Value // at the beginning
 }
 
 // taskKind is the kind of a conversation about a task.
 const taskKind = cell.TaskConversation
 
-// ErrModelOnly says that a transcript has the calls of a model and not what the cell was asked.
+// ErrModelOnly says that a transcript has the calls of a model but not the requests to
+// the cell.
 var ErrModelOnly = errors.New("replay: the transcript has calls of a model alone")
 
 // Read reads a transcript. The error is [transcript.ErrFormat].
@@ -89,7 +92,7 @@ func Read(content []byte) (*Recording, error) {
 	return r, nil
 }
 
-// Model is what the model of a conversation was and used.
+// Model returns the model of a conversation and its usage.
 func (c *Conversation) Model() (name string, usage llm.Usage, calls int) {
 	for i := range c.Calls {
 		l := &c.Calls[i]
@@ -107,14 +110,15 @@ func add(a, b llm.Usage) llm.Usage {
 	return llm.Usage{Input: a.Input + b.Input, CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite, Output: a.Output + b.Output}
 }
 
-// Judgement is what a gateway without rules of its own says of an answer.
+// Judgement is the verdict on an answer of a gateway without its own rules.
 type Judgement struct {
 	Verdict string   `json:"verdict"` // accept, hold, reject, not_enough_information; none without an answer
 	Reason  string   `json:"reason,omitzero"`
 	Bits    bcp.Bits `json:"nominal_bits"`
 }
 
-// Judge judges an answer to the query of a conversation. What has none, or no query, has the verdict none.
+// Judge judges an answer to the query of a conversation. Without an answer or a query
+// the verdict is none.
 func (c *Conversation) Judge(answer jsontext.Value) Judgement {
 	var q bcp.Query
 	if c.Kind != transcript.Query || answer == nil || json.Unmarshal(c.Asked, &q) != nil {
@@ -137,7 +141,7 @@ func (c *Conversation) Judge(answer jsontext.Value) Judgement {
 	return Judgement{Verdict: got.Outcome.String(), Bits: v.Prices().Nominal}
 }
 
-// ConfigurationOf returns what a line of the kind configuration says.
+// ConfigurationOf decodes a line of the kind configuration.
 func ConfigurationOf(l *transcript.Line) (*cell.Configuration, error) {
 	c := new(cell.Configuration)
 	if l.Response == nil || json.Unmarshal(l.Response, c) != nil {

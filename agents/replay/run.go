@@ -16,45 +16,49 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
-// maxLine bounds a line of the cell, in bytes: a request of a model, all of which is escaped.
+// maxLine bounds a line of the cell, in bytes: a fully escaped request of a model.
 const maxLine = 24 << 20
 
-// Options are what a recording is run with.
+// Options are the options of a replay.
 type Options struct {
-	// Start starts a cell, and returns what it says and what it hears, which is closed in the end. The caller ends it.
+	// Start starts a cell, and returns its output and its input, which is closed at the
+	// end. The caller stops it.
 	Start func(ctx context.Context) (from io.Reader, to io.WriteCloser, err error)
-	// Confined says that the cell which is started is confined, which it checks.
+	// Confined says that the started cell is confined, which it checks.
 	Confined bool
-	// Model, unless it is nil, answers in the place of the recorded one. What tools bring in is what was recorded of the
-	// conversation; nothing else is there, and nothing is sent to anybody but the model.
+	// Model, unless it is nil, replaces the recorded model. Tools return only the
+	// recorded content of the conversation, and only the model is sent anything.
 	Model *llm.Endpoint
 }
 
-// Outcome is what became of a conversation that was run again.
+// Outcome is the result of a replayed conversation.
 type Outcome struct {
-	// Difference is where it first departs from the recording. It is nil if nothing differs, or if another model was asked.
+	// Difference is the first difference from the recording. It is nil if there is
+	// none, or with another model.
 	Difference *Difference
 	Answer     jsontext.Value // nil if it failed
 	Failure    string         // why it did
 	Calls      int            // of the model
 	Usage      llm.Usage      // as the model's provider counted it
-	Unfinished bool           // the recording has no end of it, and it was not run
+	Unfinished bool           // the recording has no end of it, so it was not replayed
 }
 
-// Difference is where a conversation is not the recorded one.
+// Difference is a difference from the recorded conversation.
 type Difference struct {
 	Turn int    `json:"turn"` // of the model, from 1
 	Kind string `json:"kind"` // of the call, or end: of the answer
-	// Byte is the first that differs, from 1, and Recorded and Now are what is around it.
+	// Byte is the first different byte, from 1, and Recorded and Now are the text
+	// around it.
 	Byte     int    `json:"byte"`
 	Recorded string `json:"recorded"`
 	Now      string `json:"now"`
 }
 
-// ErrCell says that the cell ended, or was silent.
+// ErrCell says that the cell ended, or did not answer.
 var ErrCell = errors.New("replay: the cell has ended")
 
-// Run runs the conversations again, one after the other, and returns their outcomes in that order.
+// Run replays the conversations, one after the other, and returns their outcomes in
+// that order.
 func (r *Recording) Run(ctx context.Context, o Options) ([]Outcome, error) {
 	if r.Configuration == nil {
 		return nil, ErrModelOnly
@@ -156,7 +160,7 @@ func (g *playing) ending(o *Outcome) *Difference {
 	return compare(g.turn, transcript.End, recorded, now)
 }
 
-// compare returns where two texts differ, or nil.
+// compare returns the first difference of two texts, or nil.
 func compare(turn int, kind string, recorded, now []byte) *Difference {
 	if bytes.Equal(recorded, now) {
 		return nil
@@ -168,7 +172,7 @@ func compare(turn int, kind string, recorded, now []byte) *Difference {
 	return &Difference{Turn: turn, Kind: kind, Byte: at + 1, Recorded: excerpt(recorded, at), Now: excerpt(now, at)}
 }
 
-// excerpt is what is around a byte.
+// excerpt returns the text around a byte.
 func excerpt(text []byte, at int) string {
 	const before, after = 20, 60
 	if at > len(text) {
@@ -177,7 +181,7 @@ func excerpt(text []byte, at int) string {
 	return strings.ToValidUTF8(string(text[max(0, at-before):min(len(text), at+after)]), "")
 }
 
-// parseUsage is what a reply used; nothing if there is no reply.
+// parseUsage returns the usage in a reply; zero if there is no reply.
 func parseUsage(reply jsontext.Value) llm.Usage {
 	r, err := llm.ParseReply(reply)
 	if err != nil {

@@ -1,18 +1,19 @@
 package sandbox
 
-// Outcome is what became of an attempt of a program to reach something beyond its sandbox.
+// Outcome is the result of a program's attempt to reach something outside its sandbox.
 type Outcome struct {
 	Attempt string `json:"attempt"`
-	// Does says what was tried.
+	// Does describes the attempt.
 	Does    string `json:"does"`
 	Reached bool   `json:"reached"`
-	// Refusal is what the system said, empty if it was reached.
+	// Refusal is the system's error, empty if the attempt succeeded.
 	Refusal string `json:"refusal,omitempty"`
-	// Elsewhere says that some machines refuse it to every program.
+	// Elsewhere says that some machines refuse this to every program.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
-// Bait is what [Try] tries to reach: harmless things that a program without a sandbox reaches.
+// Bait are the targets of [Try]: harmless things that a program without a sandbox can
+// reach.
 type Bait struct {
 	Folder   string `json:"folder"`   // with the files secret and program
 	TCP      string `json:"tcp"`      // host:port of a listener

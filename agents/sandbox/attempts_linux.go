@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is one thing that a hijacked program tries.
+// attempt is one attempt of a hijacked program.
 type attempt struct {
 	name, does string
 	elsewhere  bool // some machines refuse it to everybody
@@ -65,7 +65,7 @@ var attempts = []attempt{
 		var into [1]byte
 		_, err := unix.ProcessVMReadv(b.Process, []unix.Iovec{{Base: &into[0], Len: 1}}, []unix.RemoteIovec{{Base: 4096, Len: 1}}, 0)
 		if errors.Is(err, unix.EFAULT) {
-			return nil // it was allowed to look where nothing is
+			return nil // it was allowed to look, but nothing is there
 		}
 		return err
 	}},
@@ -95,7 +95,7 @@ var attempts = []attempt{
 	}},
 }
 
-// Try tries everything, and never stops at what fails.
+// Try makes all attempts, and continues after failures.
 func Try(b Bait) []Outcome {
 	outcomes := make([]Outcome, 0, len(attempts))
 	for _, a := range attempts {
@@ -128,7 +128,7 @@ func dial(network, address string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// multipath connects over Multipath TCP, which Landlock does not see.
+// multipath connects over Multipath TCP, which Landlock does not cover.
 func multipath(address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -141,7 +141,7 @@ func multipath(address string) error {
 	return closedFile(fd, unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}))
 }
 
-// askName has a name server asked, whatever it answers.
+// askName queries a name server and ignores its answer.
 func askName(b Bait) error {
 	asked := make(chan error, 1)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -168,7 +168,7 @@ func open(family, kind, protocol int) error {
 	return closedFile(fd, err)
 }
 
-// fromPair sends to a socket that a pair of datagram sockets was never connected to.
+// fromPair sends to a socket from a socket pair that was never connected to it.
 func fromPair(path string) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -200,7 +200,7 @@ func closed(c io.Closer, err error) error {
 	return c.Close()
 }
 
-// closedFile is err, and closes fd if there is none.
+// closedFile returns err, and closes fd if it is nil.
 func closedFile(fd int, err error) error {
 	if err != nil {
 		return err
@@ -208,8 +208,8 @@ func closedFile(fd int, err error) error {
 	return unix.Close(fd)
 }
 
-// NewBait lays out in a folder, which is empty, what [Try] tries to reach. close takes the sockets away, not the files.
-// What connects is taken and left alone.
+// NewBait creates the targets of [Try] in an empty folder. close removes the sockets, not
+// the files. Connections are accepted and ignored.
 func NewBait(folder string) (b Bait, close func(), err error) {
 	b = Bait{Folder: folder, Unix: filepath.Join(folder, "stream"), Datagram: filepath.Join(folder, "datagram"), Abstract: fmt.Sprintf("bcpmesh-bait-%d-%d", os.Getpid(), time.Now().UnixNano()), Process: os.Getpid()}
 	var closers []io.Closer
@@ -252,7 +252,7 @@ func NewBait(folder string) (b Bait, close func(), err error) {
 	return b, close, nil
 }
 
-// answerNames refuses every question, so that nobody waits for an answer.
+// answerNames refuses every query, so that nobody waits for an answer.
 func answerNames(conn net.PacketConn) {
 	var buffer [1500]byte
 	for {

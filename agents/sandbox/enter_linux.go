@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scopesLandlock is the first version that keeps signals and abstract sockets inside.
+// scopesLandlock is the first version that confines signals and abstract sockets.
 const scopesLandlock = 6
 
-// Detect says what this machine offers.
+// Detect returns what this machine supports.
 func Detect() Support {
 	s := Support{System: runtime.GOOS + "/" + runtime.GOARCH, Seccomp: hasFilters()}
 	if version, err := llsys.LandlockGetABIVersion(); err == nil {
@@ -41,10 +41,10 @@ func Inside() bool {
 	return err == nil && mode == unix.SECCOMP_MODE_FILTER
 }
 
-// enter confines this process, from what can be undone by nobody to what forbids the steps before it, and executes the
-// program.
+// enter confines this process, in an order in which each step is still allowed, and
+// executes the program.
 func (s Spec) enter(environ []string) error {
-	runtime.LockOSThread() // the thread that executes is the one whose capabilities are dropped
+	runtime.LockOSThread() // the capabilities of the executing thread are dropped
 	for resource, limit := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_NOFILE: maxFiles, unix.RLIMIT_DATA: uint64(s.Memory)} {
 		if resource == unix.RLIMIT_DATA && s.Memory == 0 {
 			continue
@@ -75,7 +75,7 @@ func (s Spec) enter(environ []string) error {
 	return fmt.Errorf("%s cannot be executed: %w", s.Path, err)
 }
 
-// lower sets a limit of this process, which nobody raises again.
+// lower sets a limit of this process for good.
 func lower(resource int, limit uint64) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(resource, &now); err != nil {
@@ -85,7 +85,8 @@ func lower(resource int, limit uint64) error {
 	return unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit})
 }
 
-// dropCapabilities gives up what root may do. With no_new_privs, executing a program gives none of it back.
+// dropCapabilities drops root's capabilities. With no_new_privs, executing a program
+// does not restore them.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -97,7 +98,7 @@ func dropCapabilities() error {
 	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])
 }
 
-// rules are the files that the program has.
+// rules returns the rules for the program's files.
 func (s Spec) rules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{landlock.RWFiles("/dev/null").IgnoreIfMissing(), landlock.ROFiles("/dev/zero", "/dev/urandom", "/dev/random").IgnoreIfMissing()}
 	if s.Local {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Detect says what this machine offers.
+// Detect returns what this machine supports.
 func Detect() Support { return Support{System: runtime.GOOS + "/" + runtime.GOARCH} }
 
 func (s Spec) enter([]string) error { return Detect().Missing() }

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A network of its own has no other end. So its first process, which is not confined yet, makes a listener there and hands
-// it to the keeper, which is outside and takes what connects: nothing in the network forwards, and nothing runs beside the
+// A network namespace is not connected to anything. So its first process, which is not
+// confined yet, opens a listener there and passes it to the keeper outside, which accepts
+// the connections: nothing in the namespace forwards, and nothing runs besides the
 // program.
 
 var (
@@ -23,12 +24,13 @@ var (
 	localPort    = localAddress.Port()
 )
 
-// handedOver is the descriptor over which the first process hands the listener over.
+// handedOver is the descriptor over which the first process passes the listener.
 const handedOver = 3
 
 var errNoListener = errors.New("the program's network was not made")
 
-// ownNetwork has a process begin in a network of its own, as the same user, and with the capability to bring it up.
+// ownNetwork starts a process in a new network namespace, as the same user, and with
+// the capability to bring the network up.
 func ownNetwork() *syscall.SysProcAttr {
 	same := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
@@ -40,8 +42,9 @@ func ownNetwork() *syscall.SysProcAttr {
 	}
 }
 
-// Listen prepares a command of [Spec.Command] with Local. theirs is to be closed once the command was started. accept
-// returns the listener at [Address] of its network, or an error once the command has ended without one.
+// Listen prepares a command of [Spec.Command] with Local. Close theirs once the command
+// was started. accept returns the listener at [Address] of its network, or an error once
+// the command has ended without one.
 func Listen(cmd *exec.Cmd) (theirs *os.File, accept func() (net.Listener, error), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -56,7 +59,7 @@ func Listen(cmd *exec.Cmd) (theirs *os.File, accept func() (net.Listener, error)
 	}, nil
 }
 
-// received is the listener that the other end sends.
+// received returns the listener from the other end.
 func received(from int) (net.Listener, error) {
 	var message [1]byte
 	control := make([]byte, unix.CmsgSpace(4))

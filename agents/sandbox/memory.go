@@ -2,5 +2,5 @@
 
 package sandbox
 
-// DefaultMemory is what a confined program may allocate if nobody says otherwise, in bytes.
+// DefaultMemory is the default limit for a confined program's allocations, in bytes.
 const DefaultMemory = 512 << 20

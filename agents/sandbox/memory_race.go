@@ -2,5 +2,6 @@
 
 package sandbox
 
-// DefaultMemory is none: the race detector allocates many times what the program does.
+// DefaultMemory is no limit: the race detector allocates many times what the program
+// does.
 const DefaultMemory = 0

@@ -1,8 +1,7 @@
 // Package sandbox confines a program before it runs. The program can read its
 // own files and those of the system, write nothing, reach no network and no
-// other process, and gain no privileges. It can communicate only over the
-// streams that it inherits and, with [Spec.Local], over one TCP port that its
-// keeper listens to.
+// other process, and gain no privileges. It can communicate only over inherited
+// streams and, with [Spec.Local], over one TCP port of its keeper.
 //
 // [Spec.Command] starts a helper of this module, which calls [Enter] to
 // confine itself and then becomes the program. On Linux this uses Landlock
@@ -25,33 +24,37 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Spec says what is confined, and what it may read.
+// Spec says which program to confine, and what it may read.
 type Spec struct {
 	// Path is the program's file, and Args its argv. Path need not be absolute; it is not looked up.
 	Path string   `json:"path"`
 	Args []string `json:"args"`
-	// Read are files and folders that it may read, with all that is below. Those of the system ([System]) and Path are
-	// among them. Without [Spec.Alone], files of the system and below Read may be executed.
+	// Read are files and folders that it may read, with everything below. Those of the
+	// system ([System]) and Path are included. Without [Spec.Alone], files of the system
+	// and below Read may be executed.
 	Read []string `json:"read,omitzero"`
-	// Alone leaves out the files of the system: a static program that starts no other.
+	// Alone leaves out the files of the system: for a static program that starts no
+	// others.
 	Alone bool `json:"alone,omitzero"`
-	// Memory bounds what the program allocates, in bytes (RLIMIT_DATA); 0 is no bound.
+	// Memory bounds the program's allocations, in bytes (RLIMIT_DATA); 0 is no limit.
 	Memory int64 `json:"memory,omitzero"`
-	// Local gives the program a network of its own, in which it can connect to [Address] and nowhere else. Its keeper
-	// takes the connections, by [Listen].
+	// Local gives the program a network namespace in which it can connect only to
+	// [Address]. Its keeper accepts the connections with [Listen].
 	Local bool `json:"local,omitzero"`
-	// NoScopes has signals filtered as on kernels whose Landlock does not know them. For tests.
+	// NoScopes filters signals as for kernels whose Landlock lacks that. For tests.
 	NoScopes bool `json:"no_scopes,omitzero"`
 }
 
-// Address is where a program with [Spec.Local] finds its keeper. It is TCP, in a network where nobody else is.
+// Address is the keeper's address for a program with [Spec.Local]. It is TCP, in a
+// network with nobody else.
 const Address = "127.0.0.1:3128"
 
 // maxFiles is how many files a confined program may have open.
 const maxFiles = 512
 
-// Command returns the command that runs the program confined. helper is the argv of a program that passes its last
-// argument to [Enter]. The environment and the streams are the caller's to set.
+// Command returns the command that runs the program confined. helper is the argv of a
+// program that passes its last argument to [Enter]. The caller sets the environment and
+// the streams.
 func (s Spec) Command(helper []string) (*exec.Cmd, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -64,8 +67,8 @@ func (s Spec) Command(helper []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Enter confines this process by a spec of [Spec.Command] and executes the program in its place. It returns only if
-// that fails; then nothing of the program has run.
+// Enter confines this process according to a spec of [Spec.Command] and executes the
+// program. It returns only if that fails; then nothing of the program has run.
 func Enter(spec string, environ []string) error {
 	var s Spec
 	if err := json.Unmarshal([]byte(spec), &s, json.RejectUnknownMembers(true)); err != nil {
@@ -84,7 +87,8 @@ func Enter(spec string, environ []string) error {
 	return s.enter(environ)
 }
 
-// System are the files and folders of the system that a confined program may read and execute, if they exist.
+// System returns the files and folders of the system that a confined program may read
+// and execute, if they exist.
 func System() []string {
 	return []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store",
@@ -92,17 +96,17 @@ func System() []string {
 	}
 }
 
-// Support is what this machine offers for a sandbox.
+// Support is what this machine supports for a sandbox.
 type Support struct {
 	System string `json:"system"` // linux, darwin, …, and the architecture
-	// Landlock is the version of its interface, 0 for none.
+	// Landlock is its ABI version, 0 for none.
 	Landlock int  `json:"landlock"`
 	Seccomp  bool `json:"seccomp"`
 	// UserNamespaces says whether this user may make one, of [UserNamespaces]. Only [Spec.Local] needs one.
 	UserNamespaces bool `json:"user_namespaces"`
 }
 
-// minLandlock is the first version that keeps files from being cut short (Linux 6.2).
+// minLandlock is the first version that prevents truncating files (Linux 6.2).
 const minLandlock = 3
 
 // Missing says why programs cannot be confined here, or returns nil.
@@ -120,5 +124,5 @@ func (s Support) Missing() error {
 	return nil
 }
 
-// Remedy says what to do where [Support.Missing] is not nil.
+// Remedy says what to do if [Support.Missing] is not nil.
 const Remedy = "run the command in a container, as another user or in a virtual machine, and say `sandbox: own`"

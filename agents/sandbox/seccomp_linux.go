@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// denied are the system calls that fail with EPERM, whatever their arguments.
+// denied are system calls that fail with EPERM for any arguments.
 var denied = append([]uint32{
-	// Sockets that others find.
+	// Sockets that others can find.
 	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
 	// Other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
@@ -21,9 +21,10 @@ var denied = append([]uint32{
 	// What is shared with them outside of files.
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
-	// Leaving the process group, by which all of it is ended.
+	// Leaving the process group, by which everything is killed.
 	unix.SYS_SETSID, unix.SYS_SETPGID,
-	// Files beside Landlock: what changes them without opening, or opens them without a path.
+	// Files, in ways that Landlock does not cover: changing them without opening, or
+	// opening them without a path.
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR,
@@ -32,16 +33,17 @@ var denied = append([]uint32{
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
 	unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_PERSONALITY, unix.SYS_ACCT, unix.SYS_SYSLOG,
-	// Large parts of the kernel that no agent needs. io_uring would also do what is refused here.
+	// Large parts of the kernel that no agent needs. io_uring could also do what is
+	// denied here.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 }, deniedHere...)
 
-// connecting are those of a program that speaks over the streams that it has, and no others.
+// connecting are also denied to a program without [Spec.Local].
 var connecting = []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT}
 
-// onlyTCP are the conditions of a program with [Spec.Local]: TCP over IPv4 is what its network is for. Multipath TCP, which
-// Landlock does not see, is another protocol.
+// onlyTCP are the conditions for a program with [Spec.Local], whose network only needs
+// TCP over IPv4. Multipath TCP, which Landlock does not cover, is another protocol.
 var onlyTCP = []condition{
 	{unix.SYS_SOCKET, 0, bpf.JumpNotEqual, unix.AF_INET},
 	{unix.SYS_SOCKET, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM},
@@ -49,18 +51,19 @@ var onlyTCP = []condition{
 	{unix.SYS_SOCKET, 2, bpf.JumpBitsSet, ^uint32(unix.IPPROTO_TCP)}, // 0 is TCP, too
 }
 
-// A condition refuses a system call by one of its arguments, of which the kernel reads these 32 bits.
+// A condition denies a system call by one of its arguments, of which the kernel
+// compares these 32 bits.
 type condition struct {
 	call, argument uint32
-	test           bpf.JumpTest // what is refused: argument test value
+	test           bpf.JumpTest // denied if: argument test value
 	value          uint32
 }
 
-// newNamespaces are the flags of clone that make one.
+// newNamespaces are the flags of clone that create a namespace.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// conditions of a confined program, whose process id is pid.
+// conditions returns those of a confined program with process id pid.
 func conditions(pid uint32, local, signals bool) []condition {
 	list := []condition{
 		{unix.SYS_CLONE, 0, bpf.JumpBitsSet, newNamespaces &^ unix.CLONE_NEWTIME}, // CLONE_NEWTIME is a signal here
@@ -98,18 +101,19 @@ const (
 	fiosetown   = 0x8901 // FIOSETOWN, which package unix lacks
 	socketTypes = 0xf    // SOCK_TYPE_MASK, too
 
-	// lastCall is the newest system call that the filter was written for. What comes later, and the numbers of other
-	// interfaces of the same kernel (x32), do not exist.
+	// lastCall is the newest system call known to the filter. Later ones, and the numbers
+	// of other ABIs of the same kernel (x32), fail as nonexistent.
 	lastCall = unix.SYS_RSEQ_SLICE_YIELD
 
 	notPermitted = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	notThere     = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 
-	// Offsets in struct seccomp_data, whose arguments have 64 bits each, the low half first.
+	// Offsets in struct seccomp_data, whose arguments have 64 bits each, the low half
+	// first.
 	offsetCall, offsetArch, offsetArguments = 0, 4, 16
 )
 
-// filter is the program that judges system calls.
+// filter is the program that checks system calls.
 func filter(pid uint32, local, signals bool) []bpf.Instruction {
 	loadCall := bpf.LoadAbsolute{Off: offsetCall, Size: 4}
 	program := []bpf.Instruction{
@@ -123,7 +127,8 @@ func filter(pid uint32, local, signals bool) []bpf.Instruction {
 	refuse := func(call, with uint32) {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: 1}, bpf.RetConstant{Val: with})
 	}
-	// Its flags are behind a pointer. Callers fall back to clone.
+	// Its flags are behind a pointer, which a filter cannot follow. Callers fall back
+	// to clone.
 	refuse(unix.SYS_CLONE3, notThere)
 	for _, call := range denied {
 		refuse(call, notPermitted)

@@ -16,15 +16,16 @@ type Client struct {
 	calls   sync.WaitGroup
 }
 
-// NewClient returns a client that writes to out and is asked by methods: "query", "delivery" and "prompt", whose results
-// are sent, and the notifications "ready", "subscriptions" and "result", which are handled in order, one at a time, before
+// NewClient returns a client that writes to out and has these methods: "query",
+// "delivery" and "prompt", whose results are sent, and the notifications "ready",
+// "subscriptions" and "result", which are handled in order, one at a time, before
 // anything else is read.
 func NewClient(out io.Writer, methods map[string]Method) *Client {
 	return &Client{peer: newPeer(out), methods: methods}
 }
 
-// Call calls a method of the other side. The error is a [*CallError] if it refused, a [*RunError] if it is gone or silent,
-// or the reason that ctx has ended.
+// Call calls a method of the other side. The error is a [*CallError] if it refused, a
+// [*RunError] if it is gone or does not answer, or the reason that ctx has ended.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.peer.ask(ctx, method, params)
 	var failed *rpcError
@@ -40,8 +41,8 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	return nil
 }
 
-// Run reads until the stream ends, and waits for the methods that are at work: their context ends then. A line has at most
-// longest bytes.
+// Run reads until the stream ends, cancels the context of running methods, and waits for
+// them. A line has at most longest bytes.
 func (c *Client) Run(ctx context.Context, in io.Reader, longest int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer c.calls.Wait()
@@ -51,7 +52,7 @@ func (c *Client) Run(ctx context.Context, in io.Reader, longest int) error {
 		switch {
 		case len(m.ID) == 0:
 			if there {
-				_, _ = method(ctx, m.Params) // nobody waits for a result
+				_, _ = method(ctx, m.Params) // a notification has no result
 			}
 			return
 		case !there:
@@ -66,7 +67,8 @@ func (c *Client) Run(ctx context.Context, in io.Reader, longest int) error {
 // callKey is the key of a call's id in its context.
 type callKey struct{}
 
-// CallID returns the id of the call that a method of a [Client] answers; no other call has it. It is empty in a notification.
+// CallID returns the unique id of the call that a method of a [Client] answers. It is
+// empty in a notification.
 func CallID(ctx context.Context) string {
 	id, _ := ctx.Value(callKey{}).(string)
 	return id

@@ -6,11 +6,10 @@
 // the answer, one JSON object, on stdout.
 //
 // [Serve] is a sidecar with all functions of an agent: JSON-RPC 2.0, one
-// message per line, over the streams of a program that runs as long as the
-// agent does. It serves one agent in one role; package bcpmesh of
-// agents/python is built on it.
+// message per line, over the streams of a long-running program. It serves one
+// agent in one role; package bcpmesh of agents/python is built on it.
 //
-// This side holds the creds and the connection, repeats and reconnects.
-// Neither way confines or trusts the program: the gateway judges whatever it
-// says (PROTOCOL P3).
+// This side holds the creds and the connection, repeats and reconnects. Neither
+// way confines or trusts the program: the gateway judges everything from it
+// (PROTOCOL P3).
 package stdio

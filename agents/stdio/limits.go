@@ -2,29 +2,31 @@ package stdio
 
 import "time"
 
-// Limits of what a program may print, say and take.
+// Limits of a program's output and input.
 const (
-	// maxAnswer bounds what a program may print as its answer, in bytes.
+	// maxAnswer is the maximum size of a program's answer, in bytes.
 	maxAnswer = 64 << 10
-	// maxRuns is how often a program is run for one query before it stays unanswered.
+	// maxRuns is how often a program is run for one query before the query stays
+	// unanswered.
 	maxRuns = 3
 	// DefaultTimeout is how long one run may take unless the caller says otherwise.
 	DefaultTimeout = 30 * time.Second
 	// runPause is the pause before a program is run again.
 	runPause = time.Second
 
-	// maxLine bounds one line of a program that is served, in bytes.
+	// maxLine is the maximum length of one line of a served program, in bytes.
 	maxLine = 1 << 20
 	// maxCalls is how many calls of a program are at work at a time, and MaxHandlers how
 	// many of ours it has to answer.
 	maxCalls    = 256
 	MaxHandlers = 64
-	// handlerTimeout is how long a program that is served may take to answer.
+	// handlerTimeout is the timeout of a served program's answer.
 	handlerTimeout = 10 * time.Minute
-	// callTimeout bounds a call of a program that states no time, and maxCallTimeout the
-	// time that it may state.
+	// callTimeout is the timeout of a call without one, and maxCallTimeout the maximum
+	// that a program may set.
 	callTimeout    = time.Minute
 	maxCallTimeout = time.Hour
-	// finishTimeout is how long a program that has closed its end is still answered.
+	// finishTimeout is how long a program still gets answers after it has closed its
+	// output.
 	finishTimeout = 10 * time.Second
 )

@@ -19,13 +19,13 @@ import (
 )
 
 // Program answers queries by running a program, once for each query: nothing that it
-// reads for one Controller is there when it answers another. Its [Program.Answer] is a
-// handler for [agents.Reader.OnQuery], and may be called concurrently.
+// reads for one Controller is present when it answers another. Its [Program.Answer] is
+// a handler for [agents.Reader.OnQuery], and may be called concurrently.
 //
 // The query is one line of JSON on stdin: the message bcp_query of docs/wire.md, with
-// attempt, which is 0 first, and last_detail, why the answer before was not taken. The
-// answer is one JSON object on stdout, of at most 64 KiB, in the shape of the query's
-// category, or {"not_enough_information": true}; the exit code is 0.
+// attempt, which is 0 at first, and last_detail, why the previous answer was refused.
+// The answer is one JSON object on stdout, of at most 64 KiB, in the shape of the
+// query's category, or {"not_enough_information": true}; the exit code is 0.
 type Program struct {
 	// Command is the argv. No shell reads it; a first word without a slash is looked up
 	// in the PATH of Env.
@@ -35,37 +35,38 @@ type Program struct {
 	// Timeout is how long one run may take before it is killed. Zero is
 	// [DefaultTimeout].
 	Timeout time.Duration
-	// Output takes what the program prints on stderr.
+	// Output gets the program's stderr.
 	Output *process.Output
-	// Logger is told why a run gave no answer. It never gets a word of the program's.
+	// Logger gets the reasons for missing answers. It never gets any output of the
+	// program.
 	Logger hclog.Logger
 
 	pause time.Duration // before another run, zero is runPause
 }
 
-// RunError says why a run of a program gave no answer. Its text is ours, and holds
-// nothing of what the program printed.
+// RunError says why a run of a program gave no answer. Its text is ours, and
+// contains none of the program's output.
 type RunError struct {
 	Reason string
-	// Again says that another run may do better.
+	// Again says that another run may succeed.
 	Again bool
 }
 
 func (e *RunError) Error() string { return e.Reason }
 
-// Answer runs the program for a query. One that fails, or whose answer cannot be read,
-// is run again, up to three times in all, and hears why; one that takes too long is
-// not. The error is a [*RunError], or the reason that ctx has ended: then the query
-// stays open until it comes again or expires.
+// Answer runs the program for a query. If it fails, or its answer cannot be read, it
+// is run again with the reason, up to three times in all; after a timeout it is not.
+// The error is a [*RunError], or the reason that ctx has ended: then the query stays
+// open until it comes again or expires.
 //
-// A program that fails never counts as not_enough_information, which is an answer that
-// people act on.
+// A failure never counts as not_enough_information, which is an answer that people act
+// on.
 func (p *Program) Answer(ctx context.Context, q agents.Query) (any, error) {
 	return Again(ctx, q, p.Logger, p.pauseTime(), p.run)
 }
 
-// Again has a query answered by run, which is called again after each [*RunError] that says
-// that this may help, up to three times in all and with a pause between.
+// Again answers a query with run, which is called again after each [*RunError] with Again
+// set, up to three times in all and with a pause in between.
 func Again(ctx context.Context, q agents.Query, log hclog.Logger, pause time.Duration, run func(context.Context, agents.Query) (any, error)) (any, error) {
 	for n := 1; ; n++ {
 		answer, err := run(ctx, q)
@@ -90,7 +91,7 @@ func (p *Program) pauseTime() time.Duration {
 	return runPause
 }
 
-// run runs the program once, for a query.
+// run runs the program once for a query.
 func (p *Program) run(ctx context.Context, q agents.Query) (any, error) {
 	line, err := queryLine(q)
 	if err != nil {
@@ -103,9 +104,9 @@ func (p *Program) run(ctx context.Context, q agents.Query) (any, error) {
 	return ParseAnswer(printed, q.Spec)
 }
 
-// Once runs the program with this line on stdin and returns what it printed on stdout, at
-// most 64 KiB. The error is a [*RunError], or why ctx has ended; exit is the exit code of
-// a program that ended by itself.
+// Once runs the program with this line on stdin and returns its stdout, at most 64 KiB.
+// The error is a [*RunError], or why ctx has ended; exit is the exit code of a program
+// that ended by itself.
 func (p *Program) Once(ctx context.Context, line []byte) (printed []byte, exit int, err error) {
 	if len(p.Command) == 0 {
 		return nil, 0, &RunError{Reason: "the command is empty"}
@@ -132,8 +133,8 @@ func (p *Program) Once(ctx context.Context, line []byte) (printed []byte, exit i
 	return stdout.b, 0, nil
 }
 
-// await waits for the end of a run, which it brings about where the run takes too long
-// or says too much; then it says so.
+// await waits for the end of a run. It kills a run that takes too long or prints too
+// much, and returns that as the error.
 func (p *Program) await(ctx context.Context, running *process.Process, stdout *bounded) (reason *RunError) {
 	timeout := p.Timeout
 	if timeout == 0 {
@@ -157,7 +158,7 @@ func (p *Program) await(ctx context.Context, running *process.Process, stdout *b
 	return reason
 }
 
-// queryLine is what a program reads.
+// queryLine returns the program's input.
 func queryLine(q agents.Query) ([]byte, error) {
 	b, err := bcp.Encode(question{q.Query, q.Attempt, q.LastDetail}, bcp.JSON)
 	return append(b, '\n'), err
@@ -170,7 +171,7 @@ type question struct {
 	LastDetail string `json:"last_detail,omitempty"`
 }
 
-// AnswerNames are the names that an answer to a spec has.
+// AnswerNames returns the names of the members of an answer to a spec.
 func AnswerNames(spec bcp.Spec) (names []string) {
 	for _, f := range spec.Fields {
 		names = append(names, f.Name)
@@ -184,8 +185,8 @@ func AnswerNames(spec bcp.Spec) (names []string) {
 	return names
 }
 
-// ParseAnswer reads what a program printed. What it returns is well-formed; whether it
-// fits is for the gateway to say.
+// ParseAnswer parses a program's output. The result is well-formed; the gateway
+// decides whether it fits the spec.
 func ParseAnswer(printed []byte, spec bcp.Spec) (any, error) {
 	printed = bytes.TrimSpace(printed)
 	if len(printed) == 0 {
@@ -216,8 +217,8 @@ func ParseText(text string, spec bcp.Spec) (any, error) {
 
 const notEnough = "not_enough_information"
 
-// isNotEnough reports whether an answer says that the Reader does not know. A spec
-// whose field has that name is asked about it.
+// isNotEnough reports whether an answer says that the Reader does not know. If the
+// spec has a field of that name, it is an ordinary answer.
 func isNotEnough(answer jsontext.Value, spec bcp.Spec) bool {
 	for _, field := range spec.Fields {
 		if field.Name == notEnough {
@@ -228,14 +229,14 @@ func isNotEnough(answer jsontext.Value, spec bcp.Spec) bool {
 	return (*jsontext.Value)(&compact).Compact() == nil && string(compact) == `{"`+notEnough+`":true}`
 }
 
-// bounded keeps what a program prints, up to maxAnswer.
+// bounded keeps up to maxAnswer of a program's output.
 type bounded struct {
 	b    []byte
 	over chan struct{} // closed when it printed more
 	full bool
 }
 
-// Write takes it. It never fails; what is beyond the bound is dropped.
+// Write implements io.Writer. It never fails; output beyond the limit is dropped.
 func (w *bounded) Write(b []byte) (int, error) {
 	switch {
 	case w.full:
@@ -248,7 +249,7 @@ func (w *bounded) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// reason says that too much was printed; nothing writes any more.
+// reason returns an error if there was too much output; call it after the last write.
 func (w *bounded) reason() *RunError {
 	if !w.full {
 		return nil
@@ -256,7 +257,7 @@ func (w *bounded) reason() *RunError {
 	return &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), Again: true}
 }
 
-// sleep waits, and reports false where ctx ends before.
+// sleep waits, and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

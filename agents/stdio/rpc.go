@@ -21,7 +21,7 @@ const (
 	codeMethod   = -32601
 	codeParams   = -32602
 	codeRefused  = -32000 // the gateway refused it: data has its code
-	codeNoAnswer = -32001 // nobody answered, or the connection is gone
+	codeNoAnswer = -32001 // no reply, or the connection is gone
 )
 
 // message is a line in either direction: a request, a notification or a response.
@@ -49,7 +49,7 @@ type rpcCause struct {
 
 func (e *rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", e.Code) }
 
-// call is the error as whoever called gets it.
+// call returns the error for the caller.
 func (e *rpcError) call() *CallError {
 	switch {
 	case e == nil:
@@ -105,7 +105,7 @@ func (p *peer) write(m message) error {
 	return p.broken
 }
 
-// passed tells of what passes.
+// passed reports a message to Trace.
 func (p *peer) passed(what Passage) error {
 	if p.trace == nil {
 		return nil
@@ -168,8 +168,8 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 	}
 }
 
-// answered gives a response to whoever waits for it. One that nobody waits for is late,
-// or made up, and is dropped.
+// answered passes a response to its caller. A response without a waiting caller is
+// late, or made up, and is dropped.
 func (p *peer) answered(m message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
 	if err != nil {

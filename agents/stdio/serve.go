@@ -19,35 +19,37 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Agent says as whom [Serve] speaks.
+// Agent is the agent that [Serve] serves.
 type Agent struct {
 	Connection *agents.Connection
 	Name       bcp.AgentName
 	Role       bcp.Role // a Reader or a Controller
 	Version    string   // of this program
 	Logger     hclog.Logger
-	// Methods are what the program may call beside the methods of its role. Their results are encoded as JSON; an error is
-	// told by its text, and a [*CallError] by its code too.
+	// Methods are methods for the program in addition to those of its role. Their results
+	// are encoded as JSON; an error is sent as its text, and a [*CallError] also with its
+	// code.
 	Methods map[string]Method
 	// MaxLine bounds a line of the program, in bytes; 0 is 1 MiB.
 	MaxLine int
-	// Trace, unless it is nil, is told of what passes between the agent and the program. What it refuses goes no further:
-	// its error fails the call. It may be called concurrently.
+	// Trace, if not nil, gets the messages between the agent and the program. Its error
+	// stops a message and fails the call. It may be called concurrently.
 	Trace func(Passage) error
 }
 
-// Passage is something that passed between an agent and its program.
+// Passage is a message between an agent and its program.
 type Passage struct {
-	Call   string // the id of a call of ours, which passes twice; empty for notifications and for calls of the program
+	Call   string // id of our call, which passes twice; empty for notifications and for calls of the program
 	Method string
 	Params jsontext.Value
-	// Done says that the call has ended, with a Result or with Err. A call of the program passes when it has ended.
+	// Done says that the call has ended, with a Result or with Err. A call of the
+	// program is passed when it has ended.
 	Done   bool
 	Result jsontext.Value
 	Err    *CallError
 }
 
-// Method is something that the other side may call.
+// Method is a method for the other side.
 type Method func(ctx context.Context, params jsontext.Value) (any, error)
 
 // CallError is why a call was refused. Its texts are for the other side.
@@ -55,14 +57,14 @@ type CallError struct{ Code, Message string }
 
 func (e *CallError) Error() string { return e.Message }
 
-// ready is the first thing that a program hears.
+// ready is the first message to a program.
 type ready struct {
 	Agent   bcp.AgentName `json:"agent"`
 	Role    string        `json:"role"`
 	Version string        `json:"version"`
 }
 
-// server is one agent that a program is served with.
+// server is an agent for a served program.
 type server struct {
 	Agent
 	peer       *peer
@@ -73,12 +75,12 @@ type server struct {
 	slots      chan struct{} // one token for each call of the program
 }
 
-// Serve serves a program with one agent until the program closes its end, or ctx ends.
-// docs/agents.md has the methods. What the program has asked before its end is answered,
-// for ten seconds at most. The caller closes the streams and the connection.
+// Serve serves a program with one agent until the program closes its output, or ctx
+// ends. docs/agents.md has the methods. Earlier requests of the program are still
+// answered, for at most ten seconds. The caller closes the streams and the connection.
 //
-// The error is of a stream, of a line that is longer than 1 MiB, or why the agent could
-// not start; it holds nothing of what the program said.
+// The error is of a stream, of a line longer than 1 MiB, or why the agent could not
+// start; it contains no text of the program.
 func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls)}
 	s.peer.trace = a.Trace
@@ -101,7 +103,7 @@ func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 	s.calls.Wait()
 	timer.Stop()
 	cancel(errors.New("the program has closed its output"))
-	_ = stop(context.WithoutCancel(ctx)) // what the program has not handled stays with the gateway
+	_ = stop(context.WithoutCancel(ctx)) // unhandled messages stay with the gateway
 	return err
 }
 
@@ -140,7 +142,7 @@ func (s *server) query(ctx context.Context, q agents.Query) (any, error) {
 	return ParseAnswer(result, q.Spec)
 }
 
-// delivery has the program handle a delivery. One that it has no method for stays with
+// delivery passes a delivery to the program. Without a method for it, it stays with
 // the gateway.
 func (s *server) delivery(ctx context.Context, d bcp.Delivery) error {
 	_, err := s.peer.ask(ctx, "delivery", d)
@@ -162,7 +164,7 @@ func (s *server) prompt(ctx context.Context, p bcp.Prompt) {
 func (s *server) call(ctx context.Context, m message) {
 	method, there := s.methods[m.Method]
 	switch {
-	case len(m.ID) == 0: // a notification: there is none
+	case len(m.ID) == 0: // a notification has no result
 		return
 	case !there:
 		_ = s.peer.write(message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "a " + s.Role.String() + " has no such method"}})
@@ -207,7 +209,7 @@ func (s *server) roleMethods(role bcp.Role) map[string]Method {
 	}
 }
 
-// withoutParams is a method that has no parameters but its time.
+// withoutParams returns a method whose only parameter is its timeout.
 func withoutParams(f func(context.Context) (any, error)) Method {
 	return func(ctx context.Context, params jsontext.Value) (any, error) {
 		var t timed
@@ -220,8 +222,8 @@ func withoutParams(f func(context.Context) (any, error)) Method {
 	}
 }
 
-// timed is how long a call may take, in every method's parameters, and the program's name for the work that it is part of,
-// which is for its record alone.
+// timed is the timeout of a call, in every method's parameters, and the program's name
+// for the work, which is only for its own record.
 type timed struct {
 	Timeout      int    `json:"timeout_seconds,omitzero"`
 	Conversation string `json:"conversation,omitzero"`
@@ -315,7 +317,7 @@ func (s *server) push(ctx context.Context, params jsontext.Value) (any, error) {
 	return s.reader.Push(ctx, bcp.AgentName(in.Controller), bcp.SubscriptionID(in.SubscriptionID), in.Response, agents.PushOptions{PushID: bcp.ClientID(in.PushID)})
 }
 
-// readParams reads the parameters of a call; none are an empty object.
+// readParams decodes the parameters of a call; missing ones are an empty object.
 func readParams(params jsontext.Value, into any) error {
 	if len(params) == 0 {
 		params = jsontext.Value("{}")

@@ -11,31 +11,31 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// version is the protocol's version that this package speaks, without its patch level.
+// version is the version of the protocol in this package, without its patch level.
 const version = "0.3"
 
-// ErrVersion says that an agent is there, and speaks another version of the protocol.
+// ErrVersion says that the agent exists but uses another version of the protocol.
 var ErrVersion = errors.New("synadia: the agent does not speak version " + version + " of the protocol")
 
-// ErrAbsent says that no agent is there.
+// ErrAbsent says that there is no such agent.
 var ErrAbsent = errors.New("synadia: no agent serves this subject")
 
 const (
 	// maxFound bounds how many answers to a search are read.
 	maxFound = 1_000
-	// quiet ends a search: nobody answered for so long.
+	// quiet is the time without an answer that ends a search.
 	quiet = 500 * time.Millisecond
 )
 
-// Found is an agent that answers a search. Its texts are the agent's own.
+// Found is an agent in the result of a search. Its texts are the agent's own.
 type Found struct {
 	Subject               string // of its prompts
 	Agent, Owner, Session string
 	Version, Description  string
-	Speaks                bool // the version of the protocol that this package does
+	Speaks                bool // it uses this package's version of the protocol
 }
 
-// Find returns the agents that answer, at most 1,000. It ends when nobody has answered for
+// Find returns the agents that answer, at most 1,000. It ends when no answer has come for
 // half a second, or with ctx.
 func Find(ctx context.Context, conn *nats.Conn) ([]Found, error) {
 	inbox, err := conn.SubscribeSync(conn.NewInbox())
@@ -70,7 +70,7 @@ func nextWithin(ctx context.Context, inbox *nats.Subscription, d time.Duration) 
 	return inbox.NextMsgWithContext(ctx)
 }
 
-// foundIn reads one answer to a search. It is false for what is no agent.
+// foundIn parses one answer to a search. It returns false if it is not from an agent.
 func foundIn(data []byte) (Found, bool) {
 	var info micro.Info
 	if err := json.Unmarshal(data, &info); err != nil {
@@ -89,7 +89,7 @@ func foundIn(data []byte) (Found, bool) {
 	return Found{}, false
 }
 
-// Check makes sure that an agent is there and speaks the protocol's version. Errors are
+// Check checks that an agent exists and uses this version of the protocol. Errors are
 // [ErrAbsent], [ErrVersion] and [*stdio.RunError].
 func (a *Agent) Check(ctx context.Context) error {
 	all, err := Find(ctx, a.conn)

@@ -1,4 +1,4 @@
-// Package synadia makes a Reader of an agent that speaks the Synadia Agent Protocol for
+// Package synadia makes a Reader of an agent that uses the Synadia Agent Protocol for
 // NATS, version 0.3. The agent is not trusted: the gateway validates and charges its
 // answers like those of any Reader.
 //
@@ -32,15 +32,15 @@ const (
 	// maxAnswer bounds the text of an answer, in bytes, and maxChunks the messages of one.
 	maxAnswer = 256 << 10
 	maxChunks = 10_000
-	// silence is how long an agent may say nothing. Agents that work send a status.
+	// silence is how long an agent may send nothing. Working agents send a status.
 	silence      = 60 * time.Second
 	defaultPause = time.Second
 )
 
-// ErrSubject says that a text is no subject of an agent's prompts.
+// ErrSubject says that a text is not a subject of an agent's prompts.
 var ErrSubject = errors.New("synadia: not a subject such as agents.prompt.pi.kim.session")
 
-// Config says which agent is asked.
+// Config says which agent to ask.
 type Config struct {
 	// Conn is a connection to the agent's NATS system. The caller closes it.
 	Conn *nats.Conn
@@ -48,7 +48,7 @@ type Config struct {
 	Subject string
 	// Timeout is how long an answer may take. Zero is [stdio.DefaultTimeout].
 	Timeout time.Duration
-	// Logger is told why there was no answer. It never gets a word of the agent's.
+	// Logger gets the reasons for missing answers. It never gets any text of the agent.
 	Logger hclog.Logger
 }
 
@@ -93,10 +93,10 @@ func isPromptSubject(subject string) bool {
 	return true
 }
 
-// Answer prompts the agent. One that fails, or whose answer cannot be read, is prompted
-// again, up to three times in all, and hears why its answer was not taken. The error is a
-// [*stdio.RunError], or the reason that ctx has ended: then the query stays open until it
-// comes again or expires.
+// Answer prompts the agent. If it fails, or its answer cannot be read, it is prompted
+// again with the reason, up to three times in all. The error is a [*stdio.RunError], or
+// the reason that ctx has ended: then the query stays open until it comes again or
+// expires.
 func (a *Agent) Answer(ctx context.Context, q agents.Query) (any, error) {
 	return stdio.Again(ctx, q, a.log, a.pause, a.ask)
 }
@@ -134,7 +134,7 @@ func (a *Agent) prompt(ctx context.Context, q agents.Query) (string, error) {
 		return "", unreachable(err)
 	}
 	defer func() { _ = inbox.Unsubscribe() }() // the connection may be gone
-	// An agent that sends more than it may is cut off before it fills the memory.
+	// An agent that sends too much is cut off before it fills the memory.
 	if err := inbox.SetPendingLimits(maxChunks, 4*maxAnswer); err != nil {
 		return "", unreachable(err)
 	}
@@ -177,8 +177,8 @@ func (a *Agent) read(ctx context.Context, inbox *nats.Subscription) (string, err
 
 var errTooLong = &stdio.RunError{Reason: "its answer is too long"}
 
-// readChunk returns the text of a chunk: nothing for a status, and for kinds that the
-// protocol may get later.
+// readChunk returns the text of a chunk: nothing for a status, and for future kinds
+// of chunks.
 func readChunk(data []byte) (string, error) {
 	var chunk struct {
 		Type string         `json:"type"`
@@ -212,7 +212,7 @@ func readChunk(data []byte) (string, error) {
 
 var errChunk = &stdio.RunError{Reason: "its answer is not of the protocol", Again: true}
 
-// unreachable hides the words of an error, which a server chose.
+// unreachable hides the text of an error, which a server chose.
 func unreachable(error) error {
 	return &stdio.RunError{Reason: "its NATS system cannot be reached", Again: true}
 }

@@ -17,11 +17,12 @@ type Tool[A any] struct {
 	Description llm.Instruction
 	Schema      jsontext.Value
 	Source      guard.Source
-	// Lock is held in a call: it belongs to what the tools of one conversation share.
+	// Lock is held during a call, for the shared state of a conversation's tools.
 	Lock *sync.Mutex
-	// Run returns outside text, or an error that is a [Failure] or a code of package guard. Any other error shows nothing.
+	// Run returns outside text, or an error that is a [Failure] or a code of package
+	// guard. The text of any other error is hidden.
 	Run func(context.Context, A) (string, error)
-	// Permit is required if it is outbound, which a tool is that has one.
+	// Permit makes the tool outbound; an outbound tool requires it.
 	Permit func(A) error
 }
 
@@ -58,7 +59,7 @@ func New[A any](t Tool[A]) llm.Executable {
 	return e
 }
 
-// failed returns what the model is told of an error.
+// failed returns the text for the model about an error.
 func failed(err error) llm.Output {
 	if f, ok := errors.AsType[Failure](err); ok {
 		return f.Output()

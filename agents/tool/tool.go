@@ -28,16 +28,16 @@ const (
 	BadArguments  Failure = "arguments"      // not of the tool's schema
 	UnknownNumber Failure = "unknown_number" // nothing was listed under the number, or not this kind of thing
 	NoSuchPart    Failure = "no_such_part"
-	Gone          Failure = "gone"     // no longer there, or something else is
+	Gone          Failure = "gone"     // removed or replaced
 	NotText       Failure = "not_text" // of a file
 	TooLarge      Failure = "too_large"
 	Unreadable    Failure = "unreadable"
 	TimedOut      Failure = "timeout"
-	Changed       Failure = "tool_changed" // its server says something else of it than when an operator looked
+	Changed       Failure = "tool_changed" // its listing differs from what an operator reviewed
 	Unavailable   Failure = "unavailable"  // its server does not run
 )
 
-// failures are the texts that a model reads.
+// failures are the texts for models.
 var failures = map[Failure]llm.Instruction{
 	BadArguments:  llm.Constant("The call failed: the arguments are not as the tool's schema says (arguments)."),
 	UnknownNumber: llm.Constant("The call failed: nothing of this kind was listed under this number (unknown_number)."),
@@ -51,7 +51,7 @@ var failures = map[Failure]llm.Instruction{
 	Unavailable:   llm.Constant("The call failed: the tool's server does not run (unavailable)."),
 }
 
-// Error returns a constant text for a failure of the list, and for any other word that it failed.
+// Error returns the constant text of a listed failure, and of any other that it failed.
 func (f Failure) Error() string {
 	if text, ok := failures[f]; ok {
 		return text.Text()
@@ -59,7 +59,7 @@ func (f Failure) Error() string {
 	return llm.Failure("", 0).Text()
 }
 
-// Output returns what the model is told. It is not fenced.
+// Output returns the text for the model. It is not fenced.
 func (f Failure) Output() llm.Output {
 	text, ok := failures[f]
 	if !ok {
@@ -76,9 +76,9 @@ func Arguments(raw jsontext.Value, into any) error {
 	return nil
 }
 
-// Quote returns a name or another short text from outside on one line, between quotes, cleaned and redacted, so that a
-// listing has no line that its author chose. What is longer than 512 code points is cut, and ends with an ellipsis after
-// the quote.
+// Quote returns a name or another short text from outside on one line, between quotes,
+// cleaned and redacted, so that no line of a listing is chosen by its author. A text of
+// more than 512 code points is cut, and ends with an ellipsis after the quote.
 func Quote(text string, set guard.Set) string {
 	text = guard.Redact(guard.Clean(text), set)
 	end := runes(text, maxQuoted)
@@ -88,7 +88,8 @@ func Quote(text string, set guard.Set) string {
 	return strconv.Quote(text)
 }
 
-// Text is a text from outside, cleaned and redacted as a whole, so that no secret lies across two parts.
+// Text is a text from outside, cleaned and redacted as a whole, so that no secret is
+// split between two parts.
 type Text string
 
 // NewText makes a text ready.
@@ -118,10 +119,12 @@ func runes(s string, n int) int {
 	return len(s)
 }
 
-// Contains reports whether a text has a phrase, which is in lower case, in any case.
+// Contains reports whether a text contains a phrase, given in lower case, ignoring
+// case.
 func Contains(text, lower string) bool { return strings.Contains(strings.ToLower(text), lower) }
 
-// Around returns at most n code points of a line, with the phrase in view if it is there: what one match shows.
+// Around returns at most n code points of a line, around the phrase if it is there: the
+// excerpt for one match.
 func Around(line, lower string, n int) string {
 	at := strings.Index(strings.ToLower(line), lower)
 	start := 0

@@ -2,6 +2,6 @@
 // of its model and tools with the result, and its answers. It is lines of
 // JSON, the first of which names the format.
 //
-// A transcript holds hostile text in the clear. It holds no creds and no keys:
-// the recorded streams carry none.
+// A transcript contains hostile text in cleartext. It contains no creds and no
+// keys: the recorded streams have none.
 package transcript

@@ -22,11 +22,11 @@ const format = `{"format":"BCPTRANS1"}`
 const (
 	// MaxBytes bounds a transcript. What would make it longer is not written, and fails.
 	MaxBytes = 256 << 20
-	maxLine  = 24 << 20 // a page of 8 MiB in base64, or a request of 4 MiB all of which is escaped
+	maxLine  = 24 << 20 // a page of 8 MiB in base64, or a fully escaped request of 4 MiB
 )
 
-// The kinds of lines that mean something here. Any other is named as the call of the cell that it is: fetch, push, channels,
-// ask_and_wait.
+// The kinds of lines with a meaning here. Any other is named after a call of the cell:
+// fetch, push, channels, ask_and_wait.
 const (
 	Configuration = "configuration"
 	Subscriptions = "subscriptions"
@@ -35,8 +35,8 @@ const (
 	Delivery      = "delivery"
 	Model         = "model"
 	End           = "end" // of a conversation, with its answer
-	// Words are what a model says while it says it: whoever watches is told, and no
-	// transcript keeps them.
+	// Words are what a model says while it says it: they are shown to watchers, but
+	// never stored.
 	Words = "words"
 )
 
@@ -47,17 +47,18 @@ type Line struct {
 	Conversation string `json:"conversation,omitzero"`
 	Model        string `json:"model,omitzero"`
 	Digest       string `json:"request_sha256,omitzero"`
-	// Request is that of a model without the name of the model: another one may be asked the same.
+	// Request is the request to a model without its name: another model may be asked
+	// the same.
 	Request  jsontext.Value `json:"request,omitzero"`
 	Response jsontext.Value `json:"response,omitzero"`
 	Failure  string         `json:"failure,omitzero"` // a code
 	Detail   string         `json:"detail,omitzero"`  // the text of a failure
 }
 
-// ErrFull says that a transcript is as long as it may be.
+// ErrFull says that a transcript has reached its maximum length.
 var ErrFull = errors.New("transcript: it is full")
 
-// ErrFormat says that something is no transcript.
+// ErrFormat says that something is not a transcript.
 var ErrFormat = errors.New("transcript: this is no transcript of a model")
 
 // Writer writes a transcript. It may be used concurrently. After an error it writes nothing more.
@@ -182,7 +183,7 @@ func (l *Line) ModelRequest() (*llm.Request, error) {
 // Reader reads a transcript line by line.
 type Reader struct {
 	lines *bufio.Scanner
-	n     int // of the line that was read last; 1 is the format's
+	n     int // number of the last line read; 1 is the format's
 }
 
 // NewReader reads from r.
@@ -192,8 +193,8 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{lines: lines}
 }
 
-// Next returns the next line, of which a call of a model can be read. At the end the error
-// is [io.EOF]; else it is [ErrFormat], and says in which line.
+// Next returns the next line; a model call in it is always valid. At the end the error is
+// [io.EOF]; otherwise it is [ErrFormat], with the line number.
 func (r *Reader) Next() (l Line, err error) {
 	if r.n == 0 {
 		if !r.lines.Scan() || r.lines.Text() != format {
@@ -219,7 +220,8 @@ func (r *Reader) Next() (l Line, err error) {
 	return l, nil
 }
 
-// Parse reads a transcript. Every call of a model in it can be read. The error is [ErrFormat], and says in which line.
+// Parse reads a transcript, in which every model call must be valid. The error is
+// [ErrFormat], with the line number.
 func Parse(content []byte) (list []Line, err error) {
 	for r := NewReader(bytes.NewReader(content)); ; {
 		l, err := r.Next()

@@ -13,19 +13,21 @@ import (
 
 const (
 	maxCalls = 64 // of a conversation
-	// maxServed bounds the bodies that a conversation keeps for their links, in bytes. The oldest are forgotten first.
+	// maxServed bounds the bodies that a conversation keeps for their links, in bytes.
+	// The oldest are dropped first.
 	maxServed = 8 << 20
 )
 
-// Hop is one request that a ledger is asked for.
+// Hop is one request for a ledger to reserve.
 type Hop struct {
 	Agent string
 	Host  string // with its port, as guard.Target.Authority has it
 	URL   string
 	By    By
-	// Price is what the request tells the host at most; 0 for a redirect, which a host chose.
+	// Price is the maximum information that the request gives the host; 0 for a
+	// redirect, which a host chose.
 	Price guard.NanoBits
-	// MaxBytes is what goes over the wire at most, in both directions.
+	// MaxBytes is the maximum on the wire, in both directions.
 	MaxBytes int64
 }
 
@@ -35,31 +37,33 @@ type By string
 // Who put a URL together.
 const (
 	ByComposed By = "composed" // the agent
-	ByLink     By = "link"     // a page that was served, or start_urls
+	ByLink     By = "link"     // a served page, or start_urls
 	ByRedirect By = "redirect" // the host of the hop before
 )
 
-// Ledger records what is fetched. No record, no packet.
+// Ledger records fetches: without a record nothing is sent.
 type Ledger interface {
-	// Reserve records a hop before the name of its host is looked up. Its error has a code of package guard, and the hop is
-	// not made. The reservation is replaced by what settle is told, once; without that it stands.
+	// Reserve records a hop before the name of its host is looked up. If it returns an
+	// error, which has a code of package guard, the hop is not made. settle must be
+	// called once to replace the reservation; otherwise the reservation remains.
 	Reserve(ctx context.Context, h Hop) (settle func(sent, received int64), err error)
-	// Refused records a URL that was refused without being asked for.
+	// Refused records a URL that was refused without a request.
 	Refused(ctx context.Context, url string, code guard.Code)
 }
 
-// ErrNoLedger says that there is nobody who records what a conversation fetches.
+// ErrNoLedger says that a conversation has no ledger for its fetches.
 var ErrNoLedger = errors.New("web: a conversation needs a ledger")
 
-// Options say what a conversation may fetch. The zero value allows nothing.
+// Options are the limits of a conversation's fetches. The zero value allows nothing.
 type Options struct {
 	Agent string
-	// Policy is asked before every hop, so that a change counts at once. Nil allows nothing.
+	// Policy is called before every hop, so that a change takes effect at once. Nil
+	// allows nothing.
 	Policy func() guard.Policy
-	// StartURLs cost what a link costs. One that is no URL counts for nothing.
+	// StartURLs cost as much as links. Invalid ones are ignored.
 	StartURLs []string
 	LinksOnly bool // only links and start URLs
-	// Addresses are prefixes that may be dialled beside public addresses.
+	// Addresses are prefixes that may be dialled in addition to public addresses.
 	Addresses []netip.Prefix
 	Redact    guard.Set
 	// Ledger is required.
@@ -69,17 +73,19 @@ type Options struct {
 	Transport fetch.Transport
 }
 
-// Ask is what a conversation wants to have fetched: a URL that it puts together, or a link. A link is a range of bytes of
-// a page that it was served: whoever fetches cuts them there itself, so that nobody can make a link up.
+// Ask is a conversation's request: a URL that it composed, or a link. A link is a range
+// of bytes of a served page: the fetcher cuts them there itself, so that nobody can
+// invent a link.
 type Ask struct {
 	URL string `json:"url,omitzero"`
-	// Page is the number of the page, and Start and End where the link stands in its body.
+	// Page is the number of the page, and Start and End the position of the link in its
+	// body.
 	Page  int `json:"page,omitzero"`
 	Start int `json:"start,omitzero"`
 	End   int `json:"end,omitzero"`
 }
 
-// name is what is recorded of an Ask that is refused.
+// name returns how a refused Ask is recorded.
 func (a Ask) name() string {
 	if a.URL != "" {
 		return a.URL
@@ -87,7 +93,7 @@ func (a Ask) name() string {
 	return fmt.Sprintf("page %d, bytes %d to %d", a.Page, a.Start, a.End)
 }
 
-// Served is a page as it came, with its number in the conversation.
+// Served is a fetched page, verbatim, with its number in the conversation.
 type Served struct {
 	Page int
 	fetch.Body
@@ -95,15 +101,15 @@ type Served struct {
 
 // Fetcher fetches for one conversation.
 type Fetcher interface {
-	// Permit says whether an Ask would be allowed: nil, or a code of package guard. Nothing is sent or recorded, and Fetch
-	// decides again.
+	// Permit says whether an Ask would be allowed: nil, or a code of package guard.
+	// Nothing is sent or recorded, and Fetch decides again.
 	Permit(a Ask) error
 	// Fetch gets a page. The error has a code of package guard.
 	Fetch(ctx context.Context, a Ask) (Served, error)
 }
 
-// Desk is the [Fetcher] that has the network. It reads nothing of what it serves but the links that it is asked for. Its
-// calls are made one after the other: one that comes meanwhile waits.
+// Desk is the [Fetcher] with network access. It reads nothing of what it serves except
+// requested links. Its calls run one at a time; concurrent ones wait.
 type Desk struct {
 	options Options
 	starts  map[string]bool // by canonical URL
@@ -111,7 +117,7 @@ type Desk struct {
 	mu     sync.Mutex
 	calls  int
 	served []fetch.Body // for their links
-	first  int          // the number of the page that served begins with, less 1
+	first  int          // number of the first page in served, minus 1
 }
 
 // NewDesk returns the desk of a conversation.
@@ -164,14 +170,14 @@ func (d *Desk) Fetch(ctx context.Context, a Ask) (Served, error) {
 	return Served{d.keepPage(body), body}, nil
 }
 
-// refused records a refusal that is not of the ledger.
+// refused records a refusal that did not come from the ledger.
 func (d *Desk) refused(ctx context.Context, url string, err error) {
 	if code := fetch.CodeOf(err); code.Refused() {
 		d.options.Ledger.Refused(ctx, url, code)
 	}
 }
 
-// target returns what is asked for, if it is allowed, and who put it together at which price.
+// target returns the requested target, if it is allowed, with its origin and price.
 func (d *Desk) target(a Ask) (guard.Target, By, guard.NanoBits, error) {
 	var target guard.Target
 	var err error
@@ -198,7 +204,7 @@ func (d *Desk) target(a Ask) (guard.Target, By, guard.NanoBits, error) {
 	return target, ByComposed, price, nil
 }
 
-// link returns a link of a page that was served. Its bytes are cut from that page.
+// link returns a link of a served page, whose bytes it cuts from that page.
 func (d *Desk) link(a Ask) (guard.Target, error) {
 	i := a.Page - 1 - d.first
 	if i < 0 || i >= len(d.served) || a.Start < 0 || a.End <= a.Start || a.End > len(d.served[i].Bytes) {
@@ -215,7 +221,7 @@ func (d *Desk) linkPrice() guard.NanoBits {
 	return guard.LinkPrice(uint64(len(d.starts)), lengths)
 }
 
-// fetch gets a page, every hop of which the ledger has recorded.
+// fetch gets a page; the ledger records every hop.
 func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guard.NanoBits) (fetch.Body, error) {
 	o := &d.options
 	var settle func(sent, received int64)
@@ -257,7 +263,8 @@ func (d *Desk) keepPage(body fetch.Body) int {
 	return number
 }
 
-// Fetched is what a [Fetcher] gives, for a process that has no network: a page, or a code.
+// Fetched is the result of a [Fetcher], for a process without network access: a page,
+// or a code.
 type Fetched struct {
 	Page        int        `json:"page,omitzero"`
 	URL         string     `json:"url,omitzero"`
@@ -267,7 +274,7 @@ type Fetched struct {
 	Status      int        `json:"status,omitzero"` // of the host, if the code is status
 }
 
-// NewFetched returns what a Fetcher gave.
+// NewFetched returns a Fetcher's result.
 func NewFetched(s Served, err error) Fetched {
 	if err != nil {
 		r := failed(err)

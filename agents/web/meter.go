@@ -19,7 +19,7 @@ type Meter struct {
 	last   uint64
 }
 
-// NewMeter returns a meter that has counted nothing. now is the clock, time.Now for most.
+// NewMeter returns an empty meter. now is the clock, usually time.Now.
 func NewMeter(limits guard.PoolLimits, now func() time.Time) *Meter {
 	return &Meter{limits: limits, now: now, pool: guard.NewPool()}
 }
@@ -47,7 +47,7 @@ func (m *Meter) Reserve(_ context.Context, h Hop) (func(sent, received int64), e
 // Refused implements [Ledger]: a meter keeps no record.
 func (m *Meter) Refused(context.Context, string, guard.Code) {}
 
-// Use returns what counts now.
+// Use returns the current use.
 func (m *Meter) Use() guard.PoolUse {
 	m.mu.Lock()
 	defer m.mu.Unlock()

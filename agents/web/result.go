@@ -12,10 +12,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Result is what a call gives: a page, all of which came from outside, or a code.
+// Result is the result of a call: a page, all of which came from outside, or a code.
 type Result struct {
 	Text      string
-	Untrusted bool // true of a page, whatever it says
+	Untrusted bool // true for every page
 	Title     string
 	Links     []Link // in the order of their numbers in the text
 	Truncated bool
@@ -39,8 +39,9 @@ func failed(err error) Result {
 	return r
 }
 
-// Output returns the result as the engine of a conversation takes it: a page with its title and links, which came from
-// outside as well, to be fenced; of an error a constant text, which did not.
+// Output converts the result for the engine of a conversation: a page with its title and
+// links, all from outside, to be fenced; or for an error a constant text, which is not
+// fenced.
 func (r Result) Output() llm.Output {
 	if r.Error != "" || !r.Untrusted {
 		return llm.Output{Trusted: llm.Failure(r.Error, r.Status), Failed: true}

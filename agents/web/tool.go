@@ -27,8 +27,8 @@ const Schema = `{"type":"object","additionalProperties":false,"properties":{` +
 	`"max_chars":{"type":"integer","minimum":1,"maximum":400000},` +
 	`"whole":{"type":"boolean","description":"All visible text, not the readable part alone."}}}`
 
-// Tool is web_fetch in one conversation: it reads what a [Fetcher] gets. Its calls are made one after the other: one that
-// comes meanwhile waits.
+// Tool is web_fetch in one conversation: it reads what a [Fetcher] gets. Its calls run
+// one at a time; concurrent ones wait.
 type Tool struct {
 	fetcher Fetcher
 	redact  guard.Set
@@ -37,12 +37,13 @@ type Tool struct {
 	links map[int][]page.Link // by the number of the page
 }
 
-// NewTool returns the tool of a conversation. What comes from outside is redacted by a set of rules.
+// NewTool returns the tool of a conversation. redact is applied to everything from
+// outside.
 func NewTool(f Fetcher, redact guard.Set) *Tool {
 	return &Tool{fetcher: f, redact: redact, links: map[int][]page.Link{}}
 }
 
-// New returns the tool of a conversation that has a [Desk] of its own, in one process.
+// New returns the tool of a conversation with its own [Desk], in one process.
 func New(o Options) (*Tool, error) {
 	desk, err := NewDesk(o)
 	if err != nil {
@@ -61,7 +62,7 @@ func (t *Tool) Executable() llm.Executable {
 	}
 }
 
-// arguments are what the model says.
+// arguments are the model's.
 type arguments struct {
 	URL      *string `json:"url"`
 	Link     *string `json:"link"`
@@ -77,8 +78,8 @@ func parseArguments(raw jsontext.Value) (a arguments, err error) {
 	return a, nil
 }
 
-// Permit says whether a call may be made, before it is: nil, or the code why not. Nothing is sent or recorded. The call
-// itself checks all of it again.
+// Permit says before a call whether it may be made: nil, or the code why not. Nothing is
+// sent or recorded. The call itself checks all of it again.
 func (t *Tool) Permit(raw jsontext.Value) error {
 	a, err := parseArguments(raw)
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *Tool) Permit(raw jsontext.Value) error {
 	return t.fetcher.Permit(t.ask(a))
 }
 
-// Call fetches a page. It never panics or fails: what goes wrong is in the result, as a code.
+// Call fetches a page. It never panics or fails: an error is a code in the result.
 func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 	a, err := parseArguments(raw)
 	if err != nil {
@@ -117,7 +118,8 @@ func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 	return r
 }
 
-// ask is what a call asks for. A link that there is not is asked for as an empty range, which is none.
+// ask returns the request of a call. For a link that does not exist it is an empty
+// range, which is invalid.
 func (t *Tool) ask(a arguments) Ask {
 	if a.URL != nil {
 		return Ask{URL: *a.URL}

@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
-// Limits of a file, and of what a server may list.
+// Limits of a file, and of a server's list of tools.
 const (
 	// MaxFile bounds a file, in bytes.
 	MaxFile = 4 << 20
@@ -29,32 +29,33 @@ const (
 
 // File is a wrapped server, as `bcpmesh wrap` writes it and people edit it.
 type File struct {
-	// Server is the command that starts the MCP server, which speaks over stdio.
+	// Server is the command that starts the MCP server, which uses stdio.
 	Server []string `json:"server"`
 	// Reader is the agent that answers with it.
 	Reader bcp.AgentName `json:"reader"`
 	Tools  []Tool        `json:"tools"`
 }
 
-// Tool is one tool of the server: what the host is shown, and what of a result comes back.
+// Tool is one tool of the server: what the host sees, and which part of a result it
+// gets.
 type Tool struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
 	InputSchema jsontext.Value `json:"input_schema"`
-	// SHA256 is the pin: that of the tool as the server listed it when somebody looked.
+	// SHA256 is the pin: the hash of the tool as listed when somebody reviewed it.
 	SHA256 string `json:"sha256"`
-	// Answer is the spec that the host's question has.
+	// Answer is the spec of the host's question.
 	Answer bcp.Spec `json:"answer"`
 	// From says, for each name of the spec, how its value is taken out of a result: a CEL
 	// expression over result.structured, result.text, result.error and arguments. With
 	// Extract, a program prints the answer instead.
 	From    map[string]string `json:"from,omitempty"`
 	Extract []string          `json:"extract,omitempty"`
-	// Decide is what somebody has yet to decide; `check` of a person, and of no program.
+	// Decide lists open decisions; `check` is for a person, never for a program.
 	Decide []string `json:"decide,omitempty"`
 }
 
-// Parse reads a file strictly. The error says what is wrong, and in which tool.
+// Parse reads a file strictly. The error names the problem and the tool.
 func Parse(content []byte) (*File, error) {
 	var f File
 	if len(content) > MaxFile {
@@ -122,7 +123,7 @@ func (t *Tool) check() error {
 	return nil
 }
 
-// validName keeps names to what hosts take, and a terminal shows as it is.
+// validName accepts names that hosts accept and a terminal shows verbatim.
 func validName(name string) bool {
 	if name == "" || len(name) > 128 {
 		return false
@@ -137,7 +138,8 @@ func validName(name string) bool {
 }
 
 // Pin returns the SHA-256 of a tool as a server lists it: its name, title, description,
-// schemas and annotations, canonical. Whatever a model or a person would read of it is in it.
+// schemas and annotations, in canonical form. It covers everything that a model or a
+// person would read.
 func Pin(tool *sdk.Tool) (string, error) {
 	b, err := json.Marshal(struct {
 		Name        string               `json:"name"`

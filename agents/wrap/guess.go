@@ -12,7 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// outputSchema is what is read of a tool's output schema.
+// outputSchema is the part of a tool's output schema that is used.
 type outputSchema struct {
 	Properties map[string]struct {
 		Type    any    `json:"type"`
@@ -22,9 +22,10 @@ type outputSchema struct {
 	} `json:"properties"`
 }
 
-// Guess makes the entry of a tool, pinned as the server lists it, with the narrowest answer
-// that its output schema allows: booleans, choices and bounded numbers. What is left out is
-// in Decide. Without any of these the host hears whether the tool worked.
+// Guess makes the entry of a tool, pinned as the server lists it, with the narrowest
+// answer that its output schema allows: booleans, choices and bounded numbers. Omitted
+// fields are listed in Decide. Without any of these the answer only says whether the tool
+// worked.
 func Guess(tool *sdk.Tool) (Tool, error) {
 	pin, err := Pin(tool)
 	if err != nil {
@@ -37,7 +38,7 @@ func Guess(tool *sdk.Tool) (Tool, error) {
 	t := Tool{Name: tool.Name, Description: tool.Description, InputSchema: jsontext.Value(schema), SHA256: pin, From: map[string]string{}}
 	var out outputSchema
 	if b, err := json.Marshal(tool.OutputSchema); err == nil {
-		_ = json.Unmarshal(b, &out) // what cannot be read is left out
+		_ = json.Unmarshal(b, &out) // omit what cannot be read
 	}
 	fields := map[string]bcp.Field{}
 	for _, name := range slices.Sorted(maps.Keys(out.Properties)) {
@@ -76,7 +77,7 @@ func Guess(tool *sdk.Tool) (Tool, error) {
 	return t, t.check()
 }
 
-// asTexts returns choices that are all text, or nil.
+// asTexts returns choices that are all text, otherwise nil.
 func asTexts(values []any) []string {
 	var texts []string
 	for _, v := range values {
@@ -89,12 +90,12 @@ func asTexts(values []any) []string {
 	return texts
 }
 
-// Difference says what is new, changed and gone of a server, by the names of tools.
+// Difference lists the new, changed and removed tools of a server, by name.
 type Difference struct{ New, Changed, Gone []string }
 
-// Update returns a file with the tools as the server lists them now. An entry whose pin
-// still holds stays as it is; of one that changed, what is shown to the host and the pin are
-// new, and its answer stays where that can be.
+// Update returns a file with the tools as the server lists them now. An entry with a
+// valid pin is unchanged; a changed tool gets a new pin and description for the host, and
+// keeps its answer if possible.
 func Update(f *File, listed []*sdk.Tool) (*File, Difference, error) {
 	next := &File{Server: f.Server, Reader: f.Reader}
 	var d Difference

@@ -25,7 +25,7 @@ import (
 // callTimeout bounds one call of a tool for a query.
 const callTimeout = 40 * time.Second
 
-// Call is what the arguments of a query are: which tool, with what.
+// Call is the arguments of a query: the tool and its input.
 type Call struct {
 	Tool  string         `json:"tool"`
 	Input jsontext.Value `json:"input"`
@@ -40,14 +40,14 @@ type Reader struct {
 	tools    map[string]*pinned
 }
 
-// pinned is a tool of the file that the server still has as it was.
+// pinned is a tool of the file that the server still lists unchanged.
 type pinned struct {
 	*Tool
 	from map[string]*constraint.Extraction
 }
 
-// NewReader returns the Reader of a file, with the tools that the server lists as they are
-// pinned. Changed names those that it does not: queries for them are not answered.
+// NewReader returns the Reader of a file, with the tools that the server lists as pinned.
+// changed names the others: queries for them are not answered.
 func NewReader(ctx context.Context, f *File, u *Upstream, program Program) (r *Reader, changed []string, err error) {
 	if program.Logger == nil {
 		program.Logger = hclog.NewNullLogger()
@@ -80,9 +80,9 @@ func NewReader(ctx context.Context, f *File, u *Upstream, program Program) (r *R
 	return r, changed, nil
 }
 
-// Answer answers one query: it calls the tool that the arguments name, and takes the answer
-// out of its result. What cannot be taken out is not_enough_information; where there is no
-// result, or the tool is another than was pinned, the query stays open.
+// Answer answers one query: it calls the tool that the arguments name, and extracts the
+// answer from its result. If that fails, the answer is not_enough_information; without a
+// result, or if the tool differs from the pin, the query stays open.
 func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	var call Call
 	if err := experiment.Unmarshal(q.Arguments, &call, experiment.RejectUnknownMembers(true)); err != nil {
@@ -137,7 +137,7 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	return answer, nil
 }
 
-// unchanged refuses a tool that the server lists otherwise by now.
+// unchanged returns an error if the server now lists the tool differently.
 func (r *Reader) unchanged(ctx context.Context, t *Tool) error {
 	listed, err := r.upstream.Tools(ctx)
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *Reader) extract(ctx context.Context, q agents.Query, t *Tool, tree map[
 	return program.Answer(ctx, q)
 }
 
-// extractTimeout bounds one run of a program that extracts.
+// extractTimeout is the timeout for one run of an extraction program.
 const extractTimeout = 30 * time.Second
 
 // parseTree is a result as expressions see it.
@@ -190,13 +190,13 @@ func parseTree(result *sdk.CallToolResult) (map[string]any, error) {
 		}
 		content = b
 	}
-	if structured, err := decode(content); err == nil { // a text that is no JSON has no structure
+	if structured, err := decode(content); err == nil { // a text that is not JSON has no structure
 		tree["structured"] = structured
 	}
 	return tree, nil
 }
 
-// decode reads JSON with whole numbers as such.
+// decode reads JSON and keeps integers exact.
 func decode(b []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -230,7 +230,8 @@ func whole(v any) any {
 	return v
 }
 
-// Spec is what the host's call asks: the tool's answer, with the call as arguments.
+// Spec returns the spec of the host's call: the tool's answer, with the call as
+// arguments.
 func (t *Tool) Spec(input jsontext.Value) (bcp.Spec, error) {
 	if input == nil {
 		input = jsontext.Value("{}")

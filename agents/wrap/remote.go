@@ -21,19 +21,19 @@ const (
 	maxResponseHeader = 64 << 10
 )
 
-// Remote is a server that speaks streamable HTTP.
+// Remote is a server that uses streamable HTTP.
 type Remote struct {
 	URL   string         // https, or http on this machine
 	Key   string         // sent as a bearer token; empty: none
 	Roots *x509.CertPool // authorities to believe; nil: those of the system
 }
 
-// ErrKey is of a server that does not accept the key, or wants one.
+// ErrKey says that the server rejects the key, or requires one.
 var ErrKey = errors.New("the server does not accept the key, or wants one")
 
-// Dial greets a server at a URL. No proxy is asked, and no redirect is followed. The server
-// cannot send anything but responses: there is no stream of its own requests. The caller
-// calls Close.
+// Dial opens a session with a server at a URL. It uses no proxy and follows no redirects.
+// The server can only send responses: there is no stream for its own requests. The caller
+// must call Close.
 func Dial(ctx context.Context, server Remote) (*Upstream, error) {
 	at, err := url.Parse(server.URL)
 	if err != nil || at.Host == "" {
@@ -53,7 +53,7 @@ func Dial(ctx context.Context, server Remote) (*Upstream, error) {
 	u := &Upstream{done: ended}
 	u.end = func() {
 		if u.session != nil {
-			_ = u.session.Close() // a server that is gone needs no farewell
+			_ = u.session.Close() // ignore errors: the server may be gone
 		}
 		transport.CloseIdleConnections()
 	}

@@ -25,7 +25,7 @@ const (
 	maxLine = 16 << 20
 )
 
-// Upstream is a connection to a foreign MCP server: a process of its own with a scrubbed
+// Upstream is a connection to a foreign MCP server: a process with a scrubbed
 // environment ([Start]), or one at a URL ([Dial]). Its methods may be used concurrently.
 type Upstream struct {
 	session *sdk.ClientSession
@@ -54,7 +54,8 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	}
 	output := process.NewOutput(program.Logger)
 	stderr := output.Stderr()
-	// Files, which nobody has to copy: a copy would outlive a server that reads no more.
+	// Files, so that nothing is copied: a copy would outlive a server that no longer
+	// reads.
 	fromHere, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
@@ -76,7 +77,7 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	}()
 	u := &Upstream{done: p.Done()}
 	u.end = func() {
-		_ = stdin.Close() // a server ends where its host leaves
+		_ = stdin.Close() // a server ends when its stdin is closed
 		select {
 		case <-p.Done():
 		case <-time.After(time.Second):
@@ -86,7 +87,7 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 		if u.session != nil {
 			_ = u.session.Close() // the other end is gone
 		}
-		_ = stdout.Close() // again where the session did
+		_ = stdout.Close() // the session may have closed it already
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -98,17 +99,17 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	return u, nil
 }
 
-// ErrEnded is of a call whose server ended, or spoke MCP no more, before it answered.
+// ErrEnded says that the server ended, or stopped speaking MCP, before it answered.
 var ErrEnded = errors.New("the server has ended")
 
-// Close ends a server that was started, and everything that it started, and the session
+// Close ends a server that was started, with everything that it started, or the session
 // with one at a URL.
 func (u *Upstream) Close() { u.end() }
 
 // Done is closed when the server, or the session with it, has ended.
 func (u *Upstream) Done() <-chan struct{} { return u.done }
 
-// Tools lists what the server has.
+// Tools returns the server's tools.
 func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -124,13 +125,13 @@ func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
 	return tools, nil
 }
 
-// notSent is what the library itself says of a call that it could not send, or whose answer
-// it could not read.
+// notSent is the library's own error for a call that it could not send, or an unreadable
+// answer.
 const notSent = -32005
 
-// Call calls a tool; meta may be nil. A call that the server refuses is a result that is an
-// error, without a word of the server's. An error is of a call that nobody knows the end of:
-// the server has ended ([ErrEnded]), or did not answer while ctx lasted.
+// Call calls a tool; meta may be nil. If the server refuses the call, the result is an
+// error without any of the server's text. After an error the outcome of the call is
+// unknown: the server has ended ([ErrEnded]), or did not answer before ctx ended.
 func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, meta sdk.Meta) (*sdk.CallToolResult, error) {
 	result, err := u.session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: name, Arguments: rawJSON(input)})
 	if err == nil {
@@ -145,7 +146,7 @@ func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, 
 	return nil, ErrEnded
 }
 
-// rawJSON is JSON that is ready.
+// rawJSON is encoded JSON.
 type rawJSON []byte
 
 // MarshalJSON returns it.

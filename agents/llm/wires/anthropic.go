@@ -123,8 +123,8 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 type anthropicReading struct {
 	*replyBuilder
 	stop   string
-	blocks map[int]*openCall // calls whose arguments are coming
-	number int               // of blocks that have begun
+	blocks map[int]*openCall // calls with incomplete arguments
+	number int               // of blocks so far
 }
 
 func (a *anthropicReading) whole(raw []byte) error {
@@ -140,7 +140,7 @@ func (a *anthropicReading) whole(raw []byte) error {
 	return nil
 }
 
-// block adds a block, and returns the call that it is.
+// block adds a block, and returns its call.
 func (a *anthropicReading) block(block *anthropicBlock) *openCall {
 	switch block.Type {
 	case "text":
@@ -152,7 +152,7 @@ func (a *anthropicReading) block(block *anthropicBlock) *openCall {
 	return nil
 }
 
-// count takes what is counted so far; a later count is of all.
+// count takes a count of tokens; each later count is a total.
 func (a *anthropicReading) count(u anthropicUsage) {
 	a.usage.Input = max(a.usage.Input, u.Input)
 	a.usage.Output = max(a.usage.Output, u.Output)
@@ -223,7 +223,8 @@ func anthropicTurn(turn llm.Turn) anthropicMessage {
 	return m
 }
 
-// objectOrEmpty returns arguments as a wire can repeat them: what a model wrote that is no object is an empty one.
+// objectOrEmpty returns arguments that can be sent back: a model's output that is not
+// an object becomes an empty one.
 func objectOrEmpty(arguments jsontext.Value) jsontext.Value {
 	if arguments.Kind() != '{' || !arguments.IsValid() {
 		return jsontext.Value("{}")

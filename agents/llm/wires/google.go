@@ -19,7 +19,8 @@ type googlePart struct {
 	Thought  bool            `json:"thought,omitzero"`
 	Call     *googleCall     `json:"functionCall,omitzero"`
 	Response *googleResponse `json:"functionResponse,omitzero"`
-	// Signature has to come back with a call. It travels in the call's ID, which nobody else reads.
+	// Signature must be sent back with a call. It is part of the call's ID, which
+	// nobody else reads.
 	Signature string `json:"thoughtSignature,omitzero"`
 }
 
@@ -120,10 +121,11 @@ func (w *google) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	return got.end(got.finish == "MAX_TOKENS")
 }
 
-// blocked is the reason of a reply to a prompt that was blocked.
+// blocked is the reason in a reply to a blocked prompt.
 const blocked = "BLOCKED"
 
-// googleReading reads a reply of generateContent, whose pieces look like the whole.
+// googleReading reads a reply of generateContent, whose pieces have the form of the
+// whole.
 type googleReading struct {
 	*replyBuilder
 	finish string

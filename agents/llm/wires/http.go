@@ -26,7 +26,7 @@ const (
 	silence = time.Minute
 	// callTimeout bounds one call of a provider.
 	callTimeout = 5 * time.Minute
-	// maxRetryAfter bounds what a provider may ask to wait for.
+	// maxRetryAfter bounds how long a provider may ask to wait.
 	maxRetryAfter = time.Minute
 )
 
@@ -60,14 +60,15 @@ type reading interface {
 	whole(raw []byte) error
 	// event reads one event of a stream, and says whether it was the last.
 	event(data []byte) (last bool, err error)
-	// complete reports whether a stream may end after what has come.
+	// complete reports whether a stream may end now.
 	complete() bool
-	// begun reports whether something of the reply has come.
+	// begun reports whether part of the reply has come.
 	begun() bool
 }
 
-// post sends a request and reads the reply. The error is a type of package llm, or of ctx. What may be tried again is
-// [llm.RateLimited] or [llm.Overloaded], and both only before something of the reply has come.
+// post sends a request and reads the reply. The error is a type of package llm, or of
+// ctx. Only [llm.RateLimited] and [llm.Overloaded] may be retried, and they are returned
+// only before any part of the reply has come.
 func (c *client) post(ctx context.Context, path string, header map[string]string, request any, reply reading) error {
 	body, err := json.Marshal(request, json.Deterministic(true))
 	if err != nil {
@@ -93,7 +94,7 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	if err == nil {
 		err = readResponse(response, &heard{response.Body, silent, false}, reply)
 	} else {
-		var dialing *net.OpError // nobody is there
+		var dialing *net.OpError // no listener
 		err = llm.Overloaded{Unknown: !errors.As(err, &dialing) || dialing.Op != "dial"}
 	}
 	if ctx.Err() != nil {
@@ -102,7 +103,7 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	return err
 }
 
-// heard tells a timer of silence of each byte.
+// heard resets a timeout at each byte.
 type heard struct {
 	io.Reader
 	silent *time.Timer
@@ -154,7 +155,7 @@ func readResponse(response *http.Response, body *heard, reply reading) error {
 	return err
 }
 
-// errNotOurs says that a reply is not of the protocol.
+// errNotOurs says that a reply does not follow the protocol.
 var errNotOurs error = llm.Protocol{What: "the reply is no JSON of this provider"}
 
 // decode reads JSON of a provider.
@@ -181,10 +182,11 @@ func (e *streamError) err() error {
 	return llm.Overloaded{}
 }
 
-// tooLongMarks are how providers say that a request does not fit, in what they send with 400.
+// tooLongMarks are the providers' texts, in a response with 400, for a request that is
+// too long.
 var tooLongMarks = [][]byte{[]byte("context_length_exceeded"), []byte("prompt is too long"), []byte("exceeds the maximum number of tokens"), []byte("maximum context length"), []byte("exceed context limit")}
 
-// statusError says what a status means.
+// statusError returns the error for a status.
 func statusError(r *http.Response, body []byte) error {
 	switch code := r.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
@@ -205,7 +207,7 @@ func statusError(r *http.Response, body []byte) error {
 	return llm.Protocol{What: "it answered with status " + strconv.Itoa(r.StatusCode)}
 }
 
-// retryAfter reads seconds; a date, as almost nobody sends, counts as nothing.
+// retryAfter parses seconds; a date, which almost nobody sends, is ignored.
 func retryAfter(value string) time.Duration {
 	seconds, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
@@ -214,5 +216,5 @@ func retryAfter(value string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
-// count reads a number of tokens. Less than none is none.
+// count returns a number of tokens, and 0 for a negative one.
 func count(n int64) int64 { return max(0, n) }

@@ -18,18 +18,19 @@ type Spec struct {
 	Name     string
 	Provider string // anthropic, google, gullible, ollama, openai, replay or script
 	Model    string // as the provider calls it; of script and replay a file of the folder
-	Key      string // where the key is, for [ReadKey]; or nothing
+	Key      string // the place of the key, for [ReadKey]; or nothing
 	BaseURL  string // empty: the provider's own
 }
 
-// Options are what a model is opened with.
+// Options are the options for opening a model.
 type Options struct {
-	// Env looks up an environment variable, as os.LookupEnv does. Nil has none.
+	// Env looks up an environment variable, like os.LookupEnv. Nil means an empty
+	// environment.
 	Env func(key string) (value string, set bool)
-	// Folder is what relative paths are of.
+	// Folder is the base of relative paths.
 	Folder string
-	// Run runs a command of a key's place and returns what it prints, and Unseal opens a file that is sealed. Nil runs and
-	// opens nothing.
+	// Run runs a command in a key's place and returns its output, and Unseal opens a
+	// sealed file. Nil means that this is not supported.
 	Run    func(words []string) ([]byte, error)
 	Unseal func(sealed []byte) ([]byte, error)
 	// Transport sends requests; nil is one of our own.
@@ -37,14 +38,14 @@ type Options struct {
 	MaxTokens int // of a turn
 }
 
-// presets are where providers are.
+// presets are the providers' URLs.
 var presets = map[string]string{
 	"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1",
 	"google": "https://generativelanguage.googleapis.com", "ollama": "http://127.0.0.1:11434/v1",
 }
 
-// BaseOf returns the URL below which a provider is asked: its own, or base if that is not empty. It is empty for one that
-// answers on this machine, without a network.
+// BaseOf returns the base URL of a provider: its own, or base if that is not empty. It is
+// empty for a provider on this machine that needs no network.
 func BaseOf(provider, base string) string {
 	own, known := presets[provider]
 	if !known {
@@ -56,7 +57,8 @@ func BaseOf(provider, base string) string {
 // ErrProvider says that there is no such provider.
 var ErrProvider = errors.New("wires: there is no such provider")
 
-// Open returns a model, whose calls are tried again as [Patient] does. The key is read at once. No error holds it.
+// Open returns a model whose calls are retried as by [Patient]. The key is read at
+// once. No error contains it.
 func Open(s Spec, o Options) (llm.Endpoint, error) {
 	switch s.Provider {
 	case "gullible":
@@ -96,7 +98,8 @@ func inFolder(folder, path string) string {
 	return filepath.Join(folder, path)
 }
 
-// readRegular reads a file of at most so many bytes. Its error names what it is, and its name.
+// readRegular reads a file of at most most bytes. Its error has the file's purpose and
+// name.
 func readRegular(path, what string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -114,12 +117,13 @@ func readRegular(path, what string, most int64) ([]byte, error) {
 
 const maxKey = 4 << 10 // bytes of a file with a key
 
-// sealedSuffix is how the name of a file ends that age has sealed.
+// sealedSuffix is the suffix of a file encrypted with age.
 const sealedSuffix = ".age"
 
-// ReadKey reads a key from where it is: env:NAME; file:PATH of [Options.Folder], sealed if PATH ends in .age; or
-// command:WORDS, between blanks and without a shell, what the command prints. Nothing has none. The error says what the key
-// is of, and does not hold it.
+// ReadKey reads a key from its place: env:NAME; file:PATH relative to [Options.Folder],
+// sealed if PATH ends in .age; or command:WORDS, separated by blanks and run without a
+// shell, for the command's output. An empty place has no key. The error says what the key
+// is for, and does not contain it.
 func ReadKey(place, of string, o Options) (string, error) {
 	if place == "" {
 		return "", nil

@@ -12,7 +12,7 @@ import (
 // openAI is the wire of Chat Completions.
 type openAI struct {
 	client
-	own bool // the endpoint is OpenAI's, where the limit of tokens has a newer name
+	own bool // the endpoint is OpenAI's, where the token limit has a newer name
 }
 
 type openAIMessage struct {

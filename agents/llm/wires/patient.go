@@ -20,14 +20,16 @@ const (
 	rest      = time.Minute
 )
 
-// Patient tries calls again that failed for want of room: four times in all, after a second, doubled with each try up to half
-// a minute with some jitter, or after as long as the provider asks for, a minute at most. It never waits beyond the
-// deadline of the call.
+// Patient retries calls that failed for lack of capacity: four attempts in all, with a
+// backoff from a second, doubled each time up to half a minute, with some jitter, or as
+// long as the provider asks for, at most a minute. It never waits beyond the deadline of
+// the call.
 //
-// Keys, tokens and passwords that redaction knows are taken out of what is sent, whoever made the request.
+// Keys, tokens and passwords that redaction knows are removed from every request.
 //
-// After five failures without a reply between them it rests: for a minute calls fail with [llm.Overloaded] at once. A
-// failure after the rest begins the next one. It may be used by several goroutines, whose failures count together.
+// After five consecutive failures it pauses: for a minute calls fail at once with
+// [llm.Overloaded]. A failure after the pause begins the next one. It may be used by
+// several goroutines, whose failures count together.
 type Patient struct {
 	Provider llm.Provider
 
@@ -66,8 +68,8 @@ func (p *Patient) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta))
 	}
 }
 
-// Each returns a model whose single calls go through what is put around its provider:
-// each try of a [Patient] is one.
+// Each returns a model with a wrapper around its provider for single calls: around
+// each attempt of a [Patient].
 func Each(m llm.Endpoint, around func(llm.Provider) llm.Provider) llm.Endpoint {
 	if patient, ok := m.Provider.(*Patient); ok {
 		m.Provider = &Patient{Provider: around(patient.Provider)}
@@ -83,7 +85,7 @@ func (p *Patient) resting() bool {
 	return time.Now().Before(p.until)
 }
 
-// count counts a call. One that failed for another reason than want of room says nothing.
+// count counts a call. A failure for another reason than lack of capacity is ignored.
 func (p *Patient) count(replied, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

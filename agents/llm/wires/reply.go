@@ -11,17 +11,17 @@ import (
 // tokenBytes is how many bytes a token of a script has: about as many as one of English text has at most providers.
 const tokenBytes = 4
 
-// replyBuilder makes a reply of what a provider sends, whole or in pieces.
+// replyBuilder makes a reply from what a provider sends, whole or in pieces.
 type replyBuilder struct {
 	usage llm.Usage
 	said  [][]byte
 	calls []*openCall
-	size  int    // bytes of all that is said and called
-	bad   string // what the first break of the protocol was
+	size  int    // bytes of all text and calls
+	bad   string // the first protocol violation
 	delta func(llm.Delta)
 }
 
-// openCall is a call whose arguments are still coming.
+// openCall is a call with incomplete arguments.
 type openCall struct {
 	id, name  string
 	arguments []byte
@@ -29,10 +29,10 @@ type openCall struct {
 
 func newReply(delta func(llm.Delta)) *replyBuilder { return &replyBuilder{delta: delta} }
 
-// begun reports whether something of the reply has come.
+// begun reports whether part of the reply has come.
 func (b *replyBuilder) begun() bool { return len(b.said)+len(b.calls) > 0 }
 
-// paragraph begins a text of its own.
+// paragraph begins a new text.
 func (b *replyBuilder) paragraph() { b.said = append(b.said, nil) }
 
 // say adds to the newest text.
@@ -50,7 +50,8 @@ func (b *replyBuilder) say(text string) {
 	}
 }
 
-// call begins a call. Its arguments are kept as the model wrote them; none are an empty object.
+// call begins a call. Its arguments are kept as the model wrote them; if there are
+// none, they are an empty object.
 func (b *replyBuilder) call(id, name, arguments string) *openCall {
 	c := &openCall{id: id, name: name}
 	if len(b.calls) == maxCalls {
@@ -123,7 +124,8 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 	return reply, nil
 }
 
-// counted ends a reply of a model that has no tokens, with as many as its bytes and those of the request come to.
+// counted ends a reply of a model without tokens; it estimates them from the bytes of
+// the reply and the request.
 func (b *replyBuilder) counted(r *llm.Request) (*llm.Reply, error) {
 	request, err := r.MarshalJSON()
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 
 const maxScript = 4 << 20 // bytes of a file
 
-// script is a model that answers by rules: the first line that matches a request answers it. It remembers nothing.
+// script is a model that answers by rules: the first line that matches a request
+// answers it. It has no state.
 type script struct{ lines []scriptLine }
 
 // scriptLine is one rule.
@@ -28,8 +29,8 @@ type scriptLine struct {
 		Query  pattern `json:"query"`         // in what is asked
 		Result pattern `json:"tool_result"`   // in what the newest calls brought in
 	} `json:"when"`
-	// Capture names what the first group of a pattern finds in the results of the conversation, the newest first: {{name}}
-	// in what is said or called.
+	// Capture names the first group of a pattern in the results of the conversation, the
+	// newest first: {{name}} is replaced in texts and calls.
 	Capture map[string]pattern `json:"capture"`
 	Say     string             `json:"say,omitzero"`
 	Call    *struct {
@@ -108,7 +109,7 @@ func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	return nil, llm.Protocol{What: fmt.Sprintf("no line of the script is for turn %d", turn)}
 }
 
-// captures finds what a line captures. A line whose pattern finds nothing does not match.
+// captures finds a line's captures. A line whose pattern finds nothing does not match.
 func (l *scriptLine) captures(results string) (*strings.Replacer, bool) {
 	var pairs []string
 	for name, p := range l.Capture {
@@ -123,7 +124,7 @@ func (l *scriptLine) captures(results string) (*strings.Replacer, bool) {
 		if err != nil {
 			return nil, false
 		}
-		whole := string(quoted) // a number or a truth that is all of a text is no text
+		whole := string(quoted) // a number or boolean that is a whole text is not quoted
 		if raw := jsontext.Value(found[1]); raw.IsValid() && strings.ContainsRune("0tf", rune(raw.Kind())) {
 			whole = found[1]
 		}

@@ -16,20 +16,22 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 )
 
-// The paths below which the wires are served, which the vendors' libraries take for the base of their URLs.
+// The paths of the wires, which are the base URLs for the vendors' libraries.
 const (
 	AnthropicBase = "/anthropic"
 	OpenAIBase    = "/openai/v1"
 	GoogleBase    = "/google"
 )
 
-// Serve serves a model to programs that speak to it by the library of a vendor, on the wires of Messages, Chat Completions
-// and generateContent, whichever provider it has. The model and the limit of tokens are those of the endpoint, whatever a
-// program asks for. No key is asked for: who may connect is the caller's to say.
+// Serve serves a model to programs that use a vendor's library, on the wires of Messages,
+// Chat Completions and generateContent, for any provider. The model and the token limit
+// are those of the endpoint, whatever a program asks for. No key is required: the caller
+// must restrict who may connect.
 //
-// A request is read into an [llm.Request], so that nothing passes but texts and tools of the program's own: nothing that has
-// a provider fetch, search, run or keep something. What would be lost is refused and named, but for what only tunes a
-// model, such as temperature. A stream begins when the reply is complete.
+// A request is read into an [llm.Request], so that only texts and the program's own tools
+// pass: nothing that makes a provider fetch, search, run or store something. Unsupported
+// parts are refused by name, except those that only tune a model, such as temperature. A
+// stream begins when the reply is complete.
 func Serve(model llm.Endpoint) http.Handler {
 	mux := http.NewServeMux()
 	for path, d := range map[string]dialect{
@@ -57,7 +59,7 @@ type dialect struct {
 	failed func(status int, message string) any
 }
 
-// said is a reply with what a wire tells beside it.
+// said is a reply with additional data for a wire.
 type said struct {
 	*llm.Reply
 	model string
@@ -162,7 +164,7 @@ func httpStatus(err error) int {
 	return http.StatusBadGateway
 }
 
-// strictly reads JSON that has no member but those that are known here.
+// strictly parses JSON without unknown members.
 func strictly(body []byte, into any) error {
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
 	if err == nil {
@@ -183,7 +185,7 @@ func strictly(body []byte, into any) error {
 
 func refused(message string) error { return &refusal{http.StatusBadRequest, message} }
 
-// readTextOrList reads what may be one text in the place of a list; of is what that text is then.
+// readTextOrList parses a list, or a single text in its place, which of converts.
 func readTextOrList[T any](raw jsontext.Value, of func(text string) T) (list []T, err error) {
 	switch raw.Kind() {
 	case 0, 'n':
@@ -207,7 +209,7 @@ func say(turn *llm.Turn, text string) {
 	}
 }
 
-// toolResult is what a call gave, by the words of the program.
+// toolResult returns the result of a call, in the program's words.
 func toolResult(call, text string, failed bool) llm.Result {
 	r := llm.Result{Call: call, Failed: failed}
 	if text != "" {
@@ -216,7 +218,7 @@ func toolResult(call, text string, failed bool) llm.Result {
 	return r
 }
 
-// textIn is all that a reply says.
+// textIn returns all text of a reply.
 func textIn(r *llm.Reply) string {
 	var b strings.Builder
 	for _, s := range r.Said {

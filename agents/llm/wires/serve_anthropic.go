@@ -189,7 +189,7 @@ func onlyText(raw jsontext.Value) (string, error) {
 	return strings.Join(texts, "\n\n"), nil
 }
 
-// onlyTool is the name of the one tool that a model has, which it can be told to call.
+// onlyTool returns the name of a model's only tool, which it can be forced to call.
 func onlyTool(tools []llm.Tool) (string, error) {
 	if len(tools) != 1 {
 		return "", refused("the model can be told to call one tool, and not any of several: name it")

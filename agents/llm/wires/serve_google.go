@@ -142,7 +142,7 @@ func readGoogle(request *http.Request, body []byte) (*llm.Request, bool, error) 
 	return r, stream, nil
 }
 
-// openCalls are calls of a model that have no result yet: this wire need not name them.
+// openCalls are calls of a model without a result yet: this wire need not name them.
 type openCalls struct {
 	calls  []llm.Call
 	number int
@@ -183,7 +183,7 @@ func (o *openCalls) turn(c askedContent) (turn llm.Turn, err error) {
 	return turn, nil
 }
 
-// result is what the first open call gave that a response can be of.
+// result returns the result of the first open call that a response can belong to.
 func (o *openCalls) result(response *askedResponse) (llm.Result, error) {
 	for i, call := range o.calls {
 		if response.ID != "" && response.ID != call.ID || response.ID == "" && response.Name != call.Name {
@@ -210,7 +210,8 @@ func (o *openCalls) result(response *askedResponse) (llm.Result, error) {
 	return llm.Result{}, refused("a functionResponse is of no functionCall that came before")
 }
 
-// inJSONSchema writes a schema of OpenAPI in the words of JSON Schema, where types are in small letters.
+// inJSONSchema converts a schema of OpenAPI to JSON Schema, where types are in lower
+// case.
 func inJSONSchema(raw jsontext.Value) jsontext.Value {
 	var schema any
 	if json.Unmarshal(raw, &schema) != nil || schema == nil {

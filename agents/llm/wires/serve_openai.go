@@ -70,7 +70,7 @@ type askedMessage struct {
 	Content    jsontext.Value `json:"content"`
 	ToolCalls  []openAICall   `json:"tool_calls"`
 	ToolCallID string         `json:"tool_call_id"`
-	// Of what the model said, in which there are none.
+	// Parts of the model's own messages that must be empty.
 	Refusal     jsontext.Value `json:"refusal"`
 	Annotations jsontext.Value `json:"annotations"`
 }
@@ -145,7 +145,7 @@ func addMessage(r *llm.Request, m *askedMessage, text string) error {
 	return nil
 }
 
-// chooseOpenAI reads what has to be called.
+// chooseOpenAI parses which tool must be called.
 func chooseOpenAI(r *llm.Request, raw jsontext.Value) (err error) {
 	var word string
 	var tool openAITool
@@ -176,7 +176,7 @@ func openAIFinish(stop llm.Stop) string {
 	return "stop"
 }
 
-// openAIText is what a reply says, null if that is nothing.
+// openAIText returns the text of a reply, null if it is empty.
 func openAIText(r *llm.Reply) any {
 	if text := textIn(r); text != "" {
 		return text

@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// maxStream bounds what is read of one stream, with the JSON around each piece, in bytes.
+// maxStream bounds how much of a stream is read, including the JSON around each piece,
+// in bytes.
 const maxStream = 16 << 20
 
 const (
@@ -20,9 +21,10 @@ var (
 	errCut     = errors.New(cutOff)
 )
 
-// readEvents reads server-sent events, as WHATWG defines them, and gives the data of each to event until that says that it
-// was the last, or fails. A line is at most 1 MiB long, and so is the data of an event. The error is one of event's,
-// errTooMuch, or errCut: the stream ended or broke before the last event.
+// readEvents reads server-sent events, as defined by WHATWG, and passes the data of each
+// to event until event says that it was the last, or fails. A line and the data of an
+// event are at most 1 MiB long. The error is one of event's, errTooMuch, or errCut: the
+// stream ended or broke before the last event.
 func readEvents(r io.Reader, event func(data []byte) (last bool, err error)) error {
 	bounded := &io.LimitedReader{R: r, N: maxStream}
 	lines := bufio.NewScanner(bounded)

@@ -11,8 +11,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
-// Recorder writes each call of a model and its answer to a transcript, which the provider replay answers from. It may be used
-// by several goroutines. A transcript has what the model read in the clear.
+// Recorder writes each call of a model and its reply to a transcript, for the provider
+// replay. It may be used by several goroutines. A transcript contains the model's input
+// in cleartext.
 type Recorder struct {
 	provider llm.Provider
 	to       *transcript.Writer
@@ -27,7 +28,8 @@ func NewRecorder(p llm.Provider, w io.Writer) (*Recorder, error) {
 	return &Recorder{provider: p, to: to}, nil
 }
 
-// Do implements [llm.Provider]. An answer that cannot be written is an error; a call that its context ended is not written.
+// Do implements [llm.Provider]. A reply that cannot be written is an error; a call
+// cancelled by its context is not written.
 func (t *Recorder) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
 	reply, failure := t.provider.Do(ctx, r, delta)
 	if ctx.Err() != nil {
@@ -48,8 +50,9 @@ func (t *Recorder) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)
 	return reply, failure
 }
 
-// replay answers from a transcript: the same request gets what it got then, however the conversations come to lie side by
-// side. Equal requests get their answers in the order of the transcript, and the last one from then on.
+// replay answers from a transcript: the same request gets the same reply, however
+// conversations are interleaved. Equal requests get their replies in the order of the
+// transcript, and then the last one.
 type replay struct {
 	mu    sync.Mutex
 	lines map[string][]transcript.Line
@@ -105,7 +108,8 @@ func (p *replay) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	return reply, err
 }
 
-// difference says how a request differs from the one of the transcript that it has most in common with. It quotes neither.
+// difference describes how a request differs from the most similar one in the
+// transcript. It quotes neither.
 func (p *replay) difference(request []byte, turns int) string {
 	nearest, most := 0, 0
 	for _, l := range p.all {
