@@ -27,9 +27,9 @@ const (
 	connectPause = 20 * time.Millisecond
 )
 
-// connect has parties connect, and take part. Who is turned away since too many
-// come of one host tries again, as every client does. Latency is what each took,
-// with that.
+// connect connects parties as agents. A connection that is refused because too
+// many come from one host is retried, as by every client. Latency is the time
+// for each, including retries.
 func (p *agentsPart) connect(ctx context.Context, o order) (r reply, err error) {
 	if p.readers == nil {
 		p.readers, p.controllers = make(map[bcp.AgentName]*agent), make(map[bcp.AgentName]*agent)
@@ -101,14 +101,14 @@ func join(ctx context.Context, url string, one party) (a *agent, turnedAway int,
 	return a, turnedAway, nil
 }
 
-// isPermanent says that trying again does not help.
+// isPermanent says that a retry does not help.
 func isPermanent(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrMaxConnectionsExceeded) || errors.Is(err, syscall.EMFILE)
 }
 
-// agents has a thousand agents connect to a mesh, then five thousand to another:
-// how long that and their credentials take, and, beside a mesh of one pair, what
-// memory each of them costs server and gateway together.
+// agents connects a thousand agents to a mesh, then five thousand to another: it
+// measures the time for that and for their credentials, and, compared with a
+// mesh of one pair, their memory at server and gateway together.
 func (r *runner) agents() error {
 	sizes := []int{1000, 5000}
 	if r.options.Quick {
@@ -147,8 +147,8 @@ func (r *runner) agents() error {
 	return nil
 }
 
-// gathered is what it took to have all agents of a mesh connected: CPU is the
-// mesh's while they came, and Usage what it keeps.
+// gathered is the cost of connecting all agents of a mesh: CPU is the mesh's
+// time meanwhile, and Usage its use afterwards.
 type gathered struct {
 	reply
 	CPU time.Duration

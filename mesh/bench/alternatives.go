@@ -43,7 +43,7 @@ type alternativesPart struct {
 	web     []*http.Server
 }
 
-// startAlternatives returns where each is, by its name.
+// startAlternatives returns the addresses by name.
 func startAlternatives(ctx context.Context, state string) (p *alternativesPart, r reply, err error) {
 	p = &alternativesPart{}
 	defer func() {
@@ -180,7 +180,7 @@ func asker(ctx context.Context, o order) (ask func(body []byte) error, stop func
 	}, conn.Close, nil
 }
 
-// alternatives compares what people have in the place of a mesh with a push, in turns.
+// alternatives compares common alternatives to a mesh with a push, in turns.
 func (r *runner) alternatives() error {
 	crossed := shape{Readers: pairs, Controllers: pairs, Crossed: true}
 	mesh, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: crossed}, readersOnly)

@@ -7,8 +7,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/scale"
 )
 
-// Costs returns what a report measured of what package scale computes with, and the
-// rest from others; its Source says which those are.
+// Costs returns the costs for package scale that a report measured, and the rest
+// from others; its Source says which those are.
 func (r *Report) Costs(others scale.Costs) scale.Costs {
 	c := others
 	var missing []string
@@ -52,13 +52,13 @@ func (r *Report) Costs(others scale.Costs) scale.Costs {
 	if r.Quick {
 		quick = ", a quick run, whose figures say little"
 	}
-	missing = append(missing, "the gateway's part of the processor time") // which profiles tell
+	missing = append(missing, "the gateway's part of the processor time") // from profiles
 	c.Source = fmt.Sprintf("%s with %s%s: %s. Not measured there: %s. That is of %s", r.Date.Format("2006-01-02 15:04 UTC"), r.Version, quick, r.Machine,
 		strings.Join(missing, ", "), others.Source)
 	return c
 }
 
-// setSizes takes the figures of sizes; it is false where one is missing.
+// setSizes sets the figures of sizes; it returns false if one is missing.
 func (r *Report) setSizes(c *scale.Costs) bool {
 	found := 0
 	fields := map[string]*float64{
@@ -105,7 +105,7 @@ func (r *Report) findLoad(name, path string, inFlight int) *Load {
 	return nil
 }
 
-// Points are the loads that a simulation can be compared with.
+// Points returns the loads that a simulation can be compared with.
 func (r *Report) Points() (points []scale.Point) {
 	for i := range r.Loads {
 		l := &r.Loads[i]

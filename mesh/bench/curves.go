@@ -5,9 +5,9 @@ import "fmt"
 // flat is how much dearer a message may be at the far end of a curve.
 const flat = 1.25
 
-// channels is what a push costs among ever more channels, all of which get
-// their turn. More channels are more agents too: what their connections cost,
-// floor B shows, which knows no channels.
+// channels measures the cost of a push among increasingly many channels, which
+// take turns. More channels also mean more agents: floor B, which has no
+// channels, shows the cost of their connections.
 func (r *runner) channels() error {
 	var shapes []shape
 	for _, pair := range [][2]int{{2, 5}, {10, 10}, {25, 40}, {100, 100}} {
@@ -62,7 +62,7 @@ func (r *runner) channels() error {
 	return nil
 }
 
-// decisions is what a push and a start cost behind ever more history.
+// decisions measures the cost of a push and a start after an increasingly long history.
 func (r *runner) decisions() error {
 	counts := []int{1_000, 10_000, 100_000, 1_000_000}
 	if r.options.Quick {

@@ -11,15 +11,15 @@ import (
 
 const (
 	subscription bcp.SubscriptionID = "alerts"
-	// question is what every flow asks.
+	// question is the question of every flow.
 	question = `{"type":"bcp_query_request","category":1,"fields":[{"name":"urgent","type":"boolean"},{"name":"kind","type":"enum","values":["mail","chat","call"]}]}`
-	// answer is what every push and every answer says.
+	// answer is the response in every push and answer.
 	answer = `"response":{"urgent":true,"kind":"mail"}`
 )
 
-// shape is the size of a mesh: so many Readers and Controllers, and a channel
-// between those of one number, or where it is crossed between all, or between all
-// of a group where there are groups of so many of each.
+// shape is the size of a mesh: the numbers of Readers and Controllers. A Reader
+// and a Controller with the same number have a channel; if it is crossed, all
+// pairs do, or, with groups of a given size, all pairs in a group.
 type shape struct {
 	Readers     int  `json:"readers"`
 	Controllers int  `json:"controllers"`
@@ -40,7 +40,7 @@ func (s shape) channels() int {
 	return min(s.Readers, s.Controllers)
 }
 
-// haveChannel says that there is a channel between two of these numbers.
+// haveChannel reports whether there is a channel between two of these numbers.
 func (s shape) haveChannel(reader, controller int) bool {
 	return s.Crossed || reader == controller || s.Group > 0 && reader/s.Group == controller/s.Group
 }
@@ -96,7 +96,7 @@ func (s shape) files(interval bool) map[string][]byte {
 	return files
 }
 
-// pushBody is what a Reader pushes, with an id as the SDK makes one.
+// pushBody is the body of a push, with an id as the SDK makes one.
 func pushBody(controller bcp.AgentName, id string) []byte {
 	return []byte(`{"type":"bcp_response","subscription_id":"` + string(subscription) + `","controller":"` + string(controller) +
 		`","push_id":"` + id + `",` + answer + `}`)

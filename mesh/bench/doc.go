@@ -1,6 +1,6 @@
-// Package bench compares a mesh with floors: the same path with parts left
-// out. The sides of a comparison take turns in one run, so that other load on
-// the machine affects all alike.
+// Package bench compares a mesh with floors: the same path with parts left out.
+// The sides of a comparison take turns in one run, so that other load on the
+// machine affects them equally.
 //
 // # Who runs where
 //

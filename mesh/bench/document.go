@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/plot"
 )
 
-// String says where it was measured, in one line.
+// String describes the machine in one line.
 func (m Machine) String() string {
 	processor := m.Processor
 	if processor != "" {
@@ -26,11 +26,11 @@ func (m Machine) String() string {
 	return text
 }
 
-// figuresFile is the report, beside the plots.
+// figuresFile is the report, next to the plots.
 const figuresFile = "figures.json"
 
-// Markdown writes the section of a document that tells of this run. Folder is
-// where the plots are, as the document names it.
+// Markdown writes the section of a document about this run. folder is the path
+// of the plots in the document.
 func (r *Report) Markdown(folder string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s with %s: %s.\n", r.Date.Format("2006-01-02 15:04 UTC"), r.Version, r.Machine)
@@ -65,7 +65,7 @@ func (r *Report) Markdown(folder string) string {
 }
 
 // CheckFiles says before a run whether [Report.WriteFiles] could replace the
-// tables of the document beside the folder, if there is one.
+// tables of the document next to the folder, if there is one.
 func CheckFiles(folder string) error {
 	text, err := os.ReadFile(documentPath(folder))
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,8 +79,8 @@ func CheckFiles(folder string) error {
 
 func documentPath(folder string) string { return filepath.Clean(folder) + ".md" }
 
-// WriteFiles writes the plots and the report to a folder, which it makes. Where
-// a document lies beside the folder, with its name and .md, its tables are
+// WriteFiles writes the plots and the report to a folder, which it creates. If
+// there is a document next to the folder, with its name and .md, its tables are
 // replaced.
 func (r *Report) WriteFiles(folder string) error {
 	document := documentPath(folder)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// floorRecord is what floor B records of a message, in bytes.
+	// floorRecord is the size of floor B's record of a message, in bytes.
 	floorRecord = 300
 	// floorBatch is how many messages share a record at most, as in the
 	// gateway.
@@ -27,7 +27,7 @@ const (
 	floorQueue = 4096
 )
 
-// What a floor sends is as large as what the gateway sends in its place.
+// A floor's messages have the sizes of the gateway's.
 var (
 	floorReceipt  = []byte(`{"type":"bcp_validation_result","subscription_id":"alerts","success":true,"status":"delivered","detail":""}`)
 	floorDelivery = `","category":1,"from_agent":"reader-0",` + answer + `,"bandwidth_bits":2.584962501,"capacity_bits":2.584962501,"taint":"medium","channel_mode":"bcp"}`
@@ -35,8 +35,8 @@ var (
 	floorQuery    = `","controller":"main-0","category":1,"fields":[{"name":"urgent","type":"boolean"},{"name":"kind","type":"enum","values":["mail","chat","call"]}]}`
 )
 
-// floor stands in the gateway's place: the same server, accounts and
-// connections, and no protocol.
+// floor replaces the gateway: it has the same server, accounts and connections,
+// and no protocol.
 type floor struct {
 	server  *server.Server
 	js      natsjs.JetStream
@@ -62,7 +62,7 @@ type floorPair struct {
 	sent               int
 }
 
-// floorInput is one message; then says what to do once it is recorded.
+// floorInput is one message; then is called once it is recorded.
 type floorInput struct {
 	msg  *nats.Msg
 	then func(*nats.Msg) error
@@ -106,8 +106,8 @@ func startFloor(ctx context.Context, o order, def *bcp.Mesh) (_ *floor, err erro
 	return f, nil
 }
 
-// listen subscribes to what the gateway subscribes to, over a connection for
-// each agent.
+// listen subscribes to the gateway's subjects, over a connection for each
+// agent.
 func (f *floor) listen(i int) (err error) {
 	p := &floorPair{readerName: readerName(i), controllerName: controllerName(i)}
 	p.query = subjects.Query(p.readerName, p.controllerName)
@@ -172,7 +172,7 @@ func (p *floorPair) sendDelivery(query string) error {
 		[]byte(`{"type":"bcp_response_delivery","delivery_id":"`+id+`","query_id":"`+query+floorDelivery))
 }
 
-// run takes whatever waits, records it together where it is floor B, and
+// run takes all waiting messages, records them together in floor B, and
 // replies.
 func (f *floor) run() {
 	defer close(f.done)
@@ -184,7 +184,7 @@ func (f *floor) run() {
 		case <-f.quit:
 			return
 		}
-		for len(batch) < floorBatch && len(f.waiting) > 0 { // nobody else takes
+		for len(batch) < floorBatch && len(f.waiting) > 0 { // no other goroutine takes
 			batch = append(batch, <-f.waiting)
 		}
 		if f.err = f.serve(batch); f.err != nil {

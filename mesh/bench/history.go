@@ -15,8 +15,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// historyLasts is how long ago the oldest decision of a history was made:
-// within the day for which the ids of pushes are kept, so that all of them are.
+// historyLasts is the age of the oldest decision of a history: less than the
+// day for which the ids of pushes are kept, so that all of them are.
 const historyLasts = 20 * time.Hour
 
 // writeHistory fills the journal of a state folder with pushes and their

@@ -22,11 +22,11 @@ type host struct {
 	floor *floor
 	// operator speaks to a mesh.
 	operator *agents.Connection
-	profile  *os.File // nil where none is made
+	profile  *os.File // nil without a profile
 }
 
-// startHost makes the keys of one and creds for all its agents, and runs it. Took
-// is how long the start took, without what was made before.
+// startHost makes a host's keys and creds for all its agents, and runs it. took
+// is the time of the start, without that preparation.
 func startHost(ctx context.Context, o order) (*host, reply, error) {
 	def, err := o.Shape.definition(o.Interval)
 	if err != nil {
@@ -70,7 +70,7 @@ func startHost(ctx context.Context, o order) (*host, reply, error) {
 		r.URL = h.floor.server.URL()
 	}
 	r.Took = time.Since(begin)
-	// What has to be caught up with is no part of what is measured next.
+	// Catching up is not part of the next measurement.
 	if o.History > 0 {
 		if err := h.projected(ctx); err != nil {
 			h.stop()
@@ -98,7 +98,7 @@ func operate(ctx context.Context, m *mesh.Mesh) (*agents.Connection, error) {
 	return agents.Connect(ctx, m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Logger: hclog.NewNullLogger()})
 }
 
-// projected waits until a mesh's projections show everything that is decided.
+// projected waits until a mesh's projections show every decision.
 func (h *host) projected(ctx context.Context) error {
 	if h.mesh == nil {
 		return nil
@@ -110,7 +110,7 @@ func (h *host) projected(ctx context.Context) error {
 	return h.mesh.Projected(ctx, last)
 }
 
-// stored is what a mesh has decided and keeps, as its operator sees it.
+// stored is what a mesh has decided and stored, as its operator sees it.
 type stored struct {
 	Decisions uint64 `json:"decisions,omitempty"`
 	Records   uint64 `json:"records,omitempty"` // of the journal
@@ -140,7 +140,7 @@ func (h *host) connected() int {
 	return in[bcp.RoleReader] + in[bcp.RoleController]
 }
 
-// stop ends it; its state is thrown away, so that an error harms nobody.
+// stop stops it; its state is discarded, so errors do not matter.
 func (h *host) stop() {
 	if h.profile != nil {
 		pprof.StopCPUProfile()

@@ -9,7 +9,7 @@ import (
 )
 
 // Latencies counts durations in buckets that are less than a hundredth wide.
-// The zero value has none.
+// The zero value is empty.
 type Latencies struct {
 	Counts map[int]int   `json:"counts,omitempty"`
 	Max    time.Duration `json:"max"`
@@ -42,7 +42,7 @@ func (l Latencies) Count() int {
 	return n
 }
 
-// Percentile returns the duration that p in 100 are not above, zero where there
+// Percentile returns the duration that p in 100 do not exceed, zero if there
 // are none.
 func (l Latencies) Percentile(p int) time.Duration {
 	buckets := make([]int, 0, len(l.Counts))

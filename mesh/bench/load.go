@@ -27,10 +27,10 @@ const (
 	modeFlow      = "flow"      // ask, and wait for the delivery at the Controller
 	modeRun       = "run"       // ask a kernel for a run of two calls, and wait for its end
 	modeRunAsk    = "run-ask"   // and one with a question to a Reader
-	modeFlood     = "flood"     // push what is no message, and wait for nothing
+	modeFlood     = "flood"     // push invalid messages, without waiting for replies
 )
 
-// load is what agents send for a while.
+// load is what agents send during a measurement.
 type load struct {
 	Mode        string        `json:"mode"`
 	InFlight    int           `json:"in_flight"`
@@ -45,7 +45,7 @@ type agentsPart struct {
 	readers, controllers map[bcp.AgentName]*agent
 }
 
-// agent is a connection with what came over it.
+// agent is a connection with its received messages.
 type agent struct {
 	*agents.Connection
 	name bcp.AgentName
@@ -63,7 +63,7 @@ func (p *agentsPart) close() {
 	}
 }
 
-// read has a Reader answer every query at once.
+// read makes a Reader answer every query at once.
 func (a *agent) read() error {
 	nc := a.NATS()
 	_, err := nc.Subscribe(subjects.QueriesOf(a.name), func(m *nats.Msg) {
@@ -85,7 +85,7 @@ func (a *agent) read() error {
 	return nc.Flush()
 }
 
-// control has a Controller acknowledge every delivery at once.
+// control makes a Controller acknowledge every delivery at once.
 func (a *agent) control() error {
 	nc := a.NATS()
 	_, err := nc.Subscribe(subjects.DeliveriesOf(bcp.RoleController, a.name), func(m *nats.Msg) {
@@ -110,7 +110,7 @@ func (a *agent) control() error {
 	return nc.Flush()
 }
 
-// arrival is where the delivery of a query is told, to whoever comes first.
+// arrival returns the channel for the delivery time of a query, whoever asks first.
 func (a *agent) arrival(query string) chan time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,7 +128,7 @@ func (a *agent) forget(query string) {
 	delete(a.arrived, query)
 }
 
-// member finds a text member of a message that the gateway made.
+// member finds a text member of a message from the gateway.
 func member(message []byte, name string) (string, bool) {
 	_, rest, ok := bytes.Cut(message, []byte(`"`+name+`":"`))
 	if !ok {
@@ -146,9 +146,9 @@ func (p *agentsPart) load(ctx context.Context, l load) (reply, error) {
 	return work(l, func(w, n int) (time.Duration, error) { return p.runOnce(ctx, l, w, n) })
 }
 
-// work has workers do something over and over, as many as are in flight, until the
-// duration of the load is over or one fails. once is given the worker and how often it
-// worked before.
+// work runs inFlight workers that call once repeatedly, until the duration of the load
+// is over or a call fails. once gets the worker's number and its count of earlier
+// calls.
 func work(l load, once func(w, n int) (time.Duration, error)) (r reply, failed error) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup
@@ -179,7 +179,7 @@ func work(l load, once func(w, n int) (time.Duration, error)) (r reply, failed e
 	return r, failed
 }
 
-// runOnce does what the load is about, as worker w for the nth time.
+// runOnce performs one operation of the load, the nth of worker w.
 func (p *agentsPart) runOnce(ctx context.Context, l load, w, n int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -188,7 +188,7 @@ func (p *agentsPart) runOnce(ctx context.Context, l load, w, n int) (time.Durati
 	}
 	reader, controller := w%l.Shape.Readers, w%l.Shape.Readers
 	if l.Shape.Crossed {
-		// A turn on every channel, so that none is better known than others.
+		// Channels take turns, so that none is used more than others.
 		reader, controller = (w+n)%l.Shape.Readers, (w+n/l.Shape.Readers)%l.Shape.Controllers
 	}
 	if l.Mode == modeFlow {
@@ -198,7 +198,7 @@ func (p *agentsPart) runOnce(ctx context.Context, l load, w, n int) (time.Durati
 	body := pushBody(controllerName(controller), rand.Text())
 	if l.Mode == modeDelivered {
 		c := p.controllers[controllerName(controller)]
-		select { // what came again
+		select { // drain repeated deliveries
 		case <-c.delivery:
 		default:
 		}
@@ -257,7 +257,7 @@ func (p *agentsPart) flood(ctx context.Context, l load) (r reply, err error) {
 	body := bytes.Repeat([]byte("x"), 1000)
 	begin := time.Now()
 	for time.Since(begin) < l.Duration && ctx.Err() == nil {
-		// It may have been disconnected for what it did, and comes again.
+		// It may have been disconnected for the flood, and reconnects.
 		if a.NATS().Publish(subject, body) != nil {
 			time.Sleep(time.Millisecond)
 			continue

@@ -25,10 +25,10 @@ import (
 // pageStreams is how many pages are live at a time, as many as may be.
 const pageStreams = 64
 
-// pagePause is before each page that a person asks for.
+// pagePause is the pause before each page request of a person.
 const pagePause = 100 * time.Millisecond
 
-// watched is the shape of a mesh that pages show: 200 channels.
+// watched is the shape of a mesh for pages: 200 channels.
 var watched = shape{Readers: 20, Controllers: 10, Crossed: true}
 
 // pagesPart serves the pages of a mesh, as bcpmesh web does for an auditor.
@@ -38,8 +38,8 @@ type pagesPart struct {
 	ends sync.WaitGroup
 }
 
-// startPages serves pages with the creds of an auditor, and returns the address that
-// logs in.
+// startPages serves pages with the creds of an auditor, and returns the login
+// address.
 func startPages(ctx context.Context, o order) (p *pagesPart, r reply, err error) {
 	def, err := o.Shape.definition(false)
 	if err != nil {
@@ -171,7 +171,7 @@ func (b *reader) live(ctx context.Context, heard func()) error {
 	}
 }
 
-// servePages starts a mesh with pages behind a history.
+// servePages starts a mesh with a history and pages.
 func (r *runner) servePages(history int) (s *side, pages *process, b *reader, err error) {
 	s, _, err = r.start(pathMesh, order{Kind: kindMesh, Shape: watched, History: history}, everybody)
 	if err != nil {
@@ -199,8 +199,8 @@ func (r *runner) servePages(history int) (s *side, pages *process, b *reader, er
 	return s, pages, b, nil
 }
 
-// pages is how long the first byte of each page takes behind a history, asked for by one
-// person and by eight at a time, and what 64 live pages cost a push beside 1,000 others a
+// pages measures the time to the first byte of each page after a history, for one person
+// and for eight at a time, and the cost of 64 live pages for a push among 1,000 others a
 // second.
 func (r *runner) pages() error {
 	decisions := r.quick(1_000_000, 2_000)
@@ -256,7 +256,7 @@ func (r *runner) pages() error {
 	return r.livePages(s, b)
 }
 
-// livePages compares a push with nobody looking and with 64 live pages.
+// livePages compares a push without viewers and with 64 live pages.
 func (r *runner) livePages(s *side, b *reader) error {
 	l := load{Mode: modePush, InFlight: 10, Shape: watched, Duration: 4 * r.options.Duration, Pause: 9 * time.Millisecond}
 	var alone, beside []measured

@@ -21,23 +21,23 @@ const (
 	kindRecord = "record" // floor B
 )
 
-// What a part may be told to do.
+// Orders to a part.
 const (
 	doStart     = "start"      // run a mesh or a floor
-	doRestart   = "restart"    // end a mesh in order, and start it again
-	doUsage     = "usage"      // say what it uses
-	doSettle    = "settle"     // give memory back, then say what it uses
-	doProject   = "project"    // wait for the projections, then say what it uses, and how many agents are there
+	doRestart   = "restart"    // stop a mesh in order, and start it again
+	doUsage     = "usage"      // report its use
+	doSettle    = "settle"     // give memory back, then report its use
+	doProject   = "project"    // wait for the projections, then report its use, and the number of connected agents
 	doRoundTrip = "round-trip" // measure deliveries and their acknowledgements, from the gateway's end
 	doConnect   = "connect"    // be agents
 	doLoad      = "load"       // send
 	doPages     = "pages"      // serve pages about a mesh
 	// What people have in the place of a mesh.
-	doAlternatives = "alternatives" // serve all of it
+	doAlternatives = "alternatives" // serve all of them
 	doAlternative  = "alternative"  // use one
-	// Alone, without a mesh that runs.
-	doDefinitions = "definitions" // say what a mesh of a shape costs
-	doMemory      = "memory"      // say what a state remembers of messages
+	// Without a running mesh.
+	doDefinitions = "definitions" // measure the cost of a mesh of a shape
+	doMemory      = "memory"      // measure the memory of a state for messages
 )
 
 // order is one line to a part.
@@ -82,13 +82,13 @@ type reply struct {
 	// Of start: how long keys and accounts took, and the creds.
 	Compiled time.Duration `json:"compiled,omitempty"`
 	Issued   time.Duration `json:"issued,omitempty"`
-	// Of connect: how often somebody was turned away and tried again.
+	// For connect: how often a connection was refused and retried.
 	TurnedAway int `json:"turned_away,omitempty"`
 	// Of definitions and memory.
 	Sizes []size `json:"sizes,omitempty"`
-	// Of usage and project, where there is a mesh.
+	// For usage and project, if there is a mesh.
 	Stored stored `json:"stored,omitzero"`
-	// Of alternatives: where each is.
+	// For alternatives: their addresses.
 	At map[string]string `json:"at,omitempty"`
 }
 
@@ -104,7 +104,7 @@ var (
 	errOrder  = errors.New("no such order")
 )
 
-// part is a process that does what it is told.
+// part is a process that carries out orders.
 type part struct {
 	host   *host
 	begun  order // of the host

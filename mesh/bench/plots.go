@@ -6,13 +6,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/plot"
 )
 
-// picture is a plot and the file that it is written to.
+// picture is a plot and its file.
 type picture struct {
 	file string
 	plot.Plot
 }
 
-// plots are those that the report has figures for.
+// plots returns the plots for which the report has figures.
 func (r *Report) plots() []picture {
 	var all []picture
 	for _, name := range []string{"push", "flow"} {

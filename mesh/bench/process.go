@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// process is a part in a process of its own.
+// process is a part in its own process.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -36,8 +36,8 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return &process{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
 }
 
-// do gives an order and waits for its end. The process ends with the context
-// that its command was made with, so that this does too.
+// do gives an order and waits for the reply. The process ends with its
+// command's context, and then do returns.
 func (p *process) do(o order) (r reply, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *side) stop() {
 	s.host.stop()
 }
 
-// start runs a mesh or a floor; connect says which of its agents are there.
+// start runs a mesh or a floor; connect selects which of its agents connect.
 func (r *runner) start(name string, o order, connect func(party) bool) (*side, reply, error) {
 	r.folders++
 	o.Do, o.State = doStart, fmt.Sprintf("%s/%d", r.options.State, r.folders)
@@ -130,9 +130,9 @@ func (s *side) connect(agents *process, who func(party) bool) error {
 	return err
 }
 
-// measured is a load and what its host used meanwhile, in microseconds of
-// processor time a message. A mesh leaves its projections for later: until they
-// were there it took longer, and used more.
+// measured is a load and its host's use meanwhile, in microseconds of processor
+// time a message. A mesh does its projections later: including them it took
+// longer and used more.
 type measured struct {
 	reply
 	used float64
@@ -140,7 +140,7 @@ type measured struct {
 	projected     time.Duration
 	usedProjected float64
 	usedByAgents  float64
-	// decided are decisions, records and bytes that it led to.
+	// decided are the resulting decisions, records and bytes.
 	decided stored
 }
 
@@ -152,8 +152,8 @@ func (m measured) batch() float64 {
 func (m measured) rate() float64          { return float64(m.Count) / m.Took.Seconds() }
 func (m measured) rateProjected() float64 { return float64(m.Count) / m.projected.Seconds() }
 
-// load has the agents send. It returns when the projections are there, so that
-// they are in nobody else's way.
+// load makes the agents send. It returns when the projections are complete, so
+// that they affect no other measurement.
 func (s *side) load(l load) (m measured, err error) {
 	before, err := s.host.do(order{Do: doUsage})
 	if err != nil {

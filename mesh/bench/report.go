@@ -8,7 +8,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/plot"
 )
 
-// Report is what one run measured.
+// Report is the result of one run.
 type Report struct {
 	Date    time.Time `json:"date"`
 	Version string    `json:"version"`
@@ -22,9 +22,9 @@ type Report struct {
 	Curves  []Curve   `json:"curves"`
 }
 
-// Machine is where a run was made. LoadBefore and LoadAfter are the run queues'
-// averages of a minute: what else the machine did before the run, and all that
-// it did at its end.
+// Machine describes the machine of a run. LoadBefore and LoadAfter are averages
+// of the run queue over a minute: other load before the run, and all load at
+// its end.
 type Machine struct {
 	System     string `json:"system"`
 	Processor  string `json:"processor"`
@@ -36,8 +36,8 @@ type Machine struct {
 	LoadAfter  string `json:"load_after"`
 }
 
-// Figure is one line of the table: a value, and the floor beside it. Ratio is
-// value to floor where there is one.
+// Figure is one line of the table: a value, and its floor. Ratio is value to
+// floor if there is a floor.
 type Figure struct {
 	Name     string  `json:"name"` // of the measurement: what --only takes
 	What     string  `json:"what"`
@@ -53,8 +53,8 @@ type Figure struct {
 	NotMeasured string `json:"not_measured,omitempty"`
 }
 
-// Load is what one path did under so many messages in flight: the medians of
-// the rounds.
+// Load is the result of one path with so many messages in flight: the medians
+// of the rounds.
 type Load struct {
 	Name      string  `json:"name"`
 	Path      string  `json:"path"`
@@ -64,7 +64,7 @@ type Load struct {
 	Max       Span    `json:"max"`
 	Rate      float64 `json:"rate"`      // a second
 	Processor float64 `json:"processor"` // of server and gateway, microseconds a message
-	// Agents is what the agents' process used, microseconds a message.
+	// Agents is the use of the agents' process, in microseconds a message.
 	Agents float64 `json:"agents,omitzero"`
 	// Of a mesh: decisions a record of the journal, bytes a message in the journal
 	// and in all streams.
@@ -87,7 +87,7 @@ type Point struct {
 	Value float64 `json:"value"`
 }
 
-// bound is a target for a figure, or for its ratio where it has a floor.
+// bound is a target for a figure, or for its ratio if it has a floor.
 type bound struct {
 	most, least float64
 	of          string
@@ -151,7 +151,7 @@ func (r *Report) FigureRows() [][]string {
 	return rows
 }
 
-// Result is met, MISSED, or nothing where there is no target.
+// Result is met, MISSED, or empty if there is no target.
 func (f Figure) Result() string {
 	switch {
 	case f.Met == nil:

@@ -16,23 +16,23 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Options say what to measure. State and Command are required.
+// Options are the options of a run. State and Command are required.
 type Options struct {
-	// Only names what to measure, of [Names]; empty means everything.
+	// Only lists what to measure, from [Names]; empty means everything.
 	Only []string
-	// Quick makes everything small and short: it shows that the tool works, and
-	// its figures say little.
+	// Quick makes everything small and short: to test the tool, since the
+	// figures mean little.
 	Quick bool
-	// Duration is how long one measurement of a round takes; zero is a second,
-	// or a tenth of one where it is quick.
+	// Duration is the length of one measurement of a round; zero is a second,
+	// or a tenth of a second with Quick.
 	Duration time.Duration
-	// State is an empty folder, on the disk that is to be measured.
+	// State is an empty folder, on the disk to measure.
 	State string
 	// Command makes a process that runs [Serve] on its standard input and
 	// output, and ends with the context.
 	Command func(context.Context) *exec.Cmd
-	// Progress, if set, is told what is measured next, and how many of the
-	// measurements are done.
+	// Progress, if set, is called with the next measurement, the number of
+	// measurements done and the total.
 	Progress func(done, all int, next string)
 	// Profile, if set, is a folder for profiles of the meshes' processor time.
 	Profile string
@@ -40,8 +40,8 @@ type Options struct {
 	Version string
 }
 
-// pause is between two messages where one must not meet what the one before
-// left to do, as the record of its acknowledgement is.
+// pause separates two messages if one must not be affected by the work that the
+// previous one left, such as the record of its acknowledgement.
 const pause = 3 * time.Millisecond
 
 var measurements = []struct {
@@ -64,7 +64,7 @@ var measurements = []struct {
 	{"alternatives", (*runner).alternatives},
 }
 
-// Names are what can be measured.
+// Names returns the names of all measurements.
 func Names() []string {
 	var names []string
 	for _, m := range measurements {
@@ -73,8 +73,8 @@ func Names() []string {
 	return names
 }
 
-// Run measures. Everything that it starts ends before it returns; what it
-// leaves in the state folder is the caller's to remove.
+// Run runs the measurements. Everything that it starts ends before it returns;
+// the caller must clean up the state folder.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	begin := time.Now()
 	r := &runner{Context: ctx, options: o, rounds: 5, report: &Report{Date: begin.UTC().Truncate(time.Second), Version: o.Version, Quick: o.Quick}}
@@ -145,7 +145,7 @@ func machine(folder string) (m Machine, err error) {
 	return m, nil
 }
 
-// loadAverage is that of the last minute, where the system tells.
+// loadAverage is that of the last minute, if the system has it.
 func loadAverage() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -159,14 +159,14 @@ func nobody(party) bool          { return false }
 func everybody(one party) bool   { return one.Role != bcp.RoleAuditor }
 func readersOnly(one party) bool { return one.Role == bcp.RoleReader }
 
-// path is one of those that are compared.
+// path is one of the compared paths.
 type path struct {
 	name    string
 	order   order
 	connect func(party) bool
 }
 
-// pairs is how many pairs of agents share what is in flight.
+// pairs is the number of pairs of agents that share what is in flight.
 const pairs = 16
 
 // compare runs the same load on all paths in turn, round after round, and
@@ -252,7 +252,7 @@ func projected(l Load, rounds []measured) Load {
 
 const (
 	pathMesh = "mesh"
-	// pathProjected is the mesh again, until the projections are there.
+	// pathProjected is the mesh including the projections.
 	pathProjected = "mesh, projected"
 	pathA         = "floor A"
 	pathB         = "floor B"
@@ -270,8 +270,8 @@ func (r *runner) latency(name, what string, n int, value, floor Load, is string,
 	r.report.add(Figure{Name: name, What: what, InFlight: n, Value: micro(value.P50), Floor: micro(floor.P50), FloorIs: is, Unit: "µs"}, &b)
 }
 
-// rates compares what the mesh answers with a floor, and again with the time that
-// the projections take.
+// rates compares the mesh's answers with a floor, and once more including the
+// time of the projections.
 func (r *runner) rates(name, what string, inFlight []int, got map[string]map[int]Load, is string, b *bound) {
 	for _, path := range []string{pathMesh, pathProjected} {
 		for _, n := range inFlight {
@@ -286,8 +286,8 @@ func (r *runner) rates(name, what string, inFlight []int, got map[string]map[int
 
 func micro(d Span) float64 { return float64(d) / float64(time.Microsecond) }
 
-// push compares a push and its receipt. The Controllers are away, so that there
-// is one record of a push and nothing else, as in floor B.
+// push compares a push and its receipt. The Controllers are disconnected, so
+// that there is only one record for a push, as in floor B.
 func (r *runner) push() error {
 	crossed := shape{Readers: pairs, Controllers: pairs, Crossed: true}
 	got, err := r.compare("push", []path{
@@ -304,9 +304,9 @@ func (r *runner) push() error {
 	return nil
 }
 
-// delivered compares a push until its Controller has it with floor B and a
-// delivery with its acknowledgement, which is measured on floor A. There is a
-// pause behind each.
+// delivered compares a push up to its Controller with floor B and a delivery
+// with its acknowledgement, which is measured on floor A. There is a pause
+// after each.
 func (r *runner) delivered() error {
 	one := shape{Readers: 1, Controllers: 1}
 	floorB, _, err := r.start(pathB, order{Kind: kindRecord, Shape: one}, readersOnly)
@@ -354,7 +354,7 @@ func (r *runner) delivered() error {
 }
 
 // acknowledged is a push whose delivery is acknowledged while others are
-// pushed: two records in the mesh, and two bare ones in the floor.
+// pushed: two records in the mesh, and two plain ones in the floor.
 func (r *runner) acknowledged() error {
 	straight := shape{Readers: pairs, Controllers: pairs}
 	got, err := r.compare("acknowledged", []path{
@@ -407,8 +407,8 @@ func (r *runner) interval() error {
 	return nil
 }
 
-// flood has one Reader push rubbish, from a process of its own, while another
-// one's pushes are measured; in between it is quiet.
+// flood makes one Reader push invalid messages, from its own process, while
+// another's pushes are measured, alternating with quiet rounds.
 func (r *runner) flood() error {
 	two := shape{Readers: 2, Controllers: 2}
 	s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: two}, func(p party) bool { return p.Name != readerName(1) })
@@ -458,7 +458,7 @@ func (r *runner) flood() error {
 	return nil
 }
 
-// idle is what a mesh with all its agents connected uses when nobody speaks.
+// idle measures a mesh with all its agents connected but silent.
 func (r *runner) idle() error {
 	readers, controllers := r.quick(100, 10), r.quick(50, 10)
 	channels := readers * controllers

@@ -12,7 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Who takes part in the runs of a kernel, besides its Reader and requesters.
+// Participants in the runs of a kernel, besides its Reader and requesters.
 const (
 	kernelName  bcp.AgentName = "desk"
 	plannerName bcp.AgentName = "planner"
@@ -58,7 +58,7 @@ tools:
 	return files
 }
 
-// plans are what the planner answers, by the mode of the load, which is the task. Each
+// plans are the planner's answers, by the mode of the load, which is the task. Each
 // has four steps.
 var plans = map[string]string{
 	modeRun: `{"steps":[{"kind":"const","id":"me","value":"kim"},{"kind":"tool","id":"mail","tool":"look"},
@@ -69,7 +69,7 @@ var plans = map[string]string{
 {"kind":"tool","id":"send","tool":"send","args":{"to":{"ref":"me"},"urgent":{"ref":"mood","path":"urgent"}}}],"final":"send"}`,
 }
 
-// plan has a planner answer every request at once.
+// plan makes a planner answer every request at once.
 func (a *agent) plan() error {
 	return a.reply(subjects.PlansOf(a.name), func(m *nats.Msg) []byte {
 		id, _ := member(m.Data, "plan_id")
@@ -78,7 +78,7 @@ func (a *agent) plan() error {
 	})
 }
 
-// serve has a service do every call at once.
+// serve makes a service perform every call at once.
 func (a *agent) serve() error {
 	return a.reply(subjects.CallsOf(a.name), func(m *nats.Msg) []byte {
 		id, _ := member(m.Data, "call_id")
@@ -121,9 +121,9 @@ func (p *agentsPart) run(ctx context.Context, mode string, controller int) (time
 	}
 }
 
-// runs measures runs of four steps from the request until the requester hears of the end:
-// two calls of tools that answer at once, and the same with a question to a Reader, whose
-// answer goes into a call.
+// runs measures runs of four steps from the request to the report of the end: two calls
+// of tools that answer at once, and the same with a question to a Reader, whose answer
+// goes into a call.
 func (r *runner) runs() error {
 	kernel := shape{Readers: 1, Controllers: pairs, Kernel: true}
 	for _, one := range []struct{ what, mode string }{{"two calls", modeRun}, {"two calls and a question", modeRunAsk}} {

@@ -44,9 +44,9 @@ type size struct {
 	Unit  string  `json:"unit"`
 }
 
-// sizes is what a channel, an agent and what is remembered of messages cost, in a
-// mesh that nobody is connected to; and what the first push of a day on a channel
-// waits for its keys.
+// sizes measures the cost of a channel, an agent and the memory of messages, in a
+// mesh without connections; and the delay of the first push of a day on a
+// channel, for its keys.
 func (r *runner) sizes() error {
 	measure := func(o order) ([]size, error) {
 		part, err := startProcess(r.options.Command(r))
@@ -89,7 +89,7 @@ func (r *runner) sizes() error {
 	return r.sealingKeys()
 }
 
-// sealingKeys compares a push that is the first on its channel with one that is not.
+// sealingKeys compares the first push on a channel with a later one.
 func (r *runner) sealingKeys() error {
 	many := shape{Readers: r.quick(60, 10), Controllers: r.quick(60, 10), Crossed: true}
 	s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: many}, readersOnly)
@@ -114,16 +114,16 @@ func (r *runner) sealingKeys() error {
 	return nil
 }
 
-// held is the memory that this process holds on to.
+// held is the live memory of this process.
 func held() float64 {
 	runtime.GC()
-	runtime.GC() // what finalizers let go
+	runtime.GC() // memory released by finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
-// meter tells what was used since the last time that it was asked.
+// meter measures the use since the last call.
 type meter struct {
 	cpu  time.Duration
 	held float64
@@ -137,7 +137,8 @@ func newMeter(each int) (*meter, error) {
 	return m, err
 }
 
-// next returns processor time in microseconds, and bytes that are held since.
+// next returns processor time in microseconds, and additional live bytes since the last
+// call.
 func (m *meter) next() (used, more float64, err error) {
 	now, err := ProcessorTime()
 	if err != nil {
@@ -150,7 +151,7 @@ func (m *meter) next() (used, more float64, err error) {
 	return used, more, err
 }
 
-// measureDefinitions makes all of a mesh that does not run.
+// measureDefinitions makes everything of a mesh without running it.
 func measureDefinitions(folder string, s shape) (all []size, err error) {
 	files := s.files(false)
 	text := 0
@@ -220,8 +221,8 @@ func measureDefinitions(folder string, s shape) (all []size, err error) {
 	return append(all, size{sizeClaim, perChannel, "B"}, size{sizeAgentClaim, perAgent, "B"}), os.RemoveAll(folder)
 }
 
-// claims tells what a channel and a Reader take of the Readers' accounts. A channel
-// takes the subject that it is pushed on, in base64.
+// claims measures the parts of a channel and a Reader in the Readers' accounts. A
+// channel needs the subject of its pushes, in base64.
 func claims(bundle accounts.Bundle, s shape) (perChannel, perAgent float64) {
 	all := 0
 	for _, a := range bundle.Accounts {
@@ -240,8 +241,7 @@ func stateConfig(def *bcp.Mesh) state.Config {
 
 var errRefused = errors.New("a message of a measurement was refused")
 
-// measureMemory has a state decide pushes that are acknowledged, and questions that
-// nobody answers.
+// measureMemory makes a state decide acknowledged pushes, and unanswered questions.
 func measureMemory(s shape, pushes int) (all []size, err error) {
 	def, err := s.definition(false)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// measureUsage says what this process uses. Settled, it first gives back to the
-// system what it does not need, so that two measurements compare what is kept
-// and not how long ago the garbage was collected.
+// measureUsage measures this process. With settled, it first returns unneeded
+// memory to the system, so that two measurements compare live memory and not
+// the time since the last garbage collection.
 func measureUsage(settled bool) (u usage, err error) {
 	if u.CPU, err = ProcessorTime(); err != nil {
 		return u, err
 	}
 	if settled {
-		for range 3 { // a stack that is too large is halved in each
+		for range 3 { // each collection halves a stack that is too large
 			debug.FreeOSMemory()
 		}
 		var m runtime.MemStats

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// ProcessorTime is what this process has used so far; it is measured on Unix only.
+// ProcessorTime returns the processor time of this process so far; it is measured only
+// on Unix.
 func ProcessorTime() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -13,7 +13,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Blocks of ports, below those that the system gives away by itself.
+// Blocks of ports, below those that the system assigns by itself.
 const (
 	firstPort  = 10000
 	blockPorts = 500
@@ -23,17 +23,17 @@ const (
 // ports are those of this process.
 var ports portRange
 
-// portRange gives no port twice: it may be a while until somebody listens there. Each
-// block is locked until the process ends, so that no other gives its ports away while
-// who listens there is restarted.
+// portRange gives each port only once: it may take a while until somebody listens
+// there. Each block is locked until the process ends, so that no other process gives
+// its ports away while a listener restarts.
 type portRange struct {
 	mu        sync.Mutex
 	next, end int
 	locks     []*flock.Flock // kept: a lock ends with its file
 }
 
-// FreeAddress returns an address of loopback that is free, and that no other test gets, of
-// this process or another: so who listens there again after a while has it again.
+// FreeAddress returns a free loopback address that no other test gets, in this process or
+// another: so a restarted listener gets it again.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return ports.free(t)
@@ -49,8 +49,8 @@ func (p *portRange) free(t testing.TB) string {
 		}
 		address := fmt.Sprintf("127.0.0.1:%d", p.next)
 		p.next++
-		// Listening there to see would have it taken as long as a process that is being
-		// started meanwhile holds a copy of the listener.
+		// A test by listening would keep the port in use as long as a child process
+		// that is being started holds a copy of the listener.
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
 			return address
@@ -59,7 +59,7 @@ func (p *portRange) free(t testing.TB) string {
 	}
 }
 
-// take goes on with a block that nobody has.
+// take continues with an unused block.
 func (p *portRange) take(t testing.TB) {
 	t.Helper()
 	var last error

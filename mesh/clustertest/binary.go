@@ -50,7 +50,7 @@ func goCommand(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Binary returns the path of the stock nats-server that clusters are made of.
+// Binary returns the path of the stock nats-server for clusters.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := buildServer()

@@ -13,40 +13,40 @@ import (
 	"time"
 )
 
-// Config is what a cluster is made of.
+// Config configures a cluster.
 type Config struct {
 	// Nodes is how many there are; 0 is 3.
 	Nodes int
-	// Text, if set, returns what stands in a node's configuration beside its
-	// name, ports, store and routes. The folder is the node's own.
+	// Text, if set, returns additional configuration of a node, besides its
+	// name, ports, store and routes. folder is the node's own.
 	Text func(node int, folder string) string
-	// Wires has what nodes and clients send to nodes carried by this process,
-	// which Isolate and Partition need. It costs time.
+	// Wires makes this process forward everything that nodes and clients send
+	// to nodes, which Isolate and Partition need. It is slower.
 	Wires bool
 	// Sync is how often stores are written to disk, as in the server's
 	// configuration; empty is always.
 	Sync string
 }
 
-// MaxStore is what a node lets streams take of its disk, in bytes.
+// MaxStore is a node's limit for streams on its disk, in bytes.
 const MaxStore = 16 << 30
 
-// Cluster is a cluster that ends with its test. Its methods are for the test's
-// goroutine alone.
+// Cluster is a cluster that ends with its test. Only the test's goroutine may
+// call its methods.
 type Cluster struct {
 	nodes []*node
 	wires map[[2]int]*wire // from a node to another, by their numbers
 }
 
-// node is one server. It keeps its folder and its ports when it is started anew.
+// node is one server. It keeps its folder and its ports across restarts.
 type node struct {
 	name, folder, binary    string
 	client, monitor, routes string // addresses
 	wire                    *wire  // of clients
 
-	process *exec.Cmd // nil while there is none
+	process *exec.Cmd // nil if it is not running
 	ended   chan struct{}
-	strace  *exec.Cmd // which slows its disk
+	strace  *exec.Cmd // slows its disk
 }
 
 // Start runs a cluster until the test ends, and returns once it is healthy.
@@ -110,10 +110,10 @@ func (c *Cluster) text(t testing.TB, i int, config Config) string {
 		fmt.Fprintf(b, "client_advertise: %q\n", n.wire.address())
 	}
 	fmt.Fprintf(b, "lame_duck_grace_period: 1s\nlame_duck_duration: 30s\n")
-	// A node would otherwise take what the disk has free when it starts.
+	// Otherwise a node would use the disk's free space when it starts.
 	fmt.Fprintf(b, "jetstream: {store_dir: %q, sync_interval: %s, max_memory_store: 1GB, max_file_store: %d}\n", n.folder, config.Sync, MaxStore)
 	advertise := n.routes
-	if config.Wires { // what nodes tell each other must not lead around the wires
+	if config.Wires { // addresses that nodes announce must not bypass the wires
 		advertise = unreachable
 	}
 	fmt.Fprintf(b, "cluster: {name: clustertest, listen: %q, advertise: %q, routes: [%s]}\n", n.routes, advertise, strings.Join(routes, ", "))
@@ -123,13 +123,13 @@ func (c *Cluster) text(t testing.TB, i int, config Config) string {
 	return b.String()
 }
 
-// unreachable is an address on which nobody listens.
+// unreachable is an address without a listener.
 const unreachable = "127.0.0.1:1"
 
 // Size is how many nodes there are.
 func (c *Cluster) Size() int { return len(c.nodes) }
 
-// URL returns where clients reach all nodes, separated by commas.
+// URL returns the clients' URLs of all nodes, separated by commas.
 func (c *Cluster) URL() string {
 	urls := make([]string, len(c.nodes))
 	for i := range c.nodes {
@@ -138,7 +138,7 @@ func (c *Cluster) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// NodeURL returns where clients reach one node.
+// NodeURL returns the clients' URL of one node.
 func (c *Cluster) NodeURL(i int) string {
 	if w := c.nodes[i].wire; w != nil {
 		return "nats://" + w.address()
@@ -146,11 +146,10 @@ func (c *Cluster) NodeURL(i int) string {
 	return "nats://" + c.nodes[i].client
 }
 
-// PID is the process of a node that runs.
+// PID returns the process id of a running node.
 func (c *Cluster) PID(i int) int { return c.nodes[i].process.Process.Pid }
 
-// Restart starts a node that does not run on the store that it has. It does not
-// wait for it.
+// Restart starts a stopped node on its store. It does not wait for it.
 func (c *Cluster) Restart(t testing.TB, i int) {
 	t.Helper()
 	n := c.nodes[i]
@@ -176,7 +175,7 @@ func (c *Cluster) Kill(t testing.TB, i int) {
 	c.waitForExit(t, i)
 }
 
-// Empty removes what the streams of a node that does not run have on its disk.
+// Empty removes the streams of a stopped node from its disk.
 func (c *Cluster) Empty(t testing.TB, i int) {
 	t.Helper()
 	n := c.nodes[i]
@@ -195,8 +194,8 @@ func (c *Cluster) Stop(t testing.TB, i int) {
 	c.waitForExit(t, i)
 }
 
-// Retire ends a node as nodes are ended for maintenance: it hands over what it
-// leads and closes its store (lame duck mode), and then is interrupted.
+// Retire stops a node as for maintenance: it hands over its leaderships and
+// closes its store (lame duck mode), and then is interrupted.
 func (c *Cluster) Retire(t testing.TB, i int) {
 	t.Helper()
 	n := c.nodes[i]
@@ -217,13 +216,13 @@ func (c *Cluster) Retire(t testing.TB, i int) {
 	c.waitForExit(t, i)
 }
 
-// Pause stops a node where it stands: its connections stay, and nothing moves.
+// Pause suspends a node: its connections stay, and nothing moves.
 func (c *Cluster) Pause(t testing.TB, i int) {
 	t.Helper()
 	c.signal(t, i, syscall.SIGSTOP)
 }
 
-// Continue lets a node go on that was paused.
+// Continue resumes a paused node.
 func (c *Cluster) Continue(t testing.TB, i int) {
 	t.Helper()
 	c.signal(t, i, syscall.SIGCONT)
@@ -261,8 +260,8 @@ func (c *Cluster) Heal() {
 	}
 }
 
-// Slow has each sync of a node's files take longer by delay, until Quick. It
-// needs Linux and strace, which has to be allowed to trace.
+// Slow makes each sync of a node's files take longer by delay, until Quick. It
+// needs Linux and strace with permission to trace.
 func (c *Cluster) Slow(t testing.TB, i int, delay time.Duration) {
 	t.Helper()
 	n := c.nodes[i]
@@ -318,7 +317,7 @@ func (c *Cluster) waitForExit(t testing.TB, i int) {
 	}
 }
 
-// end kills all nodes, and shows the logs of those of a test that failed.
+// end kills all nodes, and shows their logs if the test failed.
 func (c *Cluster) end(t testing.TB) {
 	for _, n := range c.nodes {
 		if n.strace != nil {

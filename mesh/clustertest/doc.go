@@ -12,5 +12,5 @@
 // The server is the version that the module requires, built once. A cluster
 // and all its processes end with the test, even if it panics (on Linux).
 //
-// It is for tests alone; no program imports it.
+// It is only for tests; no program imports it.
 package clustertest

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Fault is something that happens to one node of a cluster with wires.
+// Fault is a fault of one node of a cluster with wires.
 type Fault struct {
 	Name  string
 	Begin func(t testing.TB, c *Cluster, node int)
-	// End ends it, so that the cluster becomes healthy again.
+	// End ends the fault, so that the cluster becomes healthy again.
 	End func(t testing.TB, c *Cluster, node int)
 }
 
-// slowness is what each sync of a slow disk takes longer.
+// slowness is the additional time for each sync of a slow disk.
 const slowness = 300 * time.Millisecond
 
 // Faults are all of them.

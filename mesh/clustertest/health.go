@@ -15,11 +15,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Patience is how long everything here waits before it fails the test. An
-// election alone takes up to 9 seconds, and a node that comes back may need two.
+// Patience is how long everything here waits before it fails the test. One
+// election takes up to 9 seconds, and a restarted node may need two.
 const Patience = 90 * time.Second
 
-// monitored is what a node tells about its JetStream: members of /jsz.
+// monitored is a node's report about its JetStream: members of /jsz.
 type monitored struct {
 	Meta     group `json:"meta_cluster"`
 	Accounts []struct {
@@ -32,7 +32,7 @@ type stream struct {
 	Cluster group  `json:"cluster"`
 }
 
-// group is nodes that agree on something. Its leader alone knows the others.
+// group is a raft group of nodes. Only its leader knows the others.
 type group struct {
 	Leader   string `json:"leader"`
 	Replicas []struct {
@@ -41,7 +41,7 @@ type group struct {
 	} `json:"replicas"`
 }
 
-// lacks says what it lacks, as one of its nodes sees it.
+// lacks returns what it lacks, as seen by one of its nodes.
 func (g group) lacks(node string) error {
 	if g.Leader == "" {
 		return errors.New("it has no leader")
@@ -64,7 +64,7 @@ func (n *node) ask(path string, into any) error {
 	}
 	defer reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(reply.Body) // which may say why
+		text, _ := io.ReadAll(reply.Body) // it may have the reason
 		return fmt.Errorf("%s of %s: %s: %s", path, n.name, reply.Status, text)
 	}
 	return json.NewDecoder(reply.Body).Decode(into)
@@ -81,8 +81,8 @@ func (n *node) streams() (meta group, all []stream, err error) {
 	return m.Meta, all, nil
 }
 
-// unhealthy says what a node lacks that is one of several, as it and those that it
-// leads see it.
+// unhealthy returns what a node of a cluster lacks, as seen by itself and by the
+// groups that it leads.
 func (n *node) unhealthy(size int) error {
 	if err := n.ask("/healthz", &struct{}{}); err != nil {
 		return err
@@ -124,8 +124,8 @@ func (c *Cluster) AwaitHealthy(t testing.TB) {
 	})
 }
 
-// Leader returns the node that leads a stream, in whichever account, as soon as
-// those that can be asked agree on one that can be asked.
+// Leader returns the leader of a stream, in any account, as soon as all
+// reachable nodes agree on a reachable one.
 func (c *Cluster) Leader(t testing.TB, name string) int {
 	t.Helper()
 	leader := -1
@@ -147,7 +147,7 @@ func (n *node) streamLeader(name string) (string, error) {
 	return "", err
 }
 
-// MetaLeader returns the node that leads the cluster itself.
+// MetaLeader returns the leader of the cluster itself.
 func (c *Cluster) MetaLeader(t testing.TB) int {
 	t.Helper()
 	leader := -1
@@ -161,7 +161,7 @@ func (c *Cluster) MetaLeader(t testing.TB) int {
 	return leader
 }
 
-// leader is whom the nodes name that can be asked.
+// leader returns the node that the reachable nodes name.
 func (c *Cluster) leader(named func(*node) (string, error)) (int, error) {
 	leader, reached := "", map[string]int{}
 	for i, n := range c.nodes {
@@ -208,8 +208,8 @@ func (c *Cluster) Lead(t testing.TB, conn *nats.Conn, name string, i int) {
 	})
 }
 
-// Interest tells which nodes know of a subscription whose subject contains a part: of
-// clients, and over which routes. It is for people, who look for what was lost.
+// Interest describes which nodes know of a subscription whose subject contains a
+// part: of clients, and over which routes. It is for people who debug lost messages.
 func (c *Cluster) Interest(part string) string {
 	b := &strings.Builder{}
 	for _, n := range c.nodes {

@@ -17,11 +17,11 @@ import (
 // Floor is the stream of a [Publisher].
 const Floor = "FLOOR"
 
-// Publisher writes into a stream with three replicas as a journal is written, and
-// nothing else: each message says which sequence it expects to follow, and waits
-// until the one before is acknowledged. Where that fails it looks at the stream
-// and goes on, and leaves a node at which nothing goes on. It is what no gateway
-// on the same cluster can be better than.
+// Publisher only writes into a stream with three replicas, as a journal is
+// written: each message has the sequence that it expects to follow, and waits
+// until the previous one is acknowledged. After an error it reads the stream and
+// continues, and leaves a node without progress. No gateway on the same cluster
+// can be better than this.
 type Publisher struct {
 	conn   *nats.Conn
 	js     natsjs.JetStream
@@ -40,13 +40,13 @@ type Publisher struct {
 const (
 	// attempt is how long a publisher waits for an acknowledgement.
 	attempt = 500 * time.Millisecond
-	// enough is how long it stays at a node at which nothing goes on.
+	// enough is how long it stays at a node without progress.
 	enough = 2 * time.Second
 	// pace leaves the cluster time for others.
 	pace = 2 * time.Millisecond
 )
 
-// Attentive are options of a client that notices soon that its node is gone.
+// Attentive returns options for a client that soon notices that its node is down.
 func Attentive() []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(time.Second),
@@ -55,8 +55,8 @@ func Attentive() []nats.Option {
 	}
 }
 
-// CreateFloor makes the stream unless it is there. A cluster that has just come
-// together may lose an answer.
+// CreateFloor creates the stream unless it exists. A newly formed cluster may
+// lose a reply.
 func CreateFloor(t testing.TB, js natsjs.JetStream) {
 	t.Helper()
 	await(t, "the stream "+Floor, func() error {
@@ -85,11 +85,11 @@ func StartPublisher(t testing.TB, url string, size int, options ...nats.Option) 
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Publisher{conn: conn, js: js, data: make([]byte, size), cancel: cancel, done: make(chan struct{}), last: time.Now()}
 	go p.run(ctx)
-	t.Cleanup(func() { _ = p.Stop() }) // which who asks is told
+	t.Cleanup(func() { _ = p.Stop() }) // the caller of Stop gets the error
 	return p
 }
 
-// Stop ends it, and returns what was wrong with the stream, if anything was. It
+// Stop stops it, and returns what was wrong with the stream, if anything. It
 // may be called twice.
 func (p *Publisher) Stop() error {
 	p.cancel()
@@ -176,7 +176,7 @@ func (p *Publisher) end(ctx context.Context) (uint64, error) {
 	return info.State.LastSeq, nil
 }
 
-// changeNode pauses after a failure, and goes to another node after enough of them.
+// changeNode pauses after a failure, and after enough of them switches to another node.
 func (p *Publisher) changeNode(ctx context.Context) {
 	p.mu.Lock()
 	silent := time.Since(p.last)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// wire carries connections to an address. While it is cut it carries nothing, and
-// says nothing: as a network that loses all packets. What was sent meanwhile
-// arrives when it is mended, as TCP sends it again.
+// wire is a proxy for connections to an address. While it is cut it forwards
+// nothing and reports nothing, like a network that loses all packets. Data sent
+// meanwhile arrives when it is mended, as TCP sends it again.
 type wire struct {
 	listener net.Listener
 	to       string

@@ -38,8 +38,8 @@ func (l *checklist) check(id string, ok bool, detail string) {
 	}
 }
 
-// report returns all checks in their order, those that were not decided as
-// undecided says.
+// report returns all checks in order; undecided gives the result of those that
+// were not decided.
 func (l *checklist) report(arrived bool, undecided func(Rule) Check) Report {
 	report := Report{Role: l.role, Arrived: arrived}
 	for _, rule := range Rules(l.role) {

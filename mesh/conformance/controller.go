@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// maxRepeats is how often a Controller may repeat an ask that was refused as
+// maxRepeats is how often a Controller may repeat an ask refused as
 // rate_limited, within a second.
 const maxRepeats = 3
 
@@ -21,7 +21,7 @@ func (r *Rig) message() bcp.Delivery {
 	}
 }
 
-// ended is a delivery that says how a query ended.
+// ended is a delivery with the end of a query.
 func (r *Rig) ended(query bcp.QueryID, outcome bcp.Code) bcp.Delivery {
 	d := r.message()
 	d.SubscriptionID, d.Response, d.QueryID, d.Outcome = "", nil, query, outcome
@@ -105,7 +105,7 @@ func (r *Rig) laterDeliveries(ctx context.Context) {
 	}
 }
 
-// dropDeliveries sends what is to be dropped, and a delivery behind it.
+// dropDeliveries sends what must be dropped, and then a delivery.
 func (r *Rig) dropDeliveries(ctx context.Context) {
 	foreign := r.message()
 	wants := subjects.ReplyController(bystander, foreign.DeliveryID)
@@ -139,8 +139,8 @@ func (r *Rig) dropDeliveries(ctx context.Context) {
 	}
 }
 
-// receipt answers an ask: the first that is sound is refused as rate_limited,
-// and each later one is accepted.
+// receipt answers an ask: the first valid one is refused as rate_limited, and
+// each later one is accepted.
 func (r *Rig) receipt(to subjects.Subject, data []byte) any {
 	ask, code := bcp.ParseAsk(data, r.config.Encoding, to.Reader)
 	if code != "" {

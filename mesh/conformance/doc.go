@@ -9,10 +9,10 @@
 // Server, accounts, creds and permissions are real. This package plays the
 // gateway, and can send what a real one never sends, such as a query whose
 // reply subject belongs to another agent. The mesh has only the agent under
-// test, and nothing is left of it afterwards.
+// test, and is deleted afterwards.
 //
-// [Judge] tests an agent at work in its own mesh by what others saw of it,
-// which is less.
+// [Judge] tests an agent at work in its own mesh from what others observed,
+// which shows less.
 //
 // Every check has an id whose meaning never changes. Pushes and asks, which
 // only the agent can start, are checked if it makes them, and otherwise

@@ -20,7 +20,7 @@ type question struct {
 
 func bound(n int64) *int64 { return &n }
 
-// specs are what a Reader is asked, by category.
+// specs are the questions to a Reader, by category.
 var specs = map[bcp.Category]bcp.Spec{
 	1: {Category: 1, Fields: []bcp.Field{
 		{Name: "confirmed", Type: bcp.TypeBoolean}, {Name: "sources", Type: bcp.TypeInteger, Min: bound(0), Max: bound(100)},
@@ -35,7 +35,7 @@ var specs = map[bcp.Category]bcp.Spec{
 
 func (r *Rig) ask(spec bcp.Spec) question { return question{bcp.QueryID(fresh()), spec} }
 
-// reply is where a sending of a question is to be answered.
+// reply returns the reply subject of a sending of a question.
 func (r *Rig) reply(q question, attempt int) string {
 	return subjects.ReplyReader(r.config.Agent, q.id, attempt)
 }
@@ -116,7 +116,7 @@ func (r *Rig) activate(ctx context.Context, id string) bool {
 	return ok
 }
 
-// judge decides a check by the answer that came, if it did.
+// judge decides a check by the answer, if one came.
 func (r *Rig) judge(id string, q question, reply string, came bool) {
 	if !came {
 		r.decide(id, Failed, "no answer came")
@@ -130,7 +130,7 @@ func (r *Rig) judge(id string, q question, reply string, came bool) {
 	r.check(readerNames, in.QueryID == q.id, "an answer names another query")
 	validator, err := bcp.Compile(q.spec, bcp.Settings{})
 	if err != nil {
-		r.decide(id, Failed, err.Error()) // a spec of its own; it does not happen
+		r.decide(id, Failed, err.Error()) // a built-in spec; it does not happen
 		return
 	}
 	if in.NotEnoughInformation {
@@ -141,8 +141,8 @@ func (r *Rig) judge(id string, q question, reply string, came bool) {
 	r.check(id, v.Outcome != bcp.Reject, "the answer does not match its spec: "+v.Reason.String())
 }
 
-// read reads a message in the agent's encoding. One in the other encoding fails
-// that check alone.
+// read decodes a message in the agent's encoding. One in the other encoding
+// only fails that check.
 func (r *Rig) read(data []byte) (bcp.Incoming, bool) {
 	in, code := bcp.ParseResponse(data, r.config.Encoding)
 	if code == "" {
@@ -159,7 +159,7 @@ func (r *Rig) read(data []byte) (bcp.Incoming, bool) {
 	return in, code == ""
 }
 
-// result tells the Reader what became of its answer.
+// result sends the Reader the result of its answer.
 func (r *Rig) result(ctx context.Context, q question, accepted bool) {
 	v := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: q.id, Success: true, Status: bcp.StatusDelivered, Detail: "Delivered"}
 	if !accepted {
@@ -172,7 +172,7 @@ func (r *Rig) result(ctx context.Context, q question, accepted bool) {
 		return reply
 	}
 	if c, decided := r.checks[readerResults]; decided && c.Result == Failed {
-		send(0) // it is not waited for again
+		send(0) // no further wait
 		return
 	}
 	_, ok := r.persist(ctx, send)
@@ -192,11 +192,11 @@ func (r *Rig) reject(ctx context.Context, spec bcp.Spec) {
 	r.check(readerRejected, r.answered(ctx, r.send(q, 1)), "no answer came after the rejection")
 }
 
-// laterCode is none of today's codes.
+// laterCode is not one of today's codes.
 const laterCode bcp.Code = "later_code"
 
-// sendFuture sends what a newer gateway may send: a list, a query and a result with members
-// that the Reader does not know, and an unknown code.
+// sendFuture sends what a newer gateway may send: a list, a query and a result with
+// members that the Reader does not know, and an unknown code.
 func (r *Rig) sendFuture(ctx context.Context, spec bcp.Spec) {
 	list := bcp.DeliveryID(fresh())
 	_, ok := r.persist(ctx, func(attempt int) string {
@@ -209,7 +209,7 @@ func (r *Rig) sendFuture(ctx context.Context, spec bcp.Spec) {
 	r.publish(r.query(), r.reply(q, 0), r.extended(bcp.Query{Type: bcp.TypeQuery, QueryID: q.id, Controller: peer, Spec: q.spec}))
 	r.check(readerLater, r.answered(ctx, r.reply(q, 0)), "no answer came to a query")
 	if r.checks[readerResults].Result == Failed {
-		return // it takes none
+		return // it does not accept any
 	}
 	result := bcp.DeliveryID(fresh())
 	_, ok = r.persist(ctx, func(attempt int) string {
@@ -222,7 +222,7 @@ func (r *Rig) sendFuture(ctx context.Context, spec bcp.Spec) {
 	r.check(readerLater, ok, "no acknowledgement of bcp_validation_result came")
 }
 
-// drop sends what is to be dropped, and a query behind it.
+// drop sends what must be dropped, and then a query.
 func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 	foreign, other, another, unknown := r.ask(spec), r.ask(spec), r.ask(spec), r.ask(spec)
 	wants := subjects.ReplyReader(bystander, foreign.id, 0)
@@ -233,7 +233,7 @@ func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 
 	r.publish(r.query(), r.reply(another, 0), r.encode(bcp.Query{Type: bcp.TypeQuery, QueryID: another.id, Controller: bystander, Spec: spec}))
 
-	// A type of the same length, so that the message is sound in both encodings.
+	// A type of the same length, so that the message is valid in both encodings.
 	unknown.spec = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "shape", Type: bcp.TypeBoolean}}}
 	r.publish(r.query(), r.reply(unknown, 0), bytes.Replace(r.body(unknown), []byte("boolean"), []byte("polygon"), 1))
 
@@ -256,7 +256,7 @@ func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 	r.check(readerUnknown, !r.answeredWrongly(r.reply(unknown, 0)), "it answered with something")
 }
 
-// answeredWrongly reports whether something but not_enough_information came.
+// answeredWrongly reports whether an answer other than not_enough_information came.
 func (r *Rig) answeredWrongly(reply string) bool {
 	for _, h := range r.messagesOn(reply) {
 		if in, ok := r.read(h.data); !ok || !in.NotEnoughInformation {
@@ -282,7 +282,7 @@ type brokenQuery struct {
 	data []byte
 }
 
-// broken are messages that no Reader may answer; the same at each call.
+// broken returns messages that no Reader may answer; the same at each call.
 func (r *Rig) broken(spec bcp.Spec) []brokenQuery {
 	at := func(n int) question { return question{bcp.QueryID(fmt.Sprintf("broken-%d", n)), spec} }
 	kind := r.encode(bcp.Query{Type: "bcp_inquiry", QueryID: at(2).id, Controller: peer, Spec: spec})
@@ -345,7 +345,7 @@ func (r *Rig) push(h heard) bcp.ValidationResult {
 	return v
 }
 
-// respond answers what the agent says by its own will.
+// respond answers messages that the agent sends on its own initiative.
 func (r *Rig) respond(to subjects.Subject, m *nats.Msg) {
 	if m.Reply == "" {
 		return

@@ -10,7 +10,7 @@ const (
 	Failed Result = 0
 	Passed Result = 1
 	Unseen Result = 2 // the agent did not do what the check is about
-	// NotSeen: whether it did cannot be seen from where it was looked at.
+	// NotSeen: it cannot be decided from the observer's place.
 	NotSeen Result = 3
 )
 
@@ -29,13 +29,13 @@ func (r Result) String() string {
 // MarshalText writes the word.
 func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// Rule is one check: a stable id, and what an agent has to do.
+// Rule is one check: a stable id, and the requirement for an agent.
 type Rule struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 }
 
-// Check is a rule and what became of it.
+// Check is a rule and its result.
 type Check struct {
 	Rule
 	Result Result `json:"result"`
@@ -85,8 +85,8 @@ const (
 	controllerLater     = "CONTROLLER-15"
 )
 
-// Rules returns all checks of a role, in their order; none for a role that is no
-// agent's. The ids and their meaning are part of the contract.
+// Rules returns all checks of a role, in order; none for a role that no agent
+// has. The ids and their meaning are part of the contract.
 func Rules(role bcp.Role) []Rule {
 	switch role {
 	case bcp.RoleReader:
@@ -144,7 +144,7 @@ type Report struct {
 // OK reports whether something passed, and nothing failed.
 func (r Report) OK() bool { return len(r.withResult(Passed)) > 0 && len(r.Failed()) == 0 }
 
-// Failed returns the ids of what failed, in their order.
+// Failed returns the ids of failed checks, in order.
 func (r Report) Failed() []string { return r.withResult(Failed) }
 
 func (r Report) withResult(result Result) []string {

@@ -26,13 +26,13 @@ const (
 	bystander bcp.AgentName = "bystander"   // has nothing to do with it
 )
 
-// Config says what is tested. Role and State are required; every other zero
-// value is a default.
+// Config configures a test. Role and State are required; every other zero value
+// is a default.
 type Config struct {
 	Role     bcp.Role      // RoleReader or RoleController
-	Agent    bcp.AgentName // what the agent is called; default "candidate"
-	Encoding bcp.Encoding  // what it speaks; default JSON
-	// Categories are those that a Reader is asked in; default 1, 2 and 3.
+	Agent    bcp.AgentName // the agent's name; default "candidate"
+	Encoding bcp.Encoding  // its encoding; default JSON
+	// Categories are those of the questions to a Reader; default 1, 2 and 3.
 	Categories []bcp.Category
 	// State is an empty folder for keys and the server.
 	State  string
@@ -41,9 +41,9 @@ type Config struct {
 	Arrival time.Duration
 	// Patience is how long it may take to answer or acknowledge; default 30 s.
 	Patience time.Duration
-	// Quiet is how long is waited for what should not come; default 1 s.
+	// Quiet is how long to wait for messages that should not come; default 1 s.
 	Quiet time.Duration
-	// OnCheck is told of each check as it is decided; nil is told nothing.
+	// OnCheck, if not nil, is called with each check as it is decided.
 	OnCheck func(Check)
 }
 
@@ -147,7 +147,7 @@ func (r *Rig) start(ctx context.Context) error {
 	return err
 }
 
-// definitions are of a mesh in which the agent under test has one channel.
+// definitions returns those of a mesh in which the agent under test has one channel.
 func definitions(c Config) map[string][]byte {
 	encoding := "json"
 	if c.Encoding == bcp.MessagePack {
@@ -178,10 +178,10 @@ func definitions(c Config) map[string][]byte {
 	}
 }
 
-// URL returns where the agent connects.
+// URL returns the URL for the agent.
 func (r *Rig) URL() string { return r.server.URL() }
 
-// Creds returns what it connects with.
+// Creds returns the agent's creds.
 func (r *Rig) Creds() accounts.Creds { return r.creds }
 
 // Agent returns the agent's name.
@@ -202,8 +202,8 @@ func (r *Rig) Stop(ctx context.Context) error {
 	return r.server.Stop(ctx)
 }
 
-// Check plays the whole game and returns the checklist. When ctx ends, or the
-// agent does not come, what was not decided fails.
+// Check runs the whole test and returns the checklist. When ctx ends, or the
+// agent does not come, undecided checks fail.
 func (r *Rig) Check(ctx context.Context) Report {
 	arrived := r.arrive(ctx)
 	if arrived {
@@ -254,8 +254,8 @@ func (r *Rig) receive(m *nats.Msg) {
 	r.respond(to, m)
 }
 
-// waitUntil waits until f, which sees what is known under the lock, is true, for as
-// long as for at most. It returns whether it became true.
+// waitUntil waits until f, called under the lock, returns true, for at most wait.
+// It returns whether it did.
 func (r *Rig) waitUntil(ctx context.Context, wait time.Duration, f func() bool) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -281,12 +281,12 @@ func (r *Rig) arrive(ctx context.Context) bool {
 	return r.waitUntil(ctx, r.config.Arrival, func() bool { return r.client != (server.ClientID{}) })
 }
 
-// quiet waits for what should not come.
+// quiet waits for messages that should not come.
 func (r *Rig) quiet(ctx context.Context) {
 	r.waitUntil(ctx, r.config.Quiet, func() bool { return false })
 }
 
-// messagesOn returns what was heard on a reply subject of the agent.
+// messagesOn returns the messages on a reply subject of the agent.
 func (r *Rig) messagesOn(subject string) []heard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,8 +308,8 @@ func (r *Rig) answered(ctx context.Context, subject string) bool {
 	return r.waitUntil(ctx, r.config.Patience, func() bool { return len(r.messagesOnLocked(subject)) > 0 })
 }
 
-// persist sends again and again, each time with a reply subject of its own, until
-// one is answered; so does a gateway. It returns how often it sent.
+// persist sends repeatedly, each time with a new reply subject, until one is
+// answered, as a gateway does. It returns how often it sent.
 func (r *Rig) persist(ctx context.Context, send func(attempt int) (reply string)) (sent int, ok bool) {
 	const pause = 200 * time.Millisecond
 	var replies []string
@@ -344,8 +344,8 @@ func (r *Rig) encode(message any) []byte {
 	return b
 }
 
-// extended is encode of a message with members that no gateway sends today: behind
-// its own, and in front of those of each field and subscription.
+// extended encodes a message with members that no gateway sends today: after its
+// own, and before those of each field and subscription.
 func (r *Rig) extended(message any) []byte {
 	b, err := bcp.Encode(message, bcp.JSON)
 	if err != nil {
@@ -369,8 +369,7 @@ func (r *Rig) rejoin(ctx context.Context) bool {
 	return r.waitUntil(ctx, r.config.Patience, func() bool { return r.client != (server.ClientID{}) && r.arrivals > arrivals })
 }
 
-// permitted decides the check of permissions; of is which reply subjects are
-// another check's.
+// permitted decides the check of permissions. Denials on reply subjects are checkOnce's.
 func (r *Rig) permitted(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -383,8 +382,8 @@ func (r *Rig) permitted(id string) {
 	r.decide(id, Passed, "")
 }
 
-// checkOnce decides whether each sending was answered once: the server lets one
-// message through for each, and refuses the rest.
+// checkOnce decides whether each sending was answered once: the server allows
+// one message for each, and refuses the rest.
 func (r *Rig) checkOnce(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Seen is what could be seen of an agent in its own mesh, which runs: from the
-// other end of one of its channels, and in the audit where Audited.
+// Seen is what was observed of an agent in its own running mesh: from the other
+// end of one of its channels, and in the audit if Audited.
 type Seen struct {
 	Role  bcp.Role      // of the agent under test
 	Agent bcp.AgentName // the agent under test
 	Peer  bcp.AgentName // the other end of the channel
-	// Questions are what a Reader was asked, or was not.
+	// Questions are the questions to a Reader, including unasked ones.
 	Questions []Question
-	// Audited says that Records are all that the mesh recorded meanwhile, of
-	// everybody, in their order. What follows on the first Waited of them was
+	// Audited says that Records are all records of the mesh meanwhile, of
+	// everybody, in order. The consequences of the first Waited of them were
 	// waited for.
 	Audited bool
 	Records []bcp.Decision
@@ -27,18 +27,19 @@ type Seen struct {
 // Question is one query for a Reader, through its gateway.
 type Question struct {
 	Category bcp.Category
-	// Query is empty where nothing was asked, and Why says why that is.
+	// Query is empty if nothing was asked, and Why is the reason.
 	Query bcp.QueryID
 	Why   string
-	// Delivery is what came of it; nil is nothing.
+	// Delivery is the result; nil for none.
 	Delivery *bcp.Delivery
 }
 
-// SpecOf returns what a Reader is asked in a category.
+// SpecOf returns the question to a Reader in a category.
 func SpecOf(category bcp.Category) bcp.Spec { return specs[category] }
 
-// Judge returns the checklist of an agent that was seen in its own mesh. What
-// cannot be seen from there is NotSeen, with the reason, and never Passed.
+// Judge returns the checklist of an agent that was observed in its own mesh. A
+// check that cannot be decided from there is NotSeen, with the reason, and
+// never Passed.
 func Judge(s Seen) Report {
 	l := newChecklist(s.Role, func(Check) {})
 	judge, reasons := s.judgeController, controllerReasons
@@ -86,8 +87,8 @@ func (s *Seen) judgeReader(l *checklist) (answered bool) {
 			result, detail = Failed, "an answer was rejected"
 		}
 		l.decide(ids[q.Category], result, detail)
-		// The gateway takes an answer that names its query, in the encoding of the
-		// definition, and no other.
+		// The gateway accepts only an answer that names its query, in the encoding
+		// of the definition.
 		if taken := q.taken(); taken {
 			answered = true
 			l.decide(readerNames, Passed, "")
@@ -109,7 +110,7 @@ func (s *Seen) judgeReader(l *checklist) (answered bool) {
 	return answered
 }
 
-// judge says what the end of a question says of the Reader.
+// judge returns what the end of a question shows about the Reader.
 func (q *Question) judge() (Result, string) {
 	switch {
 	case q.Query == "":
@@ -122,7 +123,7 @@ func (q *Question) judge() (Result, string) {
 		return Passed, ""
 	case bcp.Held:
 		if q.Category < 3 {
-			return Passed, "" // a summary is held before the Reader hears of it, too
+			return Passed, "" // a summary is also held before the Reader gets a result
 		}
 		return NotSeen, "no person has decided about it yet"
 	case bcp.Rejected:
@@ -139,8 +140,8 @@ func (q *Question) taken() bool {
 	return result == Passed
 }
 
-// rejections counts the answers to a query that the Reader got back, and reports
-// whether it answered again behind the first, and whether the query was over.
+// rejections counts the refused answers of the Reader to a query, and reports
+// whether it answered again after the first, and whether the query was over.
 func (s *Seen) rejections(query bcp.QueryID) (n int, again, over bool) {
 	for i := range s.Records {
 		d := &s.Records[i]
@@ -155,18 +156,18 @@ func (s *Seen) rejections(query bcp.QueryID) (n int, again, over bool) {
 	return n, again, over
 }
 
-// formFaults are refusals of messages that are wrong in themselves.
+// formFaults are refusals of messages that are invalid in themselves.
 var formFaults = []bcp.Code{bcp.Malformed, bcp.MessageTooLarge, bcp.ValidationFailed, bcp.InvalidQuery, bcp.SubscriptionNotFound}
 
-// pushed judges what the Reader pushed meanwhile, to whomever.
+// pushed judges all pushes of the Reader meanwhile.
 func (s *Seen) pushed(l *checklist) {
 	l.seen(readerPushes, "it did not push", "a push was refused", s.Records, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindPush && d.Reader == s.Agent
 	})
 }
 
-// seen decides a check by the records that it is about: each is right unless it
-// was refused for its form.
+// seen decides a check by its records: each is right unless it was refused for
+// its form.
 func (l *checklist) seen(id, none, wrong string, records []bcp.Decision, about func(*bcp.Decision) bool) {
 	l.decide(id, Unseen, none)
 	for i := range records {
@@ -176,8 +177,8 @@ func (l *checklist) seen(id, none, wrong string, records []bcp.Decision, about f
 	}
 }
 
-// violations decides the checks of permissions: what was answered twice is one of
-// them, and the rest another. The first passes only where there was an answer.
+// violations decides the checks of permissions: a second answer is one of them,
+// and everything else another. The first passes only if there was an answer.
 func (s *Seen) violations(l *checklist, once string, answered bool, permitted string) {
 	if l.decide(once, Unseen, "it answered nothing"); answered {
 		l.decide(once, Passed, "")
@@ -198,8 +199,8 @@ func (s *Seen) violations(l *checklist, once string, answered bool, permitted st
 	}
 }
 
-// judgeController reports whether the Controller acknowledged anything. From the
-// other end alone nothing of it is seen: no Reader may learn what becomes of its
+// judgeController reports whether the Controller acknowledged anything. The
+// other end alone sees nothing of it: no Reader may learn what happens to its
 // pushes.
 func (s *Seen) judgeController(l *checklist) (acknowledged bool) {
 	if !s.Audited {
@@ -228,7 +229,7 @@ func (s *Seen) judgeController(l *checklist) (acknowledged bool) {
 	return acknowledged
 }
 
-// delivery is one that was made for a Controller.
+// delivery is a delivery to a Controller.
 type delivery struct {
 	*bcp.Decision
 	due          bool // its acknowledgement was waited for
@@ -254,8 +255,8 @@ func (s *Seen) deliveries() []delivery {
 	return list
 }
 
-// Unacknowledged returns how many deliveries of the records the Controller has not
-// acknowledged. Those that have a later time of release do not count.
+// Unacknowledged returns how many deliveries in the records the Controller has not
+// acknowledged. Those with a later time of release do not count.
 func (s *Seen) Unacknowledged() (n int) {
 	for _, d := range s.deliveries() {
 		if !d.acknowledged && d.Release <= d.Time {
@@ -265,7 +266,7 @@ func (s *Seen) Unacknowledged() (n int) {
 	return n
 }
 
-// prompted judges the newest prompt, which takes the place of those before it.
+// prompted judges the newest prompt, which replaces earlier ones.
 func (s *Seen) prompted(l *checklist) (acknowledged bool) {
 	l.decide(controllerPrompt, Unseen, "no schedule prompted it")
 	var newest bcp.DeliveryID

@@ -23,8 +23,8 @@ type Agent struct {
 	encoding bcp.Encoding
 }
 
-// Connect issues creds and connects with them. Role may be zero where the
-// agent has one.
+// Connect issues creds and connects with them. role may be zero if the agent
+// has one.
 func (m *Mesh) Connect(t testing.TB, name bcp.AgentName, role bcp.Role, options ...nats.Option) *Agent {
 	t.Helper()
 	definition, ok := m.Definition.Agent(name)
@@ -39,8 +39,7 @@ func (m *Mesh) Connect(t testing.TB, name bcp.AgentName, role bcp.Role, options 
 	return a
 }
 
-// NewAgent returns an agent that is not connected; with both roles it is a
-// Controller.
+// NewAgent returns a disconnected agent; with both roles it is a Controller.
 func NewAgent(definition bcp.Agent) *Agent {
 	role := bcp.RoleReader
 	if definition.Controller {
@@ -76,7 +75,7 @@ func (a *Agent) Dial(t testing.TB, url string, creds []byte, options ...nats.Opt
 	t.Cleanup(conn.Close)
 }
 
-// Message is a message in JSON, whatever encoding it came in.
+// Message is a message in JSON, from any encoding.
 type Message struct {
 	*nats.Msg
 	JSON string
@@ -90,8 +89,8 @@ func (m Message) Text(key string) string {
 	return text
 }
 
-// Encode returns JSON in the agent's encoding; what is not JSON is sent as it
-// is.
+// Encode returns JSON in the agent's encoding; text that is not JSON is sent
+// verbatim.
 func (a *Agent) Encode(text string) []byte {
 	if a.encoding == bcp.MessagePack {
 		if b, err := wire.MsgpackFromJSON(nil, []byte(text)); err == nil {
@@ -163,7 +162,7 @@ func PushText(controller bcp.AgentName, id bcp.SubscriptionID, response, more st
 	return fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s%s}`, id, controller, response, more)
 }
 
-// Answer answers a query; members are what stands behind its id, such as
+// Answer answers a query; members are those after its id, such as
 // "response":{…}.
 func (a *Agent) Answer(t testing.TB, query Message, members string) {
 	t.Helper()
@@ -186,8 +185,8 @@ func (a *Agent) Acknowledge(t testing.TB, delivery Message) {
 	a.Say(t, delivery.Reply, "")
 }
 
-// Sync waits until the server has everything that a sent, and a everything
-// that the server had for it.
+// Sync waits until the server has everything that a sent, and a everything that
+// the server had for it.
 func (a *Agent) Sync(t testing.TB) {
 	t.Helper()
 	if err := a.FlushTimeout(Patience); err != nil {
@@ -212,13 +211,13 @@ func (a *Agent) Listen(t testing.TB, subject string) *Inbox {
 	return i
 }
 
-// Queries subscribes to everything that the gateway asks a.
+// Queries subscribes to all queries to a.
 func (a *Agent) Queries(t testing.TB) *Inbox {
 	t.Helper()
 	return a.Listen(t, subjects.QueriesOf(a.Name))
 }
 
-// Deliveries subscribes to everything that the gateway delivers to a.
+// Deliveries subscribes to all deliveries to a.
 func (a *Agent) Deliveries(t testing.TB) *Inbox {
 	t.Helper()
 	return a.Listen(t, subjects.DeliveriesOf(a.Role, a.Name))
@@ -230,7 +229,7 @@ func (i *Inbox) Next(t testing.TB) Message {
 	return i.NextOf(t, func(Message) bool { return true })
 }
 
-// NextOf returns the next message that matches and drops those before it.
+// NextOf returns the next message that matches and drops earlier ones.
 func (i *Inbox) NextOf(t testing.TB, match func(Message) bool) Message {
 	t.Helper()
 	timeout := time.NewTimer(Patience)
@@ -251,7 +250,7 @@ func (i *Inbox) NextOf(t testing.TB, match func(Message) bool) Message {
 	}
 }
 
-// Taken returns what has arrived, without waiting for more than the server has.
+// Taken returns what has arrived, waiting only for what the server already has.
 func (i *Inbox) Taken(t testing.TB) []Message {
 	t.Helper()
 	i.agent.Sync(t)
@@ -280,14 +279,14 @@ func With[T ~string](key string, text T) func(Message) bool {
 	return func(m Message) bool { return m.Text(key) == string(text) }
 }
 
-// Items returns what waits for a person, as an approver sees it.
+// Items returns the items that wait for a person, as an approver sees them.
 func (m *Mesh) Items(t testing.TB) string {
 	t.Helper()
 	m.Settle(t)
 	return m.settler.Request(t, subjects.Approval(settler, subjects.VerbList), "").JSON
 }
 
-// Join makes the inbox get the messages of another subject too, in the order
+// Join makes the inbox also get the messages of another subject, in the order
 // in which they arrive.
 func (i *Inbox) Join(t testing.TB, subject string) {
 	t.Helper()

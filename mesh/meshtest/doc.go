@@ -6,13 +6,13 @@
 //	reader := m.Connect(t, "mailer", bcp.RoleReader)
 //	queries := reader.Queries(t)
 //
-// Agents are stock NATS clients with creds of the mesh: whatever a test does,
+// Agents are plain NATS clients with creds of the mesh: whatever a test does,
 // an agent in any language can do. [Mesh.Wait] waits for a decision of the
-// gateway instead of sleeping, and [Mesh.Settle] until everything that was
-// decided has been sent.
+// gateway instead of sleeping, and [Mesh.Settle] until all decisions have been
+// sent.
 //
 // [CheckJournal] reads a journal without the code that wrote it, and
 // recomputes its balances.
 //
-// It is for tests alone; no program imports it.
+// It is only for tests; no program imports it.
 package meshtest

@@ -47,7 +47,7 @@ func ReadStream(t testing.TB, js natsjs.JetStream, name string) []natsjs.RawStre
 	return messages
 }
 
-// getMessage asks again when a loaded server has dropped a request.
+// getMessage retries if a loaded server has dropped a request.
 func getMessage(ctx context.Context, stream natsjs.Stream, seq uint64) (*natsjs.RawStreamMsg, error) {
 	for {
 		once, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -59,13 +59,13 @@ func getMessage(ctx context.Context, stream natsjs.Stream, seq uint64) (*natsjs.
 	}
 }
 
-// Journal is what [CheckJournal] found.
+// Journal is the result of [CheckJournal].
 type Journal struct {
 	Decisions int
 	Records   int
 	Kinds     map[uint64]int
-	// Asks and Pushes count, by "controller reader id", the decisions that are
-	// the first of a request_id or push_id and accepted it.
+	// Asks and Pushes count, by "controller reader id", the first accepting
+	// decisions for a request_id or push_id.
 	Asks, Pushes map[string]int
 	// Order has the ids of Asks and Pushes by "controller reader", in their order.
 	Order map[string][]string
@@ -83,20 +83,20 @@ type Journal struct {
 	Balances map[string]Balance
 }
 
-// Balance is what one pool holds, in nano-bits.
+// Balance is the content of one pool, in nano-bits.
 type Balance struct {
 	Settled, Reserved, Pushed, SettledCapacity, ReservedCapacity int64
 	Cat2                                                         int64
 }
 
-// Numbers of the record format that the check knows, as it is written down
-// and not as the writer has them.
+// Numbers of the record format that the check knows, from the documentation and
+// not from the writer.
 const (
 	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire, kindApproval, kindBatch = 3, 4, 5, 6, 7, 13, 21
 	verdictAccept, verdictHold                                                          = 1, 2
 )
 
-// openQuery is a query that holds its reservation.
+// openQuery is a query with a reservation.
 type openQuery struct {
 	pool              string
 	nominal, capacity int64
@@ -116,13 +116,12 @@ func ReadKeys(t testing.TB, js natsjs.JetStream) map[string][]byte {
 }
 
 // CheckJournal reads the messages of a journal, with the keys that they are sealed
-// under. It shares no code with the writer but the MessagePack library and the
-// names of the keys. It verifies that every record has the
-// known version, that decisions are numbered without a gap and chained by
-// SHA-256, that time never goes back, that every balance is the sum of what
-// came before it, that no query settles twice, that nothing is acknowledged
-// that was not delivered, and that no pool exceeds its budget in nano-bits
-// (by "controller reader"; a missing one is not checked).
+// under. It shares only the MessagePack library and the names of the keys with the
+// writer. It verifies that every record has the known version, that decisions are
+// numbered without a gap and chained by SHA-256, that time never goes back, that
+// every balance is the sum of what came before it, that no query settles twice,
+// that nothing is acknowledged that was not delivered, and that no pool exceeds
+// its budget in nano-bits (by "controller reader"; a missing one is not checked).
 func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]int64) (Journal, error) {
 	c := checker{
 		Journal: Journal{
@@ -157,8 +156,8 @@ type checker struct {
 	keys    map[string][]byte
 	open    map[string]openQuery
 	clients map[string]bool
-	windows map[string]window // that have not ended, by channel, subscription and end
-	notices map[string]bool   // that wait
+	windows map[string]window // open ones, by channel, subscription and end
+	notices map[string]bool   // waiting ones
 	head    []byte
 	time    int64
 }
@@ -222,8 +221,8 @@ func (c *checker) decision(b []byte) error {
 	return c.effect(d)
 }
 
-// unseal puts what was said to the rest of a decision. A key that was destroyed
-// leaves it unsaid.
+// unseal adds the sealed content to a decision. With a destroyed key it stays
+// absent.
 func (c *checker) unseal(d map[string]any) error {
 	sealed, ok := d["sl"].([]byte)
 	if !ok {
@@ -264,7 +263,7 @@ func (c *checker) unseal(d map[string]any) error {
 	return nil
 }
 
-// effect sums up what the decision changes and compares it with its balance.
+// effect sums up the changes of the decision and compares them with its balance.
 func (c *checker) effect(d map[string]any) error {
 	channel := text(d, "co") + " " + text(d, "re")
 	pool := fmt.Sprintf("%s %d", channel, number(d, "e"))
@@ -316,7 +315,7 @@ func (c *checker) effect(d map[string]any) error {
 		if c.Decided[text(d, "i")]++; c.Decided[text(d, "i")] > 1 {
 			return errors.New("an item is decided twice")
 		}
-		// A denied escalation ends its query; what was held is paid for.
+		// A denied escalation ends its query; a held answer is already paid for.
 		if _, open := c.open[query]; open && delivery != "" {
 			return c.settleQuery(query, pool, delivery, d)
 		}
@@ -376,7 +375,7 @@ func (c *checker) acknowledge(delivery, notice string) error {
 	return nil
 }
 
-// release notes what the decision lets agents hear, and its balance.
+// release notes what the decision releases to agents, and its balance.
 func (c *checker) release(pool, channel, delivery string, after Balance, d map[string]any) error {
 	if delivery != "" {
 		if c.Delivered[delivery]++; c.Delivered[delivery] > 1 {

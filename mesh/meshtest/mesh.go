@@ -20,11 +20,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Patience is how long everything here waits before it fails the test. It is
-// never waited for where things work.
+// Patience is how long everything here waits before it fails the test. A
+// working mesh never takes that long.
 const Patience = 45 * time.Second
 
-// settler is a person that every mesh of this package has, for [Mesh.Settle].
+// settler is a person in every mesh of this package, for [Mesh.Settle].
 const settler bcp.AgentName = "settler"
 
 // Mesh is a mesh that ends with its test. Its methods may be used
@@ -53,7 +53,7 @@ func Start(t testing.TB, files map[string]string, change ...func(*mesh.Config)) 
 	return m
 }
 
-// Prepare returns a mesh that rests, with no state yet.
+// Prepare returns a stopped mesh, with no state yet.
 func Prepare(t testing.TB, files map[string]string, change ...func(*mesh.Config)) *Mesh {
 	t.Helper()
 	m := &Mesh{State: t.TempDir(), Definition: Parse(t, files), t: t, change: change, grown: make(chan struct{})}
@@ -85,7 +85,7 @@ func Parse(t testing.TB, files map[string]string) *bcp.Mesh {
 	return parsed
 }
 
-// Start runs a mesh that rests, on the state that it has.
+// Start starts a stopped mesh, on its state.
 func (m *Mesh) Start(t testing.TB) {
 	t.Helper()
 	if err := m.TryStart(t); err != nil {
@@ -93,7 +93,7 @@ func (m *Mesh) Start(t testing.TB) {
 	}
 }
 
-// TryStart is Start for a mesh that may refuse to.
+// TryStart is Start for a mesh that may refuse to start.
 func (m *Mesh) TryStart(t testing.TB) error {
 	t.Helper()
 	config := mesh.Config{
@@ -108,7 +108,7 @@ func (m *Mesh) TryStart(t testing.TB) error {
 	return err
 }
 
-// Stop ends the mesh; Start may follow. It does nothing where the mesh rests.
+// Stop stops the mesh; Start may follow. It does nothing if the mesh is stopped.
 func (m *Mesh) Stop(t testing.TB) {
 	t.Helper()
 	if m.Mesh == nil {
@@ -126,16 +126,16 @@ func (m *Mesh) Stop(t testing.TB) {
 	m.Mesh = nil
 }
 
-// Restart ends the mesh and runs it again on its state. Agents of before are
-// disconnected, since the port is another one.
+// Restart stops the mesh and starts it again on its state. Agents are
+// disconnected, since the port changes.
 func (m *Mesh) Restart(t testing.TB) {
 	t.Helper()
 	m.Stop(t)
 	m.Start(t)
 }
 
-// Streams opens the streams of a mesh that rests, over a server of its own and
-// with the gateway's permissions, until the returned function ends it.
+// Streams opens the streams of a stopped mesh, with its own server and the
+// gateway's permissions, until the returned function ends it.
 func (m *Mesh) Streams(t testing.TB) (js natsjs.JetStream, end func()) {
 	t.Helper()
 	if m.Mesh != nil {
@@ -144,7 +144,7 @@ func (m *Mesh) Streams(t testing.TB) (js natsjs.JetStream, end func()) {
 	return OpenStreams(t, m.State, m.Definition)
 }
 
-// OpenStreams opens the streams of a state folder on which no mesh runs.
+// OpenStreams opens the streams of a state folder without a running mesh.
 func OpenStreams(t testing.TB, state string, definition *bcp.Mesh) (js natsjs.JetStream, end func()) {
 	t.Helper()
 	_, bundle, err := mesh.Keys(state, definition)
@@ -191,8 +191,8 @@ func (m *Mesh) Decisions() []bcp.Decision {
 	return append([]bcp.Decision(nil), m.decisions...)
 }
 
-// Wait returns the first decision that matches, once it is stored. Decisions
-// from before the call count.
+// Wait returns the first decision that matches, once it is stored. Earlier
+// decisions count too.
 func (m *Mesh) Wait(t testing.TB, match func(*bcp.Decision) bool) bcp.Decision {
 	t.Helper()
 	return m.WaitCount(t, 1, match)[0]
@@ -238,15 +238,15 @@ func (m *Mesh) Count(match func(*bcp.Decision) bool) int {
 	return n
 }
 
-// Settle returns when everything that was decided before has been sent to
-// whoever is connected: a flush of the receiver then shows all of it.
+// Settle returns when everything decided before has been sent to connected
+// clients: a flush of the receiver then shows all of it.
 func (m *Mesh) Settle(t testing.TB) {
 	t.Helper()
 	if m.settler == nil {
 		m.settler = m.Connect(t, settler, bcp.RoleApprover)
 	}
-	// The first answer may come from within a step, the second one cannot come
-	// before that step has ended.
+	// The first answer may come during a step, the second only after that step
+	// has ended.
 	for range 2 {
 		m.settler.Request(t, subjects.Approval(settler, subjects.VerbList), "")
 	}

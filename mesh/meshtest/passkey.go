@@ -21,7 +21,7 @@ type Passkey struct {
 	key          *ecdsa.PrivateKey
 }
 
-// NewPasskey makes one for a site, whose pages come over TLS.
+// NewPasskey makes one for a site, whose pages use TLS.
 func NewPasskey(t testing.TB, site string) *Passkey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -38,7 +38,7 @@ func NewPasskey(t testing.TB, site string) *Passkey {
 // Hash names the passkey in creds.
 func (p *Passkey) Hash() bcp.Digest { return accounts.PasskeyHash(p.Site, p.PublicKey) }
 
-// Sign has a person sign a challenge, of whom the authenticator is sure.
+// Sign makes a verified person sign a challenge.
 func (p *Passkey) Sign(t testing.TB, challenge []byte) *bcp.Assertion {
 	t.Helper()
 	text := base64.RawURLEncoding.EncodeToString

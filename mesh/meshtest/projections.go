@@ -13,9 +13,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// CheckProjections fails the test unless the audit has each of so many decisions once and in
-// order, and the ledger each line that follows from them once and in the order of its
-// channel. It returns the lines, message by message.
+// CheckProjections fails the test unless the audit has each of so many decisions once and
+// in order, and the ledger each of their lines once and in the order of its channel. It
+// returns the lines by message.
 func CheckProjections(t testing.TB, js natsjs.JetStream, decisions int) (lines []bcp.LedgerLine) {
 	t.Helper()
 	audit := ReadStream(t, js, jetstream.AuditStream)

@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// hold has the Reader say something that waits for a person, and returns the item.
+// hold makes the Reader send something that waits for a person, and returns the item.
 func (r *Rig) hold(text string) view {
 	controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 	known := map[string]bool{}
@@ -266,7 +266,8 @@ func (r *Rig) approve(item string) {
 	}
 }
 
-// checkUndecided holds an item to waiting still, and its content to having reached nobody.
+// checkUndecided checks that an item still waits, and that its content has reached
+// nobody.
 func (r *Rig) checkUndecided(item view) {
 	r.Settle()
 	if got := r.Client(main, bcp.RoleController).Heard(func(m Message) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Class groups attacks by what they aim at, as docs/ATTACKS.md does.
+// Class groups attacks by target, as docs/ATTACKS.md does.
 type Class string
 
 // The classes, in the order of the catalogue.
@@ -19,7 +19,7 @@ const (
 	ClassStructure  Class = "structure"  // ids, retries, spoofed members
 	ClassTransport  Class = "transport"  // NATS subjects, JWTs, connections
 	ClassDecoder    Class = "decoder"    // bytes against the readers
-	ClassBudget     Class = "budget"     // bits that are not paid
+	ClassBudget     Class = "budget"     // bits that are not charged
 	ClassPeople     Class = "people"     // approvals
 	ClassTaint      Class = "taint"      // provenance
 	ClassOperations Class = "operations" // audit, restart, floods
@@ -32,7 +32,7 @@ func Classes() []Class {
 	return []Class{ClassEncoding, ClassFormat, ClassStructure, ClassTransport, ClassDecoder, ClassBudget, ClassPeople, ClassTaint, ClassOperations, ClassCombined, ClassKernel}
 }
 
-// Verdict says what became of an attack. The zero value is NotRun.
+// Verdict is the result of an attack. The zero value is NotRun.
 type Verdict uint8
 
 // The verdicts.
@@ -69,7 +69,7 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return errors.New("no verdict: held, broken, skipped or not run")
 }
 
-// Attack is one thing that hostile agents try.
+// Attack is one attempt of hostile agents.
 type Attack struct {
 	ID         string // never changes its meaning
 	Class      Class
@@ -77,8 +77,8 @@ type Attack struct {
 	Property   string            // what must hold
 	files      map[string]string // definitions other than the sample's
 	definition *bcp.Mesh         // somebody's own, in place of files
-	// Run makes the attack on a mesh of its own and reports what broke by
-	// [Rig.Broken]. The oracle looks at the mesh after it.
+	// Run makes the attack on its own mesh and reports broken properties with
+	// [Rig.Broken]. The oracle checks the mesh afterwards.
 	Run func(*Rig)
 }
 
@@ -88,7 +88,7 @@ func Catalogue() []Attack {
 }
 
 // Select returns the attacks of a list whose ID or class is among words; all without
-// words. The error names the words that choose nothing.
+// words. The error lists words without a match.
 func Select(all []Attack, words []string) ([]Attack, error) {
 	if len(words) == 0 {
 		return all, nil

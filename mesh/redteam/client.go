@@ -15,8 +15,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Client is a stock NATS connection with somebody's creds, which keeps all
-// that it gets. Its owner decides what it says.
+// Client is a plain NATS connection with somebody's creds, which keeps all that
+// it gets. Its user decides what it sends.
 type Client struct {
 	rig  *Rig
 	conn *nats.Conn
@@ -28,7 +28,7 @@ type Client struct {
 	mu      sync.Mutex
 	heard   []*Message
 	grown   chan struct{}   // closed and replaced when heard or refused grows
-	pushed  map[string]bool // deliveries that Pushed has returned, which come again if the acknowledgement is late
+	pushed  map[string]bool // deliveries returned by Pushed, which come again if the acknowledgement is late
 	refused []string        // errors of the server
 
 	observing bool
@@ -38,7 +38,7 @@ type Client struct {
 }
 
 // Client connects somebody, once: later calls return the same connection.
-// Agents listen to all that is theirs; deliveries are acknowledged as they
+// Agents listen to all their subjects; deliveries are acknowledged as they
 // come.
 func (r *Rig) Client(name bcp.AgentName, role bcp.Role) *Client {
 	r.mu.Lock()
@@ -121,17 +121,17 @@ func (s *Client) take(msg *nats.Msg) {
 		}
 	}
 	if to, err := subjects.Parse(msg.Subject); err == nil && to.Kind == subjects.KindDeliver {
-		_ = msg.Respond(nil) // if the connection goes, the delivery comes again
+		_ = msg.Respond(nil) // if the connection is lost, the delivery comes again
 	}
 	if s.observing && strings.HasPrefix(m.Subject, subjects.InboxPrefix(s.name)) {
-		s.grow(func() { s.inbox++ }) // the request that it replies to keeps it
+		s.grow(func() { s.inbox++ }) // the request keeps its own reply
 		return
 	}
 	s.keepMessage(*m)
 	s.grow(func() { s.heard = append(s.heard, m) })
 }
 
-// encode returns JSON in the client's encoding; what is no JSON as it is.
+// encode returns JSON in the client's encoding; text that is not JSON is unchanged.
 func (s *Client) encode(text string) []byte {
 	if s.msgpack {
 		if b, err := wire.MsgpackFromJSON(nil, []byte(text)); err == nil {
@@ -141,7 +141,7 @@ func (s *Client) encode(text string) []byte {
 	return []byte(text)
 }
 
-// json is a message in the client's encoding; what is none as it is.
+// json returns a message in the client's encoding; invalid ones are unchanged.
 func (s *Client) json(data []byte) Message {
 	if s.msgpack {
 		if text, err := wire.JSONFromGateway(nil, data); err == nil {
@@ -192,7 +192,7 @@ func (s *Client) RequestRaw(subject string, data []byte) Message {
 	return m
 }
 
-// keepMessage keeps a message for whoever observes the client, and else for the oracle.
+// keepMessage keeps a message for the client's observer, otherwise for the oracle.
 func (s *Client) keepMessage(m Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (s *Client) await(match func(Message) bool, wait time.Duration) (Message, b
 	}
 }
 
-// Heard returns all that matches so far, whether it was returned or not.
+// Heard returns all matches so far, whether returned before or not.
 func (s *Client) Heard(match func(Message) bool) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +267,7 @@ func (s *Client) Query(id string) Message {
 	return s.Await(func(m Message) bool { return m.Text("type") == "bcp_query" && m.Text("query_id") == id })
 }
 
-// Answer answers a query; members are what follows its id.
+// Answer answers a query; members are those after its id.
 func (s *Client) Answer(query Message, members string) {
 	s.Say(query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members))
 }
@@ -279,12 +279,12 @@ func (s *Client) Push(controller bcp.AgentName, id, response, more string) Messa
 		fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s%s}`, id, controller, response, more))
 }
 
-// Result waits for the next thing that a Reader hears of an answer to a query.
+// Result waits for the Reader's next result of an answer to a query.
 func (s *Client) Result(id string) Message {
 	return s.Await(func(m Message) bool { return m.Text("type") == "bcp_validation_result" && m.Text("query_id") == id })
 }
 
-// Delivery waits for the last delivery of a query: not that it is held.
+// Delivery waits for the last delivery of a query, not for the report that it is held.
 func (s *Client) Delivery(id string) Delivery {
 	return s.read(s.Await(func(m Message) bool {
 		return m.Text("type") == "bcp_response_delivery" && m.Text("query_id") == id && m.Text("outcome") != "held"
@@ -302,7 +302,7 @@ func (s *Client) Pushed() Delivery {
 	return s.read(m)
 }
 
-// Delivery is what a Controller gets, as the wire's documentation has it.
+// Delivery is a Controller's delivery, according to the wire's documentation.
 type Delivery struct {
 	Message
 
@@ -322,11 +322,11 @@ func (s *Client) read(m Message) Delivery {
 	return d
 }
 
-// errNotRefused says that the server let something pass.
+// errNotRefused says that the server allowed something.
 var errNotRefused = errors.New("the server allowed it")
 
-// Refused does something that the server has to refuse, and returns nil when it
-// has: by a permission error that names what was tried, or by ending the connection.
+// Refused does something that the server must refuse, and returns nil if it does: by
+// a permission error that names the subject, or by closing the connection.
 func (s *Client) Refused(subject string, try func() error) error {
 	s.mu.Lock()
 	before := len(s.refused)
@@ -337,8 +337,8 @@ func (s *Client) Refused(subject string, try func() error) error {
 	if err := s.conn.FlushTimeout(patience); err != nil {
 		return nil
 	}
-	// The error of a permission comes before the pong of the flush, and is handled
-	// on another goroutine than the flush's.
+	// The permission error comes before the pong of the flush, but is handled by
+	// another goroutine.
 	for deadline := time.Now().Add(2 * time.Second); ; {
 		s.mu.Lock()
 		grown := s.grown

@@ -132,8 +132,8 @@ func combinations() []Attack {
 			r.checkAlive()
 			all.Wait()
 			r.checkAlive()
-			// Its results may be more than the server holds for a slow client, whose
-			// connection it then closes: nobody listens to this one any more.
+			// Its results may be more than the server buffers for a slow client,
+			// whose connection it then closes: nobody listens to this one any more.
 			hijacked.conn.Close()
 		}},
 	}

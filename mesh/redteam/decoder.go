@@ -94,7 +94,7 @@ func decoders() []Attack {
 			for _, c := range []string{"\x00", "\x07", "\x08", "\x1b[31m", "\x1b]8;;http://x\x07", "\r", "\x7f", "\u0085", "\u009b31m", "\u2028", "\ufff9", "\u202e"} {
 				texts = append(texts, "pay"+c+"now", "pay"+c)
 			}
-			r.spellings(mailer, askNote, notes(texts...)) // the oracle looks at what arrived
+			r.spellings(mailer, askNote, notes(texts...)) // the oracle checks what arrived
 			r.refusedPushes(mailer, "notes", map[string][]byte{"raw NUL": []byte("{\"type\":\"bcp_response\",\"subscription_id\":\"notes\",\"controller\":\"main\",\"response\":{\"note\":\"a\x00b\"}}")})
 		}},
 		{ID: "A-SNIFF", Class: ClassDecoder, Text: "sends JSON where MessagePack is agreed, and the other way round", Property: "refused", Run: func(r *Rig) {

@@ -4,7 +4,7 @@
 //	report := redteam.Run(ctx, redteam.Config{State: folder, Seed: 1})
 //
 // Each attack of the [Catalogue] gets a mesh of its own on temporary state: a real
-// server, real accounts, a real journal. Its agents are stock NATS connections
+// server, real accounts, a real journal. Its agents are plain NATS connections
 // with issued creds, so no SDK restrains the attacker. Every byte that a
 // Controller's connection gets is kept.
 //

@@ -19,8 +19,8 @@ const (
 )
 
 // spellings asks spec once for each spelling of an answer and answers with it. It
-// returns what the Controller got: the response, or the outcome of the query once
-// the spelling was refused and not_enough_information said in its place.
+// returns what the Controller got: the response, or the outcome of the query
+// after the spelling was refused and not_enough_information sent instead.
 func (r *Rig) spellings(reader bcp.AgentName, spec string, answers []string) []string {
 	controller, hijacked := r.Client(main, bcp.RoleController), r.Client(reader, bcp.RoleReader)
 	var got []string
@@ -71,7 +71,7 @@ func (r *Rig) allRefused(reader bcp.AgentName, spec string, answers ...string) {
 	}
 }
 
-// specsRefused holds asks to being refused, whatever the code.
+// specsRefused checks that asks are refused, with any code.
 func (r *Rig) specsRefused(specs ...string) {
 	controller := r.Client(main, bcp.RoleController)
 	for _, spec := range specs {

@@ -19,7 +19,7 @@ import (
 )
 
 // exported returns an export of the journal, and the key that signed it. The mesh
-// rests meanwhile.
+// is stopped meanwhile.
 func (r *Rig) exported() ([]byte, string) {
 	r.Settle()
 	r.stop()
@@ -103,7 +103,7 @@ func operations() []Attack {
 			}
 			m, err := mesh.Start(r.ctx, mesh.Config{Definition: r.definition, State: r.state, Version: "redteam"})
 			if err == nil {
-				_ = m.Stop(r.ctx) // it served, which is what breaks
+				_ = m.Stop(r.ctx) // it served, which it must not
 				r.Broken("the mesh serves on a journal with a byte changed in its middle")
 			}
 			r.state = filepath.Join(filepath.Dir(r.state), "fresh") // the oracle looks at a whole one

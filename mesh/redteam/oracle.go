@@ -53,7 +53,7 @@ func (r *Rig) checkAlive() {
 	})
 	if err != nil {
 		r.Broken("another channel is not served: %v", err)
-		panic(abandoned{err}) // nothing that follows would come to an end
+		panic(abandoned{err}) // what follows would not finish
 	}
 }
 
@@ -64,11 +64,11 @@ var members = []string{
 	"session_id", "channels", "epoch", "item_id", "prompt_id", "message", "time", "request_id", "sessions", "proposal_id", "run_id",
 }
 
-// runMembers are those that a requester hears of a run besides.
+// runMembers are additional members for a requester of a run.
 var runMembers = []string{"status", "code"}
 
-// controllersView: what Controllers got is gateway-made, in one spelling, and has no
-// Reader's word but as a validated value (invariants 1 and 2).
+// controllersView: messages to Controllers are the gateway's, in one spelling, and
+// contain a Reader's words only as validated values (invariants 1 and 2).
 func (r *Rig) controllersView() {
 	for _, m := range r.controllers {
 		if len(m.Header) > 0 {
@@ -115,7 +115,7 @@ func spell(fields map[string]json.RawMessage) string {
 	return string(b)
 }
 
-// quiet reports a canary in a text that nobody's word may be in.
+// quiet reports a canary in a text that must have nobody's words.
 func (r *Rig) quiet(where, text string) {
 	lower := strings.ToLower(text)
 	for _, word := range r.canaries {
@@ -125,8 +125,8 @@ func (r *Rig) quiet(where, text string) {
 	}
 }
 
-// paid: what Controllers were told is charged, and charges stay within budgets
-// (invariant 3).
+// paid: everything told to Controllers is charged, and charges stay within
+// budgets (invariant 3).
 func (r *Rig) paid() {
 	told, charged, seen := map[bcp.ChannelKey]float64{}, map[bcp.ChannelKey]float64{}, map[string]bool{}
 	for _, m := range r.controllers {
@@ -188,8 +188,8 @@ func (r *Rig) recorded() {
 	r.streamFiles()
 }
 
-// streamFiles looks for canaries in what lies on the disk, which nobody needs a
-// permission of the mesh to copy.
+// streamFiles looks for canaries in files on disk, which can be copied without
+// permissions of the mesh.
 func (r *Rig) streamFiles() {
 	err := filepath.WalkDir(home.Streams(r.state), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {

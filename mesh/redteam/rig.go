@@ -24,8 +24,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// patience is how long a rig waits for what has to come. It is never waited for
-// where things work.
+// patience is how long a rig waits for something that must come. A working mesh
+// never takes that long.
 const patience = 30 * time.Second
 
 // Names of the sample: main asks mailer in JSON and packer in MessagePack; boss and
@@ -40,8 +40,8 @@ const (
 	kim    bcp.AgentName = "kim"
 )
 
-// Rig is a mesh under attack, with everybody who takes part. Its methods end the
-// attack as not run where the mesh or the machine lets them down.
+// Rig is a mesh under attack, with all participants. Its methods end the attack
+// as not run if the mesh or the machine fails.
 type Rig struct {
 	ctx   context.Context
 	state string
@@ -59,7 +59,7 @@ type Rig struct {
 	mu          sync.Mutex
 	clients     []*Client
 	evidence    []string
-	controllers []Message // all that connections of Controllers got
+	controllers []Message // everything that connections of Controllers got
 	decisions   []bcp.Decision
 }
 
@@ -79,7 +79,7 @@ func (r *Rig) abandon(format string, args ...any) {
 	panic(abandoned{fmt.Errorf(format, args...)})
 }
 
-// Broken reports that the property did not hold, and what shows it.
+// Broken reports that the property did not hold, and the evidence.
 func (r *Rig) Broken(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ const subscriptions = `subscriptions:
       - {id: notes, category: 2, questions: [{id: note, question: "What is new?", max_words: 4, expected_format: short_text}]}
       - {id: digest, category: 3, directive: "Sum it up.", max_words: 10}`
 
-// sample is the mesh that attacks run on. Budget is of each channel, in bits.
+// sample returns the mesh for attacks. budget is that of each channel, in bits.
 func sample(budget int, more ...string) map[string]string {
 	rights := append([]string{"max_category: 3", fmt.Sprintf("budget_bits: %d", budget), "max_escalations: 100", "max_retries: 20", subscriptions}, more...)
 	return map[string]string{
@@ -157,8 +157,8 @@ func (r *Rig) Mesh() *mesh.Mesh {
 	return m
 }
 
-// Restart ends the mesh and starts it again on its state. Whoever was connected is
-// not any more.
+// Restart stops the mesh and starts it again on its state. All connections are
+// lost.
 func (r *Rig) Restart() {
 	r.stop()
 	r.Mesh()
@@ -203,11 +203,11 @@ func (r *Rig) Canary() string {
 	return string(word)
 }
 
-// Settle returns when everything that was decided before has been sent.
+// Settle returns when everything decided before has been sent.
 func (r *Rig) Settle() {
 	operator := r.Client(bcp.Operator, bcp.RoleOperator)
-	// The first reply may come from within a step, the second cannot come before
-	// that step has ended.
+	// The first reply may come during a step, the second only after that step
+	// has ended.
 	for range 2 {
 		operator.Request(subjects.Control(bcp.ControlSessions), "{}")
 	}
@@ -226,7 +226,7 @@ func (r *Rig) Settle() {
 	}
 }
 
-// Decisions returns what the gateway decided so far.
+// Decisions returns the gateway's decisions so far.
 func (r *Rig) Decisions(match func(*bcp.Decision) bool) []bcp.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,7 +239,7 @@ func (r *Rig) Decisions(match func(*bcp.Decision) bool) []bcp.Decision {
 	return found
 }
 
-// Metrics returns what a scrape sees.
+// Metrics returns the result of a scrape.
 func (r *Rig) Metrics() string {
 	w := &scrape{header: http.Header{}}
 	request, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://127.0.0.1"+telemetry.Path, nil)
@@ -262,7 +262,7 @@ type scrape struct {
 func (s *scrape) Header() http.Header { return s.header }
 func (s *scrape) WriteHeader(int)     {}
 
-// Message is what a connection got.
+// Message is a message to a connection.
 type Message struct {
 	Subject, Reply string
 	Header         nats.Header
@@ -298,7 +298,7 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// newRig prepares a rig on a folder of its own below dir.
+// newRig prepares a rig in its own folder below dir.
 func newRig(ctx context.Context, dir string, a Attack, seed uint64) (*Rig, error) {
 	state := filepath.Join(dir, a.ID)
 	if a.files == nil && a.definition == nil {

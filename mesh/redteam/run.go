@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Config says what is tried. State is required.
+// Config configures a run. State is required.
 type Config struct {
 	State   string   // an empty folder for the meshes of attacks
 	Attacks []Attack // the whole catalogue if nil
 	Seed    uint64   // the same seed makes the same acts
 	// Limit is how long one attack may take; the default is two minutes.
 	Limit time.Duration
-	// OnStart and OnResult, if set, are told of each attack as it begins and ends.
+	// OnStart and OnResult, if set, are called as each attack begins and ends.
 	OnStart  func(Attack)
 	OnResult func(Result)
 }
 
-// Result is what became of an attack.
+// Result is the result of an attack.
 type Result struct {
 	ID       string   `json:"id"`
 	Class    Class    `json:"class"`
@@ -30,7 +30,7 @@ type Result struct {
 	TookMS   int64    `json:"took_ms"`
 }
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	Schema  int       `json:"schema"` // 1
 	Seed    uint64    `json:"seed"`
@@ -49,8 +49,8 @@ func (r Report) Count(v Verdict) (n int) {
 }
 
 // Run makes the attacks one after the other. The error says that nothing could be
-// tried; what a single attack met is its result. When ctx ends, the attacks that
-// were not tried are not run.
+// tried; an error of a single attack is its result. When ctx ends, the remaining
+// attacks are not run.
 func Run(ctx context.Context, c Config) (Report, error) {
 	if c.State == "" {
 		return Report{}, errors.New("redteam: there is no folder for state")
@@ -91,7 +91,7 @@ func try(ctx context.Context, c Config, a Attack) (result Result) {
 		r.Mesh()
 		a.Run(r)
 	})
-	// An attack that ends half-way may be one that got through.
+	// An attack that stops half-way may be one that got through.
 	if judged := r.guarded(func() {
 		if r.mesh != nil && ctx.Err() == nil {
 			r.judge()

@@ -16,7 +16,7 @@ import (
 
 func askSubject(reader bcp.AgentName) string { return subjects.Ask(main, reader) }
 
-// withoutIDs removes what differs between any two deliveries: their ids.
+// withoutIDs removes the ids, in which any two deliveries differ.
 func withoutIDs(d Delivery) string {
 	return strings.NewReplacer(d.Text("query_id"), "Q", d.Text("delivery_id"), "D").Replace(string(d.Data))
 }

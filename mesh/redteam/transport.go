@@ -29,7 +29,7 @@ func (s *Client) subscribes(list ...string) {
 		if err := s.Refused(subject, func() error {
 			sub, err := s.conn.SubscribeSync(subject)
 			if err == nil {
-				defer func() { _ = sub.Unsubscribe() }() // what the server refused is gone there
+				defer func() { _ = sub.Unsubscribe() }() // a refused subscription is already gone
 				err = s.conn.FlushTimeout(patience)
 			}
 			return err
@@ -94,7 +94,7 @@ func transports() []Attack {
 			} {
 				msg := &nats.Msg{Subject: subjects.Push(mailer, main, "alerts"), Reply: reply, Data: []byte(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":"no"}}`)}
 				if hijacked.conn.PublishMsg(msg) == nil && hijacked.conn.IsConnected() {
-					_ = hijacked.conn.FlushTimeout(patience) // a server that ends the connection has refused
+					_ = hijacked.conn.FlushTimeout(patience) // the server may refuse by closing the connection
 				}
 				if !hijacked.conn.IsConnected() {
 					hijacked = r.Client(mailer, bcp.RoleReader)
@@ -202,7 +202,7 @@ func transports() []Attack {
 					continue
 				}
 				changed[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"[r.rand.IntN(62)]
-				if string(changed) == token || i == len(changed)-1 { // the last letter has bits that mean nothing
+				if string(changed) == token || i == len(changed)-1 { // the last letter has unused bits
 					continue
 				}
 				conn, err := nats.Connect(r.Mesh().URL(), nats.UserJWT(func() (string, error) { return string(changed), nil }, pair.Sign), nats.NoReconnect(), nats.Timeout(patience))
@@ -301,7 +301,7 @@ func transports() []Attack {
 	}
 }
 
-// connectsForged holds the server to refusing creds that an agent made itself from
+// connectsForged checks that the server refuses creds that an agent forged from
 // its own.
 func (r *Rig) connectsForged(change func(*jwt.UserClaims), signer nkeys.KeyPair) {
 	creds := r.Creds(mailer, bcp.RoleReader)

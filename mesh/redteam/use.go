@@ -13,17 +13,17 @@ import (
 // Setup is a mesh for [Use].
 type Setup struct {
 	State string            // an empty folder
-	Name  string            // of a folder in it, which is made
+	Name  string            // of a folder in it, which is created
 	Files map[string]string // definitions
 	// Definition, if set, is the mesh in place of Files.
 	Definition *bcp.Mesh
-	// Edit, if set, changes what was read of them: it can say what files cannot.
+	// Edit, if set, changes the loaded definitions: it can express what files cannot.
 	Edit func(*bcp.Mesh)
 	Seed uint64
 }
 
-// Use gives f a mesh to look at from outside, and ends it. It returns what f reported
-// by [Rig.Broken]; the error says why f did not come to its end.
+// Use gives f a mesh for use from outside, and stops it. It returns what f reported
+// with [Rig.Broken]; the error says why f did not finish.
 func Use(ctx context.Context, s Setup, f func(*Rig)) (broken []string, err error) {
 	r, err := newRig(ctx, s.State, Attack{ID: s.Name, files: s.Files, definition: s.Definition}, s.Seed)
 	if err != nil {
@@ -52,20 +52,20 @@ func Use(ctx context.Context, s Setup, f func(*Rig)) (broken []string, err error
 	return r.evidence, err
 }
 
-// Try calls f and returns why it was abandoned. A goroutine that uses a rig calls it,
-// since the methods of a rig panic where the mesh or the machine lets them down.
+// Try calls f and returns why it was abandoned. Goroutines that use a rig must call
+// it, since the methods of a rig panic when the mesh or the machine fails.
 func (r *Rig) Try(f func()) error { return r.guarded(f) }
 
 // Rand is the rig's source of randomness, by its seed. Use it from one goroutine.
 func (r *Rig) Rand() *rand.Rand { return r.rand }
 
-// Observe keeps, from now on, all that the client's connection gets, in its order. Call it
-// before the client says anything.
+// Observe keeps, from now on, all that the client's connection gets, in order. Call it
+// before the client sends anything.
 func (s *Client) Observe() { s.observing = true }
 
 // Observed returns what came since [Client.Observe] or the last call, and forgets it,
-// and all that [Client.Await] could still find. What came to the client's inbox and is no
-// reply to its requests is the last of it.
+// with all messages that [Client.Await] could still find. Messages to the client's inbox
+// that are not replies to its requests come last.
 func (s *Client) Observed() []Message {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -90,8 +90,8 @@ func (s *Client) Observed() []Message {
 	}
 }
 
-// Forget drops what the client heard so far, which [Client.Await] could still find. Whoever
-// uses a rig for long calls it, since everything is kept.
+// Forget drops what the client has received so far, which [Client.Await] could still
+// find. Call it when a rig is used for long, since everything is kept.
 func (s *Client) Forget() {
 	s.mu.Lock()
 	s.heard = nil

@@ -1,14 +1,14 @@
 // Package effort says how thorough tests are: normal, fast or long.
 //
 // The fast form of a test asserts the same with fewer rounds. `go test -short`
-// and the race detector use it; under the latter everything takes many times
-// as long, and one round shows the races of a hundred. -short also leaves out
+// and the race detector use it; under the latter everything takes many times as
+// long, and one round shows the races of a hundred. -short also leaves out
 // tests whose one round is long; each package lists its own in TestMain. `go
-// test` without -short runs everything but long forms, and no step of .ci/run
-// has -short. Long forms need -long, in packages that have them; .ci/nightly
-// uses it.
+// test` without -short runs everything except long forms, and no step of
+// .ci/run has -short. Long forms need -long, in packages that have them;
+// .ci/nightly uses it.
 //
-// It is for tests alone; no program imports it.
+// It is only for tests; no program imports it.
 package effort
 
 import (
@@ -36,7 +36,7 @@ func Rounds(full, fast int) int {
 	return full
 }
 
-// Sample is what a table-driven test goes through: all, or every n-th in its fast form.
+// Sample returns the cases of a table-driven test: all, or every n-th in its fast form.
 func Sample[T any](all []T, n int) []T {
 	if !Fast() {
 		return all
@@ -48,7 +48,7 @@ func Sample[T any](all []T, n int) []T {
 	return some
 }
 
-// LeaveOut has -short leave these tests of the package out, and say so on stderr, which
+// LeaveOut makes -short skip these tests of the package, and say so on stderr, which
 // `go test -v` shows. It is for TestMain, and does nothing without -short.
 func LeaveOut(long ...string) {
 	if !flag.Parsed() {
@@ -68,8 +68,8 @@ func LeaveOut(long ...string) {
 	fmt.Fprintf(os.Stderr, "-short leaves out %d tests: %s\n", len(long), strings.Join(long, ", "))
 }
 
-// Parallel has n tests of the package run at a time, unless -parallel says otherwise: for a
-// TestMain of tests that wait for servers and processes most of the time.
+// Parallel runs n tests of the package at a time, unless -parallel says otherwise: for a
+// TestMain of tests that mostly wait for servers and processes.
 func Parallel(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)

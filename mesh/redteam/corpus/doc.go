@@ -1,4 +1,4 @@
-// Package corpus has an obedient Reader repeat attackers' texts, and counts
+// Package corpus makes an obedient Reader repeat attackers' texts, and counts
 // how many reach a Controller.
 //
 //	report, err := corpus.Run(ctx, corpus.Config{State: folder, Attacks: corpus.Injections()})

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// readers know the formats of tools. Each takes what is its own and leaves the rest.
+// readers know the formats of tools. Each takes its own data and ignores the rest.
 var readers = []struct {
 	format Format
 	read   func(document, *Found)
@@ -58,7 +58,7 @@ func readBIPIA(d document, f *Found) {
 	}
 }
 
-// readAgentDojo: the log of a run has its injections, and what tools returned.
+// readAgentDojo: the log of a run has its injections, and the outputs of tools.
 func readAgentDojo(d document, f *Found) {
 	run := object(d.whole)
 	injections, messages := object(run["injections"]), list(run["messages"])
@@ -115,7 +115,7 @@ func readGarak(d document, f *Found) {
 	}
 }
 
-// readSpikee: seeds, and data sets that it made of them.
+// readSpikee: seeds, and data sets generated from them.
 func readSpikee(d document, f *Found) {
 	for _, v := range d.records {
 		record := object(v)
@@ -174,7 +174,7 @@ func readPromptfoo(d document, f *Found) {
 	}
 }
 
-// seeds are the keys by which YAML is one that we know.
+// seeds matches the keys of known YAML.
 var seeds = regexp.MustCompile(`(?m)^(prompts|seeds|groups|seed_groups|value|tests)[ \t]*:|^- *vars[ \t]*:|^- *description[ \t]*:`)
 
 // Bounds of YAML: the library recurses, and takes long for many blank lines.
@@ -226,8 +226,8 @@ func sparse(text []byte) bool {
 	return false
 }
 
-// readYAML reads texts, lists and mappings; anchors, aliases and tags are nothing. It
-// returns nil for what is no YAML that we know, or too long.
+// readYAML reads texts, lists and mappings; anchors, aliases and tags are ignored. It
+// returns nil for unknown or too long YAML.
 func readYAML(text []byte) (v any) {
 	if !seeds.Match(text) || sparse(text) {
 		return nil

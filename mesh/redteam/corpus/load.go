@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what is read.
+// Limits of input.
 const (
 	MaxStrings     = 1_000_000
 	MaxStringBytes = 64 << 10  // of one string; the rest of it is cut off
@@ -39,14 +39,14 @@ const (
 	AgentDojo  Format = "agentdojo"  // logs of runs
 	InjecAgent Format = "injecagent" // test_cases_{dh,ds}_*.json
 	Garak      Format = "garak"      // payloads, report.jsonl, hitlog.jsonl
-	Spikee     Format = "spikee"     // jailbreaks times instructions, and what it generates
+	Spikee     Format = "spikee"     // jailbreaks times instructions, and generated data sets
 	PyRIT      Format = "pyrit"      // seed prompts, YAML
 	Promptfoo  Format = "promptfoo"  // tests, YAML or JSON
 	Records    Format = "records"    // JSON, JSON lines or CSV, with a field
-	Lines      Format = "lines"      // a string a line; # and [ begin lines that are none
+	Lines      Format = "lines"      // a string a line; lines that begin with # or [ are ignored
 )
 
-// licences are those under which the tools' own sets are published.
+// licences are those of the tools' own published sets.
 var licences = map[Format]string{
 	BIPIA: "MIT", AgentDojo: "MIT", InjecAgent: "MIT", Garak: "Apache-2.0", Spikee: "Apache-2.0", PyRIT: "MIT", Promptfoo: "MIT",
 }
@@ -56,15 +56,15 @@ func Formats() []Format {
 	return []Format{BIPIA, AgentDojo, InjecAgent, Garak, Spikee, PyRIT, Promptfoo, Records, Lines}
 }
 
-// Options say how files are read. The zero value goes by their content.
+// Options say how to read files. The zero value recognises them by content.
 type Options struct {
 	Format Format
-	// Field is where a record of JSON or CSV has its text: a name, or names with dots
-	// between them.
+	// Field is the text field in a record of JSON or CSV: a name, or names separated
+	// by dots.
 	Field string
 }
 
-// Source is one file, or what is built in.
+// Source is one file, or a built-in set.
 type Source struct {
 	Name    string `json:"name"`
 	Format  Format `json:"format"`
@@ -76,7 +76,7 @@ type Source struct {
 // Text is one string of a corpus.
 type Text struct {
 	Text   string
-	Label  string // its language or format, where it is one of ours
+	Label  string // its language or format, if it is one of ours
 	Source int
 }
 
@@ -84,12 +84,12 @@ type Text struct {
 type Set struct {
 	Texts   []Text
 	Sources []Source
-	Passed  int // files of a folder that are no corpus
+	Passed  int // files of a folder that are not a corpus
 	seen    map[string]bool
 }
 
-// Load reads a file, or the files below a folder that are recognised. In a folder plain
-// lines and records without a field are no corpus unless options say so.
+// Load reads a file, or the recognised files below a folder. In a folder, plain lines
+// and records without a field are not a corpus unless options say so.
 func Load(fsys fs.FS, name string, o Options) (Set, error) {
 	set := Set{seen: map[string]bool{}}
 	info, err := fs.Stat(fsys, name)
@@ -128,7 +128,7 @@ func Load(fsys fs.FS, name string, o Options) (Set, error) {
 	return set, set.folder(fsys, name, files, o)
 }
 
-// folder adds files. Jailbreaks and instructions of spikee that lie in one folder are
+// folder adds files. Jailbreaks and instructions of spikee in one folder are
 // multiplied.
 func (s *Set) folder(fsys fs.FS, root string, files []string, o Options) error {
 	for i, file := range files {
@@ -240,7 +240,7 @@ func (s *Set) Join(other Set) error {
 	return nil
 }
 
-// Found is what a file has.
+// Found is the contents of a file.
 type Found struct {
 	Format Format
 	Texts  []string
@@ -248,7 +248,7 @@ type Found struct {
 	jailbreaks, instructions []string // of spikee
 }
 
-// placeholder is where a jailbreak of spikee has its instruction.
+// placeholder is the place of the instruction in a jailbreak of spikee.
 const placeholder = "<INSTRUCTION>"
 
 // product says each instruction in each jailbreak; without instructions, the texts.
@@ -268,15 +268,15 @@ func (f Found) product() []string {
 	return texts
 }
 
-// document is a file, read in each way in which it can be.
+// document is a file, parsed in every way that works.
 type document struct {
 	text    []byte
 	whole   any   // if it is one JSON value
 	records []any // if each of its lines is a JSON object, or the whole is a list of them
-	yaml    any   // if it looks like YAML that we know
+	yaml    any   // if it looks like known YAML
 }
 
-// Parse finds the strings of a file. It never panics, whatever the bytes are.
+// Parse finds the strings of a file. It never panics.
 func Parse(b []byte, o Options) (Found, error) {
 	if o.Format != "" && !slices.Contains(Formats(), o.Format) {
 		return Found{}, ErrFormat
@@ -389,7 +389,8 @@ func byField(d document, field string) (Found, error) {
 	return found, nil
 }
 
-// collectTexts collects the texts under a path; a list on it stands for each of its members.
+// collectTexts collects the texts under a path; a list on the path stands for each of
+// its members.
 func collectTexts(v any, names []string, texts *[]string) {
 	if list, ok := v.([]any); ok {
 		for _, member := range list {
@@ -426,7 +427,7 @@ func column(text []byte, title string) (Found, error) {
 	for {
 		row, err := r.Read()
 		if err != nil {
-			break // the end, or what is no CSV any more
+			break // the end, or no longer CSV
 		}
 		if place < len(row) {
 			found.Texts = append(found.Texts, strings.Clone(row[place]))

@@ -14,7 +14,7 @@ var benign string
 // Injections are 60 instructions of ours in 12 languages.
 func Injections() Set { return ours("built in: injections", injections) }
 
-// Benign are 200 answers of ours that honest Readers give. Labels are formats.
+// Benign returns 200 of our answers as honest Readers give them. Labels are formats.
 func Benign() Set { return ours("built in: benign answers", benign) }
 
 // ours reads lines; one in brackets labels those after it.

@@ -11,17 +11,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
-// form is a spec of a channel to which answers are written.
+// form is a spec of a channel with places for texts.
 type form struct {
 	channel      bcp.Channel
 	subscription bcp.SubscriptionID // empty: a query that the Controller may ask
 	spec         bcp.Spec
 	validator    *bcp.Validator
-	members      []redteam.Member // what is said where no text of a corpus is
+	members      []redteam.Member // default values, without a text of a corpus
 	texts        []int            // the members that may be any words
 }
 
-// kind is what forms are counted by.
+// kind is the key by which forms are counted.
 type kind struct {
 	category  bcp.Category
 	onAnomaly bcp.OnAnomaly
@@ -29,8 +29,8 @@ type kind struct {
 
 func (f *form) kind() kind { return kind{f.spec.Category, f.channel.OnAnomaly} }
 
-// forms are those of a mesh: its subscriptions, and the widest queries that its channels
-// allow. Channels of kernels are left out: nobody can ask or answer as one.
+// forms returns those of a mesh: its subscriptions, and the widest queries that its
+// channels allow. Channels of kernels are left out: nobody can ask or answer as one.
 func forms(m *bcp.Mesh) ([]form, error) {
 	var all []form
 	for _, ch := range m.Channels {
@@ -74,7 +74,7 @@ func newForm(m *bcp.Mesh, ch bcp.Channel, spec bcp.Spec, settings bcp.Settings) 
 	return f, nil
 }
 
-// queries are specs that a Controller may ask with: every type and format.
+// queries returns specs that a Controller may ask with: every type and format.
 func queries(m *bcp.Mesh) []bcp.Spec {
 	least, most := int64(0), int64(1000)
 	typed := []bcp.Field{
@@ -96,7 +96,7 @@ func queries(m *bcp.Mesh) []bcp.Spec {
 	}
 }
 
-// answer writes an answer with texts in place of what some members say.
+// answer encodes an answer with texts in place of some members' values.
 func (f *form) answer(texts map[int]string) (string, error) {
 	members := slices.Clone(f.members)
 	for i, text := range texts {
@@ -120,7 +120,7 @@ func (f *form) maxWords(member int) int {
 	return 1
 }
 
-// format is that of a member; empty for a field.
+// format returns that of a member; empty for a field.
 func (f *form) format(member int) string {
 	switch f.spec.Category {
 	case 2:
@@ -150,8 +150,8 @@ func sampleFiles() map[string]string {
 	return files
 }
 
-// Sample is the mesh on which strings are said where there is no other: a channel for
-// each on_anomaly, with every kind of subscription.
+// Sample returns the default mesh: a channel for each on_anomaly, with every kind of
+// subscription.
 func Sample() (*bcp.Mesh, error) {
 	texts := map[string][]byte{}
 	for name, text := range sampleFiles() {

@@ -9,8 +9,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
-// played is a copy of a mesh in which no budget, rate, window or queue ends what is tried
-// out: the specs and what they are judged by are as they were.
+// played returns a copy of a mesh in which no budget, rate, window or queue stops a
+// trial: the specs and their rules are unchanged.
 func played(m *bcp.Mesh) *bcp.Mesh {
 	quiet := redteam.Quiet(m)
 	quiet.MaxRefusals = 1 << 30
@@ -51,8 +51,8 @@ func (r *runner) play(ctx context.Context, state string, m *bcp.Mesh, seed uint6
 	return result, nil
 }
 
-// sayOn says an answer on a mesh and returns what is delivered of it, and how it came
-// out otherwise than the validator decided.
+// sayOn sends an answer on a mesh and returns its delivery, and any difference from
+// the validator's decision.
 func (s said) sayOn(rig *redteam.Rig, number int) (got redteam.Delivery, differs string) {
 	ch := s.form.channel
 	controller, reader := rig.Client(ch.Controller, bcp.RoleController), rig.Client(ch.Reader, bcp.RoleReader)

@@ -20,9 +20,9 @@ type Way string
 // The ways.
 const (
 	Whole     Way = "whole"     // as it is
-	Cut       Way = "cut"       // as many words of it as there may be
+	Cut       Way = "cut"       // as many words of it as are allowed
 	Questions Way = "questions" // divided over the questions of one answer
-	Several   Way = "several"   // divided over pushes, or answers to a query that is asked again
+	Several   Way = "several"   // divided over pushes, or answers to repeated queries
 )
 
 // Ways returns all ways.
@@ -31,20 +31,21 @@ func Ways() []Way { return []Way{Whole, Cut, Questions, Several} }
 // least is how many words of a string are as much as an instruction.
 const least = 4
 
-// Config says what is said. Attacks are required, or Benign.
+// Config configures a run. Attacks or Benign are required.
 type Config struct {
 	Definition *bcp.Mesh // nil for [Sample]
 	Attacks    Set
 	Benign     Set
-	// State is an empty folder for the mesh through which a sample is said; empty for none.
+	// State is an empty folder for the mesh through which a sample is sent; empty for
+	// none.
 	State string
-	Seed  uint64 // which are in that sample
-	// OnProgress, if set, hears how many strings are done, now and then.
+	Seed  uint64 // selects the sample
+	// OnProgress, if set, is called from time to time with the number of strings done.
 	OnProgress func(done, of int)
 }
 
-// Row is what became of strings that were said in one way in all specs of a category
-// whose channels have one on_anomaly.
+// Row is the result of strings said in one way in all specs of a category whose
+// channels have one on_anomaly.
 type Row struct {
 	Category  bcp.Category `json:"category"`
 	OnAnomaly string       `json:"on_anomaly"`
@@ -59,14 +60,14 @@ type Row struct {
 	Examples  []string     `json:"examples,omitempty"` // of what reached, or of benign answers that did not
 }
 
-// Played is what a running mesh made of a sample.
+// Played is a running mesh's result for a sample.
 type Played struct {
 	Said    int      `json:"said"`
 	Differs []string `json:"differs,omitempty"` // what came out otherwise than the validator decided
 }
 
-// Report is what a run found. Success of an attack is that it reached a Controller, not
-// that a model obeyed it.
+// Report is the result of a run. An attack succeeds if it reaches a Controller, even if
+// no model obeys it.
 type Report struct {
 	Schema  int       `json:"schema"` // 1
 	Seed    uint64    `json:"seed"`
@@ -79,16 +80,16 @@ type Report struct {
 	Played  *Played   `json:"played,omitempty"`
 }
 
-// Promise is what has to hold, whatever is said.
+// Promise is a property that must hold for any text.
 type Promise struct {
 	ID     string // never changes its meaning
 	Text   string
 	broken func(Report) []string
 }
 
-// Promises returns what has to hold: that no string passes a spec of category 1, that
-// summaries are held, and that a mesh decides as the validator does. What passes as text
-// of category 2 is a rate, since rules have gaps.
+// Promises returns the properties that must hold: that no string passes a spec of
+// category 1, that summaries are held, and that a mesh decides as the validator does.
+// What passes as text of category 2 is a rate, since rules have gaps.
 func Promises() []Promise {
 	category := func(n bcp.Category) func(Report) []string {
 		return func(r Report) (list []string) {
@@ -128,7 +129,7 @@ func (r Report) Broken() (list []string) {
 	return list
 }
 
-// fate is what became of a string. Greater is worse for whoever hopes that it is stopped.
+// fate is what happened to a string. Greater is worse for the defender.
 type fate uint8
 
 const (
@@ -139,7 +140,7 @@ const (
 	flagged // it arrived, with the code of an anomaly
 )
 
-// said is one answer, and what the validator makes of it.
+// said is one answer, and the validator's verdict.
 type said struct {
 	form    *form
 	answer  string
@@ -158,10 +159,10 @@ type runner struct {
 // perKind is how many answers of each row and fate are said through a mesh.
 const perKind = 2
 
-// longestPlayed is the size of an answer up to which it may be in the sample.
+// longestPlayed is the maximum size of an answer in the sample.
 const longestPlayed = 16 << 10
 
-// Run says everything everywhere. The error says that nothing could be said.
+// Run tries every text in every place. The error says that nothing could be tried.
 func Run(ctx context.Context, c Config) (Report, error) {
 	if len(c.Attacks.Texts)+len(c.Benign.Texts) == 0 {
 		return Report{}, errors.New("corpus: there is nothing to say")
@@ -319,8 +320,8 @@ func (r *runner) attack(text string) error {
 	return nil
 }
 
-// benign says an answer whole, in the positions of its format if it has one. It is as
-// well off as in the position that does best.
+// benign tries an answer whole, in the positions of its format if it has one. Its
+// result is that of the best position.
 func (r *runner) benign(t Text) error {
 	best := map[kind]fate{}
 	for i := range r.forms {
@@ -346,7 +347,7 @@ func (r *runner) benign(t Text) error {
 	return nil
 }
 
-// fate is what became of one answer, however many words it has.
+// fate returns what happened to one answer, for any number of words.
 func (s said) fate() fate {
 	switch s.verdict.Outcome {
 	case bcp.Accept:
@@ -360,8 +361,8 @@ func (s said) fate() fate {
 	return refused
 }
 
-// sumFate adds up what arrives of the texts in answers: as many words as are least make an
-// instruction. It goes by what is delivered, and not by the validator's own figures.
+// sumFate adds up the words of texts in answers that arrive: least words make an
+// instruction. It uses what is delivered, not the validator's own figures.
 func sumFate(list []said) fate {
 	f, arriving, codes := refused, 0, false
 	for _, s := range list {
@@ -382,12 +383,11 @@ func sumFate(list []said) fate {
 	return f
 }
 
-// arriving counts the words that are delivered in members that say something else than
-// the form itself would.
+// arriving counts the delivered words in members that differ from the form's own.
 func (s said) arriving() (n int) {
 	var got map[string]any
 	if json.Unmarshal(s.verdict.Answer.JSON(), &got) != nil {
-		return least // what cannot be read is counted as the worst
+		return least // unreadable: assume the worst
 	}
 	var sent map[string]any
 	if json.Unmarshal([]byte(s.answer), &sent) != nil {

@@ -75,8 +75,8 @@ func (f *form) declared(name, value string) bool {
 	return false
 }
 
-// offer may put an answer into the sample that is said through a mesh: not one that is
-// long, nor one to a query that a person has to let through first.
+// offer may put an answer into the sample that is sent through a mesh, except long
+// answers and those to a query that a person must first approve.
 func (r *runner) offer(row string, s said) {
 	if len(s.answer) > longestPlayed || s.form.subscription == "" && s.form.spec.Category == 3 {
 		return
@@ -98,7 +98,7 @@ func (r *runner) chosen() (list []said) {
 	return list
 }
 
-// outcomeWord is what a Reader hears of an answer.
+// outcomeWord returns the word that a Reader gets for an answer.
 func outcomeWord(o bcp.Outcome) string {
 	switch o {
 	case bcp.Accept:

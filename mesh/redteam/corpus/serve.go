@@ -20,7 +20,7 @@ const (
 	MostWaiting = 64       // requests at a time, of which one is served
 )
 
-// ErrNotLoopback says that others could reach the listener.
+// ErrNotLoopback says that other machines could reach the listener.
 var ErrNotLoopback = errors.New("the address can be reached from other machines")
 
 func ownListener(l net.Listener) (net.Listener, error) {
@@ -63,8 +63,8 @@ func serveTarget(ctx context.Context, l net.Listener, say func(string) (Arrived,
 	return nil
 }
 
-// targetHandler answers POST /. What say fails with ends the target: what it would say
-// after that could not be relied on.
+// targetHandler answers POST /. An error of say ends the target: later results would
+// not be reliable.
 func targetHandler(port string, say func(string) (Arrived, error), failed func(error)) http.Handler {
 	waiting, turn := make(chan struct{}, MostWaiting), make(chan struct{}, 1)
 	mux := http.NewServeMux()
@@ -142,5 +142,5 @@ func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(value) // ignore an error: the client is gone
 }

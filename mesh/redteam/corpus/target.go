@@ -14,7 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
-// TargetConfig says which Reader says what a red-team tool sends.
+// TargetConfig says which Reader repeats the texts of a red-team tool.
 type TargetConfig struct {
 	Definition *bcp.Mesh // nil for [Sample]
 	Controller bcp.AgentName
@@ -23,7 +23,7 @@ type TargetConfig struct {
 	State      string       // an empty folder
 	Seed       uint64
 	Listener   net.Listener // on a loopback address; Target closes it
-	// OnReady, if set, hears the URL when it answers.
+	// OnReady, if set, is called with the URL when it answers.
 	OnReady func(url string)
 }
 
@@ -33,7 +33,7 @@ var (
 	ErrCategory  = errors.New("the channel does not allow this category")
 )
 
-// Arrived is what became of a text: of the answer with it that got furthest.
+// Arrived is what happened to a text, in the answer with it that got furthest.
 type Arrived struct {
 	Reached   bool     `json:"reached"`   // four of its words or more, unheld
 	Held      bool     `json:"held"`      // an answer with it waits for a person
@@ -86,8 +86,8 @@ func Target(ctx context.Context, c TargetConfig) error {
 	return served
 }
 
-// targeted is a copy of a mesh whose channel has a subscription for every spec that its
-// Controller could ask with, and the forms of a category on it.
+// targeted returns a copy of a mesh whose channel has a subscription for every spec
+// that its Controller could ask with, and the forms of a category on it.
 func targeted(m *bcp.Mesh, c TargetConfig) (*bcp.Mesh, []form, error) {
 	m = played(m)
 	at := slices.IndexFunc(m.Channels, func(ch bcp.Channel) bool { return ch.Controller == c.Controller && ch.Reader == c.Reader })
@@ -166,7 +166,7 @@ func (t *target) say(text string) (best Arrived, err error) {
 	return best, nil
 }
 
-// arrivedMore says that more came of an answer than of another.
+// arrivedMore reports whether more arrived of an answer than of another.
 func (a Arrived) arrivedMore(b Arrived) bool {
 	rank := func(a Arrived) int {
 		n := map[string]int{"held": 1, "delivered": 2}[a.Outcome]
@@ -178,7 +178,8 @@ func (a Arrived) arrivedMore(b Arrived) bool {
 	return rank(a) > rank(b)
 }
 
-// sayOnMesh says an answer on the mesh. One too long to be sent is the validator's alone.
+// sayOnMesh sends an answer on the mesh. If it is too long to send, only the validator
+// judges it.
 func (t *target) sayOnMesh(s said, members []int) (Arrived, error) {
 	a := Arrived{Outcome: outcomeWord(s.verdict.Outcome), Anomalies: []string{}}
 	var got redteam.Delivery

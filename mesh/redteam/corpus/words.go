@@ -2,11 +2,11 @@ package corpus
 
 import "unicode"
 
-// unspaced are scripts that are written without blanks between words: each of their
-// letters counts as a word.
+// unspaced are scripts without blanks between words: each of their letters counts
+// as a word.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan}
 
-// words returns where each word of a text ends: a run of letters, digits and marks, or
+// words returns the end of each word of a text: a run of letters, digits and marks, or
 // one letter of a script without blanks.
 func words(text string) (ends []int) {
 	within := false

@@ -21,20 +21,20 @@ const (
 	askSum       = `{"category":3,"directive":"Tell.","max_words":2,"escalation":{"justification":"The task needs it."}}`
 )
 
-// Configuration is a mesh and a strategy of its Controller, by the name of what it
+// Configuration is a mesh and a strategy of its Controller, named after what it
 // looks for.
 type Configuration struct {
 	ID   string // never changes its meaning
 	Text string
 
-	slots int // that are played
+	slots int // number to play
 	ticks int // of each
 	edit  func(*bcp.Mesh)
 	moves func(p *Position) []Move
 	act   func(p *Position)
 	most  int64 // the weight of everything: 1, or 2 for each channel with subscriptions
 	free  bool  // nothing but silence is free of charge
-	more  bool  // a transcript may be charged more than another time: what is held is charged, and not always seen
+	more  bool  // a transcript may be charged more in another play: held items are charged, and not always seen
 }
 
 // gameMesh has a Controller and two Readers, small in everything.
@@ -93,8 +93,8 @@ func pushes(moves []Move, reader bcp.AgentName, id bcp.SubscriptionID, responses
 	return moves
 }
 
-// askOnce asks the first question at once, and the second again and again until
-// it is accepted.
+// askOnce asks the first question at once, and repeats the second until it is
+// accepted.
 func askOnce(question, poll string) func(p *Position) {
 	return func(p *Position) {
 		if first(p) {
@@ -105,7 +105,7 @@ func askOnce(question, poll string) func(p *Position) {
 	}
 }
 
-// reservedBits is what a question reserves.
+// reservedBits returns the reservation of a question.
 func reservedBits(m *bcp.Mesh, c *bcp.Channel, question string) bcp.Bits {
 	spec, err := bcp.ParseSpec([]byte(question))
 	if err != nil {
@@ -135,7 +135,7 @@ func pushing(reader bcp.AgentName, id bcp.SubscriptionID, responses ...string) [
 	return moves
 }
 
-// judging offers an approval and a rejection of each item that waits.
+// judging offers an approval and a rejection of each waiting item.
 func judging(p *Position, moves []Move) []Move {
 	for n := range p.Items {
 		if slices.ContainsFunc(p.State().Items(), func(it bcp.Item) bool { return it.ID == p.Items[n] }) {
@@ -147,7 +147,7 @@ func judging(p *Position, moves []Move) []Move {
 
 const yes, no, nei = `{"ok":true}`, `{"ok":false}`, "not_enough_information"
 
-// Configurations returns those that are played.
+// Configurations returns those to play.
 func Configurations() []Configuration { return slices.Clone(configurations) }
 
 var configurations = []Configuration{
@@ -505,8 +505,8 @@ var configurations = []Configuration{
 				p.Ask("mail", askOdd)
 			}
 		}},
-	// The Controller has no session, and does not see what a held push took: then it is
-	// charged for more than it hears.
+	// The Controller has no session, and does not see the cost of a held push: so it is
+	// charged for more than it gets.
 	{ID: "X-PUSHHELD", Text: "one push that a person decides, early or late", slots: 8, ticks: 2,
 		edit: func(m *bcp.Mesh) {
 			findChannel(m, "mail").ApprovalTTL = 4 * gameSlot
@@ -532,7 +532,7 @@ var configurations = []Configuration{
 			return pushes([]Move{doNothing}, "mail", "tick", `{"x":"x"}`)
 		},
 		act: func(p *Position) {
-			if n := len(p.Queries); n > 0 { // the Reader answers what it was asked a slot before
+			if n := len(p.Queries); n > 0 { // the Reader answers the query of one slot before
 				p.Answer(n-1, `{"x":"x"}`)
 			}
 			p.Ask("mail", askOne)

@@ -9,15 +9,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
-// Found is what a search of a configuration found.
+// Found is the result of a search of a configuration.
 type Found struct {
 	Outcome
 	Limit   int64    // of the weight: 1, or 2 for each channel with subscriptions
 	Defects []string // what does not hold
 }
 
-// Search plays the configuration in every way, more release slots than it has by
-// itself. The error is that of [Game.Search].
+// Search plays the configuration in every way, with more additional release
+// slots. The error is that of [Game.Search].
 func (c Configuration) Search(more int) (Found, error) {
 	mesh := gameMesh()
 	c.edit(mesh)

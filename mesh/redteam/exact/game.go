@@ -14,10 +14,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
-// Game is a mesh on a clock of its own, played to the end in every way that an
-// adversary can: the Readers, what they read, and the people who decide what is
-// held. One Controller plays against it by a fixed strategy. [Game.Search] then
-// holds the bound of bcp/CAPACITY.md against all that the Controller could hear.
+// Game is a mesh with a simulated clock, played to the end in every way that an
+// adversary can: the Readers, their content, and the people who decide about
+// held items. One Controller plays against it with a fixed strategy.
+// [Game.Search] then compares the bound of bcp/CAPACITY.md with everything that
+// the Controller could get.
 //
 // Everything runs on a real [state.State]: each decision goes through its record,
 // and each branch begins with a checkpoint.
@@ -25,35 +26,35 @@ type Game struct {
 	Config     state.Config
 	Controller bcp.AgentName
 	// Ticks are the moments at which somebody acts, in order. At each of them
-	// what is due is decided, the Controller hears what has been released, the
+	// due decisions are made, the Controller gets what has been released, the
 	// adversary makes a move, and the Controller acts.
 	Ticks []time.Time
-	// End is when the Controller hears the last of it; nobody acts any more.
+	// End is when the Controller gets the last message; nobody acts any more.
 	End time.Time
-	// Moves are what the adversary may do at a tick, in this position: one of
-	// them. A move that does nothing is one of them.
+	// Moves returns the adversary's alternatives at a tick, in this position. A
+	// move that does nothing is one of them.
 	Moves func(p *Position) []Move
-	// Act is the Controller's strategy. It may depend on what was heard, and on
-	// nothing else.
+	// Act is the Controller's strategy. It may depend only on what the
+	// Controller got.
 	Act func(p *Position)
 }
 
-// Move is what the adversary does at one tick.
+// Move is the adversary's action at one tick.
 type Move func(p *Position)
 
-// Position is where one play of a [Game] stands.
+// Position is the state of one play of a [Game].
 type Position struct {
 	Tick    int
-	Heard   []string      // what the Controller was told, without ids
-	Queries []bcp.QueryID // that were accepted, in order
-	Items   []bcp.ItemID  // that were held, in order
+	Heard   []string      // messages to the Controller, without ids
+	Queries []bcp.QueryID // accepted ones, in order
+	Items   []bcp.ItemID  // held ones, in order
 
 	game              *Game
 	state             *state.State
-	sessions          []bcp.SessionID // whose ids were told
+	sessions          []bcp.SessionID // whose ids the Controller knows
 	moments           int
 	nominal, capacity bcp.Bits          // settled on the Controller's channels
-	charged           []event           // what that was for
+	charged           []event           // with the charges
 	heard             [sha256.Size]byte // of Heard
 	err               error
 }
@@ -140,13 +141,13 @@ func (p *Position) commit(d bcp.Decision) bcp.Decision {
 type event struct {
 	slot    time.Time
 	what    string
-	part    string // the query, or the subscription, that it is of
+	part    string // the query or subscription
 	charge  bcp.Bits
-	answers bool // an answer to the query was let through or held, so it is priced as one
+	answers bool // an answer to the query was accepted or held, so it is priced as one
 	push    bool
 }
 
-// note keeps what a decision charges for.
+// note adds the charges of a decision.
 func (p *Position) note(d *bcp.Decision, charge bcp.Bits) {
 	key, _ := d.Channel()
 	c, ok := p.game.Config.Mesh.Channel(key)
@@ -186,8 +187,8 @@ var gameKey = func() bcp.SealingKey {
 	return key
 }()
 
-// releaseDue decides what is due, each at its time, and has the Controller hear what was
-// released.
+// releaseDue makes due decisions, each at its time, and passes what was released to the
+// Controller.
 func (p *Position) releaseDue() {
 	for p.err == nil {
 		at, due := p.state.NextDue()
@@ -216,7 +217,7 @@ func (p *Position) releaseDue() {
 	}
 }
 
-// plain writes a delivery without what is random in it.
+// plain encodes a delivery without its random parts.
 func (p *Position) plain(m bcp.Delivery) string {
 	m.DeliveryID = ""
 	if m.QueryID != "" {
@@ -267,7 +268,7 @@ func (p *Position) Look() {
 	}
 }
 
-// Answer is a move of a Reader about the nth query that was accepted, from 0.
+// Answer is a move of a Reader about the nth accepted query, from 0.
 func (p *Position) Answer(n int, response string) {
 	_, reader, attempt, open := p.state.Open(p.Queries[n])
 	if !open {
@@ -286,8 +287,8 @@ func (p *Position) Push(reader bcp.AgentName, id bcp.SubscriptionID, response st
 	p.commit(p.state.DecidePush(p.moment(), reader, p.game.Controller, id, body))
 }
 
-// Judge is a move of a person about the nth item that was held, from 0, if it
-// still waits.
+// Judge is a move of a person about the nth held item, from 0, if it still
+// waits.
 func (p *Position) Judge(n int, act bcp.Act) {
 	it := slices.IndexFunc(p.state.Items(), func(it bcp.Item) bool { return it.ID == p.Items[n] })
 	if it < 0 {

@@ -12,50 +12,50 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
-// Outcome is what a [Game.Search] found.
+// Outcome is the result of [Game.Search].
 type Outcome struct {
 	Strategies  int // of the adversary
-	Transcripts int // different ones that the Controller could hear
-	// Weight is the sum of 2^-charge over all transcripts, rounded up, where a
-	// charge is in capacity bits, the least where there are several.
+	Transcripts int // number of different transcripts that the Controller could get
+	// Weight is the sum of 2^-charge over all transcripts, rounded up; a charge
+	// is in capacity bits, the least if there are several.
 	Weight *big.Float
-	// Parts are the weights of single queries and subscriptions, everything else
-	// that happens being fixed: the greatest for each limit.
+	// Parts are the weights of single queries and subscriptions, with all other
+	// events fixed: the greatest for each limit.
 	Parts []Part
-	// Free is the number of transcripts that are charged no nominal bits. That
-	// in which the Readers are silent is one of them.
+	// Free is the number of transcripts without charged nominal bits. One of
+	// them is that of silent Readers.
 	Free int
 	// Ambiguous is a transcript that comes with two charges, empty for none.
 	Ambiguous string
-	// Clock is a transcript that tells more than what is charged for: by some tick,
-	// with the same ends of queries and the same pushes in all release slots that
-	// were over, the Controller could hear another. It is empty for none.
+	// Clock is a transcript that reveals more than is charged: by some tick, with
+	// the same ends of queries and the same pushes in all past release slots, the
+	// Controller could get a different one. It is empty for none.
 	Clock string
 }
 
-// Part is what one query or subscription adds to the weight at most, with its limit
-// (bcp/CAPACITY.md, 3 to 5).
+// Part is the maximum contribution of one query or subscription to the weight, with
+// its limit (bcp/CAPACITY.md, 3 to 5).
 type Part struct {
 	Name          string
 	Weight, Limit *big.Float
 }
 
-// charge is what a transcript is charged.
+// charge is the charge of a transcript.
 type charge struct{ nominal, capacity bcp.Bits }
 
 // search is a [Game.Search] under way.
 type search struct {
 	game    *Game
 	charges map[[sha256.Size]byte]charge // by transcript
-	known   map[[sha256.Size]byte]string // what was heard, by what was charged for
+	known   map[[sha256.Size]byte]string // transcripts by what was charged for
 	weights map[bcp.Bits]*big.Float
 	parts   map[[sha256.Size]byte]*Part
 	out     Outcome
 }
 
-// Search plays the game in every way. It fails if the state refuses a decision of
-// its own, one of the limits of the Controller's channels does not hold, or something
-// is charged that nobody hears of.
+// Search plays the game in every way. It fails if the state refuses a decision of its
+// own, one of the limits of the Controller's channels does not hold, or something is
+// charged that nobody gets.
 func (g *Game) Search() (Outcome, error) {
 	g.Config.Verify = func(string, []byte, []byte) bool { return true }
 	state, err := state.New(g.Config)
@@ -105,7 +105,7 @@ func (s *search) play(p *Position) error {
 	return nil
 }
 
-// end adds a transcript to what was found, if it is a new one.
+// end adds a transcript to the result, if it is new.
 func (s *search) end(p *Position) {
 	s.out.Strategies++
 	now := charge{p.nominal, p.capacity}
@@ -129,8 +129,8 @@ func (s *search) weight(b bcp.Bits) *big.Float {
 	return s.weights[b]
 }
 
-// addWeights adds a transcript to the weights of its parts: of each, those transcripts count
-// together in which all else is the same.
+// addWeights adds a transcript to the weights of its parts: for each, transcripts with
+// the same rest are added up.
 func (s *search) addWeights(p *Position) {
 	names := map[string]int{} // with the subscriptions of the channel, 0 for a query
 	for _, c := range s.game.Config.Mesh.Channels {
@@ -203,8 +203,8 @@ func (s *search) sumWeights() {
 	slices.SortFunc(s.out.Parts, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// clock compares what was heard so far with what was heard elsewhere, where the same
-// was charged in the slots that are over.
+// clock compares a transcript so far with those of other plays with the same charges
+// in past slots.
 func (s *search) clock(p *Position) {
 	over := []string{fmt.Sprint(p.Tick)}
 	for _, e := range p.charged {
@@ -223,7 +223,7 @@ func (s *search) clock(p *Position) {
 
 const weightPrecision = 160
 
-// upward is 0, and whatever is computed into it is rounded up.
+// upward is 0; whatever is computed into it is rounded up.
 func upward() *big.Float {
 	return new(big.Float).SetPrec(weightPrecision).SetMode(big.ToPositiveInf)
 }

@@ -44,8 +44,8 @@ const (
 	askWhen = `{"type":"bcp_query_request","category":2,"questions":[{"id":"when","question":"When?","max_words":3,"expected_format":"date"},{"id":"many","question":"How many?","max_words":1,"expected_format":"integer"}]}`
 )
 
-// closedForm is a way to say one thing in several forms: two calls of say with the same
-// values differ in nothing but the form, which is random.
+// closedForm is a way to say the same thing in several forms: two calls of say with the
+// same values differ only in the form, which is random.
 type closedForm struct {
 	id, text string
 	reader   bcp.AgentName
@@ -95,8 +95,8 @@ func (c *closedRig) space() string {
 	return strings.Repeat(c.pick(" ", "\t", "\n", "\r\n", ""), c.random.IntN(4))
 }
 
-// closedForms are the forms in which an answer may be written and that a Controller
-// never learns.
+// closedForms returns the forms in which an answer may be written and that a
+// Controller never learns.
 func closedForms() []closedForm {
 	return []closedForm{
 		{"C-ORDER", "the order of members, in an answer and around it", mailer, askFour, fourValues, func(c *closedRig, query redteam.Message, values []string) {
@@ -261,14 +261,14 @@ func (c *closedRig) packed(id string, values []string) []byte {
 	return b
 }
 
-// randomIDs are what is random in a message to a Controller.
+// randomIDs matches the random parts of a message to a Controller.
 var randomIDs = regexp.MustCompile(`"(query_id|delivery_id|session_id)":"([^"]*)"`)
 
-// leftBits are members that say what is left of a budget.
+// leftBits matches members with the rest of a budget.
 var leftBits = regexp.MustCompile(`"[a-z_]*remaining[a-z_]*":[0-9.]+`)
 
-// transcript is what a Controller observed, with random ids by their order. What came again,
-// since the Controller was late with its acknowledgement, is there once.
+// transcript returns what a Controller observed, with random ids replaced by their order.
+// Deliveries repeated because of a late acknowledgement occur once.
 func transcript(observed []redteam.Message) string {
 	ids, before := map[string]int{}, map[string]bool{}
 	known := func(id string) string {
@@ -308,7 +308,7 @@ func (c *closedRig) play(f closedForm, values []string) string {
 	return transcript(c.controller.Observed())
 }
 
-// compare has a form said in pairs that differ in nothing but the form.
+// compare compares pairs that differ only in the form.
 func (t *trial) compare(f closedForm) {
 	broken, err := redteam.Use(t.ctx, redteam.Setup{State: t.config.State, Name: f.id, Files: closedFiles, Edit: patient, Seed: t.config.Seed}, func(r *redteam.Rig) {
 		c := &closedRig{Rig: r, random: r.Rand(), controller: r.Client(main, bcp.RoleController), reader: r.Client(f.reader, bcp.RoleReader), next: r.Client(clerk, bcp.RoleReader), boss: r.Client(boss, bcp.RoleController)}

@@ -61,7 +61,7 @@ func (r Report) Markdown(picture string) string {
 	return b.String()
 }
 
-// Plot returns what moved beside what was charged, with release slots and without.
+// Plot returns the moved and the charged bits, with release slots and without.
 func (r Report) Plot() []byte {
 	var plots []plot.Plot
 	for _, mode := range []string{ModeSlots, ModeOpen} {

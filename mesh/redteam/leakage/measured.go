@@ -19,11 +19,11 @@ const (
 
 var modeText = map[string]string{ModeSlots: "with release slots", ModeOpen: "without release slots"}
 
-// interval is the release interval of ModeSlots. It is shorter than what anybody would
-// set, so that there are enough trials.
+// interval is the release interval of ModeSlots. It is shorter than anybody would set,
+// so that there are enough trials.
 const interval = 50 * time.Millisecond
 
-// lanes are how many channels are used at once.
+// lanes is how many channels are used at once.
 const lanes = 16
 
 // encoder moves one of k secrets to a Controller that asks once.
@@ -34,7 +34,7 @@ type encoder struct {
 	encode   func(l *lane, query redteam.Message, secret int) (pushes int)
 }
 
-// lane is a channel of its own.
+// lane is one separate channel.
 type lane struct {
 	controller, reader *redteam.Client
 	name               bcp.AgentName
@@ -156,7 +156,7 @@ func laneFiles() map[string]string {
 	return files
 }
 
-// measure has an encoder move secrets on all lanes at once.
+// measure makes an encoder move secrets on all lanes at once.
 func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
 	var all []observation
 	var mu sync.Mutex

@@ -20,7 +20,8 @@ const (
 	Exact    Method = "exact"
 	Closed   Method = "closed"
 	Measured Method = "measured"
-	// Uncounted is of what bcp/CAPACITY.md says is not counted: a rate, and no verdict.
+	// Uncounted measures channels that are not counted according to bcp/CAPACITY.md: a
+	// rate, without a verdict.
 	Uncounted Method = "uncounted"
 )
 
@@ -61,7 +62,7 @@ func Tests() []Test {
 }
 
 // Select returns the tests whose ID or method is among words; all without words. The
-// error names the words that choose nothing.
+// error lists words without a match.
 func Select(all []Test, words []string) ([]Test, error) {
 	if len(words) == 0 {
 		return all, nil
@@ -81,7 +82,7 @@ func Select(all []Test, words []string) ([]Test, error) {
 	}), nil
 }
 
-// Config says what is tried.
+// Config configures a run.
 type Config struct {
 	State string // an empty folder for meshes
 	Tests []Test // all if nil
@@ -89,11 +90,11 @@ type Config struct {
 	Pairs int    // of each closed channel; the default is 100
 	// Trials are those of each encoder and mode; the default is 320.
 	Trials int
-	// OnResult, if set, is told of each result.
+	// OnResult, if set, is called with each result.
 	OnResult func(Result)
 }
 
-// Result is what a test found.
+// Result is the result of a test.
 type Result struct {
 	ID       string          `json:"id"`
 	Method   Method          `json:"method"`
@@ -107,12 +108,12 @@ type Result struct {
 	Rate     *Rate           `json:"rate,omitempty"`
 }
 
-// Pairs is what was compared of a closed channel.
+// Pairs is the result of comparing a closed channel.
 type Pairs struct {
 	Pairs int `json:"pairs"` // of plays that differ in the form of the answer alone
 }
 
-// Certificate is what an exact search found. Weights are rounded up.
+// Certificate is the result of an exact search. Weights are rounded up.
 type Certificate struct {
 	Strategies  int     `json:"strategies"`  // of the adversary
 	Transcripts int     `json:"transcripts"` // that the Controller can hear
@@ -120,7 +121,7 @@ type Certificate struct {
 	Limit       int64   `json:"limit"`       // of the weight (bcp/CAPACITY.md, 1)
 }
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	Schema  int      `json:"schema"` // 1
 	Seed    uint64   `json:"seed"`
@@ -145,12 +146,13 @@ type trial struct {
 	err    error // why nothing is known
 }
 
-// leaks says what was found.
+// leaks reports a leak.
 func (t *trial) leaks(format string, args ...any) {
 	t.result.Evidence = append(t.result.Evidence, fmt.Sprintf(format, args...))
 }
 
-// fail says why nothing is known: of several errors the last counts, and nil is none.
+// fail says why the result is unknown: of several errors the last counts, and nil is
+// none.
 func (t *trial) fail(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
@@ -159,8 +161,8 @@ func (t *trial) fail(errs ...error) {
 	}
 }
 
-// Run makes the tests one after the other. When ctx ends, those that were not made are
-// not run.
+// Run makes the tests one after the other. When ctx ends, the remaining tests are not
+// run.
 func Run(ctx context.Context, c Config) Report {
 	if c.Tests == nil {
 		c.Tests = Tests()
@@ -193,7 +195,7 @@ func Run(ctx context.Context, c Config) Report {
 	return report
 }
 
-// make makes a test, and writes into result what it found.
+// make makes a test, and writes into result.
 func (c Config) make(ctx context.Context, result *Result, run func(*trial)) {
 	began := time.Now()
 	t := &trial{ctx: ctx, config: c, result: result, err: ctx.Err()}
@@ -209,8 +211,8 @@ func (c Config) make(ctx context.Context, result *Result, run func(*trial)) {
 	result.TookMS += time.Since(began).Milliseconds()
 }
 
-// exceeding returns where more was measured than is charged, of all encoders with slots
-// at a level of 5 % together (Holm). Without slots timing is uncounted.
+// exceeding returns the tests that measured more than is charged, for all encoders with
+// slots together at a level of 5 % (Holm). Without slots timing is not counted.
 func exceeding(results []Result) (list []int) {
 	var p []float64
 	var places []int

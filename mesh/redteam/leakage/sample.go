@@ -7,28 +7,28 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/stats"
 )
 
-// Sample is what an encoder was measured to move.
+// Sample is the measurement of an encoder.
 type Sample struct {
 	Mode    string  `json:"mode"`
 	Secrets int     `json:"secrets"` // from which one was drawn for each trial
 	Trials  int     `json:"trials"`  // half of them train the decoder, half are scored
 	Errors  int     `json:"errors"`  // of those that were scored
 	Charged float64 `json:"charged"` // capacity bits a trial, on average
-	// Moved is the least that moved a trial, with 95 % confidence.
+	// Moved is the lower bound of bits moved in a trial, with 95 % confidence.
 	Moved float64 `json:"moved"`
 	// P is the p-value of the hypothesis that no more moved than was charged.
 	P float64 `json:"p"`
-	// Estimate is what moved if errors are what they were, and Best with the best
-	// distribution of secrets. They decide nothing.
+	// Estimate is the number of bits moved at the observed error rate, and Best
+	// that with the best distribution of secrets. They decide nothing.
 	Estimate float64 `json:"estimate"`
 	Best     float64 `json:"best"`
 	// TimeP is the p-value of the hypothesis that arrival times are independent of the
-	// secret, and TimeSeen the least leak by them that would have been seen.
+	// secret, and TimeSeen the least leak through them that would have been detected.
 	TimeP    float64 `json:"time_p"`
 	TimeSeen float64 `json:"time_seen"`
 }
 
-// observation is what a Controller has of one trial.
+// observation is a Controller's observation of one trial.
 type observation struct {
 	secret  int
 	said    string // responses, outcomes, codes, subscriptions, in their order
@@ -39,8 +39,8 @@ type observation struct {
 
 const timeBins = 8
 
-// analyse scores a decoder that learned from the first half of the observations, in the
-// order of their random secrets, on the second.
+// analyse trains a decoder with the first half of the observations, in the order of
+// their random secrets, and scores it with the second.
 func analyse(k int, all []observation, rounds int, random *rand.Rand) Sample {
 	train, score := all[:len(all)/2], all[len(all)/2:]
 	var times []float64

@@ -13,46 +13,46 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Rate is what was measured of a channel that nobody counts (bcp/CAPACITY.md, 7).
+// Rate is the measurement of a channel that is not counted (bcp/CAPACITY.md, 7).
 type Rate struct {
 	Mode    string  `json:"mode"`
 	Secrets int     `json:"secrets"` // from which one was drawn for each trial
 	Trials  int     `json:"trials"`
 	Charged float64 `json:"charged"` // capacity bits a trial, on average, for what was said besides
-	// Moved is the least that moved a trial, with 95 % confidence, and Estimate what moved
-	// if errors are what they were.
+	// Moved is the lower bound of bits moved in a trial, with 95 % confidence, and
+	// Estimate the number at the observed error rate.
 	Moved    float64 `json:"moved"`
 	Estimate float64 `json:"estimate"`
 	// P is the p-value of the hypothesis that nothing moved, and Seen the least leak, in
-	// bits a trial, that so many trials show with 99 % at an alarm of 0.1 %.
+	// bits a trial, that so many trials detect with 99 % at a false alarm rate of 0.1 %.
 	P    float64 `json:"p"`
 	Seen float64 `json:"seen"`
-	// PerHour is Moved in bits an hour, of one attacker who goes on as it did, and
-	// SeenPerHour Seen. They are 0 where a person has to act in each trial.
+	// PerHour is Moved in bits an hour, for one attacker who continues, and
+	// SeenPerHour that of Seen. They are 0 if a person must act in each trial.
 	PerHour     float64 `json:"per_hour"`
 	SeenPerHour float64 `json:"seen_per_hour"`
 }
 
-// uncounted is an encoder of something that is not counted. It says nothing else that
-// depends on the secret.
+// uncounted is an encoder that uses something that is not counted. Nothing else in
+// its messages depends on the secret.
 type uncounted struct {
 	id, text string
 	mode     string
-	lanes    int // at once: one where it is the time that tells
+	lanes    int // at once: one if the time carries the secret
 	secrets  int
 	people   bool // a person acts in each trial
 	share    int  // it is tried so many times less often
-	timed    bool // it is the time that tells, and not what is said
+	timed    bool // the time carries the secret, not the content
 	try      func(l *uncountedLane, secret int) observation
 }
 
-// uncountedLane is a Controller with three Readers: reader is a Controller too, whose
-// Reader is next.
+// uncountedLane is a Controller with three Readers: reader is also a Controller,
+// whose Reader is next.
 type uncountedLane struct {
 	rig                                                  *redteam.Rig
 	number                                               int
 	controller, reader, other, itself, next, who, absent *redteam.Client
-	failed                                               error // of what ran beside a trial
+	failed                                               error // of goroutines during a trial
 }
 
 func (l *uncountedLane) name(letter string) bcp.AgentName {
@@ -89,9 +89,10 @@ func (l *uncountedLane) askYes() redteam.Delivery {
 	return l.controller.Delivery(id)
 }
 
-// pushDuringAnswer has a Reader push what is refused, many times at once, while the Controller waits
-// for an answer that is always the same, if the secret says so: as the answer is given, or
-// with near so long before the end of a slot. It returns when the answer came.
+// pushDuringAnswer makes a Reader push refused messages, many at once, while the
+// Controller waits for an answer that is always the same, if the secret says so: at the
+// time of the answer, or with near that long before the end of a slot. It returns when
+// the answer came.
 func (l *uncountedLane) pushDuringAnswer(secret int, from *redteam.Client, subject string, near time.Duration) (d redteam.Delivery, came time.Time) {
 	const pushes = 30
 	id := l.controller.Ask(l.name("r"), askBoolean)
@@ -177,10 +178,10 @@ func uncountedChannels() []uncounted {
 				l.controller.Request(subjects.Session(l.name("m")), `{"verb":"`+verb+`"}`)
 			}
 			for line := range strings.Lines(transcript(l.controller.Observed())) {
-				_, text, _ := strings.Cut(line, ": ") // what is left falls with every trial
+				_, text, _ := strings.Cut(line, ": ") // the rest of the budget falls with every trial
 				said += leftBits.ReplaceAllString(text, "")
 			}
-			for _, letter := range []string{"m", "r", "s", "u"} { // lanes differ by their names alone
+			for _, letter := range []string{"m", "r", "s", "u"} { // lanes differ only in their names
 				said = strings.ReplaceAll(said, fmt.Sprintf("%q", l.name(letter)), letter)
 			}
 			return observation{said: said, charged: d.Capacity}
@@ -210,7 +211,7 @@ func uncountedChannels() []uncounted {
 	}
 }
 
-// rate has an encoder move secrets, and measures what arrives.
+// rate makes an encoder move secrets, and measures what arrives.
 func (t *trial) rate(u uncounted) {
 	trials := max(t.config.Trials/2/max(1, u.share), 16)
 	var all []observation
@@ -246,7 +247,7 @@ func (t *trial) rate(u uncounted) {
 							break
 						}
 						if n == 0 {
-							continue // the first meets a mesh that is cold
+							continue // the first runs on a cold mesh
 						}
 						mu.Lock()
 						all, spent = append(all, o), spent+time.Since(began)
@@ -269,14 +270,14 @@ func (t *trial) rate(u uncounted) {
 	}
 }
 
-// forget drops what the lane's connections got.
+// forget drops what the lane's connections received.
 func (l *uncountedLane) forget() {
 	for _, s := range []*redteam.Client{l.controller, l.reader, l.other, l.itself, l.next} {
 		s.Observed()
 	}
 }
 
-// estimateRate says what so many observations show, each of which took so long.
+// estimateRate returns the rate for these observations, each of which took each.
 func estimateRate(u uncounted, all []observation, each time.Duration, random *rand.Rand) Rate {
 	const rounds = 2000
 	sample := analyse(u.secrets, all, 1, random)

@@ -8,7 +8,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
-// ErrRead says that a text is no report in the form JSON, or one of another schema.
+// ErrRead says that a text is not a report in the form JSON, or has another schema.
 var ErrRead = errors.New("report: no report of a red team in JSON, schema 1")
 
 // Read reads a report in the form JSON.
@@ -27,21 +27,21 @@ func Read(b []byte) (redteam.Report, error) {
 	return d.Report, nil
 }
 
-// Change is an attack that has another verdict, or is in one report alone.
+// Change is an attack with another verdict, or in only one report.
 type Change struct {
 	ID     string          `json:"id"`
 	Before redteam.Verdict `json:"before"`
 	After  redteam.Verdict `json:"after"`
-	// New and Gone say that it is in the later, or in the earlier report alone.
+	// New and Gone say that it is only in the later, or only in the earlier report.
 	New  bool `json:"new,omitzero"`
 	Gone bool `json:"gone,omitzero"`
-	// Worse says that less is held than before.
+	// Worse says that less holds than before.
 	Worse bool `json:"worse"`
 }
 
-// Diff returns what is different, in the order of the reports. Worse is what no longer
-// holds: an attack that held and does not, one that could be run and no longer is, and a
-// new one that gets through or could not be run.
+// Diff returns the differences, in the order of the reports. Worse are the properties
+// that no longer hold: an attack that held and does not, one that could be run and no
+// longer can, and a new one that gets through or could not be run.
 func Diff(before, after redteam.Report) (changes []Change) {
 	later := map[string]redteam.Result{}
 	for _, r := range after.Results {
@@ -66,8 +66,8 @@ func Diff(before, after redteam.Report) (changes []Change) {
 	return changes
 }
 
-// isWorse: broken is worst, then what is not known. To be skipped is no worse than to hold:
-// the definitions leave nothing to attack.
+// isWorse: broken is worst, then unknown. Skipped is no worse than held: the definitions
+// leave nothing to attack.
 func isWorse(before, after redteam.Verdict) bool {
 	rank := map[redteam.Verdict]int{redteam.Broken: 2, redteam.NotRun: 1}
 	return rank[after] > rank[before]

@@ -15,10 +15,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
-// Of a report of garak (github.com/NVIDIA/garak, Apache-2.0), the lines and members that
-// its own programs read: report_digest, analyze_log and aggregate_reports, of versions
-// 0.12 to 0.15. The names of probes and detectors are ours, so that none is taken for one
-// of garak's: a module and a class, with one dot between.
+// The lines and members of a garak report (github.com/NVIDIA/garak, Apache-2.0) that its
+// own programs read: report_digest, analyze_log and aggregate_reports, of versions 0.12
+// to 0.15. The names of probes and detectors are ours, so that none is mistaken for one
+// of garak's: a module and a class, with one dot in between.
 const (
 	garakModule = "bcpmesh_"
 	garakLowest = "minimum" // a module is as good as its worst probe
@@ -83,7 +83,7 @@ type garakEval struct {
 	Upper  *float64 `json:"confidence_upper,omitzero"`
 }
 
-// score is the part that passed; 0 where nothing could be scored.
+// score returns the fraction that passed; 0 if nothing could be scored.
 func (e garakEval) score() float64 {
 	if e.Evaluated == 0 {
 		return 0
@@ -91,7 +91,7 @@ func (e garakEval) score() float64 {
 	return float64(e.Passed) / float64(e.Evaluated)
 }
 
-// garakProbe is what was tried: a probe, its lines, and what came of it.
+// garakProbe is a probe, its lines, and its result.
 type garakProbe struct {
 	name, text, goal string
 	tried            bool // it has an eval
@@ -108,8 +108,8 @@ type garakRun struct {
 	probes                 []garakProbe
 }
 
-// write writes the lines in the order in which garak does. The digest, of which garak
-// makes a page, is in it: garak could not make it, since it knows no probes of ours.
+// write writes the lines in garak's order. It includes the digest, from which garak
+// makes a page: garak could not make it, since it does not know our probes.
 func (g garakRun) write() ([]byte, error) {
 	const form = "2006-01-02T15:04:05.000000" // as Python's isoformat
 	version, began, ended, run := "bcpmesh "+g.version, g.began.UTC().Format(form), g.ended.UTC().Format(form), g.id(-1)
@@ -155,7 +155,7 @@ func (g garakRun) write() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// id makes an id of the form of a UUID (RFC 9562, version 8) from what was run: the same
+// id makes an id in the form of a UUID (RFC 9562, version 8) from the content: the same
 // report has the same ids. -1 is the run's, others those of attempts.
 func (g garakRun) id(attempt int) string {
 	h := sha256.New()
@@ -166,7 +166,7 @@ func (g garakRun) id(attempt int) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// garakName makes a name of letters that need no quotes anywhere.
+// garakName makes a name of letters that need no quoting anywhere.
 func garakName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
@@ -176,7 +176,7 @@ func garakName(s string) string {
 	}, s)
 }
 
-// garakGrade is what garak calls a score, from 1, the worst, to 5.
+// garakGrade returns garak's grade for a score, from 1, the worst, to 5.
 func garakGrade(score float64) (int, string) {
 	for i, bound := range []float64{0.05, 0.4, 0.8, 0.99} {
 		if score < bound {
@@ -203,7 +203,7 @@ func (g garakRun) groups() map[string]any {
 			"relative_score": "n/a", "relative_defcon": nil, "relative_comment": nil, "detector_defcon": level, "calibration_used": false,
 			"total_evaluated": p.eval.Evaluated, "passed": p.eval.Passed,
 		}
-		if p.eval.Lower != nil && p.eval.Upper != nil { // of what passed
+		if p.eval.Lower != nil && p.eval.Upper != nil { // of the passed fraction
 			detector["confidence"], detector["absolute_confidence_lower"], detector["absolute_confidence_upper"] = p.eval.Level, 1-*p.eval.Upper, 1-*p.eval.Lower
 			detector["show_confidence_interval"] = true
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 // writeGarak: a class is a module of probes, an attack a probe with one attempt, and the
-// oracle its one detector. What could not be run is an attempt that no detector could
-// score: garak leaves it out of its rates, and the digest takes it for the worst. What
-// does not apply was never sent.
+// oracle its one detector. An attack that could not be run is an attempt that no
+// detector could score: garak omits it from its rates, and the digest counts it as the
+// worst. What does not apply was never sent.
 func writeGarak(r redteam.Report, version string) ([]byte, error) {
 	g := garakRun{
 		version: version, file: "redteam.report.jsonl", seed: r.Seed, began: r.Began, ended: r.Began, detector: "bcpmesh.Oracle",
@@ -61,10 +61,10 @@ func (g garakRun) attack(id string, result redteam.Result) garakProbe {
 	return p
 }
 
-// WriteCorpus returns the rates of strings that were said as a report of garak, with
-// Wilson's intervals at 95 %: a probe is a category, an on_anomaly and a way to say them,
-// and an attempt that is detected is a string that reached a Controller unheld. There are
-// no attempts in it, since the report has rates alone.
+// WriteCorpus returns the rates of a corpus as a report of garak, with Wilson's intervals
+// at 95 %: a probe is a category, an on_anomaly and a way to say a string, and a detected
+// attempt is a string that reached a Controller unheld. It has no attempts, since the
+// report only has rates.
 func WriteCorpus(r corpus.Report, version string) ([]byte, error) {
 	g := garakRun{
 		version: version, file: "corpus.report.jsonl", seed: r.Seed, began: r.Began, ended: r.Ended, detector: "bcpmesh.Reached",

@@ -4,7 +4,7 @@
 // reports.
 //
 // All functions are pure. Findings may contain hostile text; it is made inert
-// (package inert) in every format but JSON and SARIF, which carry it as a
+// (package inert) in every format except JSON and SARIF, which carry it as a
 // string value.
 package report
 
@@ -24,7 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/sarif"
 )
 
-// Form is one form of a report. The zero value is none.
+// Form is a format of a report. The zero value is invalid.
 type Form uint8
 
 // The forms, by the extensions of their files.
@@ -49,8 +49,8 @@ func FormOf(file string) (Form, bool) {
 	return 0, false
 }
 
-// Write returns a report in a form. Version is that of the program, and folder that of
-// the definitions, from the root of the repository and with slashes.
+// Write returns a report in a form. version is that of the program, and folder that of
+// the definitions, relative to the root of the repository and with slashes.
 func Write(r redteam.Report, form Form, version, folder string) ([]byte, error) {
 	switch form {
 	case JSON:
@@ -72,12 +72,12 @@ func indented(v any) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// OK reports whether every attack held, or did not apply.
+// OK reports whether every attack was stopped, or did not apply.
 func OK(r redteam.Report) bool {
 	return len(r.Results) > 0 && r.Count(redteam.Held)+r.Count(redteam.Skipped) == len(r.Results)
 }
 
-// Document is what the form JSON has.
+// Document is the form JSON.
 type Document struct {
 	OK bool `json:"ok"`
 	redteam.Report
@@ -117,7 +117,7 @@ func writeJUnit(r redteam.Report) []byte {
 	return []byte(b.String())
 }
 
-// classes returns those of the results, in the order in which they first occur.
+// classes returns those of the results, in the order of their first occurrence.
 func classes(r redteam.Report) (list []redteam.Class) {
 	seen := map[redteam.Class]bool{}
 	for _, result := range r.Results {
@@ -138,7 +138,7 @@ func seconds(results []redteam.Result) string {
 }
 
 // writeSARIF: an attack is a rule. One that got through is an error at the definitions,
-// one of which nothing is known asks for a review; what held is not listed.
+// an unknown result asks for a review; attacks that were stopped are not listed.
 func writeSARIF(r redteam.Report, version, folder string) ([]byte, error) {
 	var rules []sarif.Rule
 	var findings []sarif.Finding

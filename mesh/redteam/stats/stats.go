@@ -1,7 +1,7 @@
 // Package stats estimates from samples how many bits a channel moved. It
 // assumes only that trials are independent. All bits are log2.
 //
-// It is pure. Randomness is an argument.
+// It is pure; randomness is an argument.
 package stats
 
 import (
@@ -34,8 +34,8 @@ func binomial(x, n int, p float64) float64 {
 	return min(1, sum)
 }
 
-// bisect returns where f, which falls from positive to negative, is 0 between two
-// points.
+// bisect returns the zero of f, which falls from positive to negative, between
+// two points.
 func bisect(low, high float64, f func(float64) float64) float64 {
 	for range 200 {
 		if middle := (low + high) / 2; f(middle) > 0 {
@@ -63,8 +63,8 @@ func entropy(p float64) float64 {
 	return -p*math.Log2(p) - (1-p)*math.Log2(1-p)
 }
 
-// Fano is the least number of bits that moved where one of k secrets, uniformly drawn,
-// is decoded with an error rate of e at most. It is 0 where e says nothing.
+// Fano returns the minimum number of bits moved if one of k uniformly drawn secrets is
+// decoded with an error rate of at most e. It is 0 if e implies nothing.
 func Fano(k int, e float64) float64 {
 	if k < 2 || e >= 1-1/float64(k) {
 		return 0
@@ -78,8 +78,8 @@ func MovedAtLeast(k, errors, n int, alpha float64) float64 {
 	return Fano(k, ErrorsAtMost(errors, n, alpha))
 }
 
-// Exceeds is the p-value of the hypothesis that no more than charge bits moved: the
-// probability of so few errors if the error rate were the least that it allows.
+// Exceeds returns the p-value of the hypothesis that at most charge bits moved: the
+// probability of so few errors at the lowest error rate that it allows.
 func Exceeds(k, errors, n int, charge float64) float64 {
 	if charge >= math.Log2(float64(k)) {
 		return 1
@@ -88,8 +88,8 @@ func Exceeds(k, errors, n int, charge float64) float64 {
 	return binomial(errors, n, least)
 }
 
-// Holm returns which of the hypotheses with these p-values are rejected, with the
-// probability alpha at most that any true one is.
+// Holm returns which of the hypotheses with these p-values are rejected; the
+// probability that any true one is among them is at most alpha.
 func Holm(p []float64, alpha float64) []bool {
 	order := make([]int, len(p))
 	for i := range order {
@@ -114,7 +114,7 @@ func Holm(p []float64, alpha float64) []bool {
 	return rejected
 }
 
-// Table counts pairs: a row a secret, a column what was observed.
+// Table counts pairs: a row for each secret, a column for each observation.
 type Table [][]int
 
 // NewTable counts pairs of a secret below k and an observation below bins.
@@ -142,8 +142,8 @@ func (t Table) sums() (rows, columns []int, n int) {
 	return rows, columns, n
 }
 
-// Information is the plug-in estimate of the mutual information, in bits. It is too
-// high by about what [Table.Bias] says.
+// Information returns the plug-in estimate of the mutual information, in bits. It
+// is too high by about [Table.Bias].
 func (t Table) Information() float64 {
 	rows, columns, n := t.sums()
 	bits := 0.0
@@ -171,9 +171,9 @@ func (t Table) Bias() float64 {
 	return float64((used(rows)-1)*(used(columns)-1)) / (2 * float64(n) * math.Ln2)
 }
 
-// Capacity is that of the measured channel over all distributions of secrets, by Blahut
-// and Arimoto: a better choice of secrets would have moved that much. It has the same
-// bias as the estimate.
+// Capacity returns the capacity of the measured channel over all distributions of
+// secrets, by Blahut and Arimoto: the best choice of secrets would have moved that
+// much. It has the same bias as the estimate.
 func (t Table) Capacity() float64 {
 	rows, columns, _ := t.sums()
 	p := make([]float64, len(t))
@@ -214,8 +214,9 @@ func (t Table) Capacity() float64 {
 	return max(0, low)
 }
 
-// Permutation is the p-value of the hypothesis that secrets and observations are
-// independent: how many of so many permutations have as much information.
+// Permutation returns the p-value of the hypothesis that secrets and
+// observations are independent: the fraction of permutations with as much
+// information.
 func Permutation(secrets, observed []int, k, bins, rounds int, random *rand.Rand) float64 {
 	least := NewTable(secrets, observed, k, bins).Information()
 	shuffled := slices.Clone(secrets)
@@ -229,7 +230,7 @@ func Permutation(secrets, observed []int, k, bins, rounds int, random *rand.Rand
 	return float64(as) / float64(rounds+1)
 }
 
-// Quantiles are the borders that divide values into so many bins of equal count.
+// Quantiles returns the borders that divide values into so many bins of equal count.
 func Quantiles(values []float64, bins int) []float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	var borders []float64
@@ -291,9 +292,9 @@ func noncentral(x float64, df int, lambda float64) float64 {
 	return min(1, sum)
 }
 
-// WouldHaveSeen is the least leak in bits a use that n trials of k secrets in so many
-// bins show with a probability of 0.99, where independence is said to be refuted in one
-// of 1,000 cases that are: 2 n ln 2 times the information is a noncentral chi-square.
+// WouldHaveSeen returns the least leak, in bits a use, that n trials of k secrets in so
+// many bins detect with a probability of 0.99, when independence is falsely rejected in
+// one of 1,000 cases: 2 n ln 2 times the information is a noncentral chi-square.
 func WouldHaveSeen(n, k, bins int) float64 {
 	const alpha, power = 0.001, 0.99
 	df := (k - 1) * (bins - 1)
