@@ -39,6 +39,8 @@ var attempts = []attempt{
 	{name: "remove-file", does: "remove a file", try: func(b Bait) error { return os.Remove(filepath.Join(b.Folder, "removed")) }},
 	{name: "open-file", does: "let others read a file", try: func(b Bait) error { return os.Chmod(filepath.Join(b.Folder, "mode"), 0o644) }},
 	{name: "touch-file", does: "change the time of a file", try: func(b Bait) error { return os.Chtimes(filepath.Join(b.Folder, "mode"), time.Time{}, time.Unix(1, 0)) }},
+	{name: "lease-file", does: "have whoever opens a file wait", elsewhere: true, try: func(Bait) error { return onItself(unix.F_SETLEASE, unix.F_RDLCK) }},
+	{name: "watch-folder", does: "hear who changes a folder", elsewhere: true, try: func(Bait) error { return onItself(unix.F_NOTIFY, 2) }}, // DN_MODIFY
 	{name: "run-program", does: "run a program of its own making", try: func(b Bait) error { return exec.Command(filepath.Join(b.Folder, "program")).Run() }},
 	{name: "tcp", does: "connect over TCP", try: func(b Bait) error { return dial("tcp", b.TCP) }},
 	{name: "mptcp", does: "connect over Multipath TCP", elsewhere: true, try: func(b Bait) error { return multipath(b.TCP) }},
@@ -108,6 +110,23 @@ func Try(b Bait) []Outcome {
 		outcomes = append(outcomes, o)
 	}
 	return outcomes
+}
+
+// onItself asks something of the program's own file, which it may read. Some users do not own theirs.
+func onItself(command, argument int) error {
+	name, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	_, err = unix.FcntlInt(file.Fd(), command, argument)
+	if errors.Is(err, unix.ENOTDIR) {
+		err = nil // it was allowed to say so, of a folder
+	}
+	return errors.Join(err, file.Close())
 }
 
 func read(name string) error {

@@ -73,6 +73,11 @@ func conditions(pid uint32, local, signals bool) []condition {
 		{unix.SYS_SOCKETPAIR, 1, bpf.JumpBitsSet, socketTypes &^ unix.SOCK_STREAM},
 		// Its end when its keeper ends without a word.
 		{unix.SYS_PRCTL, 0, bpf.JumpEqual, unix.PR_SET_PDEATHSIG},
+		// A lease of a file, which it need only read: whoever opens it waits for 45 seconds, and it hears of that. So it does
+		// of what becomes of a folder.
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETLEASE},
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, setDelegation},
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_NOTIFY},
 		// Signals by way of a file, and characters typed into a terminal.
 		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETOWN},
 		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETOWN_EX},
@@ -98,8 +103,9 @@ func conditions(pid uint32, local, signals bool) []condition {
 }
 
 const (
-	fiosetown   = 0x8901 // FIOSETOWN, which package unix lacks
-	socketTypes = 0xf    // SOCK_TYPE_MASK, too
+	fiosetown     = 0x8901 // FIOSETOWN, which package unix lacks
+	socketTypes   = 0xf    // SOCK_TYPE_MASK, too
+	setDelegation = 1040   // F_SETDELEG, too: a lease of files and folders
 
 	// lastCall is the newest system call known to the filter. Later ones, and the numbers
 	// of other ABIs of the same kernel (x32), fail as nonexistent.
