@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is one attempt of a hijacked program.
+// attempt is one thing that a hijacked program tries.
 type attempt struct {
 	name, does string
 	elsewhere  bool // some machines refuse it to everybody
@@ -30,6 +30,10 @@ var attempts = []attempt{
 	{name: "list-folder", does: "list a folder of the same user", try: func(b Bait) error { _, err := os.ReadDir(b.Folder); return err }},
 	{name: "read-accounts", does: "read /etc/passwd", try: func(Bait) error { return read("/etc/passwd") }},
 	{name: "read-environment", does: "read the environment of another process", try: func(b Bait) error { return read(fmt.Sprintf("/proc/%d/environ", b.Process)) }},
+	{name: "read-attribute", does: "read an attribute of a file of the same user", elsewhere: true, try: func(b Bait) error {
+		_, err := unix.Getxattr(filepath.Join(b.Folder, "secret"), baitAttribute, make([]byte, 16))
+		return err
+	}},
 	{name: "write-file", does: "write a new file", try: func(b Bait) error { return os.WriteFile(filepath.Join(b.Folder, "written"), nil, 0o600) }},
 	{name: "write-temporary", does: "write a file for temporary files", try: func(Bait) error {
 		name := filepath.Join(os.TempDir(), fmt.Sprintf("bcpmesh-attempt-%d", os.Getpid()))
@@ -41,6 +45,7 @@ var attempts = []attempt{
 	{name: "touch-file", does: "change the time of a file", try: func(b Bait) error { return os.Chtimes(filepath.Join(b.Folder, "mode"), time.Time{}, time.Unix(1, 0)) }},
 	{name: "lease-file", does: "have whoever opens a file wait", elsewhere: true, try: func(Bait) error { return onItself(unix.F_SETLEASE, unix.F_RDLCK) }},
 	{name: "watch-folder", does: "hear who changes a folder", elsewhere: true, try: func(Bait) error { return onItself(unix.F_NOTIFY, 2) }}, // DN_MODIFY
+	{name: "change-file", does: "change the flags of a file", elsewhere: true, try: func(Bait) error { return changeFlags() }},
 	{name: "run-program", does: "run a program of its own making", try: func(b Bait) error { return exec.Command(filepath.Join(b.Folder, "program")).Run() }},
 	{name: "tcp", does: "connect over TCP", try: func(b Bait) error { return dial("tcp", b.TCP) }},
 	{name: "mptcp", does: "connect over Multipath TCP", elsewhere: true, try: func(b Bait) error { return multipath(b.TCP) }},
@@ -67,7 +72,7 @@ var attempts = []attempt{
 		var into [1]byte
 		_, err := unix.ProcessVMReadv(b.Process, []unix.Iovec{{Base: &into[0], Len: 1}}, []unix.RemoteIovec{{Base: 4096, Len: 1}}, 0)
 		if errors.Is(err, unix.EFAULT) {
-			return nil // it was allowed to look, but nothing is there
+			return nil // it was allowed to look where nothing is
 		}
 		return err
 	}},
@@ -79,6 +84,7 @@ var attempts = []attempt{
 		}
 		return err
 	}},
+	{name: "queues", does: "use a queue or semaphores of another process", elsewhere: true, try: func(Bait) error { return byNumber() }},
 	{name: "keyring", does: "look at the user's keys in the kernel", elsewhere: true, try: func(Bait) error {
 		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, false)
 		return err
@@ -97,7 +103,7 @@ var attempts = []attempt{
 	}},
 }
 
-// Try makes all attempts, and continues after failures.
+// Try tries everything, and never stops at what fails.
 func Try(b Bait) []Outcome {
 	outcomes := make([]Outcome, 0, len(attempts))
 	for _, a := range attempts {
@@ -129,6 +135,34 @@ func onItself(command, argument int) error {
 	return errors.Join(err, file.Close())
 }
 
+// changeFlags would change flags of the program's own file, which it may read.
+func changeFlags() error {
+	name, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), unix.FS_IOC_SETFLAGS, 0)
+	if errno == unix.EFAULT {
+		return file.Close() // it was allowed to say which, nowhere
+	}
+	return errors.Join(errno, file.Close())
+}
+
+// byNumber uses what processes share by its number, as whoever guesses one can.
+func byNumber() error {
+	for _, call := range []uintptr{unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_SHMCTL} {
+		const nobodys = ^uintptr(0)
+		if _, _, errno := unix.Syscall6(call, nobodys, 0, 1, 0, 0, 0); errno == unix.EINVAL || errno == unix.EFAULT {
+			return nil // it was allowed to name one that is not there
+		}
+	}
+	return unix.EPERM
+}
+
 func read(name string) error {
 	_, err := os.ReadFile(name)
 	return err
@@ -147,7 +181,7 @@ func dial(network, address string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// multipath connects over Multipath TCP, which Landlock does not cover.
+// multipath connects over Multipath TCP, which Landlock does not see.
 func multipath(address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -160,7 +194,7 @@ func multipath(address string) error {
 	return closedFile(fd, unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}))
 }
 
-// askName queries a name server and ignores its answer.
+// askName has a name server asked, whatever it answers.
 func askName(b Bait) error {
 	asked := make(chan error, 1)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -187,7 +221,7 @@ func open(family, kind, protocol int) error {
 	return closedFile(fd, err)
 }
 
-// fromPair sends to a socket from a socket pair that was never connected to it.
+// fromPair sends to a socket that a pair of datagram sockets was never connected to.
 func fromPair(path string) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -219,7 +253,7 @@ func closed(c io.Closer, err error) error {
 	return c.Close()
 }
 
-// closedFile returns err, and closes fd if it is nil.
+// closedFile is err, and closes fd if there is none.
 func closedFile(fd int, err error) error {
 	if err != nil {
 		return err
@@ -227,8 +261,8 @@ func closedFile(fd int, err error) error {
 	return unix.Close(fd)
 }
 
-// NewBait creates the targets of [Try] in an empty folder. close removes the sockets, not
-// the files. Connections are accepted and ignored.
+// NewBait lays out in a folder, which is empty, what [Try] tries to reach. close takes the sockets away, not the files.
+// What connects is taken and left alone.
 func NewBait(folder string) (b Bait, close func(), err error) {
 	b = Bait{Folder: folder, Unix: filepath.Join(folder, "stream"), Datagram: filepath.Join(folder, "datagram"), Abstract: fmt.Sprintf("bcpmesh-bait-%d-%d", os.Getpid(), time.Now().UnixNano()), Process: os.Getpid()}
 	var closers []io.Closer
@@ -247,6 +281,7 @@ func NewBait(folder string) (b Bait, close func(), err error) {
 			return b, close, err
 		}
 	}
+	_ = unix.Setxattr(filepath.Join(folder, "secret"), baitAttribute, []byte("x"), 0) // not all file systems have them
 	for _, l := range []struct{ network, address string }{{"tcp", "127.0.0.1:0"}, {"unix", b.Unix}, {"unix", "@" + b.Abstract}} {
 		listener, err := net.Listen(l.network, l.address)
 		if err != nil {
@@ -271,7 +306,10 @@ func NewBait(folder string) (b Bait, close func(), err error) {
 	return b, close, nil
 }
 
-// answerNames refuses every query, so that nobody waits for an answer.
+// baitAttribute is an attribute of the file secret.
+const baitAttribute = "user.bcpmesh.secret"
+
+// answerNames refuses every question, so that nobody waits for an answer.
 func answerNames(conn net.PacketConn) {
 	var buffer [1500]byte
 	for {

@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// denied are system calls that fail with EPERM for any arguments.
+// denied are the system calls that fail with EPERM, whatever their arguments.
 var denied = append([]uint32{
-	// Sockets that others can find.
+	// Sockets that others find.
 	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
 	// Other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
 	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR,
-	// What is shared with them outside of files.
+	// What is shared with them outside of files. What is there already can be used by its number.
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	unix.SYS_SHMCTL, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
-	// Leaving the process group, by which everything is killed.
+	// Leaving the process group, by which all of it is ended.
 	unix.SYS_SETSID, unix.SYS_SETPGID,
-	// Files, in ways that Landlock does not cover: changing them without opening, or
-	// opening them without a path.
+	// Files beside Landlock: what changes them without opening, or opens them without a path.
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR,
@@ -33,17 +33,22 @@ var denied = append([]uint32{
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
 	unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_PERSONALITY, unix.SYS_ACCT, unix.SYS_SYSLOG,
-	// Large parts of the kernel that no agent needs. io_uring could also do what is
-	// denied here.
+	// Large parts of the kernel that no agent needs. io_uring would also do what is refused here.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 }, deniedHere...)
 
-// connecting are also denied to a program without [Spec.Local].
+// attributes are the system calls that read what stands beside the content of a file, which Landlock does not see, by its path.
+// They say what they do where a file system has none.
+var attributes = []uint32{
+	unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_GETXATTRAT, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_LISTXATTRAT,
+}
+
+// connecting are those of a program that speaks over the streams that it has, and no others.
 var connecting = []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT}
 
-// onlyTCP are the conditions for a program with [Spec.Local], whose network only needs
-// TCP over IPv4. Multipath TCP, which Landlock does not cover, is another protocol.
+// onlyTCP are the conditions of a program with [Spec.Local]: TCP over IPv4 is what its network is for. Multipath TCP, which
+// Landlock does not see, is another protocol.
 var onlyTCP = []condition{
 	{unix.SYS_SOCKET, 0, bpf.JumpNotEqual, unix.AF_INET},
 	{unix.SYS_SOCKET, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM},
@@ -51,19 +56,18 @@ var onlyTCP = []condition{
 	{unix.SYS_SOCKET, 2, bpf.JumpBitsSet, ^uint32(unix.IPPROTO_TCP)}, // 0 is TCP, too
 }
 
-// A condition denies a system call by one of its arguments, of which the kernel
-// compares these 32 bits.
+// A condition refuses a system call by one of its arguments, of which the kernel reads these 32 bits.
 type condition struct {
 	call, argument uint32
-	test           bpf.JumpTest // denied if: argument test value
+	test           bpf.JumpTest // what is refused: argument test value
 	value          uint32
 }
 
-// newNamespaces are the flags of clone that create a namespace.
+// newNamespaces are the flags of clone that make one.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// conditions returns those of a confined program with process id pid.
+// conditions of a confined program, whose process id is pid.
 func conditions(pid uint32, local, signals bool) []condition {
 	list := []condition{
 		{unix.SYS_CLONE, 0, bpf.JumpBitsSet, newNamespaces &^ unix.CLONE_NEWTIME}, // CLONE_NEWTIME is a signal here
@@ -107,19 +111,24 @@ const (
 	socketTypes   = 0xf    // SOCK_TYPE_MASK, too
 	setDelegation = 1040   // F_SETDELEG, too: a lease of files and folders
 
-	// lastCall is the newest system call known to the filter. Later ones, and the numbers
-	// of other ABIs of the same kernel (x32), fail as nonexistent.
+	// The kinds of requests of ioctl.
+	ofTerminals = unix.TCGETS & 0xff00
+	ofSockets   = unix.SIOCGPGRP & 0xff00
+
+	// lastCall is the newest system call that the filter was written for. What comes later, and the numbers of other
+	// interfaces of the same kernel (x32), do not exist.
 	lastCall = unix.SYS_RSEQ_SLICE_YIELD
 
 	notPermitted = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	notHad       = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
+	notKnown     = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)
 	notThere     = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 
-	// Offsets in struct seccomp_data, whose arguments have 64 bits each, the low half
-	// first.
+	// Offsets in struct seccomp_data, whose arguments have 64 bits each, the low half first.
 	offsetCall, offsetArch, offsetArguments = 0, 4, 16
 )
 
-// filter is the program that checks system calls.
+// filter is the program that judges system calls.
 func filter(pid uint32, local, signals bool) []bpf.Instruction {
 	loadCall := bpf.LoadAbsolute{Off: offsetCall, Size: 4}
 	program := []bpf.Instruction{
@@ -133,12 +142,24 @@ func filter(pid uint32, local, signals bool) []bpf.Instruction {
 	refuse := func(call, with uint32) {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: 1}, bpf.RetConstant{Val: with})
 	}
-	// Its flags are behind a pointer, which a filter cannot follow. Callers fall back
-	// to clone.
+	// Its flags are behind a pointer. Callers fall back to clone.
 	refuse(unix.SYS_CLONE3, notThere)
+	for _, call := range attributes {
+		refuse(call, notHad)
+	}
 	for _, call := range denied {
 		refuse(call, notPermitted)
 	}
+	// What can be asked of terminals, pipes and sockets. File systems change files by others, which were opened to read.
+	program = append(program,
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_IOCTL, SkipTrue: 6},
+		bpf.LoadAbsolute{Off: offsetArguments + 8, Size: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xff00},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: ofTerminals, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: ofSockets, SkipTrue: 1},
+		bpf.RetConstant{Val: notKnown},
+		loadCall,
+	)
 	if !local {
 		for _, call := range connecting {
 			refuse(call, notPermitted)
