@@ -8,11 +8,11 @@
 //	creds, err := store.Issue("researcher", bcp.RoleReader, 24*time.Hour)
 //	err = creds.WriteFile("researcher.creds")
 //
-// There are five accounts. SYS is the server's own. CORE belongs to the gateway
-// and is the only one with JetStream. READERS, CONTROLLERS and OPERATORS
-// (people) import from CORE exactly what package subjects says, and nothing
-// from one another: the gateway is the only path between a Reader and a
-// Controller.
+// SYS is the server's own account. CORE belongs to the gateway and is the only one
+// with JetStream. READERS, CONTROLLERS and OPERATORS (people), and, if the definitions
+// need them, KEEPERS, PLANNERS, TOOLS, DISPATCH and JOIN import from CORE exactly what
+// package subjects says, and nothing from one another: the gateway is the only path
+// between a Reader and a Controller.
 //
 // Every agent has a scoped signing key for each of its roles; the account's
 // JWT holds the key's permissions. So an edited definition needs no new creds

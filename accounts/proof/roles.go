@@ -32,22 +32,22 @@ type Passage struct {
 type carrier struct {
 	pattern pattern
 	column  contract.Column // its column of the matrix, or nothing
-	// One end of the edge is the orchestrator. checkPublisher is the role that sends to
+	// One end of the edge is the orchestrator. speaks is the role that sends to
 	// it, and hears the role to which it sends; one of them is empty.
-	checkPublisher, hears contract.Role
+	speaks, hears contract.Role
 	family                string
 }
 
 // carriers are the subjects of the eight edges, in the order of [contract.Edges].
 var carriers = func() []carrier {
 	list := []carrier{
-		{pattern: parsePattern(subjects.All(subjects.KindRun)), column: contract.UserQuery, checkPublisher: contract.User},
+		{pattern: parsePattern(subjects.All(subjects.KindRun)), column: contract.UserQuery, speaks: contract.User},
 		{pattern: parsePattern(subjects.All(subjects.KindPlan)), column: contract.UserQuery, hears: contract.Planner},
-		{pattern: parsePattern(subjects.Replies(bcp.RolePlanner)), column: contract.Plan, checkPublisher: contract.Planner},
+		{pattern: parsePattern(subjects.Replies(bcp.RolePlanner)), column: contract.Plan, speaks: contract.Planner},
 		{pattern: parsePattern(subjects.All(subjects.KindCall)), hears: contract.Tool},
-		{pattern: parsePattern(subjects.Replies(bcp.RoleTool)), column: contract.ToolOutputs, checkPublisher: contract.Tool},
+		{pattern: parsePattern(subjects.Replies(bcp.RoleTool)), column: contract.ToolOutputs, speaks: contract.Tool},
 		{pattern: parsePattern(subjects.All(subjects.KindQuery)), column: contract.ExternalData, hears: contract.Processor},
-		{pattern: parsePattern(subjects.Replies(bcp.RoleReader)), checkPublisher: contract.Processor},
+		{pattern: parsePattern(subjects.Replies(bcp.RoleReader)), speaks: contract.Processor},
 		{pattern: parsePattern(subjects.DeliveriesTo(bcp.RoleController)), hears: contract.User},
 	}
 	for i, e := range contract.Edges() {
@@ -171,8 +171,8 @@ func (v *roles) checkPublisher(reached *reach) {
 				h := s.hole(from, Roles, string(c.hears), r, last)
 				h.Role, h.ToRole = role, c.hears
 				v.note(h)
-			case c.checkPublisher != role || !foreign.empty():
-				h := s.hole(from, Roles, "the orchestrator as "+string(c.checkPublisher), r, last)
+			case c.speaks != role || !foreign.empty():
+				h := s.hole(from, Roles, "the orchestrator as "+string(c.speaks), r, last)
 				h.Role, h.ToRole = role, contract.Orchestrator
 				v.note(h)
 			default:
