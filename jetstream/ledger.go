@@ -60,9 +60,9 @@ func (l *lines) messages() []outgoing {
 	return messages
 }
 
-// standing is the state of a ledger when a projector begins. Of decisions that are
+// ledgerState is the state of a ledger when a projector begins. Of decisions that are
 // projected together, it may have the messages of some channels and not of others.
-type standing struct {
+type ledgerState struct {
 	ledger  natsjs.Stream
 	newest  uint64                    // newest decision that it shows
 	channel map[bcp.ChannelKey]uint64 // the same for a channel, if it was looked up
@@ -71,7 +71,7 @@ type standing struct {
 // shows reports whether the ledger has a line. It has everything that was projected
 // together before its newest message; for the rest, each channel's newest message
 // decides, since a channel's lines come in order.
-func (s *standing) shows(ctx context.Context, line *bcp.LedgerLine) (bool, error) {
+func (s *ledgerState) shows(ctx context.Context, line *bcp.LedgerLine) (bool, error) {
 	if line.Seq > s.newest || line.Seq+maxProjected <= s.newest {
 		return line.Seq <= s.newest, nil
 	}

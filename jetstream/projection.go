@@ -161,10 +161,10 @@ func (p *Projector) run(ctx context.Context) error {
 // tail is the position of a projector.
 type tail struct {
 	*Projector
-	done     []progress // of each projection
-	standing standing   // of the ledger
-	next     uint64     // sequence of the next record to read
-	room     []byte     // of the last records of the audit
+	done     []progress  // of each projection
+	standing ledgerState // of the ledger
+	next     uint64      // sequence of the next record to read
+	room     []byte      // of the last records of the audit
 	// The journal's last record, and its size, when they were last asked for.
 	end, size uint64
 }
@@ -183,7 +183,7 @@ func (p *Projector) findTail(ctx context.Context) (*tail, error) {
 			return nil, err
 		}
 	}
-	t.standing = standing{newest: t.done[0].decision, channel: make(map[bcp.ChannelKey]uint64)}
+	t.standing = ledgerState{newest: t.done[0].decision, channel: make(map[bcp.ChannelKey]uint64)}
 	if t.standing.ledger, err = leader(ctx, p.js, ledger); err != nil {
 		return nil, err
 	}

@@ -29,13 +29,13 @@ type commands struct {
 
 	mu      sync.Mutex
 	issued  map[string]server.Party // files written by this mesh, and their owners
-	resting map[bcp.AgentName]*rest
+	resting map[bcp.AgentName]*restingCommand
 	stopped bool
 }
 
-// rest describes an agent whose command ended successfully although work is
+// restingCommand describes an agent whose command ended successfully although work is
 // waiting for it.
-type rest struct {
+type restingCommand struct {
 	waits []string // the work that waited when it ended
 	ends  int      // how often in a row it left the same work
 	again *time.Timer
@@ -52,7 +52,7 @@ func (m *Mesh) startCommands() error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("start the commands: %w", err)
 	}
-	c := &commands{mesh: m, issued: map[string]server.Party{}, resting: map[bcp.AgentName]*rest{}}
+	c := &commands{mesh: m, issued: map[string]server.Party{}, resting: map[bcp.AgentName]*restingCommand{}}
 	c.supervisor = supervisor.New(supervisor.Config{
 		Logger: m.config.Logger.Named("agents"), Environ: m.config.Environ, Prepare: c.prepare, OnChange: c.changed,
 	})
@@ -314,7 +314,7 @@ func (c *commands) restartRested(agent bcp.AgentName, waits []string) {
 	defer c.mu.Unlock()
 	r := c.resting[agent]
 	if r == nil {
-		r = &rest{}
+		r = &restingCommand{}
 		c.resting[agent] = r
 	}
 	if r.ends++; !slices.Equal(r.waits, waits) {

@@ -23,7 +23,7 @@ func TestRestGrows(t *testing.T) {
 		t.Errorf("it grows to %s", got)
 	}
 
-	c := &commands{resting: map[bcp.AgentName]*rest{}, stopped: true} // stopped: no timer begins
+	c := &commands{resting: map[bcp.AgentName]*restingCommand{}, stopped: true} // stopped: no timer begins
 	ends := func(waits ...string) int {
 		c.restartRested("reader", waits)
 		return c.resting["reader"].ends

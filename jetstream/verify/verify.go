@@ -94,8 +94,8 @@ func File(r io.Reader, o Options) (Summary, error) {
 			}
 		}
 		switch {
-		case current.err != nil && c.doubt != nil:
-			return Summary{}, &c.doubt.before
+		case current.err != nil && c.brokenLink != nil:
+			return Summary{}, &c.brokenLink.before
 		case current.err != nil:
 			return Summary{}, current.err
 		case current.last():
@@ -147,18 +147,18 @@ type checker struct {
 	next  uint64 // the expected number
 	tree  []node
 
-	head  Hash  // digest of the decision before
-	at    Fault // fault to report if it was changed
-	doubt *doubt
-	times [2]int64 // of the first and the last
-	kinds map[int]uint64
+	head       Hash  // digest of the decision before
+	at         Fault // fault to report if it was changed
+	brokenLink *brokenLink
+	times      [2]int64 // of the first and the last
+	kinds      map[int]uint64
 
 	channels map[string]uint64
 }
 
-// doubt is a decision without the digest of the one before: one of the two was
+// brokenLink is a decision without the digest of the one before: one of the two was
 // changed. The next one shows which.
-type doubt struct{ before, this Fault }
+type brokenLink struct{ before, this Fault }
 
 func (c *checker) begin(f *frames, o Options) error {
 	kind, payload, offset, err := f.next(nil, 0)
@@ -189,7 +189,7 @@ const changed = "it was changed: the next decision names another digest"
 func (c *checker) add(b *block) error {
 	// An earlier checkpoint within the block is compared on the way.
 	passes := len(c.since) > 0 && c.since[0].Size < b.first+b.decisions
-	if b.fault != nil || !b.follow || passes || c.doubt != nil || b.begin.previous != c.head || b.begin.time < c.times[1] {
+	if b.fault != nil || !b.follow || passes || c.brokenLink != nil || b.begin.previous != c.head || b.begin.time < c.times[1] {
 		if err := c.addEach(b); err != nil {
 			return err
 		}
@@ -224,12 +224,12 @@ func (c *checker) addEach(b *block) error {
 		at := Fault{Decision: w.number, Offset: b.offset, Within: w.within, Reason: changed}
 		follows := w.previous == c.head
 		switch {
-		case c.doubt != nil && follows:
-			return &c.doubt.before
-		case c.doubt != nil:
-			return &c.doubt.this
+		case c.brokenLink != nil && follows:
+			return &c.brokenLink.before
+		case c.brokenLink != nil:
+			return &c.brokenLink.this
 		case !follows:
-			c.doubt = &doubt{before: c.at, this: at}
+			c.brokenLink = &brokenLink{before: c.at, this: at}
 		case w.time < c.times[1]:
 			at.Reason = "its time is before that of the decision before"
 			return &at
@@ -241,8 +241,8 @@ func (c *checker) addEach(b *block) error {
 		}
 	}
 	switch {
-	case b.fault != nil && c.doubt != nil:
-		return &c.doubt.before
+	case b.fault != nil && c.brokenLink != nil:
+		return &c.brokenLink.before
 	case b.fault != nil:
 		return b.fault
 	}
@@ -282,10 +282,10 @@ func (c *checker) end(payload []byte, offset int64) (Summary, error) {
 	checkpoint, err := openCheckpoint(signed, c.keys)
 	matches := err == nil && checkpoint.Size == last && checkpoint.Root == root(c.tree)
 	switch {
-	case c.doubt != nil && head == c.head:
-		return Summary{}, &c.doubt.before
-	case c.doubt != nil:
-		return Summary{}, &c.doubt.this
+	case c.brokenLink != nil && head == c.head:
+		return Summary{}, &c.brokenLink.before
+	case c.brokenLink != nil:
+		return Summary{}, &c.brokenLink.this
 	case err != nil:
 		return Summary{}, fault(0, "no known key has signed the checkpoint")
 	case checkpoint.Size > last:

@@ -103,7 +103,7 @@ type Cluster struct {
 
 	mu       sync.Mutex
 	conns    map[*nats.Conn]bool // of Gateway, unless closed
-	attended attendance
+	attended missedCalls
 	home     string // where the monitor has a good connection, or nothing
 	fullest  Store
 	learnt   time.Time
@@ -118,7 +118,7 @@ func Connect(ctx context.Context, config Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		config: config, log: config.Logger, again: make(chan struct{}, 1), quit: make(chan struct{}), staying: make(chan struct{}),
-		called: make(chan struct{}), conns: map[*nats.Conn]bool{}, attended: attendance{}, strange: map[string]bool{}, foreign: map[string]bool{},
+		called: make(chan struct{}), conns: map[*nats.Conn]bool{}, attended: missedCalls{}, strange: map[string]bool{}, foreign: map[string]bool{},
 	}
 	operator, err := os.ReadFile(filepath.Join(config.Creds, OperatorFile))
 	if err != nil {

@@ -89,11 +89,11 @@ func (c *Cluster) call() (roll, error) {
 	return r, nil
 }
 
-// attendance is how many calls in a row each server has missed, by its id.
-type attendance map[string]int
+// missedCalls is how many calls in a row each server has missed, by its id.
+type missedCalls map[string]int
 
 // note applies a call of a server that is not cut off.
-func (a attendance) note(r roll) {
+func (a missedCalls) note(r roll) {
 	for id := range a {
 		a[id]++
 	}
@@ -104,16 +104,16 @@ func (a attendance) note(r roll) {
 }
 
 // present returns those that answered the last call.
-func (a attendance) present() map[string]bool {
+func (a missedCalls) present() map[string]bool {
 	return a.serversWhere(func(missed int) bool { return missed == 0 })
 }
 
 // silent returns those that have not answered for long enough.
-func (a attendance) silent() map[string]bool {
+func (a missedCalls) silent() map[string]bool {
 	return a.serversWhere(func(missed int) bool { return missed >= silentCalls })
 }
 
-func (a attendance) serversWhere(f func(missed int) bool) map[string]bool {
+func (a missedCalls) serversWhere(f func(missed int) bool) map[string]bool {
 	ids := map[string]bool{}
 	for id, missed := range a {
 		if f(missed) {

@@ -65,7 +65,7 @@ func TestCutOff(t *testing.T) {
 // covers P11.1, A-RECONN
 func TestAttendance(t *testing.T) {
 	t.Parallel()
-	a := attendance{}
+	a := missedCalls{}
 	call := func(ids ...string) {
 		r := roll{answered: map[string]bool{}}
 		for _, id := range ids {
@@ -168,7 +168,7 @@ func TestRestartedServerIsNotAwaited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{log: hclog.NewNullLogger(), monitor: monitor, again: make(chan struct{}, 1), quit: make(chan struct{}), staying: make(chan struct{}), called: make(chan struct{}), attended: attendance{}}
+	c := &Cluster{log: hclog.NewNullLogger(), monitor: monitor, again: make(chan struct{}, 1), quit: make(chan struct{}), staying: make(chan struct{}), called: make(chan struct{}), attended: missedCalls{}}
 	go func() {
 		defer close(c.staying)
 		c.leaveCutOff(c.quit)

@@ -111,7 +111,7 @@ func (g *Gateway) onlyCounted(e *event) bool {
 	if e.flap == 0 { // not yet in a batch whose record failed
 		f := g.flaps[e.agent]
 		if minute := g.clock().Truncate(time.Minute); !f.minute.Equal(minute) {
-			f = flaps{minute: minute}
+			f = connectionEvents{minute: minute}
 		}
 		f.events++
 		g.flaps[e.agent], e.flap = f, f.events
@@ -127,8 +127,8 @@ func (g *Gateway) countEvent(e *event) {
 	}
 }
 
-// flaps counts the connection events of an agent in a minute.
-type flaps struct {
+// connectionEvents counts the connection events of an agent in a minute.
+type connectionEvents struct {
 	minute time.Time
 	events int
 }

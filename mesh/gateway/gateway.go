@@ -111,7 +111,7 @@ type Gateway struct {
 	timers        timers
 	marker        *marker // nil without marks
 	tellings      map[agentRole]*telling
-	flaps         map[agentRole]flaps
+	flaps         map[agentRole]connectionEvents
 	runs          runs
 
 	challenges map[bcp.AgentName]challenge // for agents of other organisations
@@ -185,7 +185,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
-		flaps: make(map[agentRole]flaps), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
+		flaps: make(map[agentRole]connectionEvents), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	if config.Marks != nil {
 		if g.marker, err = newMarker(config.Marks.Secret); err != nil {

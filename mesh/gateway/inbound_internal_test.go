@@ -183,7 +183,7 @@ func TestNobodyWaitsTooLong(t *testing.T) {
 func TestConnectionEventsOfAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{config: Config{Now: time.Now}, flaps: map[agentRole]flaps{}}
+		g := &Gateway{config: Config{Now: time.Now}, flaps: map[agentRole]connectionEvents{}}
 		mailer := agentRole{"mailer", bcp.RoleReader}
 		for minute := range 2 {
 			for i := range maxConnectionEvents + 2 {

@@ -147,12 +147,12 @@ func (g *Gateway) resend(key bcp.ChannelKey, id bcp.DeliveryID, s *sending) {
 type timers []timer
 
 type timer struct {
-	runAt time.Time
-	run   func()
+	at  time.Time
+	run func()
 }
 
 func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].runAt.Before(t[j].runAt) }
+func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
 func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
 func (t *timers) Push(x any)        { *t = append(*t, x.(timer)) }
 func (t *timers) Pop() any {
@@ -163,13 +163,13 @@ func (t *timers) Pop() any {
 	return last
 }
 
-func (g *Gateway) runAt(at time.Time, run func()) { heap.Push(&g.timers, timer{runAt: at, run: run}) }
+func (g *Gateway) runAt(at time.Time, run func()) { heap.Push(&g.timers, timer{at: at, run: run}) }
 
 func (g *Gateway) clock() time.Time { return g.config.Now() }
 
 func (g *Gateway) runTimers() {
 	now := g.clock()
-	for len(g.timers) > 0 && !g.timers[0].runAt.After(now) {
+	for len(g.timers) > 0 && !g.timers[0].at.After(now) {
 		g.guard("a timer", heap.Pop(&g.timers).(timer).run)
 	}
 }
@@ -181,7 +181,7 @@ const overduePause = time.Second
 func (g *Gateway) untilDue() time.Duration {
 	wait := time.Minute
 	if len(g.timers) > 0 {
-		wait = min(wait, g.timers[0].runAt.Sub(g.clock()))
+		wait = min(wait, g.timers[0].at.Sub(g.clock()))
 	}
 	if at, ok := g.state.NextDue(); ok {
 		due := at.Sub(g.clock())

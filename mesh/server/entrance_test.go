@@ -304,7 +304,7 @@ func TestTooManyConnections(t *testing.T) {
 // covers A-RECONN, A-SLOW
 func TestHostsThatComeTooOften(t *testing.T) {
 	t.Parallel()
-	var d doors
+	var d hostLimiter
 	for i := range acceptBurst {
 		if !d.admit("192.0.2.7", monday) {
 			t.Fatalf("%d is too often", i+1)

@@ -26,13 +26,13 @@ const (
 // come, first served. The zero value accepts nobody until it is opened. Its
 // methods may be used concurrently.
 type turns struct {
-	mu     sync.Mutex
-	opened bool
-	closed bool // for good
-	taken  int
-	doors  doors
-	lines  []*line // hosts with waiting connections; the next turn is the first's
-	length int     // of all lines
+	mu          sync.Mutex
+	opened      bool
+	closed      bool // for good
+	taken       int
+	hostLimiter hostLimiter
+	lines       []*line // hosts with waiting connections; the next turn is the first's
+	length      int     // of all lines
 }
 
 // line is who waits of one host, in order.
@@ -108,7 +108,7 @@ func (t *turns) next() {
 		if i := t.findLine(host); i == 0 { // the others of its host queue after other hosts
 			t.lines = append(t.lines[1:], t.lines[0])
 		}
-		ok := t.doors.admit(host, time.Now())
+		ok := t.hostLimiter.admit(host, time.Now())
 		if ok {
 			t.taken++
 		}
@@ -167,14 +167,14 @@ func (t *turns) close() {
 func (t *turns) admit(host string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.doors.admit(host, time.Now())
+	return t.hostLimiter.admit(host, time.Now())
 }
 
 // repay refunds a host the cost of one of its connections.
 func (t *turns) repay(host string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.doors.repay(host)
+	t.hostLimiter.repay(host)
 }
 
 // waiting is how many wait.
@@ -184,13 +184,13 @@ func (t *turns) waiting() int {
 	return t.length
 }
 
-// doors keeps hosts from coming in too often. It holds for each until when its
+// hostLimiter keeps hosts from coming in too often. It holds for each until when its
 // connections are paid.
-type doors map[string]time.Time
+type hostLimiter map[string]time.Time
 
-func (d *doors) admit(host string, now time.Time) bool {
+func (d *hostLimiter) admit(host string, now time.Time) bool {
 	if *d == nil || len(*d) >= maxHosts {
-		*d = doors{}
+		*d = hostLimiter{}
 	}
 	paid := (*d)[host]
 	if paid.Before(now) {
@@ -203,7 +203,7 @@ func (d *doors) admit(host string, now time.Time) bool {
 	return true
 }
 
-func (d *doors) repay(host string) {
+func (d *hostLimiter) repay(host string) {
 	if paid, ok := (*d)[host]; ok {
 		(*d)[host] = paid.Add(-acceptTime)
 	}

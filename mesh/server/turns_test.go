@@ -96,8 +96,8 @@ func TestNobodyWaitsLongerThanClientsDo(t *testing.T) {
 				}
 			}
 		}
-		if of.waiting() != 0 || len(of.doors) != 0 {
-			t.Errorf("%d wait, and %v is paid", of.waiting(), of.doors)
+		if of.waiting() != 0 || len(of.hostLimiter) != 0 {
+			t.Errorf("%d wait, and %v is paid", of.waiting(), of.hostLimiter)
 		}
 		waits := takes(&of, "192.0.2.7")
 		of.open()

@@ -66,7 +66,7 @@ func (s *Server) itemList(person *Person, items []waiting) []m.Node {
 	}
 	var rows []m.Node
 	for _, it := range items {
-		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(tell.TimeLeft(s.doors.now(), it.Deadline)),
+		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(tell.TimeLeft(s.logins.now(), it.Deadline)),
 			cell(tell.Channel(it.Controller, it.Reader)), number(strconv.Itoa(int(it.Category))), number(tell.BitCount(it.Nominal)), cell(strings.Join(it.Anomalies, ", "))))
 	}
 	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Kind"), column("Deadline"), column("Channel"), numbers("Category"), numbers("Nominal bits"), column("Anomalies")}, rows)}
@@ -150,14 +150,14 @@ func (s *Server) item(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showItem(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
-	frames := tell.ItemFrames(&d.view, s.doors.now())
+	frames := tell.ItemFrames(&d.view, s.logins.now())
 	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(s.framing(r, frames), frames, d)...)
 }
 
 func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 	v := &d.view
 	var facts, numbers []fact
-	for _, f := range tell.ItemFacts(v, s.doors.now()) {
+	for _, f := range tell.ItemFacts(v, s.logins.now()) {
 		if f.Name == "item" || f.Name == "sha256" {
 			numbers = append(numbers, fact{f.Name, f.Value})
 		} else {

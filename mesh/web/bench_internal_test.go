@@ -29,8 +29,8 @@ func BenchmarkPage(b *testing.B) {
 		c := definition.Channels[i%channels]
 		s.history.add(0, 1000+i, &bcp.Decision{Seq: 1000 + i, Time: s.now.UnixNano(), Kind: bcp.KindPush, Verdict: bcp.Accept, Agent: c.Reader, Controller: c.Controller, Reader: c.Reader, Nominal: bcp.Bit})
 	}
-	s.doors.renew()
-	id, ok := s.doors.enter(s.codes[len(s.codes)-1])
+	s.logins.renew()
+	id, ok := s.logins.enter(s.codes[len(s.codes)-1])
 	if !ok {
 		b.Fatal("the code was refused")
 	}

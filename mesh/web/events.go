@@ -128,7 +128,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		case <-news:
 			time.Sleep(streamPause)
 		case <-beat.C:
-			if !s.doors.isValid(cookie.Value) {
+			if !s.logins.isValid(cookie.Value) {
 				return
 			}
 			send = s.fault() != fault

@@ -61,7 +61,7 @@ func nextMessage(t *testing.T, lines *bufio.Scanner) (m message) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	s := newSite("\x1b]0;x\x07\u202e<script>alert(1)</script>")
-	s.doors.renew()
+	s.logins.renew()
 	cookie := s.logIn(t, s.codes[0])
 	server := httptest.NewServer(s.http.Handler)
 	t.Cleanup(server.Close)

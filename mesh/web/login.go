@@ -21,9 +21,9 @@ const (
 	minToken    = 26 // characters of a token: 128 bits and more
 )
 
-// doors manages logins: one unused token, and sessions. Its methods may be called
+// logins manages logins: one unused token, and sessions. Its methods may be called
 // concurrently. The zero value admits nobody.
-type doors struct {
+type logins struct {
 	now      func() time.Time
 	announce func(token string) // shows a token to the person who may log in
 
@@ -41,7 +41,7 @@ type session struct {
 }
 
 // renew announces a token unless there is a valid one.
-func (d *doors) renew() {
+func (d *logins) renew() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.token == "" || !d.now().Before(d.until) {
@@ -49,13 +49,13 @@ func (d *doors) renew() {
 	}
 }
 
-func (d *doors) replace() {
+func (d *logins) replace() {
 	d.token, d.until = rand.Text(), d.now().Add(tokenLife)
 	d.announce(d.token)
 }
 
 // enter exchanges a token for a session, once.
-func (d *doors) enter(token string) (id string, ok bool) {
+func (d *logins) enter(token string) (id string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.token) < minToken || !d.now().Before(d.until) || subtle.ConstantTimeCompare([]byte(token), []byte(d.token)) != 1 {
@@ -68,7 +68,7 @@ func (d *doors) enter(token string) (id string, ok bool) {
 }
 
 // open begins a session, unless there are too many.
-func (d *doors) open(person *Person) (id string, ok bool) {
+func (d *logins) open(person *Person) (id string, ok bool) {
 	now := d.now()
 	for id, s := range d.sessions {
 		if !s.isValid(now) {
@@ -91,7 +91,7 @@ func (s *session) isValid(now time.Time) bool {
 }
 
 // knows reports whether a session is good, and keeps it from going idle.
-func (d *doors) knows(id string) bool {
+func (d *logins) knows(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, now := d.sessions[id], d.now()
@@ -104,14 +104,14 @@ func (d *doors) knows(id string) bool {
 }
 
 // isValid reports whether a session is good, and lets it go idle.
-func (d *doors) isValid(id string) bool {
+func (d *logins) isValid(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.sessions[id]
 	return s != nil && s.isValid(d.now())
 }
 
-func (d *doors) leave(id string) {
+func (d *logins) leave(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.sessions, id)
@@ -122,7 +122,7 @@ const loginPath = "/login"
 // login is the page for a code. The code in the address is filled in but not yet used:
 // programs that prefetch links do not use it up.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	s.doors.renew()
+	s.logins.renew()
 	showLogin(w, http.StatusOK, r.URL.Query().Get("code"), "")
 }
 
@@ -139,9 +139,9 @@ func showLogin(w http.ResponseWriter, status int, code, fault string) {
 }
 
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
-	id, ok := s.doors.enter(r.PostFormValue("token"))
+	id, ok := s.logins.enter(r.PostFormValue("token"))
 	if !ok {
-		s.doors.renew()
+		s.logins.renew()
 		showLogin(w, http.StatusForbidden, "", "That code is not valid. It works once, for five minutes; the newest is on the terminal of bcpmesh.")
 		return
 	}
@@ -160,8 +160,8 @@ func (s *Server) sessionCookie(id string, age int) *http.Cookie {
 
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(s.cookie); err == nil {
-		s.doors.leave(c.Value)
-		s.guests.closeUnneeded(s.doors.has)
+		s.logins.leave(c.Value)
+		s.connected.closeUnneeded(s.logins.has)
 	}
 	http.SetCookie(w, s.sessionCookie("", -1))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
@@ -171,7 +171,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 func (s *Server) inside(page http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := r.Cookie(s.cookie)
-		if err != nil || !s.doors.knows(c.Value) {
+		if err != nil || !s.logins.knows(c.Value) {
 			http.Redirect(w, r, "/login", http.StatusSeeOther)
 			return
 		}
@@ -192,9 +192,9 @@ func (s *Server) framing(r *http.Request, frames []tell.Frame) string {
 	if err != nil {
 		return ""
 	}
-	s.doors.mu.Lock()
-	defer s.doors.mu.Unlock()
-	of := s.doors.sessions[c.Value]
+	s.logins.mu.Lock()
+	defer s.logins.mu.Unlock()
+	of := s.logins.sessions[c.Value]
 	if of == nil {
 		return ""
 	}
@@ -225,9 +225,9 @@ func (s *Server) visit(r *http.Request) session {
 	if err != nil {
 		return session{}
 	}
-	s.doors.mu.Lock()
-	defer s.doors.mu.Unlock()
-	if of := s.doors.sessions[c.Value]; of != nil {
+	s.logins.mu.Lock()
+	defer s.logins.mu.Unlock()
+	if of := s.logins.sessions[c.Value]; of != nil {
 		return *of
 	}
 	return session{}

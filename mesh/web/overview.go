@@ -18,13 +18,13 @@ import (
 func (s *Server) facts() *facts {
 	mesh := s.mesh.Load()
 	if mesh == nil {
-		return &facts{now: s.doors.now(), fault: "The mesh is not there yet. Load the page again."}
+		return &facts{now: s.logins.now(), fault: "The mesh is not there yet. Load the page again."}
 	}
 	connected := mesh.Connected()
 	said := s.views.shardViews(mesh, connected)
 	total := s.history.total()
 	entries, unread := s.history.all()
-	f := *s.drawn.current(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.doors.now(), mesh.Definition(), said, entries) })
+	f := *s.drawn.current(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.logins.now(), mesh.Definition(), said, entries) })
 	f.fault = describeFault(connected, unread, said)
 	return &f
 }

@@ -40,7 +40,7 @@ type nonces struct {
 }
 
 // nonce returns a new one.
-func (d *doors) nonce() string {
+func (d *logins) nonce() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var zero [32]byte
@@ -60,7 +60,7 @@ func (n *nonces) sum(b []byte) []byte {
 
 // use reports whether a nonce is one of ours, still good and not used before; from now on
 // it is.
-func (d *doors) use(nonce string) bool {
+func (d *logins) use(nonce string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b, err := base64.RawURLEncoding.DecodeString(nonce)
@@ -119,7 +119,7 @@ func (s *Server) loginByPasskey(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) showPasskeyLogin(w http.ResponseWriter, status int, fault string) {
 	outside(w, status, "Log in", fault, paragraph("Your passkey for this site logs you in: a finger, a face or a PIN."),
-		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath), m.Data("sign", "login"), m.Data("nonce", s.doors.nonce())},
+		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath), m.Data("sign", "login"), m.Data("nonce", s.logins.nonce())},
 			append([]m.Node{hidden("nonce", ""), hidden("id", ""), m.El(m.Button, nil, m.Text("Log in with your passkey"))}, signing()...)...),
 		paragraph("Without one, ask the operator of the mesh for an invitation. They make it with"),
 		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds invite NAME --role approver --web "+s.URL()))))
@@ -134,19 +134,19 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	p, known := s.site.People.Passkey(r.PostFormValue("id"))
 	assertion := signed(r, p)
 	hash, err := p.Hash()
-	if assertion == nil || !known || err != nil || accounts.VerifyPasskey(hash, assertion, loginStatement(s.URL(), nonce)) != nil || !s.doors.use(nonce) {
+	if assertion == nil || !known || err != nil || accounts.VerifyPasskey(hash, assertion, loginStatement(s.URL(), nonce)) != nil || !s.logins.use(nonce) {
 		s.showPasskeyLogin(w, http.StatusForbidden, "That passkey does not log in here, or the page was older than five minutes. Try again; if it stays so, enrol again with a new invitation.")
 		return
 	}
-	person, err := s.guests.connect(ctx, s.site.People, p)
+	person, err := s.connected.connect(ctx, s.site.People, p)
 	if err != nil {
 		s.showPasskeyLogin(w, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds list.")
 		return
 	}
-	s.doors.mu.Lock()
-	id, ok := s.doors.open(person)
-	s.doors.mu.Unlock()
-	s.guests.closeUnneeded(s.doors.has)
+	s.logins.mu.Lock()
+	id, ok := s.logins.open(person)
+	s.logins.mu.Unlock()
+	s.connected.closeUnneeded(s.logins.has)
 	if !ok {
 		s.showPasskeyLogin(w, http.StatusServiceUnavailable, "Too many people are logged in. Try again later.")
 		return
@@ -155,7 +155,7 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 }
 
 // has reports whether a person has a session.
-func (d *doors) has(person *Person) bool {
+func (d *logins) has(person *Person) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()

@@ -64,7 +64,7 @@ func TestRoutesOfASite(t *testing.T) {
 			t.Errorf("%q: %d", host, got.StatusCode)
 		}
 	}
-	if got := ask("POST", "/login", "mesh.example.org", url.Values{"token": {s.doors.token}}); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 || announced > 0 {
+	if got := ask("POST", "/login", "mesh.example.org", url.Values{"token": {s.logins.token}}); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 || announced > 0 {
 		t.Errorf("a code logs in, or was announced %d times: %d", announced, got.StatusCode)
 	}
 	key := "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf-_4AbaxFPK5SV3wDGVSt0QzBKQ2hbNHB3NeECAzEPlbBSzk9vIbTkkjnEzx-bUCCiIhMUf8UmXp16JlE7t4mA"
@@ -83,7 +83,7 @@ func TestRoutesOfASite(t *testing.T) {
 func TestNonces(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
-	d, other := doors{now: func() time.Time { return now }}, doors{now: func() time.Time { return now }}
+	d, other := logins{now: func() time.Time { return now }}, logins{now: func() time.Time { return now }}
 	if d.use("") || d.use(other.nonce()) {
 		t.Error("a nonce is taken that another process made, or nobody")
 	}
@@ -113,8 +113,8 @@ func TestGuests(t *testing.T) {
 		return &Person{Name: "kim", Over: func() bool { return over }, Close: func() { closed++ }}
 	})
 	now := time.Unix(1_800_000_000, 0)
-	var g guests
-	d := doors{now: func() time.Time { return now }}
+	var g connectedPeople
+	d := logins{now: func() time.Time { return now }}
 	enter := func() string {
 		person, err := g.connect(t.Context(), people, accounts.Passkey{ID: "a"})
 		if err != nil {
@@ -156,11 +156,11 @@ func TestGuests(t *testing.T) {
 func TestWordsThatWereGuessed(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
-	s.doors.renew()
+	s.logins.renew()
 	cookie := s.logIn(t, s.codes[0])
 	r := request("GET", "/approvals/0/i1", cookie, nil)
 	for text, guessed := range map[string]bool{"amber heron end": true, "Amber \n HERON": true, "amber": false, "amber, heron": false} {
-		s.doors.sessions[cookie].word = "amber heron"
+		s.logins.sessions[cookie].word = "amber heron"
 		got := s.framing(r, []tell.Frame{{Parts: []tell.Part{{Text: "x"}, {Asked: "y", Text: text}}}})
 		if got != s.frameWord(r) || (got != "amber heron") != guessed || len(strings.Fields(got)) != 2 {
 			t.Errorf("%q is framed with %q", text, got)
@@ -177,10 +177,10 @@ func TestWordsThatWereGuessed(t *testing.T) {
 func TestAnAgentThatGuessedTheWords(t *testing.T) {
 	t.Parallel()
 	s := newSite("I am the operator. amber heron end")
-	s.doors.renew()
+	s.logins.renew()
 	cookie := s.logIn(t, s.codes[0])
-	s.doors.sessions[cookie].word = "amber heron"
-	if got := s.do(request("GET", "/agents/mailer", cookie, nil)); got.StatusCode != http.StatusOK || s.doors.sessions[cookie].word == "amber heron" {
+	s.logins.sessions[cookie].word = "amber heron"
+	if got := s.do(request("GET", "/agents/mailer", cookie, nil)); got.StatusCode != http.StatusOK || s.logins.sessions[cookie].word == "amber heron" {
 		t.Errorf("%s, framed with the words that it says", got.Status)
 	}
 }

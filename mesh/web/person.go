@@ -77,15 +77,15 @@ func (s *Server) person(r *http.Request) *Person {
 	return nil
 }
 
-// guests are the people of a site who are connected. Its methods may be called
+// connectedPeople are the people of a site who are connected. Its methods may be called
 // concurrently.
-type guests struct {
+type connectedPeople struct {
 	mu   sync.Mutex // held while a person connects
 	open map[accounts.Passkey]*Person
 }
 
 // connect returns the person with a passkey: one connection serves all their sessions.
-func (g *guests) connect(ctx context.Context, people People, p accounts.Passkey) (*Person, error) {
+func (g *connectedPeople) connect(ctx context.Context, people People, p accounts.Passkey) (*Person, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if known := g.open[p]; known != nil {
@@ -107,7 +107,7 @@ func (g *guests) connect(ctx context.Context, people People, p accounts.Passkey)
 }
 
 // closeUnneeded closes the connections that are no longer needed.
-func (g *guests) closeUnneeded(needed func(*Person) bool) {
+func (g *connectedPeople) closeUnneeded(needed func(*Person) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for p, person := range g.open {
@@ -118,4 +118,4 @@ func (g *guests) closeUnneeded(needed func(*Person) bool) {
 	}
 }
 
-func (g *guests) close() { g.closeUnneeded(func(*Person) bool { return false }) }
+func (g *connectedPeople) close() { g.closeUnneeded(func(*Person) bool { return false }) }

@@ -60,7 +60,7 @@ func (s *Server) proofSection(f *facts, p *Proof) []m.Node {
 	if p.Checkpoint == "" {
 		return []m.Node{section(id, title, paragraph("There is none yet: one is signed every ten minutes in which something was decided, and when the mesh ends."))}
 	}
-	list := []fact{{"records", p.Records()}, {"signed", written(p.Signed) + ", " + tell.Roughly(s.doors.now().Sub(p.Signed)) + " ago"}, {"key", p.Key}}
+	list := []fact{{"records", p.Records()}, {"signed", written(p.Signed) + ", " + tell.Roughly(s.logins.now().Sub(p.Signed)) + " ago"}, {"key", p.Key}}
 	var note []m.Node
 	for line := range strings.Lines(p.Checkpoint) {
 		note = append(note, m.Text(inert.Line(strings.TrimSuffix(line, "\n"))+"\n"))

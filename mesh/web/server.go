@@ -40,12 +40,12 @@ type Config struct {
 
 // Server serves pages. Its methods may be called concurrently.
 type Server struct {
-	listener net.Listener
-	port     string
-	cookie   string
-	site     *Site // nil for people of this machine
-	doors    doors
-	guests   guests
+	listener  net.Listener
+	port      string
+	cookie    string
+	site      *Site // nil for people of this machine
+	logins    logins
+	connected connectedPeople
 	// strangers is the number of requests that few counts.
 	strangers atomic.Int32
 	scenes    func() []Scene // nil if the mesh is no demonstration
@@ -95,8 +95,8 @@ func newServer(port string, c Config) *Server {
 	if s.secure() {
 		s.cookie = "__Host-bcpmesh"
 	}
-	s.doors.now = time.Now
-	s.doors.announce = func(code string) { c.Announce(s.URL() + loginPath + "?code=" + code) }
+	s.logins.now = time.Now
+	s.logins.announce = func(code string) { c.Announce(s.URL() + loginPath + "?code=" + code) }
 	s.http = http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: hclog.NewNullLogger().StandardLogger(nil),
@@ -131,7 +131,7 @@ func (s *Server) Close() error { return s.listener.Close() }
 // finish.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.site == nil {
-		s.doors.renew()
+		s.logins.renew()
 	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -144,7 +144,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 	})
 	err := s.serve()
-	s.guests.close()
+	s.connected.close()
 	if stop() {
 		return err // it ended by itself
 	}

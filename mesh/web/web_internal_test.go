@@ -48,7 +48,7 @@ func newSite(text string) *site {
 		}
 		s.codes = append(s.codes, u.Query().Get("code"))
 	}})
-	s.doors.now = func() time.Time { return s.now }
+	s.logins.now = func() time.Time { return s.now }
 	definition := hostileDefinition(text)
 	s.mesh.Store(&Mesh{Connected: func() bool { return !s.away }, Definition: func() *bcp.Mesh { return definition },
 		Proofs: func() []Proof {
@@ -143,7 +143,7 @@ var pagesShown = []string{"/", "/approvals", "/approvals/0/i1", "/agents", "/age
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
-	s.doors.renew()
+	s.logins.renew()
 	cookie := s.logIn(t, s.codes[0])
 	if cookie == "" {
 		t.Fatal("the code was refused")
@@ -187,7 +187,7 @@ func TestRoutes(t *testing.T) {
 func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
-	s.doors.renew()
+	s.logins.renew()
 	for _, host := range []string{"evil.example", "evil.example:" + testPort, "localhost", "localhost:1", "localhost." + ":" + testPort, ""} {
 		r := request("GET", "/login", "", nil)
 		r.Host = host
@@ -261,7 +261,7 @@ func TestLogin(t *testing.T) {
 			t.Errorf("a session in use at %v", s.now)
 		}
 	}
-	s.doors.renew()
+	s.logins.renew()
 	cookie = s.logIn(t, s.codes[len(s.codes)-1])
 	if s.now = s.now.Add(sessionIdle); cookie == "" || in(cookie) {
 		t.Error("an idle session opens")
@@ -288,7 +288,7 @@ func TestItemSkeleton(t *testing.T) {
 				Arguments: []bcp.EffectArgument{{Name: "body", Tainted: true}}}
 		}
 		var b bytes.Buffer
-		if err := m.Render(&b, "item", "/", "/", m.El(m.Main, nil, s.itemParts("amber heron", tell.ItemFrames(&v, s.doors.now()), desk{view: v})...)); err != nil {
+		if err := m.Render(&b, "item", "/", "/", m.El(m.Main, nil, s.itemParts("amber heron", tell.ItemFrames(&v, s.logins.now()), desk{view: v})...)); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -337,7 +337,7 @@ func skeleton(t inerttest.T, r io.Reader) string {
 
 func (s *site) skeletons(t *testing.T) map[string]string {
 	t.Helper()
-	s.doors.renew()
+	s.logins.renew()
 	cookie := s.logIn(t, s.codes[len(s.codes)-1])
 	found := map[string]string{}
 	for _, path := range pagesShown {
@@ -433,7 +433,7 @@ func TestHistory(t *testing.T) {
 func TestFault(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
-	s.doors.renew()
+	s.logins.renew()
 	cookie := s.logIn(t, s.codes[0])
 	check := func(want string) {
 		t.Helper()
@@ -500,7 +500,7 @@ func TestServe(t *testing.T) {
 func TestStory(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
-	s.doors.renew()
+	s.logins.renew()
 	body := func(r *http.Response) string {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
