@@ -16,7 +16,7 @@ import (
 func TestReasonsThatAreTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	a := newAloud(hclog.New(&hclog.LoggerOptions{Output: &log}), "researcher")
+	a := newOnceLogger(hclog.New(&hclog.LoggerOptions{Output: &log}), "researcher")
 	tell := func(from, to int) {
 		for n := from; n < to; n++ {
 			for range 2 {

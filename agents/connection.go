@@ -115,10 +115,10 @@ type Connection struct {
 	nc      *nats.Conn
 	options Options
 	log     hclog.Logger
-	aloud   *aloud
+	once    *onceLogger
 	closed  chan struct{} // nil if the connection is the caller's
 	watch   sync.WaitGroup
-	marks   marks
+	marks   markStore
 	left    atomic.Int64 // when it last left a server because no reply came, in Unix nanoseconds
 
 	mu   sync.Mutex // guards what follows
@@ -241,8 +241,8 @@ func Use(nc *nats.Conn, o Options) (*Connection, error) {
 }
 
 func newConnection(o Options) *Connection {
-	c := &Connection{options: o, aloud: newAloud(o.Logger, o.Name), runs: make(map[*run]struct{})}
-	if c.log = c.aloud.log; c.aloud.stderr {
+	c := &Connection{options: o, once: newOnceLogger(o.Logger, o.Name), runs: make(map[*run]struct{})}
+	if c.log = c.once.log; c.once.stderr {
 		c.log = hclog.NewNullLogger()
 	}
 	c.marks.log = c.log
@@ -360,14 +360,14 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 func (c *Connection) failed(err error) {
 	c.log.Warn("connection", "error", err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		c.aloud.denied(err)
+		c.once.denied(err)
 	}
 	c.options.OnError(err)
 }
 
 // notUnderstood reports a dropped message.
 func (c *Connection) notUnderstood() {
-	c.aloud.notUnderstood()
+	c.once.notUnderstood()
 	c.options.OnError(ErrMessage)
 }
 
@@ -387,7 +387,7 @@ func (c *Connection) handlerFailed(err error) {
 	var failed *HandlerError
 	if errors.As(err, &failed) {
 		c.log.Error("handler failed", "of", failed.What, "id", failed.ID, "panicked", failed.Panicked, "error_type", fmt.Sprintf("%T", failed.Err))
-		c.aloud.failed(failed)
+		c.once.failed(failed)
 	}
 	c.options.OnError(err)
 }

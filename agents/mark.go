@@ -27,9 +27,9 @@ const (
 	markInterval = time.Second
 )
 
-// marks keeps the newest mark from the gateway, which is sent back to it with messages
+// markStore keeps the newest mark from the gateway, which is sent back to it with messages
 // (PROTOCOL P11.7). With a file it survives the process.
-type marks struct {
+type markStore struct {
 	file string // empty: only in memory
 	log  hclog.Logger
 
@@ -39,7 +39,7 @@ type marks struct {
 }
 
 // open reads the file. A file that cannot be read, or has no mark, counts as none.
-func (k *marks) open(creds string) {
+func (k *markStore) open(creds string) {
 	if creds == "" {
 		return
 	}
@@ -64,7 +64,7 @@ func isMark(text string) bool {
 const markLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // keepFrom keeps the mark of a message, if it has one.
-func (k *marks) keepFrom(m *nats.Msg) {
+func (k *markStore) keepFrom(m *nats.Msg) {
 	text := m.Header.Get(bcp.MarkHeader)
 	if !isMark(text) {
 		return
@@ -75,7 +75,7 @@ func (k *marks) keepFrom(m *nats.Msg) {
 }
 
 // shown returns the header of a message: the newest mark, or that there is none.
-func (k *marks) shown(body []byte) nats.Header {
+func (k *markStore) shown(body []byte) nats.Header {
 	if len(body) > maxMarked {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (k *marks) shown(body []byte) nats.Header {
 }
 
 // write puts the newest mark into the file.
-func (k *marks) write() {
+func (k *markStore) write() {
 	k.mu.Lock()
 	text, due := k.newest, k.unkept && k.file != ""
 	k.unkept = false
@@ -99,7 +99,7 @@ func (k *marks) write() {
 }
 
 // writeUntil writes the mark periodically, and once more when the connection is closed.
-func (k *marks) writeUntil(closed <-chan struct{}) {
+func (k *markStore) writeUntil(closed <-chan struct{}) {
 	defer k.write()
 	ticker := time.NewTicker(markInterval)
 	defer ticker.Stop()

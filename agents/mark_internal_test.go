@@ -21,7 +21,7 @@ func bearing(mark string) *nats.Msg { return &nats.Msg{Header: nats.Header{bcp.M
 func TestMarksAreKept(t *testing.T) {
 	t.Parallel()
 	creds := filepath.Join(t.TempDir(), "main.creds")
-	k := marks{log: hclog.NewNullLogger()}
+	k := markStore{log: hclog.NewNullLogger()}
 	k.open(creds)
 	if got, there := k.shown(nil)[bcp.MarkHeader]; !there || got[0] != "" {
 		t.Errorf("it shows %q, %t, and has none", got, there)
@@ -39,7 +39,7 @@ func TestMarksAreKept(t *testing.T) {
 		t.Errorf("a message of more than %d bytes shows %v", maxMarked, got)
 	}
 	k.write()
-	next := marks{log: hclog.NewNullLogger()}
+	next := markStore{log: hclog.NewNullLogger()}
 	next.open(creds)
 	if got := next.shown(nil).Get(bcp.MarkHeader); got != longest {
 		t.Errorf("the next process shows %q", got)
@@ -47,7 +47,7 @@ func TestMarksAreKept(t *testing.T) {
 	if err := os.WriteFile(creds+markSuffix, []byte("no mark"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	damaged := marks{log: hclog.NewNullLogger()}
+	damaged := markStore{log: hclog.NewNullLogger()}
 	damaged.open(creds)
 	if got := damaged.shown(nil).Get(bcp.MarkHeader); got != "" {
 		t.Errorf("of a damaged file it shows %q", got)
@@ -60,7 +60,7 @@ func TestMarksAreKept(t *testing.T) {
 func TestMarkWithoutAFile(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
-	k := marks{log: hclog.New(&hclog.LoggerOptions{Output: &said, Level: hclog.Warn})}
+	k := markStore{log: hclog.New(&hclog.LoggerOptions{Output: &said, Level: hclog.Warn})}
 	k.open(filepath.Join(t.TempDir(), "missing", "main.creds"))
 	k.keepFrom(bearing("abc"))
 	k.write()

@@ -10,9 +10,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// aloud logs problems that the author of an agent would otherwise miss, each reason
+// onceLogger logs problems that the author of an agent would otherwise miss, each reason
 // once. Its methods may be used concurrently.
-type aloud struct {
+type onceLogger struct {
 	log hclog.Logger
 	// stderr says that the caller gave no logger: log is this process's stderr, and
 	// also gets what other code logs to a given logger.
@@ -22,9 +22,9 @@ type aloud struct {
 	told map[string]bool // by reason, at most maxTold
 }
 
-// newAloud logs to log, or to stderr if log is nil.
-func newAloud(log hclog.Logger, name bcp.AgentName) *aloud {
-	a := &aloud{log: log, stderr: log == nil, told: make(map[string]bool)}
+// newOnceLogger logs to log, or to stderr if log is nil.
+func newOnceLogger(log hclog.Logger, name bcp.AgentName) *onceLogger {
+	a := &onceLogger{log: log, stderr: log == nil, told: make(map[string]bool)}
 	if a.stderr {
 		a.log = hclog.New(&hclog.LoggerOptions{Level: hclog.Warn})
 	}
@@ -34,7 +34,7 @@ func newAloud(log hclog.Logger, name bcp.AgentName) *aloud {
 
 // refused logs a message that the gateway refused. The texts come from the gateway or
 // are names from the spec; they are quoted, since anybody may have written the spec.
-func (a *aloud) refused(what string, code bcp.Code, detail string) {
+func (a *onceLogger) refused(what string, code bcp.Code, detail string) {
 	fields := []any{"code", hclog.Quote(code), "detail", bounded(detail)}
 	if todo := code.Info().Decision; todo != "" {
 		fields = append(fields, "do", hclog.Quote(todo))
@@ -44,7 +44,7 @@ func (a *aloud) refused(what string, code bcp.Code, detail string) {
 
 // failed logs a handler's error with its text, only to stderr: the text may quote
 // what the agent has read, which a logger must not get.
-func (a *aloud) failed(failed *HandlerError) {
+func (a *onceLogger) failed(failed *HandlerError) {
 	if a.stderr {
 		a.tell("a handler failed", failed.What+failed.Err.Error(), "of", failed.What, "panicked", failed.Panicked, "error", bounded(failed.Err.Error()))
 	}
@@ -52,7 +52,7 @@ func (a *aloud) failed(failed *HandlerError) {
 
 // denied logs a subject that the server denied. Reply subjects all differ and are
 // logged once.
-func (a *aloud) denied(err error) {
+func (a *onceLogger) denied(err error) {
 	reason := err.Error()
 	if before, _, ok := strings.Cut(reason, replySubjects); ok {
 		reason = before
@@ -65,14 +65,14 @@ func (a *aloud) denied(err error) {
 var replySubjects = strings.TrimSuffix(subjects.All(subjects.KindReply), "*.*.>")
 
 // notUnderstood logs a dropped message.
-func (a *aloud) notUnderstood() {
+func (a *onceLogger) notUnderstood() {
 	if a.stderr {
 		a.tell("dropped a message of the gateway", "", "error", bounded(ErrMessage.Error()))
 	}
 }
 
 // tell says something unless it was said before for the same reason.
-func (a *aloud) tell(what, reason string, fields ...any) {
+func (a *onceLogger) tell(what, reason string, fields ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	reason = what + ": " + reason

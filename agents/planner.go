@@ -149,7 +149,7 @@ func (p *planning) receive(r *run, m *nats.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.read == nil {
-		p.conn.aloud.tell("a plan request came and there is nothing to answer it: set OnPlan before Start", "")
+		p.conn.once.tell("a plan request came and there is nothing to answer it: set OnPlan before Start", "")
 		return
 	}
 	id, plan, err := p.read(m.Data)

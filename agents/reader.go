@@ -188,7 +188,7 @@ func (r *Reader) queried(q bcp.Query, newest sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.query == nil {
-		r.conn.aloud.tell("a query came and there is nothing to answer it: set OnQuery before Start", "")
+		r.conn.once.tell("a query came and there is nothing to answer it: set OnQuery before Start", "")
 		return
 	}
 	entry := r.answers.findOrAdd(q.QueryID)
@@ -315,7 +315,7 @@ func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
 		if result.SubscriptionID != "" {
 			what = "a push that was held"
 		}
-		r.conn.aloud.refused(what, result.Code, result.Detail)
+		r.conn.once.refused(what, result.Code, result.Detail)
 	}
 	if !result.Success && result.QueryID != "" {
 		r.answers.rejected(result.QueryID, result.Detail, r.queries.shared())
@@ -406,7 +406,7 @@ func (r *Reader) Push(ctx context.Context, controller bcp.AgentName, subscriptio
 	})
 	var refused *RefusedError
 	if errors.As(err, &refused) {
-		r.conn.aloud.refused("a push", refused.Code, refused.Detail)
+		r.conn.once.refused("a push", refused.Code, refused.Detail)
 	}
 	return result, err
 }

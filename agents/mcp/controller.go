@@ -30,7 +30,7 @@ type controller struct {
 	log     hclog.Logger
 	agent   *agents.Controller
 	refresh time.Duration
-	inbox   shelf[bcp.DeliveryID, bcp.Delivery]
+	inbox   keyedQueue[bcp.DeliveryID, bcp.Delivery]
 	prompts *prompts
 	files   []*wrap.File
 	nudge   chan struct{} // has an element if the agent's channels may have changed

@@ -29,7 +29,7 @@ type reader struct {
 	server  *Server
 	log     hclog.Logger
 	agent   *agents.Reader
-	pending shelf[bcp.QueryID, *pendingQuery]
+	pending keyedQueue[bcp.QueryID, *pendingQuery]
 	prompts *prompts
 	listed  chan struct{} // closed when the first list of subscriptions is here
 	once    sync.Once

@@ -8,10 +8,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// shelf holds what waits for a host, oldest first, by a key. The zero value is
+// keyedQueue holds what waits for a host, oldest first, by a key. The zero value is
 // empty. Its users bound it: the gateway keeps a window of unacknowledged
 // deliveries, and there are MaxPending handlers of queries.
-type shelf[K comparable, V any] struct {
+type keyedQueue[K comparable, V any] struct {
 	mu    sync.Mutex // guards what follows
 	order []K
 	items map[K]V
@@ -19,7 +19,7 @@ type shelf[K comparable, V any] struct {
 }
 
 // put adds an item, or replaces the one with its key.
-func (s *shelf[K, V]) put(key K, item V) {
+func (s *keyedQueue[K, V]) put(key K, item V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.items == nil {
@@ -36,7 +36,7 @@ func (s *shelf[K, V]) put(key K, item V) {
 }
 
 // take removes an item and reports whether it was there.
-func (s *shelf[K, V]) take(key K) (item V, there bool) {
+func (s *keyedQueue[K, V]) take(key K) (item V, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if item, there = s.items[key]; !there {
@@ -54,7 +54,7 @@ func (s *shelf[K, V]) take(key K) (item V, there bool) {
 
 // listLocked returns the oldest matching items, up to most, and how many more
 // match. Called with mu held.
-func (s *shelf[K, V]) listLocked(most int, match func(V) bool) (found []V, more int) {
+func (s *keyedQueue[K, V]) listLocked(most int, match func(V) bool) (found []V, more int) {
 	for _, key := range s.order {
 		switch item := s.items[key]; {
 		case !match(item):
@@ -70,7 +70,7 @@ func (s *shelf[K, V]) listLocked(most int, match func(V) bool) (found []V, more 
 // wait returns the oldest matching items, up to most, and how many more match. It
 // waits until there is one, for at most a time, or until ctx ends or woken is
 // closed.
-func (s *shelf[K, V]) wait(ctx context.Context, d time.Duration, woken <-chan struct{}, most int, match func(V) bool) (found []V, more int) {
+func (s *keyedQueue[K, V]) wait(ctx context.Context, d time.Duration, woken <-chan struct{}, most int, match func(V) bool) (found []V, more int) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {

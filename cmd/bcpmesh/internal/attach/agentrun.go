@@ -159,7 +159,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
 	}
-	model.Provider = loud{model.Provider, log}
+	model.Provider = loggedProvider{model.Provider, log}
 	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
 	if err != nil {
 		return done, err
@@ -334,15 +334,15 @@ func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string
 	return paths, nil
 }
 
-// loud says why a model did not answer: the cell, and so the mesh, hears a code. The errors of providers hold no text of
+// loggedProvider says why a model did not answer: the cell, and so the mesh, hears a code. The errors of providers hold no text of
 // theirs.
-type loud struct {
+type loggedProvider struct {
 	llm.Provider
 	log hclog.Logger
 }
 
 // Do implements [llm.Provider].
-func (l loud) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (l loggedProvider) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
 	reply, err := l.Provider.Do(ctx, r, delta)
 	if err != nil && ctx.Err() == nil {
 		l.log.Warn("the model did not answer", "error", err)

@@ -41,7 +41,7 @@ all. With --json nothing is cut.`,
 			if p.Out.JSON {
 				return p.Out.Value(r)
 			}
-			showRecording(&shower{out: p.Out, whole: whole}, r)
+			showRecording(&transcriptPrinter{out: p.Out, whole: whole}, r)
 			return nil
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -52,19 +52,19 @@ all. With --json nothing is cut.`,
 
 const shownLines = 20 // of a text
 
-// shower shows a transcript.
-type shower struct {
+// transcriptPrinter shows a transcript.
+type transcriptPrinter struct {
 	out   *cli.Output
 	whole bool
 }
 
 // say shows a heading of ours, without a word of anybody else's in it that is not quoted.
-func (s *shower) say(format string, args ...any) {
+func (s *transcriptPrinter) say(format string, args ...any) {
 	s.out.Printf("%s\n", inert.Line(fmt.Sprintf(format, args...)))
 }
 
 // text shows a text.
-func (s *shower) text(text string) {
+func (s *transcriptPrinter) text(text string) {
 	lines := inert.Prefixed("  "+inert.Gutter, strings.TrimRight(text, "\n"), cli.Columns(s.out.Screen))
 	rest := 0
 	if !s.whole && len(lines) > shownLines {
@@ -79,7 +79,7 @@ func (s *shower) text(text string) {
 	}
 }
 
-func showRecording(s *shower, r *replay.Recording) {
+func showRecording(s *transcriptPrinter, r *replay.Recording) {
 	if r.Configuration != nil {
 		s.configuration(r.Configuration)
 	}
@@ -88,11 +88,11 @@ func showRecording(s *shower, r *replay.Recording) {
 	}
 }
 
-func (s *shower) configuration(c *cell.Configuration) {
+func (s *transcriptPrinter) configuration(c *cell.Configuration) {
 	s.say("%s (%s), model %s, tools %s", cli.Quoted(string(c.Agent)), c.Role, cli.Quoted(c.Model), cmp.Or(strings.Join(c.Tools, ", "), "none"))
 }
 
-func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation) {
+func (s *transcriptPrinter) conversation(config *cell.Configuration, c *replay.Conversation) {
 	s.say("")
 	switch {
 	case c.Kind == "":
@@ -130,14 +130,14 @@ func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation
 }
 
 // turn shows a call of a model, with what it was asked since the turn before.
-func (s *shower) turn(n int, l *transcript.Line, r, before *llm.Request) {
+func (s *transcriptPrinter) turn(n int, l *transcript.Line, r, before *llm.Request) {
 	s.say("turn %d, asked of %s:", n, cli.Quoted(l.Model))
 	s.request(r, before)
 	s.reply(l)
 }
 
 // end shows how a conversation ended.
-func (s *shower) end(l *transcript.Line) {
+func (s *transcriptPrinter) end(l *transcript.Line) {
 	if l.Failure != "" {
 		s.say("it failed:")
 		s.text(l.Detail)
@@ -148,7 +148,7 @@ func (s *shower) end(l *transcript.Line) {
 }
 
 // call shows what else the cell asked for. What a fetch brought in is in the next turn.
-func (s *shower) call(l *transcript.Line) {
+func (s *transcriptPrinter) call(l *transcript.Line) {
 	s.say("the cell calls %s:", cli.Quoted(l.Kind))
 	s.text(string(l.Request))
 	switch {
@@ -163,7 +163,7 @@ func (s *shower) call(l *transcript.Line) {
 }
 
 // request shows what a request adds to the one before it.
-func (s *shower) request(r, before *llm.Request) {
+func (s *transcriptPrinter) request(r, before *llm.Request) {
 	turns := r.Turns
 	if before != nil && len(before.Turns) <= len(turns) && reflect.DeepEqual(before.Turns, turns[:len(before.Turns)]) && reflect.DeepEqual(before.System, r.System) {
 		turns = turns[len(before.Turns):]
@@ -192,7 +192,7 @@ func (s *shower) request(r, before *llm.Request) {
 	}
 }
 
-func (s *shower) parts(name string, parts []llm.Part) {
+func (s *transcriptPrinter) parts(name string, parts []llm.Part) {
 	for _, p := range parts {
 		if data, fenced := p.(llm.Data); fenced {
 			s.say("  %s, untrusted, from %s, %s:", name, data.Source(), inert.Length(data.Body()))
@@ -205,7 +205,7 @@ func (s *shower) parts(name string, parts []llm.Part) {
 	}
 }
 
-func (s *shower) reply(l *transcript.Line) {
+func (s *transcriptPrinter) reply(l *transcript.Line) {
 	if l.Failure != "" {
 		s.say("  the model did not answer: %s", cli.Quoted(l.Failure))
 		return

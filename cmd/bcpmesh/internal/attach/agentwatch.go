@@ -235,7 +235,7 @@ func watchAgent(ctx context.Context, p *cli.Program, state string, name bcp.Agen
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 		wait.Go(func() { follow(ctx, conn, lines) })
 	}
-	live := &liveShower{shower: shower{out: p.Out, whole: whole}, before: map[string]*llm.Request{}, turns: map[string]int{}, said: map[string]string{}}
+	live := &livePrinter{transcriptPrinter: transcriptPrinter{out: p.Out, whole: whole}, before: map[string]*llm.Request{}, turns: map[string]int{}, said: map[string]string{}}
 	ended := make(chan struct{})
 	go func() { wait.Wait(); close(ended) }()
 	for heard := false; ; {
@@ -294,9 +294,9 @@ func follow(ctx context.Context, from io.ReadCloser, lines chan<- transcript.Lin
 	}
 }
 
-// liveShower shows the lines of a transcript as they come, of conversations side by side.
-type liveShower struct {
-	shower
+// livePrinter shows the lines of a transcript as they come, of conversations side by side.
+type livePrinter struct {
+	transcriptPrinter
 	last   string // the conversation of the newest line
 	before map[string]*llm.Request
 	turns  map[string]int
@@ -308,7 +308,7 @@ type liveShower struct {
 const maxSaid = 4 << 10
 
 // words shows the end of what a model is saying, in the last line on the screen.
-func (s *liveShower) words(l *transcript.Line) {
+func (s *livePrinter) words(l *transcript.Line) {
 	var text string
 	if json.Unmarshal(l.Response, &text) != nil || text == "" {
 		return
@@ -329,14 +329,14 @@ func (s *liveShower) words(l *transcript.Line) {
 }
 
 // quiet takes what a model is saying from the screen.
-func (s *liveShower) quiet() {
+func (s *livePrinter) quiet() {
 	if s.status {
 		s.out.Printf("\r\x1b[K")
 		s.status = false
 	}
 }
 
-func (s *liveShower) line(l *transcript.Line) {
+func (s *livePrinter) line(l *transcript.Line) {
 	if l.Kind == transcript.Words {
 		s.words(l)
 		return

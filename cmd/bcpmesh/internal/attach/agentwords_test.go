@@ -79,7 +79,7 @@ func TestTheLineThatIsBeingSaid(t *testing.T) {
 	t.Parallel()
 	var screen bytes.Buffer
 	out := &cli.Output{Stdout: bufio.NewWriter(&screen), Screen: &screen, Terminal: true}
-	s := &liveShower{shower: shower{out: out}, before: map[string]*llm.Request{}, turns: map[string]int{}, said: map[string]string{}}
+	s := &livePrinter{transcriptPrinter: transcriptPrinter{out: out}, before: map[string]*llm.Request{}, turns: map[string]int{}, said: map[string]string{}}
 	shows := func(l transcript.Line) string {
 		screen.Reset()
 		s.line(&l)

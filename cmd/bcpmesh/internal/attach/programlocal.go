@@ -59,7 +59,7 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 		return nil, err
 	}
 	if l.model {
-		model.Provider = loud{model.Provider, of.Log}
+		model.Provider = loggedProvider{model.Provider, of.Log}
 	}
 	var desk func() (*web.Desk, error)
 	if l.fetches {

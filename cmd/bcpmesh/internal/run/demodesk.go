@@ -191,14 +191,14 @@ func (s *deskStory) waitSettled(ctx context.Context) error {
 	}
 }
 
-// heard tells of each reply of a model.
-type addSaid struct {
+// replyObserver tells of each reply of a model.
+type replyObserver struct {
 	llm.Provider
 	of func(*llm.Reply)
 }
 
 // Do implements [llm.Provider].
-func (c addSaid) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (c replyObserver) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
 	reply, err := c.Provider.Do(ctx, r, delta)
 	if err == nil {
 		c.of(reply)
@@ -322,7 +322,7 @@ func (s *deskStory) play(ctx context.Context, p *cli.Program, m *mesh.Mesh, fold
 				return e, cli.Failf("the model of %s: %s", a.Name, err)
 			}
 			scene.Models[a.Name] = model.Provider + "/" + model.Model
-			e.Provider = addSaid{e.Provider, func(r *llm.Reply) {
+			e.Provider = replyObserver{e.Provider, func(r *llm.Reply) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				scene.addSaid(a.Name, r)
