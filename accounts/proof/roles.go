@@ -35,7 +35,7 @@ type carrier struct {
 	// One end of the edge is the orchestrator. speaks is the role that sends to
 	// it, and hears the role to which it sends; one of them is empty.
 	speaks, hears contract.Role
-	family                string
+	family        string
 }
 
 // carriers are the subjects of the eight edges, in the order of [contract.Edges].
