@@ -142,6 +142,7 @@ type Erased struct {
 	Decision uint64   `json:"decision,omitzero"` // of its record; 0 where nothing was erased
 	Keys     int      `json:"keys"`              // that were destroyed, one for each day
 	RawKeys  int      `json:"raw_keys"`          // of messages as they came
+	NoKeys   bool     `json:"no_keys,omitzero"`  // the channel never had a key: nothing on it was ever sealed
 	Reasons  []string `json:"reasons,omitempty"` // why nothing was erased
 	Failed   string   `json:"failed,omitempty"`  // what went wrong once it was recorded: ask again
 }

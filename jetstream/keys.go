@@ -454,6 +454,27 @@ func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, seale
 	return destroyed, nil
 }
 
+// Any reports whether a channel, or the decisions without one, ever had a sealing key,
+// also if all of them are destroyed.
+func (k *SealingKeys) Any(ctx context.Context, channel bcp.ChannelKey) (bool, error) {
+	stream, err := k.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, sealed := range []subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw} {
+		info, err := stream.Info(ctx, natsjs.WithSubjectFilter(subjects.KeysOf(channel.Controller, channel.Reader, sealed)))
+		if err != nil {
+			return false, fmt.Errorf("reading the sealing keys: %w", err)
+		}
+		for subject := range info.State.Subjects {
+			if _, err := parseSealingKey(subject); !errors.Is(err, errExpiry) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // destroyOne writes a tombstone after a key and then overwrites the key. After a
 // crash in between, the key counts as destroyed and the next call overwrites it.
 func (k *SealingKeys) destroyOne(ctx context.Context, stream natsjs.Stream, subject string) (did bool, err error) {

@@ -276,7 +276,7 @@ func TestErasureWaitsForTheWindow(t *testing.T) {
 	w := newWorld(t, batched(func(c *bcp.Channel) { c.Subscriptions[1].BatchWindow = 7 * 24 * time.Hour })).play(pushName("ada") + `
 		wait 49h
 		erase planner mail latest => refused`)
-	if !slices.Contains(w.reasons, "1 push of those days wait for the end of a window") {
+	if !slices.Contains(w.reasons, "1 push of those days waits for the end of a window") {
 		t.Errorf("refused because %q", w.reasons)
 	}
 	w.play(`

@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -37,7 +36,8 @@ func (s *State) DecideErase(m bcp.Moment, r bcp.EraseRequest) (d bcp.Decision, r
 	return d, nil
 }
 
-// needed says what an erasure would take that the mesh still needs.
+// needed says what an erasure would take that the mesh still needs, or that it would take
+// nothing: whoever mistypes a channel is not told that it is erased.
 func (s *State) needed(d *bcp.Decision) (reasons []string) {
 	add := func(n int, what string) {
 		if n > 0 {
@@ -45,6 +45,9 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 		}
 	}
 	key := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}
+	if key != (bcp.ChannelKey{}) && s.channels[key] == nil && !s.foreign.channels[key] {
+		return []string{fmt.Sprintf("the definitions have no channel %s/%s, and nothing in the journal is of one: the controller is named first", key.Controller, key.Reader)}
+	}
 	open, remembered, held, waiting, gathered := 0, 0, 0, 0, 0
 	for _, q := range s.queries {
 		switch {
@@ -78,8 +81,10 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 	add(remembered, "queries of those days ended less than a day ago")
 	add(held, "items of those days wait for a person")
 	add(waiting, "deliveries of those days are not acknowledged")
-	if gathered > 0 {
-		reasons = append(reasons, pushes(gathered)+" of those days wait for the end of a window")
+	if gathered == 1 {
+		add(gathered, "push of those days waits for the end of a window")
+	} else {
+		add(gathered, "pushes of those days wait for the end of a window")
 	}
 	if key == (bcp.ChannelKey{}) && s.runs != nil {
 		add(s.runs.OpenSince(d.Before), "runs of kernels of those days are open")
@@ -117,11 +122,4 @@ func (s *State) applyErase(d *bcp.Decision) {
 			}
 		}
 	}
-}
-
-func pushes(n int) string {
-	if n == 1 {
-		return "1 push"
-	}
-	return strconv.Itoa(n) + " pushes"
 }

@@ -20,6 +20,8 @@ type Erased struct {
 	// Keys and RawKeys were destroyed: one for each day.
 	Keys    int `json:"keys"`
 	RawKeys int `json:"raw_keys"`
+	// NoKeys says that the channel never had a key: nothing on it was ever sealed.
+	NoKeys bool `json:"no_keys,omitzero"`
 	// Reasons say why nothing was erased, a line each.
 	Reasons []string `json:"reasons,omitempty"`
 	// Failed says what went wrong after it was recorded: ask again.
@@ -68,6 +70,13 @@ func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Con
 		if e.RawKeys, err = g.keys.Destroy(ctx, channel, subjects.SealedRaw, before); err != nil {
 			return e, err
 		}
+	}
+	if e.Keys+e.RawKeys == 0 {
+		some, err := g.keys.Any(ctx, channel)
+		if err != nil {
+			return e, err
+		}
+		e.NoKeys = !some
 	}
 	if g.config.Snapshots != nil {
 		// Made after the erasure, it has nothing of those days; earlier ones may.

@@ -33,7 +33,9 @@ deleted.
 
 Nobody can read that content any more. Verdicts, bits, names and times stay, and the
 chain of decisions still verifies. The erasure is recorded first. If the mesh still
-needs something from those days, nothing is erased and the command says what.
+needs something from those days, nothing is erased and the command says what; nor is
+it for a channel that neither the definitions nor the journal have. If the channel
+never had any content, the exit code is 1.
 
 It does not reach earlier backups and exports, nor what agents and models were
 told. The mesh must be running.`,
@@ -75,7 +77,7 @@ told. The mesh must be running.`,
 			if err != nil {
 				return meshdir.Failure(err)
 			}
-			return showErased(p, result)
+			return showErased(p, result, &channel, before.Text)
 		},
 	}
 	where.AddTo(cmd)
@@ -88,13 +90,23 @@ told. The mesh must be running.`,
 	return cmd
 }
 
-func showErased(p *cli.Program, r agents.Erased) error {
+func showErased(p *cli.Program, r agents.Erased, channel *client.ChannelFlag, before string) error {
+	about := channel.Text
+	if about == "_" {
+		about = "what belongs to no channel"
+	}
 	var failed error
 	switch {
 	case r.Decision == 0:
 		failed = cli.Failf("nothing was erased: %s", cli.Plain(strings.Join(r.Reasons, "; ")))
 	case r.Failed != "":
 		failed = cli.Failf("the erasure is recorded but not complete: %s", cli.Plain(r.Failed)).WithHint("try again: what was erased stays erased")
+	case r.NoKeys && channel.Text != "_": // that is nobody's typing error
+		failed = cli.Failf("nothing was erased: %s has no keys, since it never had any content", about).
+			WithHint("recorded as decision %d; was another channel meant? bcpmesh audit replay shows what was said on which", r.Decision)
+	}
+	if failed == nil && r.Keys+r.RawKeys == 0 {
+		p.Out.Talkf("nothing was erased: of %s there was no content before %s, or it was erased earlier", about, before)
 	}
 	if p.Out.JSON {
 		return errors.Join(p.Out.Value(r), failed)
