@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,7 +96,8 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 their users at once and refuses them from then on; a stopped one does so when it
 starts. Other credentials of the agent remain valid, and new ones can be issued.
 
-Without --user, the agent must have exactly one valid file. --all revokes all of its
+Without --user, the agent must have exactly one valid file. One that creds rotate
+replaced is valid until its overlap ends. --all revokes all of its
 credentials, in every role or the one of --role, including those of commands. It also
 replaces the agent's signing key, so that anything signed with a copy of it is refused
 as well, and cancels open invitations to join.`,
@@ -130,7 +132,7 @@ as well, and cancels open invitations to join.`,
 			running, err = followed(cmd.Context(), folder, store)
 		} else {
 			var u accounts.User
-			if u, err = oneUser(store, agent, meshdir.ParsedRole(role), user); err != nil {
+			if u, err = oneUser(store, agent, meshdir.ParsedRole(role), user, true); err != nil {
 				return err
 			}
 			if err := store.Revoke(u.PublicKey); err != nil {
@@ -142,7 +144,11 @@ as well, and cancels open invitations to join.`,
 		if err != nil {
 			return err
 		}
-		return showRevoked(p, folder, revoked, running)
+		remain, err := stillValid(store, agent)
+		if err != nil {
+			return err
+		}
+		return showRevoked(p, folder, revoked, remain, running)
 	}
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&user, "user", "", "public `KEY` of one of several, or its beginning")
@@ -150,16 +156,20 @@ as well, and cancels open invitations to join.`,
 	return cmd
 }
 
-func showRevoked(p *cli.Program, folder meshdir.Folder, revoked []accounts.User, running bool) error {
+func showRevoked(p *cli.Program, folder meshdir.Folder, revoked, remain []accounts.User, running bool) error {
 	if p.Out.JSON {
-		list := []string{}
-		for _, u := range revoked {
-			list = append(list, u.PublicKey)
+		keys := func(users []accounts.User) []string {
+			list := []string{}
+			for _, u := range users {
+				list = append(list, u.PublicKey)
+			}
+			return list
 		}
 		return p.Out.Value(struct {
 			Revoked []string `json:"revoked"`
-			Applied bool     `json:"applied"` // by a running mesh
-		}{list, running})
+			Valid   []string `json:"still_valid,omitempty"` // other files of the agent
+			Applied bool     `json:"applied"`               // by a running mesh
+		}{keys(revoked), keys(remain), running})
 	}
 	for _, u := range revoked {
 		p.Out.Printf("%s\n", u.PublicKey)
@@ -172,26 +182,32 @@ func showRevoked(p *cli.Program, folder meshdir.Folder, revoked []accounts.User,
 		when = "refused from the next push on"
 	}
 	p.Out.Talkf("%s %s", cli.Count(len(revoked), "valid file"), when)
+	if len(remain) > 0 {
+		p.Out.Talkf("still valid: %s", strings.Join(described(remain), ", "))
+	}
 	return nil
 }
 
 // oneUser finds the user that is meant: the one whose public key begins with a
-// text, or else the only one that is valid.
-func oneUser(store *accounts.Store, agent bcp.AgentName, role bcp.Role, key string) (accounts.User, error) {
+// text, or else the only one that is valid. To revoke it, that may be one that others
+// have replaced, which is accepted until its overlap ends; it is not replaced again.
+func oneUser(store *accounts.Store, agent bcp.AgentName, role bcp.Role, key string, toRevoke bool) (accounts.User, error) {
 	users, err := store.Users()
 	if err != nil {
 		return accounts.User{}, cli.Failf("%s", err)
 	}
 	var found []accounts.User
-	var keys []string
-	now := time.Now()
+	replaced, now := false, time.Now()
 	for _, u := range users {
 		if u.Agent != agent || role != 0 && u.Role != role || !strings.HasPrefix(u.PublicKey, key) {
 			continue
 		}
-		if key != "" || u.Valid(now) && u.ReplacedBy == "" && !u.Own {
+		valid := u.Valid(now) && !u.Own
+		if valid && u.ReplacedBy != "" && !toRevoke {
+			valid, replaced = false, true
+		}
+		if key != "" || valid {
 			found = append(found, u)
-			keys = append(keys, u.Role.String()+" "+u.PublicKey)
 		}
 	}
 	switch {
@@ -199,10 +215,39 @@ func oneUser(store *accounts.Store, agent bcp.AgentName, role bcp.Role, key stri
 		return found[0], nil
 	case len(found) == 0 && key != "":
 		return accounts.User{}, cli.Failf("%s has no credentials whose public key begins with %s", agent, cli.Quoted(key)).WithHint("bcpmesh creds list shows them")
+	case len(found) == 0 && replaced:
+		return accounts.User{}, cli.Failf("%s has only credentials that were replaced already", agent).WithHint("bcpmesh creds issue makes new ones")
 	case len(found) == 0:
 		return accounts.User{}, cli.Failf("%s has no credentials that are valid", agent).WithHint("bcpmesh creds list shows them")
 	}
-	return accounts.User{}, cli.Failf("%s has several credentials", agent).WithHint("name one with --user: %s", cli.JoinOr(keys))
+	hint := "name one with --user: "
+	if toRevoke {
+		hint = "revoke all with --all, or name one with --user: "
+	}
+	return accounts.User{}, cli.Failf("%s has several credentials", agent).WithHint("%s%s", hint, cli.JoinOr(described(found)))
+}
+
+// described names users, and says which were replaced and are accepted for how long.
+func described(users []accounts.User) []string {
+	var names []string
+	for _, u := range users {
+		name := u.Role.String() + " " + u.PublicKey
+		if u.ReplacedBy != "" && u.Revoked.IsZero() && !u.Until.IsZero() {
+			name += " (replaced, accepted until " + cli.Moment(u.Until) + ")"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// stillValid returns the agent's users that servers let in, but for those of commands.
+func stillValid(store *accounts.Store, agent bcp.AgentName) ([]accounts.User, error) {
+	users, err := store.Users()
+	if err != nil {
+		return nil, cli.Failf("%s", err)
+	}
+	now := time.Now()
+	return slices.DeleteFunc(users, func(u accounts.User) bool { return u.Agent != agent || u.Own || !u.Valid(now) }), nil
 }
 
 func credsRotateCommand(p *cli.Program) *cobra.Command {
@@ -276,7 +321,7 @@ func rotated(store *accounts.Store, agent bcp.AgentName, role bcp.Role, user, ou
 		if err := cli.CheckNewFile(out); err != nil {
 			return u, false, err
 		}
-		u, err = oneUser(store, agent, role, user)
+		u, err = oneUser(store, agent, role, user, false)
 		return u, false, err
 	}
 	if err != nil {
@@ -286,7 +331,7 @@ func rotated(store *accounts.Store, agent bcp.AgentName, role bcp.Role, user, ou
 	if err != nil || held.Agent != agent || role != 0 && held.Role != role || !strings.HasPrefix(held.PublicKey, user) {
 		return u, false, cli.Failf("%s does not hold these credentials of %s", cli.Quoted(out), agent).WithHint("name another file, or remove this one")
 	}
-	u, err = oneUser(store, agent, held.Role, held.PublicKey)
+	u, err = oneUser(store, agent, held.Role, held.PublicKey, false)
 	return u, true, err
 }
 
