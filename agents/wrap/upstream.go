@@ -91,7 +91,8 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &sdk.IOTransport{Reader: stdout, Writer: stdin, MaxLineLength: maxLine}, nil)
+	toServer := &inTurn{WriteCloser: stdin}
+	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &sdk.IOTransport{Reader: newAnswers(stdout, toServer), Writer: toServer, MaxLineLength: maxLine}, nil)
 	if err != nil {
 		u.Close()
 		return nil, errors.New("the server does not speak MCP over stdin and stdout, or ended")
