@@ -60,7 +60,7 @@ no reader's text. --raw adds normalised answers, with secrets hidden except with
 --json.
 
 Exit codes: 0 everything was decided again and is the same; 1 something differs,
-or it failed; 4 nothing differs, but messages were erased, have expired with
+nothing matches, or it failed; 4 nothing differs, but messages were erased, have expired with
 raw_retention or are longer than what is kept: --since leaves them out.`,
 		Example: `  bcpmesh audit redecide
   bcpmesh audit redecide --definitions ./proposed --since 30d
@@ -390,12 +390,35 @@ func (r *Redecided) finish() error {
 	case impossible > 0:
 		err = (&cli.Failure{Code: cli.ExitPartly, Message: cli.Count(impossible, "decision") + " cannot be decided again"}).
 			WithHint("nothing else differs; --since leaves out what has expired")
+	case r.Decided+r.Follow == 0 && (r.Signed == 0 || r.flags.channel.Text != ""): // signatures are checked on all channels
+		err = r.nothing()
 	}
 	if r.out.JSON {
 		return errors.Join(r.out.Line(r), err)
 	}
 	r.show()
 	return err
+}
+
+// nothing is the failure of a run that compared nothing: that nothing differs would be
+// true, and whoever mistyped a channel would take it for a check.
+func (r *Redecided) nothing() error {
+	var chosen []string
+	if r.flags.channel.Text != "" {
+		chosen = append(chosen, "--channel "+r.flags.channel.Text)
+	}
+	if !r.flags.span.Since.At.IsZero() {
+		chosen = append(chosen, "--since")
+	}
+	if !r.flags.span.Until.At.IsZero() {
+		chosen = append(chosen, "--until")
+	}
+	if len(chosen) == 0 {
+		return cli.Failf("nothing was decided again: the journal has no message that can be").
+			WithHint("of a truncated journal only what came later is there; --backup reads the journal of a backup")
+	}
+	return cli.Failf("nothing was decided again: no message in the journal matches %s", strings.Join(chosen, " and ")).
+		WithHint("bcpmesh audit replay shows what was said, when and on which channel")
 }
 
 // numbered names the first of some decisions.

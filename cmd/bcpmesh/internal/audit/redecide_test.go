@@ -29,7 +29,7 @@ func TestRedecideReport(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"nothing":   {nil, cli.ExitOK, "decided again  0"},
+		"nothing":   {nil, cli.ExitFailed, "decided again  0"},
 		"same":      {[]state.Redecision{comparison(state.ComparedSame), comparison(0)}, cli.ExitOK, "decided again  1: 1 same"},
 		"follows":   {[]state.Redecision{differs, comparison(state.ComparedFollows)}, cli.ExitFailed, "about asks that would be refused\n1 decision: 2\n"},
 		"erased":    {[]state.Redecision{comparison(state.ComparedErased)}, cli.ExitPartly, "not possible   1: 1 erased"},

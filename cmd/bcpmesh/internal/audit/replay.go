@@ -145,6 +145,7 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 			return out.Line(one)
 		}
 	}
+	told := false
 	for one, err := range records {
 		if err != nil {
 			return err
@@ -159,6 +160,7 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 		if !pace.wait(ctx, d.At()) {
 			break
 		}
+		told = true
 		if err := tell(one); err != nil {
 			return err
 		}
@@ -169,7 +171,25 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 		}
 	}
 	teller.tellOpen()
+	if !told && !r.follow && ctx.Err() == nil {
+		out.Talkf("%s", r.nothing())
+	}
 	return out.Flush()
+}
+
+// nothing says that no record is one of those that were asked for.
+func (r *Replaying) nothing() string {
+	var chosen []string
+	for _, flag := range [][2]string{{"--channel", r.channel.Text}, {"--agent", r.agent}, {"--session", r.session}, {"--query", r.query},
+		{"--kind", r.kind.Value}, {"--since", r.span.Since.String()}, {"--until", r.span.Until.String()}} {
+		if flag[1] != "" {
+			chosen = append(chosen, flag[0]+" "+flag[1])
+		}
+	}
+	if len(chosen) == 0 {
+		return "there are no records"
+	}
+	return "no record matches " + strings.Join(chosen, ", ")
 }
 
 // filter returns what tells which records are wanted. What belongs to a query
