@@ -106,15 +106,7 @@ func acknowledge(ctx context.Context, c *client.Client, arrivals chan<- arrival)
 	ctx = context.WithoutCancel(ctx)
 	left := make(chan struct{})
 	controller := agents.NewController(c.Connection)
-	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
-		shown := make(chan error, 1)
-		select {
-		case arrivals <- arrival{d, shown}:
-			return <-shown
-		case <-left:
-			return ErrKept
-		}
-	})
+	controller.OnDelivery(handOver(arrivals, left))
 	if err := controller.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -122,6 +114,20 @@ func acknowledge(ctx context.Context, c *client.Client, arrivals chan<- arrival)
 		close(left)
 		_ = controller.Stop(ctx) // what was not shown comes again
 	}, nil
+}
+
+// handOver is a handler of deliveries that hands them over until left is closed. The
+// agent acknowledges each that was shown.
+func handOver(arrivals chan<- arrival, left <-chan struct{}) func(context.Context, bcp.Delivery) error {
+	return func(_ context.Context, d bcp.Delivery) error {
+		shown := make(chan error, 1)
+		select {
+		case arrivals <- arrival{d, shown}:
+			return <-shown
+		case <-left:
+			return ErrKept
+		}
+	}
 }
 
 // look hands deliveries over and acknowledges none, which the SDK does not

@@ -213,21 +213,50 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, cli.Bits(accepted.NominalBits), cli.ShortBits(accepted.RemainingBits))
 		return nil
 	}
+	arrivals, left := make(chan arrival), make(chan struct{})
+	c.OnDelivery(handOver(arrivals, left))
 	if err := c.Start(ctx); err != nil {
 		return meshdir.Failure(err)
 	}
-	defer func() { _ = c.Stop(context.WithoutCancel(ctx)) }()
+	defer func() {
+		close(left)
+		_ = c.Stop(context.WithoutCancel(ctx)) // what was not shown comes again
+	}()
 	end := client.WhileSilent(p, ctx, who, reader)
-	d, err := c.AskAndWait(ctx, reader, spec, o)
-	end()
-	var unanswered *agents.UnansweredError
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unanswered):
-		return withReason(ctx, who, reader, cli.Failf("no answer came in time").WithHint("the query stays open: its answer will be in the inbox; --wait gives it more time"))
-	case err != nil:
+	accepted, err := c.Ask(ctx, reader, spec, o)
+	if err != nil {
+		end()
 		return withReason(ctx, who, reader, showRefused(p.Out, err))
 	}
-	return withReason(ctx, who, reader, showDelivery(p.Out, d))
+	a, err := answerTo(ctx, accepted.QueryID, arrivals)
+	end()
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = cli.Failf("no answer came in time").WithHint("the query stays open: its answer will be in the inbox; --wait gives it more time")
+		}
+		return withReason(ctx, who, reader, meshdir.Failure(err))
+	}
+	if err := showDelivery(p.Out, a.delivery); err != nil {
+		a.shown <- agents.ErrKeep // the inbox has it
+		return err
+	}
+	a.shown <- nil
+	return withReason(ctx, who, reader, outcomeFailure(a.delivery.Outcome))
+}
+
+// answerTo waits for what comes of a query, and leaves other deliveries where they are.
+func answerTo(ctx context.Context, id bcp.QueryID, arrivals <-chan arrival) (arrival, error) {
+	for {
+		select {
+		case a := <-arrivals:
+			if a.delivery.QueryID == id {
+				return a, nil
+			}
+			a.shown <- agents.ErrKeep
+		case <-ctx.Done():
+			return arrival{}, ctx.Err()
+		}
+	}
 }
 
 // withReason adds to a failure why the reader does not answer, where that may be why.
@@ -264,8 +293,7 @@ func showRefused(o *cli.Output, err error) error {
 	return meshdir.Failure(err)
 }
 
-// showDelivery shows what came for a Controller. An outcome that is no answer is a
-// refusal.
+// showDelivery shows what came for a Controller, at once.
 func showDelivery(o *cli.Output, d bcp.Delivery) error {
 	if o.JSON {
 		if err := o.Line(d); err != nil {
@@ -273,17 +301,27 @@ func showDelivery(o *cli.Output, d bcp.Delivery) error {
 		}
 	} else if d.Outcome == "" {
 		o.Printf("%s\n", cli.Plain(string(bytes.TrimSpace(d.Response))))
+	}
+	if err := o.Flush(); err != nil {
+		return err
+	}
+	if !o.JSON && d.Outcome == "" {
 		o.Talkf("from %s, category %d, %s, taint %s", d.FromAgent, d.Category, cli.Bits(d.BandwidthBits), d.Taint)
 	}
-	if d.Outcome == "" {
+	return nil
+}
+
+// outcomeFailure is the refusal that an outcome is, if it is no answer.
+func outcomeFailure(outcome bcp.Code) error {
+	if outcome == "" {
 		return nil
 	}
-	info := d.Outcome.Info()
-	if d.Outcome == bcp.Held {
-		return (&cli.Failure{Code: cli.ExitRefused, Message: string(d.Outcome) + ": " + info.Text}).
-			WithHint("bcpmesh status lists what waits; the final outcome comes to the inbox")
+	info := outcome.Info()
+	f := &cli.Failure{Code: cli.ExitRefused, Message: string(outcome) + ": " + info.Text}
+	if outcome == bcp.Held {
+		return f.WithHint("bcpmesh status lists what waits; the final outcome comes to the inbox")
 	}
-	return (&cli.Failure{Code: cli.ExitRefused, Message: string(d.Outcome) + ": " + info.Text}).WithHint("%s", info.Decision)
+	return f.WithHint("%s", info.Decision)
 }
 
 // specReason says what is wrong with a spec, in words of ours.
