@@ -53,7 +53,8 @@ each.
 intervals at 95 %.
 
 The exit code is 1 if a string passes category 1, or a summary reaches a Controller
-unheld, or the mesh decides differently from the validator. Free text of category 2
+unheld, or the mesh decides differently from the validator, or no string is of four
+words or more, so that nothing was tested. Free text of category 2
 that passes is reported as a rate, not a failure: rules have gaps, and every word of
 it is charged.`,
 		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json\n  bcpmesh redteam corpus --report corpus.report.jsonl",
@@ -133,6 +134,9 @@ func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptio
 	if err != nil {
 		return cli.Failf("%s", cli.Plain(err.Error()))
 	}
+	if tried := len(c.Attacks.Texts) - found.Short; tried == 0 {
+		return notTested(found.Short)
+	}
 	if err := showCorpus(p, found); err != nil {
 		return err
 	}
@@ -174,6 +178,16 @@ func loadCorpus(p *cli.Program, path string, o corpusOptions) (corpus.Set, error
 		p.Out.Talkf("%s: %s of %s", cli.Quoted(path), cli.Count(len(set.Texts), "string"), cli.Count(len(set.Sources), "file"))
 	}
 	return set, err
+}
+
+// notTested is the failure of a run that said no string: it found nothing, whatever
+// passes.
+func notTested(short int) error {
+	why := "the corpus has no strings"
+	if short > 0 {
+		why = fmt.Sprintf("none of %s has four words or more, which is what is counted", cli.Count(short, "string"))
+	}
+	return cli.Failf("nothing was tested: %s", why).WithHint("give longer texts with --corpus, or name with --field where they are; without --corpus the strings are ours")
 }
 
 func notLoaded(path string, err error) error {
