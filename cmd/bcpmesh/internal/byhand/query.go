@@ -152,7 +152,8 @@ func QueryCommand(p *cli.Program) *cobra.Command {
 		Use:   "query READER",
 		Short: "Ask a reader as a controller, and wait for the answer",
 		Long: `Ask a reader a question, as a controller of the mesh, and wait for the validated
-answer.
+answer. If none comes in time, the exit code is 1, and --json writes what --no-wait
+does: the query stays open, and "bcpmesh inbox" shows its answer when it comes.
 
 Ask in the lowest category that will do: fields with known values first, short
 answers second. A summary is an escalation: it needs a reason in your own words,
@@ -231,10 +232,7 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 	a, err := answerTo(ctx, accepted.QueryID, arrivals)
 	end()
 	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = cli.Failf("no answer came in time").WithHint("the query stays open: its answer will be in the inbox; --wait gives it more time")
-		}
-		return withReason(ctx, who, reader, meshdir.Failure(err))
+		return withReason(ctx, who, reader, showOpen(p.Out, accepted, err))
 	}
 	if err := showDelivery(p.Out, a.delivery); err != nil {
 		a.shown <- agents.ErrKeep // the inbox has it
@@ -257,6 +255,21 @@ func answerTo(ctx context.Context, id bcp.QueryID, arrivals <-chan arrival) (arr
 			return arrival{}, ctx.Err()
 		}
 	}
+}
+
+// showOpen says of a query that was accepted, and is charged, that err ended the wait for
+// its answer.
+func showOpen(o *cli.Output, accepted bcp.Accepted, err error) error {
+	f := cli.Failf("no answer to query %s came in time", accepted.QueryID)
+	if errors.Is(err, context.Canceled) {
+		f = cli.Failf("interrupted, before an answer to query %s came", accepted.QueryID)
+	}
+	if o.JSON {
+		if err := o.Value(accepted); err != nil {
+			return err
+		}
+	}
+	return f.WithHint("the query stays open: bcpmesh inbox shows its answer when it comes; --wait gives it more time")
 }
 
 // withReason adds to a failure why the reader does not answer, where that may be why.
