@@ -112,12 +112,16 @@ func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guar
 	}
 	read, err := fetchPage(ctx, &f, url, o)
 	if p.Out.JSON {
-		return p.Out.Value(newFetchResult(read, err))
+		if err := p.Out.Value(newFetchResult(read, err)); err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return deniedf(fetchCode(err), url)
+	case !p.Out.JSON:
+		showPage(p, read)
 	}
-	showPage(p, read)
 	return nil
 }
 

@@ -102,11 +102,14 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 	used := meter.Use()
 	bits := bcp.Bits(used.Bits)
 	if p.Out.JSON {
-		return p.Out.Value(struct {
+		err := p.Out.Value(struct {
 			Result     web.Result `json:"result"`
 			EgressBits bcp.Bits   `json:"egress_bits"`
 			Bytes      int64      `json:"bytes"`
 		}{r, bits, used.Bytes})
+		if err != nil {
+			return err
+		}
 	}
 	if r.Error != "" {
 		f := deniedf(r.Error, url)
@@ -114,6 +117,9 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 			f = f.WithHint("network in %s lists the hosts of %s", agent.File, name)
 		}
 		return f
+	}
+	if p.Out.JSON {
+		return nil
 	}
 	read := page.Page{Title: r.Title, Text: r.Text, Truncated: r.Truncated}
 	for _, link := range r.Links {

@@ -266,13 +266,17 @@ The exit code is 3 if the URL is refused.`,
 			return err
 		}
 		result := checkEgress(url, policy)
+		if p.Out.JSON {
+			if err := p.Out.Value(result); err != nil {
+				return err
+			}
+		}
 		switch {
-		case p.Out.JSON:
-			return p.Out.Value(result)
 		case !result.Allowed:
 			return deniedf(result.Code, url)
+		case !p.Out.JSON:
+			p.Out.Printf("allowed: %s\n", cli.Plain(result.Canonical))
 		}
-		p.Out.Printf("allowed: %s\n", cli.Plain(result.Canonical))
 		return nil
 	})
 }
