@@ -1,8 +1,22 @@
 package kernel
 
+import "fmt"
+
 // Explain says to people why something ended so or was refused, and what would change it.
 // It is empty for no code, and for one that this version does not know.
 func Explain(c Code) string { return explanations[c] }
+
+// ExplainRefusal says the same of a code with which a request was refused: there is no run,
+// and no plan.
+func ExplainRefusal(c Code) string {
+	switch c {
+	case TooLarge:
+		return fmt.Sprintf("The request is too large: a task has at most %d bytes, and the forbid rules of a run apply to at most %d tools, counted once for each rule.", MaxTask, maxRunRuleTools)
+	case Malformed:
+		return fmt.Sprintf("The request is not one that can be read, has more than %d forbid rules, or has a request id that was used before, for another task or other rules: choose a new one.", MaxRunRules)
+	}
+	return Explain(c)
+}
 
 const (
 	replan   = "The planner is told the code and the step, and plans again within max_plans."

@@ -27,3 +27,20 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		t.Error("what is no code is explained")
 	}
 }
+
+// A request is refused in words of its own: no plan was too large or malformed.
+//
+// covers KER-31
+func TestRefusalsOfRequestsSpeakOfNoPlan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []kernel.Code{kernel.TooLarge, kernel.Malformed} {
+		if text := kernel.ExplainRefusal(c); !strings.HasPrefix(text, "The request ") || strings.Contains(text, "plan") {
+			t.Errorf("%s is explained as %q", c, text)
+		}
+	}
+	for _, c := range []kernel.Code{kernel.BadRule, kernel.UnknownRun} {
+		if got, want := kernel.ExplainRefusal(c), kernel.Explain(c); got != want {
+			t.Errorf("%s is explained as %q", c, got)
+		}
+	}
+}

@@ -266,7 +266,11 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 		}
 		o.Table([]string{"value", "made by", "from", "label", "bits that content chose"}, rows)
 	}
-	if why := kernel.Explain(r.Code); why != "" {
+	explain := kernel.Explain
+	if r.Status == tell.Refused {
+		explain = kernel.ExplainRefusal
+	}
+	if why := explain(r.Code); why != "" {
 		o.Printf("%s\n", why)
 	}
 }

@@ -173,7 +173,7 @@ func ShowEnd(o *cli.Output, end bcp.RunReceipt) error {
 // RunFailure says why there is no run.
 func RunFailure(err error) error {
 	if refused, ok := errors.AsType[*agents.RunRefusedError](err); ok {
-		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.Explain(kernel.Code(refused.Code)), ": ")}
+		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.ExplainRefusal(kernel.Code(refused.Code)), ": ")}
 	}
 	return meshdir.Failure(err)
 }
