@@ -36,6 +36,9 @@ no plan.`,
 			if err != nil {
 				return cli.Usagef("kernel plan: %s: %s", cli.Quoted(args[0]), err)
 			}
+			if err := byhand.CheckTask("kernel plan", args[2]); err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
 			return planTask(ctx, cmd, p, &who, name, args[1], args[2])

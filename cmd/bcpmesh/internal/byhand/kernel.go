@@ -49,6 +49,9 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 			if err != nil {
 				return cli.Usagef("kernel run: %s: %s", cli.Quoted(args[0]), err)
 			}
+			if err := CheckTask("kernel run", args[2]); err != nil {
+				return err
+			}
 			task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2]}
 			if _, err := bcp.ParseClientID(id); id != "" && err != nil {
 				return cli.Usagef("kernel run: --request-id: %s", err)
@@ -79,6 +82,14 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")
 	return cmd
+}
+
+// CheckTask refuses a task that says nothing.
+func CheckTask(command, task string) error {
+	if strings.TrimSpace(task) == "" {
+		return cli.Usagef("%s: TASK is empty", command).WithHint("say what is to be done; if TASK is a shell variable, is it set?")
+	}
+	return nil
 }
 
 // FindRequester finds as whom a run is started, and says what there is otherwise: the
