@@ -135,8 +135,11 @@ stopped.`,
 			} else {
 				r, err = readRunStory(cmd, p, &who, args[0], raw)
 			}
-			if err != nil || p.Out.JSON {
-				return cmp.Or(err, p.Out.Value(r))
+			switch {
+			case err != nil:
+				return err
+			case p.Out.JSON:
+				return p.Out.Value(r)
 			}
 			showRun(p.Out, r)
 			return nil
@@ -224,8 +227,11 @@ stopped.`,
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := readRunStory(cmd, p, &who, args[0], false)
-			if err != nil || p.Out.JSON {
-				return cmp.Or(err, p.Out.Value(r))
+			switch {
+			case err != nil:
+				return err
+			case p.Out.JSON:
+				return p.Out.Value(r)
 			}
 			explainRun(p.Out, r)
 			return nil
