@@ -32,6 +32,12 @@ func OpenCheckpoint(text []byte, keys []string) (Checkpoint, error) {
 	return openCheckpoint(text, known)
 }
 
+// CheckKey reports what is wrong with a key in the form of a note's verifier key.
+func CheckKey(key string) error {
+	_, err := verifiers([]string{key})
+	return err
+}
+
 func verifiers(keys []string) (note.Verifiers, error) {
 	var list []note.Verifier
 	for _, key := range keys {

@@ -97,11 +97,11 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 		return cli.Usagef("audit verify: --since is for exports, not for proofs")
 	}
 	if len(keys) == 0 {
-		return cli.Usagef("audit verify: --key is needed").WithHint("bcpmesh audit key shows it, on the machine of the mesh")
+		return cli.Usagef("audit verify: --key is needed").WithHint(logKeyHint)
 	}
 	o := verify.Options{Run: runParallel}
 	var err error
-	if o.Keys, err = keysOrFiles(keys); err != nil {
+	if o.Keys, err = keysOrFiles("--key", keys, verify.CheckKey, logKeyHint); err != nil {
 		return err
 	}
 	if err := quorum.read(); err != nil {

@@ -69,9 +69,9 @@ func runWitness(ctx context.Context, p *cli.Program, store, listen, readyFile st
 	case store == "":
 		return cli.Usagef("witness: --store is needed").WithHint("it keeps the witness's key and what was cosigned")
 	case len(o.Logs) == 0:
-		return cli.Usagef("witness: --log is needed").WithHint("bcpmesh audit key shows it, on the machine of the mesh")
+		return cli.Usagef("witness: --log is needed").WithHint(logKeyHint)
 	}
-	if o.Logs, err = keysOrFiles(o.Logs); err != nil {
+	if o.Logs, err = keysOrFiles("--log", o.Logs, verify.CheckKey, logKeyHint); err != nil {
 		return err
 	}
 	if err := meshdir.PrepareReady(readyFile); err != nil {
@@ -130,20 +130,35 @@ func witnessFailure(err error, store string) error {
 	return f
 }
 
-// keysOrFiles replaces names of files by what is in them.
-func keysOrFiles(list []string) ([]string, error) {
+// keysOrFiles replaces names of files by what is in them. Where a text is neither a key
+// that check lets pass nor the name of a file, hint says where to get one.
+func keysOrFiles(flag string, list []string, check func(key string) error, hint string) ([]string, error) {
 	var keys []string
 	for _, key := range list {
-		content, err := cli.ReadSmall(key)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			content = []byte(key)
-		case err != nil:
-			return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(key), cli.FileReason(err))
+		content := []byte(key)
+		if check(strings.TrimSpace(key)) != nil {
+			var err error
+			content, err = cli.ReadSmall(key)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil, cli.Failf("%s %s: it is no key, and there is no file of this name", flag, cli.Quoted(key)).WithHint("%s", hint)
+			case err != nil:
+				return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(key), cli.FileReason(err))
+			}
 		}
 		keys = append(keys, strings.TrimSpace(string(content)))
 	}
 	return keys, nil
+}
+
+const (
+	logKeyHint     = "bcpmesh audit key shows it, on the machine of the mesh"
+	witnessKeyHint = "it is in key.pub of the witness's store"
+)
+
+func checkWitnessKey(key string) error {
+	_, err := verify.NewWitness(key)
+	return err
 }
 
 // WitnessFlags are the witnesses that a mesh asks.
@@ -200,7 +215,7 @@ func (q *quorum) read() (err error) {
 	if q.need == 0 {
 		q.need = len(q.keys)
 	}
-	q.keys, err = keysOrFiles(q.keys)
+	q.keys, err = keysOrFiles("--witness", q.keys, checkWitnessKey, witnessKeyHint)
 	return err
 }
 
