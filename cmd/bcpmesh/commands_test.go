@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,45 @@ func eachCommand(t *testing.T, f func(cmd *cobra.Command, words []string)) {
 		}
 	}
 	walk(rootCommand(p), nil)
+}
+
+// The documents name no command that there is not.
+func TestDocumentsNameCommands(t *testing.T) {
+	t.Parallel()
+	children := map[string][]string{} // of commands that take no arguments of their own
+	eachCommand(t, func(cmd *cobra.Command, words []string) {
+		if parent := strings.Join(words[:max(len(words)-1, 0)], " "); len(words) > 0 && !strings.Contains(cmd.Parent().Use, " ") {
+			children[parent] = append(children[parent], words[len(words)-1])
+		}
+	})
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, word := 0, regexp.MustCompile("^[a-z][a-z0-9-]*$")
+	for _, file := range append(files, "../../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, span := range regexp.MustCompile("`bcpmesh ([^`\n]+)`").FindAllSubmatch(text, -1) {
+			named++
+			command := ""
+			for _, next := range strings.Fields(string(span[1])) {
+				if children[command] == nil || !word.MatchString(next) {
+					break
+				}
+				if !slices.Contains(children[command], next) {
+					t.Errorf("%s names bcpmesh %s, and there is no %s", file, span[1], next)
+					break
+				}
+				command = strings.TrimSpace(command + " " + next)
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("found only %d commands in the documents", named)
+	}
 }
 
 // Every command has a long help with an example that names it, and the texts
