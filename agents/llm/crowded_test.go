@@ -6,22 +6,6 @@ import (
 	"testing"
 )
 
-// What counts are members and elements, and no punctuation of a text.
-func TestCrowded(t *testing.T) {
-	t.Parallel()
-	list := func(n int) string { return "[" + strings.Repeat("0,", n-1) + "0]" }
-	for text, want := range map[string]bool{
-		"": false, list(maxMembers): false, list(maxMembers + 1): true, strings.Repeat("[", maxMembers+1): true,
-		strings.Repeat("{", maxMembers): false, `{"a":` + list(maxMembers-1) + `}`: false, `{"a":` + list(maxMembers) + `}`: true,
-		`["` + strings.Repeat(",", maxMembers) + `"]`: false, `["\"` + strings.Repeat(",[{", maxMembers) + `\\"]`: false,
-		`["\\",` + list(maxMembers) + "]": true,
-	} {
-		if got := Crowded([]byte(text)); got != want {
-			t.Errorf("%.20s, %d bytes: %v", text, len(text), got)
-		}
-	}
-}
-
 // A request of a cell takes memory in proportion to its size: one of 4 MiB is not taken for a million turns. It is the only
 // test that runs, so that what is allocated is its own.
 func TestCrowdedRequestIsNotRead(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // A request can be made in one process and sent by another. The encoding keeps the kinds
@@ -107,31 +108,10 @@ func callsOut(calls []Call) (list []callJSON) {
 	return list
 }
 
-// maxMembers bounds the members and elements of JSON that somebody else wrote. One is two bytes there, and some hundred in
-// memory.
-const maxMembers = 1 << 16
-
-// Crowded reports whether JSON has more members and elements than anybody needs, so that its size does not bound what it
-// takes in memory. It is asked before JSON is read that somebody else wrote.
-func Crowded(b []byte) bool {
-	members, inText := 0, false
-	for i := 0; i < len(b) && members <= maxMembers; i++ {
-		switch c := b[i]; {
-		case c == '"':
-			inText = !inText
-		case inText && c == '\\':
-			i++
-		case !inText && (c == ',' || c == '{' || c == '['): // each has one behind it
-			members++
-		}
-	}
-	return members > maxMembers
-}
-
 // ParseRequest reads a request that another process made, and checks it. What that process calls an instruction is not
 // believed any more than the process is.
 func ParseRequest(b []byte) (*Request, error) {
-	if Crowded(b) {
+	if wire.Crowded(b) {
 		return nil, errWire
 	}
 	var w requestJSON

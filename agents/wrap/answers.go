@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // answers passes on what a server answers, a line at a time. The library would begin something for each request and
@@ -66,7 +66,7 @@ func (a *answers) answer(line []byte) ([]byte, error) {
 	switch {
 	case len(bytes.TrimSpace(line)) == 0:
 		return nil, nil
-	case llm.Crowded(line) || json.Unmarshal(line, &message, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil:
+	case wire.Crowded(line) || json.Unmarshal(line, &message, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil:
 		return nil, errNoAnswer
 	}
 	for name := range message {

@@ -140,7 +140,7 @@ var rules = []rule{
 	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{jsonText, logging, natsClient}},
 
 	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
-	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{jsonText, logging, mcpSDK}},
+	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
 	// Serves those of MCP servers to kernels, and decides nothing about a call.
 	{folder: "agents/mcptool", internal: []string{"agents", "agents/tool", "agents/wrap", "bcp", "bcp/kernel"}, external: []string{jsonText, mcpSDK}},
 	// The configuration files of MCP hosts, as text.
@@ -184,13 +184,13 @@ var rules = []rule{
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
-	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
+	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
 	// The record of an agent's conversations.
 	{folder: "agents/transcript", internal: []string{"agents/llm"}, external: []string{jsonText}},
 	// Runs a cell on such a record: its keeper, without creds, keys and network.
 	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "agents/transcript", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// The ways to models: wires of our own and a script.
-	{folder: "agents/llm/wires", internal: []string{"agents/llm", "agents/transcript", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/llm/wires", internal: []string{"agents/llm", "agents/transcript", "bcp/guard", "bcp/wire"}, external: []string{jsonText}},
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 const (
@@ -160,7 +161,7 @@ var errNotOurs error = llm.Protocol{What: "the reply is no JSON of this provider
 
 // decode reads JSON of a provider.
 func decode(raw []byte, into any) error {
-	if llm.Crowded(raw) || json.Unmarshal(raw, into) != nil {
+	if wire.Crowded(raw) || json.Unmarshal(raw, into) != nil {
 		return errNotOurs
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // The paths of the wires, which are the base URLs for the vendors' libraries.
@@ -87,7 +88,7 @@ func serve(w http.ResponseWriter, r *http.Request, d dialect, model llm.Endpoint
 		fail(w, d, &refusal{http.StatusRequestEntityTooLarge, "the request did not come whole, or is longer than 4 MiB"})
 		return
 	}
-	if llm.Crowded(body) {
+	if wire.Crowded(body) {
 		fail(w, d, refused("the request has too many members and elements: send fewer and longer texts"))
 		return
 	}
