@@ -118,13 +118,18 @@ func Try(b Bait) []Outcome {
 	return outcomes
 }
 
-// onItself asks something of the program's own file, which it may read. Some users do not own theirs.
-func onItself(command, argument int) error {
+// openItself opens the program's own file, which it may read.
+func openItself() (*os.File, error) {
 	name, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	file, err := os.Open(name)
+	return os.Open(name)
+}
+
+// onItself asks something of the program's own file. Some users do not own theirs.
+func onItself(command, argument int) error {
+	file, err := openItself()
 	if err != nil {
 		return err
 	}
@@ -135,13 +140,9 @@ func onItself(command, argument int) error {
 	return errors.Join(err, file.Close())
 }
 
-// changeFlags would change flags of the program's own file, which it may read.
+// changeFlags would change flags of the program's own file.
 func changeFlags() error {
-	name, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	file, err := os.Open(name)
+	file, err := openItself()
 	if err != nil {
 		return err
 	}
