@@ -74,7 +74,7 @@ func (k *markStore) keepFrom(m *nats.Msg) {
 	k.newest, k.unkept = text, true
 }
 
-// shown returns the header of a message: the newest mark, or that there is none.
+// shown returns the header of a message: the newest mark, or that it has none.
 func (k *markStore) shown(body []byte) nats.Header {
 	if len(body) > maxMarked {
 		return nil

@@ -43,7 +43,7 @@ func (c *controller) wrapped(list []bcp.ChannelView) map[*sdk.Tool]sdk.ToolHandl
 	return tools
 }
 
-// typedSchema is the schema of the result: the answer, or why there is none yet.
+// typedSchema is the schema of the result: the answer, or why it is still missing.
 func typedSchema(spec bcp.Spec) *jsonschema.Schema {
 	answer := SpecSchema(spec)
 	if spec.Category > 1 { // its answers are texts

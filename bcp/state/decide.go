@@ -318,7 +318,7 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	return d
 }
 
-// refuseWithoutRoom refuses a valid push for which there is none. It charges nothing then.
+// refuseWithoutRoom refuses a valid push if there is no room for it, and charges nothing then.
 func (s *State) refuseWithoutRoom(d *bcp.Decision, ch *channelState, outcome bcp.Outcome) bool {
 	tight, fits := s.fits(d, ch, d.Nominal, d.Capacity)
 	switch {

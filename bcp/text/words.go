@@ -64,8 +64,8 @@ func (w word) letter() byte {
 }
 
 // plainWords takes words of ASCII letters that stand after one space each, from src[at] on, as plainWord does, and has the
-// phrases meet them at once: most words of most texts. It returns the place after the last one, or at if the word there is none
-// of them. What it does not take, such as a word that is one too many, is for the rest of the scanner.
+// phrases meet them at once: most words of most texts. It returns the place after the last one, or at if it takes none.
+// What it does not take, such as a word that is one too many, is for the rest of the scanner.
 func (s *scanner) plainWords(src []byte, at int) int {
 	taken, out := at, s.out
 	words := s.maxWords - max(s.segments, s.splits)

@@ -14,7 +14,7 @@ func Crowded(b []byte) bool {
 			inText = !inText
 		case inText && c == '\\':
 			i++
-		case !inText && (c == ',' || c == '{' || c == '['): // each has one behind it
+		case !inText && (c == ',' || c == '{' || c == '['): // one follows each
 			members++
 		}
 	}
