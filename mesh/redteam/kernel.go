@@ -294,7 +294,7 @@ func kernels() []Attack {
 			if len(s.told) < 8 {
 				r.abandon("the sub-planner was asked %d times", len(s.told))
 			}
-			s.sub.publishes(subjects.Call(mailbox, "send", desk), subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Subplan(mole, desk), subjects.ReplyPlanner(bcp.RolePlanner, sage, "p1", 1), subjects.ReplyPlanner(bcp.RoleSubplanner, mole, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.Ask(desk, mailer), subjects.ReplyReader(mailer, "q1", 1))
+			s.sub.publishes("bcp.v1.call.mailbox.send.desk", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Subplan(mole, desk), subjects.ReplyPlanner(bcp.RolePlanner, sage, "p1", 1), subjects.ReplyPlanner(bcp.RoleSubplanner, mole, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.Ask(desk, mailer), subjects.ReplyReader(mailer, "q1", 1))
 			s.sub.subscribes("bcp.v1.>", subjects.All(subjects.KindSubplan), subjects.PlansOf(sage), subjects.CallsOf(mailbox), subjects.QueriesOf(mailer))
 		}},
 		{ID: "A-CANARY", Text: "a tool and a Reader put words into results, errors and members that are not there", Property: "no word of them is in what a planner is asked", Run: func(r *Rig) {
@@ -405,7 +405,7 @@ func kernels() []Attack {
 			s := r.stage(desk, sage)
 			t := s.begin("all")
 			all := []string{
-				subjects.Call(mailbox, "send", desk), subjects.Call(mailbox, "look", shop), subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Plan(rival, shop),
+				"bcp.v1.call.mailbox.send.desk", "bcp.v1.call.mailbox.look.shop", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Plan(rival, shop),
 				subjects.ReplyPlanner(bcp.RolePlanner, sage, t.asked.Text("plan_id"), 2), subjects.ReplyPlanner(bcp.RolePlanner, rival, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.ReplyReader(mailer, "q1", 1),
 				subjects.Ask(desk, mailer), subjects.Push(desk, main, bcp.ResultSubscription), subjects.Control(bcp.ControlStopRun), subjects.Session(main), subjects.Commit(0),
 			}
@@ -420,7 +420,7 @@ func kernels() []Attack {
 				}
 				who.subscribes(others...)
 			}
-			s.requester.publishes(subjects.Call(mailbox, "send", desk), subjects.Plan(sage, desk), t.asked.Reply, subjects.Ask(desk, mailer))
+			s.requester.publishes("bcp.v1.call.mailbox.send.desk", subjects.Plan(sage, desk), t.asked.Reply, subjects.Ask(desk, mailer))
 			s.plan(t.asked, t.asked.Text("plan_id"), goodPlan)
 			if end := s.play(t); end != "committed" {
 				r.Broken("the run of an honest planner is %s afterwards", end)
