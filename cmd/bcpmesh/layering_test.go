@@ -223,7 +223,7 @@ var rules = []rule{
 	{
 		folder: "mesh/redteam", foreign: true,
 		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
-		external: []string{jwtClaims, logging, natsClient, nkeys},
+		external: []string{jsonText, jwtClaims, logging, natsClient, nkeys},
 	},
 	// Plays small meshes in every way: it is pure, and knows no bus.
 	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/state"}, external: []string{jsonText}},
@@ -233,11 +233,6 @@ var rules = []rule{
 	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"bcp", "mesh/plot", "mesh/redteam", "mesh/redteam/exact", "mesh/redteam/stats", "subjects"}, external: []string{natsClient}},
 	// Says what attackers have written, and counts what arrives.
 	{folder: "mesh/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "mesh/redteam", "mesh/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
-	// What was found, in the forms that others read.
-	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam", "mesh/redteam/corpus", "mesh/sarif"}, external: []string{jsonText}},
-	// Writes findings of any tool, and knows nothing of meshes.
-	{folder: "mesh/sarif", external: []string{jsonText}},
-	{folder: "mesh/sarif/sariftest", testSupport: true},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
@@ -345,7 +340,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/llm/wires", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/sarif", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/llm/wires", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{
@@ -370,7 +365,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/conform", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/plot", "mesh/redteam", "mesh/redteam/corpus", "mesh/redteam/leakage", "mesh/redteam/report", "mesh/server"},
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/plot", "mesh/redteam", "mesh/redteam/corpus", "mesh/redteam/leakage", "mesh/server"},
 		external: []string{commandLines, jsonText},
 	},
 	{

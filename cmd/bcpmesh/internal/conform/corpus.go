@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/corpus"
-	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
 
 // corpusOptions are the flags of redteam corpus.
@@ -22,7 +21,6 @@ type corpusOptions struct {
 	corpora       []string
 	format, field string
 	benign        string
-	report        string
 	strings       int
 	seed          uint64
 }
@@ -49,15 +47,12 @@ tests of promptfoo; and, as a file, plain lines. --field reads any JSON, JSON li
 CSV. Nothing is fetched. At most 1,000,000 strings are read, and the first 64 KiB of
 each.
 
---report writes the rates of attackers' strings for the programs of garak, with Wilson's
-intervals at 95 %.
-
 The exit code is 1 if a string passes category 1, or a summary reaches a Controller
 unheld, or the mesh decides differently from the validator, or no string is of four
 words or more, so that nothing was tested. Free text of category 2
 that passes is reported as a rate, not a failure: rules have gaps, and every word of
 it is charged.`,
-		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json\n  bcpmesh redteam corpus --report corpus.report.jsonl",
+		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },
 
@@ -72,16 +67,12 @@ it is charged.`,
 	cmd.Flags().StringVar(&o.field, "field", "", "`NAME` of the field with the text, or names separated by dots")
 	cmd.Flags().StringVar(&o.benign, "benign", "", "`FILE` with answers of honest Readers, in place of ours")
 	cmd.Flags().IntVar(&o.strings, "strings", 0, "`NUMBER` of strings at most, chosen by the seed; 0 for all")
-	cmd.Flags().StringVar(&o.report, "report", "", "write a `FILE` that ends with .jsonl")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "`NUMBER` that seeds random choices")
 	cli.Complete(cmd, "format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptions) error {
-	if form, _ := report.FormOf(o.report); o.report != "" && form != report.Garak {
-		return cli.Usagef("redteam corpus: --report: expected a file that ends with .jsonl, got %s", cli.Quoted(o.report))
-	}
 	if o.strings < 0 {
 		return cli.Usagef("redteam corpus: --strings: expected a number from 0, got %d", o.strings)
 	}
@@ -139,16 +130,6 @@ func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptio
 	}
 	if err := showCorpus(p, found); err != nil {
 		return err
-	}
-	if o.report != "" {
-		b, err := report.WriteCorpus(found, cli.ProgramVersion())
-		if err != nil {
-			return err
-		}
-		if err := cli.WriteOver(o.report, b, 0o644); err != nil {
-			return err
-		}
-		p.Out.Talkf("wrote %s", cli.Quoted(o.report))
 	}
 	if broken := found.Broken(); len(broken) > 0 {
 		return cli.Failf("%s", cli.Plain(broken[0])).WithHint("SECURITY.md says how to report it")

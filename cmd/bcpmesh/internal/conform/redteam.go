@@ -10,12 +10,11 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
-	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
 
 // RedteamCommand returns the command redteam.
 func RedteamCommand(p *cli.Program) *cobra.Command {
-	var only, files []string
+	var only []string
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "redteam [DIR]",
@@ -33,38 +32,29 @@ classes:
 
   ` + classList() + `
 
---report writes a file that another tool reads, in the form that its extension says:
-.json; .xml for JUnit; .sarif for code scanning; .html for people; .jsonl for the programs
-of garak (its files are called NAME.report.jsonl). "bcpmesh redteam diff" compares two of
-.json.
+"bcpmesh redteam diff" compares two reports that --json wrote.
 
 The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
 if one could not be run. Attacks that do not apply to the definitions are skipped,
 with the reason.
 
 This is no proof: it says that these attacks did not get through.`,
-		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam office --report redteam.xml --report redteam.html\n  bcpmesh redteam --json > redteam.json",
+		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			forms, err := reportForms(files)
-			if err != nil {
-				return err
-			}
-			all, folder := redteam.Catalogue(), ""
+			all := redteam.Catalogue()
 			if len(args) > 0 {
-				folder = cli.FromHere(args[0])
 				own, err := ownAttacks(args)
 				if err != nil {
 					return err
 				}
 				all = own
 			}
-			return attack(cmd.Context(), p, all, only, seed, forms, folder)
+			return attack(cmd.Context(), p, all, only, seed)
 		},
 		ValidArgsFunction: cli.CompleteFolders,
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "only these attacks and classes: `IDS`")
-	cmd.Flags().StringArrayVar(&files, "report", nil, "write a `FILE` that ends with "+strings.Join(report.Extensions, ", ")+"; may be repeated")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "`NUMBER` that seeds random acts")
 	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var words []string
@@ -97,7 +87,7 @@ func ownAttacks(args []string) ([]redteam.Attack, error) {
 	return redteam.Own(m), nil
 }
 
-func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64, forms map[string]report.Form, definitions string) error {
+func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64) error {
 	attacks, err := redteam.Select(all, only)
 	if err != nil {
 		return cli.Usagef("redteam: --only: %s", cli.Plain(err.Error())).WithHint("bcpmesh redteam --help lists the classes, and completion the attacks")
@@ -121,9 +111,6 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 	if err := showAttacks(p, found); err != nil {
 		return err
 	}
-	if err := writeReports(p, found, forms, definitions); err != nil {
-		return err
-	}
 	switch broken, notRun := found.Count(redteam.Broken), found.Count(redteam.NotRun); {
 	case broken > 0:
 		return cli.Failf("%s of %d got through", cli.Count(broken, "attack"), len(found.Results)).WithHint("SECURITY.md says how to report it")
@@ -135,7 +122,7 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 
 func showAttacks(p *cli.Program, found redteam.Report) error {
 	if p.Out.JSON {
-		return p.Out.Value(report.Document{OK: report.OK(found), Report: found})
+		return p.Out.Value(redteam.Document{OK: found.OK(), Report: found})
 	}
 	var rows [][]string
 	for _, r := range found.Results {

@@ -2,44 +2,13 @@ package conform
 
 import (
 	"errors"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
-	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
-
-// reportForms says in which form each file is written, before anything is tried.
-func reportForms(files []string) (map[string]report.Form, error) {
-	forms := map[string]report.Form{}
-	for _, file := range files {
-		form, ok := report.FormOf(file)
-		if !ok {
-			return nil, cli.Usagef("redteam: --report: expected a file that ends with %s, got %s", strings.Join(report.Extensions, ", "), cli.Quoted(file))
-		}
-		forms[file] = form
-	}
-	return forms, nil
-}
-
-func writeReports(p *cli.Program, found redteam.Report, forms map[string]report.Form, folder string) error {
-	for _, file := range slices.Sorted(maps.Keys(forms)) {
-		b, err := report.Write(found, forms[file], cli.ProgramVersion(), folder)
-		if err != nil {
-			return err
-		}
-		if err := cli.WriteOver(file, b, 0o644); err != nil {
-			return err
-		}
-		p.Out.Talkf("wrote %s", cli.Quoted(file))
-	}
-	return nil
-}
 
 // maxReport bounds a report that is read, in bytes.
 const maxReport = 16 << 20
@@ -48,8 +17,8 @@ func redteamDiffCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two reports of redteam",
-		Long: `Compare two reports of redteam in JSON, from --report FILE.json or --json: which
-attacks have another verdict, and which are new or gone.
+		Long: `Compare two reports of redteam that --json wrote: which attacks have another verdict,
+and which are new or gone.
 
 The exit code is 1 if something is worse: an attack that held gets through, can no longer
 be run or is gone, or a new one does not hold.`,
@@ -64,7 +33,7 @@ be run or is gone, or a new one does not hold.`,
 			if err != nil {
 				return err
 			}
-			return showChanges(p, report.Diff(before, after))
+			return showChanges(p, redteam.Diff(before, after))
 		},
 	}
 }
@@ -81,14 +50,14 @@ func readReport(file string) (redteam.Report, error) {
 	if err != nil {
 		return redteam.Report{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
-	r, err := report.Read(b)
-	if errors.Is(err, report.ErrRead) {
-		return r, cli.Failf("%s is not a JSON report of redteam", cli.Quoted(file)).WithHint("bcpmesh redteam --report FILE.json writes one")
+	r, err := redteam.ReadReport(b)
+	if errors.Is(err, redteam.ErrRead) {
+		return r, cli.Failf("%s is not a JSON report of redteam", cli.Quoted(file)).WithHint("bcpmesh redteam --json writes one")
 	}
 	return r, err
 }
 
-func showChanges(p *cli.Program, changes []report.Change) error {
+func showChanges(p *cli.Program, changes []redteam.Change) error {
 	worse := 0
 	var rows [][]string
 	for _, c := range changes {
@@ -108,9 +77,9 @@ func showChanges(p *cli.Program, changes []report.Change) error {
 	switch {
 	case p.Out.JSON:
 		if err := p.Out.Value(struct {
-			OK      bool            `json:"ok"`
-			Changes []report.Change `json:"changes"`
-		}{worse == 0, append([]report.Change{}, changes...)}); err != nil {
+			OK      bool             `json:"ok"`
+			Changes []redteam.Change `json:"changes"`
+		}{worse == 0, append([]redteam.Change{}, changes...)}); err != nil {
 			return err
 		}
 	case len(rows) == 0:

@@ -18,7 +18,7 @@ import (
 
 // CheckCommand returns the command check.
 func CheckCommand(p *cli.Program) *cobra.Command {
-	var elsewhere, scan bool
+	var elsewhere bool
 	schema := cli.WordFlag{Words: []string{"mesh", "agent", "tools"}}
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
@@ -46,28 +46,18 @@ With --json the result is {ok, errors, warnings, channels, permissions, agents},
 kernels if there are any, shards if there are several, and replicas if they are above
 1; advice is the warnings whose code begins with advice_.
 
-With --sarif, the result is a SARIF 2.1.0 log, from which code scanning shows errors,
-warnings and, as notes, advice in a pull request. Paths are relative to the current
-folder, which must be the root of the repository.
-
 With --schema, nothing is checked: it prints the JSON Schema of mesh.yaml, of the
 front matter of agents, or of the files in tools, so that an editor can complete and
 check keys. The YAML language server reads it if the first line of mesh.yaml is
 # yaml-language-server: $schema=mesh.schema.json`,
 		Example: `  bcpmesh check
   bcpmesh check ./office --json | jq .errors
-  bcpmesh check ./office --elsewhere --sarif > check.sarif
   bcpmesh check --schema mesh > ./office/mesh.schema.json`,
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case scan && p.Out.JSON:
-				return cli.Usagef("check: --json and --sarif are two forms of the same: give one")
-			case scan && schema.Value != "":
-				return cli.Usagef("check: --schema checks nothing that --sarif could tell: give one")
-			case schema.Value == "":
-				return check(p, args, elsewhere, scan)
+			if schema.Value == "" {
+				return check(p, args, elsewhere)
 			}
 			if len(args) > 0 {
 				return cli.Usagef("check: --schema takes no DIR, got %s", cli.Quoted(args[0])).WithHint("the schema is the same for every mesh")
@@ -76,7 +66,6 @@ check keys. The YAML language server reads it if the first line of mesh.yaml is
 		},
 	}
 	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
-	cmd.Flags().BoolVar(&scan, "sarif", false, "print the findings as SARIF 2.1.0, for code scanning")
 	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml, of an agent or of a file of tools")
 	return cmd
 }
@@ -143,14 +132,13 @@ type subscriptionInfo struct {
 	CapacityBits bcp.Bits           `json:"capacity_bits"`
 }
 
-// check checks a folder; scan says that the result is SARIF.
-func check(p *cli.Program, args []string, elsewhere, scan bool) error {
+func check(p *cli.Program, args []string, elsewhere bool) error {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
-		if !p.Out.JSON && !scan {
+		if !p.Out.JSON {
 			return err
 		}
-		// Whoever reads JSON or SARIF finds the reason there.
+		// Whoever reads JSON finds the reason there.
 		folder = meshdir.In(".")
 		if len(args) > 0 {
 			folder = meshdir.In(args[0])
@@ -176,18 +164,11 @@ func check(p *cli.Program, args []string, elsewhere, scan bool) error {
 			result.Replicas = mesh.Replicas
 		}
 	}
-	switch {
-	case p.Out.JSON:
+	if p.Out.JSON {
 		if err := p.Out.Value(result); err != nil {
 			return err
 		}
-	case scan:
-		b, err := buildSARIF(cli.FromHere(folder.Dir), result)
-		if err != nil {
-			return err
-		}
-		p.Out.Printf("%s", b)
-	default:
+	} else {
 		showCheck(p, folder, mesh, result)
 	}
 	if !result.OK {

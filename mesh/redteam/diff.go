@@ -1,26 +1,35 @@
-package report
+package redteam
 
 import (
 	"errors"
 
 	"github.com/go-json-experiment/json"
-
-	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
-// ErrRead says that a text is not a report in the form JSON, or has another schema.
-var ErrRead = errors.New("report: no report of a red team in JSON, schema 1")
+// OK reports whether every attack was stopped, or did not apply.
+func (r Report) OK() bool {
+	return len(r.Results) > 0 && r.Count(Held)+r.Count(Skipped) == len(r.Results)
+}
 
-// Read reads a report in the form JSON.
-func Read(b []byte) (redteam.Report, error) {
+// Document is a report in JSON.
+type Document struct {
+	OK bool `json:"ok"`
+	Report
+}
+
+// ErrRead says that a text is not a report in JSON, or has another schema.
+var ErrRead = errors.New("redteam: no report of a red team in JSON, schema 1")
+
+// ReadReport reads a [Document].
+func ReadReport(b []byte) (Report, error) {
 	var d Document
 	if json.Unmarshal(b, &d) != nil || d.Schema != 1 {
-		return redteam.Report{}, ErrRead
+		return Report{}, ErrRead
 	}
 	seen := map[string]bool{}
 	for _, r := range d.Results {
 		if r.ID == "" || seen[r.ID] {
-			return redteam.Report{}, ErrRead
+			return Report{}, ErrRead
 		}
 		seen[r.ID] = true
 	}
@@ -29,9 +38,9 @@ func Read(b []byte) (redteam.Report, error) {
 
 // Change is an attack with another verdict, or in only one report.
 type Change struct {
-	ID     string          `json:"id"`
-	Before redteam.Verdict `json:"before"`
-	After  redteam.Verdict `json:"after"`
+	ID     string  `json:"id"`
+	Before Verdict `json:"before"`
+	After  Verdict `json:"after"`
 	// New and Gone say that it is only in the later, or only in the earlier report.
 	New  bool `json:"new,omitzero"`
 	Gone bool `json:"gone,omitzero"`
@@ -42,8 +51,8 @@ type Change struct {
 // Diff returns the differences, in the order of the reports. Worse are the properties
 // that no longer hold: an attack that held and does not, one that could be run and no
 // longer can, and a new one that gets through or could not be run.
-func Diff(before, after redteam.Report) (changes []Change) {
-	later := map[string]redteam.Result{}
+func Diff(before, after Report) (changes []Change) {
+	later := map[string]Result{}
 	for _, r := range after.Results {
 		later[r.ID] = r
 	}
@@ -53,14 +62,14 @@ func Diff(before, after redteam.Report) (changes []Change) {
 		now, there := later[r.ID]
 		switch {
 		case !there:
-			changes = append(changes, Change{ID: r.ID, Before: r.Verdict, Gone: true, Worse: r.Verdict == redteam.Held})
+			changes = append(changes, Change{ID: r.ID, Before: r.Verdict, Gone: true, Worse: r.Verdict == Held})
 		case now.Verdict != r.Verdict:
 			changes = append(changes, Change{ID: r.ID, Before: r.Verdict, After: now.Verdict, Worse: isWorse(r.Verdict, now.Verdict)})
 		}
 	}
 	for _, r := range after.Results {
 		if !earlier[r.ID] {
-			changes = append(changes, Change{ID: r.ID, After: r.Verdict, New: true, Worse: r.Verdict == redteam.Broken || r.Verdict == redteam.NotRun})
+			changes = append(changes, Change{ID: r.ID, After: r.Verdict, New: true, Worse: r.Verdict == Broken || r.Verdict == NotRun})
 		}
 	}
 	return changes
@@ -68,7 +77,7 @@ func Diff(before, after redteam.Report) (changes []Change) {
 
 // isWorse: broken is worst, then unknown. Skipped is no worse than held: the definitions
 // leave nothing to attack.
-func isWorse(before, after redteam.Verdict) bool {
-	rank := map[redteam.Verdict]int{redteam.Broken: 2, redteam.NotRun: 1}
+func isWorse(before, after Verdict) bool {
+	rank := map[Verdict]int{Broken: 2, NotRun: 1}
 	return rank[after] > rank[before]
 }
