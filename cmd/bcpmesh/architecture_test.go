@@ -17,7 +17,7 @@ import (
 var rooms = map[string]string{
 	"bcp": "bcp", "subjects": "subjects", "accounts": "accounts", "jetstream": "jetstream", "agents": "agents",
 	"mesh": "mesh", "mesh/gateway": "mesh/gateway", "mesh/server": "mesh/server", "mesh/home": "mesh/server", "mesh/cluster": "mesh/server",
-	"mesh/bench": "measure", "mesh/scale": "measure", "mesh/plot": "measure", "mesh/conformance": "measure", "mesh/redteam": "measure",
+	"mesh/bench": "measure", "mesh/plot": "measure", "mesh/conformance": "measure", "mesh/redteam": "measure",
 	"cmd": "cmd/bcpmesh", "examples": "examples",
 }
 

@@ -240,12 +240,10 @@ var rules = []rule{
 	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "mesh/plot"},
-	// Computes what a mesh of a size needs, and runs nothing.
-	{folder: "mesh/scale"},
 	// Puts meshes and floors together to measure them; nothing that runs knows of it.
 	{
 		folder:   "mesh/bench",
-		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/scale", "mesh/server", "mesh/web"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/server", "mesh/web"}, corePackages...),
 		external: []string{jsonText, logging, natsClient, natsServer},
 	},
 	// Says how much tests do.
@@ -325,7 +323,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/measure", program: true,
-		internal: []string{"cmd/bcpmesh/internal/cli", "mesh/bench", "mesh/plot", "mesh/scale"},
+		internal: []string{"cmd/bcpmesh/internal/cli", "mesh/bench"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{

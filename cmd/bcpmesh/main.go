@@ -79,7 +79,6 @@ func commands(p *cli.Program) []*cobra.Command {
 		measure.BenchCommand(p),
 		measure.BenchPartCommand(p),
 		define.ShardsCommand(p),
-		measure.ScaleCommand(p),
 		health.StatusCommand(p),
 		health.DoctorCommand(p),
 		health.NotifyCommand(p),

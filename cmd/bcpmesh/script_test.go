@@ -49,9 +49,9 @@ func (t tests) Run() int {
 var (
 	// slowScripts open keys under passphrases again and again, which the race detector
 	// makes a matter of minutes, or measure.
-	slowScripts = []string{"bench", "keys", "keysrotate", "keyssealed", "scale", "tls"}
+	slowScripts = []string{"bench", "keys", "keysrotate", "keyssealed", "tls"}
 	// nightlyScripts take half a minute of a core or more. The long form alone has them.
-	nightlyScripts = []string{"bench", "keysrotate", "keyssealed", "scale"}
+	nightlyScripts = []string{"bench", "keysrotate", "keyssealed"}
 	// longScripts take more than a second or two. Only -short leaves them out.
 	longScripts = []string{
 		"accounts", "agents", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",

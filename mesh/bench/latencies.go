@@ -4,8 +4,6 @@ import (
 	"math/bits"
 	"slices"
 	"time"
-
-	"github.com/bcpmesh/bcpmesh/mesh/scale"
 )
 
 // Latencies counts durations in buckets that are less than a hundredth wide.
@@ -84,4 +82,17 @@ func median[T ~int64 | ~float64](values []T) T {
 }
 
 // Span is a duration that is text in JSON, such as 1.5ms.
-type Span = scale.Span
+type Span time.Duration
+
+// MarshalText writes it as [time.Duration] does.
+func (s Span) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the output of MarshalText.
+func (s *Span) UnmarshalText(b []byte) error {
+	d, err := time.ParseDuration(string(b))
+	*s = Span(d)
+	return err
+}
+
+// String writes it as [time.Duration] does.
+func (s Span) String() string { return time.Duration(s).String() }

@@ -20,14 +20,13 @@ import (
 // LedgerCommand returns the command ledger.
 func LedgerCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("ledger", "Show what the channels have spent",
-		`Show what the channels have spent of their budgets, in bits: now, over time, and
-the forecast; and check the figures against the journal.`,
+		`Show what the channels have spent of their budgets, in bits: now and over
+time; and check the figures against the journal.`,
 		`  bcpmesh ledger show
   bcpmesh ledger history --channel main/researcher --since 24h
   bcpmesh ledger subscriptions
-  bcpmesh ledger forecast
   bcpmesh ledger reconcile`,
-		ledgerShowCommand(p), ledgerHistoryCommand(p), ledgerPlotCommand(p), ledgerSubscriptionsCommand(p), ledgerForecastCommand(p), ledgerReconcileCommand(p))
+		ledgerShowCommand(p), ledgerHistoryCommand(p), ledgerSubscriptionsCommand(p), ledgerReconcileCommand(p))
 }
 
 // ledgerBook is the newest line of one epoch of a channel with its budgets,

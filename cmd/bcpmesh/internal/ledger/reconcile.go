@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -19,110 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
-
-func ledgerForecastCommand(p *cli.Program) *cobra.Command {
-	var channel client.ChannelFlag
-	cmd := client.OperatorCommand(&cobra.Command{
-		Use:   "forecast",
-		Short: "Show how many more queries and pushes the budgets allow",
-		Long: `Show for each channel its remaining budgets, how many more queries of each
-category and pushes of each subscription would be accepted now, which limit
-refuses the next one, and when the sliding window returns how much.
-
-Queries differ in price; those shown are examples of their category. The gateway
-answers by its own rules. Numbers that nothing else limits end at the deliveries that
-may wait on a channel.`,
-		Example: `  bcpmesh ledger forecast
-  bcpmesh ledger forecast --channel main/researcher --json`,
-		Args: cli.Arguments(0),
-	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
-		all, missing := client.ListOfShards(ctx, o.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]bcp.Forecast, error) { return o.Operator(shard).Forecasts(ctx) })
-		if all == nil {
-			return missing
-		}
-		forecasts := []client.Sharded[bcp.Forecast]{}
-		for _, f := range all {
-			if key := (bcp.ChannelKey{Controller: f.Of.Controller, Reader: f.Of.Reader}); channel.Value == (bcp.ChannelKey{}) || channel.Value == key {
-				forecasts = append(forecasts, f)
-			}
-		}
-		if missing == nil && len(forecasts) == 0 && channel.Value != (bcp.ChannelKey{}) {
-			return cli.Failf("the mesh has no channel %s", channel.String())
-		}
-		if p.Out.JSON {
-			return errors.Join(p.Out.Value(forecasts), missing)
-		}
-		for i := range forecasts {
-			if i > 0 {
-				p.Out.Printf("\n")
-			}
-			p.Out.Printf("%s", forecasts[i].Label())
-			showForecast(p.Out, &forecasts[i].Of)
-		}
-		return missing
-	})
-	channel.AddTo(cmd)
-	return cmd
-}
-
-func showForecast(o *cli.Output, f *bcp.Forecast) {
-	o.Heading(cli.ChannelName(f.Controller, f.Reader))
-	for _, part := range []struct {
-		name string
-		room *bcp.Room
-	}{{"queries", &f.Queries}, {"pushes", &f.Pushes}} {
-		if len(part.room.Fits) == 0 {
-			continue
-		}
-		epoch := fmt.Sprintf("epoch %d", part.room.Epoch)
-		if part.room.Opens {
-			epoch += ", which the next one opens"
-		}
-		o.Printf("%s: %s\n", part.name, epoch)
-		for _, b := range part.room.Budgets {
-			o.Printf("  %-22s %s of %s left\n", b.Key, cli.ShortBits(b.Left), cli.ShortBits(b.Limit))
-		}
-		var rows [][]string
-		for _, fit := range part.room.Fits {
-			what := fit.Form
-			if fit.Subscription != "" {
-				what = string(fit.Subscription)
-			}
-			rows = append(rows, []string{what, strconv.Itoa(int(fit.Category)), cli.ShortBits(fit.Nominal), cli.ShortBits(fit.Capacity), strconv.Itoa(fit.Times), limitName(fit.Until)})
-		}
-		o.Table([]string{"of these", "cat", "nominal", "capacity", "fit now", "then refused by"}, rows)
-	}
-	showFrees(o, f.Frees)
-}
-
-// limitName names what ends a forecast: the key of the definition, if it is
-// one.
-func limitName(c bcp.Check) string {
-	if info := c.Info(); info.Key != "" {
-		return info.Key
-	}
-	return "waiting deliveries"
-}
-
-// showFrees says what the window gives back, a line for each of its next parts.
-func showFrees(o *cli.Output, parts []bcp.Freed) {
-	if len(parts) == 0 {
-		return
-	}
-	const shown = 5
-	o.Printf("returned by the window\n")
-	var rest bcp.Bits
-	for i, part := range parts {
-		if i < shown {
-			o.Printf("  %s  %s\n", part.At.Local().Format(time.DateTime), cli.Bits(part.Bits))
-		} else {
-			rest += part.Bits
-		}
-	}
-	if rest > 0 {
-		o.Printf("  %s more by %s\n", cli.Bits(rest), parts[len(parts)-1].At.Local().Format(time.DateTime))
-	}
-}
 
 func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
