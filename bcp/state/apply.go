@@ -343,9 +343,6 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 // in an order that the Reader did not choose: queries as they were asked, then
 // pushes as they are declared, equal ones by their bytes.
 func (s *State) post(d *bcp.Decision, ch *channelState, client bcp.ClientID) {
-	if d.Delivery != "" && d.Outcome != bcp.Held {
-		ch.controller.told = min(ch.controller.told+d.Capacity, bcp.MaxBits*bcp.Bit)
-	}
 	message, ok := d.Message()
 	if !ok {
 		return

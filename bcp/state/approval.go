@@ -293,7 +293,7 @@ func (s *State) carryOut(d *bcp.Decision, m bcp.Moment, it *itemState, act bcp.A
 func (s *State) settleItem(d *bcp.Decision, m bcp.Moment, it *itemState, outcome bcp.Code) {
 	ch := s.channels[it.Channel()]
 	if pushes := ch.findPushes(it.Subscription); outcome == "" && pushes.window > 0 {
-		d.Release, d.Taint = pushes.endWithRoom(d.Time), bcp.MaxTaint(s.answerTaint(it.Reader), it.Taint)
+		d.Release, d.Taint = pushes.endWithRoom(d.Time), bcp.MaxTaint(s.answerTaint(it.Reader, d.Time), it.Taint)
 		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
 	} else if outcome == "" || it.Query != "" {
 		s.deliver(d, m, ch, outcome)

@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 13
+const checkpointVersion = 14
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -161,7 +161,7 @@ func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 	}
 	for i := range a.arrivals {
 		r := &a.arrivals[i]
-		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Delivery: r.delivery, Session: r.session, Late: r.late, Exposure: r.exposure,
+		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Delivery: r.delivery, Session: r.session, Late: r.late, Exposure: r.exposure, Told: r.told,
 			Release: saveRelease(r.release), Runs: saveRuns(r.runs)})
 	}
 	for _, n := range a.notices {

@@ -81,7 +81,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{pool{}, "Balance open held flow"},
 		{flow{}, "slot asked unfunded pushed back"},
 		{amounts{}, "nominal capacity"},
-		{arrival{}, "at delivery session late exposure release runs"},
+		{arrival{}, "at delivery session late exposure told release runs"},
 		{bcp.Balance{}, "Settled Reserved Pushed SettledCapacity ReservedCapacity Cat2Queries"},
 		{slidingWindow{}, "span parts"},
 		{windowPart{}, "begin sum"},

@@ -207,7 +207,7 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 		}
 		d.Verdict, d.Payload, d.Item = bcp.Hold, verdict.Answer.JSON(), newItemID(m)
 		d.Deadline = d.Time + int64(ch.definition.ApprovalTTL)
-		d.Taint, d.Exposure = s.answerTaint(reader), s.Exposure(d.Controller)
+		d.Taint, d.Exposure = s.answerTaint(reader, d.Time), s.Exposure(d.Controller)
 		if q.category != 3 { // a summary's Controller heard it at the gate
 			s.deliver(&d, m, ch, bcp.Held)
 		}
@@ -308,9 +308,9 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	if verdict.Outcome == bcp.Hold {
 		// A Controller never hears of a held push (PROTOCOL P7.6).
 		d.Item, d.Deadline = newItemID(m), d.Time+int64(ch.definition.ApprovalTTL)
-		d.Taint, d.Exposure = s.answerTaint(reader), s.Exposure(controller)
+		d.Taint, d.Exposure = s.answerTaint(reader, d.Time), s.Exposure(controller)
 	} else if d.Flagged = len(d.Anomalies) > 0; pushes.window > 0 {
-		d.Release, d.Taint = pushes.end(d.Time), s.answerTaint(reader)
+		d.Release, d.Taint = pushes.end(d.Time), s.answerTaint(reader, d.Time)
 	} else {
 		s.deliver(&d, m, ch, "")
 	}
@@ -438,7 +438,7 @@ func (s *State) DecideViolation(m bcp.Moment, agent bcp.AgentName, role bcp.Role
 // deliver makes the decision release a delivery to the channel's Controller.
 func (s *State) deliver(d *bcp.Decision, m bcp.Moment, ch *channelState, outcome bcp.Code) {
 	d.Delivery, d.Outcome = newDeliveryID(m), outcome
-	d.Taint = s.answerTaint(ch.definition.Reader)
+	d.Taint = s.answerTaint(ch.definition.Reader, d.Time)
 	d.Release, d.Place = ch.slot(d.Time), ch.slotPlace(d.Subscription)
 	if d.Session == "" {
 		s.setSession(d, m, ch.definition.Controller, true)
@@ -461,12 +461,13 @@ func (ch *channelState) armedAt(now int64) int {
 // answerTaint is the taint of an agent's answers: what its own taint steps down to,
 // or the greatest that it was exposed to as a Controller (PROTOCOL P8.2). A new
 // session of its own does not lower it, or two sessions would launder.
-func (s *State) answerTaint(reader bcp.AgentName) bcp.Taint {
+func (s *State) answerTaint(reader bcp.AgentName, now int64) bcp.Taint {
 	a := s.agents[reader]
 	if a == nil {
 		return bcp.TaintHigh
 	}
-	return bcp.MaxTaint(bcp.MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), a.exposure)
+	exposure, _ := a.learnt(now)
+	return bcp.MaxTaint(bcp.MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), exposure)
 }
 
 // fromAgent begins a decision about an agent's message, and reports whether the

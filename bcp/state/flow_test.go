@@ -46,7 +46,7 @@ func TestFlowBoundsExposure(t *testing.T) {
 			if slices.Contains(names, a.Name) && w.state.Exposure(a.Name) > a.Exposure {
 				rt.Errorf("%s is exposed to %s, at worst %s", a.Name, w.state.Exposure(a.Name), a.Exposure)
 			}
-			if got := w.state.answerTaint(a.Name); got > f.Agents[i].Answers {
+			if got := w.state.answerTaint(a.Name, w.now.UnixNano()); got > f.Agents[i].Answers {
 				rt.Errorf("%s answers with %s, at worst %s", a.Name, got, a.Answers)
 			}
 		}

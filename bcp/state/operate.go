@@ -117,6 +117,7 @@ func (s *State) applyTaint(d *bcp.Decision) {
 	}
 	if d.Event == taintReset {
 		if d.Role == bcp.RoleOperator {
+			s.settleArrivals(a, d.Time)
 			a.reported, a.exposure, a.sources = bcp.TaintLow, bcp.TaintLow, nil
 		}
 		return

@@ -63,7 +63,8 @@ func (s *State) propose(d bcp.Decision, m bcp.Moment, p *bcp.Proposal) bcp.Decis
 	d.Verdict, d.Item, d.Spec = bcp.Hold, newItemID(m), content
 	d.Deadline = d.Time + int64(ch.definition.ApprovalTTL)
 	a := s.agents[d.Controller]
-	d.Taint = bcp.MaxTaint(bcp.MaxTaint(a.definition.BaseTaint, a.reported), a.exposure)
+	exposure, _ := a.learnt(d.Time)
+	d.Taint = bcp.MaxTaint(bcp.MaxTaint(a.definition.BaseTaint, a.reported), exposure)
 	return d
 }
 

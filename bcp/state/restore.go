@@ -259,7 +259,7 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 		if r.Delivery == "" || len(r.Runs)%8 != 0 || i > 0 && r.At < saved.Arrivals[i-1].At {
 			return errSaved
 		}
-		next := arrival{at: r.At, delivery: r.Delivery, session: r.Session, late: r.Late, exposure: r.Exposure, release: r.Release.restore()}
+		next := arrival{at: r.At, delivery: r.Delivery, session: r.Session, late: r.Late, exposure: r.Exposure, told: r.Told, release: r.Release.restore()}
 		for b := r.Runs; len(b) > 0; b = b[8:] {
 			next.runs = append(next.runs, [8]byte(b))
 		}

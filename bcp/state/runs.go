@@ -16,18 +16,19 @@ func (s *State) JournalTime(m bcp.Moment) time.Time { return time.Unix(0, s.now(
 func (s *State) Limited(agent bcp.AgentName, m bcp.Moment) bool { return s.limited(agent, s.now(m)) }
 
 // Told says what of a Controller's words content may have chosen: nothing, if told is
-// false; else as much as all that was ever delivered to it can carry (capacity), for a
+// false; else as much as all that was released to it by now can carry (capacity), for a
 // new session makes nobody forget. It is [bcp.MaxBits] for one that may have read content
 // itself.
-func (s *State) Told(controller bcp.AgentName) (bits bcp.Bits, told bool) {
+func (s *State) Told(controller bcp.AgentName, m bcp.Moment) (bits bcp.Bits, told bool) {
 	a := s.agents[controller]
-	switch {
-	case a == nil || bcp.MaxTaint(a.definition.BaseTaint, a.reported) != bcp.TaintLow:
+	if a == nil || bcp.MaxTaint(a.definition.BaseTaint, a.reported) != bcp.TaintLow {
 		return bcp.MaxBits * bcp.Bit, true
-	case a.told > 0 || a.exposure != bcp.TaintLow:
-		return max(a.told, bcp.Bit), true
 	}
-	return 0, false
+	exposure, bits := a.learnt(s.now(m))
+	if bits == 0 && exposure == bcp.TaintLow {
+		return 0, false
+	}
+	return max(bits, bcp.Bit), true
 }
 
 // DecideContent records that a Reader is given content by a kernel: it has read what

@@ -187,6 +187,7 @@ type (
 		Session  bcp.SessionID
 		Late     bool
 		Exposure bcp.Taint
+		Told     bcp.Bits
 		Release  savedRelease
 		Runs     []byte // 8 bytes each
 	}

@@ -37,6 +37,7 @@ type arrival struct {
 	// begins none, and keeps none open.
 	late     bool
 	exposure bcp.Taint
+	told     bcp.Bits // what it can tell: capacity
 	release  bcp.Release
 	runs     [][8]byte // what quotations of it are known by
 }
@@ -165,8 +166,7 @@ func (s *State) settleArrivals(a *agentState, now int64) {
 	n := 0
 	for ; n < len(a.arrivals) && a.arrivals[n].at <= now; n++ {
 		r := &a.arrivals[n]
-		a.session.arrive(r, int64(s.mesh.IdleTimeout))
-		a.session.remember(r)
+		a.hear(r, int64(s.mesh.IdleTimeout))
 	}
 	if n == len(a.arrivals) {
 		a.arrivals = nil
@@ -175,11 +175,39 @@ func (s *State) settleArrivals(a *agentState, now int64) {
 	}
 }
 
-// remember keeps the words of a delivery.
-func (session *sessionState) remember(a *arrival) {
-	if session.begun {
-		session.quotes.add(a.runs, a.at)
+// hear has a delivery that is released reach the agent and its session. What it was told
+// it may tell from then on, and not before: until then it does not know.
+func (a *agentState) hear(r *arrival, idle int64) {
+	a.session.arrive(r, idle)
+	if a.session.begun {
+		a.session.quotes.add(r.runs, r.at)
 	}
+	a.learn(r)
+}
+
+// learn counts what a delivery told.
+func (a *agentState) learn(r *arrival) {
+	a.exposure, a.told = bcp.MaxTaint(a.exposure, r.exposure), min(a.told+r.told, bcp.MaxBits*bcp.Bit)
+}
+
+// learnt is what the agent was exposed to and told by a time.
+func (a *agentState) learnt(now int64) (exposure bcp.Taint, told bcp.Bits) {
+	by := agentState{exposure: a.exposure, told: a.told}
+	for i := range a.arrivals {
+		if a.arrivals[i].at <= now {
+			by.learn(&a.arrivals[i])
+		}
+	}
+	return by.exposure, by.told
+}
+
+// tells is what the Controller is told by a delivery. That an answer is held, is a part of
+// what the answer is charged, and so is what becomes of it.
+func tells(d *bcp.Decision) bcp.Bits {
+	if d.Prepaid && d.Query != "" && d.Category != 3 {
+		return 0
+	}
+	return d.Capacity
 }
 
 // applySession applies what a decision changes of its Controller's session.
@@ -218,7 +246,7 @@ func (s *State) applySession(d *bcp.Decision, runs [][8]byte) {
 // expect keeps a delivery until its release, which may be now.
 func (s *State) expect(a *agentState, d *bcp.Decision, runs [][8]byte) {
 	idle := int64(s.mesh.IdleTimeout)
-	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, session: d.Session, exposure: d.Taint, runs: runs, release: bcp.Release{
+	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, session: d.Session, exposure: d.Taint, told: tells(d), runs: runs, release: bcp.Release{
 		Reader: d.Reader, Query: d.Query, Subscription: d.Subscription, Category: d.Category, Outcome: d.Outcome, Nominal: d.Nominal, Time: d.At()}}
 	if d.Outcome == "" {
 		r.release.Content = d.Payload
@@ -227,14 +255,11 @@ func (s *State) expect(a *agentState, d *bcp.Decision, runs [][8]byte) {
 		then := s.sessionAt(a, r.at)
 		r.late = then.id != d.Session || then.closed
 	}
-	// What it was told it may tell, from now on: taint spreads at once.
-	a.exposure = bcp.MaxTaint(a.exposure, d.Taint)
 	if r.at <= d.Time {
 		if d.SessionBegins {
 			a.session.begin(d.Session, r.at, idle, true, false)
 		}
-		a.session.arrive(&r, idle)
-		a.session.remember(&r)
+		a.hear(&r, idle)
 		return
 	}
 	at, _ := slices.BinarySearchFunc(a.arrivals, r.at, func(r arrival, at int64) int { return cmp.Or(cmp.Compare(r.at, at), -1) })

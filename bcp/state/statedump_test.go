@@ -16,7 +16,7 @@ func dump(s *State) string {
 	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
 	fmt.Fprintf(&b, "foreign %v moves %v\n", s.foreign, s.moves.found)
 	sortedLines(&b, s.agents, func(a *agentState) string {
-		return fmt.Sprintf("%v %v %d %+v %+v %+v %v %v %v", a.reported, a.exposure, a.renewed, a.refusals, a.session, a.arrivals, a.unavailable, a.sources, a.notices)
+		return fmt.Sprintf("%v %v %d %d %+v %+v %+v %v %v %v", a.reported, a.exposure, a.told, a.renewed, a.refusals, a.session, a.arrivals, a.unavailable, a.sources, a.notices)
 	})
 	for _, c := range s.crons {
 		fmt.Fprintf(&b, "cron %s %s %d %d\n", c.agent, c.Schedule, c.last, c.due)

@@ -21,10 +21,10 @@ func TestZeroValuesDeny(t *testing.T) {
 		mesh.Agents[i].BaseTaint = 0
 	}
 	s := newWorld(t, mesh).state
-	if got := s.answerTaint("mail"); got != bcp.TaintMedium {
+	if got := s.answerTaint("mail", 0); got != bcp.TaintMedium {
 		t.Errorf("the answers of an agent without a taint have %s", got)
 	}
-	if got := s.answerTaint("nobody"); got != bcp.TaintHigh {
+	if got := s.answerTaint("nobody", 0); got != bcp.TaintHigh {
 		t.Errorf("the answers of nobody have %s", got)
 	}
 	if got := s.Exposure("nobody"); got.String() != "high" {
@@ -98,7 +98,7 @@ func TestChainLaundersNothing(t *testing.T) {
 	if planner, relay := w.state.Exposure("planner"), w.state.Exposure("relay"); planner != bcp.TaintMedium || relay != bcp.TaintLow {
 		t.Errorf("exposures are %s and %s", planner, relay)
 	}
-	if got := w.replay().answerTaint("relay"); got != bcp.TaintMedium {
+	if got := w.replay().answerTaint("relay", 0); got != bcp.TaintMedium {
 		t.Errorf("after a restart relay's answers have %s", got)
 	}
 	// How a query ended is the Reader's choice, and exposes as well.

@@ -72,7 +72,7 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 			return g.state.DecideRoleMissing(m, s.Agent, in.body), true
 		}
 		task := kernel.Trusted()
-		if bits, told := g.state.Told(s.Agent); told {
+		if bits, told := g.state.Told(s.Agent, m); told {
 			task = kernel.Told(wholeBits(bits))
 		}
 		requester, _ := g.config.State.Mesh.Agent(s.Agent)
