@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,15 +30,25 @@ const (
 	accept      = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1"
 )
 
-// NetResolver asks the name servers of the system, with Go's own resolver.
+// NetResolver asks the hosts file and the name servers of the system, with Go's own resolver.
 type NetResolver struct{ net.Resolver }
 
 // NewResolver returns the resolver of the system. It never calls the resolver of the C library.
 func NewResolver() *NetResolver { return &NetResolver{net.Resolver{PreferGo: true}} }
 
+// hostsFile is a resolver that reaches no name server.
+var hostsFile = net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, guard.DNSFailed }}
+
 // Lookup implements [Resolver]. The name is looked up as it is, without the system's search list.
 func (r *NetResolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	addresses, err := r.LookupNetIP(ctx, "ip", name+".")
+	var addresses []netip.Addr
+	err := error(guard.DNSFailed)
+	if !strings.Contains(name, ".") { // the library finds it in the hosts file without the dot alone
+		addresses, err = hostsFile.LookupNetIP(ctx, "ip", name)
+	}
+	if err != nil {
+		addresses, err = r.LookupNetIP(ctx, "ip", name+".")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -306,3 +306,22 @@ func TestBytesAreCounted(t *testing.T) {
 		t.Errorf("%+v, %v", response, err)
 	}
 }
+
+// A name of one label is looked up in the hosts file, which every system has with localhost. A name that is in no file is
+// asked for as it is: the search list is not added (.invalid is nowhere, RFC 6761).
+// covers ALF-85
+func TestNamesOfTheHostsFile(t *testing.T) {
+	t.Parallel()
+	found, err := NewResolver().Lookup(t.Context(), "localhost")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("localhost: %v, %v", found, err)
+	}
+	for _, a := range found {
+		if !a.IsLoopback() {
+			t.Errorf("localhost: %v", a)
+		}
+	}
+	if found, err := hostsFile.LookupNetIP(t.Context(), "ip", "bcpmesh-nowhere.invalid"); err == nil {
+		t.Errorf("a name that is in no file: %v", found)
+	}
+}

@@ -259,8 +259,8 @@ func (b *builder) readable(a *agent, tool string, names []element) {
 		if tool == filesTool {
 			at = index(tool, i)
 		}
-		if holdsKeys(name.text) {
-			a.source.errorf(name.position, CodeSandbox, at, "%s holds what no agent may read, such as the keys of the mesh: name what is below it that the agent needs", quote(name.text))
+		if why := holdsKeys(name.text); why != "" {
+			a.source.errorf(name.position, CodeSandbox, at, "%s %s that the agent needs", quote(name.text), why)
 			continue
 		}
 		if b.reads == nil {

@@ -53,16 +53,21 @@ func (b *builder) confined(a *agent, agent *bcp.Agent) {
 		a.source.errorf(a.object.at("sandbox"), CodeSandbox, "sandbox", "a confined command speaks for one role, and %s is a Controller and a Reader: make two agents of it", agent.Name)
 	}
 	for _, name := range agent.Files {
-		if holdsKeys(name) {
-			a.source.errorf(a.object.at("files"), CodeSandbox, "files", "%s holds what no agent may read, such as the keys of the mesh: name the folders below it that the command needs", quote(name))
+		if why := holdsKeys(name); why != "" {
+			a.source.errorf(a.object.at("files"), CodeSandbox, "files", "%s %s that the command needs", quote(name), why)
 		}
 	}
 }
 
-// holdsKeys reports whether a path is known to have the keys of the mesh below it.
-func holdsKeys(name string) bool {
-	clean := path.Clean(name)
-	return clean == "/" || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || slices.Contains(strings.Split(clean, "/"), stateFolder)
+// holdsKeys says why an agent may not read a path: it has the keys of the mesh below it, or may have. Empty: it may.
+func holdsKeys(name string) string {
+	switch clean := path.Clean(name); {
+	case strings.HasPrefix(clean, "../"):
+		return "begins with .., which may lead back to the keys of the mesh: write the whole path, from / on, of what is there"
+	case clean == "/" || clean == "." || clean == ".." || slices.Contains(strings.Split(clean, "/"), stateFolder):
+		return "holds what no agent may read, such as the keys of the mesh: name what is below it"
+	}
+	return ""
 }
 
 // stateFolder is where a mesh keeps its keys, unless it is told otherwise.
