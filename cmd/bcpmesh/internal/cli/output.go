@@ -9,14 +9,12 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
@@ -87,6 +85,7 @@ type Output struct {
 
 	Screen       io.Writer // what stdout writes to
 	Terminal     bool      // stdout is one
+	Width        int       // its columns
 	TalkTerminal bool      // stderr is one
 	Colours      bool      // wanted, where there is a terminal
 }
@@ -98,6 +97,7 @@ func NewOutput(stdout, stderr io.Writer, env func(string) string) *Output {
 		Stderr:       stderr,
 		Screen:       stdout,
 		Terminal:     IsTerminal(stdout),
+		Width:        Columns(stdout),
 		TalkTerminal: IsTerminal(stderr),
 		Colours:      env("NO_COLOR") == "" && env("TERM") != "dumb",
 	}
@@ -216,38 +216,6 @@ func isASCII(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// Table writes rows under a header, drawn on a terminal, aligned with spaces
-// elsewhere. Cells are made harmless. A cell may have several lines.
-func (o *Output) Table(header []string, rows [][]string) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleRounded)
-	if !o.Terminal {
-		t.SetStyle(table.Style{Name: "plain", Box: table.BoxStyle{PaddingRight: "  "}, Format: table.FormatOptions{Header: text.FormatUpper}})
-		t.SuppressTrailingSpaces()
-	}
-	t.AppendHeader(tableRow(header, o.Terminal && o.Colours))
-	for _, row := range rows {
-		t.AppendRow(tableRow(row, false))
-	}
-	o.Printf("%s\n", t.Render())
-}
-
-func tableRow(cells []string, bold bool) table.Row {
-	row := make(table.Row, len(cells))
-	for i, cell := range cells {
-		lines := strings.Split(cell, "\n")
-		for j := range lines {
-			lines[j] = Plain(lines[j])
-		}
-		cell = strings.Join(lines, "\n")
-		if bold {
-			cell = text.Colors{text.Bold}.EscapeSeq() + cell + text.Reset.EscapeSeq()
-		}
-		row[i] = cell
-	}
-	return row
 }
 
 // Heading writes the title of a part of a result.
