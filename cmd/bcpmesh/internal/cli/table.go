@@ -149,14 +149,14 @@ func wrapColumns(cells [][]string, width int) bool {
 	}
 	for _, row := range cells {
 		for j := range row {
-			row[j] = wrapWords(row[j], widths[j])
+			row[j] = Wrap(row[j], widths[j])
 		}
 	}
 	return true
 }
 
-// wrapWords breaks lines between words, and words only where one is too wide.
-func wrapWords(s string, width int) string {
+// Wrap breaks harmless text into lines between words, and words only where one is too wide.
+func Wrap(s string, width int) string {
 	lines := strings.Split(text.WrapSoft(s, width), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
@@ -179,7 +179,7 @@ func stackedTable(cells [][]string, width int, bold bool) string {
 			if i > 0 {
 				b.WriteString("\n")
 			}
-			title := wrapWords(row[0], width)
+			title := Wrap(row[0], width)
 			if bold {
 				title = boldText(title)
 			}
@@ -189,7 +189,7 @@ func stackedTable(cells [][]string, width int, bold bool) string {
 			if cell == "" {
 				continue
 			}
-			value := wrapWords(cell, max(width-indent, name))
+			value := Wrap(cell, max(width-indent, name))
 			b.WriteString(columnGap + text.Pad(header[j+1], name, ' ') + columnGap + strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", indent)) + "\n")
 		}
 	}

@@ -31,7 +31,7 @@ import (
 // DemoCommand returns the command demo.
 func DemoCommand(p *cli.Program) *cobra.Command {
 	var mbox, keep, pagesAt string
-	var approve, runs, desk bool
+	var approve, runs, desk, all bool
 	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -40,9 +40,10 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 clean assistant learns from it through the gateway.
 
 On mail with a planted instruction the reader acts hijacked and says, word for
-word, what the attacker wants. The story tells what was said, what was
-delivered, what was refused or held and by which rule of the protocol, and what
-it cost in bits. Nothing is kept, unless --keep names a folder.
+word, what the attacker wants. It shows three of the mails, and what it comes to.
+With --all it tells of each mail what was said, what was delivered, what was refused
+or held and by which rule of the protocol, and what it cost in bits; then the ledger
+and the audit. Nothing is kept, unless --keep names a folder.
 
 With --kernel it is the story of a task instead: a kernel has a mail summarised and
 sent to its owner, with a planted instruction in the mail, a reader that obeys it,
@@ -62,6 +63,7 @@ With --approve, you are the approver: each held item is shown as bcpmesh approva
 show does, and you approve, reject, edit or skip it. The answers are read from stdin,
 one per line.`,
 		Example: `  bcpmesh demo
+  bcpmesh demo --all
   bcpmesh demo --approve
   bcpmesh demo --web localhost:4280
   bcpmesh demo --desk
@@ -84,7 +86,7 @@ one per line.`,
 				if !other.asked {
 					continue
 				}
-				for _, name := range []string{"mbox", "limit", "approve", "web", "kernel", "desk"} {
+				for _, name := range []string{"all", "mbox", "limit", "approve", "web", "kernel", "desk"} {
 					if name != other.name && cmd.Flags().Changed(name) {
 						return cli.Usagef("demo: --%s and --%s cannot be combined", other.name, name)
 					}
@@ -94,9 +96,10 @@ one per line.`,
 			if approve && pagesAt != "" {
 				return cli.Usagef("demo: --approve and --web cannot be combined").WithHint("with --web you decide on the page")
 			}
-			return demo(cmd.Context(), p, demoOptions{mbox, keep, pagesAt, limit.Value, approve})
+			return demo(cmd.Context(), p, demoOptions{mbox, keep, pagesAt, limit.Value, approve, all})
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "tell each mail, the ledger and the audit")
 	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
 	cmd.Flags().StringVar(&pagesAt, "web", "", "serve the story and the pages of the mesh at this `ADDRESS` of this machine; port 0: any")
@@ -112,7 +115,7 @@ one per line.`,
 type demoOptions struct {
 	mbox, keep, web string
 	limit           int
-	approve         bool
+	approve, all    bool
 }
 
 func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
@@ -121,7 +124,7 @@ func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
 		return err
 	}
 	defer func() { _ = box.Close() }() // it was only read
-	s := newStory(p.Out)
+	s := newStory(p.Out, !o.all && !o.approve)
 	var server *web.Server // nil without --web
 	if o.web != "" {
 		if server, err = pages.Listen(p, "--web", o.web, s.scenes); err != nil {

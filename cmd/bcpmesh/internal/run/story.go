@@ -27,7 +27,8 @@ const settleTimeout = 30 * time.Second
 // story follows a mesh decision by decision and tells it mail by mail. Its
 // methods may be called concurrently.
 type story struct {
-	out *cli.Output
+	out   *cli.Output
+	brief bool // only what it comes to, with examples: mails are not told one by one
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed and replaced by every decision
@@ -107,8 +108,8 @@ type DemoTotals struct {
 	Capacity  bcp.Bits `json:"capacity_bits"`
 }
 
-func newStory(out *cli.Output) *story {
-	return &story{out: out, changed: make(chan struct{}), raw: map[string]mailroom.Said{}, asked: map[bcp.QueryID]string{},
+func newStory(out *cli.Output, brief bool) *story {
+	return &story{out: out, brief: brief, changed: make(chan struct{}), raw: map[string]mailroom.Said{}, asked: map[bcp.QueryID]string{},
 		deliveries: map[bcp.DeliveryID]bool{}, queries: map[bcp.QueryID]bool{}, waiting: map[bcp.ItemID]bool{}, decisions: map[bcp.ItemID]bool{}}
 }
 
@@ -254,8 +255,9 @@ func (s *story) begin(def *bcp.Mesh, mbox string) {
 		source = mbox
 	}
 	s.out.Heading("A mailroom with a hijacked reader")
-	s.out.Printf("%s reads %s and is tainted. %s acts, and never sees a mail.\n", c.Reader, cli.Plain(source), c.Controller)
-	s.out.Printf("Between them: the gateway, and %s bits. What follows are records of its journal.\n\n", cli.ShortBits(c.Budget))
+	s.out.Printf("%s\n\n", cli.Wrap(fmt.Sprintf("%s reads %s. Instructions in the mail hijack it: then it speaks for the attacker. %s acts, and never sees a mail. The gateway between them lets through what was declared, at most %s bits of it.",
+		c.Reader, cli.Plain(source), c.Controller, cli.ShortBits(c.Budget)), s.width()))
+	_ = s.out.Flush() // the next one says so, too
 }
 
 // tell tells what one message led to.
@@ -275,7 +277,7 @@ func (s *story) tell(done mailroom.Done) error {
 	}
 	s.sum(m, done)
 	s.show(&m, done)
-	if s.out.JSON {
+	if s.out.JSON || s.brief {
 		s.told = append(s.told, m)
 		return nil
 	}
@@ -300,7 +302,7 @@ func (s *story) tellMore() error {
 }
 
 // The layout of the story: a mail is one line, what was said about it another,
-// what became of that a third. No line is longer than storyWidth.
+// what became of that a third. No line is longer than the terminal is wide, or storyWidth.
 const (
 	storyWidth = 100
 	saidIndent = "    "
@@ -317,7 +319,7 @@ func (s *story) tellMail(m *demoMail) {
 	if subject == "" {
 		subject = "(no subject)"
 	}
-	subject = cli.Short(subject, storyWidth-len("123  — ")-text.StringWidthWithoutEscSequences(from+mark))
+	subject = cli.Short(subject, s.width()-len("123  — ")-text.StringWidthWithoutEscSequences(from+mark))
 	s.out.Printf("%s  %s — %s%s\n", s.paint(text.Bold, fmt.Sprintf("%3d", m.Number)), s.paint(text.Bold, from), subject, s.paint(text.FgRed, mark))
 	s.tellEvents(m)
 }
@@ -333,13 +335,15 @@ func (s *story) tellEvents(m *demoMail) {
 
 // line writes who said what. The words are the reader's, or the attacker's.
 func (s *story) line(who string, colour text.Color, does, words string) {
-	s.out.Printf("%s%s %s%s\n", saidIndent, s.paint(colour, fmt.Sprintf("%-9s", who)), does, wrapped(cli.Plain(words), len(doneIndent)+len(does)))
+	s.out.Printf("%s%s %s%s\n", saidIndent, s.paint(colour, fmt.Sprintf("%-9s", who)), does, s.wrapped(cli.Plain(words), len(doneIndent)+len(does)))
 }
+
+func (s *story) width() int { return min(storyWidth, s.out.Width) }
 
 // wrapped fits words after what a line has already, and continues in a second
 // line if they need it. What is still left is cut.
-func wrapped(words string, used int) string {
-	room := storyWidth - used
+func (s *story) wrapped(words string, used int) string {
+	room := s.width() - used
 	if text.StringWidthWithoutEscSequences(words) <= room {
 		return words
 	}
@@ -352,7 +356,7 @@ func wrapped(words string, used int) string {
 			at = i + utf8.RuneLen(r)
 		}
 	}
-	return strings.TrimRight(words[:at], " ") + "\n" + doneIndent + cli.Short(words[at:], storyWidth-len(doneIndent))
+	return strings.TrimRight(words[:at], " ") + "\n" + doneIndent + cli.Short(words[at:], s.width()-len(doneIndent))
 }
 
 func (s *story) tellEvent(e *demoEvent) {
@@ -384,7 +388,7 @@ func (s *story) tellEvent(e *demoEvent) {
 		return
 	}
 	mark += ": "
-	s.out.Printf("%s%s%s\n", doneIndent, s.paint(colour, mark), wrapped(cli.Plain(what), len(doneIndent)+text.StringWidthWithoutEscSequences(mark)))
+	s.out.Printf("%s%s%s\n", doneIndent, s.paint(colour, mark), s.wrapped(cli.Plain(what), len(doneIndent)+text.StringWidthWithoutEscSequences(mark)))
 }
 
 // describeVerdict is the second line of an event: what the gateway made of it, and

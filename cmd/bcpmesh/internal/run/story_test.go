@@ -22,7 +22,7 @@ func TestStoryIsInert(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202egnp\u2066\u200b\u00ad\ufeff\u009b31m\x00\x7f \u2028\U000e0041"
 	long := strings.Repeat(evil+" 漢字 ", 40)
 	var stdout, stderr bytes.Buffer
-	s := newStory(cli.NewOutput(&stdout, &stderr, func(string) string { return "" }))
+	s := newStory(cli.NewOutput(&stdout, &stderr, func(string) string { return "" }), false)
 	s.begin(&bcp.Mesh{Channels: []bcp.Channel{{}}}, evil)
 	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {
 		s.news = []demoEvent{
@@ -42,7 +42,7 @@ func TestStoryIsInert(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.end(&bcp.Mesh{}, nil, []bcp.Decision{{Family: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
+	if err := s.end(&bcp.Mesh{Channels: []bcp.Channel{{}}}, nil, []bcp.Decision{{Family: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.out.Flush(); err != nil {

@@ -2,7 +2,7 @@ package run
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
@@ -23,61 +23,98 @@ func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decisio
 			Totals   DemoTotals       `json:"totals"`
 		}{s.told, lines, tail, s.total})
 	}
-	t := s.total
+	if s.brief {
+		s.examples()
+	}
+	s.comesTo(def.Channels[0].Budget, keep)
+	if !s.brief {
+		s.out.Printf("\n")
+		s.out.Heading("The ledger")
+		ledger.LedgerTable(s.out, ledger.NewBooks(def, client.Alone(lines)))
+		s.out.Printf("\n")
+		s.out.Heading(fmt.Sprintf("The last %s of the audit, of %d", cli.Count(len(tail), "record"), len(records)))
+		audit.AuditTable(s.out, client.Alone(tail))
+	}
 	s.out.Printf("\n")
-	s.out.Heading("What it comes to")
-	if t.Hostile == 0 {
-		s.out.Printf("%s, none of them with an instruction that the reader would obey.\n", cli.Count(t.Mail, "mail"))
-	} else {
-		s.out.Printf("%s, %d of them hostile. The attacker spoke %s: %d refused, %d held for a person,\n%d delivered. ",
-			cli.Count(t.Mail, "mail"), t.Hostile, cli.Count(t.Attempts, "time"), t.Refused, t.Held, t.Passed)
-		s.out.Printf("Most of those are lies within the rules: choices among declared values.\n")
-	}
-	switch {
-	case t.Fragments > 0:
-		s.out.Printf("Words of a planted text came through %s: category 2 text lets through what no rule\n"+
-			"recognises, up to its word limit, counted. If that is too much, ask in category 1, or set\n"+
-			"on_anomaly and alphabets tighter.\n", cli.Count(t.Fragments, "time"))
-	case t.Hostile > 0:
-		s.out.Printf("No words of a planted text were among them.\n")
-	}
-	s.out.Printf("%s delivered. Charged: %s nominal. What the assistant saw can have carried\nat most %s.\n",
-		cli.Count(t.Delivered, "answer"), cli.Bits(t.Nominal), cli.Bits(t.Capacity))
-	if n := t.Approved + t.Rejected + t.Edited; n > 0 {
-		s.out.Printf("A person decided %s: %d approved, %d edited, %d rejected.\n", cli.Count(n, "item"), t.Approved, t.Edited, t.Rejected)
-	}
-	switch {
-	case t.Waiting > 0 && keep != "":
-		s.out.Printf("%s for a person: bcpmesh approvals watch decides, once the mesh runs.\n", waitsText(t.Waiting))
-	case t.Waiting > 0:
-		s.out.Printf("%s for a person: bcpmesh demo --approve has you decide.\n", waitsText(t.Waiting))
-	}
-	s.compare()
-	s.out.Printf("\n")
-	s.out.Heading("The ledger")
-	ledger.LedgerTable(s.out, ledger.NewBooks(def, client.Alone(lines)))
-	s.out.Printf("\n")
-	s.out.Heading(fmt.Sprintf("The last %s of the audit, of %d", cli.Count(len(tail), "record"), len(records)))
-	audit.AuditTable(s.out, client.Alone(tail))
+	s.out.Heading("What next")
 	if keep != "" {
-		s.out.Printf("\nKept in %s: cd there, then bcpmesh up, bcpmesh ledger show, bcpmesh audit tail.\n", cli.Plain(keep))
+		s.out.Printf("  cd %s && bcpmesh up  run this mesh; then bcpmesh status\n", cli.Plain(keep))
 	}
+	if s.brief {
+		s.out.Printf("  bcpmesh demo --all                 each mail, the ledger and the audit\n")
+	}
+	s.out.Printf("%s", whatNext)
 	return nil
 }
 
-// compare shows what the assistant would have read if the reader had spoken to it
-// without a gateway, next to what it did read.
-func (s *story) compare() {
+const whatNext = `  bcpmesh demo --web localhost:4280  the same in a browser, with and without
+  bcpmesh demo --approve             decide yourself about what is held
+  bcpmesh init office                a mesh of your own
+`
+
+// comesTo says what the numbers are, and what they mean.
+func (s *story) comesTo(budget bcp.Bits, keep string) {
 	t := s.total
-	if t.Hostile == 0 {
-		return
-	}
 	s.out.Printf("\n")
-	s.out.Heading("Without bcpmesh, and with it")
-	s.out.Table([]string{"what the assistant reads of the hijacked reader", "without", "with"}, [][]string{
-		{"messages", strconv.Itoa(t.Attempts), strconv.Itoa(t.Passed)},
-		{"messages that quote a planted instruction", strconv.Itoa(t.Quoting), strconv.Itoa(t.Fragments)},
-	})
+	s.out.Heading("What it comes to")
+	say := func(format string, args ...any) {
+		s.out.Printf("%s\n", cli.Wrap(fmt.Sprintf(format, args...), s.width()))
+	}
+	if t.Hostile == 0 {
+		say("%s, none of them with an instruction that the reader would obey.", cli.Count(t.Mail, "mail"))
+	} else {
+		say("%d of %s are hostile. The hijacked reader spoke %s: %d refused, %d held for a person, %d delivered. What is delivered are choices among declared values, such as urgent: true. They may be lies; they are no orders.",
+			t.Hostile, cli.Count(t.Mail, "mail"), cli.Count(t.Attempts, "time"), t.Refused, t.Held, t.Passed)
+		say("Messages that quote a planted instruction: %d without bcpmesh, %d with it.", t.Quoting, t.Fragments)
+	}
+	if t.Fragments > 0 {
+		say("Category 2 text lets through what no rule recognises, up to its word limit, counted. If that is too much, ask in category 1, or set on_anomaly and alphabets tighter.")
+	}
+	say("%s delivered, for %s of the budget of %s: the usual estimate, 11 bits a word. Had every letter of them been chosen to carry something, it would be at most %s, a proven bound; capacity_budget_bits limits it.",
+		cli.Count(t.Delivered, "answer"), cli.Bits(t.Nominal), cli.ShortBits(budget), cli.Bits(t.Capacity))
+	if n := t.Approved + t.Rejected + t.Edited; n > 0 {
+		say("A person decided %s: %d approved, %d edited, %d rejected.", cli.Count(n, "item"), t.Approved, t.Edited, t.Rejected)
+	}
+	switch {
+	case t.Waiting > 0 && keep != "":
+		say("%s for a person: bcpmesh approvals watch decides, once the mesh runs.", waitsText(t.Waiting))
+	case t.Waiting > 0:
+		say("%s for a person.", waitsText(t.Waiting))
+	}
+}
+
+// examples tells three mails: an honest one, a planted instruction that is refused word for
+// word with the lie that is left to it, and something that waits for a person.
+func (s *story) examples() {
+	refused := func(e *demoEvent) bool { return e.Hijacked && e.Verdict == bcp.Reject }
+	lie := func(e *demoEvent) bool { return e.Hijacked && e.Delivered != nil }
+	seen := map[int]bool{}
+	tell := func(hostile, acts bool, wanted ...func(*demoEvent) bool) {
+		for _, m := range s.told {
+			if seen[m.Number] || m.Hostile != hostile {
+				continue
+			}
+			var events []demoEvent
+			for _, is := range wanted {
+				if i := slices.IndexFunc(m.Events, func(e demoEvent) bool { return is(&e) }); i >= 0 {
+					events = append(events, m.Events[i])
+				}
+			}
+			if len(events) < len(wanted) {
+				continue
+			}
+			seen[m.Number] = true
+			m.Events = events
+			if !acts {
+				m.Acts = nil
+			}
+			s.tellMail(&m)
+			return
+		}
+	}
+	tell(false, false, func(e *demoEvent) bool { return e.Delivered != nil })
+	tell(true, true, refused, lie)
+	tell(true, false, func(e *demoEvent) bool { return e.Hijacked && e.Verdict == bcp.Hold })
 }
 
 func waitsText(n int) string {
