@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -126,21 +125,11 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 		}
 		return tool.Result{Failure: timeoutOr(ctx, tool.Unavailable)}
 	}
-	text, other := resultText(result)
-	if text == "" && result.StructuredContent != nil {
-		structured, err := json.Marshal(result.StructuredContent, json.Deterministic(true))
-		if err != nil {
-			return tool.Result{Failure: tool.Unreadable}
-		}
-		text = string(structured)
-	}
-	switch {
-	case len(text) > maxResult:
+	text := result.Whole()
+	if len(text) > maxResult {
 		return tool.Result{Failure: tool.TooLarge}
-	case text == "" && other:
-		return tool.Result{Failure: tool.NotText}
 	}
-	return tool.Result{Text: text, Failed: result.IsError}
+	return tool.Result{Text: text, Failed: result.Failed}
 }
 
 func timeoutOr(ctx context.Context, otherwise tool.Failure) tool.Failure {

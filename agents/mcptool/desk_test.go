@@ -121,10 +121,10 @@ func TestDesk(t *testing.T) {
 		{"echo", `{"n":1,"n":1}`, tool.Result{Failure: tool.BadArguments}},
 		{"echo", `[]`, tool.Result{Failure: tool.BadArguments}},
 		{"echo", ``, tool.Result{Failure: tool.BadArguments}},
-		{"count", `{}`, tool.Result{Text: "done"}},
+		{"count", `{}`, tool.Result{Text: "done\n{\"n\":3}"}},
 		{"fails", `{}`, tool.Result{Text: "no such note", Failed: true}},
 		{"refuses", `{}`, tool.Result{Failed: true}},
-		{"image", `{}`, tool.Result{Failure: tool.NotText}},
+		{"image", `{}`, tool.Result{Text: "[image image/png left out: 1 bytes]"}},
 		{"fits", `{}`, tool.Result{Text: strings.Repeat("x", 1<<20)}},
 		{"long", `{}`, tool.Result{Failure: tool.TooLarge}},
 		{"1st", `{}`, tool.Result{Failure: tool.Unavailable}},
@@ -158,7 +158,7 @@ func TestDesk(t *testing.T) {
 	if got := call(other, "add-note", `{"text":"x","tags":[],"odd":"","when":null,"choice":"a","order":"b"}`); got != (tool.Result{Failure: tool.Changed}) || changes.Load() != 1 {
 		t.Errorf("of a changed tool: %+v", got)
 	}
-	if got := call(other, "count", `{}`); got.Text != "done" {
+	if got := call(other, "count", `{}`); got.Text != "done\n{\"n\":3}" {
 		t.Errorf("of another tool of its server: %+v", got)
 	}
 	if got := call(desk("desk", 10*time.Millisecond), "hangs", `{}`); got != (tool.Result{Failure: tool.TimedOut}) {

@@ -2,7 +2,6 @@ package mcptool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,20 +48,21 @@ func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, other := resultText(result)
+	text := result.Text()
+	note := strings.ToValidUTF8(text[:min(len(text), maxNote)], "")
 	switch {
-	case result.IsError: // and may have done something
-		return nil, fmt.Errorf("the MCP server says that it failed: %s", text[:min(len(text), maxNote)])
-	case result.StructuredContent != nil:
-		return result.StructuredContent, nil
-	case other:
-		return nil, errors.New("the MCP server did not return text alone")
+	case result.Failed: // and may have done something
+		return nil, fmt.Errorf("the MCP server says that it failed: %s", note)
+	case result.Structured != nil:
+		return result.Structured, nil
+	case !result.Readable():
+		return nil, fmt.Errorf("the MCP server returned no text: %s", note)
 	}
 	return map[string]string{textField: text}, nil
 }
 
 // call calls a pinned tool.
-func (s *Server) call(ctx context.Context, name string, args jsontext.Value, meta sdk.Meta) (*sdk.CallToolResult, error) {
+func (s *Server) call(ctx context.Context, name string, args jsontext.Value, meta sdk.Meta) (*wrap.Result, error) {
 	p, ok := s.pins[name]
 	if !ok {
 		return nil, &agents.NotPerformedError{Err: agents.ErrToolChanged}
@@ -89,19 +89,6 @@ const (
 	// maxNote bounds how much of a failure people are shown, in bytes.
 	maxNote = 1000
 )
-
-// resultText returns the text of a result, and whether it has anything else.
-func resultText(result *sdk.CallToolResult) (text string, other bool) {
-	var b strings.Builder
-	for _, content := range result.Content {
-		if t, ok := content.(*sdk.TextContent); ok {
-			b.WriteString(t.Text)
-		} else {
-			other = true
-		}
-	}
-	return b.String(), other
-}
 
 // Check returns the pinned tools that the server lists differently or not at all, and its
 // other tools, by its own names.

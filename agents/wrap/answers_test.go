@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -20,11 +21,11 @@ func TestServersRequestsGoNoFurther(t *testing.T) {
 		said += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
 		want += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`+"\n", i)
 	}
-	said += `{"id":"a","m\u0065thod":"roots/list"}` + "\n \n" + `{"id":"b","Method":"ping"}` + "\n" + `{"id":"c","method":"ping","method":null,"result":{}}` + "\n"
+	said += `{"jsonrpc":"2.0","id":"a","m\u0065thod":"roots/list"}` + "\n \n" + `{"jsonrpc":"2.0","id":"b","Method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":"c","method":"ping","method":null,"result":{}}` + "\n"
 	none := `"error":{"code":-32601,"message":"there is no such method"}}` + "\n"
 	want += `{"jsonrpc":"2.0","id":"a","result":{"roots":[]}}` + "\n" + `{"jsonrpc":"2.0","id":"b",` + none + `{"jsonrpc":"2.0","id":"c",` + none
 	var replies bytes.Buffer
-	got, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(said+answer)), &replies))
+	got, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(said+answer)), &replies, noNoise))
 	if err != nil || string(got) != answer {
 		t.Errorf("%.200q, %v", got, err)
 	}
@@ -37,7 +38,7 @@ func TestServersRequestsGoNoFurther(t *testing.T) {
 func TestServerWaitsForItself(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
-	from := newAnswers(io.NopCloser(strings.NewReader(`{"id":1,"method":"ping"}`+"\n"+`{"id":1,"result":{}}`+"\n")), failing{full})
+	from := newAnswers(io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"+`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")), failing{full}, noNoise)
 	if n, err := from.Read(make([]byte, 100)); n != 0 || !errors.Is(err, full) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
@@ -47,20 +48,45 @@ type failing struct{ error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.error }
 
-// A server that sends what is no message, or takes too much memory, speaks MCP no more.
-func TestServerThatSpeaksNoMCP(t *testing.T) {
+func noNoise(int, []byte) {}
+
+// What is no message is named by the number of its line and passed over; a broken message, one that is too long, and more
+// noise than anybody prints end the connection.
+func TestLinesThatAreNoMessages(t *testing.T) {
 	t.Parallel()
-	for _, said := range []string{
-		"hello\n", "[]\n", `[{"id":1,"method":"ping"}]` + "\n", "{\n", "null 1\n",
-		`{"id":1,"result":{"tools":[` + strings.Repeat("{},", 1<<16) + "{}]}}\n",
-		`{"id":1,"result":"` + strings.Repeat("x", maxLine) + "\"}\n",
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	long := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 1<<20) + `"}`
+	for _, tt := range []struct {
+		said, want string
+		noisy      string // numbers of lines
+		ended      bool
+	}{
+		{said: answer + "\n", want: answer + "\n"},
+		{said: long + "\n", want: long + "\n"},
+		{said: answer + "\r\n", want: answer + "\r\n"},
+		{said: "\ufeff" + answer + "\n", want: answer + "\n"},
+		{said: "Server runs on stdio\n" + answer + "\n", want: answer + "\n", noisy: "1"},
+		{said: "\n[INFO] ready\n" + answer + "\n", want: answer + "\n", noisy: "2"},
+		{said: answer + "\ndebug\n" + `{"level":30,"msg":"x"}` + "\n" + answer + "\n", want: answer + "\n" + answer + "\n", noisy: "2 3"},
+		{said: "[]\n" + "[" + answer + "]\n" + "null 1\n", noisy: "1 2 3"},
+		{said: answer + "\n\ufeff" + answer + "\n", want: answer + "\n", noisy: "2"},
+		{said: "{\n" + answer + "\n", noisy: "1", ended: true},
+		{said: `{"jsonrpc":"2.0","id":1,"result":NaN}` + "\n", noisy: "1", ended: true},
+		{said: `{"jsonrpc":"2.0","id":[1],"result":{}}` + "\n", noisy: "1", ended: true},
+		{said: answer + " " + answer + "\n", noisy: "1", ended: true},
+		{said: `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", maxLine) + "\"}\n", noisy: "1", ended: true},
 	} {
-		if got, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(said)), io.Discard)); len(got) > 0 || !errors.Is(err, errNoAnswer) {
-			t.Errorf("%.30q: %d bytes, %v", said, len(got), err)
+		var noisy []string
+		from := newAnswers(io.NopCloser(strings.NewReader(tt.said)), io.Discard, func(n int, _ []byte) { noisy = append(noisy, strconv.Itoa(n)) })
+		got, err := io.ReadAll(from)
+		if string(got) != tt.want || strings.Join(noisy, " ") != tt.noisy || errors.Is(err, errNoAnswer) != tt.ended {
+			t.Errorf("%.40q: %.80q, noise in %v, %v", tt.said, got, noisy, err)
 		}
 	}
-	long := `{"id":1,"result":"` + strings.Repeat("x", 1<<20) + "\"}\n"
-	if got, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(long)), io.Discard)); string(got) != long || err != nil {
-		t.Errorf("%d bytes of %d, %v", len(got), len(long), err)
+	for n, ended := range map[int]bool{maxNoise: false, maxNoise + 1: true} {
+		_, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(strings.Repeat("x\n", n))), io.Discard, noNoise))
+		if errors.Is(err, errNoAnswer) != ended {
+			t.Errorf("%d lines: %v", n, err)
+		}
 	}
 }

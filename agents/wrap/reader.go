@@ -13,13 +13,13 @@ import (
 	experiment "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // callTimeout bounds one call of a tool for a query.
@@ -105,14 +105,11 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	result, err := r.upstream.Call(calling, call.Tool, call.Input, nil)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		result = &sdk.CallToolResult{IsError: true}
+		result = &Result{Failed: true}
 	case err != nil:
 		return nil, fmt.Errorf("the tool %s: %w", call.Tool, err)
 	}
-	tree, err := parseTree(result)
-	if err != nil {
-		return agents.NotEnoughInformation{}, nil
-	}
+	tree := parseTree(result)
 	if len(tool.Extract) > 0 {
 		return r.extract(ctx, q, tool.Tool, tree)
 	}
@@ -174,30 +171,24 @@ func (r *Reader) extract(ctx context.Context, q agents.Query, t *Tool, tree map[
 const extractTimeout = 30 * time.Second
 
 // parseTree is a result as expressions see it.
-func parseTree(result *sdk.CallToolResult) (map[string]any, error) {
-	var text strings.Builder
-	for _, c := range result.Content {
-		if t, ok := c.(*sdk.TextContent); ok {
-			text.WriteString(t.Text)
-		}
-	}
-	tree := map[string]any{"error": result.IsError, "text": text.String(), "structured": nil}
-	content := []byte(text.String())
-	if result.StructuredContent != nil {
-		b, err := json.Marshal(result.StructuredContent)
-		if err != nil {
-			return nil, err
-		}
-		content = b
+func parseTree(result *Result) map[string]any {
+	text := result.Text()
+	tree := map[string]any{"error": result.Failed, "text": text, "structured": nil}
+	content := []byte(text)
+	if result.Structured != nil {
+		content = result.Structured
 	}
 	if structured, err := decode(content); err == nil { // a text that is not JSON has no structure
 		tree["structured"] = structured
 	}
-	return tree, nil
+	return tree
 }
 
-// decode reads JSON and keeps integers exact.
+// decode reads JSON and keeps whole numbers exact: those beyond 64 bits are texts.
 func decode(b []byte) (any, error) {
+	if wire.Crowded(b) {
+		return nil, errNoAnswer
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var v any
@@ -212,6 +203,9 @@ func whole(v any) any {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return n
+		}
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return v.String()
 		}
 		f, err := v.Float64()
 		if err != nil {

@@ -59,10 +59,11 @@ func Dial(ctx context.Context, server Remote) (*Upstream, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &sdk.StreamableClientTransport{
+	speaks.as = &exact{Transport: &sdk.StreamableClientTransport{
 		Endpoint: server.URL, MaxRetries: -1, MaxEventSize: maxLine, DisableStandaloneSSE: true,
 		HTTPClient: &http.Client{Transport: speaks, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	}, nil)
+	}}
+	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, speaks.as, nil)
 	if err != nil {
 		u.Close()
 		if speaks.refused.Load() {
@@ -82,6 +83,7 @@ type speaker struct {
 	next         http.RoundTripper
 	scheme, host string
 	key          string
+	as           *exact
 	refused      atomic.Bool // a request was
 }
 
@@ -92,8 +94,9 @@ func (s *speaker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != s.scheme || r.URL.Host != s.host {
 		return nil, errOtherHost
 	}
+	r = r.Clone(r.Context())
+	s.as.addVersion(r)
 	if s.key != "" {
-		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+s.key)
 	}
 	response, err := s.next.RoundTrip(r)

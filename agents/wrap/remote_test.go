@@ -47,6 +47,10 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, message.ID, text)
 	}
+	if strings.HasPrefix(message.Method, "tools/") && r.Header.Get("Mcp-Protocol-Version") != "2025-06-18" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
 	switch message.Method {
 	case "initialize":
 		if s.greets != nil && s.greets(w) {
@@ -54,7 +58,7 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		result(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
 	case "tools/list":
-		result(`{"tools":[{"name":"find","inputSchema":{"type":"object"}}]}`)
+		result(`{"tools":[{"name":"find","inputSchema":{"type":"object","maxProperties":9007199254740993}}]}`)
 	case "tools/call":
 		s.calls.Add(1)
 		s.call(w, r, string(message.ID))
@@ -99,8 +103,10 @@ func TestRemote(t *testing.T) {
 	listed, err := u.Tools(t.Context())
 	if err != nil || len(listed) != 1 || listed[0].Name != "find" {
 		t.Errorf("%v, %v", listed, err)
+	} else if b, err := json.Marshal(listed[0].InputSchema, json.Deterministic(true)); err != nil || string(b) != `{"maxProperties":9007199254740993,"type":"object"}` {
+		t.Errorf("%s, %v", b, err)
 	}
-	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.IsError || len(result.Content) != 1 {
+	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.Failed || result.Text() != "found" {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if got := *s.bearer.Load(); got != "Bearer sk-7f3a" {
@@ -240,7 +246,7 @@ func TestRemoteThatAsks(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[]}}\n\n", id)
 	}
 	u, _ := dial(t, &s, "")
-	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.IsError {
+	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.Failed {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if n := s.refused.Load(); n != 2 {

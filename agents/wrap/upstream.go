@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -23,6 +25,8 @@ const (
 	listTimeout = 40 * time.Second
 	// maxLine bounds one message of a server.
 	maxLine = 16 << 20
+	// shownNoise is how much of a line that is no message the operator is shown, in bytes.
+	shownNoise = 120
 )
 
 // Upstream is a connection to a foreign MCP server: a process with a scrubbed
@@ -31,6 +35,18 @@ type Upstream struct {
 	session *sdk.ClientSession
 	done    <-chan struct{} // closed when the server has ended
 	end     func()
+
+	mu    sync.Mutex           // guards lists
+	lists map[string]toolsPage // by cursor: the library keeps those of servers that allow it
+}
+
+// toolsPage has the schemas of tools, by name.
+type toolsPage map[string]schemas
+
+type schemas struct {
+	Name   string `json:"name"`
+	Input  any    `json:"inputSchema"`
+	Output any    `json:"outputSchema"`
 }
 
 var implementation = &sdk.Implementation{Name: "bcpmesh", Version: "1"}
@@ -92,9 +108,15 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	toServer := &inTurn{WriteCloser: stdin}
-	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &sdk.IOTransport{Reader: newAnswers(stdout, toServer), Writer: toServer, MaxLineLength: maxLine}, nil)
+	from := newAnswers(stdout, toServer, func(n int, line []byte) {
+		program.Logger.Warn("a line of the server's standard output is no message of MCP", "line", n, "begins", hclog.Quote(line[:min(len(line), shownNoise)]))
+	})
+	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &exact{Transport: &sdk.IOTransport{Reader: from, Writer: toServer, MaxLineLength: maxLine}}, nil)
 	if err != nil {
 		u.Close()
+		if n := from.first.Load(); n > 0 {
+			return nil, fmt.Errorf("line %d of the server's standard output is no message of MCP: what is none belongs on standard error", n)
+		}
 		return nil, errors.New("the server does not speak MCP over stdin and stdout, or ended")
 	}
 	return u, nil
@@ -110,20 +132,59 @@ func (u *Upstream) Close() { u.end() }
 // Done is closed when the server, or the session with it, has ended.
 func (u *Upstream) Done() <-chan struct{} { return u.done }
 
-// Tools returns the server's tools.
+// Tools returns the server's tools, with the numbers in their schemas as they are written.
 func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var tools []*sdk.Tool
-	for tool, err := range u.session.Tools(ctx, nil) {
+	for cursor := ""; ; {
+		list, written, err := u.page(ctx, cursor)
 		if err != nil {
 			return nil, errors.New("the server does not list its tools")
 		}
-		if tools = append(tools, tool); len(tools) > maxTools {
+		for _, tool := range list.Tools {
+			own := *tool // the library may keep its own
+			own.InputSchema, own.OutputSchema = written[tool.Name].Input, written[tool.Name].Output
+			tools = append(tools, &own)
+		}
+		if len(tools) > maxTools {
 			return nil, fmt.Errorf("the server has more than %d tools", maxTools)
 		}
+		if cursor = list.NextCursor; cursor == "" {
+			return tools, nil
+		}
 	}
-	return tools, nil
+}
+
+// page returns a part of the list of tools, and its schemas.
+func (u *Upstream) page(ctx context.Context, cursor string) (*sdk.ListToolsResult, toolsPage, error) {
+	var asked capture
+	ctx, cancel := context.WithCancel(context.WithValue(ctx, captureKey{}, &asked))
+	defer cancel()
+	list, err := u.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+	if err != nil {
+		return nil, nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if asked.raw == nil {
+		return list, u.lists[cursor], nil
+	}
+	var in struct {
+		Tools []schemas `json:"tools"`
+	}
+	if err := json.Unmarshal(asked.raw, &in, lenient, exactNumbers); err != nil {
+		return nil, nil, err
+	}
+	written := toolsPage{}
+	for _, t := range in.Tools {
+		written[t.Name] = t
+	}
+	if u.lists == nil || len(u.lists) > maxTools {
+		u.lists = map[string]toolsPage{}
+	}
+	u.lists[cursor] = written
+	return list, written, nil
 }
 
 // notSent is the library's own error for a call that it could not send, or an unreadable
@@ -133,13 +194,16 @@ const notSent = -32005
 // Call calls a tool; meta may be nil. If the server refuses the call, the result is an
 // error without any of the server's text. After an error the outcome of the call is
 // unknown: the server has ended ([ErrEnded]), or did not answer before ctx ended.
-func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, meta sdk.Meta) (*sdk.CallToolResult, error) {
-	result, err := u.session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: name, Arguments: rawJSON(input)})
+func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, meta sdk.Meta) (*Result, error) {
+	asked := capture{only: true}
+	ctx, cancel := context.WithCancel(context.WithValue(ctx, captureKey{}, &asked))
+	defer cancel()
+	_, err := u.session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: name, Arguments: rawJSON(input)})
 	if err == nil {
-		return result, nil
+		return parseResult(asked.raw)
 	}
 	if e, answered := errors.AsType[*jsonrpc.Error](err); answered && e.Code != notSent {
-		return &sdk.CallToolResult{IsError: true}, nil // its text is the server's
+		return &Result{Failed: true}, nil // its text is the server's
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

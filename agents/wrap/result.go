@@ -1,0 +1,271 @@
+package wrap
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Result is what a tool returned, as its server wrote it.
+type Result struct {
+	Failed     bool
+	Structured jsontext.Value // nil: none
+	blocks     []block
+}
+
+// block is a part of a result.
+type block struct {
+	text string // of the server
+	note string // of ours, on what is not text
+}
+
+// maxBlocks bounds the parts of a result: what is beyond them is counted.
+const maxBlocks = 4096
+
+// lenient are the options for JSON of a foreign server: what is no Unicode is replaced, and the last of equal names counts.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// parseResult reads the result of a call. Nothing is dropped without a note that names its kind and size.
+func parseResult(raw jsontext.Value) (*Result, error) {
+	var in struct {
+		Content    jsontext.Value `json:"content"`
+		Structured jsontext.Value `json:"structuredContent"`
+		IsError    jsontext.Value `json:"isError"`
+		Type       string         `json:"resultType"`
+	}
+	if err := json.Unmarshal(raw, &in, lenient); err != nil {
+		return nil, ErrEnded
+	}
+	r := &Result{Failed: string(in.IsError) == "true"}
+	if in.Structured.Kind() != 0 && in.Structured.Kind() != 'n' {
+		r.Structured = in.Structured
+	}
+	if in.Type != "" && in.Type != "complete" {
+		r.Failed = true
+		r.blocks = append(r.blocks, block{note: "[no result: the server wants more input]"})
+	}
+	switch in.Content.Kind() {
+	case 0, 'n':
+	case '[':
+		d := jsontext.NewDecoder(bytes.NewBuffer(in.Content), lenient)
+		_, _ = d.ReadToken() // it is valid, and begins a list
+		more := 0
+		for d.PeekKind() != ']' {
+			value, err := d.ReadValue()
+			if err != nil {
+				return nil, ErrEnded
+			}
+			if len(r.blocks) < maxBlocks {
+				r.blocks = append(r.blocks, parseBlock(value))
+			} else {
+				more++
+			}
+		}
+		if more > 0 {
+			r.blocks = append(r.blocks, block{note: fmt.Sprintf("[%d more parts left out]", more)})
+		}
+	default: // some servers return a part, or a text, in place of a list
+		r.blocks = append(r.blocks, parseBlock(in.Content))
+	}
+	return r, nil
+}
+
+func parseBlock(raw jsontext.Value) block {
+	var text string
+	if raw.Kind() == '"' && json.Unmarshal(raw, &text, lenient) == nil {
+		return block{text: text}
+	}
+	var in struct {
+		Kind        string         `json:"type"`
+		Text        *string        `json:"text"`
+		Data        string         `json:"data"`
+		MIMEType    string         `json:"mimeType"`
+		URI         string         `json:"uri"`
+		Name        string         `json:"name"`
+		Title       string         `json:"title"`
+		Description string         `json:"description"`
+		Size        jsontext.Value `json:"size"`
+		Resource    struct {
+			URI      string  `json:"uri"`
+			MIMEType string  `json:"mimeType"`
+			Text     *string `json:"text"`
+			Blob     string  `json:"blob"`
+		} `json:"resource"`
+	}
+	if json.Unmarshal(raw, &in, lenient) != nil {
+		return block{note: fmt.Sprintf("[a part that is not of MCP left out: %d bytes]", len(raw))}
+	}
+	switch of := in.Resource; {
+	case in.Kind == "text" && in.Text != nil:
+		return block{text: *in.Text}
+	case in.Kind == "resource" && of.Text != nil:
+		return block{note: words("[resource", of.URI, of.MIMEType) + "]", text: *of.Text}
+	case in.Kind == "resource":
+		return block{note: words("[resource", of.URI, of.MIMEType) + fmt.Sprintf(" left out: %d bytes]", decodedLen(of.Blob))}
+	case in.Kind == "resource_link":
+		size := ""
+		if in.Size.Kind() == '0' {
+			size = in.Size.String() + " bytes"
+		}
+		return block{note: words("[link, not followed:", in.URI, in.Name, in.Title, in.Description, in.MIMEType, size) + "]"}
+	case in.Kind == "image" || in.Kind == "audio":
+		return block{note: words("["+in.Kind, in.MIMEType) + fmt.Sprintf(" left out: %d bytes]", decodedLen(in.Data))}
+	}
+	return block{note: fmt.Sprintf("[a part of the kind %.64q left out: %d bytes]", in.Kind, len(raw))}
+}
+
+// words joins what there is of these texts, each of them on one line.
+func words(texts ...string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, strings.Fields(text)...)
+	}
+	return strings.Join(all, " ")
+}
+
+// decodedLen is how many bytes a text in Base64 is of.
+func decodedLen(text string) int { return len(strings.TrimRight(text, "=")) * 3 / 4 }
+
+// Readable reports whether a result has any text or structure.
+func (r *Result) Readable() bool {
+	for _, b := range r.blocks {
+		if b.text != "" {
+			return true
+		}
+	}
+	return r.Structured != nil || len(r.blocks) == 0
+}
+
+// Text is all text of a result, each part on lines of its own, with a note for each part that is not text.
+func (r *Result) Text() string {
+	var lines []string
+	for _, b := range r.blocks {
+		for _, line := range [2]string{b.note, b.text} {
+			if line != "" {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Whole is [Result.Text], and the structured content unless the text says the same.
+func (r *Result) Whole() string {
+	text := r.Text()
+	switch {
+	case r.Structured == nil || r.says(text):
+		return text
+	case text == "":
+		return string(r.Structured)
+	}
+	return text + "\n" + string(r.Structured)
+}
+
+// says reports whether a text, or one part of the result, is the structured content, or the one value of its member
+// "result", in which servers wrap what is no object.
+func (r *Result) says(text string) bool {
+	values := []jsontext.Value{r.Structured}
+	var wrapped map[string]jsontext.Value
+	if r.Structured.Kind() == '{' && onlyResult(r.Structured) && json.Unmarshal(r.Structured, &wrapped, lenient) == nil {
+		values = append(values, wrapped["result"])
+	}
+	for _, v := range values {
+		want := canonical(v)
+		same := func(text string) bool {
+			var said string
+			return canonical(jsontext.Value(text)) == want || v.Kind() == '"' && json.Unmarshal(v, &said, lenient) == nil && said == text
+		}
+		if want == "" {
+			continue
+		}
+		if same(text) {
+			return true
+		}
+		for _, b := range r.blocks {
+			if len(r.blocks) > 1 && b.text != "" && same(b.text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// onlyResult reports whether an object has one member, "result".
+func onlyResult(object jsontext.Value) bool {
+	d := jsontext.NewDecoder(bytes.NewBuffer(object), lenient)
+	_, _ = d.ReadToken()
+	name, err := d.ReadToken()
+	return err == nil && name.Kind() == '"' && name.String() == "result" && d.SkipValue() == nil && d.PeekKind() == '}'
+}
+
+// canonical is JSON without white space and with its members in order, or empty.
+func canonical(v jsontext.Value) string {
+	v = bytes.Clone(v)
+	if v.Format(jsontext.ReorderRawObjects(true), lenient) != nil {
+		return ""
+	}
+	return string(v)
+}
+
+// exactNumbers has numbers in values of any type stay as they are written: a float64 cannot hold whole numbers beyond 2^53.
+var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, into *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	raw, err := d.ReadValue()
+	*into = jsontext.Value(bytes.Clone(raw))
+	return err
+}))
+
+// head is what a message of JSON-RPC is, before it is read whole.
+type head struct {
+	id, method jsontext.Value // the last of each name
+	requests   bool           // it has a method, however that is written
+	version    bool           // it has a version
+}
+
+// parseHead reads the head of a line. It keeps nothing else of it.
+func parseHead(line []byte) (h head, err error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(line), lenient)
+	if d.PeekKind() != '{' {
+		return h, errNoAnswer
+	}
+	_, _ = d.ReadToken()
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return h, errNoAnswer
+		}
+		text := name.String()
+		h.requests = h.requests || strings.EqualFold(text, "method")
+		h.version = h.version || text == "jsonrpc"
+		if text != "id" && text != "method" {
+			if d.SkipValue() != nil {
+				return h, errNoAnswer
+			}
+			continue
+		}
+		value, err := d.ReadValue()
+		if err != nil || len(value) > maxHead || value.Kind() == '{' || value.Kind() == '[' {
+			return h, errNoAnswer
+		}
+		if text == "id" {
+			h.id = bytes.Clone(value)
+		} else {
+			h.method = bytes.Clone(value)
+		}
+	}
+	_, _ = d.ReadToken()
+	if _, err := d.ReadToken(); err != io.EOF {
+		return h, errNoAnswer
+	}
+	return h, nil
+}
+
+// maxHead bounds an id or a method, in bytes.
+const maxHead = 256
