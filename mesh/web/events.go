@@ -146,7 +146,8 @@ func (s *Server) fault() string {
 	return describeFault(mesh != nil && mesh.Connected(), unread, nil)
 }
 
-// since returns the decisions after a number of them, and how many there are now.
+// since returns the decisions after a number of them, connections left out, and how many
+// there are now.
 func (s *Server) since(seen uint64) (events []jsontext.Value, missed int, total uint64) {
 	entries, total := s.history.after(seen)
 	missed = int(total-seen) - len(entries)
@@ -155,7 +156,9 @@ func (s *Server) since(seen uint64) (events []jsontext.Value, missed int, total 
 	}
 	events = []jsontext.Value{}
 	for _, e := range entries {
-		events = append(events, e.tell())
+		if exceptConnections(e) {
+			events = append(events, e.tell())
+		}
 	}
 	return events, missed, total
 }

@@ -68,6 +68,11 @@ func isAlert(e *entry) bool { return e.Kind == bcp.KindAlert }
 
 func anyEntry(*entry) bool { return true }
 
+// exceptConnections leaves out who connected and disconnected, which each command does.
+func exceptConnections(e *entry) bool {
+	return e.Kind != bcp.KindConnect && e.Kind != bcp.KindDisconnect
+}
+
 func overviewParts(f *facts) []m.Node {
 	parts := []m.Node{m.El(m.Ul, []m.Attr{m.Class("tiles")},
 		tile("/approvals", strconv.Itoa(f.held()), "held for a person"),
@@ -90,7 +95,7 @@ func overviewParts(f *facts) []m.Node {
 		}
 		parts = append(parts, section("topology", "Who hears whom", picture, legend(), channelTable(f, f.channels)))
 	}
-	return append(parts, section("newest", "Newest decisions", live(f, newest(f.entries, 0, 10, anyEntry), "Nothing was decided yet.")))
+	return append(parts, section("newest", "Newest decisions", live(f, newest(f.entries, 0, 10, exceptConnections), "Nothing was decided yet.")))
 }
 
 func tile(path, figure, of string) m.Node {

@@ -27,14 +27,14 @@ func AuditCommand(p *cli.Program) *cobra.Command {
 
 func auditTailCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var follow bool
+	var follow, connections bool
 	number := cli.NumberFlag{Value: 20}
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Show the newest records of the audit",
 		Long: `Show the newest records of the audit: asks, answers, pushes, verdicts, charges,
-deliveries, connections, violations of permissions. It has content only as
-salted commitments.
+deliveries, violations of permissions. It has content only as salted commitments.
+Connections are left out without --connections: each command makes some.
 
 It reads the audit as one of the mesh's auditors, or the journal if the mesh is
 stopped.`,
@@ -47,28 +47,39 @@ stopped.`,
 			if err != nil {
 				return err
 			}
+			wanted := exceptConnections
+			if connections {
+				wanted = everyRecord
+			}
 			if rests != nil {
-				return tailResting(cmd.Context(), p, rests, number.Value, follow)
+				return tailResting(cmd.Context(), p, rests, number.Value, follow, wanted)
 			}
 			c, err := who.Books(cmd.Context(), p)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return tail(cmd.Context(), p, c, number.Value, follow)
+			return tail(cmd.Context(), p, c, number.Value, follow, wanted)
 		},
 	}
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().VarP(&number, "number", "n", "how many records")
+	cmd.Flags().BoolVar(&connections, "connections", false, "show who connected and disconnected, too")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new records until interrupted")
 	return cmd
 }
 
-func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool) error {
+func everyRecord(*bcp.Decision) bool { return true }
+
+func exceptConnections(d *bcp.Decision) bool {
+	return d.Kind != bcp.KindConnect && d.Kind != bcp.KindDisconnect
+}
+
+func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool, wanted func(*bcp.Decision) bool) error {
 	var mu sync.Mutex
 	next := map[int]uint64{} // by shard
 	lists, missing := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
-		records, behind, err := NewestRecords(ctx, c.Auditor(shard), number)
+		records, behind, err := NewestRecords(ctx, c.Auditor(shard), number, wanted)
 		mu.Lock()
 		defer mu.Unlock()
 		next[shard] = behind
@@ -92,6 +103,9 @@ func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, fol
 		if err != nil {
 			return err
 		}
+		if !wanted(&r.Of.Decision) {
+			continue
+		}
 		if err := showRecords(p.Out, []client.Sharded[bcp.Decision]{{Of: r.Of.Decision, Shard: r.Shard, Several: r.Several}}, true); err != nil {
 			return err
 		}
@@ -99,9 +113,9 @@ func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, fol
 	return nil
 }
 
-// NewestRecords reads the last records of the audit and returns the sequence
-// behind them.
-func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int) (records []bcp.Decision, next uint64, err error) {
+// NewestRecords reads the last records of the audit that are wanted, nil for all, and
+// returns the sequence behind them.
+func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wanted func(*bcp.Decision) bool) (records []bcp.Decision, next uint64, err error) {
 	last, err := auditor.Last(ctx)
 	if errors.Is(err, agents.ErrNoRecords) {
 		return nil, 1, nil
@@ -113,20 +127,28 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int) (re
 	if number == 0 {
 		return nil, next, nil
 	}
-	from := uint64(1)
-	if last.Sequence > uint64(number) {
-		from = last.Sequence - uint64(number) + 1
-	}
-	for r, err := range auditor.Audit(ctx, from) {
-		if err != nil {
-			return nil, 0, meshdir.Failure(err)
+	// Where few of the newest are wanted, it looks further back.
+	for reach := uint64(number); ; reach *= 4 {
+		from := uint64(1)
+		if last.Sequence > reach {
+			from = last.Sequence - reach + 1
 		}
-		records, next = append(records, r.Decision), r.Sequence+1
-		if len(records) == number {
-			break // what has come since is for whoever follows
+		records = nil
+		for r, err := range auditor.Audit(ctx, from) {
+			if err != nil {
+				return nil, 0, meshdir.Failure(err)
+			}
+			if wanted == nil || wanted(&r.Decision) {
+				records = append(records, r.Decision)
+			}
+			if r.Sequence >= last.Sequence {
+				break // what has come since is for whoever follows
+			}
+		}
+		if len(records) >= number || from == 1 {
+			return records[max(0, len(records)-number):], next, nil
 		}
 	}
-	return records, next, nil
 }
 
 // showRecords shows records: in a table, or line by line where more follow.

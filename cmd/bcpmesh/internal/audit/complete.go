@@ -42,7 +42,7 @@ func completeExchanges(who *client.Flags) cobra.CompletionFunc {
 func newestExchanges(ctx context.Context, auditor *agents.Auditor) []string {
 	var ids []string
 	seen := map[string]bool{}
-	records, _, err := NewestRecords(ctx, auditor, completedRecords)
+	records, _, err := NewestRecords(ctx, auditor, completedRecords, nil)
 	if err != nil {
 		return nil
 	}

@@ -26,7 +26,7 @@ func restingDecisions(ctx context.Context, p *cli.Program, j *client.Journals) i
 }
 
 // tailResting shows the newest records of a stopped mesh.
-func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number int, follow bool) error {
+func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number int, follow bool, wanted func(*bcp.Decision) bool) error {
 	if follow {
 		return cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", j.Folder.Dir)
 	}
@@ -34,6 +34,9 @@ func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number
 	for d, err := range restingDecisions(ctx, p, j) {
 		if err != nil {
 			return err
+		}
+		if !wanted(&d) {
+			continue
 		}
 		if newest = append(newest, d); len(newest) > 2*number {
 			newest = append(newest[:0], newest[len(newest)-number:]...)

@@ -304,7 +304,7 @@ func completeRuns(who *client.Flags) cobra.CompletionFunc {
 			return nil, none
 		}
 		defer c.Close()
-		records, _, err := NewestRecords(ctx, c.Auditor(0), completedRecords)
+		records, _, err := NewestRecords(ctx, c.Auditor(0), completedRecords, nil)
 		if err != nil {
 			return nil, none
 		}

@@ -226,7 +226,7 @@ func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver 
 	}
 	if auditor != nil {
 		reads := auditor.Auditor(shard)
-		last, _, err := audit.NewestRecords(ctx, reads, 1)
+		last, _, err := audit.NewestRecords(ctx, reads, 1, nil)
 		if err != nil {
 			return err
 		}
