@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,12 +118,13 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var unknown bool
 	cmd := &cobra.Command{
-		Use:   "answer [QUERY_ID [JSON]]",
+		Use:   "answer [QUERY_ID] [JSON]",
 		Short: "List a reader's open queries, or answer one",
 		Long: `Without arguments, list the queries that wait for a reader of the mesh. With a query's
 id and a JSON object, as an argument or on stdin, answer it, and show the gateway's
-outcome.`,
+outcome. The id may be left out if one query waits.`,
 		Example: `  bcpmesh answer
+  bcpmesh answer '{"is_urgent":true}'
   bcpmesh answer qEXAMPLE '{"is_urgent":true}'
   bcpmesh answer qEXAMPLE --not-enough-information`,
 		Args:              cli.Arguments(0, "QUERY_ID", "JSON"),
@@ -130,7 +132,10 @@ outcome.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var id bcp.QueryID
 			var answer any = agents.NotEnoughInformation{}
-			if len(args) > 0 {
+			alone := len(args) == 1 && strings.HasPrefix(args[0], "{") // the JSON, of the one that waits
+			if alone {
+				args = []string{"", args[0]}
+			} else if len(args) > 0 {
 				var err error
 				if id, err = bcp.ParseQueryID(args[0]); err != nil {
 					return cli.Usagef("answer: %s: %s", cli.Quoted(args[0]), err)
@@ -153,8 +158,20 @@ outcome.`,
 			}
 			defer c.Close()
 			reader := agents.NewReader(c.Connection)
-			if id == "" {
+			if len(args) == 0 {
 				return listQueries(ctx, p, reader, cmp.Or(wait.Value, listWait))
+			}
+			if alone {
+				// The gateway tells its open queries to a connection that begins.
+				if id, err = onlyQuery(ctx, reader); err != nil {
+					return err
+				}
+				again, err := who.Connect(ctx, bcp.RoleReader)
+				if err != nil {
+					return err
+				}
+				defer again.Close()
+				reader = agents.NewReader(again.Connection)
 			}
 			return answerQuery(ctx, p, reader, id, answer, cmp.Or(wait.Value, answerWait))
 		},
@@ -199,6 +216,20 @@ func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) (
 	}
 	sort.Slice(queries, func(i, j int) bool { return queries[i].QueryID < queries[j].QueryID })
 	return queries, nil
+}
+
+// onlyQuery is the one that waits.
+func onlyQuery(ctx context.Context, r *agents.Reader) (bcp.QueryID, error) {
+	queries, err := waitingQueries(ctx, r, listWait)
+	switch {
+	case err != nil:
+		return "", err
+	case len(queries) == 0:
+		return "", cli.Failf("no query waits for an answer of this reader")
+	case len(queries) > 1:
+		return "", cli.Failf("%d queries wait for an answer of this reader", len(queries)).WithHint("bcpmesh answer lists them; put the id of one before the JSON")
+	}
+	return queries[0].QueryID, nil
 }
 
 // listQueries shows them.
