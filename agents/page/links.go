@@ -9,14 +9,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 )
 
-const maxLinks = 2000 // of a page
+const (
+	maxLinks      = 2000    // of a page
+	maxLinkSource = 4 << 20 // bytes in which links are looked for: as many as are parsed
+)
 
 // findLinks returns the links of the body by the value of their attribute, verbatim and
 // unescaped.
 func findLinks(body fetch.Body) map[string]Link {
 	links := map[string]Link{}
 	base := body.Target
-	z := html.NewTokenizer(bytes.NewReader(body.Bytes))
+	z := html.NewTokenizer(bytes.NewReader(body.Bytes[:min(len(body.Bytes), maxLinkSource)]))
 	for offset := 0; len(links) < maxLinks; {
 		token := z.Next()
 		if token == html.ErrorToken {

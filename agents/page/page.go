@@ -1,12 +1,11 @@
 package page
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/net/html/charset"
-	"golang.org/x/text/transform"
-
+	"github.com/bcpmesh/bcpmesh/agents/decode"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -35,7 +34,21 @@ type Page struct {
 	Text      string // cleaned and redacted
 	Links     []Link // in the order of their numbers in the text, from 1
 	Truncated bool
+	// Hidden is how many code points a person does not see. They are not in Text.
+	Hidden  int
+	Defects []Defect
 }
+
+// Defect is a stable code for what may be wrong with the text of a page.
+type Defect string
+
+// The closed list of defects.
+const (
+	BadCharset Defect = "bad_charset" // the character set was guessed, or has not all of the bytes
+	TooLarge   Defect = "too_large"   // the end was not read
+	TooDeep    Defect = "too_deep"    // what was nested too deep is left out
+	TooComplex Defect = "too_complex" // hidden text may be in the text
+)
 
 // Link is a link of a page. An agent asks for it by its position in the body, and the
 // fetcher cuts the bytes there itself, so an agent cannot invent a link.
@@ -50,14 +63,10 @@ func Read(body fetch.Body, o Options) (Page, error) {
 		return Page{}, guard.BadContentType
 	}
 	var p Page
-	text := decode(body)
+	text, sound := decoded(body)
+	p.note(!sound, BadCharset)
 	if isHTML(body.ContentType) {
-		links := findLinks(body)
-		if !o.Whole {
-			p.Title, text, p.Links = readable(text, links)
-		} else {
-			p.Title, text, p.Links = visible(text, links)
-		}
+		text = p.html(text, body, o)
 	}
 	p.Title, _ = cut(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), Options{MaxChars: maxTitle, Set: o.Set})
 	for i := range p.Links {
@@ -71,29 +80,85 @@ func Read(body fetch.Body, o Options) (Page, error) {
 	return p, nil
 }
 
+// Notes says in lines what a reader of the text should know of it: how much is hidden, and
+// what may be wrong.
+func (p *Page) Notes() (lines []string) {
+	if p.Hidden > 0 {
+		lines = append(lines, fmt.Sprintf("Hidden: %d characters that a person does not see, and that are not shown", p.Hidden))
+	}
+	for _, d := range p.Defects {
+		lines = append(lines, "Defect: "+string(d))
+	}
+	return lines
+}
+
+func (p *Page) note(holds bool, d Defect) {
+	if holds {
+		p.Defects = append(p.Defects, d)
+	}
+}
+
+// html returns the text of a page in HTML, and fills in everything else.
+func (p *Page) html(source string, body fetch.Body, o Options) (text string) {
+	doc := decode.Parse(source, decode.Options{})
+	p.Title = doc.Title
+	for _, piece := range doc.Hidden {
+		p.Hidden += utf8.RuneCountInString(piece)
+	}
+	p.note(doc.Cut, TooLarge)
+	p.note(doc.TooDeep, TooDeep)
+	p.note(doc.Complex, TooComplex)
+	n := numbers{links: findLinks(body), byURL: map[string]int{}}
+	w := decode.NewWriter(n.number)
+	w.Node(doc.Root)
+	whole := n // what it numbered
+	if !o.Whole {
+		n.used, n.byURL = nil, map[string]int{}
+		if article, ok := readable(doc.Root, &n); ok {
+			p.Links = n.used
+			return article
+		}
+	}
+	p.Links = whole.used
+	return w.Text()
+}
+
+// numbers numbers links in the order in which they are written.
+type numbers struct {
+	links map[string]Link
+	used  []Link
+	byURL map[string]int
+}
+
+func (n *numbers) number(href string) int {
+	link, ok := n.links[href]
+	if !ok {
+		return 0
+	}
+	number, ok := n.byURL[link.URL]
+	if !ok {
+		n.used = append(n.used, link)
+		number = len(n.used)
+		n.byURL[link.URL] = number
+	}
+	return number
+}
+
 // isHTML reports whether a body is HTML by its type.
 func isHTML(contentType string) bool {
 	media := fetch.MediaType(contentType)
 	return media == "text/html" || media == "application/xhtml+xml"
 }
 
-// decode returns the body in UTF-8. The character set is found as in the standard for
-// browsers: a byte order mark, the type, an element of the page, otherwise UTF-8 if it is
-// valid. JSON is always UTF-8.
-func decode(body fetch.Body) string {
-	contentType := body.ContentType
-	if media := fetch.MediaType(contentType); strings.HasSuffix(media, "json") {
-		contentType = media + "; charset=utf-8"
+// decoded returns the body in UTF-8, and whether that is certain. JSON is always UTF-8.
+func decoded(body fetch.Body) (text string, sound bool) {
+	switch media := fetch.MediaType(body.ContentType); {
+	case strings.HasSuffix(media, "json"):
+		return decode.Text(body.Bytes, "utf-8")
+	case isHTML(media), strings.HasSuffix(media, "xml"):
+		return decode.HTML(body.Bytes, decode.Label(body.ContentType))
 	}
-	encoding, name, _ := charset.DetermineEncoding(body.Bytes[:min(len(body.Bytes), 1024)], contentType)
-	if name == "utf-8" {
-		return string(body.Bytes)
-	}
-	decoded, _, err := transform.Bytes(encoding.NewDecoder(), body.Bytes)
-	if err != nil {
-		return string(body.Bytes)
-	}
-	return string(decoded)
+	return decode.Text(body.Bytes, decode.Label(body.ContentType))
 }
 
 // cut redacts text and cuts it to the requested number of code points. The text after the

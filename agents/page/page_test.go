@@ -3,6 +3,7 @@ package page
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -77,6 +78,7 @@ func TestCharacterSets(t *testing.T) {
 	for _, c := range []struct{ contentType, body string }{
 		{"text/html; charset=windows-1252", latin}, {"text/html; charset=ISO-8859-1", latin}, {"text/html", "<meta charset=latin1>" + latin}, {"text/html", latin}, {"text/html", "<p>Größe</p>"}, {htmlType, "<p>Größe</p>"},
 		{"text/html", "\xef\xbb\xbf<p>Größe</p>"}, {"text/html; charset=nonsense", "<p>Größe</p>"}, {"text/html", "\xff\xfe<\x00p\x00>\x00G\x00r\x00\xf6\x00\xdf\x00e\x00"},
+		{"text/plain", "Größe"}, {"", "Größe"}, {"application/xhtml+xml", "<?xml version='1.0' encoding='iso-8859-1'?>" + latin}, {"text/html; charset=us-ascii", "<p>Größe</p>"}, {"text/html", "<!--" + strings.Repeat(" ", 2000) + "--><meta charset=latin1>" + latin},
 		{"text/plain; charset=windows-1252", "Gr\xf6\xdfe"}, {"application/json", "Größe"}, {"application/json; charset=latin1", "Größe"},
 	} {
 		if p := read(t, c.contentType, c.body, Options{}); p.Text != "Größe" {
@@ -101,7 +103,7 @@ func TestHTML(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{false, true} {
 		p := read(t, htmlType, article, Options{Whole: whole})
-		for _, want := range []string{"## Lists", "- one\n- two again [1]", "1. first\n2. second", "Name | Price\nTea | 3", "code\n  stays", "link [1] and another [2] one.", "white words"} {
+		for _, want := range []string{"## Lists", "- one\n- two again [1]", "1. first\n2. second", "Name | Price\nTea | 3", "code\n  stays", "link [1] and another [2] one."} {
 			if whole {
 				want = strings.NewReplacer("[2]", "[3]", "[1]", "[2]").Replace(want) // the menu has the first
 			}
@@ -109,7 +111,7 @@ func TestHTML(t *testing.T) {
 				t.Errorf("whole %v: no %q in\n%s", whole, want, p.Text)
 			}
 		}
-		for _, gone := range []string{"evil", "x{}", "hidden words", "not shown", "a comment", "template words", "<p>", "\n\n\n"} {
+		for _, gone := range []string{"evil", "x{}", "hidden words", "not shown", "a comment", "template words", "white words", "<p>", "\n\n\n"} {
 			if strings.Contains(p.Text, gone) {
 				t.Errorf("whole %v: %q is in\n%s", whole, gone, p.Text)
 			}
@@ -127,6 +129,33 @@ func TestHTML(t *testing.T) {
 	p := read(t, htmlType, article, Options{})
 	if len(p.Links) != 2 || p.Links[0].URL != "https://good.test/x?a=1&b=2" || p.Links[1].URL != "https://good.test/y" {
 		t.Errorf("%+v", p.Links)
+	}
+}
+
+// What is wrong with the text of a page is said, and how much of it nobody sees.
+// covers ALF-86
+func TestDefects(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		contentType, source string
+		want                []Defect
+		hidden              int
+	}{
+		{htmlType, "<p>Größe</p>", nil, 0},
+		{"text/plain", strings.Repeat("a", 2000) + "Größe", nil, 0},
+		{"text/plain", "Gr\xf6\xdfe", []Defect{BadCharset}, 0},
+		{"text/plain; charset=us-ascii", "Größe", []Defect{BadCharset}, 0},
+		{"text/plain; charset=x-none", "a", []Defect{BadCharset}, 0},
+		{htmlType, "<p>Gr\xf6\xdfe</p>", []Defect{BadCharset}, 0},
+		{htmlType, "<p hidden>four<!--five5--></p>x<p style='left:-9999px;position:absolute'>äö", nil, 11},
+		{htmlType, strings.Repeat("<div>", 2000) + "x", []Defect{TooDeep}, 0},
+		{htmlType, strings.Repeat("<br>", 160_000) + "x", []Defect{TooLarge}, 0},
+		{htmlType, "<style>" + strings.Repeat("p,b{display:none}", 2600) + "</style>", []Defect{TooComplex}, 0},
+	} {
+		p := read(t, c.contentType, c.source, Options{})
+		if !slices.Equal(p.Defects, c.want) || p.Hidden != c.hidden {
+			t.Errorf("%.60q: %v, %d hidden; want %v, %d", c.source, p.Defects, p.Hidden, c.want, c.hidden)
+		}
 	}
 }
 
@@ -157,7 +186,7 @@ func TestSmallAndBrokenHTML(t *testing.T) {
 		"<title>t</title>x":                                         "x",
 		"<b>a</b><i>b</i> c<br>d":                                   "ab c\nd",
 		"a <a href='javascript:x'>b</a> <a>c</a> <a href=''>d</a>":  "a b c d [1]",
-		"<noscript>for everybody</noscript>":                        "for everybody",
+		"<noscript>for nobody</noscript>x":                          "x",
 		"<img alt='a picture'><img>":                                "a picture",
 		"&lt;untrusted-data&gt; &#x200b;x":                          "<untrusted-data> x",
 		"<h1>a</h1><h3>b</h3>":                                      "# a\n\n### b",

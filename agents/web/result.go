@@ -19,6 +19,7 @@ type Result struct {
 	Title     string
 	Links     []Link // in the order of their numbers in the text
 	Truncated bool
+	Notes     []string // lines about the text: how much is hidden, and what may be wrong with it
 
 	Error  guard.Code
 	Status int // three digits, if the code is status
@@ -51,6 +52,12 @@ func (r Result) Output() llm.Output {
 		b.WriteString(r.Title + "\n\n")
 	}
 	b.WriteString(r.Text)
+	for i, note := range r.Notes {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString("\n" + note)
+	}
 	for i, link := range r.Links {
 		if i == 0 {
 			b.WriteString("\n")
@@ -60,7 +67,7 @@ func (r Result) Output() llm.Output {
 	return llm.Output{Untrusted: b.String(), Source: guard.Web}
 }
 
-// MarshalJSON writes one of two forms: {text, untrusted, title?, links, truncated}, or {error, status?}.
+// MarshalJSON writes one of two forms: {text, untrusted, title?, links, truncated, notes?}, or {error, status?}.
 func (r Result) MarshalJSON() ([]byte, error) {
 	if r.Error != "" || !r.Untrusted {
 		return json.Marshal(struct {
@@ -69,10 +76,11 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		}{r.Error, r.Status})
 	}
 	return json.Marshal(struct {
-		Text      string `json:"text"`
-		Untrusted bool   `json:"untrusted"`
-		Title     string `json:"title,omitzero"`
-		Links     []Link `json:"links"`
-		Truncated bool   `json:"truncated"`
-	}{r.Text, true, r.Title, r.Links, r.Truncated})
+		Text      string   `json:"text"`
+		Untrusted bool     `json:"untrusted"`
+		Title     string   `json:"title,omitzero"`
+		Links     []Link   `json:"links"`
+		Truncated bool     `json:"truncated"`
+		Notes     []string `json:"notes,omitempty"`
+	}{r.Text, true, r.Title, r.Links, r.Truncated, r.Notes})
 }

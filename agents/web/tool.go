@@ -111,7 +111,7 @@ func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 		return failed(err)
 	}
 	t.links[served.Page] = read.Links
-	r := Result{Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated, Links: []Link{}}
+	r := Result{Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated, Notes: read.Notes(), Links: []Link{}}
 	for i, link := range read.Links {
 		r.Links = append(r.Links, Link{Link: fmt.Sprintf("%d.%d", served.Page, i+1), URL: link.URL})
 	}

@@ -160,7 +160,8 @@ var rules = []rule{
 	// Gets pages, and knows no HTML: who fetches for an agent reads nothing of what it gets.
 	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
 	// Makes text of pages where hostile bytes are read.
-	{folder: "agents/page", internal: []string{"agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", textLib}},
+	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/net/html", textLib}},
+	{folder: "agents/page", internal: []string{"agents/decode", "agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html"}},
 	// A Reader that is a model without tools.
 	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// A planner that is a model, with a tool that does nothing.

@@ -136,6 +136,9 @@ func showPage(p *cli.Program, read page.Page) {
 	for i, link := range read.Links {
 		p.Out.Printf("[%d] %s\n", i+1, cli.Plain(link.URL))
 	}
+	for _, note := range read.Notes() {
+		p.Out.Talkf("%s", note)
+	}
 	if read.Truncated {
 		p.Out.Talkf("the text is cut; --max-chars shows more")
 	}
@@ -185,6 +188,7 @@ type fetchResult struct {
 	Title     string     `json:"title,omitzero"`
 	Links     []string   `json:"links,omitzero"`
 	Truncated bool       `json:"truncated,omitzero"`
+	Notes     []string   `json:"notes,omitempty"`
 	Contacted []string   `json:"contacted,omitzero"`
 }
 
@@ -196,7 +200,7 @@ func newFetchResult(read page.Page, err error) fetchResult {
 		}
 		return r
 	}
-	r := fetchResult{OK: true, Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated}
+	r := fetchResult{OK: true, Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated, Notes: read.Notes()}
 	for _, link := range read.Links {
 		r.Links = append(r.Links, link.URL)
 	}

@@ -1,4 +1,4 @@
-package page
+package decode
 
 import (
 	"strconv"
@@ -7,23 +7,20 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxText bounds the text written of a page: more than an agent may ask for, and the
-// lookahead after it.
-const maxText = 4*MaxChars + 2*lookahead
+// maxText bounds the text written of a document, in bytes: more than an agent may ask for.
+const maxText = 2 << 20
 
-// writer writes elements as text: headings with #, list items with a hyphen or their
+// Writer writes elements as text: headings with #, list items with a hyphen or their
 // number, table rows with bars, and links followed by a number.
-type writer struct {
+type Writer struct {
 	b       strings.Builder
-	links   map[string]Link
-	used    []Link
-	numbers map[string]int // of the links used, by URL
-	breaks  int            // line breaks at the end of the output
-	space   bool           // a blank is owed
-	pre     int            // open elements that preserve white space
-	cells   int            // of the open row
-	lists   []int          // the next number of each open list; -1: no numbers
-	anchors []anchor       // the open elements of links
+	number  func(href string) int
+	breaks  int      // line breaks at the end of the output
+	space   bool     // a blank is owed
+	pre     int      // open elements that preserve white space
+	cells   int      // of the open row
+	lists   []int    // the next number of each open list; -1: no numbers
+	anchors []anchor // the open elements of links
 }
 
 // anchor is an element that may be a link.
@@ -32,18 +29,20 @@ type anchor struct {
 	ok   bool // it has one
 }
 
-func newWriter(links map[string]Link) *writer {
-	return &writer{links: links, numbers: map[string]int{}, breaks: 2}
+// NewWriter returns a writer. number returns the number of a link by the value of its
+// attribute, 0 for none; nil numbers nothing.
+func NewWriter(number func(href string) int) *Writer {
+	return &Writer{number: number, breaks: 2}
 }
 
 // hasRoom reports whether more may be written.
-func (w *writer) hasRoom() bool { return w.b.Len() < maxText }
+func (w *Writer) hasRoom() bool { return w.b.Len() < maxText }
 
-// text returns the output.
-func (w *writer) text() string { return strings.TrimRight(w.b.String(), "\n ") }
+// Text returns the output.
+func (w *Writer) Text() string { return strings.TrimRight(w.b.String(), "\n ") }
 
-// node writes an element with its contents.
-func (w *writer) node(n *html.Node) {
+// Node writes an element with its contents.
+func (w *Writer) Node(n *html.Node) {
 	if !w.hasRoom() {
 		return
 	}
@@ -57,7 +56,7 @@ func (w *writer) node(n *html.Node) {
 		w.open(n.Data, n.Attr)
 	}
 	for child := n.FirstChild; child != nil; child = child.NextSibling {
-		w.node(child)
+		w.Node(child)
 	}
 	if n.Type == html.ElementNode && !isVoid(n.Data) {
 		w.close(n.Data)
@@ -65,7 +64,7 @@ func (w *writer) node(n *html.Node) {
 }
 
 // write writes text, with its white space collapsed unless it is kept.
-func (w *writer) write(s string) {
+func (w *Writer) write(s string) {
 	if w.pre > 0 {
 		w.raw(s)
 		return
@@ -86,7 +85,7 @@ func (w *writer) write(s string) {
 }
 
 // raw writes text verbatim, after a pending blank.
-func (w *writer) raw(s string) {
+func (w *Writer) raw(s string) {
 	if s == "" {
 		return
 	}
@@ -103,7 +102,7 @@ func (w *writer) raw(s string) {
 }
 
 // line ends the line, and leaves n-1 empty ones.
-func (w *writer) line(n int) {
+func (w *Writer) line(n int) {
 	w.space = false
 	for w.breaks < n {
 		w.b.WriteByte('\n')
@@ -111,7 +110,7 @@ func (w *writer) line(n int) {
 	}
 }
 
-func (w *writer) open(name string, attributes []html.Attribute) {
+func (w *Writer) open(name string, attributes []html.Attribute) {
 	switch name {
 	case "br":
 		w.space = false
@@ -158,7 +157,7 @@ func (w *writer) open(name string, attributes []html.Attribute) {
 	}
 }
 
-func (w *writer) close(name string) {
+func (w *Writer) close(name string) {
 	switch name {
 	case "h1", "h2", "h3", "h4", "h5", "h6":
 		w.line(2)
@@ -185,7 +184,7 @@ func (w *writer) close(name string) {
 }
 
 // item begins an item of the innermost list.
-func (w *writer) item() {
+func (w *Writer) item() {
 	w.line(1)
 	mark := "- "
 	if n := len(w.lists); n > 0 {
@@ -200,19 +199,14 @@ func (w *writer) item() {
 }
 
 // link writes the number of a link after its text.
-func (w *writer) link(a anchor) {
-	link, ok := w.links[a.href]
-	if !ok || !a.ok {
+func (w *Writer) link(a anchor) {
+	if !a.ok || w.number == nil {
 		return
 	}
-	n, ok := w.numbers[link.URL]
-	if !ok {
-		w.used = append(w.used, link)
-		n = len(w.used)
-		w.numbers[link.URL] = n
+	if n := w.number(a.href); n > 0 {
+		w.space = false
+		w.raw(" [" + strconv.Itoa(n) + "]")
 	}
-	w.space = false
-	w.raw(" [" + strconv.Itoa(n) + "]")
 }
 
 // blockBreaks returns the number of line breaks around an element; 0 for an inline one.
@@ -234,3 +228,13 @@ func attribute(attributes []html.Attribute, key string) (value string, ok bool) 
 	}
 	return "", false
 }
+
+func isVoid(name string) bool {
+	switch name {
+	case "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr":
+		return true
+	}
+	return false
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }

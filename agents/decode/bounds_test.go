@@ -1,0 +1,79 @@
+package decode
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What makes a parser take time or memory beyond its length: of each kind, the largest that is read.
+// covers BCP-18, A-CRASH
+func TestHostileDocuments(t *testing.T) {
+	numbered := func(unit string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(unit, "#", strconv.Itoa(i)))
+		}
+		return b.String()
+	}
+	fill := func(unit string, size int) string { return strings.Repeat(unit, size/len(unit)) }
+	for name, source := range map[string]string{
+		"reconstructed formatting": numbered("<b id=#>", 500) + fill("<p>x", 80<<10),
+		"the same in a title":      "<svg><title>" + numbered("<font id=#>", 500) + fill("<p>x", 80<<10),
+		"with attributes":          numbered("<i "+fill("a#=b ", 2000)+">", 200) + fill("<p>x", 400<<10),
+		"end tags of formatting":   numbered("<b id=#>", 400) + fill("<p></b>", 1<<20),
+		"links in each other":      fill("<a href=#><p>", 1<<20),
+		"one tag":                  "<p " + numbered("a#=b ", 500_000) + ">",
+		"attributes everywhere":    fill("<p a b c d e f g h>", 4<<20),
+		"depth":                    fill("<div>", 4<<20),
+		"depth and ends":           fill("<div><p>", 1<<20) + fill("</x></div>", 1<<20),
+		"depth with styles":        fill("<div style='color:red'>", 4<<20),
+		"foster parents":           "<table>" + fill("<b>x<i>", 1<<20),
+		"tables in each other":     fill("<table><tr><td>", 1<<20),
+		"templates":                fill("<template>", 1<<20),
+		"text in pieces":           fill("x</y>", 4<<20),
+		"comments":                 fill("<!--a-->", 4<<20),
+		"a comment":                "<!--" + fill("-", 4<<20),
+		"less than":                fill("<", 8<<20),
+		"ampersands":               fill("&amp", 8<<20),
+		"selects":                  fill("<select><option>", 1<<20),
+		"long sheet":               "<style>" + fill(".a .b .c .d .e{color:red}", 1<<20) + "</style>" + fill("<p class='a b c d e'>x", 1<<20),
+		"deep sheet":               "<style>" + numbered("div div div div div div div div #x{color:red}", 1000) + "</style>" + fill("<div>", 1900) + fill("<b class=x>y</b>", 1<<20),
+		"siblings":                 "<style>" + numbered("p:nth-child(2n+#) ~ b{color:red}", 300) + "</style>" + fill("<p>x<b>y</b></p>", 1<<20),
+		"open braces":              "<style>" + fill("@media screen{", 1<<20),
+		"braces":                   "<style>" + fill("{{}", 1<<20),
+		"quotes":                   "<style>" + fill("a'(", 1<<20),
+		"alternatives":             "<style>" + fill(":is(a,b,c)", 4<<10) + "{color:red}" + fill(":is(:is(a),b)", 4<<10) + "{color:red}",
+		"a style":                  "<p style='" + fill("color:red;", 2<<20) + "'>x",
+		"styles":                   fill("<p style='color:red;top:1px;background:var(--a)'>x", 4<<20),
+		"variables":                "<style>:root{" + numbered("--a#:var(--a#)var(--a#)var(--a#);", 1000) + "}p{color:var(--a1)}</style>" + fill("<p>x", 100<<10),
+		"transforms":               "<p style='transform:" + fill("a((", 1<<20) + "'>x",
+		"colours":                  "<p style='background:" + fill("#fff ", 1<<20) + "'>x",
+		"classes":                  "<style>.a{color:red}</style>" + fill("<p class='"+fill("a ", 4000)+"'>x", 2<<20),
+		"zero bytes":               fill("\x00", 4<<20),
+		"formats open":             fill("<font color=red><p>", 1<<20),
+		"nobr":                     fill("<nobr>x", 1<<20),
+		"hidden in each other":     fill("<p hidden><div hidden>", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime.GC()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			d := Parse(source, Options{Mail: true})
+			w := NewWriter(nil)
+			w.Node(d.Root)
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			t.Logf("%d KiB took %v and %d MiB in use, %d MiB in all, %+v", len(source)>>10, took.Round(time.Millisecond), (after.HeapAlloc-before.HeapAlloc)>>20, (after.TotalAlloc-before.TotalAlloc)>>20, d.Loss)
+			if took > time.Minute { // a busy machine takes seconds; what grows with the square takes hours
+				t.Errorf("took %v", took)
+			}
+			if used := after.HeapSys - before.HeapSys; used > 300<<20 && after.HeapSys > before.HeapSys {
+				t.Errorf("the heap grew by %d MiB", used>>20)
+			}
+		})
+	}
+}

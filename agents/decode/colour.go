@@ -1,0 +1,146 @@
+package decode
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// colour has channels from 0 to 255, and alpha from 0 to 1.
+type colour struct{ r, g, b, a float64 }
+
+// over returns the colour that is seen if c lies on an opaque one.
+func (c colour) over(below colour) colour {
+	mix := func(top, under float64) float64 { return top*c.a + under*(1-c.a) }
+	return colour{mix(c.r, below.r), mix(c.g, below.g), mix(c.b, below.b), 1}
+}
+
+// near reports whether nobody can tell two colours apart.
+func (c colour) near(d colour) bool {
+	const most = 24 // of 255
+	return math.Abs(c.r-d.r) <= most && math.Abs(c.g-d.g) <= most && math.Abs(c.b-d.b) <= most
+}
+
+var (
+	colourToken    = regexp.MustCompile(`#[0-9a-f]{3,8}\b|(?:rgba?|hsla?|hwb)\([^()]*\)|[a-z]+`)
+	colourFunction = regexp.MustCompile(`^(rgb|hsl|hwb)a?\(([^()]*)\)$`)
+)
+
+// parseColour returns a colour in any of its spellings.
+func parseColour(text string) (colour, bool) {
+	text = strings.TrimSpace(text)
+	if text == "transparent" {
+		return colour{}, true
+	}
+	if hex, ok := strings.CutPrefix(text, "#"); ok {
+		return parseHex(hex)
+	}
+	if hex, ok := names()[text]; ok {
+		return parseHex(hex)
+	}
+	found := colourFunction.FindStringSubmatch(text)
+	if found == nil {
+		return colour{}, false
+	}
+	fields := strings.FieldsFunc(found[2], func(r rune) bool { return r == ',' || r == ' ' || r == '/' })
+	if len(fields) < 3 || len(fields) > 4 {
+		return colour{}, false
+	}
+	c := colour{a: 1}
+	var v [4]float64
+	for i, field := range fields {
+		number, percent := strings.CutSuffix(field, "%")
+		for _, unit := range []string{"deg", "none"} {
+			number = strings.TrimSuffix(number, unit)
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil && number != "" || math.IsNaN(n) || math.IsInf(n, 0) {
+			return colour{}, false
+		}
+		switch {
+		case percent && (i == 3 || found[1] != "rgb"):
+			n /= 100
+		case percent:
+			n *= 2.55
+		}
+		v[i] = n
+	}
+	if len(fields) == 4 {
+		c.a = min(1, max(0, v[3]))
+	}
+	switch found[1] {
+	case "rgb":
+		c.r, c.g, c.b = v[0], v[1], v[2]
+	case "hsl":
+		c.r, c.g, c.b = hue(v[0], v[1], v[2])
+	default:
+		white, black := min(1, max(0, v[1])), min(1, max(0, v[2]))
+		if white+black > 1 {
+			white, black = white/(white+black), black/(white+black)
+		}
+		r, g, b := hue(v[0], 1, 0.5)
+		c.r, c.g, c.b = r*(1-white-black)+white*255, g*(1-white-black)+white*255, b*(1-white-black)+white*255
+	}
+	c.r, c.g, c.b = min(255, max(0, c.r)), min(255, max(0, c.g)), min(255, max(0, c.b))
+	return c, true
+}
+
+func hue(degrees, saturation, lightness float64) (r, g, b float64) {
+	saturation, lightness = min(1, max(0, saturation)), min(1, max(0, lightness))
+	channel := func(n float64) float64 {
+		k := math.Mod(n+degrees/30, 12)
+		if k < 0 {
+			k += 12
+		}
+		return 255 * (lightness - saturation*min(lightness, 1-lightness)*max(-1, min(k-3, 9-k, 1)))
+	}
+	return channel(0), channel(8), channel(4)
+}
+
+func parseHex(hex string) (colour, bool) {
+	if len(hex) == 3 || len(hex) == 4 {
+		var long strings.Builder
+		for _, c := range hex {
+			long.WriteString(string(c) + string(c))
+		}
+		hex = long.String()
+	}
+	n, err := strconv.ParseUint(hex, 16, 32)
+	switch {
+	case err != nil:
+	case len(hex) == 6:
+		return colour{float64(n >> 16), float64(n >> 8 & 255), float64(n & 255), 1}, true
+	case len(hex) == 8:
+		return colour{float64(n >> 24), float64(n >> 16 & 255), float64(n >> 8 & 255), float64(n&255) / 255}, true
+	}
+	return colour{}, false
+}
+
+// names are those of CSS Color 4, and the system colours that pages are white and black by.
+var names = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	fields := strings.Fields(`aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc bisque ffe4c4 black 000000
+		blanchedalmond ffebcd blue 0000ff blueviolet 8a2be2 brown a52a2a burlywood deb887 cadetblue 5f9ea0 chartreuse 7fff00 chocolate d2691e coral ff7f50
+		cornflowerblue 6495ed cornsilk fff8dc crimson dc143c cyan 00ffff darkblue 00008b darkcyan 008b8b darkgoldenrod b8860b darkgray a9a9a9 darkgreen 006400
+		darkgrey a9a9a9 darkkhaki bdb76b darkmagenta 8b008b darkolivegreen 556b2f darkorange ff8c00 darkorchid 9932cc darkred 8b0000 darksalmon e9967a
+		darkseagreen 8fbc8f darkslateblue 483d8b darkslategray 2f4f4f darkslategrey 2f4f4f darkturquoise 00ced1 darkviolet 9400d3 deeppink ff1493
+		deepskyblue 00bfff dimgray 696969 dimgrey 696969 dodgerblue 1e90ff firebrick b22222 floralwhite fffaf0 forestgreen 228b22 fuchsia ff00ff
+		gainsboro dcdcdc ghostwhite f8f8ff gold ffd700 goldenrod daa520 gray 808080 green 008000 greenyellow adff2f grey 808080 honeydew f0fff0 hotpink ff69b4
+		indianred cd5c5c indigo 4b0082 ivory fffff0 khaki f0e68c lavender e6e6fa lavenderblush fff0f5 lawngreen 7cfc00 lemonchiffon fffacd lightblue add8e6
+		lightcoral f08080 lightcyan e0ffff lightgoldenrodyellow fafad2 lightgray d3d3d3 lightgreen 90ee90 lightgrey d3d3d3 lightpink ffb6c1 lightsalmon ffa07a
+		lightseagreen 20b2aa lightskyblue 87cefa lightslategray 778899 lightslategrey 778899 lightsteelblue b0c4de lightyellow ffffe0 lime 00ff00 limegreen 32cd32
+		linen faf0e6 magenta ff00ff maroon 800000 mediumaquamarine 66cdaa mediumblue 0000cd mediumorchid ba55d3 mediumpurple 9370db mediumseagreen 3cb371
+		mediumslateblue 7b68ee mediumspringgreen 00fa9a mediumturquoise 48d1cc mediumvioletred c71585 midnightblue 191970 mintcream f5fffa mistyrose ffe4e1
+		moccasin ffe4b5 navajowhite ffdead navy 000080 oldlace fdf5e6 olive 808000 olivedrab 6b8e23 orange ffa500 orangered ff4500 orchid da70d6
+		palegoldenrod eee8aa palegreen 98fb98 paleturquoise afeeee palevioletred db7093 papayawhip ffefd5 peachpuff ffdab9 peru cd853f pink ffc0cb plum dda0dd
+		powderblue b0e0e6 purple 800080 rebeccapurple 663399 red ff0000 rosybrown bc8f8f royalblue 4169e1 saddlebrown 8b4513 salmon fa8072 sandybrown f4a460
+		seagreen 2e8b57 seashell fff5ee sienna a0522d silver c0c0c0 skyblue 87ceeb slateblue 6a5acd slategray 708090 slategrey 708090 snow fffafa
+		springgreen 00ff7f steelblue 4682b4 tan d2b48c teal 008080 thistle d8bfd8 tomato ff6347 turquoise 40e0d0 violet ee82ee wheat f5deb3 white ffffff
+		whitesmoke f5f5f5 yellow ffff00 yellowgreen 9acd32 canvas ffffff canvastext 000000 window ffffff windowtext 000000`)
+	for i := 0; i < len(fields); i += 2 {
+		all[fields[i]] = fields[i+1]
+	}
+	return all
+})

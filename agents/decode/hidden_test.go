@@ -1,0 +1,206 @@
+package decode
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+)
+
+// shownText returns the text of a document that is seen, and that which is not.
+func shownText(source string, o Options) (text, hidden string) {
+	d := Parse(source, o)
+	w := NewWriter(nil)
+	w.Node(d.Root)
+	return w.Text(), strings.Join(d.Hidden, "|")
+}
+
+// styles hide a block of text, each in its own way.
+var styles = []string{
+	"display:none", "DISPLAY : None", "display:none!important", "display:block;display:none", "di\\73play:none", "display:n\\6f ne", "/*x*/display/*y*/:/*z*/none",
+	"visibility:hidden", "visibility:collapse", "content-visibility:hidden", "mso-hide:all",
+	"opacity:0", "opacity:0.01", "opacity:.05", "opacity:0%", "filter:opacity(0)", "filter:opacity(0%)", "filter:alpha(opacity=0)", "-webkit-filter:opacity(0)", "filter:blur(20px)",
+	"font-size:0", "font-size:0px", "font-size:1px", "font-size:0.1em", "font-size:1%", "font-size:2pt", "font:0/0 a", "font:1px/1 serif", "font-size:calc(1px - 1px)",
+	"color:transparent", "color:rgba(0,0,0,0)", "color:rgb(0 0 0 / 0%)", "color:#0000", "color:#00000000", "color:hsla(0,0%,0%,0)", "-webkit-text-fill-color:transparent",
+	"color:white", "color:#fff", "color:#FFFFFF", "color:#fefefe", "color:rgb(255,255,255)", "color:rgb(100%,100%,100%)", "color:hsl(0,0%,100%)", "color:hsl(0 0% 100%)", "color:hwb(0 100% 0%)", "color:snow", "color:ivory", "color:#fffe",
+	"color:#ffffff;background-color:#fff", "color:red;background:#f00", "color:#000;background:black", "background:#000", "color:navy;background:rgb(0,0,128)", "color:#0f0;background:lime none", "background:linear-gradient(#000,#000)", "color:#333;background:url() #333;background-image:none",
+	"text-indent:-9999px", "text-indent:-999em", "text-indent:-1000%", "text-indent:100%;overflow:hidden;white-space:nowrap",
+	"position:absolute;left:-9999px", "position:absolute;top:-9999px", "position:fixed;right:-5000px", "position:relative;left:-200vw", "position:absolute;left:9999px", "position:absolute;inset:-9999px auto auto auto", "position:absolute;left:calc(0px - 9999px)", "position:absolute;left:-1e4px", "position:absolute;bottom:-1000cm",
+	"margin-left:-9999px", "margin:0 0 0 -9999px", "margin-top:-5000px", "margin:-9999px",
+	"transform:scale(0)", "transform:scale(0,1)", "transform:scaleX(0)", "transform:scaleY(.01)", "transform:scale3d(0,0,0)", "transform:translate(-9999px)", "transform:translateX(-9999px)", "transform:translateY(-200vh)", "transform:translateX(-100%)", "transform:translate(0,-9999px)", "transform:translate3d(-9999px,0,0)",
+	"transform:rotateX(90deg)", "transform:rotateY(.25turn)", "transform:matrix(0,0,0,0,0,0)", "transform:matrix(1,0,0,1,-9999,0)", "-webkit-transform:scale(0)", "scale:0", "translate:-9999px", "zoom:0", "zoom:1%",
+	"height:0;overflow:hidden", "width:0;overflow:hidden", "max-height:0;overflow:hidden", "max-height:0", "max-width:0;overflow:hidden", "max-height:1px;overflow-y:hidden", "height:1px;width:1px;overflow:hidden", "height:0px;overflow:clip", "height:0;overflow:auto",
+	"clip:rect(0,0,0,0);position:absolute", "clip:rect(0 0 0 0);position:absolute", "clip:rect(1px,1px,1px,1px);position:absolute", "clip:rect(0px, 0px, 0px, 0px)",
+	"clip-path:inset(50%)", "clip-path:inset(100%)", "clip-path:inset(0 100% 0 0)", "clip-path:inset(0 0 99% 0 round 3px)", "clip-path:circle(0)", "clip-path:circle(0px at 50% 50%)", "clip-path:ellipse(0 0)", "clip-path:polygon(0 0,0 0,0 0)", "clip-path:polygon(0px 0px, 0px 0px,0px 0px,0px 0px)", "-webkit-clip-path:inset(100%)",
+	"letter-spacing:-1em", "letter-spacing:-20px", "--c:#fff;color:var(--c)", "color:var(--none,#fff)",
+}
+
+// covers ALF-86, BCP-18
+func TestStylesThatHide(t *testing.T) {
+	t.Parallel()
+	for _, style := range styles {
+		for name, source := range map[string]string{
+			"attribute":  `<p>shown</p><div style="` + style + `">order <b>now</b></div><p>end</p>`,
+			"inherited":  `<p>shown</p><div style="` + style + `"><p>order</p><p><i>now</i></p></div><p>end</p>`,
+			"class":      `<style>.x{` + style + `}</style><p>shown</p><div class="a x">order now</div><p>end</p>`,
+			"end of tag": `<p>shown</p><p style="` + style + `">order now<p>end`,
+			"misnested":  `<p>shown</p><div><p><font style="` + style + `"></p><p>order now</p></font></div><p>end</p>`,
+		} {
+			if name == "misnested" && strings.Contains(style, "background") {
+				continue // of an inline element, it is where that is
+			}
+			text, hidden := shownText(source, Options{})
+			if strings.Contains(text, "order") || strings.Contains(text, "now") || !strings.Contains(text, "shown") || !strings.Contains(text, "end") || !strings.Contains(hidden, "order") || !strings.Contains(hidden, "now") {
+				t.Errorf("%s: %s: text %q, hidden %q", style, name, text, hidden)
+			}
+		}
+	}
+}
+
+// Text that is seen stays, however much its style looks like one that hides.
+// covers ALF-86
+func TestStylesThatShow(t *testing.T) {
+	t.Parallel()
+	for _, style := range []string{
+		"", "display:block", "display:none;display:block", "visibility:visible", "opacity:.9", "font-size:12px", "font-size:80%", "font:bold 12px/30px Georgia,serif", "color:#000", "color:#666", "color:#ccc", "color:blue",
+		"color:white;background:black", "color:#fff;background-color:#c00", "color:#fff;background:url(x.png)", "color:#fff;background-image:linear-gradient(red,blue)", "background:#fff", "background:yellow",
+		"text-indent:20px", "text-indent:-20px;padding-left:20px", "left:-9999px", "position:absolute;left:-20px", "position:relative;top:3px", "margin:-10px", "margin-left:-100%", "margin:0 auto", "height:0", "width:1px", "overflow:hidden", "max-height:100px;overflow:hidden", "height:300px;overflow:auto",
+		"transform:translate(-50%,-50%)", "transform:scale(1.2)", "transform:rotate(90deg)", "transform:scaleX(-1)", "transform:rotateY(180deg)", "clip:auto", "clip-path:inset(0)", "clip-path:circle(50%)", "clip-path:polygon(0 0,100% 0,100% 100%)", "filter:blur(0)", "filter:opacity(1)", "filter:grayscale(0)", "letter-spacing:-.5px", "zoom:1", "line-height:0",
+		"background:linear-gradient(red,blue);-webkit-background-clip:text;-webkit-text-fill-color:transparent", "color:var(--unknown)", "nonsense", "color", ":", "content:'display:none'",
+	} {
+		if text, hidden := shownText(`<div style="`+style+`">seen</div>`, Options{}); text != "seen" || hidden != "" {
+			t.Errorf("%s: text %q, hidden %q", style, text, hidden)
+		}
+	}
+}
+
+// covers ALF-86, BCP-18
+func TestMarkupThatHides(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"a<!-- order -->b": "ab", "a<p hidden>order</p>b": "ab", "a<p hidden=until-found>order<p>b": "a\n\nb", "<title>order</title>a": "a", "<template>order</template>a": "a", "<noscript><p>order</p></noscript>a": "a",
+		"<svg><text>order</text></svg>a": "a", "<math><mi>order</mi></math>a": "a", "<iframe>order</iframe>a": "a", "<object>order</object>a": "a", "<video>order</video>a": "a", "<canvas>order</canvas>a": "a", "<dialog>order</dialog>a": "a", "<dialog open>a</dialog>": "a",
+		"<div popover>order</div>a": "a", "<datalist><option>order</datalist>a": "a", "<input type=hidden value=order>a": "a", "<font color=white>order</font>a": "a", "<font color='#FFFFFF'>order</font>a": "a", "<font color=ffffff>order</font>a": "a",
+		"<body bgcolor=black><font color=#000>order</font><font color=white>a</font>": "a", "<body bgcolor=black text=white>a": "a", "<table><tr><td bgcolor=red><font color=red>order</font><tr><td>a</table>": "a", "<body text=white>order": "",
+		"<style>.x{display:none}</style><p class=x>order</p>a":                                                                                  "a",
+		"<style>#x{color:#fff}</style><p id=x>order</p>a":                                                                                       "a",
+		"<style>div p.x{left:-9999px;position:absolute}</style><div><b><p class=x>order</p></b>a</div>":                                         "a",
+		"<style>div>p{display:none}</style><div><p>order</p><span><p>a</p></span></div>":                                                        "a",
+		"<style>h1+p{display:none}</style><h1>a</h1><p>order</p><p>b</p>":                                                                       "# a\n\nb",
+		"<style>h1~p{display:none}</style><p>b</p><h1>a</h1><p>order</p><p>order</p>":                                                           "b\n\n# a",
+		"<style>[data-x=y]{display:none}</style><p data-x=y>order</p><p data-x=z>a":                                                             "a",
+		"<style>:is(.x,.y) i{display:none}</style><p class=y><i>order</i>a":                                                                     "a",
+		"<style>p:where(.x){display:none}</style><p class=x>order</p><p>a":                                                                      "a",
+		"<style>p:not(.y){display:none}</style><p>order</p><p class=y>a":                                                                        "a",
+		"<style>p:nth-child(2){display:none}</style><div><p>a</p><p>order</p></div>":                                                            "a",
+		"<style>p:hover{display:none}p::before{display:none}</style><p>a":                                                                       "a",
+		"<style>@media screen{.x{display:none}}@media print{.y{display:none}}</style><p class=x>order</p><p class=y>a":                          "a",
+		"<style>@media (max-width:600px){.x{display:none}}@media (min-width:1px){.y{display:none}}</style><p class=x>a</p><p class=y>order</p>": "a",
+		"<style>@supports (display:grid){.x{display:none}}@layer a{.y{opacity:0}}</style><p class=x>order<p class=y>order<p>a":                  "a",
+		"<style>@font-face{src:url(x)}@keyframes a{0%{opacity:0}}.x{display:none}</style><p class=x>order<p>a":                                  "a",
+		"<style>.x{display:none}.x{display:block}</style><p class=x>a":                                                                          "a",
+		"<style>p.x{display:none}.x{display:block}</style><p class=x>order":                                                                     "",
+		"<style>.x{display:none!important}</style><p class=x style='display:block'>order</p>a":                                                  "a",
+		"<style>.x{display:none}</style><p class=x style='display:block'>a":                                                                     "a",
+		"<style><!-- .x{display:none} --></style><p class=x>order</p>a":                                                                         "a",
+		"<style>:root{--c:white}.x{color:var(--c)}</style><p class=x>order</p>a":                                                                "a",
+		"<style>.\\78{display:none}</style><p class=x>order</p>a":                                                                               "a",
+		"<link rel=stylesheet href=x.css><p style='color:#fff'>a":                                                                               "a",
+		"<link rel=stylesheet href=x.css><div style='background:#fff'><p style='color:#fff'>order</div>a":                                       "a",
+		"<div style='visibility:hidden'>order<p style='visibility:visible'>a</p></div>":                                                         "a",
+		"<div style='font-size:0'>order<p style='font-size:14px'>a</p></div>":                                                                   "a",
+		"<div style='color:#fff'>order<p style='background:#000'>a</p></div>":                                                                   "a",
+		"<div style='opacity:.3'>b<div style='opacity:.3'>order</div></div>":                                                                    "b",
+		"<ul><li style='display:none'>order<li>a<li>b</ul>":                                                                                     "- a\n- b", "<select><option hidden>order<option>a</select>": "a", "<table><tr style='display:none'><td>order<tr><td>a<td>b</table>": "a | b", "<table><tr><td hidden>order<td>a</table>": "a",
+		"<dl><dt hidden>order<dd>a</dl>": "a", "<p hidden>order<div>a</div>": "a", "<p><b hidden>order</b>a": "a", "<p><b hidden>order</p><p>order</b>a": "a", "<p><font color=white><i></p><p>order</i>order</font>a": "a",
+		"<font hidden><table><tr><td>order</font>order</td></tr></table>order</font>a": "a", "<b hidden><b>order</b>order</b>a": "a", "<details><summary>s</summary>a</details>": "s\na", "<span aria-hidden=true>a</span>": "a",
+	} {
+		text, hidden := shownText(source, Options{})
+		if text != want || strings.Contains(source, "order") && !strings.Contains(source, "<input") && !strings.Contains(source, "<title") && !strings.Contains(hidden, "order") {
+			t.Errorf("%s\ntext %q, want %q, hidden %q", source, text, want, hidden)
+		}
+	}
+	for source, want := range map[string]string{"<details><summary>s</summary>order</details>a": "s\n\na", "<details open><summary>s</summary>b</details>a": "s\nb\n\na", "<img alt=order>a": "a", "<link rel=stylesheet href=x.css><p style='color:#fff'>order</p>a": "a"} {
+		if text, hidden := shownText(source, Options{Mail: true}); text != want || strings.Contains(source, "order") && hidden != "order" {
+			t.Errorf("%s in a mail: text %q, want %q, hidden %q", source, text, want, hidden)
+		}
+	}
+}
+
+// The tree has what that of the HTML library has, though formatting elements have other names for it: what is seen of
+// generated documents, wrongly nested ones too, is the same, and nothing is lost.
+func TestAgainstTheLibrary(t *testing.T) {
+	t.Parallel()
+	// Not span, out of which the library moves what a formatting element ends in. Not headings: whether one ends the one before depends on formatting elements being in the tree.
+	names := []string{"p", "b", "i", "font", "a", "div", "ul", "li", "em", "section", "blockquote", "code", "u"}
+	rapid.Check(t, func(rt *rapid.T) {
+		var b strings.Builder
+		formats := 0 // of more than three in each other the library forgets some
+		for range rapid.IntRange(1, 25).Draw(rt, "tokens") {
+			name := rapid.SampledFrom(names).Draw(rt, "name")
+			kind := rapid.IntRange(0, 3).Draw(rt, "kind")
+			if kind < 2 && formatting.MatchString("<"+name+">") {
+				if formats++; formats > 3 {
+					name = "p"
+				}
+			}
+			switch kind {
+			case 0:
+				b.WriteString("<" + name + ">")
+			case 1:
+				b.WriteString("<" + name + " hidden>")
+			case 2:
+				b.WriteString("</" + name + ">")
+			default:
+				b.WriteString(rapid.StringMatching(`[a-z]{1,4}`).Draw(rt, "text"))
+			}
+		}
+		source := b.String()
+		doc, err := html.Parse(strings.NewReader(source))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var seen, unseen strings.Builder
+		var walk func(n *html.Node, hidden bool)
+		walk = func(n *html.Node, hidden bool) {
+			for _, a := range n.Attr {
+				hidden = hidden || a.Key == "hidden"
+			}
+			if n.Type == html.TextNode {
+				if hidden {
+					unseen.WriteString(n.Data)
+				} else {
+					seen.WriteString(n.Data)
+				}
+			}
+			for child := range n.ChildNodes() {
+				walk(child, hidden)
+			}
+		}
+		walk(doc, false)
+		d := Parse(source, Options{})
+		var ours strings.Builder
+		for n := range d.Root.Descendants() {
+			if n.Type == html.TextNode {
+				ours.WriteString(n.Data)
+			}
+		}
+		if got := ours.String(); got != seen.String() {
+			rt.Fatalf("%s\nseen %q, by the library %q", source, got, seen.String())
+		}
+		if got := letters(strings.Join(d.Hidden, "")); got != letters(unseen.String()) {
+			rt.Fatalf("%s\nhidden %q, by the library %q", source, got, unseen.String())
+		}
+	})
+}
+
+// letters leaves out what the writer adds.
+func letters(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, text)
+}
