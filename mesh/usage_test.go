@@ -173,17 +173,19 @@ func TestMeter(t *testing.T) {
 		provider provider
 		settled  int64 // -1: not at all
 	}{
-		"counted":               {provider{reply: answered(llm.Usage{Input: 10, CacheRead: 5, CacheWrite: 3, Output: 2})}, 20},
-		"nobody counted":        {provider{reply: answered(llm.Usage{})}, -1},
-		"a liar":                {provider{reply: answered(llm.Usage{Input: math.MaxInt64, Output: -4})}, bcp.MaxCallTokens},
-		"rate limited":          {provider{err: llm.RateLimited{}}, 0},
-		"no key":                {provider{err: llm.Auth{}}, 0},
-		"too long":              {provider{err: llm.TooLong{}}, 0},
-		"overloaded":            {provider{err: llm.Overloaded{}}, 0},
-		"sent, and no answer":   {provider{err: llm.Overloaded{Unknown: true}}, -1},
-		"cut":                   {provider{err: llm.Protocol{What: "the reply was cut"}}, -1},
-		"filtered, and charged": {provider{err: llm.Filtered{}}, -1},
-		"interrupted":           {provider{err: context.Canceled}, -1},
+		"counted":              {provider{reply: answered(llm.Usage{Input: 10, CacheRead: 5, CacheWrite: 3, Output: 2})}, 20},
+		"nobody counted":       {provider{reply: answered(llm.Usage{})}, -1},
+		"a liar":               {provider{reply: answered(llm.Usage{Input: math.MaxInt64, Output: -4})}, bcp.MaxCallTokens},
+		"rate limited":         {provider{err: llm.RateLimited{}}, 0},
+		"no key":               {provider{err: llm.Auth{}}, 0},
+		"too long":             {provider{err: llm.TooLong{}}, 0},
+		"overloaded":           {provider{err: llm.Overloaded{}}, 0},
+		"sent, and no answer":  {provider{err: llm.Overloaded{Unknown: true}}, -1},
+		"cut":                  {provider{err: llm.Protocol{What: "the reply was cut"}}, -1},
+		"refused by the model": {provider{err: llm.Filtered{}}, 0},
+		"refused, and counted": {provider{err: llm.Filtered{Usage: llm.Usage{Input: 7, Output: 2}}}, 9},
+		"no credit":            {provider{err: llm.Protocol{What: "it answered with status 402", Refused: true}}, 0},
+		"interrupted":          {provider{err: context.Canceled}, -1},
 	} {
 		fresh := meshtest.Start(t, withModel(""))
 		p := c.provider

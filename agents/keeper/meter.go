@@ -47,12 +47,12 @@ func (m *Meter) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 		return nil, err
 	}
 	reply, err := m.provider.Do(ctx, r, delta)
-	switch {
-	case err == nil && reply.Usage != llm.Usage{}:
-		u := reply.Usage
+	u, known := llm.Cost(err)
+	if err == nil {
+		u, known = reply.Usage, reply.Usage != llm.Usage{}
+	}
+	if known {
 		m.settle(ctx, id, cost.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output})
-	case err != nil && llm.Unpaid(err):
-		m.settle(ctx, id, cost.Tokens{})
 	}
 	return reply, err
 }

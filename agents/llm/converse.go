@@ -113,8 +113,11 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 			return nil, ErrCut
 		case len(reply.Calls) == 0 && c.Finish == nil:
 			return reply.Said, nil
-		case len(reply.Calls) == 0 && len(reply.Said) == 0:
-			return nil, ErrUnfit
+		case len(reply.Calls) == 0 && len(reply.Said) == 0: // some models do so now and then: it is asked again
+			if unfit++; unfit > c.Finish.Repairs {
+				return nil, ErrUnfit
+			}
+			continue
 		case calls > maxCalls:
 			return nil, ErrTurns
 		}

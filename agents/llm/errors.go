@@ -18,8 +18,11 @@ func (e RateLimited) Error() string {
 }
 
 // Overloaded says that the provider cannot answer at present. Unknown says that it may
-// have begun to: the request was sent, and no reply came.
-type Overloaded struct{ Unknown bool }
+// have begun to: the request was sent, and no reply came. RetryAfter is as in [RateLimited].
+type Overloaded struct {
+	Unknown    bool
+	RetryAfter time.Duration
+}
 
 func (Overloaded) Error() string { return "llm: the provider is overloaded" }
 
@@ -28,10 +31,13 @@ type TooLong struct{}
 
 func (TooLong) Error() string { return "llm: the request is too long for the model" }
 
-// Filtered says that the provider refuses to answer.
-type Filtered struct{}
+// Filtered says that the provider refuses to answer. Usage is what it counts for that.
+type Filtered struct{ Usage Usage }
 
 func (Filtered) Error() string { return "llm: the provider filtered the request or the reply" }
+
+// Is reports whether the target is such an error, whatever it counts.
+func (Filtered) Is(target error) bool { _, ok := target.(Filtered); return ok }
 
 // Auth says that the key is invalid, or may not be used for this.
 type Auth struct{}
@@ -48,16 +54,22 @@ type Unrecorded struct{}
 
 func (Unrecorded) Error() string { return "llm: the mesh did not record the call, and it was not made" }
 
-// Unpaid reports whether a call that ended with err certainly cost nothing: the provider
-// refused it before it began to answer, or never got it.
-func Unpaid(err error) bool {
-	overloaded := Overloaded{Unknown: true}
-	_ = errors.As(err, &overloaded)
-	return !overloaded.Unknown || errors.As(err, new(RateLimited)) || errors.As(err, new(Auth)) || errors.As(err, new(TooLong))
+// Cost returns the tokens that a call which ended with err has cost, if that is known: none if the provider refused it before
+// it began to answer, or never got it.
+func Cost(err error) (u Usage, known bool) {
+	if filtered, ok := errors.AsType[Filtered](err); ok {
+		return filtered.Usage, true
+	}
+	overloaded, protocol := Overloaded{Unknown: true}, Protocol{}
+	_, _ = errors.As(err, &overloaded), errors.As(err, &protocol)
+	return Usage{}, !overloaded.Unknown || protocol.Refused || errors.As(err, new(RateLimited)) || errors.As(err, new(Auth)) || errors.As(err, new(TooLong))
 }
 
-// Protocol says that the provider violated its own protocol. What is constant: it
+// Protocol says that the provider violated its own protocol, or Refused the request before it answered. What is constant: it
 // quotes no reply.
-type Protocol struct{ What string }
+type Protocol struct {
+	What    string
+	Refused bool
+}
 
 func (e Protocol) Error() string { return "llm: the provider broke its protocol: " + e.What }

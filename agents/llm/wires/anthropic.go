@@ -1,11 +1,15 @@
 package wires
 
 import (
+	"cmp"
 	"context"
+	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // anthropic is the wire of Messages.
@@ -59,10 +63,10 @@ type anthropicRequest struct {
 }
 
 type anthropicUsage struct {
-	Input         int64 `json:"input_tokens"`
-	Output        int64 `json:"output_tokens"`
-	CacheCreation int64 `json:"cache_creation_input_tokens"`
-	CacheRead     int64 `json:"cache_read_input_tokens"`
+	Input         number `json:"input_tokens"`
+	Output        number `json:"output_tokens"`
+	CacheCreation number `json:"cache_creation_input_tokens"`
+	CacheRead     number `json:"cache_read_input_tokens"`
 }
 
 type anthropicReply struct {
@@ -74,15 +78,14 @@ type anthropicReply struct {
 type anthropicEvent struct {
 	Type    string         `json:"type"`
 	Message anthropicReply `json:"message"`       // of message_start
-	Index   int            `json:"index"`         // of a block
+	Index   number         `json:"index"`         // of a block
 	Block   anthropicBlock `json:"content_block"` // of content_block_start
 	Delta   struct {
 		Text        string `json:"text"`
 		PartialJSON string `json:"partial_json"`
 		StopReason  string `json:"stop_reason"` // of message_delta
 	} `json:"delta"`
-	Usage anthropicUsage `json:"usage"` // of message_delta: of all so far
-	Error streamError    `json:"error"`
+	Usage *anthropicUsage `json:"usage"` // of message_delta: of all so far
 }
 
 // Do implements [llm.Provider].
@@ -101,20 +104,25 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 		request.ToolChoice = &anthropicChoice{"tool", r.Force}
 	}
 	for _, turn := range r.Turns {
-		request.Messages = append(request.Messages, anthropicTurn(turn))
+		if m := anthropicTurn(turn); len(m.Content) > 0 { // it refuses others
+			request.Messages = append(request.Messages, m)
+		}
 	}
 	if n := len(request.Messages); n > 0 { // the next call of the conversation begins with all of this one
 		if content := request.Messages[n-1].Content; len(content) > 0 {
 			content[len(content)-1].Cache = &anthropicCache{"ephemeral"}
 		}
 	}
-	got := &anthropicReading{replyBuilder: newReply(delta), blocks: map[int]*openCall{}}
+	got := &anthropicReading{replyBuilder: newReply(delta), blocks: map[number]*openCall{}}
 	header := map[string]string{"x-api-key": w.key, "anthropic-version": anthropicVersion}
 	if err := w.post(ctx, "/v1/messages", header, request, got); err != nil {
 		return nil, err
 	}
 	if got.stop == "refusal" {
-		return nil, llm.Filtered{}
+		return nil, llm.Filtered{Usage: got.usage}
+	}
+	if !got.total { // the first count has none of what came after it
+		got.usage.Output = max(got.usage.Output, tokens(got.size))
 	}
 	return got.end(got.stop == "max_tokens" || got.stop == "model_context_window_exceeded")
 }
@@ -123,17 +131,21 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 type anthropicReading struct {
 	*replyBuilder
 	stop   string
-	blocks map[int]*openCall // calls with incomplete arguments
-	number int               // of blocks so far
+	blocks map[number]*openCall // calls with incomplete arguments
+	count  int                  // of blocks so far
+	total  bool                 // the tokens of the whole reply have come
 }
 
 func (a *anthropicReading) whole(raw []byte) error {
 	var got anthropicReply
+	if e := errorIn(raw); e != nil {
+		return e.err(http.StatusOK, 0)
+	}
 	if err := decode(raw, &got); err != nil {
 		return err
 	}
-	a.stop = got.StopReason
-	a.count(got.Usage)
+	a.stop, a.total = got.StopReason, true
+	a.counts(got.Usage)
 	for i := range got.Content {
 		a.block(&got.Content[i])
 	}
@@ -147,62 +159,66 @@ func (a *anthropicReading) block(block *anthropicBlock) *openCall {
 		a.paragraph()
 		a.say(block.Text)
 	case "tool_use":
-		return a.call(block.ID, block.Name, string(block.Input))
+		call := a.call(block.ID, block.Name, "")
+		if a.fits(len(block.Input)) && block.Input.Kind() == '{' {
+			call.first = wire.WholeNumbers(block.Input)
+		}
+		return call
 	}
 	return nil
 }
 
-// count takes a count of tokens; each later count is a total.
-func (a *anthropicReading) count(u anthropicUsage) {
-	a.usage.Input = max(a.usage.Input, u.Input)
-	a.usage.Output = max(a.usage.Output, u.Output)
-	a.usage.CacheRead = max(a.usage.CacheRead, u.CacheRead)
-	a.usage.CacheWrite = max(a.usage.CacheWrite, u.CacheCreation)
+// counts takes a count of tokens; each later count is a total.
+func (a *anthropicReading) counts(u anthropicUsage) {
+	a.usage.Input = max(a.usage.Input, int64(u.Input))
+	a.usage.Output = max(a.usage.Output, int64(u.Output))
+	a.usage.CacheRead = max(a.usage.CacheRead, int64(u.CacheRead))
+	a.usage.CacheWrite = max(a.usage.CacheWrite, int64(u.CacheCreation))
 }
 
 func (a *anthropicReading) event(data []byte) (last bool, err error) {
 	var e anthropicEvent
+	if e := errorIn(data); e != nil {
+		return false, e.err(http.StatusOK, 0)
+	}
 	if err := decode(data, &e); err != nil {
 		return false, err
 	}
 	switch e.Type {
 	case "message_start":
-		a.count(e.Message.Usage)
+		a.counts(e.Message.Usage)
 	case "content_block_start":
-		if e.Index != a.number || a.number == maxBlocks {
+		if a.count++; a.count > maxBlocks {
 			return false, errNotOurs
 		}
-		a.number++
-		e.Block.Input = nil // it is {}, and comes in pieces
-		if call := a.block(&e.Block); call != nil {
-			a.blocks[e.Index] = call
-		}
+		a.blocks[e.Index] = a.block(&e.Block) // its input is {} and comes in pieces, or whole
 	case "content_block_delta":
-		if e.Index < 0 || e.Index >= a.number {
-			return false, errNotOurs
-		}
 		if call := a.blocks[e.Index]; call != nil {
 			a.addArguments(call, e.Delta.PartialJSON)
 		} else {
 			a.say(e.Delta.Text)
 		}
 	case "message_delta":
-		a.stop = e.Delta.StopReason
-		a.count(e.Usage)
+		a.stop = cmp.Or(e.Delta.StopReason, a.stop)
+		if e.Usage != nil {
+			a.total = a.total || e.Usage.Output > 0
+			a.counts(*e.Usage)
+		}
 	case "message_stop":
 		return true, nil
-	case "error":
-		return false, e.Error.err()
 	}
 	return false, nil
 }
 
-// complete implements reading: the last event is message_stop.
-func (a *anthropicReading) complete() bool { return false }
+// complete implements reading: nothing but message_stop comes after the reason.
+func (a *anthropicReading) complete() bool { return a.stop != "" }
 
+// texts returns the texts of parts. The interface refuses those that are white space alone, as models write them.
 func texts(parts []llm.Part) (blocks []anthropicBlock) {
 	for _, p := range parts {
-		blocks = append(blocks, anthropicBlock{Type: "text", Text: p.Text()})
+		if text := p.Text(); strings.TrimSpace(text) != "" {
+			blocks = append(blocks, anthropicBlock{Type: "text", Text: text})
+		}
 	}
 	return blocks
 }

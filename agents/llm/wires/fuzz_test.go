@@ -34,9 +34,9 @@ func FuzzStream(f *testing.F) {
 		}
 		for name, begin := range map[string]func(*replyBuilder) reading{
 			"anthropic": func(b *replyBuilder) reading {
-				return &anthropicReading{replyBuilder: b, blocks: map[int]*openCall{}}
+				return &anthropicReading{replyBuilder: b, blocks: map[number]*openCall{}}
 			},
-			"openai": func(b *replyBuilder) reading { return &openAIReading{replyBuilder: b, open: map[int]*openCall{}} },
+			"openai": func(b *replyBuilder) reading { return &openAIReading{replyBuilder: b, open: map[number]*openCall{}} },
 			"google": func(b *replyBuilder) reading { return &googleReading{replyBuilder: b} },
 		} {
 			var told string

@@ -2,6 +2,7 @@ package wires
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -75,12 +76,11 @@ type googleReply struct {
 		BlockReason string `json:"blockReason"`
 	} `json:"promptFeedback"`
 	Usage *struct {
-		Prompt     int64 `json:"promptTokenCount"`
-		Candidates int64 `json:"candidatesTokenCount"`
-		Thoughts   int64 `json:"thoughtsTokenCount"`
-		Cached     int64 `json:"cachedContentTokenCount"`
+		Prompt     number `json:"promptTokenCount"`
+		Candidates number `json:"candidatesTokenCount"`
+		Thoughts   number `json:"thoughtsTokenCount"`
+		Cached     number `json:"cachedContentTokenCount"`
 	} `json:"usageMetadata"`
-	Error *streamError `json:"error"`
 }
 
 // Do implements [llm.Provider].
@@ -116,7 +116,7 @@ func (w *google) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	case "OTHER":
 		return nil, llm.Protocol{What: "the reply ended for no reason"}
 	default: // SAFETY, RECITATION, BLOCKLIST, PROHIBITED_CONTENT, SPII, …
-		return nil, llm.Filtered{}
+		return nil, llm.Filtered{Usage: got.usage}
 	}
 	return got.end(got.finish == "MAX_TOKENS")
 }
@@ -142,13 +142,14 @@ func (g *googleReading) whole(raw []byte) error {
 }
 
 func (g *googleReading) event(data []byte) (last bool, err error) {
+	if e := errorIn(data); e != nil {
+		return false, e.err(http.StatusOK, 0)
+	}
 	var got googleReply
 	if err := decode(data, &got); err != nil {
 		return false, err
 	}
 	switch {
-	case got.Error != nil:
-		return false, got.Error.err()
 	case got.Feedback != nil && got.Feedback.BlockReason != "":
 		g.finish = blocked
 	case len(got.Candidates) > 1:
@@ -168,8 +169,8 @@ func (g *googleReading) event(data []byte) (last bool, err error) {
 		}
 	}
 	if u := got.Usage; u != nil {
-		cached := min(count(u.Cached), count(u.Prompt))
-		g.usage = llm.Usage{Input: count(u.Prompt) - cached, CacheRead: cached, Output: count(u.Candidates) + count(u.Thoughts)}
+		cached := min(u.Cached, u.Prompt)
+		g.usage = llm.Usage{Input: int64(u.Prompt - cached), CacheRead: int64(cached), Output: int64(u.Candidates) + int64(u.Thoughts)}
 	}
 	return false, nil
 }

@@ -1,6 +1,7 @@
 package wires
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -9,10 +10,14 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -123,27 +128,14 @@ func (h *heard) Read(b []byte) (int, error) {
 
 func readResponse(response *http.Response, body *heard, reply reading) error {
 	defer func() { _ = response.Body.Close() }()
-	var err error
-	switch kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); {
-	case response.StatusCode != http.StatusOK:
+	if response.StatusCode != http.StatusOK {
 		raw, _ := io.ReadAll(io.LimitReader(body, maxReply))
-		return statusError(response, raw)
-	case kind == "text/event-stream":
-		if err = readEvents(body, reply.event); errors.Is(err, errCut) && reply.complete() {
-			return nil
-		}
-	default:
-		var raw []byte
-		switch raw, err = io.ReadAll(io.LimitReader(body, maxReply+1)); {
-		case len(raw) > maxReply:
-			err = errTooMuch
-		case err != nil:
-			err = errCut
-		default:
-			err = reply.whole(raw)
-		}
+		return statusError(response.StatusCode, retryAfter(response.Header.Get("Retry-After")), raw)
 	}
+	err := readBody(response.Header.Get("Content-Type"), bufio.NewReader(body), reply)
 	switch {
+	case errors.Is(err, errCut) && reply.complete():
+		return nil
 	case errors.Is(err, errTooMuch):
 		return llm.Protocol{What: tooMuch}
 	case errors.Is(err, errCut) && !body.some:
@@ -156,66 +148,146 @@ func readResponse(response *http.Response, body *heard, reply reading) error {
 	return err
 }
 
+// readBody reads a stream, or one document: some endpoints send the other of the two, or an error, under either type.
+func readBody(contentType string, body *bufio.Reader, reply reading) error {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	if mark, _ := body.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = body.Discard(len(mark))
+	}
+	first, _ := body.Peek(1)
+	for len(first) > 0 && strings.Contains(" \t\r\n", string(first)) {
+		_, _ = body.Discard(1)
+		first, _ = body.Peek(1)
+	}
+	name, _ := body.Peek(len("data:"))
+	if streams := kind == "text/event-stream"; string(first) != "{" && (streams || string(name) == "data:" || string(name) == "event") {
+		return readEvents(body, reply.event)
+	}
+	switch raw, err := io.ReadAll(io.LimitReader(body, maxReply+1)); {
+	case len(raw) > maxReply:
+		return errTooMuch
+	case err != nil:
+		return errCut
+	default:
+		return reply.whole(raw)
+	}
+}
+
+const byteOrderMark = "\ufeff"
+
 // errNotOurs says that a reply does not follow the protocol.
 var errNotOurs error = llm.Protocol{What: "the reply is no JSON of this provider"}
 
-// decode reads JSON of a provider.
+// decode reads JSON of a provider. What of a text is no Unicode is replaced.
 func decode(raw []byte, into any) error {
-	if wire.Crowded(raw) || json.Unmarshal(raw, into) != nil {
+	if wire.Crowded(raw) || json.Unmarshal(raw, into, jsontext.AllowInvalidUTF8(true)) != nil {
 		return errNotOurs
 	}
 	return nil
 }
 
-// streamError is an error that a provider sends after it has begun to answer with 200.
-type streamError struct {
-	Type   string `json:"type"`
-	Status string `json:"status"`
+// number is a count of tokens or an index. One that is not a whole number, or is below zero, is 0: it is no reason to lose a
+// reply.
+type number int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *number) UnmarshalJSON(b []byte) error {
+	whole, err := strconv.ParseInt(string(wire.WholeNumbers(bytes.Trim(b, `"`))), 10, 64)
+	if err != nil {
+		whole = 0
+	}
+	*n = number(max(0, whole))
+	return nil
 }
 
-func (e *streamError) err() error {
+// providerError is an error that a provider sends, with whatever status.
+type providerError struct {
+	Object  string         `json:"object"`
+	Type    string         `json:"type"`
+	Code    jsontext.Value `json:"code"` // a word, or a status
+	Status  jsontext.Value `json:"status"`
+	Message string         `json:"message"`
+}
+
+// errorIn returns the error that a document is or has, or nil.
+func errorIn(raw []byte) *providerError {
+	var in struct {
+		Object string         `json:"object"`
+		Type   string         `json:"type"`
+		Error  jsontext.Value `json:"error"`
+	}
+	if decode(raw, &in) != nil {
+		return nil
+	}
+	e := &providerError{}
+	switch in.Error.Kind() {
+	case '"':
+		_ = decode(in.Error, &e.Message)
+	case '{':
+		if decode(in.Error, e) != nil {
+			e = &providerError{Message: string(in.Error)}
+		}
+	default:
+		if in.Object != "error" && in.Type != "error" || decode(raw, e) != nil {
+			return nil
+		}
+	}
+	return e
+}
+
+// err returns the error. One that came with status 200 has the status that it says.
+func (e *providerError) err(status int, after time.Duration) error {
+	for _, code := range []jsontext.Value{e.Code, e.Status} {
+		if n, err := strconv.Atoi(strings.Trim(string(code), `"`)); err == nil && status == http.StatusOK && n >= 400 && n <= 599 {
+			status = n
+		}
+	}
+	words := strings.ToLower(e.Type + " " + string(e.Code) + " " + string(e.Status))
+	has := func(marks ...string) bool {
+		return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(words, mark) })
+	}
 	switch {
-	case e.Type == "rate_limit_error" || e.Status == "RESOURCE_EXHAUSTED":
-		return llm.RateLimited{}
-	case e.Type == "authentication_error" || e.Type == "permission_error" || e.Status == "UNAUTHENTICATED" || e.Status == "PERMISSION_DENIED":
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || has("authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied"):
 		return llm.Auth{}
+	case status == http.StatusTooManyRequests || has("rate_limit", "resource_exhausted", "too_many_requests"):
+		return llm.RateLimited{RetryAfter: after}
+	case status == http.StatusRequestEntityTooLarge || has("request_too_large") || tooLong.MatchString(words+" "+strings.ToLower(e.Message)):
+		return llm.TooLong{}
+	case has("content_filter", "content_policy", "responsibleaipolicy"):
+		return llm.Filtered{}
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500 && status <= 599:
+		return llm.Overloaded{RetryAfter: after}
+	case status != http.StatusOK:
+		return llm.Protocol{What: "it answered with status " + strconv.Itoa(status), Refused: status >= 400 && status <= 499}
+	case has("invalid_request", "not_found", "invalid_argument", "failed_precondition", "billing_error", "insufficient_quota"):
+		return llm.Protocol{What: "it refused the request", Refused: true}
 	}
 	return llm.Overloaded{}
 }
 
-// tooLongMarks are the providers' texts, in a response with 400, for a request that is
-// too long.
-var tooLongMarks = [][]byte{[]byte("context_length_exceeded"), []byte("prompt is too long"), []byte("exceeds the maximum number of tokens"), []byte("maximum context length"), []byte("exceed context limit")}
+// tooLong matches what providers and servers say, in small letters, of a request that does not fit into a model's context.
+var tooLong = regexp.MustCompile(`context_length_exceeded|context_window_exceeded|exceed_context_size|string_above_max_length|` +
+	`prompt is too long|input is too long|inputs? (?:is|are) longer than|input token count.* exceeds|exceeds the maximum number of tokens|` +
+	`(?:maximum|max|model'?s?|available|allowed) (?:context|prompt|input|sequence) (?:length|size|window)|exceeds? (?:the )?(?:\w+ ){0,2}context|` +
+	`(?:longer|larger) than the (?:model's )?context|context (?:length|size|window) (?:is |was |of \S+ )?(?:exceeded|too small)|too many (?:input|prompt) tokens|max_new_tokens.* must be <=|reduce the length of the (?:messages|prompt|input)`)
 
 // statusError returns the error for a status.
-func statusError(r *http.Response, body []byte) error {
-	switch code := r.StatusCode; {
-	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		return llm.Auth{}
-	case code == http.StatusTooManyRequests:
-		return llm.RateLimited{RetryAfter: retryAfter(r.Header.Get("Retry-After"))}
-	case code == http.StatusRequestEntityTooLarge:
-		return llm.TooLong{}
-	case code == http.StatusRequestTimeout, code == http.StatusConflict, code == http.StatusTooEarly, code >= 500 && code <= 599:
-		return llm.Overloaded{}
-	case code == http.StatusBadRequest:
-		for _, mark := range tooLongMarks {
-			if bytes.Contains(body, mark) {
-				return llm.TooLong{}
-			}
-		}
+func statusError(status int, after time.Duration, body []byte) error {
+	e := errorIn(body)
+	if e == nil {
+		e = &providerError{Message: string(body)}
 	}
-	return llm.Protocol{What: "it answered with status " + strconv.Itoa(r.StatusCode)}
+	return e.err(status, after)
 }
 
-// retryAfter parses seconds; a date, which almost nobody sends, is ignored.
+// retryAfter parses seconds, or a date.
 func retryAfter(value string) time.Duration {
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, time.Until(at)), maxRetryAfter)
+	}
 	seconds, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
 		return 0
 	}
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
-
-// count returns a number of tokens, and 0 for a negative one.
-func count(n int64) int64 { return max(0, n) }

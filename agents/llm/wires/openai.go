@@ -1,7 +1,9 @@
 package wires
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -61,24 +63,23 @@ type openAIReply struct {
 		FinishReason string      `json:"finish_reason"`
 	} `json:"choices"`
 	Usage *struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
+		Prompt     number `json:"prompt_tokens"`
+		Completion number `json:"completion_tokens"`
 		Details    *struct {
-			Cached int64 `json:"cached_tokens"`
+			Cached number `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	} `json:"usage"`
-	Error *streamError `json:"error"`
 }
 
 type openAIPiece struct {
-	Content   *string `json:"content"`
-	Refusal   *string `json:"refusal"`
+	Content   jsontext.Value `json:"content"` // a text, or a list of parts
+	Refusal   *string        `json:"refusal"`
 	ToolCalls []struct {
-		Index    int    `json:"index"` // of a chunk
+		Index    number `json:"index"` // of a chunk
 		ID       string `json:"id"`
 		Function struct {
-			Name      string  `json:"name"`
-			Arguments *string `json:"arguments"`
+			Name      string         `json:"name"`
+			Arguments jsontext.Value `json:"arguments"` // JSON as a text, or not
 		} `json:"function"`
 	} `json:"tool_calls"`
 }
@@ -105,12 +106,12 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	if w.key != "" {
 		header["Authorization"] = "Bearer " + w.key
 	}
-	got := &openAIReading{replyBuilder: newReply(delta), open: map[int]*openCall{}}
+	got := &openAIReading{replyBuilder: newReply(delta), open: map[number]*openCall{}}
 	if err := w.post(ctx, "/chat/completions", header, request, got); err != nil {
 		return nil, err
 	}
 	if got.filtered {
-		return nil, llm.Filtered{}
+		return nil, llm.Filtered{Usage: got.usage}
 	}
 	return got.end(got.finish == "length")
 }
@@ -120,11 +121,14 @@ type openAIReading struct {
 	*replyBuilder
 	finish   string
 	filtered bool
-	open     map[int]*openCall // by the index of a chunk
+	open     map[number]*openCall // by the index of a chunk
 }
 
 func (o *openAIReading) whole(raw []byte) error {
 	var got openAIReply
+	if e := errorIn(raw); e != nil {
+		return e.err(http.StatusOK, 0)
+	}
 	if err := decode(raw, &got); err != nil {
 		return err
 	}
@@ -133,7 +137,7 @@ func (o *openAIReading) whole(raw []byte) error {
 	}
 	message := &got.Choices[0].Message
 	for i := range message.ToolCalls {
-		message.ToolCalls[i].Index = i
+		message.ToolCalls[i].Index = number(i)
 	}
 	o.piece(message, got.Choices[0].FinishReason)
 	o.count(&got)
@@ -142,18 +146,19 @@ func (o *openAIReading) whole(raw []byte) error {
 
 func (o *openAIReading) event(data []byte) (last bool, err error) {
 	if string(data) == "[DONE]" {
-		if o.finish == "" {
+		if o.finish == "" && !o.begun() {
 			return false, errCut
 		}
 		return true, nil
+	}
+	if e := errorIn(data); e != nil {
+		return false, e.err(http.StatusOK, 0)
 	}
 	var got openAIReply
 	if err := decode(data, &got); err != nil {
 		return false, err
 	}
 	switch {
-	case got.Error != nil:
-		return false, got.Error.err()
 	case len(got.Choices) > 1:
 		return false, llm.Protocol{What: "the reply has several choices"}
 	case len(got.Choices) == 1:
@@ -171,30 +176,75 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 		o.finish = finish
 	}
 	o.filtered = o.filtered || finish == "content_filter" || p.Refusal != nil && *p.Refusal != ""
-	if p.Content != nil {
-		o.say(*p.Content)
+	for _, text := range contentTexts(p.Content) {
+		o.say(text)
 	}
 	for _, t := range p.ToolCalls {
+		arguments := string(t.Function.Arguments)
+		switch t.Function.Arguments.Kind() {
+		case '"':
+			_ = decode(t.Function.Arguments, &arguments)
+		case 0, 'n':
+			arguments = ""
+		}
 		c := o.open[t.Index]
-		if c == nil || t.ID != "" && t.ID != c.id { // some endpoints send whole calls, all with one index
+		if c == nil || c.ends(t.ID, t.Function.Name, arguments) {
 			c = o.call(t.ID, t.Function.Name, "")
 			o.open[t.Index] = c
 		}
-		if t.Function.Arguments != nil {
-			o.addArguments(c, *t.Function.Arguments)
+		c.id, c.name = cmp.Or(c.id, t.ID), cmp.Or(c.name, t.Function.Name)
+		o.addArguments(c, arguments)
+	}
+}
+
+// ends reports whether a piece with the index of a call begins another one. Some endpoints send whole calls, all with one
+// index; others a new id with each piece, or the name with each.
+func (c *openCall) ends(id, name, arguments string) bool {
+	switch {
+	case id != "" && id == c.id:
+		return false
+	case name != "" && c.name != "" && name != c.name:
+		return true
+	case !jsontext.Value(c.arguments).IsValid(jsontext.AllowInvalidUTF8(true)):
+		return false
+	}
+	return arguments != "" || id != "" && name != "" && c.name != ""
+}
+
+// contentTexts returns a text, or those of the parts of a list.
+func contentTexts(raw jsontext.Value) (texts []string) {
+	var text string
+	var parts []jsontext.Value
+	var part struct {
+		Type string         `json:"type"`
+		Text jsontext.Value `json:"text"`
+	}
+	switch raw.Kind() {
+	case '"':
+		_ = decode(raw, &text)
+		return []string{text}
+	case '[':
+		_ = decode(raw, &parts)
+	case '{':
+		if decode(raw, &part) == nil && (part.Type == "text" || part.Type == "output_text" || part.Type == "") {
+			return contentTexts(part.Text)
 		}
 	}
+	for _, p := range parts {
+		texts = append(texts, contentTexts(p)...)
+	}
+	return texts
 }
 
 func (o *openAIReading) count(got *openAIReply) {
 	if got.Usage == nil {
 		return
 	}
-	cached := int64(0)
+	prompt, cached := int64(got.Usage.Prompt), int64(0)
 	if got.Usage.Details != nil {
-		cached = min(count(got.Usage.Details.Cached), count(got.Usage.Prompt))
+		cached = min(int64(got.Usage.Details.Cached), prompt)
 	}
-	o.usage = llm.Usage{Input: count(got.Usage.Prompt) - cached, CacheRead: cached, Output: count(got.Usage.Completion)}
+	o.usage = llm.Usage{Input: prompt - cached, CacheRead: cached, Output: int64(got.Usage.Completion)}
 }
 
 func openAIMessages(r *llm.Request) []openAIMessage {
@@ -206,9 +256,11 @@ func openAIMessages(r *llm.Request) []openAIMessage {
 		if turn.Role == llm.Model {
 			m := openAIMessage{Role: "assistant", Content: joinText(turn.Parts)}
 			for _, call := range turn.Calls {
-				m.ToolCalls = append(m.ToolCalls, openAICall{call.ID, "function", openAIFunction{Name: call.Name, Arguments: new(string(call.Arguments))}})
+				m.ToolCalls = append(m.ToolCalls, openAICall{call.ID, "function", openAIFunction{Name: call.Name, Arguments: new(string(objectOrEmpty(call.Arguments)))}})
 			}
-			messages = append(messages, m)
+			if m.Content != "" || len(m.ToolCalls) > 0 { // others are refused by some endpoints
+				messages = append(messages, m)
+			}
 			continue
 		}
 		for _, result := range turn.Results {

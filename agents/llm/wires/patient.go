@@ -48,12 +48,13 @@ func (p *Patient) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta))
 		}
 		reply, err := p.Provider.Do(ctx, r, delta)
 		var limited llm.RateLimited
-		again := errors.As(err, &limited) || errors.As(err, new(llm.Overloaded))
+		var overloaded llm.Overloaded
+		again := errors.As(err, &limited) || errors.As(err, &overloaded)
 		p.count(err == nil, again)
 		if !again || try == tries || p.resting() {
 			return reply, err
 		}
-		wait := max(limited.RetryAfter, pause/2+rand.N(pause/2)) //nolint:gosec // a pause is no secret
+		wait := max(limited.RetryAfter, overloaded.RetryAfter, pause/2+rand.N(pause/2)) //nolint:gosec // a pause is no secret
 		pause = min(2*pause, longPause)
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 			return nil, err

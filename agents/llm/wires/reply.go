@@ -1,11 +1,13 @@
 package wires
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // tokenBytes is how many bytes a token of a script has: about as many as one of English text has at most providers.
@@ -25,6 +27,23 @@ type replyBuilder struct {
 type openCall struct {
 	id, name  string
 	arguments []byte
+	first     []byte // came with the call, and count if no others come
+}
+
+// written returns the arguments as the model wrote them, but for the spelling of whole numbers (JSON Schema has one integer
+// in 12 and 12.0) and for what is no Unicode. None are an empty object.
+func (c *openCall) written() jsontext.Value {
+	arguments := jsontext.Value(wire.WholeNumbers(c.arguments))
+	if len(bytes.TrimSpace(arguments)) == 0 {
+		arguments = c.first
+	}
+	if len(arguments) == 0 {
+		return jsontext.Value("{}")
+	}
+	if readable := jsontext.Value(bytes.Clone(arguments)); !arguments.IsValid() && readable.Format(jsontext.AllowInvalidUTF8(true)) == nil {
+		return readable
+	}
+	return arguments
 }
 
 func newReply(delta func(llm.Delta)) *replyBuilder { return &replyBuilder{delta: delta} }
@@ -101,14 +120,11 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 		if c.name == "" {
 			b.breaks("a call names no tool")
 		}
-		if ids[c.id] {
-			b.breaks("two calls have one id")
+		for ids[c.id] { // some endpoints number the calls of each reply anew
+			c.id += "-" + strconv.Itoa(i+1)
 		}
 		ids[c.id] = true
-		if len(c.arguments) == 0 {
-			c.arguments = []byte("{}")
-		}
-		reply.Calls = append(reply.Calls, llm.Call{ID: c.id, Name: c.name, Arguments: jsontext.Value(c.arguments)})
+		reply.Calls = append(reply.Calls, llm.Call{ID: c.id, Name: c.name, Arguments: c.written()})
 	}
 	if b.bad != "" {
 		return nil, llm.Protocol{What: b.bad}

@@ -221,7 +221,7 @@ type saidMessage struct {
 
 func anthropicSaid(s said, content []any, stop *string) saidMessage {
 	u := s.Usage
-	return saidMessage{s.id, "message", "assistant", s.model, content, stop, nil, anthropicUsage{u.Input, u.Output, u.CacheWrite, u.CacheRead}}
+	return saidMessage{s.id, "message", "assistant", s.model, content, stop, nil, anthropicUsage{number(u.Input), number(u.Output), number(u.CacheWrite), number(u.CacheRead)}}
 }
 
 func anthropicEvents(s said) []event {
