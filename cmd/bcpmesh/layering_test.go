@@ -391,7 +391,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
 			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/conform", "cmd/bcpmesh/internal/contentguard",
-			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/measure", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/measure", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
 		},
 		external: []string{commandLines},
 	},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/measure"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/roles"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
@@ -52,60 +54,80 @@ func runCommandLine(ctx context.Context, args []string, stdin io.Reader, stdout,
 	return p.Out.Finish(err)
 }
 
-// commands returns every command.
-func commands(p *cli.Program) []*cobra.Command {
+// commandGroups are the commands, by what people do with them.
+func commandGroups(p *cli.Program) []cli.CommandGroup {
+	return []cli.CommandGroup{
+		{Title: "Run a mesh", Commands: []*cobra.Command{
+			define.InitCommand(p),
+			define.CheckCommand(p),
+			run.UpCommand(p),
+			run.ReloadCommand(p),
+			health.StatusCommand(p),
+			health.DoctorCommand(p),
+			pages.WebCommand(p),
+			run.DemoCommand(p),
+		}},
+		{Title: "Take part", Commands: []*cobra.Command{
+			byhand.QueryCommand(p),
+			byhand.AnswerCommand(p),
+			byhand.PublishCommand(p),
+			byhand.InboxCommand(p),
+			byhand.SessionCommand(p),
+			byhand.TaintCommand(p),
+			attach.AgentCommand(p),
+			attach.ReaderCommand(p),
+			attach.PlannerCommand(p),
+			attach.ToolCommand(p),
+			simulate.KernelCommand(p, append(byhand.RunCommands(p), audit.RunCommands(p)...)...),
+		}},
+		{Title: "Decide", Commands: []*cobra.Command{
+			approvals.ApprovalsCommand(p),
+			define.ProposalsCommand(p),
+			health.NotifyCommand(p),
+		}},
+		{Title: "Look back", Commands: []*cobra.Command{
+			audit.AuditCommand(p),
+			audit.ExplainCommand(p),
+			ledger.LedgerCommand(p),
+		}},
+		{Title: "Connect", Commands: []*cobra.Command{
+			keys.CredsCommand(p),
+			keys.JoinCommand(p),
+			attach.MCPCommand(p),
+			attach.WrapCommand(p),
+			attach.AdoptCommand(p),
+			attach.HookCommand(p),
+			contentguard.FetchURLCommand(p),
+			contentguard.GuardCommand(p),
+			attach.A2ACommand(p),
+			attach.RelayCommand(p),
+			simulate.RoleCommand(p, roles.Commands(p)...),
+		}},
+		{Title: "Maintain", Commands: []*cobra.Command{
+			define.PermsCommand(p),
+			keys.KeysCommand(p),
+			keys.AccountsCommand(p),
+			archive.BackupCommand(p),
+			archive.RestoreCommand(p),
+			run.GatewayCommand(p),
+			define.ShardsCommand(p),
+			audit.WitnessCommand(p),
+		}},
+		{Title: "Laboratory", Commands: []*cobra.Command{
+			define.ValidateCommand(p),
+			conform.ConformanceCommand(p),
+			conform.RedteamCommand(p),
+			measure.BenchCommand(p),
+		}},
+	}
+}
+
+// otherCommands are about the program, or not for people.
+func otherCommands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{
 		cell.EnterCommand(),
 		cell.TryCommand(p),
-		define.InitCommand(p),
-		define.CheckCommand(p),
-		define.PermsCommand(p),
-		keys.CredsCommand(p),
-		keys.JoinCommand(p),
-		keys.KeysCommand(p),
-		keys.AccountsCommand(p),
-		define.ValidateCommand(p),
-		simulate.KernelCommand(p, append(byhand.RunCommands(p), audit.RunCommands(p)...)...),
-		contentguard.GuardCommand(p),
-		contentguard.FetchURLCommand(p),
-		simulate.RoleCommand(p, roles.Commands(p)...),
-		run.UpCommand(p),
-		run.GatewayCommand(p),
-		audit.WitnessCommand(p),
-		run.ReloadCommand(p),
-		run.DemoCommand(p),
-		conform.ConformanceCommand(p),
-		conform.RedteamCommand(p),
-		measure.BenchCommand(p),
 		measure.BenchPartCommand(p),
-		define.ShardsCommand(p),
-		health.StatusCommand(p),
-		health.DoctorCommand(p),
-		health.NotifyCommand(p),
-		byhand.QueryCommand(p),
-		byhand.PublishCommand(p),
-		byhand.InboxCommand(p),
-		byhand.AnswerCommand(p),
-		attach.ReaderCommand(p),
-		attach.RelayCommand(p),
-		attach.AgentCommand(p),
-		attach.MCPCommand(p),
-		attach.A2ACommand(p),
-		attach.AdoptCommand(p),
-		attach.HookCommand(p),
-		attach.WrapCommand(p),
-		attach.PlannerCommand(p),
-		attach.ToolCommand(p),
-		byhand.SessionCommand(p),
-		byhand.TaintCommand(p),
-		define.ProposalsCommand(p),
-		approvals.ApprovalsCommand(p),
-		ledger.LedgerCommand(p),
-		audit.AuditCommand(p),
-		audit.ExplainCommand(p),
-		pages.WebCommand(p),
-		archive.BackupCommand(p),
-		archive.RestoreCommand(p),
 		cli.CompletionCommand(p),
 		cli.VersionCommand(p),
 	}
@@ -126,13 +148,15 @@ it from the current folder upwards.
 Exit codes: 0 done; 1 a problem was found, or the operation failed; 2 the
 command line is wrong; 3 the protocol refused; 4 no problem was found, but not
 everything could be looked at.`,
-		Example: `  bcpmesh init ./office
-  bcpmesh check ./office
-  bcpmesh validate < cases.jsonl`,
+		Example: `  bcpmesh demo
+  bcpmesh init office && cd office && bcpmesh up`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version && len(args) == 0 {
 				return cli.ShowVersion(p)
+			}
+			if len(args) == 0 {
+				return welcome(p, cmd)
 			}
 			return cli.MissingCommand(cmd, args)
 		},
@@ -149,8 +173,27 @@ everything could be looked at.`,
 	root.SetUsageFunc(cli.WriteUsage)
 	root.PersistentFlags().BoolVar(&p.Out.JSON, "json", false, "write the result as JSON")
 	root.Flags().BoolVar(&version, "version", false, "show the version, as the command version does")
-	root.AddCommand(commands(p)...)
+	cli.AddGroups(root, commandGroups(p))
+	root.AddCommand(otherCommands(p)...)
 	root.SetHelpCommand(cli.HelpCommand(p))
 	cli.FinishCommand(root)
 	return root
+}
+
+// welcome is what the program says without a command: how the mesh of this folder is, if
+// there is one, and what there is.
+func welcome(p *cli.Program, root *cobra.Command) error {
+	if p.Out.JSON {
+		return p.Out.Value(map[string]string{"command": root.CommandPath(), "help": strings.TrimSpace(root.Long), "usage": root.UsageString()})
+	}
+	folder, err := meshdir.Find(".")
+	switch about, running := folder.Running(); {
+	case err != nil:
+		p.Out.Printf("bcpmesh demo shows what it does; bcpmesh init office makes a mesh.\n\n")
+	case running == nil && about.Alive():
+		p.Out.Printf("The mesh in %s runs at %s; bcpmesh status says more.\n\n", cli.Plain(folder.Dir), about.URL)
+	default:
+		p.Out.Printf("The mesh in %s is stopped; bcpmesh up starts it.\n\n", cli.Plain(folder.Dir))
+	}
+	return cli.WriteUsage(root)
 }

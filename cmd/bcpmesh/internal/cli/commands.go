@@ -26,13 +26,22 @@ func WriteUsage(cmd *cobra.Command) error {
 		line = cmd.CommandPath() + " COMMAND"
 	}
 	fmt.Fprintf(&b, "Usage:\n  %s\n\nExamples:\n%s\n", line, cmd.Example)
-	if groups {
-		b.WriteString("\nCommands:\n")
+	listed := func(title, group string) {
+		fmt.Fprintf(&b, "\n%s:\n", title)
 		for _, child := range cmd.Commands() {
-			if child.IsAvailableCommand() {
+			if child.IsAvailableCommand() && child.GroupID == group {
 				fmt.Fprintf(&b, "  %-*s %s\n", child.NamePadding(), child.Name(), child.Short)
 			}
 		}
+	}
+	for _, group := range cmd.Groups() {
+		listed(group.Title, group.ID)
+	}
+	switch {
+	case len(cmd.Groups()) > 0:
+		listed("Other", "")
+	case groups:
+		listed("Commands", "")
 	}
 	fmt.Fprintf(&b, "\nFlags:\n%s", cmd.Flags().FlagUsages())
 	if groups {
@@ -40,6 +49,23 @@ func WriteUsage(cmd *cobra.Command) error {
 	}
 	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
 	return err
+}
+
+// CommandGroup is a part of the list of commands.
+type CommandGroup struct {
+	Title    string
+	Commands []*cobra.Command
+}
+
+// AddGroups adds commands under the titles of their groups.
+func AddGroups(cmd *cobra.Command, groups []CommandGroup) {
+	for _, g := range groups {
+		cmd.AddGroup(&cobra.Group{ID: g.Title, Title: g.Title})
+		for _, child := range g.Commands {
+			child.GroupID = g.Title
+			cmd.AddCommand(child)
+		}
+	}
 }
 
 // Group is a command that only holds others.
@@ -166,7 +192,11 @@ func Suggestion(word string, words []string) string {
 	if word == "" || len(word) > longest {
 		return ""
 	}
+	// Of a short word two other letters leave too little: foo does not mean hook.
 	finder := &cobra.Command{SuggestionsMinimumDistance: 2}
+	if len(word) < 5 {
+		finder.SuggestionsMinimumDistance = 1
+	}
 	for _, w := range words {
 		finder.AddCommand(&cobra.Command{Use: w, Run: func(*cobra.Command, []string) {}})
 	}
