@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -106,16 +108,85 @@ type jsonMessage []byte
 // MarshalJSON returns it.
 func (m jsonMessage) MarshalJSON() ([]byte, error) { return m, nil }
 
-// read decodes the arguments of a call strictly (PROTOCOL P2.2). Its error is for
-// the host, whose own bytes it may quote.
+// read decodes the arguments of a call strictly (PROTOCOL P2.2), after what models write is in the wire's spelling: 12.0 is
+// an integer, and a member that is null is not there. Its error is for the host, whose own bytes it may quote.
 func read(arguments []byte, into any) error {
+	arguments = wire.WholeNumbers(arguments)
+	if bare, err := withoutNulls(arguments); err == nil {
+		arguments = bare
+	}
+	return readStrictly(arguments, into)
+}
+
+// readStrictly is read without what models write.
+func readStrictly(arguments []byte, into any) error {
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
 	if err := wire.Check(arguments); err != nil {
+		if name := refusedAt(arguments); name != "" {
+			return fmt.Errorf("%s: %w", name, plain(err))
+		}
 		return plain(err)
 	}
 	return plain(json.Unmarshal(arguments, into, json.RejectUnknownMembers(true)))
+}
+
+// withoutNulls returns JSON without the members of objects that are null, and nothing for null.
+func withoutNulls(b []byte) ([]byte, error) {
+	if jsontext.Value(b).Kind() == 'n' {
+		return nil, nil
+	}
+	if !bytes.Contains(b, []byte("null")) {
+		return b, nil
+	}
+	var out bytes.Buffer
+	d, e := jsontext.NewDecoder(bytes.NewReader(b)), jsontext.NewEncoder(&out)
+	for {
+		token, err := d.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return bytes.TrimSpace(out.Bytes()), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		token = token.Clone()
+		if kind, n := d.StackIndex(d.StackDepth()); kind == '{' && n%2 == 1 && token.Kind() == '"' && d.PeekKind() == 'n' {
+			if err := d.SkipValue(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := e.WriteToken(token); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// refusedAt names the first value that the wire does not take, if it is one value.
+func refusedAt(b []byte) string {
+	d := jsontext.NewDecoder(bytes.NewReader(b))
+	for {
+		switch kind := d.PeekKind(); kind {
+		case '{', '[', '}', ']':
+			if _, err := d.ReadToken(); err != nil {
+				return ""
+			}
+		default:
+			value, err := d.ReadValue()
+			if err != nil {
+				return ""
+			}
+			if wire.Check(value) != nil {
+				return dotted(d.StackPointer())
+			}
+		}
+	}
+}
+
+// dotted names a place as hosts read it.
+func dotted(p jsontext.Pointer) string {
+	return strings.ReplaceAll(strings.TrimPrefix(string(p), "/"), "/", ".")
 }
 
 // plain removes Go's terms from an error.
@@ -127,7 +198,7 @@ func plain(err error) error {
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
 		return fmt.Errorf("there is no argument %s", semantic.JSONPointer.LastToken())
 	case errors.As(err, &semantic) && semantic.JSONPointer != "":
-		return fmt.Errorf("%s has the wrong type or value", strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", "."))
+		return fmt.Errorf("%s has the wrong type or value", dotted(semantic.JSONPointer))
 	case errors.As(err, &semantic):
 		return errors.New("the arguments are no object")
 	}

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -136,15 +137,17 @@ func newHost() (*sdk.Client, *host) {
 // overLines speaks as over stdin and stdout, a message a line.
 func overLines(t *testing.T, s *mcp.Server) *host {
 	t.Helper()
-	ours, theirs := sdk.NewInMemoryTransports()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = s.Serve(ctx, ours)
+		_ = s.ServeLines(ctx, in, out)
+		_, _ = in.Close(), out.Close()
 	}()
 	client, h := newHost()
-	session, err := client.Connect(t.Context(), theirs, nil)
+	session, err := client.Connect(t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,6 +218,26 @@ func listen(t *testing.T, h *host) {
 	}
 }
 
+// A member that is null is not there, and a whole number is one however it is spelled: models write both.
+func TestWhatModelsWrite(t *testing.T) {
+	t.Parallel()
+	_, main, researcher := hosts(t, desk(), overLines, overHTTP)
+	for tool, all := range map[string][]string{
+		"BCPBudget": {`null`, `{"target":null}`, `{}`}, "BCPInbox": {`null`, `{"wait_seconds":0.0,"acknowledge":null,"query_id":null}`, `{"wait_seconds":1e0}`},
+		"BCPQuery": {
+			`{"target":"researcher","category":1.0,"justification":null,"request_id":null,"questions":null,"fields":[{"name":"n","type":"integer","min":0.0,"max":1e2,"values":null},{"name":"ok","type":"boolean","min":null}]}`,
+		},
+	} {
+		for _, arguments := range all {
+			main.must(t, tool, arguments)
+		}
+	}
+	id := member(t, researcher.must(t, "BCPQueries", `{"wait_seconds":20.0}`), "queries", 0, "query_id").(string)
+	if got := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":{"n":12.0,"ok":true},"summary":null,"not_enough_information":null}`); got["status"] == nil {
+		t.Errorf("the answer is %v", got)
+	}
+}
+
 // Wrong calls are told what is wrong and what to do next, by codes of the
 // protocol, and do not use up what the agent has.
 //
@@ -254,6 +274,9 @@ func TestWrongCalls(t *testing.T) {
 		{main, "BCPSubscribe", strings.Replace(askNews, `"boolean"`, `"text"`, 1), "invalid_query", "fields.0.type"},
 		{main, "BCPSubscribe", strings.Replace(askNews, `"type":"boolean"`, `"type":"enum","values":[]`, 1), "invalid_query", "schema says"},
 		{main, "BCPInbox", `{"wait_seconds":51}`, "malformed", "0 to 50"},
+		{main, "BCPInbox", `{"wait_seconds":1.5}`, "malformed", "wait_seconds: "},
+		{main, "BCPInbox", `{"acknowledge":["a",null]}`, "malformed", "acknowledge.1: "},
+		{main, "BCPInbox", `{"wait_seconds":9223372036854775808}`, "malformed", "wait_seconds: "},
 		{main, "BCPInbox", `{"wait_seconds":-1}`, "malformed", "0 to 50"},
 		{main, "BCPInbox", `{"acknowledge":["a b"]}`, "malformed", "delivery_id"},
 		{main, "BCPInbox", `{"acknowledge":[` + strings.TrimSuffix(strings.Repeat(`"a",`, 257), ",") + `]}`, "malformed", "256"},

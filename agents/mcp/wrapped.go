@@ -12,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // wrapped returns the tools of wrapped servers for a Controller's host: those whose
@@ -69,11 +70,12 @@ type typed struct {
 
 // callWrapped asks the tool's Reader, and waits for its answer.
 func (c *controller) callWrapped(ctx context.Context, reader bcp.AgentName, t *wrap.Tool, arguments []byte) (any, *fault) {
-	if _, err := members(arguments); err != nil {
-		return nil, newFault(bcp.Malformed).saying("%s", err).next("numbers in arguments are whole, and there is no null: leave it out, or write a fraction as text")
-	}
-	if len(arguments) == 0 {
+	if arguments = wire.WholeNumbers(arguments); len(arguments) == 0 || jsontext.Value(arguments).Kind() == 'n' {
 		arguments = []byte("{}")
+	}
+	var members map[string]jsontext.Value
+	if err := readStrictly(arguments, &members); err != nil { // a null is the server's to understand, and says something
+		return nil, newFault(bcp.Malformed).saying("%s", err).next("numbers in arguments are whole, and there is no null: leave it out, or write a fraction as text")
 	}
 	spec, err := t.Spec(arguments)
 	if err != nil {

@@ -186,9 +186,9 @@ func AnswerNames(spec bcp.Spec) (names []string) {
 }
 
 // ParseAnswer parses a program's output. The result is well-formed; the gateway
-// decides whether it fits the spec.
+// decides whether it fits the spec. Whole numbers may be spelled as models do.
 func ParseAnswer(printed []byte, spec bcp.Spec) (any, error) {
-	printed = bytes.TrimSpace(printed)
+	printed = wire.WholeNumbers(bytes.TrimSpace(bytes.TrimPrefix(printed, []byte("\ufeff"))))
 	if len(printed) == 0 {
 		return nil, &RunError{Reason: "it printed no answer", Again: true}
 	}

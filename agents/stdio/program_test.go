@@ -136,6 +136,19 @@ func TestNotEnoughInformation(t *testing.T) {
 	}
 }
 
+// A whole number is one however a model spells it; a fraction is none.
+//
+// covers P2.2
+func TestWholeNumbersOfAnswers(t *testing.T) {
+	t.Parallel()
+	for printed, want := range map[string]string{`{"n": 12.0}`: `{"n": 12}`, "\ufeff{\"n\":1.2e1}": `{"n":12}`, `{"n":12.5}`: "", `{"n":1e99}`: "", `{"n":null}`: ""} {
+		answer, err := stdio.ReadAnswer([]byte(printed), urgent)
+		if (err == nil) != (want != "") || err == nil && fmt.Sprint(answer) != want {
+			t.Errorf("%q: %v, %v", printed, answer, err)
+		}
+	}
+}
+
 // Each way to fail has a reason of ours, is tried again where that can help, and leaves
 // no answer: a Reader that is broken never says that it does not know.
 //

@@ -57,7 +57,7 @@ type lineReader struct {
 // NewLineReader reads lines of r.
 func NewLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReaderSize(r, 64<<10)} }
 
-// Next returns the next line without its end, valid until the next call. A
+// Next returns the next line without its end, and the first without a byte order mark, valid until the next call. A
 // longer line is skipped, with ErrLongLine. The error is io.EOF after the
 // last line.
 func (l *lineReader) Next() ([]byte, error) {
@@ -70,6 +70,9 @@ func (l *lineReader) Next() ([]byte, error) {
 			long = true
 		} else {
 			l.line = append(l.line, part...)
+		}
+		if l.N == 1 { // editors and shells of Windows begin a file with a mark
+			l.line = bytes.TrimPrefix(l.line, []byte("\ufeff"))
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
