@@ -17,6 +17,9 @@ const (
 	AlertUnavailable AlertKind = "agent_unavailable"
 	AlertMissed      AlertKind = "runs_missed" // of a schedule, while nobody was there to prompt
 	AlertFlood       AlertKind = "flood"       // refusals beyond max_refusals, or denied subjects
+	// An agent has more of the journal than is free: nothing is taken from it until the
+	// journal is truncated.
+	AlertShare AlertKind = "journal_share"
 	// The journal has reached 80 or 95 % of its half of max_disk_mb, or the disk is
 	// as full.
 	AlertDiskLow      AlertKind = "disk_low"
@@ -88,7 +91,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertTool, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect, AlertSuspect, AlertLifted}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertShare, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertTool, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect, AlertSuspect, AlertLifted}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody

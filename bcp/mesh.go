@@ -68,6 +68,12 @@ type Mesh struct {
 	Elsewhere map[AgentName]int
 }
 
+// JournalShare is the journal's part of MaxDisk, in sixteenths.
+const JournalShare = 8
+
+// JournalBytes is how large the journal may become; 0 is no limit.
+func (m *Mesh) JournalBytes() int64 { return m.MaxDisk / 16 * JournalShare }
+
 // Service is a tool service that the mesh starts.
 type Service struct {
 	Name    AgentName

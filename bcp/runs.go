@@ -19,6 +19,9 @@ type Runs interface {
 	// ended: what they said may not be erased.
 	OpenSince(before int64) int
 
+	// Requester returns the agent that started a run, and nothing of one that is not known.
+	Requester(run string) AgentName
+
 	// Items returns the calls that wait for people, in any order, and Item one of them.
 	Items() []RunItem
 	Item(id ItemID) (RunItem, bool)

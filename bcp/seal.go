@@ -55,6 +55,25 @@ var (
 // MaxRawBytes is how much of one message a record keeps.
 const MaxRawBytes = 64 << 10
 
+// MaxFreeBytes is how much it keeps of a message that bits do not pay for: a refused one,
+// a repeat, or a report. Of the rest there is the commitment, so that nobody fills the
+// journal with spaces.
+const MaxFreeBytes = 4 << 10
+
+// rawKept is how much of the message the record keeps.
+func (d *Decision) rawKept() int {
+	switch d.Kind {
+	case KindAlert: // it is what a mistake was made over
+		return MaxRawBytes
+	case KindSession, KindTaint, KindDeclare, KindRefusals, KindViolation:
+		return MaxFreeBytes
+	}
+	if d.Verdict == Reject && d.Delivery == "" || d.Repeat {
+		return MaxFreeBytes
+	}
+	return MaxRawBytes
+}
+
 // sealedStep is what sizes are rounded up to before they are sealed: a sealed
 // boolean must not tell by its length which one it is.
 const sealedStep = 128
@@ -97,9 +116,9 @@ func (d *Decision) Seal(k SealingKey) error {
 }
 
 // SealRaw seals the message that the decision is about, the first [MaxRawBytes]
-// of it.
+// of it, or [MaxFreeBytes].
 func (d *Decision) SealRaw(k SealingKey, message []byte) error {
-	message = message[:min(len(message), MaxRawBytes)]
+	message = message[:min(len(message), d.rawKept())]
 	w := recordWriter{b: make([]byte, nonceSize, sealedRoom+len(message))}
 	w.putBytes(message)
 	var err error

@@ -134,6 +134,17 @@ func TestSealedLength(t *testing.T) {
 			t.Errorf("of %d bytes %d are kept, %v", size, len(got), err)
 		}
 	}
+	for _, d := range []Decision{{Kind: KindAsk, Verdict: Reject}, {Kind: KindPush, Verdict: Accept, Repeat: true}, {Kind: KindSession, Verdict: Accept}, {Kind: KindTaint}, {Kind: KindDeclare, Verdict: Accept}, {Kind: KindViolation}} {
+		for _, size := range []int{MaxFreeBytes, MaxFreeBytes + 1} {
+			d.Salt = [16]byte{1}
+			if err := d.SealRaw(sealingKey, bytes.Repeat([]byte("x"), size)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := d.OpenRaw(sealingKey); err != nil || len(got) != MaxFreeBytes {
+				t.Errorf("%s: of %d bytes %d are kept, %v", d.Kind, size, len(got), err)
+			}
+		}
+	}
 }
 
 func BenchmarkSeal(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -191,7 +192,7 @@ func (t Topology) projections() []natsjs.StreamConfig {
 
 // journalShare is the journal's part of MaxDisk, in sixteenths; the projections
 // have six. Two are left for the sealing keys, and for the streams' overhead.
-const journalShare = 8
+const journalShare = bcp.JournalShare
 
 func (t Topology) part(share int64) int64 {
 	if t.MaxDisk == 0 {

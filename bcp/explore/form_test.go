@@ -86,12 +86,18 @@ func probe(starts int) any {
 	return tree
 }
 
-func treeOf(s *state.State) (tree any, err error) {
+// treeOf is a checkpoint, but for its last member: how much of the journal is whose grows
+// with each record, and nothing is decided by it where the journal has no limit.
+func treeOf(s *state.State) (any, error) {
 	b, err := s.Checkpoint()
+	var tree []any
 	if err == nil {
 		err = msgpack.Unmarshal(b, &tree)
 	}
-	return tree, err
+	if err != nil {
+		return nil, err
+	}
+	return tree[:len(tree)-1], nil
 }
 
 // below is the path of a member: lists of one kind lie at odd depths.

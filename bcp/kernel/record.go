@@ -75,6 +75,14 @@ func (s *State) ApplyRun(d *bcp.Decision) ([]bcp.Seen, error) {
 	return c.seen(d.Run.From, before, len(s.ended) < maxEndedRuns), nil
 }
 
+// Requester implements [bcp.Runs].
+func (s *State) Requester(run string) bcp.AgentName {
+	if r := s.runs[RunID(run)]; r != nil {
+		return bcp.AgentName(r.start.Requester.Name)
+	}
+	return ""
+}
+
 // seen returns what the change says of who sent the message that it is about, if that is
 // its sender's own doing: content had no part in it, neither by the task, if its requester
 // was told something by Readers, nor by what a plan before it came to, nor by what a call

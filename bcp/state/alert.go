@@ -84,13 +84,17 @@ func (s *State) AnySuspended() bool { return len(s.suspended) > 0 }
 
 // raise makes an alert due, unless it is, or not due.
 func (s *State) raise(ch *channelState, kind bcp.AlertKind, due bool) {
-	a := alert{channel: ch.definition.ChannelKey, kind: kind, epoch: ch.newest()}
-	switch queued := slices.IndexFunc(s.alerts, func(b alert) bool { return b.channel == a.channel && b.kind == kind }); {
+	switch queued := s.queued(ch, kind); {
 	case due && queued < 0:
-		s.alerts = append(s.alerts, a)
+		s.alerts = append(s.alerts, alert{channel: ch.definition.ChannelKey, kind: kind, epoch: ch.newest()})
 	case !due && queued >= 0:
 		s.alerts = slices.Delete(s.alerts, queued, queued+1)
 	}
+}
+
+// queued is the place of a channel's alert that is due, or -1.
+func (s *State) queued(ch *channelState, kind bcp.AlertKind) int {
+	return slices.IndexFunc(s.alerts, func(a alert) bool { return a.channel == ch.definition.ChannelKey && a.kind == kind })
 }
 
 func (s *State) applyAlert(d *bcp.Decision, ch *channelState) {

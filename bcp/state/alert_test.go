@@ -175,6 +175,7 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"rollback accepted":   {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertRollbackAccepted)}, bcp.AlertRollbackAccepted},
 		"rollback seen":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertRollbackSeen), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertRollbackSeen},
 		"effect":              {bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Alert: "in_doubt"}}, bcp.AlertEffect},
+		"journal share":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertShare), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertShare},
 		"mark strange":        {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertMarkStrange), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertMarkStrange},
 		"suspect":             {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertSuspect), Agent: "mail", Rule: bcp.SuspectReply, Count: 1}, bcp.AlertSuspect},
 		"lifted":              {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertLifted), Agent: bcp.Operator, Target: "mail"}, bcp.AlertLifted},

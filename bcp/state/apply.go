@@ -43,15 +43,14 @@ func (s *State) applyQuotable(d *bcp.Decision, record bcp.Digest, runs [][8]byte
 func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	s.noteUndefined(d)
 	s.moves.Add(d)
+	s.countShare(d)
+	s.countRecord(d)
 	if d.Repeat {
 		s.repeat(d)
 		return nil
 	}
 	s.see(d, watch.Of(d))
 	more := s.answeredAgain(d)
-	if d.Kind == bcp.KindViolation || d.Verdict == bcp.Reject && isWrong(d) && !d.Excused {
-		s.countRefusal(d)
-	}
 	if more != nil {
 		more.others++
 	}
@@ -465,68 +464,43 @@ func (q *queryState) reserves() bool {
 	return q != nil && (q.phase == phaseSent || q.phase == phaseGate)
 }
 
-// isWrong reports whether a refusal counts against max_refusals. What a Controller
-// is refused because of the state of a channel does not: its Reader could bring
-// that state about, and so silence the Controller on its other channels. Nor do
-// the refusals that are only counted: they were made because of the limit, and
-// would extend it for ever.
+// isWrong reports whether a refusal is the sender's fault, and counts against
+// max_refusals. What an agent is refused because of the state of a channel is not: the
+// other end could bring that state about, and so silence it on its other channels. Nor
+// are the refusals that are only counted: they were made because of the limit, and would
+// extend it for ever.
 func isWrong(d *bcp.Decision) bool {
-	if d.Role != bcp.RoleController {
-		return true
-	}
 	if d.Kind == bcp.KindPropose { // what waits there is its own
 		return true
 	}
 	switch d.Code {
-	case bcp.BudgetExhausted, bcp.QueryLimitReached, bcp.EscalationRequired, bcp.EscalationLimitReached, bcp.ApprovalQueueFull, bcp.ReaderUnavailable, bcp.Unavailable:
-		return false
+	case bcp.BudgetExhausted, bcp.ApprovalQueueFull, bcp.Unavailable, bcp.ControllerUnavailable, bcp.ReaderUnavailable, bcp.QueryLimitReached, bcp.EscalationRequired, bcp.EscalationLimitReached:
+		return d.Role == bcp.RoleKeeper
 	}
 	return true
 }
 
-// answeredAgain returns the query that is answered already where d refuses another answer
-// to it by its Reader, and otherwise nil.
+// answeredAgain returns the query that waits for no answer where d refuses one by its
+// Reader, and otherwise nil: it is answered, or its Controller or time ended it.
 func (s *State) answeredAgain(d *bcp.Decision) *queryState {
 	q := s.queries[d.Query]
-	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Code != bcp.AlreadyAnswered || q == nil || s.agents[d.Agent] == nil || q.channel.Reader != d.Agent {
+	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Delivery != "" || q == nil || s.agents[d.Agent] == nil || q.channel.Reader != d.Agent {
 		return nil
 	}
-	return q
+	switch d.Code {
+	case bcp.AlreadyAnswered, bcp.Cancelled, bcp.QueryExpired:
+		return q
+	}
+	return nil
 }
 
 // excused reports whether d refuses what a Reader that did nothing wrong may do: to answer
-// a query again. The gateway sends an open query again after each break of a connection
-// and each start, and to each of max_connections (PROTOCOL P9.5). A server lets each
-// sending be answered once.
+// a query that waits no more. Its Controller may have ended it meanwhile, and the gateway
+// sends an open query again after each break of a connection and each start, and to each
+// of max_connections (PROTOCOL P9.5). A server lets each sending be answered once.
 func (s *State) excused(d *bcp.Decision) bool {
 	answered := s.answeredAgain(d)
 	return answered != nil && answered.others < max(maxRepeats, s.agents[d.Agent].definition.MaxConnections-1)
-}
-
-// countRefusal counts what max_refusals limits: agents and their keepers, each for
-// itself, not the people who may have the name of one.
-func (s *State) countRefusal(d *bcp.Decision) {
-	a := s.agents[d.Agent]
-	switch {
-	case a == nil:
-	case d.Role.IsAgent():
-		a.refusals.add(d)
-	case d.Role == bcp.RoleKeeper:
-		a.egress.refusals.add(d)
-	}
-}
-
-func (c *refusalCount) add(d *bcp.Decision) {
-	if minute := d.Time / int64(time.Minute); c.minute != minute {
-		*c = refusalCount{minute: minute}
-	}
-	const enough = 1 << 30
-	c.count = min(enough, c.count+min(enough, max(1, d.Count)))
-}
-
-// used reports whether a minute's refusals are used up.
-func (c refusalCount) used(now int64, most int) bool {
-	return c.minute == now/int64(time.Minute) && c.count >= most
 }
 
 // prune forgets queries that ended long ago, and timers of what ended. It is

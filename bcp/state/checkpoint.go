@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 14
+const checkpointVersion = 15
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -51,7 +51,7 @@ func (s *State) Checkpoint() ([]byte, error) {
 	if saved.Watch, err = s.watch.Save(); err != nil {
 		return nil, err
 	}
-	saved.Suspended = slices.Sorted(maps.Keys(s.suspended))
+	saved.Suspended, saved.Share = slices.Sorted(maps.Keys(s.suspended)), s.share.save()
 	keys := s.keys(&saved)
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		a, err := saveAgent(name, s.agents[name])
@@ -138,6 +138,7 @@ func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 	session := &a.session
 	saved := savedAgent{
 		Name: name, Reported: a.reported, Exposure: a.exposure, Told: a.told, Renewed: a.renewed, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
+		GatheredIn: a.gathered.minute, Gathered: a.gathered.count, ReportsIn: a.reports.minute, Reports: a.reports.count,
 		Unavailable: a.unavailable, Sources: a.sources,
 		Session: savedSession{
 			ID: session.id, Begun: session.begun, ByDelivery: session.byDelivery, Closed: session.closed, Since: session.since, Touched: session.touched,

@@ -65,8 +65,8 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled foreign moves marks runs roles watch suspended runsUnkept"},
-		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals unavailable sources egress usage notices"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled foreign moves marks runs share roles watch suspended runsUnkept"},
+		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
@@ -101,6 +101,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{alert{}, "channel kind epoch suspect"},
 		{cron{}, "agent role CronSchedule next last due"},
 		{undefinedNames{}, "agents channels"},
+		{journalShare{}, "all of"},
 		{roleState{}, "accepted numbers"},
 		{roleKey{}, "agent requirement"},
 		{acceptedRole{}, "until organisation signer required serial key"},

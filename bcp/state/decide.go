@@ -174,14 +174,17 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 		return refuse(d, bcp.CheckMessage, code)
 	case q == nil:
 		return refuse(d, bcp.CheckQuery, bcp.QueryUnknown)
-	case q.phase != phaseSent:
-		d = refuse(d, bcp.CheckAnswered, q.heard)
+	case !open:
+		switch {
+		case q.phase != phaseSent:
+			d = refuse(d, bcp.CheckAnswered, q.heard)
+		case q.cancelled:
+			d = refuse(d, bcp.CheckCancelled, bcp.Cancelled)
+		default:
+			d = refuse(d, bcp.CheckDeadline, bcp.QueryExpired)
+		}
 		d.Excused = s.excused(&d)
 		return d
-	case q.cancelled:
-		return refuse(d, bcp.CheckCancelled, bcp.Cancelled)
-	case !open:
-		return refuse(d, bcp.CheckDeadline, bcp.QueryExpired)
 	}
 	ch := s.channels[q.channel]
 	if in.NotEnoughInformation {

@@ -93,8 +93,7 @@ func (s *State) remember(d *bcp.Decision) {
 	}, firstWords{code: d.Code, field: d.Field, query: d.Query})
 }
 
-// repeat counts a repeat: of a refusal it is a refusal, and so is one too many
-// of anything else.
+// repeat counts a repeat.
 func (s *State) repeat(d *bcp.Decision) {
 	key := newClientKey(d)
 	f, known := s.firsts.found[key]
@@ -103,9 +102,6 @@ func (s *State) repeat(d *bcp.Decision) {
 	}
 	f.repeats++
 	s.firsts.found[key] = f
-	if d.Verdict == bcp.Reject && isWrong(d) || f.repeats > maxRepeats {
-		s.countRefusal(d)
-	}
 }
 
 // repeated answers a message whose client id was decided before with the first

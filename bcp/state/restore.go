@@ -200,6 +200,9 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 	if s.watch, err = watch.Restore(saved.Watch); err != nil {
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
+	for _, share := range saved.Share {
+		s.share.add(share.Agent, share.Bytes)
+	}
 	for _, name := range saved.Suspended {
 		s.suspended[name] = true
 	}
@@ -223,6 +226,8 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 	a := s.agents[saved.Name]
 	a.reported, a.exposure, a.told, a.renewed = saved.Reported, saved.Exposure, saved.Told, saved.Renewed
 	a.refusals = refusalCount{minute: saved.RefusedIn, count: saved.Refused}
+	a.gathered = refusalCount{minute: saved.GatheredIn, count: saved.Gathered}
+	a.reports = refusalCount{minute: saved.ReportsIn, count: saved.Reports}
 	pool, err := guard.RestorePool(saved.Egress)
 	if err != nil {
 		return errSaved

@@ -39,6 +39,7 @@ type (
 		Revocations     []savedNumber
 		Watch           []byte // as it saves itself
 		Suspended       []bcp.AgentName
+		Share           []savedShare
 	}
 	savedKey struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -56,6 +57,10 @@ type (
 		Renewed            int64
 		RefusedIn          int64
 		Refused            int
+		GatheredIn         int64
+		Gathered           int
+		ReportsIn          int64
+		Reports            int
 		Unavailable        bool
 		Sources            []string
 		Egress             []byte // a pool
@@ -311,6 +316,12 @@ type (
 		Organisation               string
 		Signer, Required, SerialOf bcp.Digest
 		Key                        string
+	}
+	savedShare struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Agent bcp.AgentName
+		Bytes int64
 	}
 	savedNumber struct {
 		_msgpack struct{} `msgpack:",as_array"`

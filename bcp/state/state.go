@@ -49,6 +49,7 @@ type State struct {
 	moves    MovedAgents
 	marks    definitionDigests
 	runs     bcp.Runs
+	share    journalShare
 	roles    roleState
 	watch    *watch.Watch
 	// suspended are the agents that nothing is taken from until the operator lifts it.
@@ -81,9 +82,11 @@ type agentState struct {
 	exposure      bcp.Taint // the greatest of all its sessions: what it learnt, it may tell
 	told          bcp.Bits  // capacity of all that was ever delivered to it
 	session       sessionState
-	arrivals      []arrival // the next release first
-	renewed       int64     // when it last had its channels open new epochs
-	refusals      refusalCount
+	arrivals      []arrival    // the next release first
+	renewed       int64        // when it last had its channels open new epochs
+	refusals      refusalCount // its own fault
+	gathered      refusalCount // of others' making
+	reports       refusalCount
 	// unavailable says that the agent's command could not be started (PROTOCOL
 	// P9.2).
 	unavailable bool
@@ -91,12 +94,6 @@ type agentState struct {
 	egress      egressState
 	usage       usageState
 	notices     []Notice // oldest first
-}
-
-// refusalCount counts an agent's refusals of the current minute.
-type refusalCount struct {
-	minute int64
-	count  int
 }
 
 // channelState is one channel's budget, escalations and outbox.
@@ -216,6 +213,7 @@ func New(c Config) (*State, error) {
 		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
 		noticed:  make(map[bcp.DeliveryID]agentRole),
 		roles:    restoreRoles(nil, nil),
+		share:    journalShare{of: make(map[bcp.AgentName]int64)},
 		watch:    watch.New(), suspended: make(map[bcp.AgentName]bool),
 	}
 	s.context = contextDigest(c)

@@ -93,16 +93,18 @@ func TestRefusalsAreLimited(t *testing.T) {
 	repeats := strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept
 		`, 1+maxRepeats)
 	newWorld(t, mesh).play(repeats + `push mail planner alarm {"ok":true} id=b => accept`)
-	newWorld(t, mesh).play(repeats + strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept repeat
-		`, 3) + limited)
+	more := testMesh()
+	more.MaxRefusals = maxRepeats + 2 // fewer are only counted
+	newWorld(t, more).play(repeats + strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept repeat
+		`, maxRepeats+2) + limited)
 	// So is an answer to a query that is answered: the gateway sent the query again.
 	answers := `ask planner mail yes => accept
 		answer mail 1 {"ok":true} => delivers
 		` + strings.Repeat(`answer mail 1 {"ok":true} => already_answered
 		`, maxRepeats)
 	newWorld(t, mesh).play(answers + junk + `push mail planner alarm {"ok":true} => accept`)
-	newWorld(t, mesh).play(answers + strings.Repeat(`answer mail 1 {"ok":true} => already_answered
-		`, 3) + limited)
+	newWorld(t, more).play(answers + strings.Repeat(`answer mail 1 {"ok":true} => already_answered
+		`, maxRepeats+2) + limited)
 	// An agent that is both has one limit.
 	newWorld(t, mesh).play(`
 		push relay planner alarm junk         => malformed

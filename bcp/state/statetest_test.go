@@ -542,6 +542,12 @@ func (w *world) act(line string) []string {
 	if d.Code == bcp.RateLimited {
 		return describe(&d) // the gateway counts it and records nothing
 	}
+	if recorded, code := w.state.Admit(&d); !recorded { // nor what it only counts
+		if code != "" {
+			d = refuse(d, bcp.CheckRefusals, code)
+		}
+		return describe(&d)
+	}
 	d = w.commit(d)
 	if d.Kind == bcp.KindErase {
 		w.erased = append(w.erased, d)

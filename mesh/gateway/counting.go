@@ -7,9 +7,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// maxCounted bounds the different subjects of one second's violations; beyond
-// it they are counted without their subject.
-const maxCounted = 256
+const (
+	// maxCounted bounds the different subjects of one agent's violations that wait to be
+	// recorded; beyond it they are counted without their subject.
+	maxCounted = 16
+	// crowdedInterval is how often the counts of an agent are recorded of which the
+	// journal takes no more, and how often people are told so.
+	crowdedInterval = time.Minute
+)
 
 // decideEvent decides about a report of the server. Events that are only counted
 // are counted at release, so that a failed record neither loses nor repeats one.
@@ -26,7 +31,7 @@ func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
 		return g.state.DecideExpiring(g.moment(), e.agent.Agent, e.agent.Role, e.key), true
 	case e.alert == bcp.AlertPanic:
 		return g.state.DecidePanic(g.moment(), e.agent.Agent, e.agent.Role, e.channel, in.body), true
-	case e.alert == bcp.AlertRollbackSeen, e.alert == bcp.AlertMarkStrange:
+	case e.alert == bcp.AlertRollbackSeen, e.alert == bcp.AlertMarkStrange, e.alert == bcp.AlertShare:
 		d := g.state.DecideAlert(g.moment(), e.alert)
 		d.Agent, d.Role = e.agent.Agent, e.agent.Role
 		return d, true
@@ -38,35 +43,57 @@ func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
 	return g.state.DecideConnection(g.moment(), e.kind, e.agent.Agent, e.agent.Role, e.key, e.note), true
 }
 
-// count adds to the next record of counts.
+// count adds to the next record of counts of an agent.
 func (g *Gateway) count(c counted, n int) {
-	if len(g.counts) == 0 {
-		g.countingSince = g.clock()
+	waiting := 0
+	for other := range g.counts {
+		if other.agent == c.agent {
+			waiting++
+		}
 	}
-	if _, known := g.counts[c]; !known && len(g.counts) >= maxCounted {
+	if _, known := g.counts[c]; !known && waiting >= maxCounted {
 		c.subject = ""
 	}
-	before := g.counts[c]
-	g.counts[c] += max(1, n)
-	if !floods(c, before) && floods(c, g.counts[c]) && g.config.Slow != nil {
+	before := g.counts[c].n
+	since := g.counts[c].since
+	if before == 0 {
+		since = g.clock()
+	}
+	g.counts[c] = count{before + max(1, n), since}
+	if !floods(c, before) && floods(c, g.counts[c].n) && g.config.Slow != nil {
 		g.config.Slow(c.agent.Agent, c.agent.Role)
 	}
 }
 
-// countingDue returns when the counts must be recorded, and false if there are none.
-func (g *Gateway) countingDue() (time.Time, bool) {
-	return g.countingSince.Add(countingInterval), len(g.counts) > 0
+// countDue is when a count must be recorded: each agent has one record an interval.
+func (g *Gateway) countDue(c counted) time.Time {
+	interval := countingInterval
+	if g.state.ExceedsShare(c.agent.Agent) {
+		interval = crowdedInterval
+	}
+	at, last := g.counts[c].since.Add(interval), g.countedAt[c.agent].Add(interval)
+	if last.After(at) {
+		return last
+	}
+	return at
 }
 
-// nextCounted decides about the counts, once a second.
-func (g *Gateway) nextCounted() (outcome, bool) {
-	if at, ok := g.countingDue(); !ok || g.clock().Before(at) {
-		return outcome{}, false
+// countingDue returns when the first counts must be recorded, and false if there are none.
+func (g *Gateway) countingDue() (due time.Time, ok bool) {
+	for c := range g.counts {
+		if at := g.countDue(c); !ok || at.Before(due) {
+			due, ok = at, true
+		}
 	}
-	for c, n := range g.counts {
-		if _, taken := g.counting[c]; !taken {
-			g.counting[c] = g.state.Last() + 1
-			return g.decideCounted(c, n), true
+	return due, ok
+}
+
+// nextCounted decides about counts that are due.
+func (g *Gateway) nextCounted() (outcome, bool) {
+	for c, count := range g.counts {
+		if _, taken := g.counting[c.agent]; !taken && !g.clock().Before(g.countDue(c)) {
+			g.counting[c.agent] = countingRecord{c, g.state.Last() + 1}
+			return g.decideCounted(c, count.n), true
 		}
 	}
 	return outcome{}, false
@@ -86,11 +113,20 @@ func (g *Gateway) decideCounted(c counted, n int) outcome {
 // countsRecorded removes the counts in this batch's decisions up to the last stored
 // one. Nothing was counted since they were decided.
 func (g *Gateway) countsRecorded(last uint64) {
-	for c, seq := range g.counting {
-		if seq <= last {
-			delete(g.counts, c)
-			g.countingSince = g.clock()
+	for agent, record := range g.counting {
+		if record.seq <= last {
+			delete(g.counts, record.counted)
+			g.countedAt[agent] = g.clock()
 		}
 	}
 	clear(g.counting)
+}
+
+// tellShare tells people that the journal takes no more of an agent until it is truncated.
+func (g *Gateway) tellShare(who agentRole) {
+	if now := g.clock(); now.Sub(g.crowding[who.Agent]).Abs() >= crowdedInterval*60 {
+		g.crowding[who.Agent] = now
+		g.log.Warn("an agent has more of the journal than is free: its messages are refused until the journal is truncated", "agent", who.Agent)
+		g.raiseAlert(bcp.AlertShare, who)
+	}
 }

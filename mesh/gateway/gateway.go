@@ -104,15 +104,15 @@ type Gateway struct {
 	reconciling []*input
 	// dispatched is the attempt of each sending of an open query.
 	dispatched map[bcp.QueryID][]int
-	counts     map[counted]int
-	// countingSince is when the first of counts came, or counts were last recorded.
-	countingSince time.Time
-	counting      map[counted]uint64 // the part of counts that this batch records, and in which decisions
-	timers        timers
-	marker        *marker // nil without marks
-	tellings      map[agentRole]*telling
-	flaps         map[agentRole]connectionEvents
-	runs          runs
+	counts     map[counted]count
+	counting   map[agentRole]countingRecord // the part of counts that this batch records
+	countedAt  map[agentRole]time.Time      // when counts of them were recorded last
+	timers     timers
+	marker     *marker // nil without marks
+	tellings   map[agentRole]*telling
+	flaps      map[agentRole]connectionEvents
+	crowding   map[bcp.AgentName]time.Time // when it was told last that the journal takes no more of an agent
+	runs       runs
 
 	challenges map[bcp.AgentName]challenge // for agents of other organisations
 }
@@ -130,6 +130,8 @@ type input struct {
 	mark    string
 	lane    *lane // where it arrived
 	dropped bool  // it found a mistake
+	// gathered says that its decision is only counted, with others of its sender.
+	gathered bool
 
 	change   *kernel.Change   // decided by a kernel, with its consequences
 	releases []kernel.Release // once it is applied
@@ -153,6 +155,18 @@ type counted struct {
 	agent   agentRole
 	act     string // of a violation: what the server denied
 	subject string // denied to an agent, or pushed to too often
+}
+
+// count is how many there were, and when the first of them was.
+type count struct {
+	n     int
+	since time.Time
+}
+
+// countingRecord says which counts a decision records.
+type countingRecord struct {
+	counted
+	seq uint64
 }
 
 // Start replays the journal and begins to serve. The streams must exist. If the
@@ -183,9 +197,9 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), interrupter: config.Interrupter,
 		inbox: newInbox(), links: make(map[agentRole]link), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
-		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
+		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
-		flaps: make(map[agentRole]connectionEvents), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
+		flaps: make(map[agentRole]connectionEvents), crowding: make(map[bcp.AgentName]time.Time), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	if config.Marks != nil {
 		if g.marker, err = newMarker(config.Marks.Secret); err != nil {

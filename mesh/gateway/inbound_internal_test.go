@@ -210,7 +210,11 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 func TestCountedIsDueUntilItIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{config: Config{Now: time.Now}, state: new(state.State), counts: map[counted]int{}, counting: map[counted]uint64{}}
+		empty, err := state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &Gateway{config: Config{Now: time.Now}, state: empty, counts: map[counted]count{}, counting: map[agentRole]countingRecord{}, countedAt: map[agentRole]time.Time{}}
 		idle := g.untilDue()
 		g.count(counted{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleReader}}, 1)
 		if wait := g.untilDue(); wait != countingInterval {
@@ -282,7 +286,7 @@ func TestFlooderAtTheLimit(t *testing.T) {
 			}
 		}
 		g := &Gateway{
-			log: hclog.NewNullLogger(), counts: map[counted]int{},
+			log: hclog.NewNullLogger(), counts: map[counted]count{},
 			config: Config{Now: time.Now, Kick: note(&kicked), Slow: note(&slowed)},
 		}
 		g.kickFlooder(&bcp.Decision{Kind: tt.kind, Agent: tt.agent.Agent, Role: tt.agent.Role, Count: tt.count})

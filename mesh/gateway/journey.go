@@ -118,7 +118,27 @@ func (g *Gateway) decideSafely(in *input) (d bcp.Decision, recorded bool) {
 			d, recorded = bcp.Decision{Code: bcp.Internal}, false
 		}
 	}()
-	return g.decide(in)
+	d, recorded = g.decide(in)
+	if !recorded || in.event != nil {
+		return d, recorded
+	}
+	return g.admit(in, d)
+}
+
+// admit has a decision recorded, or refuses or only counts the message ([state.State.Admit]).
+func (g *Gateway) admit(in *input, d bcp.Decision) (bcp.Decision, bool) {
+	recorded, code := g.state.Admit(&d)
+	if recorded {
+		return d, true
+	}
+	if in.change = nil; code == "" {
+		in.gathered = true
+		return d, false
+	}
+	if in.roles.message, in.roles.verdict = nil, nil; code == bcp.Unavailable {
+		g.tellShare(in.sender())
+	}
+	return bcp.Decision{Code: code}, false
 }
 
 // decide judges one message or event; it sends nothing. It returns false if
@@ -130,7 +150,7 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	if in.unheard {
 		return bcp.Decision{}, false
 	}
-	in.change, in.releases = nil, nil
+	in.change, in.releases, in.gathered = nil, nil, false
 	s, m := in.subject, g.moment()
 	if g.closes(in) {
 		return bcp.Decision{Code: bcp.Unavailable}, false
@@ -382,6 +402,11 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		}
 		g.count(c, 1)
 	}
+	if in.gathered {
+		g.count(counted{kind: bcp.KindRefusals, agent: in.sender()}, 1)
+		g.releaseGathered(in, &o.decision)
+		return
+	}
 	switch {
 	case in.event != nil && in.dropped:
 	case in.event != nil && in.event.call != nil:
@@ -412,6 +437,21 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.answer(in, g.state.Channels(in.subject.Controller, g.clock()))
 	case isHandshake(in.subject):
 		g.acknowledgedSubscriptions(in.subject)
+	}
+}
+
+// releaseGathered answers a message whose refusal or repeat is only counted, as if it were
+// recorded.
+func (g *Gateway) releaseGathered(in *input, d *bcp.Decision) {
+	switch d.Kind {
+	case bcp.KindAsk:
+		g.answer(in, g.receipt(d))
+	case bcp.KindAnswer:
+		g.sendResult(d)
+	case bcp.KindPush:
+		g.answer(in, d.Result())
+	default:
+		g.answer(in, bcp.RefusalOf(d.Code))
 	}
 }
 

@@ -122,6 +122,7 @@ var sentences = map[bcp.AlertKind]string{
 	bcp.AlertDamaged:          "the journal is damaged: the gateway ends",
 	bcp.AlertRollbackAccepted: "the mesh goes on although the journal was set back",
 	bcp.AlertRollbackSeen:     "%s has seen more of the journal than there is: what this closes waits for you",
+	bcp.AlertShare:            "%s has more of the journal than is free: nothing is taken from it",
 	bcp.AlertMarkStrange:      "%s shows a mark that this mesh cannot read",
 	bcp.AlertSuspect:          "%s does what its role does not",
 	bcp.AlertLifted:           "the suspension of %s is lifted",

@@ -1,0 +1,230 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// flood decides the same again and again within a second, and returns how many records
+// there were, and how many bytes.
+func flood(w *world, say func(n int) bcp.Decision) (records, size int) {
+	for n := range 300 {
+		w.body = nil
+		d := say(n)
+		if d.Code == bcp.RateLimited {
+			continue
+		}
+		if recorded, _ := w.state.Admit(&d); recorded {
+			w.commit(d)
+			records++
+			size += len(w.journal[len(w.journal)-1])
+		}
+	}
+	return records, size
+}
+
+// Every refusal that an agent can cause is in the journal max_refusals times a minute,
+// whoever's fault it is, and beyond that only counted.
+//
+// covers P4.7, P11.1
+func TestEveryRefusalIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range refusals {
+		if tt.kind == bcp.KindApproval || tt.kind == bcp.KindViolation || tt.check == bcp.CheckAct {
+			continue // people's, or counted as the server tells of it
+		}
+		mesh := testMesh()
+		if tt.edit != nil {
+			tt.edit(mesh, channelIn(mesh, plannerMail))
+		}
+		w := newWorld(t, mesh).play(tt.history)
+		lines := strings.Split(tt.history, "\n")
+		before := len(w.journal)
+		for range 300 {
+			w.act(lines[len(lines)-1])
+		}
+		if n := len(w.journal) - before; n > mesh.MaxRefusals+maxRepeats {
+			t.Errorf("%s by %s: %d records of 300 messages", tt.kind, tt.check, n)
+		}
+		if last := w.journal[len(w.journal)-1]; len(last) > bcp.MaxFreeBytes+recordBytes {
+			t.Errorf("%s by %s: a record of %d bytes", tt.kind, tt.check, len(last))
+		}
+	}
+}
+
+// Everything else that an agent can cause without bits is bounded as well. A new kind of
+// record needs its flood here, or says what bounds it.
+//
+// covers P4.7, P11.1
+func TestEveryKindOfRecordIsBounded(t *testing.T) {
+	t.Parallel()
+	padded := func(w *world, body string) []byte {
+		return w.said([]byte(body + strings.Repeat(" ", bcp.MaxRawBytes)))
+	}
+	session := func(bodies ...string) func(*world, int) bcp.Decision {
+		return func(w *world, n int) bcp.Decision {
+			return w.state.DecideSession(w.moment(), "planner", padded(w, bodies[n%len(bodies)]))
+		}
+	}
+	repeats := func(history string) func(*world, int) bcp.Decision {
+		return func(w *world, n int) bcp.Decision {
+			id := fmt.Sprintf(history, n/(maxRepeats+1)) // as many ids as there are repeats of each
+			words := strings.Fields(id)
+			if words[0] == "ask" {
+				return w.state.DecideAsk(w.moment(), "planner", "mail", w.said(askBytes(words[1], words[2], "")))
+			}
+			return w.state.DecidePush(w.moment(), "mail", "planner", "alarm", w.said(pushBytes("planner", "alarm", `{"ok":true}`, words[1])))
+		}
+	}
+	proposal := `{"verb":"propose","proposal":{"reader":"mail","subscription":{"id":"new","category":1,"fields":[{"name":"ok","type":"boolean"}]},"justification":"why not"}}`
+	verdict := func(w *world, accepted bool) RoleVerdict {
+		return RoleVerdict{Accepted: accepted, Until: w.now.Add(time.Hour), Organisation: "other", List: RoleRevocations{Organisation: "other", Number: 1}}
+	}
+	rich := func(c *bcp.Channel) { c.Budget, c.PushBudget = 1<<20*bcp.Bit, 1<<20*bcp.Bit }
+	// bits says that bits or others' messages bound a kind's records, and the journal's share
+	// what they take (TestNobodyHasMoreOfTheJournalThanIsFree).
+	const bits, operator, server = "bits, or messages that it is allowed to answer", "the operator", "the gateway or the server, once a second or less"
+	bounds := map[bcp.DecisionKind]any{
+		bcp.KindStart: operator, bcp.KindReload: operator, bcp.KindErase: operator, bcp.KindTruncate: operator, bcp.KindPrompt: operator, bcp.KindApproval: operator,
+		bcp.KindAcknowledge: bits, bcp.KindExpire: bits, bcp.KindBatch: bits, bcp.KindAnswer: bits, bcp.KindUsage: bits, bcp.KindEgress: bits,
+		bcp.KindRun: bits, bcp.KindPlan: bits, bcp.KindStep: bits, bcp.KindCall: bits, bcp.KindOutcome: bits,
+		bcp.KindConnect: server, bcp.KindDisconnect: server, bcp.KindViolation: server, bcp.KindRefusals: server, bcp.KindAlert: server, bcp.KindProcess: server, bcp.KindCredential: server,
+		bcp.KindAsk:     repeats("ask yes r%d"),
+		bcp.KindPush:    repeats("push p%d"),
+		bcp.KindSession: session(`{"verb":"open"}`, `{"verb":"close"}`),
+		bcp.KindTaint:   session(`{"verb":"taint","taint":{"source":"web"}}`),
+		bcp.KindPropose: session(proposal),
+		bcp.KindDeclare: []func(*world, int) bcp.Decision{
+			func(w *world, n int) bcp.Decision {
+				return w.state.DecideHeard(w.moment(), "relay", bcp.RoleController, "mail", padded(w, "{}"), verdict(w, n%2 == 0))
+			},
+			func(w *world, n int) bcp.Decision {
+				return w.state.DecideDeclare(w.moment(), "relay", bcp.RoleController, bcp.DualLLMRole, "key", padded(w, "{}"), verdict(w, n%2 == 0))
+			},
+			func(w *world, n int) bcp.Decision {
+				d, _ := w.state.DecideRevocations(w.moment(), "relay", bcp.RoleController, padded(w, "{}"), RoleRevocations{Organisation: "other", Number: int64(n)})
+				return d
+			},
+			func(w *world, _ int) bcp.Decision {
+				return w.state.DecideRoleMissing(w.moment(), "relay", padded(w, "{}"))
+			},
+		},
+	}
+	for _, kind := range bcp.DecisionKinds() {
+		bound, known := bounds[kind]
+		if !known {
+			t.Errorf("nothing says what bounds records of %s", kind)
+		}
+		floods, _ := bound.([]func(*world, int) bcp.Decision)
+		if one, ok := bound.(func(*world, int) bcp.Decision); ok {
+			floods = append(floods, one)
+		}
+		for i, say := range floods {
+			mesh := edited(rich)
+			mesh.Trust = []bcp.Trust{{Organisation: "other"}}
+			w := newWorld(t, mesh)
+			records, size := flood(w, func(n int) bcp.Decision { return say(w, n) })
+			paid := 0
+			if kind == bcp.KindAsk || kind == bcp.KindPush {
+				paid = 300/(maxRepeats+1) + 1
+			}
+			if most := reportsAMinute + paid + 1; records == 0 || records > most || size > most*(bcp.MaxFreeBytes+recordBytes) {
+				t.Errorf("%s %d: %d records of %d bytes", kind, i, records, size)
+			}
+		}
+	}
+}
+
+// What the other end of a channel brought about silences nobody on other channels: a Reader
+// whose queries are cancelled, expire or find the budget spent, a Controller whose Reader
+// has spent it.
+//
+// covers P4.7, P7.6
+func TestTheOtherEndSilencesNobody(t *testing.T) {
+	t.Parallel()
+	for name, history := range map[string]string{
+		"cancelled":    strings.Repeat("ask planner mail yes => accept\n", 40) + "close planner => ends\n" + answersTo(40, "cancelled"),
+		"ended":        strings.Repeat("ask planner mail yes => accept\n", 40) + "close planner => ends\n" + strings.Repeat("due => expire\n", 40) + answersTo(40, "cancelled"),
+		"too late":     strings.Repeat("ask planner mail yes => accept\n", 40) + "wait 15m\n" + answersTo(40, "query_expired"),
+		"spent":        "ask planner mail num => accept\n" + strings.Repeat("push mail planner alarm {\"ok\":true} => budget_exhausted\n", 40),
+		"unavailable":  "process planner unavailable\n" + strings.Repeat("push mail planner alarm {\"ok\":true} => controller_unavailable\n", 40),
+		"a full queue": "push mail planner memo {\"summary\":\"a\"} => hold\n" + strings.Repeat("push mail planner memo {\"summary\":\"a\"} => approval_queue_full\n", 40),
+	} {
+		w := newWorld(t, edited(func(c *bcp.Channel) {
+			c.MaxPendingApprovals = 1
+			if name == "spent" {
+				c.Budget = 10*bcp.Bit + bcp.Bit/2
+			}
+		}))
+		w.play(history + "push mail clerk alarm {\"n\":1} => accept")
+		if n := len(w.journal); n > 2*40+2*w.config.Mesh.MaxRefusals+4 {
+			t.Errorf("%s: %d records", name, n)
+		}
+	}
+}
+
+// answersTo are late answers to the first n queries.
+func answersTo(n int, code string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "answer mail %d {\"ok\":true} => %s\n", i+1, code)
+	}
+	return b.String()
+}
+
+// Nobody has more of the journal than is free, not even by messages that bits pay for; the
+// others are heard. It is as much as before once the journal is truncated.
+//
+// covers P4.7
+func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
+	t.Parallel()
+	mesh := edited(func(c *bcp.Channel) { c.Budget, c.PushBudget = 1<<20*bcp.Bit, 1<<20*bcp.Bit })
+	mesh.MaxDisk = 512 << 10 // the journal has half of it
+	w := newWorld(t, mesh)
+	limit := mesh.JournalBytes()
+	refused := func(line string) bool {
+		d := w.act(line)
+		return strings.Contains(strings.Join(d, " "), " unavailable")
+	}
+	for n := range 1000 {
+		if refused(`push mail planner alarm {"ok":true}`) {
+			break
+		}
+		if n == 999 {
+			t.Fatal("a Reader fills the journal")
+		}
+	}
+	own := w.state.share.of["mail"]
+	if free := limit - w.state.share.all; own <= free || own > free+2*3*recordBytes {
+		t.Errorf("it has %d bytes, and %d are free", own, free)
+	}
+	if !w.state.ExceedsShare("mail") || w.state.ExceedsShare("planner") || refused("ask planner relay yes") || refused(`push relay planner alarm {"ok":true}`) {
+		t.Error("another is not heard, or this one is")
+	}
+	size := 0
+	for _, record := range w.journal {
+		size += len(record)
+	}
+	if int64(size) > w.state.share.all {
+		t.Errorf("the journal has %d bytes, and %d are counted", size, w.state.share.all)
+	}
+	w.play("start") // which compares the state with its replay and checkpoint
+	d := w.state.DecideTruncate(w.moment(), bcp.Truncation{})
+	w.commit(d)
+	if w.state.ExceedsShare("mail") || refused(`push mail planner alarm {"ok":true}`) {
+		t.Error("it is not heard once the journal is truncated")
+	}
+	// At the limit, and one byte past it.
+	s := w.fresh()
+	s.share.add("mail", limit/2)
+	if s.ExceedsShare("mail") {
+		t.Error("an agent may have as much as is free")
+	}
+	if s.share.add("mail", 1); !s.ExceedsShare("mail") {
+		t.Error("an agent may have more than is free")
+	}
+}
