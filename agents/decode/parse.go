@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"io"
 	"regexp"
 	"slices"
@@ -36,37 +37,58 @@ const (
 	ending  = "bcp-e-" // before its name: its end tag was here
 )
 
+// rename gives formatting elements their other names, wherever the parser may see them, and puts
+// the endings in front of their end tags.
 func rename(source string) string {
-	return formatting.ReplaceAllStringFunc(source, func(tag string) string {
+	source = formatting.ReplaceAllStringFunc(source, func(tag string) string {
 		parts := formatting.FindStringSubmatch(tag)
-		name := strings.ToLower(parts[2])
-		switch {
-		case parts[1] != "":
-			return endTag(name) + parts[3]
-		case name == "a" || name == "nobr": // it ends the one before
-			return endTag(name) + "><" + renamed + name + parts[3]
-		}
-		return "<" + renamed + name + parts[3]
+		return "<" + parts[1] + renamed + parts[2] + parts[3]
 	})
+	var out strings.Builder
+	z := html.NewTokenizer(strings.NewReader(source))
+	for {
+		kind := z.Next()
+		raw := z.Raw()
+		switch kind {
+		case html.ErrorToken:
+			out.Write(raw)
+			return out.String()
+		case html.EndTagToken:
+			if rest, ok := bytes.CutPrefix(raw, []byte("</"+renamed)); ok {
+				name := nameOf(rest)
+				out.WriteString("<" + ending + name + "></" + ending + name + ">")
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			if rest, ok := bytes.CutPrefix(raw, []byte("<"+renamed)); ok {
+				if name := nameOf(rest); name == "a" || name == "nobr" { // it ends the one before
+					out.WriteString("<" + ending + name + "></" + ending + name + "></" + renamed + name + ">")
+				}
+			}
+		}
+		out.Write(raw)
+	}
 }
 
-func endTag(name string) string {
-	return "<" + ending + name + "></" + ending + name + "></" + renamed + name
+// nameOf returns the letters that a tag begins with, in lower case.
+func nameOf(tag []byte) string {
+	i := 0
+	for i < len(tag) && tag[i]|0x20 >= 'a' && tag[i]|0x20 <= 'z' {
+		i++
+	}
+	return strings.ToLower(string(tag[:i]))
 }
 
 var (
-	renamedEnd   = regexp.MustCompile(`<` + ending + `[a-z]+></` + ending + `[a-z]+></` + renamed)
-	renamedTwice = regexp.MustCompile(`<` + ending + `[a-z]+></` + ending + `[a-z]+></` + renamed + `[a-z]+><` + renamed)
-	renamedStart = regexp.MustCompile(`<` + renamed)
+	endings = regexp.MustCompile(`(<` + ending + `[a-z]+></` + ending + `[a-z]+>)(</` + renamed + `[a-z]+>(<` + renamed + `))?`)
+	begins  = regexp.MustCompile(`<(/?)` + renamed)
 )
 
 // restore gives text that is not markup its names back.
 func restore(text string) string {
-	if !strings.Contains(text, "<"+renamed) && !strings.Contains(text, "<"+ending) && !strings.Contains(text, "</"+renamed) {
+	if !strings.Contains(text, "bcp-") {
 		return text
 	}
-	text = renamedTwice.ReplaceAllString(text, "<")
-	return renamedStart.ReplaceAllString(renamedEnd.ReplaceAllString(text, "</"), "<")
+	return begins.ReplaceAllString(endings.ReplaceAllString(text, "$3"), "<$1")
 }
 
 // parse returns the tree of a document within the bounds. Formatting elements have their names,

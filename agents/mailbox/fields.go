@@ -1,15 +1,9 @@
 package mailbox
 
 import (
-	"io"
-	"mime"
-	"net/mail"
-	"net/textproto"
 	"strings"
-	"time"
 
-	"github.com/jhillyerd/enmime/v2"
-	"golang.org/x/net/html/charset"
+	"github.com/bcpmesh/bcpmesh/agents/decode"
 )
 
 // keptHeaders are the fields that show what kind of mail it is.
@@ -18,13 +12,8 @@ var keptHeaders = []string{
 	"Precedence", "Priority", "Reply-To", "X-Priority", "X-Spam-Flag",
 }
 
-var words = mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
-	return charset.NewReaderLabel(label, r)
-}}
-
-func (w *walker) readFields(root *enmime.Part) {
+func (w *walker) readFields(h header) {
 	m := w.message
-	h := root.Header
 	m.Subject, _ = w.field(h, "Subject")
 	m.Headers = map[string]string{}
 	for _, name := range keptHeaders {
@@ -32,17 +21,18 @@ func (w *walker) readFields(root *enmime.Part) {
 			m.Headers[name] = v
 		}
 	}
-	w.readAuthor(h)
-	if to, err := enmime.ParseAddressList(clip(strings.Join(h["To"], ", "), maxHeaderBytes)); err == nil {
-		for _, a := range to[:min(len(to), maxRecipients)] {
-			m.To = append(m.To, Address{Name: w.line(a.Name), Address: w.line(a.Address)})
+	for _, name := range []string{"Subject", "From", "To", "Cc", "Date", "Reply-To"} {
+		if len(h[name]) > 1 {
+			m.mark(BadHeader)
 		}
 	}
+	w.readAuthor(h)
+	m.To, m.Cc = w.recipients(h["To"]), w.recipients(h["Cc"])
 	w.readDate(h)
 }
 
 // field gives the first value of a field, decoded, on one line.
-func (w *walker) field(h textproto.MIMEHeader, name string) (string, bool) {
+func (w *walker) field(h header, name string) (string, bool) {
 	values := h[name]
 	if len(values) == 0 {
 		return "", false
@@ -50,104 +40,161 @@ func (w *walker) field(h textproto.MIMEHeader, name string) (string, bool) {
 	return w.line(w.decodeWords(values[0])), true
 }
 
-func (w *walker) decodeWords(v string) string {
-	decoded, err := words.DecodeHeader(v)
-	if err != nil {
-		w.message.mark(BadCharset)
-		return v
+// recipients returns the addresses of a field, also those between invalid ones.
+func (w *walker) recipients(values []string) (all []Address) {
+	for _, a := range w.addresses(strings.Join(values, ",")) {
+		if len(all) == maxRecipients {
+			w.message.mark(AddressesCut)
+			break
+		}
+		if !a.valid() {
+			w.message.mark(BadRecipient)
+		}
+		all = append(all, a)
 	}
-	return decoded
+	return all
 }
 
-// line makes header text of one line: UTF-8, no control characters.
+// line makes decoded text one line without control characters.
 func (w *walker) line(s string) string {
-	s, ok := asUTF8([]byte(s), "")
-	if !ok {
-		w.message.mark(BadCharset)
-	}
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, s)
-	return strings.TrimSpace(clip(s, maxFieldBytes))
+	}, strings.ToValidUTF8(s, "\ufffd"))
+	s = strings.TrimSpace(s)
+	if len(s) > maxFieldBytes {
+		w.message.mark(TextCut)
+	}
+	return clip(s, maxFieldBytes)
 }
 
-func (w *walker) readAuthor(h textproto.MIMEHeader) {
-	m := w.message
-	if len(h["From"]) == 0 {
-		m.mark(BadFrom)
-		return
+func (w *walker) readAuthor(h header) {
+	all := w.addresses(h.first("From"))
+	if len(all) > 0 {
+		w.message.From = all[0]
 	}
-	value := clip(h["From"][0], maxFieldBytes)
-	if list, err := enmime.ParseAddressList(value); err == nil && len(list) > 0 {
-		m.From = Address{Name: w.line(list[0].Name), Address: w.line(list[0].Address)}
-		return
+	if from := h.first("From"); !w.message.From.valid() || strings.Count(from, "<") > strings.Count(from, ">") {
+		w.message.mark(BadFrom)
 	}
-	m.mark(BadFrom)
-	m.From = looseAddress(w.line(w.decodeWords(value)))
+	if len(all) > 1 {
+		w.message.mark(AddressesCut)
+	}
 }
 
-// looseAddress parses an invalid author field: the first word with an @ is the
-// address, the rest is the name.
-func looseAddress(s string) Address {
-	var a Address
-	var name []string
-	for _, word := range strings.Fields(s) {
-		if a.Address == "" && strings.Contains(word, "@") {
-			a.Address = strings.Trim(word, "<>()[],;\"'")
+// valid reports whether it may be an address: one @ with something on both sides, and no blanks.
+func (a Address) valid() bool {
+	local, domain, ok := strings.Cut(a.Address, "@")
+	return ok && local != "" && domain != "" && !strings.ContainsAny(domain, "@ <>,") && !strings.ContainsAny(local, " <>")
+}
+
+// addresses parses a list of addresses, each by itself: a damaged one leaves the others as they are.
+func (w *walker) addresses(value string) (all []Address) {
+	if len(value) > maxHeaderBytes {
+		w.message.mark(AddressesCut)
+		value = clip(value, maxHeaderBytes)
+	}
+	words := encodedWord.FindAllStringIndex(value, -1)
+	// What is not closed does not begin.
+	lastQuote, lastClosed, lastAngle := strings.LastIndexByte(value, '"'), strings.LastIndexByte(value, ')'), strings.LastIndexByte(value, '>')
+	var item strings.Builder
+	quoted, angle, depth := false, false, 0
+	end := func() {
+		if text := strings.TrimSpace(item.String()); text != "" && len(all) <= maxRecipients {
+			all = append(all, w.address(text))
+		}
+		item.Reset()
+		quoted, angle, depth = false, false, 0
+	}
+	for i := 0; i < len(value); i++ {
+		for len(words) > 0 && words[0][0] < i {
+			words = words[1:]
+		}
+		if len(words) > 0 && words[0][0] == i { // may have any character in it
+			item.WriteString(value[i:words[0][1]])
+			i = words[0][1] - 1
 			continue
 		}
-		name = append(name, word)
+		switch c := value[i]; {
+		case c == '\\' && (quoted || depth > 0) && i+1 < len(value):
+			item.WriteByte(c)
+			i++
+		case c == '"' && depth == 0 && (quoted || i < lastQuote):
+			quoted = !quoted
+		case quoted:
+		case c == '(' && i < lastClosed:
+			depth++
+		case c == ')':
+			depth = max(0, depth-1)
+		case depth > 0:
+		case c == '<':
+			angle = true
+		case c == '>':
+			angle = false
+		case c == ':' && !angle && !strings.ContainsRune(item.String(), '@'): // the name of a group
+			item.Reset()
+			continue
+		case (c == ',' || c == ';') && (!angle || i > lastAngle):
+			end()
+			continue
+		}
+		item.WriteByte(value[i])
 	}
-	a.Name = strings.Trim(strings.Join(name, " "), "<>\" ")
+	end()
+	return all
+}
+
+// address parses one address as far as possible.
+func (w *walker) address(text string) (a Address) {
+	name := ""
+	if before, rest, ok := cutLast(text, "<"); ok {
+		inside, after, _ := strings.Cut(rest, ">")
+		a.Address = strings.TrimSpace(withoutComments(inside))
+		name = strings.TrimSpace(before + " " + after)
+	} else {
+		var others []string
+		for _, remark := range comment.FindAllString(text, 10) {
+			name = strings.Trim(remark, "()")
+		}
+		for _, word := range strings.Fields(withoutComments(text)) {
+			if a.Address == "" && strings.Contains(word, "@") {
+				a.Address = strings.Trim(word, "<>()[],;\"'")
+				continue
+			}
+			others = append(others, word)
+		}
+		if len(others) > 0 {
+			name = strings.Join(others, " ")
+		}
+	}
+	if strings.HasPrefix(name, `"`) {
+		inside, after := quotedString(name)
+		name = inside + after
+	}
+	a.Name = strings.Trim(w.line(w.decodeWords(name)), `<>" `)
+	a.Address = w.line(w.decodeWords(a.Address))
 	return a
 }
 
-// zones are the zone names of RFC 5322, 4.3. The time package would interpret
-// them by this machine's local zone.
-var zones = map[string]string{
-	"UT": "+0000", "GMT": "+0000", "Z": "+0000", "UTC": "+0000",
-	"EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500",
-	"MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700",
+func cutLast(s, mark string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, mark); i >= 0 {
+		return s[:i], s[i+len(mark):], true
+	}
+	return s, "", false
 }
 
-func (w *walker) readDate(h textproto.MIMEHeader) {
+func (w *walker) readDate(h header) {
 	m := w.message
-	if len(h["Date"]) > 0 {
-		if t, ok := parseDate(h["Date"][0]); ok {
-			m.Date = t
-			return
-		}
+	t, exact, ok := decode.Date(h.first("Date"))
+	if !ok || !exact {
+		m.mark(BadDate)
 	}
-	m.mark(BadDate)
-	if len(h["Received"]) > 0 {
-		v := h["Received"][0]
-		if t, ok := parseDate(v[strings.LastIndexByte(v, ';')+1:]); ok {
-			m.Date = t
-		}
+	if !ok {
+		_, when, _ := cutLast(h.first("Received"), ";")
+		t, _, ok = decode.Date(when)
 	}
-}
-
-func parseDate(v string) (time.Time, bool) {
-	v = clip(v, 200)
-	if i := strings.IndexByte(v, '('); i >= 0 {
-		v = v[:i]
+	if ok {
+		m.Date = t
 	}
-	fields := strings.Fields(v)
-	if len(fields) == 0 {
-		return time.Time{}, false
-	}
-	last := fields[len(fields)-1]
-	if zone, ok := zones[strings.ToUpper(last)]; ok {
-		fields[len(fields)-1] = zone
-	} else if last[0] >= 'A' {
-		fields[len(fields)-1] = "+0000"
-	}
-	t, err := mail.ParseDate(strings.Join(fields, " "))
-	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}, false
-	}
-	return t.UTC(), true
 }

@@ -1,5 +1,7 @@
 package mailbox
 
+import "time"
+
 // Limits bounds the work and memory for mail. A field that is zero or negative
 // takes its default.
 type Limits struct {
@@ -36,20 +38,15 @@ const (
 	// maxFieldBytes is one decoded header field; addresses of a long To line are
 	// of no use to anybody here.
 	maxFieldBytes = 4 << 10
-	// maxRecipients is the number of To addresses kept.
+	// maxRecipients is the number of addresses kept of a field.
 	maxRecipients = 50
 	// maxDirEntries is the number of names in one folder of a Maildir beyond
 	// which it is refused: sorting needs them all in memory.
 	maxDirEntries = 500_000
-	// maxDashLines and maxBoundaryWork bound the work of the MIME library, which
-	// has no limits of its own: lines that could be separators (each costs about
-	// 5 KB), and declared separators times bytes (every level of nesting reads
-	// the rest again).
-	maxDashLines    = 20_000
-	maxBoundaryWork = 128 << 20
-	// freeBoundaries are not counted as work: that many levels are cheap at any
-	// permitted size.
-	freeBoundaries = 16
+	// maxHTML bounds the bytes of HTML of a message that are parsed, and parseTime
+	// how long; what comes later is left out, and the message is marked [TextCut].
+	maxHTML   = 4 << 20
+	parseTime = 10 * time.Second
 	// maxPostmarkBytes is how much of a line is looked at to recognise the
 	// separator of an mbox file.
 	maxPostmarkBytes = 512

@@ -16,8 +16,8 @@ type Message struct {
 	ID string
 	// From is the first author. Its parts may be empty.
 	From Address
-	// To lists the first 50 recipients of the To field.
-	To []Address
+	// To and Cc list the recipients of these fields, the first 50 of each.
+	To, Cc []Address
 	// Subject is decoded and on one line; empty if there is none.
 	Subject string
 	// Date is the Date field or, if that is missing or damaged, the time of the
@@ -27,8 +27,9 @@ type Message struct {
 	// parts without markup. Lines end in \n.
 	Text string
 	// Hidden is text that a person does not see but a model gets: HTML
-	// comments, hidden elements, texts of images, and letters in invisible tag
-	// characters. Pieces are separated by an empty line.
+	// comments, hidden elements, texts of images, what stands beside the parts of
+	// a container, and letters in invisible tag characters. Pieces are separated
+	// by an empty line.
 	Hidden string
 	// Attachments are in the order of the message.
 	Attachments []Attachment
@@ -82,7 +83,7 @@ type Defect string
 const (
 	TooLarge       Defect = "too_large"        // cut at Limits.MaxMessageBytes
 	HeaderTooLarge Defect = "header_too_large" // header block cut
-	TooComplex     Defect = "too_complex"      // structure too costly; header only
+	TooComplex     Defect = "too_complex"      // style sheets too costly: Text may have what they hide
 	TooManyParts   Defect = "too_many_parts"   // parts past Limits.MaxParts left out
 	TooDeep        Defect = "too_deep"         // parts past Limits.MaxDepth left out
 	TextCut        Defect = "text_cut"         // Text, Hidden or an attachment's text cut
@@ -90,8 +91,11 @@ const (
 	BadFrom        Defect = "bad_from"         // no valid author
 	BadDate        Defect = "bad_date"         // no valid Date field
 	BadEncoding    Defect = "bad_encoding"     // base64 or transfer encoding is damaged
-	BadCharset     Defect = "bad_charset"      // unknown charset, or invalid bytes for it
+	BadCharset     Defect = "bad_charset"      // charset unknown or guessed, or invalid bytes for it
 	BadStructure   Defect = "bad_structure"    // MIME structure is damaged
+	BadRecipient   Defect = "bad_recipient"    // a recipient without an address
+	AddressesCut   Defect = "addresses_cut"    // not all authors or recipients are named
+	VersionsDiffer Defect = "versions_differ"  // HTML that is not in Text has words that Text has not
 	Unreadable     Defect = "unreadable"       // nothing could be parsed or read
 )
 

@@ -2,42 +2,37 @@ package mailbox
 
 import (
 	"bytes"
-	"errors"
 	"path"
+	"regexp"
 	"strings"
+	"time"
+	"unicode"
 	"unicode/utf8"
 
-	"github.com/jhillyerd/enmime/v2"
-	"golang.org/x/net/html/charset"
-	"golang.org/x/text/encoding/charmap"
-)
-
-// parser tolerates the errors of real mail. Declared charsets win over guesses,
-// because a guess lets an attacker choose how the bytes are read.
-var parser = enmime.NewParser(
-	enmime.SkipMalformedParts(true),
-	enmime.MultipartWOBoundaryAsSinglePart(true),
-	enmime.SetReadPartErrorPolicy(func(*enmime.Part, error) bool { return true }),
-	enmime.MaxStoredPartErrors(20),
-	enmime.DisableTextConversion(true),
-	enmime.DisableCharacterDetection(true),
-	enmime.MinCharsetDetectRunes(1<<30),
+	"github.com/bcpmesh/bcpmesh/agents/decode"
 )
 
 // Parse decodes one message. It accepts any bytes, keeps no reference to them
 // and never fails: problems are in Defects. Bytes past the limit on messages are
 // ignored. It may be called concurrently.
-func Parse(raw []byte, limits Limits) *Message {
+func Parse(raw []byte, limits Limits) (m *Message) {
 	limits = limits.withDefaults()
-	m := &Message{Size: int64(len(raw))}
-	if len(raw) > limits.MaxMessageBytes {
-		raw = raw[:limits.MaxMessageBytes]
+	size := int64(len(raw))
+	raw = raw[:min(len(raw), limits.MaxMessageBytes)]
+	id := messageID(raw)
+	// A message on which a library panics must not stop the reading of a mailbox.
+	defer func() {
+		if recover() != nil {
+			m = &Message{ID: id, Size: size, Defects: []Defect{Unreadable}}
+		}
+	}()
+	m = &Message{ID: id, Size: size}
+	if size > int64(len(raw)) {
 		m.mark(TooLarge)
 	}
-	m.ID = messageID(raw)
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	raw = bytes.TrimLeft(raw, "\r\n")
-	w := &walker{message: m, limits: limits}
+	w := &walker{message: m, limits: limits, html: maxHTML, until: time.Now().Add(parseTime)}
 	w.parse(raw, 1)
 	m.Text, m.Hidden = w.texts()
 	return m
@@ -45,130 +40,35 @@ func Parse(raw []byte, limits Limits) *Message {
 
 // walker collects the text of one message and of those attached to it.
 type walker struct {
-	message *Message
-	limits  Limits
-	parts   int
-	plain   []textPart
-	html    []textPart
-	hidden  []string
+	message   *Message
+	limits    Limits
+	parts     int
+	html      int       // bytes of HTML that may still be parsed
+	until     time.Time // and for how long
+	collected []textPart
+	hidden    []string
 }
 
 // textPart is text with its alternative container, if any.
 type textPart struct {
 	text  string
-	group *enmime.Part
+	html  bool
+	group *alternative
 }
+
+// alternative is a container whose parts say the same.
+type alternative struct{ plain string }
 
 func (w *walker) parse(raw []byte, depth int) {
-	m := w.message
-	header, body := splitHeader(raw)
-	if len(header) > maxHeaderBytes {
-		m.mark(HeaderTooLarge)
-		header = header[:maxHeaderBytes]
-		header = header[:bytes.LastIndexByte(header, '\n')+1]
-	}
-	header = dropBadLines(header, m)
-	if tooComplex(header, body) {
-		m.mark(TooComplex)
-		body = nil
-	}
-	root, err := readParts(header, body)
-	if err != nil || root == nil {
-		m.mark(Unreadable)
-		return
-	}
-	w.readFields(root)
-	if m.Has(TooComplex) {
-		return
-	}
-	w.walk(root, nil, depth)
+	head, body := splitHeader(raw)
+	h := w.readHeader(head)
+	w.readFields(h)
+	w.entity(h, body, "text/plain", nil, depth)
 }
 
-// readParts runs the library. Its recover is only for the library: a panic on
-// some sender's bytes must not stop the reading of a mailbox.
-func readParts(header, body []byte) (root *enmime.Part, err error) {
-	defer func() {
-		if recover() != nil {
-			root, err = nil, errLibrary
-		}
-	}()
-	joined := make([]byte, 0, len(header)+2+len(body))
-	joined = append(joined, header...)
-	joined = append(joined, '\n')
-	joined = append(joined, body...)
-	return parser.ReadParts(bytes.NewReader(joined))
-}
-
-var errLibrary = errors.New("mail parser broke on a message")
-
-// splitHeader cuts after the last header line; body follows the empty line. A
-// message without an empty line is all header.
-func splitHeader(raw []byte) (header, body []byte) {
-	for at := 0; at < len(raw); {
-		end := bytes.IndexByte(raw[at:], '\n')
-		if end < 0 {
-			break
-		}
-		if len(bytes.TrimRight(raw[at:at+end], "\r")) == 0 {
-			return raw[:at], raw[at+end+1:]
-		}
-		at += end + 1
-	}
-	return append(bytes.Clone(raw), '\n'), nil
-}
-
-// dropBadLines removes header lines without a field name, which would
-// invalidate the rest of the header. Continuation lines go with their field.
-func dropBadLines(header []byte, m *Message) []byte {
-	out := make([]byte, 0, len(header))
-	keep := false
-	for line := range bytes.Lines(header) {
-		switch {
-		case len(bytes.TrimRight(line, "\r\n")) == 0:
-			continue
-		case line[0] == ' ' || line[0] == '\t':
-			if !keep {
-				m.mark(BadHeader)
-			}
-		case headerLine.Match(line):
-			keep = true
-		default:
-			keep = false
-			m.mark(BadHeader)
-		}
-		if keep {
-			out = append(out, line...)
-		}
-	}
-	return out
-}
-
-// tooComplex bounds the library's work before it starts (see limits.go).
-func tooComplex(header, body []byte) bool {
-	separators := countFold(header, "boundary") + countFold(body, "boundary")
-	if separators == 0 {
-		return false
-	}
-	if separators > freeBoundaries && separators*(len(header)+len(body)) > maxBoundaryWork {
-		return true
-	}
-	dashes := 0
-	for line := range bytes.Lines(body) {
-		if bytes.HasPrefix(line, []byte("--")) {
-			dashes++
-		}
-	}
-	return dashes > maxDashLines
-}
-
-// countFold counts an ASCII word in any case.
-func countFold(b []byte, word string) int {
-	return bytes.Count(bytes.ToLower(b), []byte(word))
-}
-
-// walk visits a part and those below it. group is the nearest alternative
-// container above.
-func (w *walker) walk(p, group *enmime.Part, depth int) {
+// entity reads a message or a part of one. group is the nearest alternative container above, and
+// kind what it is if it does not say.
+func (w *walker) entity(h header, body []byte, kind string, group *alternative, depth int) {
 	m := w.message
 	if depth > w.limits.MaxDepth {
 		m.mark(TooDeep)
@@ -179,49 +79,106 @@ func (w *walker) walk(p, group *enmime.Part, depth int) {
 		m.mark(TooManyParts)
 		return
 	}
-	w.noteErrors(p)
-	kind := strings.ToLower(p.ContentType)
-	if p.FirstChild != nil || strings.HasPrefix(kind, "multipart/") && p.Boundary != "" {
-		if kind == "multipart/alternative" {
-			group = p
+	for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Transfer-Encoding"} {
+		if len(h[name]) > 1 {
+			m.mark(BadHeader)
 		}
-		if p.FirstChild == nil {
-			m.mark(BadStructure)
-		}
-		for c := p.FirstChild; c != nil && w.parts <= w.limits.MaxParts; c = c.NextSibling {
-			w.walk(c, group, depth+1)
-		}
-		return
 	}
-	attached := strings.EqualFold(p.Disposition, "attachment") || p.FileName != ""
+	t, disposition := w.parseType(h.first("Content-Type")), w.parseType(h.first("Content-Disposition"))
 	switch {
-	case !attached && (kind == "text/plain" || kind == "" || strings.HasPrefix(kind, "multipart/")):
-		w.plain = append(w.plain, textPart{tidy(w.decode(p)), group})
-	case !attached && kind == "text/html":
-		text, hidden := stripHTML(w.decode(p))
-		w.html = append(w.html, textPart{text, group})
+	case strings.Contains(t.kind, "/"):
+		kind = t.kind
+	case t.kind != "":
+		m.mark(BadHeader)
+	}
+	if strings.HasPrefix(kind, "multipart/") {
+		if w.multipart(kind, strings.TrimRight(t.parameters["boundary"], " \t"), body, group, depth) {
+			return
+		}
+		m.mark(BadStructure)
+		kind = "text/plain"
+	}
+	name := disposition.parameters["filename"]
+	if name == "" {
+		name = t.parameters["name"]
+	}
+	p := leaf{kind: kind, charset: t.parameters["charset"], name: w.decodeWords(name), content: w.decodeTransfer(body, h.first("Content-Transfer-Encoding"))}
+	// A name alone does not make an attachment of a text, nor anything of a message that is one part.
+	attached := disposition.kind == "attachment" && depth > 1
+	switch {
+	case attached:
+		w.attach(p, depth)
+	case kind == "text/plain":
+		text := tidy(w.text(p.content, p.charset))
+		if group != nil {
+			group.plain += " " + text
+		}
+		w.collected = append(w.collected, textPart{text: text, group: group})
+	case kind == "text/html", kind == "application/xhtml+xml":
+		text, hidden := w.stripHTML(p)
+		w.collected = append(w.collected, textPart{text, true, group})
 		w.hidden = append(w.hidden, hidden...)
 	default:
-		w.attach(p, kind, depth)
+		w.attach(p, depth)
 	}
 }
 
-func (w *walker) attach(p *enmime.Part, kind string, depth int) {
-	if kind == "" {
-		kind = "text/plain"
+// multipart reads the parts of a container. It returns false if it has none.
+func (w *walker) multipart(kind, boundary string, body []byte, group *alternative, depth int) bool {
+	if boundary == "" {
+		return false
 	}
-	a := Attachment{Name: fileName(p.FileName), Type: clip(kind, 200), Size: len(p.Content)}
+	parts, before, after, closed, more := split(body, boundary, w.limits.MaxParts-w.parts)
+	if more {
+		w.message.mark(TooManyParts)
+	}
+	if len(parts) == 0 && !more {
+		return false
+	}
+	if !closed {
+		w.message.mark(BadStructure)
+	}
+	for _, beside := range [][]byte{before, after} { // which no mail program shows
+		if text := tidy(w.text(beside, "")); text != "" && !preamble.MatchString(text) {
+			w.hidden = append(w.hidden, text)
+		}
+	}
+	if kind == "multipart/alternative" {
+		group = &alternative{}
+	}
+	standard := "text/plain"
+	if kind == "multipart/digest" {
+		standard = "message/rfc822"
+	}
+	for _, part := range parts {
+		head, inside := splitHeader(part)
+		w.entity(w.readHeader(head), inside, standard, group, depth+1)
+	}
+	return true
+}
+
+// preamble is what mail programs say to those that do not know MIME.
+var preamble = regexp.MustCompile(`(?i)^this is an? [a-z0-9 .,-]{0,20}(mime|multi-?part|signed)[a-z0-9 .,()/-]{0,90}$`)
+
+// leaf is a part without parts, decoded.
+type leaf struct {
+	kind, charset, name string
+	content             []byte
+}
+
+func (w *walker) attach(p leaf, depth int) {
+	a := Attachment{Name: fileName(p.name), Type: clip(w.line(p.kind), 200), Size: len(p.content)}
 	switch {
-	case kind == "message/rfc822":
-		a.Text = w.attachedMessage(p.Content, depth)
-	case kind == "text/html":
-		text, hidden := stripHTML(w.decode(p))
+	case p.kind == "message/rfc822" || p.kind == "message/global":
+		a.Text = w.attachedMessage(p.content, depth)
+	case p.kind == "text/html":
+		text, hidden := w.stripHTML(p)
 		a.Text = strings.Join(append([]string{text}, hidden...), "\n\n")
-	case kind == "text/calendar" || kind == "text/vcard":
-		a.Text = unfoldLines(w.decode(p))
-	case strings.HasPrefix(kind, "text/"), kind == "message/delivery-status",
-		kind == "application/json", kind == "application/xml":
-		a.Text = tidy(w.decode(p))
+	case p.kind == "text/calendar" || p.kind == "text/vcard":
+		a.Text = unfoldLines(w.text(p.content, p.charset))
+	case strings.HasPrefix(p.kind, "text/"), p.kind == "message/delivery-status",
+		p.kind == "application/json", p.kind == "application/xml":
+		a.Text = tidy(w.text(p.content, p.charset))
 	}
 	a.Text = w.cut(a.Text, w.limits.MaxAttachmentText)
 	w.message.Attachments = append(w.message.Attachments, a)
@@ -234,11 +191,11 @@ func (w *walker) attachedMessage(raw []byte, depth int) string {
 		w.message.mark(TooDeep)
 		return ""
 	}
-	inner := &walker{message: &Message{}, limits: w.limits, parts: w.parts}
+	inner := &walker{message: &Message{}, limits: w.limits, parts: w.parts, html: w.html, until: w.until}
 	inner.parse(bytes.TrimLeft(raw, "\r\n"), depth+1)
-	w.parts = inner.parts
+	w.parts, w.html = inner.parts, inner.html
 	for _, d := range inner.message.Defects {
-		if d == TooDeep || d == TooManyParts || d == TooComplex {
+		if d != BadFrom && d != BadDate { // an attached one need not have them
 			w.message.mark(d)
 		}
 	}
@@ -249,22 +206,52 @@ func (w *walker) attachedMessage(raw []byte, depth int) string {
 			pieces = append(pieces, s)
 		}
 	}
+	for _, a := range inner.message.Attachments {
+		pieces = append(pieces, "Attachment: "+a.Name+", "+a.Type)
+	}
 	return strings.Join(pieces, "\n\n")
 }
 
-// texts joins the collected text: plain text, and HTML without a plain text
-// alternative.
-func (w *walker) texts() (text, hidden string) {
-	covered := map[*enmime.Part]bool{}
-	var pieces []string
-	for _, p := range w.plain {
-		if p.text != "" {
-			pieces = append(pieces, p.text)
-			covered[p.group] = true
+// stripHTML returns the text of a part that is seen, and the pieces that are not.
+func (w *walker) stripHTML(p leaf) (text string, hidden []string) {
+	content := p.content
+	if time.Now().After(w.until) {
+		content = nil
+	}
+	if len(content) > w.html || len(content) < len(p.content) {
+		w.message.mark(TextCut)
+		content = content[:min(len(content), w.html)]
+	}
+	w.html -= len(content)
+	source, sound := decode.HTML(content, p.charset)
+	d := decode.Parse(source, decode.Options{Mail: true})
+	for defect, holds := range map[Defect]bool{BadCharset: !sound, TextCut: d.Cut, TooDeep: d.TooDeep, TooComplex: d.Complex} {
+		if holds {
+			w.message.mark(defect)
 		}
 	}
-	for _, p := range w.html {
-		if p.text != "" && !covered[p.group] {
+	for _, piece := range append([]string{d.Title}, d.Hidden...) {
+		if piece = tidy(piece); piece != "" {
+			hidden = append(hidden, piece)
+		}
+	}
+	writer := decode.NewWriter(nil)
+	writer.Node(d.Root)
+	return tidy(writer.Text()), hidden
+}
+
+// texts joins the collected text, in the order of the message: HTML only if there is no plain text
+// that says the same.
+func (w *walker) texts() (text, hidden string) {
+	var pieces []string
+	for _, p := range w.collected {
+		if p.html && p.group != nil && strings.TrimSpace(p.group.plain) != "" {
+			if hasMore(p.text, p.group.plain) {
+				w.message.mark(VersionsDiffer)
+			}
+			continue
+		}
+		if p.text != "" {
 			pieces = append(pieces, p.text)
 		}
 	}
@@ -279,55 +266,26 @@ func (w *walker) texts() (text, hidden string) {
 	return w.cut(text, w.limits.MaxTextBytes), w.cut(hidden, w.limits.MaxTextBytes)
 }
 
+// hasMore reports whether a text has words that another one has not.
+func hasMore(text, other string) bool {
+	notWord := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	known := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(other), notWord) {
+		known[word] = true
+	}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), notWord) {
+		if !known[word] {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *walker) cut(s string, limit int) string {
 	if len(s) > limit {
 		w.message.mark(TextCut)
 	}
 	return clip(s, limit)
-}
-
-// noteErrors turns the library's remarks into our codes; their words may quote
-// the sender and stay here.
-func (w *walker) noteErrors(p *enmime.Part) {
-	for _, e := range p.Errors {
-		switch e.Name {
-		case enmime.ErrorMalformedBase64, enmime.ErrorContentEncoding:
-			w.message.mark(BadEncoding)
-		case enmime.ErrorCharsetConversion, enmime.ErrorCharsetDeclaration:
-			w.message.mark(BadCharset)
-		case enmime.ErrorMalformedHeader:
-			w.message.mark(BadHeader)
-		case enmime.ErrorMissingBoundary, enmime.ErrorMalformedChildPart, enmime.ErrorDataHasBoundary:
-			w.message.mark(BadStructure)
-		}
-	}
-}
-
-// decode gives the content of a part as UTF-8. The library has converted known
-// charsets of text parts.
-func (w *walker) decode(p *enmime.Part) string {
-	s, ok := asUTF8(p.Content, p.Charset)
-	if !ok {
-		w.message.mark(BadCharset)
-	}
-	return s
-}
-
-// asUTF8 returns false if bytes had to be guessed or replaced. Bytes that are
-// neither UTF-8 nor of a known charset are read as windows-1252, as mail
-// programs do.
-func asUTF8(b []byte, label string) (string, bool) {
-	if utf8.Valid(b) {
-		return string(b), true
-	}
-	if enc, _ := charset.Lookup(label); enc != nil {
-		return strings.ToValidUTF8(string(b), "\ufffd"), false
-	}
-	out, err := charmap.Windows1252.NewDecoder().Bytes(b)
-	if err != nil {
-		return strings.ToValidUTF8(string(b), "\ufffd"), false
-	}
-	return string(out), false
 }
 
 // fileName drops folders, whichever way they are written.
@@ -381,4 +339,16 @@ func tidy(s string) string {
 func unfoldLines(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return tidy(strings.NewReplacer("\n ", "", "\n\t", "").Replace(s))
+}
+
+// tagText returns the text in tag characters (U+E0020 to U+E007E), which models
+// read and no screen shows.
+func tagText(s string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if r >= 0xe0020 && r <= 0xe007e {
+			out.WriteRune(r - 0xe0000)
+		}
+	}
+	return out.String()
 }

@@ -3,44 +3,9 @@ package mailbox
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func TestStripHTML(t *testing.T) {
-	t.Parallel()
-	cases := []struct {
-		name, in, text string
-		hidden         []string
-	}{
-		{"blocks", "<p>a</p><p>b<br>c</p>", "a\n\nb\nc", nil},
-		{"cells and items", "<table><tr><td>a</td><td>b</td></tr></table><ul><li>c<li>d</ul>", "a b\n\nc\nd", nil},
-		{"white space", "a \n\t b&nbsp;&amp;  c", "a b & c", nil},
-		{"script and style", "<style>p{}</style>a<script>b</script>c", "ac", nil},
-		{"comment", "a<!-- x -->b", "ab", []string{"x"}},
-		{"display none", `a<div style="display: none">x <b>y</b></div>b`, "a\n\nb", []string{"x y"}},
-		{"nested in itself", `<div hidden>x<div>y</div>z</div>b`, "b", []string{"x\n\ny\n\nz"}},
-		{"never closed", `a<span hidden>x`, "a", []string{"x"}},
-		{"white on white", `a<span style="color:#fff; background-color:#fff">x</span>`, "a", []string{"x"}},
-		{"tiny", `a<span style="font-size:0px">x</span><span style="font-size:10px">b</span>`, "ab", []string{"x"}},
-		{"transparent", `a<span style="opacity:0.01">x</span><span style="opacity:0.9">b</span>`, "ab", []string{"x"}},
-		{"picture text and title", `<title>t</title><img alt="x">a`, "a", []string{"t", "x"}},
-		{"empty", "", "", nil},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			text, hidden := stripHTML(c.in)
-			if text != c.text {
-				t.Errorf("text %q, want %q", text, c.text)
-			}
-			if diff := cmp.Diff(c.hidden, hidden); diff != "" {
-				t.Errorf("hidden: %s", diff)
-			}
-		})
-	}
-}
 
 // covers BCP-18
 func TestDefects(t *testing.T) {
@@ -62,8 +27,23 @@ func TestDefects(t *testing.T) {
 		{"unknown encoding", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: x-uuencode\n\nx\n", "x", []Defect{BadEncoding}},
 		{"damaged base64", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\naGVs!!!bG8=\n", "hello", []Defect{BadEncoding}},
 		{"separator never closed", sound + "Content-Type: multipart/mixed; boundary=q\n\n--q\nContent-Type: text/plain\n\nx\n", "x", []Defect{BadStructure}},
-		{"multipart without separator", sound + "Content-Type: multipart/mixed\n\nx\n", "x", nil},
-		{"multipart without parts", sound + "Content-Type: multipart/mixed; boundary=q\n\nx\n", "", []Defect{BadStructure}},
+		{"multipart without separator", sound + "Content-Type: multipart/mixed\n\nx\n", "x", []Defect{BadStructure}},
+		{"multipart without parts", sound + "Content-Type: multipart/mixed; boundary=q\n\nx\n", "x", []Defect{BadStructure}},
+		{"two subjects", sound + "Subject: a\nSubject: b\n\nx\n", "x", []Defect{BadHeader}},
+		{"two authors", "From: a@example.com, b@example.com\nDate: Mon, 2 Mar 2026 08:05:10 +0000\n\nx\n", "x", []Defect{AddressesCut}},
+		{"recipient without address", sound + "To: a@example.com, nobody <>\n\nx\n", "x", []Defect{BadRecipient}},
+		{"unknown zone", "From: a@example.com\nDate: Mon, 2 Mar 2026 08:05:10 XYZ\n\nx\n", "x", []Defect{BadDate}},
+		{"guessed charset", sound + "\ncaf\xe9\n", "café", []Defect{BadCharset}},
+		{"UTF-8 without a charset", sound + "\ncafé\n", "café", nil},
+		{"us-ascii that is UTF-8", sound + "Content-Type: text/plain; charset=us-ascii\n\ncafé\n", "café", []Defect{BadCharset}},
+		{"HTML says its charset", sound + "Content-Type: text/html\n\n<meta charset=koi8-r>\xf0\xd2", "Пр", nil},
+		{"encoding with a comment", sound + "Content-Transfer-Encoding: base64 (as always)\n\neHk=\n", "xy", nil},
+		{"blanks at ends of lines", sound + "Content-Transfer-Encoding: Quoted-Printable\n\ncaf=C3=  \n=A9 \t\nx= \n\n", "café\nx", nil},
+		{"equals that means nothing", sound + "Content-Transfer-Encoding: quoted-printable\n\na=zz=\n\n", "a=zz", []Defect{BadEncoding}},
+		{"base64 in pieces", sound + "Content-Transfer-Encoding: base64\n\neA==\neQ==\n", "xy", nil},
+		{"base64 without padding", sound + "Content-Transfer-Encoding: base64\n\neHk\n", "xy", nil},
+		{"base64 that is cut", sound + "Content-Transfer-Encoding: base64\n\neHl6e\n", "xyz", []Defect{BadEncoding}},
+		{"type without a subtype", sound + "Content-Type: text\n\nx\n", "x", []Defect{BadHeader}},
 		{"carriage returns", strings.ReplaceAll(sound+"\nx\ny\n", "\n", "\r\n"), "x\ny", nil},
 	}
 	for _, c := range cases {
@@ -77,31 +57,6 @@ func TestDefects(t *testing.T) {
 				t.Errorf("text %q, want %q", m.Text, c.text)
 			}
 		})
-	}
-}
-
-func TestParseDate(t *testing.T) {
-	t.Parallel()
-	cases := []struct{ in, want string }{
-		{"Mon, 2 Mar 2026 08:05:10 +0000", "2026-03-02T08:05:10Z"},
-		{"Mon, 02 Mar 2026 08:05:10 +0100 (CET)", "2026-03-02T07:05:10Z"},
-		{"3 Mar 26 06:20 EST", "2026-03-03T11:20:00Z"},
-		{"3 Mar 2026 06:20:00 GMT", "2026-03-03T06:20:00Z"},
-		{"3 Mar 2026 06:20:00 XYZ", "2026-03-03T06:20:00Z"},
-		{"Tue, 31 Dec 2069 23:59:59 -1200", "2070-01-01T11:59:59Z"},
-		{"Wed, 04 Mar 2026 25:61:00 +0000", ""},
-		{"yesterday", ""},
-		{"(", ""},
-		{"", ""},
-	}
-	for _, c := range cases {
-		got := ""
-		if d, ok := parseDate(c.in); ok {
-			got = d.Format(time.RFC3339)
-		}
-		if got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
-		}
 	}
 }
 
@@ -129,6 +84,9 @@ func TestTextOfAlternatives(t *testing.T) {
 		{"alternative", plain + rich, "plain"},
 		{"alternative", rich, "rich"},
 		{"alternative", "--q\nContent-Type: text/plain\n\n \n" + rich, "rich"},
+		{"mixed", plain + rich, "plain\n\nrich"},
+		{"mixed", rich + plain, "rich\n\nplain"},
+		{"related", rich, "rich"},
 	}
 	for _, c := range cases {
 		m := Parse([]byte("Content-Type: multipart/"+c.kind+"; boundary=q\n\n"+c.parts+"--q--\n"), Limits{})
@@ -165,5 +123,128 @@ func TestTagText(t *testing.T) {
 	t.Parallel()
 	if got := tagText("a\U000e0049\U000e0067 b\U000e007f"); got != "Ig" {
 		t.Errorf("tag text %q", got)
+	}
+}
+
+// Encoded words as mail programs write them: cut inside of a character, without padding, with blanks, in sets with states.
+// covers BCP-18
+func TestEncodedWords(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"=?utf-8?Q?caf=C3?= =?utf-8?Q?=A9?=":                            "café",
+		"=?UTF-8?B?Y2Fmww==?=\n =?utf-8?B?qQ==?=":                       "café",
+		"=?utf-8?B?Y2Fm?=\n\t=?utf-8?B?w6k?=":                           "café",
+		"=?GB2312?B?xOO6ww?=":                                           "你好",
+		"=?GB2312?B?xOO6?= =?GB2312?B?ww==?=":                           "你好",
+		"=?Big5?B?p0Gmbg?=":                                             "你好",
+		"=?Big5?B?p0Gm?= =?big5?B?bg?=":                                 "你好",
+		"=?ISO-2022-JP?B?GyRCRnxLXBsoQg?=":                              "日本",
+		"=?ISO-2022-JP?B?GyRCRnwbKEI=?= =?ISO-2022-JP?B?GyRCS1wbKEI=?=": "日本",
+		"=?iso-8859-1?Q?Gr=F6=DFe_der?= =?iso-8859-1?Q?_T=FCr?=":        "Größe der Tür",
+		"=?utf-8?Q?a?= =?iso-8859-1?Q?=E9?=":                            "aé",
+		"=?utf-8?Q?a?= b =?utf-8?Q?c?=":                                 "a b c",
+		"x=?utf-8?Q?a?=y":                                               "xay",
+		"=?utf-8?Q?Hello World?=":                                       "Hello World",
+		"=?utf-8*de?Q?a?=":                                              "a",
+		"=?utf-8?Q??=":                                                  "",
+		"=?utf-8?X?a?=":                                                 "=?utf-8?X?a?=",
+		"=?utf-8?Q?a":                                                   "=?utf-8?Q?a",
+		"plain café":                                                    "plain café",
+		"\"=?utf-8?Q?a?=\"":                                             "\"a\"",
+	} {
+		m := Parse([]byte("From: a@example.com\nDate: Mon, 2 Mar 2026 08:05:10 +0000\nSubject: "+in+"\n\n"), Limits{})
+		if m.Subject != want || len(m.Defects) > 0 {
+			t.Errorf("%s: %q, want %q; %v", in, m.Subject, want, m.Defects)
+		}
+		m = Parse([]byte("From: "+in+" <a@example.com>\n\n"), Limits{})
+		if m.From.Address != "a@example.com" || m.From.Name != strings.Trim(want, `"`) {
+			t.Errorf("%s: from %+v, want %q", in, m.From, want)
+		}
+	}
+}
+
+// A damaged address leaves the others as they are.
+// covers BCP-18
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string][]Address{
+		"a@b.example":                               {{"", "a@b.example"}},
+		"A <a@b.example>, c@d.example (C D)":        {{"A", "a@b.example"}, {"C D", "c@d.example"}},
+		`"Weiß, Anna" <a@b.example>`:                {{"Weiß, Anna", "a@b.example"}},
+		`"A \"B\" C" <a@b.example>`:                 {{`A "B" C`, "a@b.example"}},
+		"=?utf-8?Q?Wei=C3=9F,_Anna?= <a@b.example>": {{"Weiß, Anna", "a@b.example"}},
+		"Weiß, Anna <a@b.example>":                  {{"Weiß", ""}, {"Anna", "a@b.example"}},
+		"a@b.example, nobody, <>, c@d.example":      {{"", "a@b.example"}, {"nobody", ""}, {"", ""}, {"", "c@d.example"}},
+		"a@b.example; c@d.example":                  {{"", "a@b.example"}, {"", "c@d.example"}},
+		"Team: a@b.example, c@d.example;":           {{"", "a@b.example"}, {"", "c@d.example"}},
+		"undisclosed-recipients:;":                  nil,
+		"A B a@b.example, c@d.example":              {{"A B", "a@b.example"}, {"", "c@d.example"}},
+		`"unclosed <a@b.example>, c@d.example`:      {{"unclosed", "a@b.example"}, {"", "c@d.example"}},
+		"<a@b.example, c@d.example":                 {{"", "a@b.example"}, {"", "c@d.example"}},
+		"(x a@b.example, c@d.example":               {{"(x", "a@b.example"}, {"", "c@d.example"}},
+		"a@b@c, d@e.example":                        {{"", "a@b@c"}, {"", "d@e.example"}},
+		", ,a@b.example,":                           {{"", "a@b.example"}},
+	} {
+		m := Parse([]byte("To: "+in+"\nCc: "+in+"\n\n"), Limits{})
+		if diff := cmp.Diff(want, m.To); diff != "" {
+			t.Errorf("%s: %s", in, diff)
+		}
+		if diff := cmp.Diff(m.To, m.Cc); diff != "" {
+			t.Errorf("%s: Cc: %s", in, diff)
+		}
+	}
+}
+
+// The text of a mail is its text, whatever it is called; an attachment is one by its disposition.
+// covers BCP-18
+func TestNamedBodies(t *testing.T) {
+	t.Parallel()
+	const mixed = "Content-Type: multipart/mixed; boundary=q\n\n--q\n"
+	for in, want := range map[string]struct{ text, name string }{
+		"Content-Type: text/plain; name=a.txt\n\nx":                                                          {"x", ""},
+		"Content-Type: text/plain\nContent-Disposition: inline; filename=a.txt\n\nx":                         {"x", ""},
+		"Content-Type: text/plain\nContent-Disposition: attachment; filename=a.txt\n\nx":                     {"x", ""},
+		"Content-Type: text/html; name=\"a.html\"\n\n<p>x":                                                   {"x", ""},
+		"Content-Disposition: inline\n\nx":                                                                   {"x", ""},
+		mixed + "Content-Type: text/plain; name=a.txt\n\nx\n--q--":                                           {"x", ""},
+		mixed + "Content-Disposition: inline; filename=a.txt\n\nx\n--q--":                                    {"x", ""},
+		mixed + "Content-Disposition: attachment; filename=\"a b.txt\"\n\nx\n--q--":                          {"", "a b.txt"},
+		mixed + "Content-Disposition: attachment; filename=a b.txt\n\nx\n--q--":                              {"", "a b.txt"},
+		mixed + "Content-Disposition: attachment; filename*=utf-8''%c3%a4.txt\n\nx\n--q--":                   {"", "ä.txt"},
+		mixed + "Content-Disposition: attachment; filename*0*=iso-8859-1''%e4; filename*1=b.txt\n\nx\n--q--": {"", "äb.txt"},
+		mixed + "Content-Disposition: attachment; filename=\"=?utf-8?B?w6QudHh0?=\"\n\nx\n--q--":             {"", "ä.txt"},
+		mixed + "Content-Type: text/plain; name=a.txt\nContent-Disposition: attachment\n\nx\n--q--":          {"", "a.txt"},
+		mixed + "Content-Type: text/csv; name=a.csv\n\nx\n--q--":                                             {"", "a.csv"},
+	} {
+		m := Parse([]byte(in), Limits{})
+		name := ""
+		if len(m.Attachments) > 0 {
+			name = m.Attachments[0].Name
+			if m.Attachments[0].Text != "x" {
+				t.Errorf("%q: the attachment has %q", in, m.Attachments[0].Text)
+			}
+		}
+		if m.Text != want.text || name != want.name {
+			t.Errorf("%q: text %q, attachment %q, want %+v", in, m.Text, name, want)
+		}
+	}
+}
+
+// What is beside the parts and in the version that is not shown is not lost without a word.
+// covers BCP-18
+func TestNothingIsLostSilently(t *testing.T) {
+	t.Parallel()
+	parts := "--q\nContent-Type: text/plain\n\nplain\n--q\nContent-Type: text/html\n\n<p>plain and more\n--q--\n"
+	m := Parse([]byte("Content-Type: multipart/alternative; boundary=q\n\n"+parts), Limits{})
+	if m.Text != "plain" || !m.Has(VersionsDiffer) {
+		t.Errorf("versions: %q, %v", m.Text, m.Defects)
+	}
+	m = Parse([]byte("Content-Type: multipart/mixed; boundary=q\n\nThis is a multi-part message in MIME format.\n"+parts+"after"), Limits{})
+	if m.Text != "plain\n\nplain and more" || m.Hidden != "after" || m.Has(VersionsDiffer) {
+		t.Errorf("beside: %q, %q, %v", m.Text, m.Hidden, m.Defects)
+	}
+	m = Parse([]byte("Content-Type: text/html\n\n<title>t</title><img alt=x>a<!--y--><p hidden>z"), Limits{})
+	if m.Text != "a" || m.Hidden != "t\n\nx\n\ny\n\nz" {
+		t.Errorf("hidden: %q, %q", m.Text, m.Hidden)
 	}
 }

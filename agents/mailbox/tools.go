@@ -31,7 +31,7 @@ const (
 	maxFound   = 50  // messages in the result of one search
 	maxLines   = 3   // of one message in the result of one search
 	maxShown   = 200 // code points of a matching line
-	maxNamed   = 50  // listed attachments and recipients of a message
+	maxNamed   = 50  // listed attachments of a message
 	// maxSearched is how many bytes of mail one search looks at.
 	maxSearched = 64 << 20
 	// searchTime is how long one search takes.
@@ -201,8 +201,11 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 func (d *desk) head(m *Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "From: %s\n", d.quote(m.From.String()))
-	for _, to := range m.To[:min(len(m.To), maxNamed)] {
+	for _, to := range m.To {
 		fmt.Fprintf(&b, "To: %s\n", d.quote(to.String()))
+	}
+	for _, cc := range m.Cc {
+		fmt.Fprintf(&b, "Cc: %s\n", d.quote(cc.String()))
 	}
 	if reply := m.Headers["Reply-To"]; reply != "" {
 		fmt.Fprintf(&b, "Reply-To: %s\n", d.quote(reply))
@@ -281,7 +284,7 @@ func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
 // text.
 func (d *desk) matches(m *Message, phrase string) (lines string, ok bool) {
 	short := []string{m.From.String(), m.Subject}
-	for _, to := range m.To {
+	for _, to := range slices.Concat(m.To, m.Cc) {
 		short = append(short, to.String())
 	}
 	for _, attached := range m.Attachments {

@@ -177,7 +177,7 @@ var rules = []rule{
 	// Reads feeds for a model.
 	{folder: "agents/feed", internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/tool", "agents/web", "bcp/guard"}, external: []string{"golang.org/x/net/html", jsonText, textLib}},
 	// Reads mail, for a model as well.
-	{folder: "agents/mailbox", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{"github.com/jhillyerd/enmime/v2", jsonText, "golang.org/x/net/html", textLib}},
+	{folder: "agents/mailbox", internal: []string{"agents/decode", "agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.

@@ -1,0 +1,374 @@
+package mailbox
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/agents/decode"
+)
+
+// The structure of a message: headers, parts and transfer encodings. All of it takes time in
+// proportion to the bytes, once for each level of nesting, and copies none of them but a part's
+// that is decoded.
+
+// header has the values of fields by canonical name, unfolded.
+type header map[string][]string
+
+// first returns the first value of a field.
+func (h header) first(name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// splitHeader cuts after the last header line; body follows the empty line. A message without
+// an empty line is all header.
+func splitHeader(raw []byte) (head, body []byte) {
+	for at := 0; at < len(raw); {
+		end := bytes.IndexByte(raw[at:], '\n')
+		if end < 0 {
+			break
+		}
+		if len(bytes.TrimRight(raw[at:at+end], "\r")) == 0 {
+			return raw[:at], raw[at+end+1:]
+		}
+		at += end + 1
+	}
+	return raw, nil
+}
+
+// readHeader parses the lines of a header. Those without a field's name are left out, with the
+// lines that continue them.
+func (w *walker) readHeader(head []byte) header {
+	if len(head) > maxHeaderBytes {
+		w.message.mark(HeaderTooLarge)
+		head = head[:maxHeaderBytes]
+		head = head[:bytes.LastIndexByte(head, '\n')+1]
+	}
+	h := header{}
+	name := ""
+	var value []byte
+	end := func() {
+		if name != "" {
+			h[name] = append(h[name], strings.TrimSpace(string(value)))
+		}
+		name = ""
+	}
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimRight(line, "\r\n")
+		switch colon := bytes.IndexByte(line, ':'); {
+		case len(line) == 0:
+		case line[0] == ' ' || line[0] == '\t':
+			if name == "" {
+				w.message.mark(BadHeader)
+			}
+			value = append(append(value, ' '), bytes.TrimLeft(line, " \t")...)
+		case headerLine.Match(line):
+			end()
+			name = textproto.CanonicalMIMEHeaderKey(strings.TrimRight(string(line[:colon]), " \t"))
+			value = append([]byte(nil), line[colon+1:]...)
+		default:
+			end()
+			w.message.mark(BadHeader)
+		}
+	}
+	end()
+	return h
+}
+
+// contentType is a parsed Content-Type or Content-Disposition.
+type contentType struct {
+	kind       string // in lower case
+	parameters map[string]string
+}
+
+// parseType parses a value as far as possible: real mail has blanks without quotes, and comments.
+func (w *walker) parseType(value string) contentType {
+	if len(value) > maxFieldBytes {
+		w.message.mark(BadHeader)
+		value = clip(value, maxFieldBytes)
+	}
+	kind, rest, _ := strings.Cut(value, ";")
+	t := contentType{kind: strings.ToLower(strings.TrimSpace(withoutComments(kind))), parameters: map[string]string{}}
+	pieces := map[string][]piece{}
+	for rest != "" {
+		var key, text string
+		if key, rest = cutAny(rest, "=;"); rest == "" || rest[0] == ';' {
+			rest = strings.TrimPrefix(rest, ";")
+			continue
+		}
+		rest = strings.TrimLeft(rest[1:], " \t")
+		if strings.HasPrefix(rest, `"`) {
+			text, rest = quotedString(rest)
+			_, rest = cutAny(rest, ";")
+		} else {
+			text, rest = cutAny(rest, ";")
+			text = strings.TrimSpace(withoutComments(text))
+		}
+		rest = strings.TrimPrefix(rest, ";")
+		key = strings.ToLower(strings.TrimSpace(withoutComments(key)))
+		name, number, continued := strings.Cut(key, "*")
+		if continued { // RFC 2231
+			encoded := strings.HasSuffix(number, "*") || number == ""
+			n, _ := strconv.Atoi(strings.TrimSuffix(number, "*"))
+			pieces[name] = append(pieces[name], piece{n, text, encoded})
+		} else if _, have := t.parameters[name]; !have {
+			t.parameters[name] = text
+		}
+	}
+	for name, all := range pieces {
+		t.parameters[name] = w.join(all)
+	}
+	return t
+}
+
+// piece is a piece of a parameter that is written in several.
+type piece struct {
+	number  int
+	text    string
+	encoded bool
+}
+
+// join returns the value of a parameter in pieces.
+func (w *walker) join(all []piece) string {
+	slices.SortStableFunc(all, func(a, b piece) int { return a.number - b.number })
+	var raw []byte
+	charset := ""
+	for i, p := range all {
+		text := p.text
+		if p.encoded {
+			if parts := strings.SplitN(text, "'", 3); i == 0 && len(parts) == 3 {
+				charset, text = parts[0], parts[2]
+			}
+			if decoded, err := url.PathUnescape(text); err == nil {
+				text = decoded
+			}
+		}
+		raw = append(raw, text...)
+	}
+	return w.text(raw, charset)
+}
+
+func cutAny(s, any string) (before, from string) {
+	if i := strings.IndexAny(s, any); i >= 0 {
+		return s[:i], s[i:]
+	}
+	return s, ""
+}
+
+// quotedString returns the inside of the quoted string that s begins with, and what comes after it.
+func quotedString(s string) (inside, rest string) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), s[i+1:]
+		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'): // others are folders of Windows
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String(), ""
+}
+
+var comment = regexp.MustCompile(`\([^()]*\)`)
+
+// withoutComments takes comments out, as far as they are closed.
+func withoutComments(s string) string {
+	for range 5 {
+		without := comment.ReplaceAllString(s, " ")
+		if without == s {
+			break
+		}
+		s = without
+	}
+	return s
+}
+
+// split returns the bodies between the separators of a multipart, what stands in front of them and
+// after them, and whether the last one is closed. There are at most so many.
+func split(body []byte, boundary string, most int) (parts [][]byte, before, after []byte, closed, more bool) {
+	delimiter := []byte("--" + boundary)
+	start, at := -1, 0 // of the part
+	finish := func(end int) {
+		part := body[start:end]
+		part = bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r")) // it belongs to the separator
+		parts = append(parts, part)
+	}
+	for at < len(body) {
+		next := len(body)
+		if i := bytes.IndexByte(body[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		}
+		rest, ok := bytes.CutPrefix(body[at:next], delimiter)
+		if !ok {
+			at = next
+			continue
+		}
+		rest, last := bytes.CutPrefix(rest, []byte("--"))
+		if len(bytes.TrimSpace(rest)) > 0 {
+			at = next
+			continue
+		}
+		if start >= 0 {
+			finish(at)
+		} else {
+			before = body[:at]
+		}
+		if last {
+			return parts, before, body[next:], true, false
+		}
+		if len(parts) == most {
+			return parts, before, nil, true, true
+		}
+		start, at = next, next
+	}
+	if start >= 0 {
+		finish(len(body))
+		return parts, before, nil, false, false
+	}
+	return nil, body, nil, false, false
+}
+
+// decodeTransfer returns the bytes of a body in its transfer encoding.
+func (w *walker) decodeTransfer(body []byte, encoding string) []byte {
+	sound := true
+	switch encoding = strings.ToLower(strings.Trim(withoutComments(encoding), " \t\"';.")); encoding {
+	case "", "7bit", "8bit", "binary", "7-bit", "8-bit":
+	case "base64":
+		body, sound = decodeBase64(body)
+	case "quoted-printable":
+		body, sound = decodeQuoted(body)
+	default:
+		sound = false
+	}
+	if !sound {
+		w.message.mark(BadEncoding)
+	}
+	return body
+}
+
+func inAlphabet(c byte) bool {
+	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/'
+}
+
+// decodeBase64 decodes what there is: with or without padding, in one piece or several. Other
+// characters than white space are left out, and make it unsound.
+func decodeBase64(text []byte) (decoded []byte, sound bool) {
+	sound = true
+	clean := make([]byte, 0, len(text))
+	decoded = make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text)))
+	flush := func() {
+		if len(clean)%4 == 1 {
+			clean, sound = clean[:len(clean)-1], false
+		}
+		decoded, _ = base64.RawStdEncoding.AppendDecode(decoded, clean)
+		clean = clean[:0]
+	}
+	for _, c := range text {
+		switch {
+		case inAlphabet(c):
+			clean = append(clean, c)
+		case c == '=':
+			flush()
+		case c != '\n' && c != '\r' && c != ' ' && c != '\t':
+			sound = false
+		}
+	}
+	flush()
+	return decoded, sound
+}
+
+// decodeQuoted decodes what there is. White space at the end of a line was not written by the
+// sender. An equals sign that means nothing stays, and makes it unsound.
+func decodeQuoted(text []byte) (decoded []byte, sound bool) {
+	sound = true
+	decoded = make([]byte, 0, len(text))
+	for line := range bytes.Lines(text) {
+		trimmed := bytes.TrimRight(line, " \t\r\n")
+		ending := "\n"
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			ending = ""
+		}
+		if soft, ok := bytes.CutSuffix(trimmed, []byte("=")); ok {
+			trimmed, ending = soft, ""
+		}
+		for {
+			before, rest, found := bytes.Cut(trimmed, []byte("="))
+			decoded = append(decoded, before...)
+			if !found {
+				break
+			}
+			var one [1]byte
+			if _, err := hex.Decode(one[:], rest[:min(2, len(rest))]); err == nil && len(rest) >= 2 {
+				decoded, rest = append(decoded, one[0]), rest[2:]
+			} else {
+				decoded, sound = append(decoded, '='), false
+			}
+			trimmed = rest
+		}
+		decoded = append(decoded, ending...)
+	}
+	return decoded, sound
+}
+
+// encodedWord is one of RFC 2047, as it is written in practice: blanks in it too.
+var encodedWord = regexp.MustCompile(`=\?([^?\s]{1,60})\?([BbQq])\?([^?]*)\?=`)
+
+// decodeWords decodes the encoded words of a field. The bytes of words that follow each other in
+// one character set are decoded together, as characters are cut between them.
+func (w *walker) decodeWords(value string) string {
+	if !strings.Contains(value, "=?") {
+		return w.text([]byte(value), "")
+	}
+	var out strings.Builder
+	var raw []byte
+	charset, at := "", 0
+	flush := func() {
+		out.WriteString(w.text(raw, charset))
+		raw = nil
+	}
+	for _, found := range encodedWord.FindAllStringSubmatchIndex(value, -1) {
+		between := value[at:found[0]]
+		name, _, _ := strings.Cut(value[found[2]:found[3]], "*") // a language, RFC 2231
+		adjacent := at > 0 && strings.TrimSpace(between) == ""
+		if !adjacent || !strings.EqualFold(name, charset) {
+			flush()
+		}
+		if !adjacent {
+			out.WriteString(w.text([]byte(between), ""))
+		}
+		charset, at = name, found[1]
+		inside := []byte(value[found[6]:found[7]])
+		sound := true
+		if c := value[found[4]]; c == 'B' || c == 'b' {
+			inside, sound = decodeBase64(inside)
+		} else {
+			inside, sound = decodeQuoted(bytes.ReplaceAll(bytes.TrimRight(inside, " "), []byte("_"), []byte("=20")))
+		}
+		if !sound {
+			w.message.mark(BadEncoding)
+		}
+		raw = append(raw, inside...)
+	}
+	flush()
+	out.WriteString(w.text([]byte(value[at:]), ""))
+	return out.String()
+}
+
+// text decodes bytes of a character set. What was guessed is a defect.
+func (w *walker) text(raw []byte, charset string) string {
+	text, sound := decode.Text(raw, charset)
+	if !sound {
+		w.message.mark(BadCharset)
+	}
+	return text
+}
