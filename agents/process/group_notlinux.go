@@ -13,6 +13,13 @@ import (
 // unescaped. If we crash, it goes on; this system cannot prevent that.
 func ownGroup(attr *syscall.SysProcAttr) { attr.Setsid = true }
 
+// bond would kill the group when we end.
+type bond struct{}
+
+func newBond() (bond, error)       { return bond{}, nil }
+func (bond) tie(*os.Process) error { return nil }
+func (bond) cut()                  {}
+
 // awaitEnd would wait without collecting, which is not reliable here: Darwin's
 // waitid also returns for a process that was only stopped
 // (golang.org/issue/19314).

@@ -1,6 +1,8 @@
 // Package process runs one foreign program in its own process group, with
 // exactly the given environment, none of our open files, and no terminal. When
-// the program ends, everything that it started is killed.
+// the program ends, everything that it started is killed; on Linux also when we
+// end, even by SIGKILL. A process that leaves the group goes on: a confined one
+// cannot leave it (package sandbox).
 //
 // [Output] makes its output safe to log. The mesh's supervisor and
 // agents/stdio use this package.
@@ -21,6 +23,7 @@ import (
 // concurrently.
 type Process struct {
 	cmd  *exec.Cmd
+	bond bond
 	done chan struct{} // closed when it and its group are gone and its output was read
 
 	mu     sync.Mutex
@@ -41,7 +44,11 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	}
 	ownGroup(cmd.SysProcAttr)
 	cmd.WaitDelay = outputDelay
-	p := &Process{cmd: cmd, done: make(chan struct{})}
+	bond, err := newBond()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: cmd, bond: bond, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// The kernel kills the process when the thread that started it ends
@@ -49,7 +56,14 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 		// until the process has ended; it waits for that anyway.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		defer p.bond.cut()
 		err := p.cmd.Start()
+		if err == nil {
+			if err = p.bond.tie(p.cmd.Process); err != nil {
+				p.Kill()
+				p.wait()
+			}
+		}
 		started <- err
 		if err != nil {
 			return

@@ -1,0 +1,89 @@
+//go:build linux
+
+package process_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents/process"
+)
+
+// family is what the test binary is as a program: `keeper` starts a family of /bin/sh; `mesh` starts a keeper.
+const family = `trap "" HUP INT TERM; (sleep 600) & (sleep 600 & exec sleep 600) & echo grown; sleep 600 & wait`
+
+func TestMain(m *testing.M) {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", family}, Env: os.Environ(), Stdout: os.Stdout}
+	switch os.Getenv("FAMILY") {
+	case "mesh":
+		cmd = &exec.Cmd{Path: self, Args: []string{self}, Env: append(os.Environ(), "FAMILY=keeper"), Stdout: os.Stdout}
+	case "keeper":
+	default:
+		os.Exit(m.Run())
+	}
+	running, err := process.Start(cmd)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("grown")
+	<-running.Done()
+}
+
+// Whoever is killed takes the whole family of its programs with it, not their first processes alone.
+//
+// covers P7.5
+func TestKilledWithItsFamily(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"keeper", "mesh"} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), "FAMILY="+who)
+			family, err := cmd.StdoutPipe() // all of them hold its other end
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewReader(family)
+			for range map[string]int{"keeper": 2, "mesh": 3}[who] { // each of them, and the programs
+				if line, err := lines.ReadString('\n'); err != nil || line != "grown\n" {
+					t.Fatal(line, err)
+				}
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			end := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, lines)
+				end <- err
+			}()
+			select {
+			case err := <-end:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("some of the family live on")
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Error("it was not killed")
+			}
+		})
+	}
+}
