@@ -46,7 +46,11 @@ var attempts = []attempt{
 	{name: "lease-file", does: "have whoever opens a file wait", elsewhere: true, try: func(Bait) error { return onItself(unix.F_SETLEASE, unix.F_RDLCK) }},
 	{name: "watch-folder", does: "hear who changes a folder", elsewhere: true, try: func(Bait) error { return onItself(unix.F_NOTIFY, 2) }}, // DN_MODIFY
 	{name: "change-file", does: "change the flags of a file", elsewhere: true, try: func(Bait) error { return changeFlags() }},
+	{name: "lock-file", does: "lock a file that others read", try: func(b Bait) error { return lockFile() }},
+	{name: "lock-range", does: "lock a range of a file that others read", try: func(Bait) error { return lockRanges() }},
 	{name: "run-program", does: "run a program of its own making", try: func(b Bait) error { return exec.Command(filepath.Join(b.Folder, "program")).Run() }},
+	{name: "run-memory", does: "run a program that is in memory alone", try: func(Bait) error { return runMemory() }},
+	{name: "grow", does: "hold more memory than its limit", elsewhere: true, try: func(Bait) error { return grow() }},
 	{name: "tcp", does: "connect over TCP", try: func(b Bait) error { return dial("tcp", b.TCP) }},
 	{name: "mptcp", does: "connect over Multipath TCP", elsewhere: true, try: func(b Bait) error { return multipath(b.TCP) }},
 	{name: "udp", does: "send a packet over UDP", try: func(b Bait) error { return dial("udp", b.UDP) }},
@@ -138,6 +142,69 @@ func onItself(command, argument int) error {
 		err = nil // it was allowed to say so, of a folder
 	}
 	return errors.Join(err, file.Close())
+}
+
+// lockFile locks the program's own file as a whole.
+func lockFile() error {
+	file, err := openItself()
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), file.Close())
+}
+
+// lockRanges locks a part of the program's own file in each of the ways, and asks for the locks of others.
+func lockRanges() error {
+	file, err := openItself()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for _, way := range []int{unix.F_SETLK, unix.F_SETLKW, unix.F_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_OFD_GETLK} {
+		if err = unix.FcntlFlock(file.Fd(), way, &unix.Flock_t{Type: unix.F_RDLCK, Len: 1}); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// runMemory runs a copy of /bin/true from a file in memory.
+func runMemory() error {
+	program, err := os.ReadFile("/bin/true")
+	if err != nil {
+		return err
+	}
+	fd, err := unix.MemfdCreate("program", 0)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), "program")
+	defer file.Close()
+	if _, err := file.Write(program); err != nil {
+		return err
+	}
+	return (&exec.Cmd{Path: fmt.Sprintf("/proc/self/fd/%d", fd), Args: []string{"true"}}).Run()
+}
+
+// grow asks for more than [DefaultMemory] in each of the ways that there are, and writes into none of it.
+func grow() error {
+	const more, protection = DefaultMemory + 64<<20, unix.PROT_READ | unix.PROT_WRITE
+	if DefaultMemory == 0 {
+		return errors.New("there is no limit")
+	}
+	for _, flags := range []int{unix.MAP_PRIVATE, unix.MAP_SHARED, unix.MAP_SHARED_VALIDATE, unix.MAP_PRIVATE | unix.MAP_GROWSDOWN} {
+		if memory, err := unix.Mmap(-1, 0, more, protection, flags|unix.MAP_ANONYMOUS); err == nil {
+			return unix.Munmap(memory)
+		}
+	}
+	if fd, err := unix.MemfdCreate("memory", 0); err == nil {
+		return errors.Join(unix.Ftruncate(fd, more), unix.Close(fd))
+	}
+	if fd, err := unix.MemfdSecret(0); err == nil {
+		return unix.Close(fd)
+	}
+	stack := unix.Rlimit{Cur: more, Max: more}
+	return unix.Setrlimit(unix.RLIMIT_STACK, &stack)
 }
 
 // changeFlags would change flags of the program's own file.

@@ -45,7 +45,7 @@ func Inside() bool {
 // executes the program.
 func (s Spec) enter(environ []string) error {
 	runtime.LockOSThread() // the capabilities of the executing thread are dropped
-	for resource, limit := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_NOFILE: maxFiles, unix.RLIMIT_DATA: uint64(s.Memory)} {
+	for resource, limit := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_NOFILE: maxFiles, unix.RLIMIT_STACK: maxStack, unix.RLIMIT_DATA: uint64(s.Memory)} {
 		if resource == unix.RLIMIT_DATA && s.Memory == 0 {
 			continue
 		}
@@ -68,7 +68,7 @@ func (s Spec) enter(environ []string) error {
 	if err := landlock.V11.BestEffort().Restrict(rules...); err != nil {
 		return fmt.Errorf("restrict files: %w", err)
 	}
-	if err := loadFilter(s.Local, s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
+	if err := loadFilter(s.Alone, s.Local, s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
 		return fmt.Errorf("restrict system calls: %w", err)
 	}
 	err = unix.Exec(s.Path, s.Args, environ)
@@ -104,10 +104,7 @@ func (s Spec) rules() ([]landlock.Rule, error) {
 	if s.Local {
 		rules = append(rules, landlock.ConnectTCP(localPort))
 	}
-	names := append([]string{s.Path}, s.Read...)
-	if !s.Alone {
-		names = append(names, System()...)
-	}
+	names := append(append([]string{s.Path}, s.Read...), System()...)
 	for i, name := range names {
 		info, err := os.Stat(name)
 		switch {

@@ -11,7 +11,8 @@
 //
 // It is not a virtual machine: the program shares the kernel, the processor
 // and the clock. It can see that a file exists, its size and when it was
-// changed. It can start any number of processes, which are confined like it.
+// changed. Without [Spec.Alone] it can start any number of processes, which are
+// confined like it, and end with their keeper (package process).
 package sandbox
 
 import (
@@ -30,13 +31,11 @@ type Spec struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"`
 	// Read are files and folders that it may read, with everything below. Those of the
-	// system ([System]) and Path are included. Without [Spec.Alone], files of the system
-	// and below Read may be executed.
+	// system ([System]) and Path are included, and all of them may be executed.
 	Read []string `json:"read,omitzero"`
-	// Alone leaves out the files of the system: for a static program that starts no
-	// others.
+	// Alone lets the program start no processes, so that Memory bounds all of it.
 	Alone bool `json:"alone,omitzero"`
-	// Memory bounds the program's allocations, in bytes (RLIMIT_DATA); 0 is no limit.
+	// Memory bounds what each process allocates, in bytes (RLIMIT_DATA); 0 is no limit.
 	Memory int64 `json:"memory,omitzero"`
 	// Local gives the program a network namespace in which it can connect only to
 	// [Address]. Its keeper accepts the connections with [Listen].
@@ -49,8 +48,10 @@ type Spec struct {
 // network with nobody else.
 const Address = "127.0.0.1:3128"
 
-// maxFiles is how many files a confined program may have open.
-const maxFiles = 512
+const (
+	maxFiles = 512     // that a confined program may have open
+	maxStack = 8 << 20 // bytes, which RLIMIT_DATA leaves out
+)
 
 // Command returns the command that runs the program confined. helper is the argv of a
 // program that passes its last argument to [Enter]. The caller sets the environment and

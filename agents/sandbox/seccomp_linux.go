@@ -22,6 +22,10 @@ var denied = append([]uint32{
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	unix.SYS_SHMCTL, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	// Locks of files, which others read: they would wait, and two confined programs could talk by them.
+	unix.SYS_FLOCK,
+	// Files in memory, which neither Landlock nor a limit sees: they can be executed.
+	unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
 	// Leaving the process group, by which all of it is ended.
 	unix.SYS_SETSID, unix.SYS_SETPGID,
 	// Files beside Landlock: what changes them without opening, or opens them without a path.
@@ -50,10 +54,10 @@ var connecting = []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT}
 // onlyTCP are the conditions of a program with [Spec.Local]: TCP over IPv4 is what its network is for. Multipath TCP, which
 // Landlock does not see, is another protocol.
 var onlyTCP = []condition{
-	{unix.SYS_SOCKET, 0, bpf.JumpNotEqual, unix.AF_INET},
-	{unix.SYS_SOCKET, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM},
-	{unix.SYS_SOCKET, 1, bpf.JumpBitsSet, socketTypes &^ unix.SOCK_STREAM},
-	{unix.SYS_SOCKET, 2, bpf.JumpBitsSet, ^uint32(unix.IPPROTO_TCP)}, // 0 is TCP, too
+	{unix.SYS_SOCKET, 0, bpf.JumpNotEqual, unix.AF_INET, 0},
+	{unix.SYS_SOCKET, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM, 0},
+	{unix.SYS_SOCKET, 1, bpf.JumpBitsSet, socketTypes &^ unix.SOCK_STREAM, 0},
+	{unix.SYS_SOCKET, 2, bpf.JumpBitsSet, ^uint32(unix.IPPROTO_TCP), 0}, // 0 is TCP, too
 }
 
 // A condition refuses a system call by one of its arguments, of which the kernel reads these 32 bits.
@@ -61,6 +65,7 @@ type condition struct {
 	call, argument uint32
 	test           bpf.JumpTest // what is refused: argument test value
 	value          uint32
+	mask           uint32 // which bits of the argument are tested; 0 for all
 }
 
 // newNamespaces are the flags of clone that make one.
@@ -68,30 +73,39 @@ const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS 
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
 // conditions of a confined program, whose process id is pid.
-func conditions(pid uint32, local, signals bool) []condition {
+func conditions(pid uint32, alone, local, signals bool) []condition {
 	list := []condition{
-		{unix.SYS_CLONE, 0, bpf.JumpBitsSet, newNamespaces &^ unix.CLONE_NEWTIME}, // CLONE_NEWTIME is a signal here
+		{unix.SYS_CLONE, 0, bpf.JumpBitsSet, newNamespaces &^ unix.CLONE_NEWTIME, 0}, // CLONE_NEWTIME is a signal here
 		// A pair of streams is connected to itself. A datagram of a pair would reach any socket.
-		{unix.SYS_SOCKETPAIR, 0, bpf.JumpNotEqual, unix.AF_UNIX},
-		{unix.SYS_SOCKETPAIR, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM},
-		{unix.SYS_SOCKETPAIR, 1, bpf.JumpBitsSet, socketTypes &^ unix.SOCK_STREAM},
+		{unix.SYS_SOCKETPAIR, 0, bpf.JumpNotEqual, unix.AF_UNIX, 0},
+		{unix.SYS_SOCKETPAIR, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM, 0},
+		{unix.SYS_SOCKETPAIR, 1, bpf.JumpBitsSet, socketTypes &^ unix.SOCK_STREAM, 0},
 		// Its end when its keeper ends without a word.
-		{unix.SYS_PRCTL, 0, bpf.JumpEqual, unix.PR_SET_PDEATHSIG},
+		{unix.SYS_PRCTL, 0, bpf.JumpEqual, unix.PR_SET_PDEATHSIG, 0},
 		// A lease of a file, which it need only read: whoever opens it waits for 45 seconds, and it hears of that. So it does
 		// of what becomes of a folder.
-		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETLEASE},
-		{unix.SYS_FCNTL, 1, bpf.JumpEqual, setDelegation},
-		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_NOTIFY},
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETLEASE, 0},
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, setDelegation, 0},
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_NOTIFY, 0},
+		// Memory that the limit of RLIMIT_DATA leaves out: what is shared, and what grows like a stack.
+		{unix.SYS_MMAP, 3, bpf.JumpEqual, unix.MAP_SHARED | unix.MAP_ANONYMOUS, unix.MAP_SHARED | unix.MAP_ANONYMOUS},
+		{unix.SYS_MMAP, 3, bpf.JumpBitsSet, unix.MAP_GROWSDOWN, 0},
 		// Signals by way of a file, and characters typed into a terminal.
-		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETOWN},
-		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETOWN_EX},
-		{unix.SYS_IOCTL, 1, bpf.JumpEqual, fiosetown},
-		{unix.SYS_IOCTL, 1, bpf.JumpEqual, unix.SIOCSPGRP},
-		{unix.SYS_IOCTL, 1, bpf.JumpEqual, unix.TIOCSTI},
-		{unix.SYS_IOCTL, 1, bpf.JumpEqual, unix.TIOCLINUX},
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETOWN, 0},
+		{unix.SYS_FCNTL, 1, bpf.JumpEqual, unix.F_SETOWN_EX, 0},
+		{unix.SYS_IOCTL, 1, bpf.JumpEqual, fiosetown, 0},
+		{unix.SYS_IOCTL, 1, bpf.JumpEqual, unix.SIOCSPGRP, 0},
+		{unix.SYS_IOCTL, 1, bpf.JumpEqual, unix.TIOCSTI, 0},
+		{unix.SYS_IOCTL, 1, bpf.JumpEqual, unix.TIOCLINUX, 0},
 		// Limits and processors of other processes: 0 is its own.
-		{unix.SYS_PRLIMIT64, 0, bpf.JumpNotEqual, 0},
-		{unix.SYS_SCHED_SETAFFINITY, 0, bpf.JumpNotEqual, 0},
+		{unix.SYS_PRLIMIT64, 0, bpf.JumpNotEqual, 0, 0},
+		{unix.SYS_SCHED_SETAFFINITY, 0, bpf.JumpNotEqual, 0, 0},
+	}
+	for _, command := range []uint32{unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW} {
+		list = append(list, condition{unix.SYS_FCNTL, 1, bpf.JumpEqual, command, 0})
+	}
+	if alone {
+		list = append(list, condition{unix.SYS_CLONE, 0, bpf.JumpBitsNotSet, unix.CLONE_THREAD, 0})
 	}
 	if local {
 		list = append(list, onlyTCP...)
@@ -101,7 +115,7 @@ func conditions(pid uint32, local, signals bool) []condition {
 	}
 	// Only to itself and, by 0, to its group.
 	for _, call := range []uint32{unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
-		list = append(list, condition{call, 0, bpf.JumpNotEqual, pid})
+		list = append(list, condition{call, 0, bpf.JumpNotEqual, pid, 0})
 	}
 	return list
 }
@@ -129,7 +143,7 @@ const (
 )
 
 // filter is the program that judges system calls.
-func filter(pid uint32, local, signals bool) []bpf.Instruction {
+func filter(pid uint32, alone, local, signals bool) []bpf.Instruction {
 	loadCall := bpf.LoadAbsolute{Off: offsetCall, Size: 4}
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
@@ -165,6 +179,11 @@ func filter(pid uint32, local, signals bool) []bpf.Instruction {
 			refuse(call, notPermitted)
 		}
 	}
+	if alone {
+		for _, call := range forking {
+			refuse(call, notPermitted)
+		}
+	}
 	if signals {
 		refuse(unix.SYS_TKILL, notPermitted)
 		refuse(unix.SYS_PIDFD_SEND_SIGNAL, notPermitted)
@@ -177,10 +196,15 @@ func filter(pid uint32, local, signals bool) []bpf.Instruction {
 			loadCall,
 		)
 	}
-	for _, c := range conditions(pid, local, signals) {
+	for _, c := range conditions(pid, alone, local, signals) {
+		mask := c.mask
+		if mask == 0 {
+			mask = ^mask
+		}
 		program = append(program,
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: c.call, SkipTrue: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: c.call, SkipTrue: 5},
 			bpf.LoadAbsolute{Off: offsetArguments + 8*c.argument, Size: 4},
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask},
 			bpf.JumpIf{Cond: c.test, Val: c.value, SkipFalse: 1},
 			bpf.RetConstant{Val: notPermitted},
 			loadCall,
@@ -197,8 +221,8 @@ func hasFilters() bool {
 }
 
 // loadFilter has all threads of this process filtered. It has no_new_privs.
-func loadFilter(local, signals bool) error {
-	raw, err := bpf.Assemble(filter(uint32(os.Getpid()), local, signals))
+func loadFilter(alone, local, signals bool) error {
+	raw, err := bpf.Assemble(filter(uint32(os.Getpid()), alone, local, signals))
 	if err != nil {
 		return err
 	}

@@ -127,6 +127,7 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{
 		cell.EnterCommand(),
 		cell.TryCommand(p),
+		cell.KeepCommand(),
 		measure.BenchPartCommand(p),
 		cli.CompletionCommand(p),
 		cli.VersionCommand(p),

@@ -443,7 +443,7 @@ func startCell(by bcp.Sandbox, read []string, output *process.Output) (running *
 	defer func() { _ = theirOut.Close() }()
 	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "agent", "cell"}}
 	if by == bcp.SandboxRequired {
-		if cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Memory: sandbox.DefaultMemory}); err != nil {
+		if cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory}); err != nil {
 			_, _ = in.Close(), out.Close()
 			return nil, nil, nil, err
 		}

@@ -3,9 +3,12 @@ package cell
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -16,7 +19,7 @@ import (
 )
 
 // The words of this package's commands.
-const enterWord, tryWord = "cell-enter", "cell-try"
+const enterWord, tryWord, keepWord = "cell-enter", "cell-try", "cell-keep"
 
 // EnterCommand returns the command with which this program confines itself. It is no command for people, and so it is not
 // listed.
@@ -53,6 +56,84 @@ reached.`,
 			return p.Out.Value(sandbox.Try(b))
 		},
 	}
+}
+
+// KeepCommand returns the command that keeps a confined program with a child, until it is killed. It is no command for people
+// either.
+func KeepCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    keepWord,
+		Hidden: true,
+		Short:  "Keep a confined program with a child until killed",
+		Long: `Run a confined program that has a child and ignores what it can, for
+"bcpmesh doctor --sandbox", which kills this command and looks for what is left.`,
+		Example: "  bcpmesh cell-keep",
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			const shell, script = "/bin/sh", `trap "" HUP INT TERM; (sleep 600; :) & echo; wait; sleep 600; :`
+			family, err := Confined(sandbox.Spec{Path: shell, Args: []string{shell, "-c", script}, Memory: sandbox.DefaultMemory})
+			if err != nil {
+				return err
+			}
+			printed, theirs, err := os.Pipe() // its line comes when we are its keeper, and not before
+			if err != nil {
+				return err
+			}
+			family.Env, family.Stdout, family.ExtraFiles = process.Scrub(os.Environ()), theirs, []*os.File{os.Stdout}
+			running, err := process.Start(family)
+			if err != nil {
+				return err
+			}
+			_ = theirs.Close() // it has its own
+			if _, err := printed.Read(make([]byte, 1)); err != nil {
+				return err
+			}
+			if _, err := os.Stdout.WriteString("\n"); err != nil {
+				return err
+			}
+			select {
+			case <-running.Done():
+			case <-cmd.Context().Done():
+			}
+			return nil
+		},
+	}
+}
+
+// endPatience is how long the programs of a killed keeper may take to end.
+const endPatience = 10 * time.Second
+
+// Outlives reports whether something of a confined program goes on after its keeper was killed.
+func Outlives(ctx context.Context) (bool, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return false, err
+	}
+	family, theirs, err := os.Pipe() // all of them hold its other end
+	if err != nil {
+		return false, err
+	}
+	defer family.Close()
+	keeper := exec.CommandContext(ctx, program, keepWord)
+	keeper.Stdout = theirs
+	err = keeper.Start()
+	_ = theirs.Close() // it has its own
+	if err != nil {
+		return false, err
+	}
+	_, failed := family.Read(make([]byte, 1))
+	_ = errors.Join(keeper.Process.Kill(), keeper.Wait()) // it was killed
+	if failed != nil {
+		return false, errors.New("the keeper kept nothing")
+	}
+	if err := family.SetReadDeadline(time.Now().Add(endPatience)); err != nil {
+		return false, err
+	}
+	_, err = io.Copy(io.Discard, family)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return true, nil
+	}
+	return false, err
 }
 
 // Keeper is the argv of this program that keeps a confined command, nil if this program cannot be found.

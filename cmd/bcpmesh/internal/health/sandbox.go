@@ -31,6 +31,15 @@ func (c *checkup) confinement(ctx context.Context) {
 		}
 		c.ok(id, "refused: %s", o.Does)
 	}
+	const id, remedy = "sandbox-outlive", "stop agents by stopping the mesh, and do not kill it"
+	switch outlives, err := cell.Outlives(ctx); {
+	case err != nil:
+		c.add(id, failed, remedy, "what a killed keeper leaves could not be tried: %s", err)
+	case outlives:
+		c.add(id, failed, remedy, "a confined program could go on after its keeper was killed")
+	default:
+		c.ok(id, "refused: go on after its keeper was killed")
+	}
 }
 
 // localConfinement tries the same from a network with the keeper alone, which commands have that ask a model or hosts.
