@@ -92,6 +92,12 @@ func (k *Keeper) SettleCall(ctx context.Context, id string, counted cost.Tokens)
 	return err
 }
 
+// ReportModel says why the agent's model fails, or with the zero fault that it works. said
+// is what the provider says, without secrets, for the operator alone.
+func (k *Keeper) ReportModel(ctx context.Context, fault bcp.ModelFault, said string) error {
+	return k.call(ctx, bcp.UsageRequest{Act: bcp.UsageReport, ModelFault: fault, Said: said})
+}
+
 func (k *Keeper) call(ctx context.Context, r bcp.UsageRequest) error {
 	body, err := json.Marshal(r)
 	if err != nil {

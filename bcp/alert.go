@@ -34,6 +34,9 @@ const (
 	AlertEgress AlertKind = "egress_exhausted"
 	// The calls of an agent's model have taken 80 or 100 % of its budget, once in a window.
 	AlertModel AlertKind = "model_budget"
+	// The model of an agent begins to fail, and works again. Alert.Model says why.
+	AlertModelFails AlertKind = "model_fails"
+	AlertModelWorks AlertKind = "model_works"
 	// A tool of an MCP server of an agent is not as it was pinned, and is not called.
 	AlertTool AlertKind = "tool_changed"
 	// A witness has cosigned no checkpoint: it is away, or does not know the log.
@@ -91,7 +94,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertShare, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertTool, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect, AlertSuspect, AlertLifted}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertShare, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertModelFails, AlertModelWorks, AlertTool, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect, AlertSuspect, AlertLifted}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -111,6 +114,8 @@ type Alert struct {
 	// Rule is why an agent is suspected, and Suspended that it is suspended for it.
 	Rule      SuspectRule `json:"rule,omitempty"`
 	Suspended bool        `json:"suspended,omitzero"`
+	// Model is why the model of an agent fails.
+	Model ModelFault `json:"model,omitzero"`
 }
 
 // Alert returns what operators hear of the decision, if they do.
@@ -128,6 +133,10 @@ func (d *Decision) Alert() (Alert, bool) {
 		kind = AlertTool
 	case d.Kind == KindUsage && d.Usage != nil && d.Usage.Alert > 0:
 		kind = AlertModel
+	case d.Kind == KindUsage && d.Usage != nil && d.Usage.Act == UsageReport && d.Verdict == Accept && d.Usage.Fault == "":
+		kind = AlertModelWorks
+	case d.Kind == KindUsage && d.Usage != nil && d.Usage.Act == UsageReport && d.Verdict == Accept && d.Usage.Since == d.Time:
+		kind = AlertModelFails
 	case d.Kind.IsRun() && d.Run != nil && d.Run.Alert != "":
 		kind = AlertEffect
 	case d.Kind == KindProcess && d.Event == ProcessUnavailable:
@@ -141,6 +150,9 @@ func (d *Decision) Alert() (Alert, bool) {
 		Epoch: d.Epoch, Count: d.Count, Rule: d.Rule, Suspended: d.Suspends}
 	if kind == AlertLifted {
 		alert.Agent = d.Target
+	}
+	if d.Usage != nil {
+		alert.Model = d.Usage.ModelFault()
 	}
 	return alert, kind != ""
 }

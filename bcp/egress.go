@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -154,6 +155,7 @@ type UsageAct string
 const (
 	UsageReserve UsageAct = "reserve" // it asks for a call that it is about to make
 	UsageSettle  UsageAct = "settle"  // it says what the provider counted
+	UsageReport  UsageAct = "report"  // it says that the model fails, or works again
 )
 
 // UsageRequest is what a keeper says about one call of the model of its agent.
@@ -168,6 +170,47 @@ type UsageRequest struct {
 	MaxTokens    int64 `json:"max_output_tokens,omitzero"`
 	// Tokens are those of a settle: none if the provider refused the call.
 	cost.Tokens `json:",inline"`
+	// ModelFault is that of a report: none if the model works.
+	ModelFault `json:",inline"`
+	// Said is what the provider says of a fault: text from outside, without secrets. It is
+	// logged for the operator, and never recorded.
+	Said string `json:"untrusted_said,omitempty"`
+}
+
+// ModelFault is why the model of an agent fails, for the operator. The zero value is none.
+type ModelFault struct {
+	Fault  Fault `json:"fault,omitempty"`
+	Status int   `json:"http_status,omitzero"` // of the provider's answer; 0 if there is none
+}
+
+// Fault is a way in which a model fails, of a closed list: journals hold the words.
+type Fault string
+
+// The faults of models.
+const (
+	FaultKey        Fault = "key"        // 401 and 403
+	FaultRate       Fault = "rate"       // 429
+	FaultOverloaded Fault = "overloaded" // 5xx and the like
+	FaultUnreached  Fault = "unreached"  // no connection
+	FaultSilent     Fault = "silent"     // a connection, and no answer
+	FaultRefused    Fault = "refused"    // other 4xx: the model's name, its arguments, the account
+	FaultReply      Fault = "reply"      // an answer that is not of the provider's protocol
+	FaultProse      Fault = "prose"      // text, again and again, where a tool is to be called
+)
+
+var faultTexts = map[Fault]string{
+	FaultKey: "the provider does not accept the key", FaultRate: "the provider takes no more calls for now",
+	FaultOverloaded: "the provider is overloaded", FaultUnreached: "the provider cannot be reached",
+	FaultSilent: "the provider does not answer", FaultRefused: "the provider refuses the request",
+	FaultReply: "the provider's answer is not of its protocol", FaultProse: "it answers with text, and calls no tool",
+}
+
+// String is a fault in words, and empty if there is none.
+func (f ModelFault) String() string {
+	if f.Status == 0 {
+		return faultTexts[f.Fault]
+	}
+	return fmt.Sprintf("%s (%d)", faultTexts[f.Fault], f.Status)
 }
 
 // UsageReceipt answers a keeper.
@@ -201,7 +244,15 @@ type UsageChange struct {
 	Reserved uint64 `msgpack:"e,omitempty" json:"reserved_seq,omitzero"`
 	// Alert is 80 or 100: for the first time in a window so many percent of a budget count.
 	Alert int `msgpack:"l,omitempty" json:"alert_percent,omitzero"`
+	// Fault and Status are those of a report, and Since is when the model began to fail, Unix
+	// nanoseconds: of a report that begins it the time of the decision.
+	Fault  Fault `msgpack:"f,omitempty" json:"fault,omitempty"`
+	Status int   `msgpack:"h,omitempty" json:"http_status,omitzero"`
+	Since  int64 `msgpack:"b,omitempty" json:"failing_since,omitzero"`
 }
+
+// ModelFault is that of a report.
+func (c *UsageChange) ModelFault() ModelFault { return ModelFault{c.Fault, c.Status} }
 
 // ParseUsage reads what a keeper says of a call, strictly. The code is [Malformed] or
 // [MessageTooLarge].
@@ -217,8 +268,13 @@ func ParseUsage(b []byte) (r UsageRequest, code Code) {
 
 func (r *UsageRequest) valid() bool {
 	t := r.Tokens
+	if r.Act == UsageReport {
+		_, known := faultTexts[r.Fault]
+		fits := r.Fault == "" && r.Status == 0 && r.Said == "" || known && (r.Status == 0 || r.Status >= 100 && r.Status <= 999) && len(r.Said) <= MaxSaid
+		return fits && r.ID == "" && r.Model == "" && r.RequestBytes == 0 && r.MaxTokens == 0 && t == cost.Tokens{}
+	}
 	switch {
-	case !isToken(r.ID, false), min(t.Input, t.CacheRead, t.CacheWrite, t.Output) < 0, max(t.Input, t.CacheRead, t.CacheWrite, t.Output) > MaxCallTokens:
+	case r.ModelFault != ModelFault{} || r.Said != "" || !isToken(r.ID, false), min(t.Input, t.CacheRead, t.CacheWrite, t.Output) < 0, max(t.Input, t.CacheRead, t.CacheWrite, t.Output) > MaxCallTokens:
 		return false
 	case r.Act == UsageReserve:
 		return r.Model != "" && len(r.Model) <= MaxModelName && r.RequestBytes > 0 && r.RequestBytes <= maxCallBytes && r.MaxTokens > 0 && r.MaxTokens <= maxCallBytes && t == cost.Tokens{}
@@ -232,6 +288,8 @@ const (
 	// MaxCallTokens bounds each kind of tokens of a settle: a provider that says that it
 	// counted more is not believed.
 	MaxCallTokens = 1 << 32
+	// MaxSaid is how many bytes of a provider's words a report may have.
+	MaxSaid = 512
 
 	maxCallBytes = 1 << 28 // of a reserve, and its tokens
 )

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -247,7 +248,7 @@ func writeInt[T ~int | ~int64 | ~uint8](w *recordWriter, k string, v T) {
 	}
 }
 
-// open begins a map of fewer than 16 members in a member, and close ends it.
+// open begins a map in a member, and close ends it.
 func (w *recordWriter) open() (at, members int) {
 	at, members = len(w.b), w.members
 	w.b, w.members = append(w.b, 0), 0
@@ -255,6 +256,9 @@ func (w *recordWriter) open() (at, members int) {
 }
 
 func (w *recordWriter) close(at, members int) {
-	w.b[at] = 0x80 | byte(w.members)
+	if w.b[at] = 0x80 | byte(w.members); w.members > 15 {
+		w.b[at] = 0xde
+		w.b = slices.Insert(w.b, at+1, byte(w.members>>8), byte(w.members))
+	}
 	w.members = members
 }

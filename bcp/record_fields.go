@@ -237,6 +237,9 @@ func (w *recordWriter) usageChange(d *UsageChange) {
 	writeInt(w, "d", d.UsedCost)
 	w.uint("e", d.Reserved)
 	writeInt(w, "l", d.Alert)
+	writeText(w, "f", d.Fault)
+	writeInt(w, "h", d.Status)
+	writeInt(w, "b", d.Since)
 }
 
 func (r *recordReader) decision(d *Decision) {
@@ -621,6 +624,12 @@ func (r *recordReader) usageChange(d *UsageChange) {
 			r.uint(&d.Reserved)
 		case "l":
 			readInt(r, &d.Alert)
+		case "f":
+			readText(r, &d.Fault)
+		case "h":
+			readInt(r, &d.Status)
+		case "b":
+			readInt(r, &d.Since)
 		default:
 			r.skip()
 		}

@@ -148,7 +148,7 @@ func (k AlertKind) Severity() Severity {
 	switch k {
 	case AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertJournal, AlertDamaged:
 		return SeverityCritical
-	case AlertThreshold, AlertMissed:
+	case AlertThreshold, AlertMissed, AlertModelWorks:
 		return SeverityInfo
 	case "":
 		return 0

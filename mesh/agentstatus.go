@@ -25,12 +25,16 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 	var waits map[bcp.AgentName]status.Wait
 	suspended := make(map[bcp.AgentName]bool)
 	models := make(map[bcp.AgentName]*status.ModelUse)
+	failing := make(map[bcp.AgentName]*status.ModelFailing)
 	now := time.Now()
 	if err := m.gateway.Inspect(ctx, func(s *state.State) {
 		waits = s.AgentWaits()
 		for i := range agents {
 			a := &agents[i]
 			suspended[a.Name] = s.Suspended(a.Name)
+			if fault, since := s.ModelFault(a.Name); !since.IsZero() {
+				failing[a.Name] = &status.ModelFailing{ModelFault: fault, Since: since}
+			}
 			if tokens, usd := s.ModelUse(a.Name, now); tokens > 0 {
 				models[a.Name] = &status.ModelUse{Tokens: tokens, USD: usd, TokenBudget: a.Run.TokenBudget, CostBudget: a.Run.CostBudget}
 			}
@@ -60,6 +64,7 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 			status.NotStarted = "the gateway runs it: it is a kernel"
 		}
 		status.Waits, status.Suspended, status.Model = waits[a.Name], suspended[a.Name], models[a.Name]
+		status.Failing = failing[a.Name]
 		result.Agents = append(result.Agents, status)
 	}
 	return result, nil

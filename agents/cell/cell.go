@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -182,8 +183,10 @@ const TaskConversation = "task"
 
 // talk is one conversation.
 type talk struct {
-	cell *Cell
-	id   string
+	cell  *Cell
+	id    string
+	again int       // calls that were made again
+	ends  time.Time // no call is made again then
 }
 
 // converse begins a conversation and ends it.
@@ -191,7 +194,7 @@ func (c *Cell) converse(ctx context.Context, do func(*talk) (any, error)) (any, 
 	if err := c.wait(ctx); err != nil {
 		return nil, err
 	}
-	t := &talk{c, cmp.Or(stdio.CallID(ctx), TaskConversation)}
+	t := &talk{cell: c, id: cmp.Or(stdio.CallID(ctx), TaskConversation), ends: time.Now().Add(lasts)}
 	defer func() {
 		if ctx.Err() == nil { // or the keeper is gone
 			_ = c.door.Call(ctx, "end", params{Conversation: t.id}, new(struct{}))
@@ -232,7 +235,18 @@ type Reading struct {
 	Failed bool         `json:"failed,omitzero"`
 }
 
-// Do implements [llm.Provider]: the keeper makes the call.
+const (
+	// callsAgain is how often a conversation calls a model again whose provider has failed, and
+	// lasts is for how long: a query expires after 15 minutes. The pause doubles.
+	callsAgain = 10
+	lasts      = 15 * time.Minute
+	firstPause = 2 * time.Second
+	longPause  = 2 * time.Minute
+)
+
+// Do implements [llm.Provider]. A call that failed for lack of capacity, or because the
+// provider could not be understood, is made again: the conversation goes on when the provider
+// is back, and what it has cost is not lost.
 func (t *talk) Do(ctx context.Context, r *llm.Request, _ func(llm.Delta)) (*llm.Reply, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -241,8 +255,26 @@ func (t *talk) Do(ctx context.Context, r *llm.Request, _ func(llm.Delta)) (*llm.
 	if err != nil {
 		return nil, err
 	}
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		reply, err := t.call(ctx, request)
+		if !llm.MayPass(err) || t.again == callsAgain || time.Now().Add(pause).After(t.ends) {
+			return reply, err
+		}
+		t.again++
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// call has the keeper make one call.
+func (t *talk) call(ctx context.Context, request jsontext.Value) (*llm.Reply, error) {
 	var reply jsontext.Value
-	err = t.cell.door.Call(ctx, "model", params{Conversation: t.id, Request: request}, &reply)
+	err := t.cell.door.Call(ctx, "model", params{Conversation: t.id, Request: request}, &reply)
 	if refused, ok := errors.AsType[*stdio.CallError](err); ok {
 		return nil, llm.ErrorOf(refused.Code)
 	}

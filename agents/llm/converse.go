@@ -93,7 +93,7 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 	if c.Finish != nil {
 		request.Tools = append(request.Tools, c.Finish.Tools...)
 	}
-	calls, unfit := 0, 0
+	calls, unfit, prose := 0, 0, 0 // prose: replies without a call, in a row
 	for left := cmp.Or(c.MaxTurns, maxTurns); left > 0; left-- {
 		if left == 1 && c.Finish != nil { // nothing else is of use any more
 			request.Tools = c.Finish.Tools
@@ -118,8 +118,14 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 				return nil, ErrUnfit
 			}
 			continue
+		case len(reply.Calls) == 0 && prose == c.Finish.Repairs: // text is no result, and each reply of it is paid
+			return nil, ErrUnfit
+		case len(reply.Calls) == 0:
+			prose++
 		case calls > maxCalls:
 			return nil, ErrTurns
+		default:
+			prose = 0
 		}
 		said := Turn{Role: Model, Calls: reply.Calls}
 		for _, s := range reply.Said {
@@ -148,6 +154,15 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 		request = &next
 	}
 	return nil, ErrTurns
+}
+
+// Insists reports whether a request asks for a call of a tool after a reply that was only text.
+func (r *Request) Insists() bool {
+	if len(r.Turns) == 0 {
+		return false
+	}
+	parts := r.Turns[len(r.Turns)-1].Parts
+	return len(parts) == 1 && parts[0] == Part(Constant(finishNow))
 }
 
 // run runs one call.

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -54,6 +55,16 @@ type Unrecorded struct{}
 
 func (Unrecorded) Error() string { return "llm: the mesh did not record the call, and it was not made" }
 
+// MayPass reports whether the same call may succeed later: its provider lacked capacity, could
+// not be reached or sent what nobody understands, such as the page of a proxy. A key that is not
+// accepted, and a request that is refused, stay so.
+func MayPass(err error) bool {
+	isAnswered := errors.As(err, new(*Answered))
+	protocol, isProtocol := errors.AsType[Protocol](err)
+	garbled := isAnswered && isProtocol && !protocol.Refused
+	return garbled || errors.As(err, new(RateLimited)) || errors.As(err, new(Overloaded)) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // Cost returns the tokens that a call which ended with err has cost, if that is known: none if the provider refused it before
 // it began to answer, or never got it.
 func Cost(err error) (u Usage, known bool) {
@@ -64,6 +75,19 @@ func Cost(err error) (u Usage, known bool) {
 	_, _ = errors.As(err, &overloaded), errors.As(err, &protocol)
 	return Usage{}, !overloaded.Unknown || protocol.Refused || errors.As(err, new(RateLimited)) || errors.As(err, new(Auth)) || errors.As(err, new(TooLong))
 }
+
+// Answered is an error with the provider's answer, which Error leaves out: it is for the
+// operator alone.
+type Answered struct {
+	Err    error
+	Status int    // of HTTP
+	Said   string // the provider's words, cut and without secrets; text from outside
+}
+
+func (e *Answered) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without the answer.
+func (e *Answered) Unwrap() error { return e.Err }
 
 // Protocol says that the provider violated its own protocol, or Refused the request before it answered. What is constant: it
 // quotes no reply.

@@ -198,6 +198,7 @@ const (
 	codeProtocol    = "protocol"
 	codeUnrecorded  = "unrecorded"
 	codeTimeout     = "timeout"
+	codeGarbled     = "garbled" // a protocol error that may pass
 )
 
 // ErrorCode returns the code of a provider's error, for [ErrorOf]. For an error of
@@ -220,6 +221,8 @@ func ErrorCode(err error) string {
 		return codeUnrecorded
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return codeTimeout
+	case MayPass(err):
+		return codeGarbled
 	}
 	return codeProtocol
 }
@@ -243,6 +246,8 @@ func ErrorOf(code string) error {
 		return Unrecorded{}
 	case codeTimeout:
 		return context.DeadlineExceeded
+	case codeGarbled:
+		return &Answered{Err: Protocol{What: "its reply was not understood"}}
 	}
 	return Protocol{What: "the call failed"}
 }

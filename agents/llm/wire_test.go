@@ -109,7 +109,9 @@ func TestFinish(t *testing.T) {
 		"text first":       {[]Reply{text, call("ok")}, nil, 2},
 		"nothing":          {[]Reply{{Stop: StopEnd}, {Stop: StopEnd}, {Stop: StopEnd}}, ErrUnfit, 3},
 		"nothing at first": {[]Reply{{Stop: StopEnd}, call("ok")}, nil, 2},
-		"text for ever":    {[]Reply{text, text, text, text}, ErrTurns, 4},
+		"text at last":     {[]Reply{text, text, call("ok")}, nil, 3},
+		"text for ever":    {[]Reply{text, text, text, text}, ErrUnfit, 3},
+		"text between":     {[]Reply{text, text, call("no"), text}, ErrTurns, 4},
 		"an unknown tool":  {[]Reply{{Calls: []Call{{ID: "1", Name: "shell"}}, Stop: StopCalls}, call("ok")}, nil, 2},
 		"cut in its reply": {[]Reply{{Stop: StopLength}}, ErrCut, 1},
 	} {

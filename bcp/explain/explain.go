@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -386,6 +387,8 @@ func (e *explainer) decided() string {
 		return d.Declare.Text()
 	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Usage.Act == bcp.UsageSettle && d.Verdict == bcp.Accept:
 		return fmt.Sprintf("it took %d tokens and %s USD", d.Usage.Tokens, d.Usage.Cost)
+	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Usage.Act == bcp.UsageReport && d.Verdict == bcp.Accept:
+		return cmp.Or(d.Usage.ModelFault().String(), "the model works again")
 	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Verdict == bcp.Accept:
 		return fmt.Sprintf("reserved: it takes at most %d tokens and %s USD", d.Usage.Tokens, d.Usage.Cost)
 	case d.Kind.IsRun() && d.Run != nil && d.Run.Code != "":

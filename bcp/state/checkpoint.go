@@ -156,6 +156,7 @@ func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 		return savedAgent{}, err
 	}
 	saved.Warned, saved.Alerted = a.usage.warned, a.usage.alerted
+	saved.Fault, saved.FaultStatus, saved.FaultSince = a.usage.fault.Fault, a.usage.fault.Status, a.usage.since
 	saved.EgressAlerted, saved.EgressRefusedIn, saved.EgressRefused = a.egress.alerted, a.egress.refusals.minute, a.egress.refusals.count
 	for _, r := range session.releases {
 		saved.Session.Releases = append(saved.Session.Releases, saveRelease(r))

@@ -68,7 +68,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled foreign moves marks runs share roles watch suspended runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
-		{usageState{}, "tokens money warned alerted"},
+		{usageState{}, "tokens money warned alerted fault since"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
 		{refusalCount{}, "minute count"},
 		{channelState{}, "definition subscriptions settings controller epoch opening kept pools flow pushTotal window alerted exhausted spending pushes session escalations armed arming armingAt failed pending outbox ends holds"},

@@ -239,6 +239,7 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 		return errSaved
 	}
 	a.usage.warned, a.usage.alerted = saved.Warned, saved.Alerted
+	a.usage.fault, a.usage.since = bcp.ModelFault{Fault: saved.Fault, Status: saved.FaultStatus}, saved.FaultSince
 	a.egress.pool, a.egress.alerted = pool, saved.EgressAlerted
 	a.egress.refusals = refusalCount{minute: saved.EgressRefusedIn, count: saved.EgressRefused}
 	a.unavailable, a.sources = saved.Unavailable, saved.Sources

@@ -69,6 +69,9 @@ type (
 		EgressRefused      int
 		Tokens, Money      []byte // pools
 		Warned, Alerted    int64  // of Tokens and Money
+		Fault              bcp.Fault
+		FaultStatus        int
+		FaultSince         int64
 		Notices            []savedNotice
 		Session            savedSession
 		Arrivals           []savedArrival // the next first

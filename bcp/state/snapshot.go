@@ -16,8 +16,10 @@ type Snapshot struct {
 	Controllers []ControllerSnapshot
 	// Commands tells of each agent with a command whether it can be started.
 	Commands []CommandSnapshot
-	Kernels  []bcp.AgentName          // of the definitions
-	Held     map[HeldKey]HeldSnapshot // only keys of which something waits
+	// Models tells of each agent with a model whether it fails.
+	Models  []ModelSnapshot
+	Kernels []bcp.AgentName          // of the definitions
+	Held    map[HeldKey]HeldSnapshot // only keys of which something waits
 }
 
 // ChannelSnapshot is one channel. All bits are of the epoch that the next charge
@@ -57,6 +59,13 @@ type ControllerSnapshot struct {
 	Open       bool // its session, which is neither closed nor idle
 }
 
+// ModelSnapshot is why the model of an agent fails, and since when; no fault if it works.
+type ModelSnapshot struct {
+	Agent bcp.AgentName
+	bcp.ModelFault
+	Since time.Time
+}
+
 // CommandSnapshot is one agent with a command.
 type CommandSnapshot struct {
 	Agent       bcp.AgentName
@@ -84,6 +93,10 @@ func (s *State) Snapshot(now time.Time) Snapshot {
 		}
 		if definition.Supervised() {
 			snapshot.Commands = append(snapshot.Commands, CommandSnapshot{definition.Name, a.unavailable})
+		}
+		if definition.AsksModel() {
+			fault, since := s.ModelFault(definition.Name)
+			snapshot.Models = append(snapshot.Models, ModelSnapshot{definition.Name, fault, since})
 		}
 	}
 	for i := range s.mesh.Kernels {

@@ -18,6 +18,9 @@ type usageState struct {
 	tokens, money *guard.Pool
 	// Up to when no other alert is due, of 80 and of 100 %.
 	warned, alerted int64
+	// What the keeper says of the model, and since when it fails, Unix nanoseconds.
+	fault bcp.ModelFault
+	since int64
 }
 
 func newUsageState() usageState {
@@ -56,10 +59,30 @@ func (s *State) DecideUsage(m bcp.Moment, agent bcp.AgentName, body []byte) (bcp
 		return a.usage.refused(d, bcp.CheckMessage, code), true
 	case r.Act == bcp.UsageSettle:
 		return s.settleUsage(d, a, r)
+	case r.Act == bcp.UsageReport:
+		return a.usage.report(d, r.ModelFault)
 	case s.suspended[agent]:
 		return a.usage.refused(d, bcp.CheckSuspended, bcp.Suspended), true
 	}
 	return s.reserveUsage(d, a, r)
+}
+
+// report takes that the model fails, or works: a change of what is known is recorded.
+func (u *usageState) report(d bcp.Decision, fault bcp.ModelFault) (bcp.Decision, bool) {
+	d.Verdict, d.Usage.Fault, d.Usage.Status, d.Usage.Since = bcp.Accept, fault.Fault, fault.Status, u.since
+	if u.since == 0 {
+		d.Usage.Since = d.Time
+	}
+	u.count(&d, use{}, use{})
+	return d, fault != u.fault
+}
+
+// ModelFault is why the model of an agent fails, and since when; none if it works.
+func (s *State) ModelFault(agent bcp.AgentName) (fault bcp.ModelFault, since time.Time) {
+	if a := s.agents[agent]; a != nil && a.usage.since != 0 {
+		return a.usage.fault, time.Unix(0, a.usage.since)
+	}
+	return fault, since
 }
 
 func (s *State) reserveUsage(d bcp.Decision, a *agentState, r bcp.UsageRequest) (bcp.Decision, bool) {
@@ -205,6 +228,11 @@ func (s *State) applyUsage(d *bcp.Decision) error {
 			return errUnfounded
 		}
 		u.money.Settle(d.At(), c.ID, int64(c.Cost), c.Until)
+	case bcp.UsageReport:
+		u.fault, u.since = c.ModelFault(), c.Since
+		if c.Fault == "" {
+			u.since = 0
+		}
 	default:
 		return errUnfounded
 	}

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,44 @@ func TestUsageAlerts(t *testing.T) {
 	if got := alerted(calling("y", "small", 1, 100_000)); got != 100 {
 		t.Errorf("a call that is refused alerts of %d %%", got)
 	}
+}
+
+// That a model fails is recorded once, with the time at which it began, and so is that it works again.
+//
+// covers P15.6
+func TestModelFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh())
+	alert := func(line, want string) {
+		t.Helper()
+		if a, _ := w.play(line).last.Alert(); string(a.Alert) != want {
+			t.Errorf("%s: %+v", line, a)
+		}
+	}
+	w.play(`
+		usage web {"act":"report","fault":"tired"}  => reject malformed
+		usage web {"act":"report","http_status":401}  => reject malformed
+		usage web {"act":"report","fault":"key","http_status":99}  => reject malformed
+		usage web {"act":"report","fault":"key","call_id":"a"}  => reject malformed
+		usage web {"act":"report","fault":"key","input_tokens":1}  => reject malformed
+		usage web {"act":"report","untrusted_said":"x"}  => reject malformed
+		usage web {"act":"report","fault":"key","untrusted_said":"` + strings.Repeat("x", bcp.MaxSaid+1) + `"}  => reject malformed
+		usage web {"act":"settle","call_id":"a","fault":"key"}  => reject malformed
+		usage web {"act":"report"}  => nothing`)
+	alert(`usage web {"act":"report","fault":"key","http_status":401,"untrusted_said":"`+strings.Repeat("x", bcp.MaxSaid)+`"}  => accept`, "model_fails")
+	_, since := w.state.ModelFault("web")
+	w.now = w.now.Add(time.Minute)
+	w.play(`usage web {"act":"report","fault":"key","http_status":401}  => nothing`)
+	alert(`usage web {"act":"report","fault":"silent"}  => accept`, "")
+	if fault, s := w.state.ModelFault("web"); fault.String() != "the provider does not answer" || !s.Equal(since) || since.IsZero() {
+		t.Errorf("%s since %s, not %s", fault, s, since)
+	}
+	alert(`usage web {"act":"report"}  => accept`, "model_works")
+	if fault, s := w.state.ModelFault("web"); fault != (bcp.ModelFault{}) || !s.IsZero() {
+		t.Errorf("%s since %s", fault, s)
+	}
+	w.play(`usage web {"act":"report"}  => nothing`)
+	alert(`usage web {"act":"report","fault":"rate","http_status":429}  => accept`, "model_fails")
 }
 
 // Other definitions change nothing of what counts, and a price that is not known any more is that of the reserve.

@@ -35,6 +35,8 @@ type Agent struct {
 	Waits      Wait   `json:"waits"`
 	// Model is what the agent's model takes, where the mesh has counted any.
 	Model *ModelUse `json:"model,omitzero"`
+	// Failing says why the agent's model fails, if it does.
+	Failing *ModelFailing `json:"model_failing,omitzero"`
 	// Suspended says that nothing is taken from it until the operator lifts it.
 	Suspended bool `json:"suspended,omitzero"`
 }
@@ -81,6 +83,12 @@ type ModelUse struct {
 	USD         cost.USD `json:"usd"`
 	TokenBudget int64    `json:"token_budget,omitzero"` // 0: no limit
 	CostBudget  cost.USD `json:"cost_budget_usd,omitzero"`
+}
+
+// ModelFailing is why an agent's model fails, as its keeper says, and since when.
+type ModelFailing struct {
+	bcp.ModelFault `json:",inline"`
+	Since          time.Time `json:"since"`
 }
 
 // Wait counts what waits for an agent, and what it waits for.

@@ -25,11 +25,19 @@ func Agent(a *status.Agent, now time.Time) string {
 	if a.Suspended {
 		parts = append(parts, "suspended, until bcpmesh role lift "+string(a.Agent))
 	}
+	if a.Failing != nil {
+		parts = append(parts, ModelFails(a.Failing))
+	}
 	if c := a.Command; c != nil {
 		parts = append(parts, commandSays(a.State, c, now))
 	}
 	parts = append(parts, modelTook(a.Model))
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+// ModelFails tells why an agent's model fails, and since when.
+func ModelFails(f *status.ModelFailing) string {
+	return "its model fails since " + Moment(f.Since) + ": " + f.String()
 }
 
 // modelTook tells what an agent's model takes.

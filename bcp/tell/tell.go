@@ -282,6 +282,10 @@ func usage(d *bcp.Decision, rule string) string {
 		return words("refused", rule, string(d.Code))
 	case u.Act == bcp.UsageSettle:
 		return fmt.Sprintf("%s, %s, for decision %d", Count(int(u.Tokens), "token"), dollars(u), u.Reserved)
+	case u.Act == bcp.UsageReport && u.Fault == "":
+		return "the model works again, after " + Roughly(d.At().Sub(time.Unix(0, u.Since)))
+	case u.Act == bcp.UsageReport:
+		return "the model fails: " + u.ModelFault().String()
 	}
 	return fmt.Sprintf("a call of %s; %s and %s at most", inert.Line(u.Model), Count(int(u.Tokens), "token"), dollars(u))
 }

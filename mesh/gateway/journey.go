@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -343,6 +346,7 @@ func (g *Gateway) release(o *outcome) {
 		g.releaseDeclare(o)
 	case bcp.KindUsage:
 		g.answer(o.in, usageReceipt(d))
+		g.logModel(d, o.in)
 	case bcp.KindPropose:
 		if d.Verdict == bcp.Hold {
 			g.answer(o.in, bcp.Proposed{Item: d.Item})
@@ -463,6 +467,20 @@ func egressReceipt(d *bcp.Decision) bcp.EgressReceipt {
 // usageReceipt answers a keeper.
 func usageReceipt(d *bcp.Decision) bcp.UsageReceipt {
 	return bcp.UsageReceipt{Type: bcp.TypeUsage, Allowed: d.Verdict == bcp.Accept, Code: d.Code}
+}
+
+// logModel says when the model of an agent begins to fail, and when it works again.
+func (g *Gateway) logModel(d *bcp.Decision, in *input) {
+	switch alert, _ := d.Alert(); alert.Alert {
+	case bcp.AlertModelFails:
+		said := "nothing"
+		if r, code := bcp.ParseUsage(in.body); code == "" && r.Said != "" {
+			said = inert.Line(r.Said)
+		}
+		g.log.Warn("the model of an agent fails", "agent", d.Agent, "why", alert.Model.String(), "provider_says", hclog.Quote(said))
+	case bcp.AlertModelWorks:
+		g.log.Warn("the model of an agent works again", "agent", d.Agent, "failed_for", d.At().Sub(time.Unix(0, d.Usage.Since)).Round(time.Second))
+	}
 }
 
 // receipt answers an ask.

@@ -402,6 +402,7 @@ func (g *Gateway) alert(d *bcp.Decision) {
 func (g *Gateway) publishAlert(alert bcp.Alert) {
 	switch alert.Alert {
 	case bcp.AlertHeld, bcp.AlertFlood:
+	case bcp.AlertModelFails, bcp.AlertModelWorks: // logged with what the provider says
 	default:
 		g.log.Warn("alert", "kind", string(alert.Alert), "agent", alert.Agent, "controller", alert.Controller, "reader", alert.Reader)
 	}

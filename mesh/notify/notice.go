@@ -90,6 +90,9 @@ func noticeOfAlert(def *bcp.Mesh, route *bcp.Route, alert *bcp.Alert) (Notice, b
 		n.Controller, n.Reader = channel.Controller, channel.Reader
 	}
 	n.Says = sentence(&n, 0)
+	if why := alert.Model.String(); why != "" {
+		n.Says += ": " + why
+	}
 	return n, true
 }
 
@@ -115,6 +118,8 @@ var sentences = map[bcp.AlertKind]string{
 	bcp.AlertPanic:            "the gateway made a mistake over a message of %s",
 	bcp.AlertEgress:           "%s has used up what it may send out",
 	bcp.AlertModel:            "the model of %s has taken 80 or 100 %% of its budget",
+	bcp.AlertModelFails:       "the model of %s fails",
+	bcp.AlertModelWorks:       "the model of %s works again",
 	bcp.AlertTool:             "an MCP server says something else of a tool of %s, which is off",
 	bcp.AlertWitnessMissing:   "a witness has not cosigned the journal",
 	bcp.AlertWitnessRefused:   "a witness has seen another journal, or more of it",

@@ -132,6 +132,7 @@ var (
 	modelCalls  = counterFamily("model_calls_total", "calls", "Calls of an agent's model that its keeper asked for, by why they were refused; code is empty for those that were recorded and could be made", agentLabel, codeLabel)
 	modelTokens = counterFamily("model_tokens_total", "tokens", "Tokens that providers counted of an agent's model, as far as calls were settled", agentLabel, "kind")
 	modelCost   = counterFamily("model_cost_usd_total", "US dollars", "What an agent's model cost, as far as calls were settled and the price is known", agentLabel)
+	modelFails  = gaugeFamily("model_failing_since_seconds", "Unix time", "Since when an agent's model fails, and why; 0 and no fault while it works", agentLabel, "fault")
 
 	promptsTotal = counterFamily("prompts_total", "prompts", "Prompts of an agent's schedules", agentLabel)
 	missedTotal  = counterFamily("missed_runs_total", "runs", "Runs of an agent's schedules that were missed", agentLabel)

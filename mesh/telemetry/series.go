@@ -243,7 +243,7 @@ func (a *agentSeries) countUsage(d *bcp.Decision) {
 			a.tokens[i].Add(float64(max(0, n)))
 		}
 		a.cost.Add(float64(max(0, u.Cost)) / float64(cost.Dollar))
-	default:
+	case u.Act == bcp.UsageReserve:
 		a.calls[""].Inc()
 	}
 }

@@ -80,6 +80,13 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	for _, c := range s.Controllers {
 		put(sessionOpen, oneIf(c.Open), string(c.Controller))
 	}
+	for _, m := range s.Models {
+		since := 0.0
+		if m.Fault != "" {
+			since = float64(m.Since.UnixNano()) / float64(time.Second)
+		}
+		put(modelFails, since, string(m.Agent), string(m.Fault))
+	}
 	for _, c := range s.Commands {
 		put(agentUnavailable, oneIf(c.Unavailable), string(c.Agent))
 	}

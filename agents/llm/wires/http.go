@@ -3,6 +3,7 @@ package wires
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +22,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
@@ -98,7 +102,10 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	}
 	response, err := c.http.Do(r)
 	if err == nil {
-		err = readResponse(response, &heard{response.Body, silent, false}, reply)
+		said := &tee{from: response.Body}
+		if err = readResponse(response, &heard{said, silent, false}, reply); err != nil {
+			err = &llm.Answered{Err: err, Status: response.StatusCode, Said: c.words(said.first)}
+		}
 	} else {
 		var dialing *net.OpError // no listener
 		err = llm.Overloaded{Unknown: !errors.As(err, &dialing) || dialing.Op != "dial"}
@@ -107,6 +114,64 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 		return ctx.Err()
 	}
 	return err
+}
+
+// tee keeps the beginning of what is read, where a provider says what is wrong.
+type tee struct {
+	from  io.ReadCloser
+	first []byte
+}
+
+const keptReply = 4 << 10
+
+// Read implements [io.Reader].
+func (t *tee) Read(b []byte) (int, error) {
+	n, err := t.from.Read(b)
+	t.first = append(t.first, b[:min(n, keptReply-len(t.first))]...)
+	return n, err
+}
+
+// words are what a provider says of an error: its message, or the beginning of its answer, on a line of at most 200 columns.
+// There are none if a secret, or a part of the key, is in its answer.
+func (c *client) words(body []byte) string {
+	var answer struct {
+		Error   jsontext.Value `json:"error"`
+		Message string         `json:"message"`
+	}
+	said := string(body)
+	if json.Unmarshal(body, &answer) == nil {
+		var inner struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(answer.Error, &inner.Message) != nil {
+			_ = json.Unmarshal(answer.Error, &inner) // or the answer has another form
+		}
+		said = cmp.Or(inner.Message, answer.Message, said)
+	}
+	for _, text := range []string{string(body), said} {
+		if unescaped, err := url.QueryUnescape(text); err == nil {
+			text += unescaped
+		}
+		if guard.HasSecret([]byte(text)) || c.quotesKey(text) {
+			return ""
+		}
+	}
+	return inert.Cut(inert.Line(strings.Join(strings.Fields(strings.ToValidUTF8(said, "")), " ")), maxSaid)
+}
+
+const (
+	maxSaid    = 200 // columns of a provider's words
+	partOfAKey = 8   // bytes of the key that nobody is shown
+)
+
+// quotesKey reports whether a text has so much of the key that somebody might use it.
+func (c *client) quotesKey(text string) bool {
+	for i := 0; i+partOfAKey <= len(c.key); i++ {
+		if strings.Contains(text, c.key[i:i+partOfAKey]) {
+			return true
+		}
+	}
+	return c.key != "" && strings.Contains(text, c.key)
 }
 
 // heard resets a timeout at each byte.

@@ -283,8 +283,12 @@ func TestWireErrors(t *testing.T) {
 			"too long": {400, v.tooLong, llm.TooLong{}}, "too large": {413, "", llm.TooLong{}},
 		} {
 			status, body = c.status, c.body
-			if _, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, c.want) {
+			_, err := model.Provider.Do(t.Context(), request, nil)
+			if !errors.Is(err, c.want) {
 				t.Errorf("%s, %s: %v", v.provider, name, err)
+			}
+			if answered, ok := errors.AsType[*llm.Answered](err); !ok || answered.Status != c.status {
+				t.Errorf("%s, %s: answered with %+v", v.provider, name, answered)
 			}
 		}
 		header.Set("Location", other.URL)
@@ -699,5 +703,46 @@ func TestScript(t *testing.T) {
 	}
 	if _, err := open("missing"); err == nil {
 		t.Error("a script that is not there")
+	}
+}
+
+// What a provider says of an error is shown to operators on one inert line, and not at all if a secret or eight bytes of the
+// key are in it, in any part of its answer.
+func TestWordsOfAProvider(t *testing.T) {
+	t.Parallel()
+	const key = "key-of-sixteen-b"
+	body := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	model, err := wires.Open(wires.Spec{Provider: "openai", Model: "m", Key: "env:K", BaseURL: server.URL}, wires.Options{Env: func(string) (string, bool) { return key, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &llm.Request{Model: "m", Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("x")}}}}
+	for said, want := range map[string]string{
+		`{"error":{"message":"no such\nmodel"}}`: "no such model",
+		`{"error":"no model"}`:                   "no model",
+		`{"message":"no model"}`:                 "no model",
+		`[{"error":{"message":"no"}}]`:           `[{"error":{"message":"no"}}]`,
+		"<h1>Bad  gateway</h1>":                  "<h1>Bad gateway</h1>",
+		"":                                       "",
+		`{"error":{"message":"\u001b[31m\u202eabc"}}`:                                   `\x1b[31m\u202eabc`,
+		`{"error":{"message":"the key key-of-s is wrong"}}`:                             "",
+		`{"error":{"message":"the key key-of- is wrong"}}`:                              "the key key-of- is wrong",
+		`{"error":{"message":"wrong","sent":"ixteen-b"}}`:                               "",
+		`{"error":{"message":"key%2Dof%2Dsixteen"}}`:                                    "",
+		`{"error":{"message":"sent sk-ant-api03-` + strings.Repeat("aB3", 31) + `AA"}}`: "",
+		strings.Repeat("x", 300):                                                        strings.Repeat("x", 199) + "…",
+		"\xff\xfeabc":                                                                   "abc",
+	} {
+		body = said
+		_, err := model.Provider.Do(t.Context(), request, nil)
+		answered, ok := errors.AsType[*llm.Answered](err)
+		if !ok || answered.Said != want || strings.Contains(err.Error(), "no such") {
+			t.Errorf("%q is shown as %q, not %q (%v)", said, answered.Said, want, err)
+		}
 	}
 }

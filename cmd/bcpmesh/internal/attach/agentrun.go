@@ -159,7 +159,6 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
 	}
-	model.Provider = loggedProvider{model.Provider, log}
 	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
 	if err != nil {
 		return done, err
@@ -263,7 +262,9 @@ func metered(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *
 	if model.Provider == nil {
 		return conn, nil
 	}
-	*model = wires.Each(*model, func(one llm.Provider) llm.Provider { return keeper.NewMeter(k, agent.Model, one) })
+	*model = wires.Each(*model, func(one llm.Provider) llm.Provider {
+		return keeper.NewHealth(k.ReportModel, log, keeper.NewMeter(k, agent.Model, one))
+	})
 	return conn, nil
 }
 
@@ -332,22 +333,6 @@ func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string
 		paths = append(paths, path)
 	}
 	return paths, nil
-}
-
-// loggedProvider says why a model did not answer: the cell, and so the mesh, hears a code. The errors of providers hold no text of
-// theirs.
-type loggedProvider struct {
-	llm.Provider
-	log hclog.Logger
-}
-
-// Do implements [llm.Provider].
-func (l loggedProvider) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
-	reply, err := l.Provider.Do(ctx, r, delta)
-	if err != nil && ctx.Err() == nil {
-		l.log.Warn("the model did not answer", "error", err)
-	}
-	return reply, err
 }
 
 // createRecord makes a new file, which nobody else may read.

@@ -58,9 +58,6 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 	if l.kept, err = metered(ctx, p, folder, &agent, &model, of.Log); err != nil {
 		return nil, err
 	}
-	if l.model {
-		model.Provider = loggedProvider{model.Provider, of.Log}
-	}
 	var desk func() (*web.Desk, error)
 	if l.fetches {
 		if desk, err = newDesk(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(l.kept))); err != nil {

@@ -72,7 +72,9 @@ func auditRow(d *bcp.Decision, layout string) []string {
 			bits = cli.ShortBits(e.Bits)
 		}
 	}
-	if u := d.Usage; u != nil {
+	if u := d.Usage; u != nil && u.Act == bcp.UsageReport {
+		note = strings.Join(cli.Compact(string(u.Act), u.ModelFault().String()), " ")
+	} else if u != nil {
 		note = strings.Join(cli.Compact(string(u.Act), cli.Plain(u.Model), fmt.Sprintf("%d tokens", u.Tokens), u.Cost.String()+" USD"), " ")
 	}
 	what := strings.Join(cli.Compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Family, note), " ")

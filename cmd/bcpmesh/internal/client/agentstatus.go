@@ -22,9 +22,9 @@ func lastLine(a *status.Agent) string {
 	return fmt.Sprintf("%s printed last, and is not to be trusted: │%s│", a.Agent, a.Command.LastLine)
 }
 
-// inTrouble reports whether an agent's command fails.
+// inTrouble reports whether an agent's command or model fails.
 func inTrouble(a *status.Agent) bool {
-	return a.State == status.Crashed || a.State == status.Unavailable
+	return a.Failing != nil || a.State == status.Crashed || a.State == status.Unavailable
 }
 
 // AgentTable shows each agent, and what those printed last whose commands fail. creds
@@ -96,6 +96,8 @@ func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {
 		}
 		now := time.Now()
 		switch says := tell.Agent(&a, now); {
+		case a.Connected(bcp.RoleReader) && a.Failing != nil:
+			return string(reader) + " cannot answer: " + tell.ModelFails(a.Failing)
 		case a.Connected(bcp.RoleReader):
 			return ""
 		case a.State == status.Connected:

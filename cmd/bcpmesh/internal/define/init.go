@@ -102,6 +102,9 @@ docs/agents.md; --endpoint is for a server that is compatible with OpenAI's.`,
 				p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))
 			}
 			p.Out.Talkf("look at the files, then: bcpmesh check %s", dir)
+			if seat.model != "" {
+				p.Out.Talkf("is the model there? bcpmesh doctor --model --dir %s calls it, for at most 16 tokens", dir)
+			}
 			return nil
 		},
 	}

@@ -57,7 +57,7 @@ func (c *checkup) count(h health) (n int) {
 // DoctorCommand returns the command doctor.
 func DoctorCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var confined bool
+	var confined, model bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Diagnose a mesh, or the connection to it",
@@ -73,6 +73,10 @@ With --sandbox, it checks instead what this machine offers for agents with sandb
 required, and tries in such a sandbox what a hijacked agent would: files, sockets of
 all kinds, other processes. Anything not refused is a failure.
 
+With --model, it calls each model of the agents once, for at most 16 tokens, which are
+paid and in no budget, and shows what the provider says. Is the key right, the name of
+the model, the URL?
+
 With --creds, it connects as the agent for a moment. An agent that already has
 max_connections loses its oldest connection, and reconnects.
 
@@ -80,6 +84,7 @@ The exit code is 1 if a check fails; warnings leave it at 0.`,
 		Example: `  bcpmesh doctor
   bcpmesh doctor --json
   bcpmesh doctor --sandbox
+  bcpmesh doctor --model
   bcpmesh doctor --url tls://mesh.example.org:4222 --creds main.creds --ca ca.pem`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -92,6 +97,17 @@ The exit code is 1 if a check fails; warnings leave it at 0.`,
 					return cli.Usagef("doctor: --sandbox checks this machine only")
 				}
 				c.confinement(ctx)
+			case model:
+				if who.Creds != "" || who.URL != "" || who.CA != "" {
+					return cli.Usagef("doctor: --model calls the models of a folder's agents")
+				}
+				folder, err := who.Where.Folder()
+				if err != nil {
+					return err
+				}
+				if err := c.models(ctx, folder); err != nil {
+					return err
+				}
 			case who.Creds != "" && who.URL == "":
 				return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
 			case who.Creds == "" && (who.URL != "" || who.CA != ""):
@@ -112,6 +128,7 @@ The exit code is 1 if a check fails; warnings leave it at 0.`,
 	cmd.Flags().StringVar(&who.URL, "url", "", "with --creds: `URL` of the mesh")
 	cmd.Flags().StringVar(&who.CA, "ca", "", "with --creds: trust only the certificates in this PEM `FILE`")
 	cmd.Flags().BoolVar(&confined, "sandbox", false, "check the sandbox for agents here, and try to break out of it")
+	cmd.Flags().BoolVar(&model, "model", false, "call each model of the agents once; this is paid")
 	who.Where.AddTo(cmd)
 	return cmd
 }

@@ -391,6 +391,9 @@ func (c *checkup) agents(ctx context.Context, o *client.Client) {
 	connected, fine := 0, true
 	for i := range list {
 		a := &list[i].Of
+		if a.Failing != nil {
+			c.add("models", failed, "bcpmesh doctor --model calls it, and shows what its provider says", "%s%s: %s", list[i].Label(), a.Agent, tell.ModelFails(a.Failing))
+		}
 		switch {
 		case a.State == status.Connected:
 			connected++

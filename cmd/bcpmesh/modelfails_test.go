@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// aKey is in no output of anything.
+const aKey = "canary-key-0123456789"
+
+// failingProvider fails as it is told, and answers as a model when it works.
+type failingProvider struct {
+	works  atomic.Bool
+	status int
+	body   string
+	model  http.Handler
+}
+
+func (f *failingProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.works.Load() {
+		f.model.ServeHTTP(w, r)
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(f.status)
+	_, _ = io.WriteString(w, f.body)
+}
+
+// eventually runs a command until its output has a text.
+func eventually(ctx context.Context, t *testing.T, c *terminal, line, want string) string {
+	t.Helper()
+	for {
+		out, _ := c.command(ctx, line).CombinedOutput() // its output says
+		if strings.Contains(string(out), want) {
+			return string(out)
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s does not say %q but:\n%s\n%s", line, want, out, c.logs())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Whoever runs a model is told why it does not answer: in the log once, by the query, the status and the doctor; and the query
+// is answered when its provider is back. What the provider says is shown to the operator, unless there is a secret in it, and
+// to nobody else.
+//
+// covers P15.6
+func TestModelThatFailsIsSeen(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]struct {
+		status    int
+		body      string
+		why, says string
+		retried   bool // a query that waits is answered when the provider is back
+	}{
+		"401":      {401, `{"error":{"message":"obey-me: no such key ` + aKey + `"}}`, "the provider does not accept the key (401)", "", false},
+		"400":      {400, `{"error":{"message":"your credit is used up"}}`, "the provider refuses the request (400)", "your credit is used up", false},
+		"404":      {404, `{"error":"model qwen3 not found"}`, "the provider refuses the request (404)", "model qwen3 not found", false},
+		"429":      {429, `{"error":{"message":"slow down"}}`, "the provider takes no more calls for now (429)", "slow down", true},
+		"529":      {529, "", "the provider is overloaded (529)", "", true},
+		"HTML":     {200, "<html>\x1b[31mBad gateway</html>", "the provider's answer is not of its protocol", "Bad gateway", true},
+		"a 302":    {302, "", "the provider refuses the request (302)", "", true},
+		"no words": {403, strings.Repeat("x", 10_000), "the provider does not accept the key (403)", "xxxxx…", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			provider := &failingProvider{status: p.status, body: p.body, model: completions(t, make(chan string, 100))}
+			server := httptest.NewServer(provider)
+			t.Cleanup(server.Close)
+			c := newTerminal(t)
+			c.env = append(c.env, "MODEL_KEY="+aKey)
+			c.run(ctx, "bcpmesh init desk --model openai/qwen3 --endpoint "+strings.Replace(server.URL, "127.0.0.1", "localhost", 1)+"/v1")
+			c.run(ctx, "cd desk")
+			c.run(ctx, `sed -i -e 's/base_url: /key: "env:MODEL_KEY", base_url: /' mesh.yaml`)
+			log := startDesk(ctx, t, c)
+			out, err := c.command(ctx, "bcpmesh query researcher --boolean breaking --wait 4s").CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "researcher cannot answer: its model fails since ") || !strings.Contains(string(out), ": "+p.why) {
+				t.Errorf("query: %v\n%s", err, out)
+			}
+			eventually(ctx, t, c, "bcpmesh status --json", `"model_failing":{"fault":"`)
+			checked, err := c.command(ctx, "bcpmesh doctor").CombinedOutput()
+			if err == nil || !strings.Contains(unwrapped(checked), p.why) {
+				t.Errorf("doctor: %v\n%s", err, checked)
+			}
+			asked, err := c.command(ctx, "bcpmesh doctor --model --json").CombinedOutput()
+			if err == nil || !strings.Contains(string(asked), p.why) || !strings.Contains(string(asked), p.says) {
+				t.Errorf("doctor --model: %v\n%s", err, asked)
+			}
+			audit, err := c.command(ctx, "bcpmesh audit replay --kind usage").CombinedOutput()
+			if err != nil || !strings.Contains(string(audit), "the model fails: "+p.why) {
+				t.Errorf("audit: %v\n%s", err, audit)
+			}
+			raw, _ := c.command(ctx, "bcpmesh audit replay --json").CombinedOutput()
+			if p.says != "" && strings.Contains(string(raw), p.says) {
+				t.Errorf("what the provider says is in the journal:\n%s", raw)
+			}
+			provider.works.Store(true)
+			if !p.retried {
+				out, err := c.command(ctx, "bcpmesh query researcher --boolean breaking --wait 20s").CombinedOutput()
+				if err != nil || !strings.Contains(string(out), `{"breaking":true}`) {
+					t.Errorf("when it works: %v\n%s", err, out)
+				}
+			} else {
+				eventually(ctx, t, c, "bcpmesh inbox --wait 1s", `{"breaking":true}`)
+			}
+			said := log()
+			for text, want := range map[string]int{"the model of an agent fails": 1, "the model of an agent works again": 1, aKey: 0, "obey-me": 0, "\x1b": 0} {
+				if n := strings.Count(said, text); n != want {
+					t.Errorf("the log has %q %d times:\n%s", text, n, said)
+				}
+			}
+			if !strings.Contains(said, p.why) || !strings.Contains(said, p.says) {
+				t.Errorf("the log does not say why:\n%s", said)
+			}
+			for _, text := range [][]byte{out, checked, asked, audit, raw} {
+				if bytes.Contains(text, []byte(aKey)) || bytes.Contains(text, []byte("obey-me")) {
+					t.Errorf("a secret is shown:\n%s", text)
+				}
+			}
+		})
+	}
+}
+
+// unwrapped joins the lines of a table.
+func unwrapped(table []byte) string {
+	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "\n", " ").Replace(string(table))), " ")
+}
+
+// startDesk starts the mesh of the terminal's folder, and returns what its log has at the level that is the default.
+func startDesk(ctx context.Context, t *testing.T, c *terminal) (log func() string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "up.log")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := exec.CommandContext(ctx, "bcpmesh", "up", "--listen", "127.0.0.1:0", "--ready-file", "ready.json")
+	up.Dir, up.Env, up.Stderr = c.dir, c.env, file
+	up.Cancel = func() error { return up.Process.Signal(os.Interrupt) }
+	up.WaitDelay = 20 * time.Second
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- up.Wait() }()
+	t.Cleanup(func() {
+		_ = up.Process.Signal(os.Interrupt)
+		<-ended
+		_ = file.Close()
+	})
+	for {
+		if _, err := os.Stat(filepath.Join(c.dir, "ready.json")); err == nil {
+			break
+		}
+		if len(ended) > 0 {
+			text, _ := os.ReadFile(name)
+			t.Fatalf("the mesh does not start:\n%s", text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return func() string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Sprint(err)
+		}
+		return string(text)
+	}
+}
