@@ -53,6 +53,7 @@ type language struct {
 	environment func() (*cel.Env, error)
 	describe    func([]*cel.Error) error
 	sizes       cost.Estimator
+	lists       bool // it has all and exists
 }
 
 // check compiles an expression and bounds its cost.
@@ -77,7 +78,7 @@ func (l *language) check(expression string) (environment *cel.Env, tree *cel.Ast
 	if issues.Err() != nil {
 		return nil, nil, l.describe(issues.Errors())
 	}
-	if err := checkTree(tree); err != nil {
+	if err := checkTree(tree, l.lists); err != nil {
 		return nil, nil, err
 	}
 	estimate, err := environment.EstimateCost(tree, l.sizes)
@@ -113,6 +114,8 @@ var functions = map[string][]string{
 	"contains":   {"contains_string"},
 	"startsWith": {"starts_with_string"},
 	"endsWith":   {"ends_with_string"},
+	// What all and exists of rules are made of; no expression can write it.
+	"@not_strictly_false": {"not_strictly_false"},
 }
 
 // base is the environment without variables. It is made once, when first
@@ -184,7 +187,7 @@ func celType(kind bcp.Kind) (*cel.Type, bool) {
 
 // checkTree refuses what the type checker lets through: another result than a
 // boolean, and literals and constructions of types that answers do not have.
-func checkTree(tree *cel.Ast) error {
+func checkTree(tree *cel.Ast, lists bool) error {
 	if !tree.OutputType().IsExactType(cel.BoolType) {
 		return fmt.Errorf("expected a condition that is true or false, got %s", tree.OutputType())
 	}
@@ -205,8 +208,12 @@ func checkTree(tree *cel.Ast) error {
 				refuse(e, "expected true, false, a whole number or text")
 			}
 		case ast.CallKind, ast.IdentKind, ast.ListKind, ast.SelectKind:
+		case ast.ComprehensionKind:
+			if !lists {
+				refuse(e, "all and exists are not allowed here")
+			}
 		default:
-			refuse(e, "maps, objects and comprehensions are not allowed")
+			refuse(e, "maps, objects and conversions are not allowed")
 		}
 	}))
 	return err

@@ -1,9 +1,11 @@
 package constraint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"cel.dev/cel-go/cel"
@@ -25,13 +27,27 @@ const (
 	FactDecimal FactKind = 4
 	FactTexts   FactKind = 5 // a list of texts
 	FactInts    FactKind = 6 // a list of integers
+	FactPart    FactKind = 7 // something of which a rule asks with a function alone
 )
 
 // FactName declares one fact to a rule: its dotted name, such as
-// args.to.tainted, and its kind.
+// args.to.tainted, and its kind. Bytes bounds a text, or each text of a list, and
+// Items a list; 0 is the greatest that a rule can read. What is larger cannot be read.
 type FactName struct {
-	Name string
-	Kind FactKind
+	Name         string
+	Kind         FactKind
+	Bytes, Items int
+}
+
+// Part is what the functions of rules are about: an argument of a call, or the task.
+type Part interface {
+	// Mentions reports whether the requester's own words have the argument o.
+	Mentions(o Part) Truth
+	// From reports whether all that content chose of the argument came from these tools;
+	// it fails where only a part of it did.
+	From(tools []string) Truth
+	// ReadableBy reports whether whoever the argument o names may read this one.
+	ReadableBy(o Part) Truth
 }
 
 // FactState says whether a fact can be read.
@@ -54,6 +70,7 @@ type Fact struct {
 	Decimal Decimal
 	Texts   []string
 	Ints    []int64
+	Part    Part
 }
 
 // Decimal is a number with a fraction, exactly: Whole + Fraction / 10^15, with
@@ -86,9 +103,8 @@ type Rule struct {
 }
 
 type ruleFact struct {
-	name  string
+	FactName
 	index int
-	kind  FactKind
 }
 
 // CompileRule compiles a condition in the language of [Compile] over other
@@ -99,7 +115,7 @@ type ruleFact struct {
 func CompileRule(expression string, names []FactName) (*Rule, error) {
 	source := language{
 		environment: func() (*cel.Env, error) { return ruleEnvironment(names) },
-		describe:    func(issues []*cel.Error) error { return placed(issues[0], issues[0].Message) }, sizes: ruleEstimator{},
+		describe:    func(issues []*cel.Error) error { return placed(issues[0], issues[0].Message) }, sizes: ruleEstimator{names}, lists: true,
 	}
 	environment, tree, err := source.check(expression)
 	if err != nil {
@@ -132,6 +148,11 @@ func (r *Rule) Evaluate(facts Facts) Truth {
 	}
 }
 
+// Reads reports whether the rule refers to a fact.
+func (r *Rule) Reads(name string) bool {
+	return slices.ContainsFunc(r.facts, func(f ruleFact) bool { return f.Name == name })
+}
+
 // mentioned returns the facts that the checked tree refers to.
 func mentioned(tree *cel.Ast, names []FactName) []ruleFact {
 	var facts []ruleFact
@@ -141,7 +162,7 @@ func mentioned(tree *cel.Ast, names []FactName) []ruleFact {
 		}
 		for i, n := range names {
 			if n.Name == e.AsIdent() {
-				facts = append(facts, ruleFact{n.Name, i, n.Kind})
+				facts = append(facts, ruleFact{n, i})
 				return
 			}
 		}
@@ -149,14 +170,21 @@ func mentioned(tree *cel.Ast, names []FactName) []ruleFact {
 	return facts
 }
 
-// ruleBase is the environment of constraints with decimals. It is made once,
-// when first needed, and never changed.
+// ruleBase is the environment of constraints with decimals, lists and functions of
+// parts. It is made once, when first needed, and never changed.
 var ruleBase = sync.OnceValues(func() (*cel.Env, error) {
 	b, err := base()
 	if err != nil {
 		return nil, err
 	}
-	var options []cel.EnvOption
+	options := []cel.EnvOption{
+		cel.Macros(cel.HasMacro, cel.AllMacro, cel.ExistsMacro),
+		cel.Function("mentions", cel.MemberOverload("part_mentions", []*cel.Type{partType, partType}, cel.BoolType, cel.BinaryBinding(aboutTwo(Part.Mentions)))),
+		cel.Function("readableBy", cel.MemberOverload("part_readable_by", []*cel.Type{partType, partType}, cel.BoolType, cel.BinaryBinding(aboutTwo(Part.ReadableBy)))),
+		cel.Function("from",
+			cel.MemberOverload("part_from_text", []*cel.Type{partType, cel.StringType}, cel.BoolType, cel.BinaryBinding(fromTools)),
+			cel.MemberOverload("part_from_texts", []*cel.Type{partType, cel.ListType(cel.StringType)}, cel.BoolType, cel.BinaryBinding(fromTools))),
+	}
 	for name, word := range map[string]string{"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"} {
 		options = append(options, cel.Function(name,
 			cel.Overload(word+"_decimal", []*cel.Type{decimalType, decimalType}, cel.BoolType),
@@ -187,26 +215,42 @@ func ruleEnvironment(names []FactName) (*cel.Env, error) {
 
 var factTypes = map[FactKind]*cel.Type{
 	FactBool: cel.BoolType, FactInt: cel.IntType, FactText: cel.StringType, FactDecimal: decimalType,
-	FactTexts: cel.ListType(cel.StringType), FactInts: cel.ListType(cel.IntType),
+	FactTexts: cel.ListType(cel.StringType), FactInts: cel.ListType(cel.IntType), FactPart: partType,
 }
 
 // ruleEstimator tells the cost model how long facts can be. What is longer cannot
 // be read, so that the bound at compile time holds: counting the cost of each
 // evaluation as well would double it.
-type ruleEstimator struct{}
+type ruleEstimator struct{ names []FactName }
 
-func (ruleEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
+func (e ruleEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
+	path := element.Path()
 	switch t := element.Type(); {
-	case t.IsExactType(decimalType):
+	case t.IsExactType(decimalType), t.IsExactType(partType):
 		return &cost.SizeEstimate{Min: 1, Max: 1}
-	case t.IsExactType(cel.StringType) && len(element.Path()) > 0:
-		return &cost.SizeEstimate{Min: 0, Max: maxFactBytes}
-	case t.Kind() == types.ListKind && len(element.Path()) > 0:
-		return &cost.SizeEstimate{Min: 0, Max: maxFactItems}
+	case len(path) == 0:
+		return nil
+	case t.IsExactType(cel.StringType):
+		return &cost.SizeEstimate{Min: 0, Max: uint64(e.find(path[0]).bytes())}
+	case t.Kind() == types.ListKind:
+		return &cost.SizeEstimate{Min: 0, Max: uint64(e.find(path[0]).items())}
 	default:
 		return nil
 	}
 }
+
+func (e ruleEstimator) find(name string) *FactName {
+	for i := range e.names {
+		if e.names[i].Name == name {
+			return &e.names[i]
+		}
+	}
+	return &FactName{}
+}
+
+// bytes and items bound what can be read of a fact.
+func (n *FactName) bytes() int { return min(cmp.Or(n.Bytes, maxFactBytes), maxFactBytes) }
+func (n *FactName) items() int { return min(cmp.Or(n.Items, maxFactItems), maxFactItems) }
 
 func (ruleEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
@@ -225,8 +269,8 @@ var (
 
 func (a *ruleActivation) ResolveName(name string) (any, bool) {
 	for i := range a.facts {
-		if f := &a.facts[i]; f.name == name {
-			return nativeFact(f.kind, a.from.Fact(f.index)), true
+		if f := &a.facts[i]; f.Name == name {
+			return nativeFact(&f.FactName, a.from.Fact(f.index)), true
 		}
 	}
 	return nil, false
@@ -234,14 +278,15 @@ func (a *ruleActivation) ResolveName(name string) (any, bool) {
 
 func (a *ruleActivation) Parent() cel.Activation { return nil }
 
-func nativeFact(kind FactKind, f Fact) ref.Val {
+func nativeFact(n *FactName, f Fact) ref.Val {
 	switch {
 	case f.State == FactUnknown:
 		return undecided
-	case f.State != FactKnown, len(f.Text) > maxFactBytes, len(f.Texts) > maxFactItems, len(f.Ints) > maxFactItems:
+	case f.State != FactKnown, len(f.Text) > n.bytes(), len(f.Texts) > n.items(), len(f.Ints) > n.items(),
+		slices.ContainsFunc(f.Texts, func(text string) bool { return len(text) > n.bytes() }):
 		return errUnreadable
 	}
-	switch kind {
+	switch n.Kind {
 	case FactBool:
 		return types.Bool(f.Bool)
 	case FactInt:
@@ -258,6 +303,8 @@ func nativeFact(kind FactKind, f Fact) ref.Val {
 			list[i] = types.Int(n)
 		}
 		return types.NewRefValList(types.DefaultTypeAdapter, list)
+	case FactPart:
+		return part{f.Part}
 	default:
 		return errUnreadable
 	}
@@ -310,3 +357,69 @@ func (d decimal) Type() ref.Type { return decimalType }
 
 // Value implements [ref.Val].
 func (d decimal) Value() any { return d }
+
+var partType = cel.ObjectType("part")
+
+// part is a [Part] as CEL sees it: functions take it, and nothing else does.
+type part struct{ Part }
+
+var errPart = errors.New("an argument is no value: its value is in args.NAME.value")
+
+// ConvertToNative implements [ref.Val]; nothing converts a part.
+func (p part) ConvertToNative(reflect.Type) (any, error) { return nil, errPart }
+
+// ConvertToType implements [ref.Val]; nothing converts a part.
+func (p part) ConvertToType(ref.Type) ref.Val { return types.WrapErr(errPart) }
+
+// Equal implements [ref.Val]: parts do not compare.
+func (p part) Equal(ref.Val) ref.Val { return types.WrapErr(errPart) }
+
+// Type implements [ref.Val].
+func (p part) Type() ref.Type { return partType }
+
+// Value implements [ref.Val].
+func (p part) Value() any { return p }
+
+// val is a truth as CEL has it.
+func (t Truth) val() ref.Val {
+	switch t {
+	case True, False:
+		return types.Bool(t == True)
+	case Undecided:
+		return undecided
+	default:
+		return errUnreadable
+	}
+}
+
+func aboutTwo(ask func(Part, Part) Truth) func(a, b ref.Val) ref.Val {
+	return func(a, b ref.Val) ref.Val {
+		x, ok1 := a.(part)
+		y, ok2 := b.(part)
+		if !ok1 || !ok2 {
+			return errUnreadable
+		}
+		return ask(x.Part, y.Part).val()
+	}
+}
+
+// fromTools asks where an argument comes from: of one tool, or of a list of them.
+func fromTools(a, names ref.Val) ref.Val {
+	p, ok := a.(part)
+	tools := []string{}
+	switch names := names.(type) {
+	case types.String:
+		tools = append(tools, string(names))
+	case traits.Lister:
+		for it := names.Iterator(); it.HasNext() == types.True; {
+			name, text := it.Next().(types.String)
+			ok, tools = ok && text, append(tools, string(name))
+		}
+	default:
+		ok = false
+	}
+	if !ok {
+		return errUnreadable
+	}
+	return p.Part.From(tools).val()
+}

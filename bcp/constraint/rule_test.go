@@ -13,6 +13,7 @@ var factNames = []constraint.FactName{
 	{Name: "args.amount.value", Kind: constraint.FactDecimal}, {Name: "args.amount.influence", Kind: constraint.FactInt},
 	{Name: "args.days.value", Kind: constraint.FactTexts}, {Name: "args.hours.value", Kind: constraint.FactInts},
 	{Name: "requester.address", Kind: constraint.FactText}, {Name: "run.depth", Kind: constraint.FactInt},
+	{Name: "args.cc.value", Kind: constraint.FactTexts, Bytes: 20, Items: 4}, {Name: "task", Kind: constraint.FactPart}, {Name: "args.cc", Kind: constraint.FactPart},
 }
 
 // facts are those of one evaluation by name; one that is absent is unreadable.
@@ -22,12 +23,21 @@ func (f facts) Fact(i int) constraint.Fact { return f[factNames[i].Name] }
 
 func known(f constraint.Fact) constraint.Fact { f.State = constraint.FactKnown; return f }
 
+// answers is a part that says the same of all others.
+type answers struct{ mentions, from, readable constraint.Truth }
+
+func (answers) Mentions(o constraint.Part) constraint.Truth     { return o.(answers).mentions }
+func (a answers) From([]string) constraint.Truth                { return a.from }
+func (a answers) ReadableBy(o constraint.Part) constraint.Truth { return a.readable }
+
 func TestRule(t *testing.T) {
 	t.Parallel()
 	some := facts{
 		"args.to.value": known(constraint.Fact{Text: "a@example.com"}), "args.to.tainted": known(constraint.Fact{Bool: false}),
 		"args.amount.value":     known(constraint.Fact{Decimal: constraint.Decimal{Whole: 98, Fraction: 700_000_000_000_000}}),
 		"args.amount.influence": known(constraint.Fact{Int: 11}), "args.days.value": known(constraint.Fact{Texts: []string{"mon", "tue"}}),
+		"args.cc.value": known(constraint.Fact{Texts: []string{"a@example.com", "b@example.com"}}), "task": known(constraint.Fact{Part: answers{}}),
+		"args.cc":          known(constraint.Fact{Part: answers{mentions: constraint.True, from: constraint.Undecided}}),
 		"args.hours.value": known(constraint.Fact{Ints: []int64{9, 10}}), "requester.address": known(constraint.Fact{Text: "a@example.com"}),
 	}
 	unknown := facts{"args.to.value": {State: constraint.FactUnknown}, "args.to.tainted": some["args.to.tainted"]}
@@ -46,6 +56,19 @@ func TestRule(t *testing.T) {
 		{`"wed" in args.days.value`, some, constraint.False},
 		{"9 in args.hours.value && !(11 in args.hours.value)", some, constraint.True},
 		{`args.days.value == ["mon", "tue"]`, some, constraint.True},
+
+		// Lists, and parts.
+		{`args.cc.value.all(a, a.endsWith("@example.com"))`, some, constraint.True},
+		{`args.cc.value.exists(a, a == "b@example.com") && args.hours.value.all(h, h < 10)`, some, constraint.False},
+		{`args.cc.value.all(a, a == "a@example.com")`, some, constraint.False},
+		{`args.cc.value.exists(a, a == args.to.value)`, facts{"args.cc.value": some["args.cc.value"]}, constraint.Failed},
+		{`args.cc.value.all(a, true)`, facts{"args.cc.value": {State: constraint.FactUnknown}}, constraint.Undecided},
+		{`args.cc.value.all(a, true)`, facts{"args.cc.value": known(constraint.Fact{Texts: []string{"1", "2", "3", "4", "5"}})}, constraint.Failed},
+		{`args.cc.value.all(a, true)`, facts{"args.cc.value": known(constraint.Fact{Texts: []string{"123456789012345678901"}})}, constraint.Failed},
+		{`task.mentions(args.cc) && args.cc.from("inbox")`, some, constraint.Undecided},
+		{`task.mentions(args.cc) || args.cc.from(["inbox", "files"])`, some, constraint.True},
+		{`args.cc.readableBy(args.cc)`, some, constraint.Failed},
+		{`task.mentions(args.cc)`, facts{"task": some["task"]}, constraint.Failed},
 
 		// What cannot be read is an error, unless the rest decides.
 		{"run.depth > 0", some, constraint.Failed},
@@ -82,7 +105,8 @@ func TestRulesThatDoNotCompile(t *testing.T) {
 	for _, rule := range []string{
 		"", "true +", "args.to", "args", "args.to.value", "args.cc.tainted", `args.to.value.matches("(a+)+$")`, "args.to.value == 1",
 		"args.amount.value == 98", "98 < args.amount.value", "args.amount.value < 98.7", "args.amount.value + 1 > 2", `timestamp("2026-01-01T00:00:00Z") > now`, "now()",
-		"[1, 2].exists(x, x > 1)", "args.days.value.all(d, d == 'mon')", "{1: 2} == {1: 2}", "dyn(1) == 1", "has(args.to.value)", "true\x00", "\xff",
+		"args.days.value.map(d, d).size() > 1", "args.days.value.exists_one(d, d == 'mon')", "args.hours.value.filter(h, h > 1) == []",
+		"args.days.value.all(d, args.days.value.all(e, e.contains(d)))", "args.to == args.to", "args.to", "task.mentions(args.to.value)", "args.to.mentions(args.to) && matches(args.to)", "{1: 2} == {1: 2}", "dyn(1) == 1", "has(args.to.value)", "true\x00", "\xff",
 		strings.Repeat("args.to.tainted || ", 200) + "true",
 	} {
 		if _, err := constraint.CompileRule(rule, factNames); err == nil {
@@ -138,7 +162,7 @@ func FuzzCompileRule(f *testing.F) {
 }
 
 // listed are facts by index.
-type listed [8]constraint.Fact
+type listed [11]constraint.Fact
 
 func (l *listed) Fact(i int) constraint.Fact { return l[i] }
 
