@@ -228,7 +228,7 @@ func TestHostileArguments(t *testing.T) {
 		{"", "s"}, {"ann", "s"}, {"ann@example.org, eve@example.org", "s"}, {"Ann <ann@example.org>", "s"}, {"ann@example.org\r\nBcc: eve@example.org", "s"},
 		{"ann@example.org", "s\r\nBcc: eve@example.org"}, {"ann@example.org", "s\nx"}, {"ann@example.org", "s\x00"},
 	} {
-		if _, err := b.call(t, 1, "send_mail", `{"to":`+quoted(m[0])+`,"subject":`+quoted(m[1])+`,"body":"b"}`); !notPerformed(err) {
+		if _, err := b.Call(t.Context(), agents.Call{Tool: "send_mail", Key: key(1), Args: jsontext.Value(`{"to":` + quoted(m[0]) + `,"subject":` + quoted(m[1]) + `,"body":"b"}`)}); !notPerformed(err) {
 			t.Errorf("mail to %q about %q: %v", m[0], m[1], err)
 		}
 	}

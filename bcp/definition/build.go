@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // builder makes one mesh of checked files.
@@ -199,7 +200,7 @@ func (a *agent) agent() bcp.Agent {
 		ShareQueries:   o.get("share_queries").boolean,
 		Shard:          int(o.get("shard").number),
 		TotalBudget:    o.get("total_budget_bits").bits,
-		Address:        o.get("address").text,
+		Address:        canonicalAddress(o.get("address").text),
 		Execution:      buildExecution(o),
 		Prompt:         a.prompt,
 		File:           a.source.path,
@@ -261,4 +262,14 @@ func (b *builder) checkPeople(m *bcp.Mesh) {
 			}
 		}
 	}
+}
+
+// canonicalAddress returns a mail address as the rules of kernels compare it, which is in
+// lower case; what is none by the protocol's rules stays as it is.
+func canonicalAddress(address string) string {
+	canonical, err := text.ParseEmail(nil, []byte(address), len(address))
+	if err != nil {
+		return address
+	}
+	return string(canonical)
 }

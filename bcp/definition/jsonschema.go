@@ -247,7 +247,7 @@ func (k *Key) valueSchema() *jsonSchema {
 	case TypeNameLists:
 		return k.named(&jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MaxItems: new(int64(maxNamedTexts)), UniqueItems: true})
 	case TypeClosed:
-		return &jsonSchema{Type: "object", AnyOf: []*jsonSchema{{Required: []string{"type"}}, {Required: []string{"enum"}}}}
+		return &jsonSchema{Type: "object", AnyOf: []*jsonSchema{{Required: []string{"type"}}, {Required: []string{"enum"}}, {Required: []string{"const"}}}}
 	case TypeCalls:
 		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "object"}, MinItems: &k.Min, MaxItems: &k.Max}
 	default:

@@ -150,7 +150,7 @@ func (b *builder) tools(m *bcp.Mesh) ([]kernel.Tool, places) {
 func buildTool(service string, o *object) kernel.Tool {
 	t := kernel.Tool{
 		Service: service, Name: o.get("name").text, Description: o.get("description").text, Input: o.get("input_schema").typ, Output: o.get("output_schema").typ,
-		RequiredCaps: buildCapabilities(o.texts("required_caps")), Egress: o.get("egress").boolean, Readers: buildCapabilities(o.texts("result_readers")),
+		RequiredCaps: buildCapabilities(o.texts("required_caps")), NoEgress: o.has("egress") && !o.get("egress").boolean, Readers: buildCapabilities(o.texts("result_readers")),
 		Trusted: o.get("result_trusted").boolean, Timeout: o.get("timeout").duration, Parsers: o.texts("parsers"),
 	}
 	t.Level, _ = kernel.ParseEffectLevel(o.get("effect_level").word)

@@ -147,7 +147,7 @@ func TestRulesOfAMesh(t *testing.T) {
 		if fault.Code != "" {
 			t.Fatal(fault)
 		}
-		return checked.Preflight(kernel.Requester{Name: "main"})[0].Verdict.Ruling
+		return checked.Preflight()[0].Verdict.Ruling
 	}
 	if ann, kim := plan("ann"), plan("kim"); ann != kernel.Deny || kim != kernel.Allow {
 		t.Errorf("a mail to ann is judged %v, to kim %v", ann, kim)

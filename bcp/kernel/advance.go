@@ -26,7 +26,7 @@ func (d *draft) step(f *frame, s *Step) {
 	record := StepRecord{Path: string(at), Kind: s.Kind}
 	switch s.Kind {
 	case ConstStep:
-		d.finish(record, node{value: &s.Value, label: f.Query, at: at, literal: true})
+		d.finish(record, f.view.constant(s, at))
 	case MergeStep:
 		d.merge(f, s, record, at)
 	case ToolStep:
@@ -39,7 +39,21 @@ func (d *draft) step(f *frame, s *Step) {
 }
 
 // failStep gives up the plan because of a step.
-func (d *draft) failStep(s *Step, code Code) { d.fail(badStep, Fault{Code: code, Step: s.ID}) }
+func (d *draft) failStep(s *Step, code Code) {
+	label := d.errorLabel()
+	d.fail(badStep, Fault{Code: code, Step: s.ID}, &label)
+}
+
+// errorLabel is the label of an error of the step that is next: that it failed, how, and
+// that none before it did, is what all of them are made of.
+func (d *draft) errorLabel() Label {
+	f := d.run.top()
+	label := f.checked.view.nodes[len(f.done)].label
+	for i := range f.done {
+		label = label.join(&f.done[i].label)
+	}
+	return label
+}
 
 // abort ends the run at a limit.
 func (d *draft) abort(code Code, step string) { d.end(Aborted, code, step) }
@@ -86,7 +100,7 @@ func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
 		d.failStep(s, code)
 		return
 	}
-	call := f.checked.buildCall(s, args, d.run.start.Requester, d.ownRules())
+	call := f.checked.buildCall(s, args, d.ownRules())
 	verdict := d.kernel.Gate().Judge(&call)
 	record.Tool, record.Judged = s.Tool, &verdict
 	record.Arguments = namedLabels(args)
@@ -95,7 +109,8 @@ func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
 	}
 	if verdict.Ruling == Deny {
 		d.change.Steps = append(d.change.Steps, record)
-		d.denied(s.ID, verdict.Code)
+		label := d.errorLabel()
+		d.denied(s.ID, verdict.Code, &label)
 		return
 	}
 	t := d.kernel.tools[s.Tool]
@@ -117,10 +132,11 @@ func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
 }
 
 // denied ends the run after a denial. Arguments that do not fit may be mended by
-// another plan; anything else is no news for a planner.
-func (d *draft) denied(step string, code Code) {
+// another plan; anything else is no news for a planner. The label is nil before the
+// plan began.
+func (d *draft) denied(step string, code Code, label *Label) {
 	if code == BadArguments {
-		d.fail(badCall, Fault{Code: code, Step: step})
+		d.fail(badCall, Fault{Code: code, Step: step}, label)
 		return
 	}
 	d.end(Blocked, code, d.run.top().path(step))
@@ -242,7 +258,11 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 		d.failStep(s, ParseRejected)
 		return
 	}
-	inner := Frame{Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: subQuery(source.label, at)}
+	control := f.control()
+	if control = control.join(&source.label); control.Tainted() {
+		control = control.influencedBy(at, Unbounded)
+	}
+	inner := Frame{Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: subQuery(source.label, at), Control: &control, Asker: f.Asker}
 	d.change.Steps = append(d.change.Steps, StepRecord{Path: string(at), Kind: SubStep, Inputs: []string{f.origin(&s.Source)}})
 	d.change.Sub, d.change.Private.Instruction, d.change.Private.Content = &inner, s.Instruction, content.JSON()
 	d.run.open(inner, s.Instruction, content)

@@ -21,7 +21,7 @@ func BenchmarkJoin(b *testing.B) {
 
 func BenchmarkGate(b *testing.B) {
 	call := kernel.Call{
-		Tool: "send_email", Grant: kernel.NewGrant("mail.send", "mail.read"), Requester: kim,
+		Tool: "send_email", Grant: kernel.NewGrant("mail.send", "mail.read"), Asker: asked, Control: kernel.Trusted(),
 		Arguments: []kernel.Argument{{Name: "body", Value: val(`"x"`), Label: kernel.Trusted()}, {Name: "to", Value: val(`"kim@example.com"`), Label: kernel.Trusted()}},
 	}
 	for _, c := range []struct {

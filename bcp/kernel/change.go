@@ -219,6 +219,8 @@ type PlanError struct {
 	Attempt int
 	Step    string // the planner's own id, or empty
 	Code    Code
+	// Control is what content chose of the error, if anything: all later plans have it.
+	Control *Label
 }
 
 // End says how a run ended.

@@ -5,7 +5,44 @@ type Frame struct {
 	Path  string // of the sub-run's step, such as delegate; empty for the run
 	Depth int
 	Grant Grant
-	Query Label // of what the planner was given, and so of the constants
+	// Query is the label of what the planner was given, errors included: so it is that of
+	// constants.
+	Query Label
+	// Control is the label of what decided which calls the plan makes, where that is not
+	// Query: a sub-run is steered by what its planner read.
+	Control *Label
+	// Asker is who asked for the run, for what. It is not recorded with the frame.
+	Asker Asker
+}
+
+// Asker is whom a run serves, and with what words it was asked for.
+type Asker struct {
+	Requester Requester
+	Task      Task
+}
+
+// Task is what a requester asked for. The zero Task is not known, and tainted.
+type Task struct {
+	Known bool
+	Text  string
+	Label Label
+}
+
+func (f *Frame) control() Label {
+	if f.Control != nil {
+		return *f.Control
+	}
+	return f.Query
+}
+
+// own returns whom the run serves, if the frame is the run itself. A literal that spells
+// the requester's address is as trusted as the task, whatever errors its plan was made
+// after: the gateway knows the address, and content chose no part of it.
+func (f *Frame) own() *Asker {
+	if f.Depth > 0 || f.Asker.Requester.Address == "" {
+		return nil
+	}
+	return &f.Asker
 }
 
 // path returns the full path of a step.
@@ -32,7 +69,7 @@ type Checked struct {
 // (KER-32).
 func (k *Kernel) Check(p *Plan, f Frame) (*Checked, Fault) {
 	c := &Checked{kernel: k, frame: f, view: view{plan: p, nodes: make([]node, 0, len(p.Steps))}}
-	c.view.query = &c.frame.Query
+	c.view.query, c.view.own = &c.frame.Query, c.frame.own()
 	if len(p.Steps) > fewSteps {
 		c.ids = make(map[string]int, len(p.Steps))
 	}
@@ -104,7 +141,7 @@ func (c *Checked) step(s *Step) (node, Code) {
 	at := Origin(c.frame.path(s.ID))
 	switch s.Kind {
 	case ConstStep:
-		return node{value: &s.Value, label: c.frame.Query, at: at, literal: true}, ""
+		return c.view.constant(s, at), ""
 	case ToolStep:
 		return c.call(s, at)
 	case ParseStep:

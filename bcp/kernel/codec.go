@@ -110,9 +110,18 @@ func digestValue(d bcp.Digest) Value {
 }
 
 func (c *codec) label(key string, p *Label) {
-	c.field(key, ObjectValue, p.value, false, func(v *Value) bool {
+	c.field(key, ObjectValue, p.recorded, false, func(v *Value) bool {
 		l, err := parseLabel(v)
 		*p = l
+		return err == nil
+	})
+}
+
+// someLabel is a label that may be absent.
+func (c *codec) someLabel(key string, p **Label) {
+	c.field(key, ObjectValue, func() Value { return (*p).recorded() }, *p == nil, func(v *Value) bool {
+		l, err := parseLabel(v)
+		*p = &l
 		return err == nil
 	})
 }
@@ -280,6 +289,7 @@ func (e *PlanError) fields(f *codec) {
 	number(f, "attempt", &e.Attempt)
 	text(f, "step", &e.Step)
 	text(f, "code", &e.Code)
+	f.someLabel("control", &e.Control)
 }
 
 // fields of a frame are those that a sub-run begins with.
@@ -288,6 +298,7 @@ func (s *Frame) fields(f *codec) {
 	number(f, "depth", &s.Depth)
 	f.grant("grant", &s.Grant)
 	f.label("query", &s.Query)
+	f.someLabel("control", &s.Control)
 }
 
 func (w *Wait) fields(f *codec) {

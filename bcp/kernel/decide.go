@@ -116,7 +116,7 @@ func (s *State) DecidePlan(m bcp.Moment, from bcp.AgentName, id string, body []b
 	}
 	plan, code := parsePlanMessage(body, id)
 	if code != "" {
-		d.fail(badPlan, Fault{Code: code})
+		d.fail(badPlan, Fault{Code: code}, nil)
 		return d.decided()
 	}
 	d.plan(plan)
@@ -128,7 +128,7 @@ func (d *draft) plan(plan []byte) {
 	frame := *d.run.top()
 	checked, fault := d.kernel.ReadPlan(plan, frame.Frame)
 	if fault.Code != "" {
-		d.fail(badPlan, fault)
+		d.fail(badPlan, fault, nil)
 		return
 	}
 	limits := &d.run.start.Limits
@@ -141,7 +141,7 @@ func (d *draft) plan(plan []byte) {
 	d.change.Plan, d.change.Private.Plan = accepted, plan
 	d.run.accept(plan)
 	frame = *d.run.top()
-	frame.checked, frame.view = checked, view{plan: checked.view.plan, query: &checked.frame.Query}
+	frame.checked, frame.view = checked, view{plan: checked.view.plan, query: &checked.frame.Query, own: checked.view.own}
 	d.run.replaceTop(&frame)
 	switch {
 	case d.run.totals.Steps > limits.MaxSteps:
@@ -153,11 +153,11 @@ func (d *draft) plan(plan []byte) {
 	case d.run.totals.Parses+d.run.fewest(checked, ParseStep) > limits.MaxParses:
 		d.abort(LimitParses, "")
 	default:
-		if f, certain := denied(checked.preflight(d.run.start.Requester, d.ownRules())); certain {
+		if f, certain := denied(checked.preflight(d.ownRules())); certain {
 			d.change.Steps = append(d.change.Steps, StepRecord{
 				Path: checked.frame.path(f.Step), Kind: ToolStep, Tool: f.Tool, Judged: &f.Verdict, Early: true, Arguments: namedLabels(f.Arguments),
 			})
-			d.denied(f.Step, f.Verdict.Code)
+			d.denied(f.Step, f.Verdict.Code, nil)
 			return
 		}
 		if d.run.start.PlanOnly {

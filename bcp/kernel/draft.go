@@ -3,6 +3,7 @@ package kernel
 import (
 	"math/bits"
 	"slices"
+	"strconv"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -104,8 +105,9 @@ const (
 )
 
 // fail gives up the plan: the planner is told a code and asked again, as long as it
-// may be. A sub-run has one plan: there the run ends.
-func (d *draft) fail(class faultClass, f Fault) {
+// may be. A sub-run has one plan: there the run ends. The label says what content chose
+// of the error; nil is nothing, since the plan alone decided it.
+func (d *draft) fail(class faultClass, f Fault, label *Label) {
 	steps := f.steps
 	if running := d.run.top().checked; running != nil {
 		steps = len(running.view.plan.Steps)
@@ -126,6 +128,10 @@ func (d *draft) fail(class faultClass, f Fault) {
 	}
 	d.run.totals.PlannerBits += cost
 	e := PlanError{Attempt: d.run.totals.Plans, Step: f.Step, Code: f.Code}
+	if label != nil && (label.Tainted() || label.ThirdParty()) {
+		control := label.influencedBy(Origin("!"+strconv.Itoa(e.Attempt)), Width(cost))
+		e.Control = &control
+	}
 	d.change.Told = &e
 	d.run.addPlanError(e)
 	d.askPlanner()
@@ -159,16 +165,17 @@ func (d *draft) ready() bool {
 	if next.checked == nil || next.checked.kernel != d.kernel {
 		checked, fault := d.kernel.ReadPlan(f.bytes, f.Frame)
 		if fault.Code != "" {
-			d.fail(badPlan, fault)
+			d.fail(badPlan, fault, nil)
 			return false
 		}
 		next.checked = checked
 	}
-	next.view = view{plan: next.checked.view.plan, query: &next.checked.frame.Query}
+	next.view = view{plan: next.checked.view.plan, query: &next.checked.frame.Query, own: next.checked.view.own}
 	for i := range f.done {
 		n, code := next.buildNode(&f.done[i])
 		if code != "" {
-			d.fail(badStep, Fault{Code: code, Step: next.checked.view.plan.Steps[i].ID})
+			label := Join(f.Query, f.done[i].label)
+			d.fail(badStep, Fault{Code: code, Step: next.checked.view.plan.Steps[i].ID}, &label)
 			return false
 		}
 		next.view.nodes = append(next.view.nodes, n)

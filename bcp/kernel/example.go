@@ -10,16 +10,17 @@ import (
 var ErrExample = errors.New("kernel: no example: expected args, requester, run and grant")
 
 // ParseExample reads an example of a rule: a JSON object of args, by name,
-// requester {name, address}, run {depth, grant} and grant; or of the arguments alone.
-// An argument is {value, label}, {value, tainted, third_party, influence}, or a value,
-// which is the requester's then.
+// requester {name, address}, run {depth, grant}, grant, task and control; or of the
+// arguments alone. An argument is {value, label}, {value, tainted, third_party,
+// influence, from, readers, literal}, or a value, which is the requester's then. A task
+// is its text, or {text, influence}; control is as an argument without a value.
 func ParseExample(b []byte) (Example, error) {
 	v, err := ParseValue(b)
 	if err != nil || v.kind != ObjectValue {
 		return Example{}, ErrExample
 	}
-	e := Example{Arguments: map[string]ExampleArgument{}}
-	if !v.onlyHas("args", "requester", "run", "grant") {
+	e := Example{Arguments: map[string]ExampleArgument{}, Control: Trusted(), Asker: Asker{Task: Task{Known: true, Label: Trusted()}}}
+	if !v.onlyHas("args", "requester", "run", "grant", "task", "control") {
 		return e, e.setArguments(&v)
 	}
 	var grant []Capability
@@ -34,8 +35,14 @@ func ParseExample(b []byte) (Example, error) {
 			if !value.onlyHas("name", "address") {
 				return e, ErrExample
 			}
-			e.Requester.Name, _ = value.optionalText("name")
-			e.Requester.Address, _ = value.optionalText("address")
+			e.Asker.Requester.Name, _ = value.optionalText("name")
+			e.Asker.Requester.Address, _ = value.optionalText("address")
+		case "task":
+			err = e.Asker.Task.set(value)
+		case "control":
+			var control ExampleArgument
+			control, err = exampleArgument(value)
+			e.Control = control.Label
 		case "run":
 			if !value.onlyHas("depth", "grant") {
 				return e, ErrExample
@@ -57,6 +64,21 @@ func ParseExample(b []byte) (Example, error) {
 	return e, nil
 }
 
+// set reads the task of an example.
+func (t *Task) set(v *Value) error {
+	if v.kind == TextValue {
+		t.Text = v.text
+		return nil
+	}
+	bits := v.member("influence")
+	if !v.onlyHas("text", "influence") || bits == nil || bits.kind != IntValue || bits.n < 1 {
+		return ErrExample
+	}
+	t.Text, _ = v.optionalText("text")
+	t.Label = Told(Width(min(bits.n, int64(Unbounded))))
+	return nil
+}
+
 func (e *Example) setArguments(args *Value) error {
 	for i, name := range args.keys {
 		argument, err := exampleArgument(&args.list[i])
@@ -69,8 +91,8 @@ func (e *Example) setArguments(args *Value) error {
 }
 
 func exampleArgument(v *Value) (ExampleArgument, error) {
-	a := ExampleArgument{Label: Trusted()}
-	if !v.onlyHas("value", "label", "tainted", "third_party", "influence") {
+	a := ExampleArgument{Label: Trusted(), Literal: true}
+	if !v.onlyHas("value", "label", "tainted", "third_party", "influence", "from", "readers", "literal") {
 		a.Value = v
 		return a, nil
 	}
@@ -78,11 +100,23 @@ func exampleArgument(v *Value) (ExampleArgument, error) {
 	if label := v.member("label"); label != nil {
 		var err error
 		a.Label, err = parseLabel(label)
+		a.Literal = !a.Label.Tainted()
 		return a, err
 	}
 	if v.holds("tainted") {
 		a.Label.Sources |= ToolRead
-		a.Label.Readers = Only()
+		a.Label.Readers, a.Literal = Only(), v.holds("literal")
+	}
+	if from := v.member("from"); from != nil {
+		for i := range from.list {
+			a.Label.Tools = joinTools(a.Label.Tools, []string{from.list[i].text})
+		}
+	}
+	if readers := v.member("readers"); readers != nil {
+		var ok bool
+		if a.Label.Readers, ok = parseReaders(readers); !ok {
+			return a, ErrLabel
+		}
 	}
 	if v.holds("third_party") {
 		a.Label.Subjects |= ThirdParty

@@ -39,7 +39,7 @@ func ExampleChecked_Preflight() {
 		fmt.Println(fault)
 		return
 	}
-	for _, f := range checked.Preflight(kernel.Requester{Name: "kim"}) {
+	for _, f := range checked.Preflight() {
 		fmt.Println(f.Step, f.Verdict.Ruling.Word(), f.Verdict.Code, f.Certain)
 	}
 	// Output:

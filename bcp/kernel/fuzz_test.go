@@ -54,7 +54,7 @@ func FuzzReadPlan(f *testing.F) {
 			}
 			return
 		}
-		for _, forecast := range checked.Preflight(kim) {
+		for _, forecast := range checked.Preflight() {
 			if forecast.Verdict.Code == kernel.NoCapability {
 				t.Fatalf("%q has a tool that is not granted", b)
 			}

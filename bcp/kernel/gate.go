@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
@@ -39,6 +41,8 @@ type Argument struct {
 	Name  string
 	Value *Value // nil where a forecast does not know it
 	Label Label
+	// Literal says that all of it stands in the plan of the run itself.
+	Literal bool
 
 	hazy haze
 }
@@ -58,8 +62,11 @@ type Call struct {
 	Tool      string
 	Arguments []Argument
 	Grant     Grant
-	Requester Requester
-	Depth     int // of the sub-run; 0 is the run itself
+	Asker     Asker
+	// Control is the label of what decided that the call is made: of all that the plan
+	// was made after. The zero Label is tainted.
+	Control Label
+	Depth   int // of the sub-run; 0 is the run itself
 
 	own *toolRules // forbid rules that the requester added
 }
@@ -160,13 +167,17 @@ func (c *Call) ownRules() []compiledRule {
 // provenance decides whether what the arguments are made of may go where the tool
 // takes it.
 func (t *Tool) provenance(c *Call) (v Verdict, certain bool) {
-	needed, thirdParty, admitted, hazy := false, false, true, false
+	// Readers are about what is told, and a write is more: whether it is made, and whom it
+	// reaches, content never chooses by them.
+	thirdParty := t.Level == Write && c.Control.ThirdParty()
+	needed := thirdParty || t.Level == Write && c.Control.Tainted()
+	admitted, hazy := !needed, false
 	for i := range c.Arguments {
 		a := &c.Arguments[i]
 		tainted := a.Label.Tainted()
 		needed = needed || tainted || a.Label.ThirdParty()
 		thirdParty = thirdParty || a.Label.ThirdParty()
-		admitted = admitted && (!tainted || a.Label.Readers.Admit(t.RequiredCaps))
+		admitted = admitted && (!tainted || a.Label.Readers.Admit(t.RequiredCaps) && !t.Input.field(a.Name).Type.Critical)
 		hazy = hazy || a.hazy&hazyLabel != 0
 	}
 	certain = true
@@ -203,7 +214,7 @@ func (t *Tool) evaluate(r *compiledRule, c *Call) constraint.Truth {
 	if r.rule == nil {
 		return constraint.Failed
 	}
-	return r.rule.Evaluate(&callFacts{t, c, r.readsData})
+	return r.rule.Evaluate(&callFacts{t, c, r.readsData, r.prices})
 }
 
 // callFacts tells a rule about a call.
@@ -211,6 +222,14 @@ type callFacts struct {
 	tool      *Tool
 	call      *Call
 	readsData bool
+	prices    prices
+}
+
+// readable reports whether the rule may read the value of an argument: one that no content
+// chose, or a literal of which content can have chosen no more than the rule says.
+func (f *callFacts) readable(a *Argument) bool {
+	task := &f.call.Asker.Task.Label
+	return !a.Label.Tainted() || f.readsData || a.Literal && (f.prices.control || f.prices.task && task.Tainted() && slices.Equal(task.Influence, a.Label.Influence))
 }
 
 // Fact implements [constraint.Facts].
@@ -219,10 +238,27 @@ func (f *callFacts) Fact(i int) constraint.Fact {
 	fact := constraint.Fact{State: constraint.FactKnown}
 	switch of.aspect {
 	case aspectRequesterName:
-		fact.Text = f.call.Requester.Name
+		fact.Text = f.call.Asker.Requester.Name
 		return fact
 	case aspectRequesterAddress:
-		fact.Text = f.call.Requester.Address
+		if fact.Text = f.call.Asker.Requester.Address; fact.Text == "" {
+			fact.State = constraint.FactUnreadable
+		}
+		return fact
+	case aspectTaskInfluence:
+		fact.Int = f.call.Asker.Task.Label.chosen().fact()
+		return fact
+	case aspectControlTainted:
+		fact.Bool = f.call.Control.Tainted()
+		return fact
+	case aspectControlThirdParty:
+		fact.Bool = f.call.Control.ThirdParty()
+		return fact
+	case aspectControlBits:
+		fact.Int = f.call.Control.chosen().fact()
+		return fact
+	case aspectPart:
+		fact.Part = part{f, of.argument}
 		return fact
 	case aspectDepth:
 		fact.Int = int64(f.call.Depth)
@@ -260,7 +296,7 @@ func (f *callFacts) Fact(i int) constraint.Fact {
 // value returns the value of an argument, if the rule may read it.
 func (f *callFacts) value(of *factOf, a *Argument) constraint.Fact {
 	switch {
-	case a.Label.Tainted() && !f.readsData:
+	case !f.readable(a):
 		return constraint.Fact{}
 	case a.Value == nil:
 		return constraint.Fact{State: constraint.FactUnknown}

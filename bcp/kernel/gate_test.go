@@ -100,11 +100,15 @@ func TestGate(t *testing.T) {
 		{"it may flow into one of two", func(t *kernel.Tool) { t.RequiredCaps = caps("a", "b") }, caps("a", "b"), nil, []kernel.Argument{arg("to", `"DE89"`, mayFlow("a")), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
 		{"one of two arguments may", nil, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"DE89"`, mayFlow("bank.pay")), arg("amount", `1`, tainted())}, 0, kernel.Deny, kernel.NotDeclassified, ""},
 		{"it may flow there, and is third party", nil, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"DE89"`, kernel.Label{Sources: kernel.ToolRead, Subjects: kernel.ThirdParty, Readers: kernel.Anything()}), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"a critical argument never by its readers", critical("to"), caps("bank.pay"), nil, []kernel.Argument{arg("to", `"DE89"`, mayFlow("bank.pay")), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"also if anything may read it", critical("to"), caps("bank.pay"), nil, []kernel.Argument{arg("to", `"DE89"`, kernel.Label{Sources: kernel.ToolRead, Readers: kernel.Anything()}), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"another one may", critical("to"), caps("bank.pay"), nil, []kernel.Argument{to, arg("amount", `1`, mayFlow("bank.pay"))}, 0, kernel.Allow, kernel.Permitted, ""},
+		{"a rule lets a critical one pass", critical("to"), caps("bank.pay"), []kernel.Rule{rule("r", declassify, "args.to.tainted")}, []kernel.Argument{arg("to", `"DE89"`, mayFlow("bank.pay")), amount}, 0, kernel.Allow, kernel.Declassified, "r"},
 		{"it may flow anywhere", nil, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"DE89"`, kernel.Label{Sources: kernel.ToolRead, Readers: kernel.Anything()}), amount}, 0, kernel.Allow, kernel.Permitted, ""},
-		{"anywhere, and nothing is needed", func(t *kernel.Tool) { t.RequiredCaps, t.Level, t.Egress = nil, kernel.Read, true }, nil, nil, []kernel.Argument{arg("to", `"x"`, kernel.Label{Sources: kernel.ToolRead, Readers: kernel.Anything()}), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
-		{"a read takes anything", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
-		{"a read with a way out does not", func(t *kernel.Tool) { t.Level, t.Egress = kernel.Read, true }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, tainted()), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
-		{"a pure tool takes anything", func(t *kernel.Tool) { t.Level, t.Egress = kernel.Pure, true }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
+		{"anywhere, and nothing is needed", func(t *kernel.Tool) { t.RequiredCaps, t.Level = nil, kernel.Read }, nil, nil, []kernel.Argument{arg("to", `"x"`, kernel.Label{Sources: kernel.ToolRead, Readers: kernel.Anything()}), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"a read that keeps them takes anything", func(t *kernel.Tool) { t.Level, t.NoEgress = kernel.Read, true }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
+		{"any other read does not", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, tainted()), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"a pure tool takes anything", func(t *kernel.Tool) { t.Level = kernel.Pure }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
 		{"a join of trusted values", nil, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, kernel.Join(kernel.Trusted(), kernel.Trusted())), amount}, 0, kernel.Allow, kernel.Permitted, ""},
 
 		// Rules.
@@ -162,7 +166,7 @@ func TestGate(t *testing.T) {
 			k := mustKernel(t, func(d *kernel.Definition) {
 				d.Tools, d.Rules, d.UntestedRules = []kernel.Tool{tool}, c.rules, true
 			})
-			call := kernel.Call{Tool: "pay", Arguments: c.args, Grant: kernel.NewGrant(c.grant...), Requester: kim, Depth: c.depth}
+			call := kernel.Call{Tool: "pay", Arguments: c.args, Grant: kernel.NewGrant(c.grant...), Asker: asked, Control: kernel.Trusted(), Depth: c.depth}
 			got := k.Gate().Judge(&call)
 			if got.Ruling != c.want || got.Code != c.code || strings.Join(got.Rules, " ") != c.ids {
 				t.Errorf("got %s %s %v, want %s %s [%s]", got.Ruling.Word(), got.Code, got.Rules, c.want.Word(), c.code, c.ids)
@@ -171,10 +175,26 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// critical marks an argument of the tool.
+func critical(name string) func(*kernel.Tool) {
+	return func(t *kernel.Tool) {
+		in := *t.Input
+		in.Fields = slices.Clone(in.Fields)
+		for i := range in.Fields {
+			if in.Fields[i].Name == name {
+				marked := *in.Fields[i].Type
+				marked.Critical = true
+				in.Fields[i].Type = &marked
+			}
+		}
+		t.Input = &in
+	}
+}
+
 // covers KER-12, KER-78
 func TestGateZeroDenies(t *testing.T) {
 	t.Parallel()
-	call := kernel.Call{Tool: "send_email", Grant: kernel.NewGrant("mail.send"), Arguments: []kernel.Argument{arg("to", `"x"`, kernel.Trusted()), arg("body", `"x"`, kernel.Trusted())}}
+	call := kernel.Call{Tool: "send_email", Grant: kernel.NewGrant("mail.send"), Control: kernel.Trusted(), Arguments: []kernel.Argument{arg("to", `"x"`, kernel.Trusted()), arg("body", `"x"`, kernel.Trusted())}}
 	var none kernel.Gate
 	if v := none.Judge(&call); v.Ruling != kernel.Deny {
 		t.Errorf("the zero gate says %s", v.Ruling.Word())
@@ -213,7 +233,7 @@ func sameVerdict(a, b kernel.Verdict) bool {
 
 // drawCall draws a mail that somebody may or may not be sent.
 func drawCall(t *rapid.T) kernel.Call {
-	c := kernel.Call{Tool: rapid.SampledFrom([]string{"send_email", "create_event", "read_inbox", "nothing"}).Draw(t, "tool"), Requester: kim}
+	c := kernel.Call{Tool: rapid.SampledFrom([]string{"send_email", "create_event", "read_inbox", "nothing"}).Draw(t, "tool"), Asker: asked, Control: kernel.Trusted()}
 	c.Grant = kernel.NewGrant(rapid.SliceOfN(rapid.SampledFrom(caps("mail.send", "mail.send", "calendar.write", "mail.read")), 0, 3).Draw(t, "grant")...)
 	for _, name := range []string{"to", "body"} {
 		l := kernel.Trusted()
@@ -285,7 +305,7 @@ func TestRuleThatAllowsAllProtectsNothing(t *testing.T) {
 	gate := mustKernel(t, func(d *kernel.Definition) {
 		d.Rules, d.UntestedRules = []kernel.Rule{{ID: "all", Effect: kernel.Declassify, Tool: kernel.AnyTool, When: "true"}}, true
 	}).Gate()
-	call := kernel.Call{Tool: "send_email", Grant: kernel.NewGrant("mail.send"), Arguments: []kernel.Argument{arg("to", `"evil@example.com"`, thirdParty()), arg("body", `"all contacts"`, thirdParty())}}
+	call := kernel.Call{Tool: "send_email", Grant: kernel.NewGrant("mail.send"), Control: kernel.Trusted(), Arguments: []kernel.Argument{arg("to", `"evil@example.com"`, thirdParty()), arg("body", `"all contacts"`, thirdParty())}}
 	if v := gate.Judge(&call); v.Ruling != kernel.Allow || v.Code != kernel.Declassified {
 		t.Errorf("got %+v", v)
 	}

@@ -158,7 +158,7 @@ func (l *loading) tools() {
 			l.failf(BadName, where, "a name is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
 		}
 		for _, c := range slices.Concat(t.RequiredCaps, t.Readers) {
-			if !c.Valid() {
+			if person := isEmail(string(c)) && slices.Contains(t.Readers, c); !c.Valid() && !person {
 				l.failf(BadCapability, where, "a capability is 1 to 63 of a-z, 0-9, dot, hyphen and underscore, and begins with a letter or digit")
 			}
 		}
@@ -188,17 +188,46 @@ func (l *loading) tools() {
 }
 
 func (l *loading) toolTypes(t *Tool, where string) {
-	if t.Input == nil || t.Input.Kind != ObjectType || t.Input.Nullable || t.Output == nil {
+	if t.Wrong != nil {
+		l.failf(BadType, where, "%v", t.Wrong)
+	} else if t.Input == nil || t.Input.Kind != ObjectType || t.Input.Nullable || t.Output == nil {
 		l.failf(BadType, where, "input_schema is an object, and there is an output_schema")
+	}
+	if t.Input == nil || t.Input.Kind != ObjectType || t.Output == nil {
 		t.Input, t.Output = &Type{Kind: ObjectType}, &Type{}
 	}
 	for i := range t.Input.Fields {
 		if !isName(t.Input.Fields[i].Name) {
 			l.failf(BadName, where, "an argument is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
 		}
+		for _, inner := range t.Input.Fields[i].Type.parts() {
+			if inner.marked() {
+				l.failf(BadType, where, "critical is a mark of a whole argument: set it at %q", t.Input.Fields[i].Name)
+			}
+		}
+	}
+	if t.Input.Critical || t.Output.marked() {
+		l.failf(BadType, where, "critical is a mark of an argument")
 	}
 	t.Input, t.Output = t.Input.settled(), t.Output.settled()
 	t.facts, t.rules = toolFacts(t), toolRules{}
+}
+
+// parts are the types that a type is made of.
+func (t *Type) parts() []*Type {
+	var parts []*Type
+	if t != nil && t.Items != nil {
+		parts = append(parts, t.Items)
+	}
+	for i := 0; t != nil && i < len(t.Fields); i++ {
+		parts = append(parts, t.Fields[i].Type)
+	}
+	return parts
+}
+
+// marked reports whether a type, or a part of it, is marked as critical.
+func (t *Type) marked() bool {
+	return t != nil && (t.Critical || slices.ContainsFunc(t.parts(), (*Type).marked))
 }
 
 func (l *loading) schemas() {

@@ -42,14 +42,18 @@ var anything = &Grant{}
 // Anything are the readers of what may flow anywhere.
 func Anything() Readers { return Readers{anything} }
 
-// Only returns the readers that have one of the capabilities.
+// Only returns the readers that have one of the capabilities, or one of the addresses.
 func Only(names ...Capability) Readers {
-	if len(names) == 0 {
+	held := slices.DeleteFunc(slices.Clone(names), func(c Capability) bool { return !c.reader() })
+	if len(held) == 0 {
 		return Readers{}
 	}
-	g := NewGrant(names...)
-	return Readers{&g}
+	slices.Sort(held)
+	return Readers{&Grant{slices.Compact(held)}}
 }
+
+// reader reports whether a name can be that of a reader.
+func (c Capability) reader() bool { return c.Valid() || isEmail(string(c)) }
 
 // All reports whether the value may flow anywhere.
 func (r Readers) All() bool { return r.allowed == anything }
@@ -106,6 +110,8 @@ type Label struct {
 	Parsers Readers
 	// Influence is sorted by origin; no origin is under another.
 	Influence []Influence
+	// Tools are those that content came from, sorted; [otherContent] is any other way.
+	Tools []string
 }
 
 // Trusted is the label of what a person wrote.
@@ -114,8 +120,11 @@ func Trusted() Label { return Label{Sources: UserQuery, Readers: Anything(), Par
 // Told is the label of what an agent wrote that was told so much by Readers: they may
 // have written it. Beyond [Unbounded] it is that.
 func Told(bits Width) Label {
-	return Label{Sources: UserQuery | ReaderAnswer, Subjects: ThirdParty, Parsers: Anything(), Influence: []Influence{{taskOrigin, min(bits, Unbounded)}}}
+	return Label{Sources: UserQuery | ReaderAnswer, Subjects: ThirdParty, Parsers: Anything(), Influence: []Influence{{taskOrigin, min(bits, Unbounded)}}, Tools: []string{otherContent}}
 }
+
+// otherContent is what content came from that no tool of the run brought in.
+const otherContent = "?"
 
 // taskOrigin is the origin of a task, which no step can have as its path.
 const taskOrigin Origin = "?"
@@ -137,6 +146,15 @@ func (l *Label) Width() Width {
 	return sum
 }
 
+// chosen is how much of the value content can have chosen, for a rule that bounds it: a
+// label that is tainted and does not say is unbounded.
+func (l *Label) chosen() Width {
+	if l.Tainted() && len(l.Influence) == 0 {
+		return Unbounded
+	}
+	return l.Width()
+}
+
 // size is about how long the label is in JSON.
 func (l *Label) size() int {
 	n := 160
@@ -147,6 +165,9 @@ func (l *Label) size() int {
 		for _, c := range readers.Capabilities() {
 			n += len(c) + 3
 		}
+	}
+	for _, tool := range l.Tools {
+		n += len(tool) + 3
 	}
 	return n
 }
@@ -182,8 +203,21 @@ func Join(labels ...Label) Label {
 func (l Label) join(o *Label) Label {
 	return Label{
 		Sources: l.Sources | o.Sources | Derived, Subjects: l.Subjects | o.Subjects,
-		Readers: l.Readers.meet(o.Readers), Parsers: l.Parsers.meet(o.Parsers), Influence: joinInfluence(l.Influence, o.Influence),
+		Readers: l.Readers.meet(o.Readers), Parsers: l.Parsers.meet(o.Parsers), Influence: joinInfluence(l.Influence, o.Influence), Tools: joinTools(l.Tools, o.Tools),
 	}
+}
+
+// joinTools is the union of two sorted lists.
+func joinTools(a, b []string) []string {
+	switch {
+	case len(b) == 0 || slices.Equal(a, b):
+		return a
+	case len(a) == 0:
+		return b
+	}
+	both := slices.Concat(a, b)
+	slices.Sort(both)
+	return slices.Compact(both)
 }
 
 func joinInfluence(a, b []Influence) []Influence {
@@ -280,6 +314,15 @@ func (l *Label) value() Value {
 	return v
 }
 
+// recorded is the label as the journal has it: with the tools that content came from.
+func (l *Label) recorded() Value {
+	v := l.value()
+	if len(l.Tools) > 0 {
+		v.add("tools", texts(l.Tools))
+	}
+	return v
+}
+
 func (r *Readers) value() Value {
 	if r.All() {
 		return Null()
@@ -333,6 +376,11 @@ func parseLabel(v *Value) (Label, error) {
 			l.Parsers, ok = parseReaders(value)
 		case "influence":
 			l.Influence, ok = parseInfluence(value)
+		case "tools":
+			for j := range value.list {
+				l.Tools = append(l.Tools, value.list[j].text)
+			}
+			ok = value.kind == ListValue && len(l.Tools) > 0 && slices.IsSorted(l.Tools)
 		}
 		if !ok {
 			return Label{}, ErrLabel
@@ -358,7 +406,7 @@ func parseReaders(v *Value) (Readers, bool) {
 	}
 	names := make([]Capability, len(v.list))
 	for i := range v.list {
-		if names[i] = Capability(v.list[i].text); !names[i].Valid() {
+		if names[i] = Capability(v.list[i].text); !names[i].reader() {
 			return Readers{}, false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // example is a call with a trusted and a tainted argument of send_email.
 func example(to string, toLabel, bodyLabel kernel.Label) kernel.Example {
-	return kernel.Example{Requester: kim, Arguments: map[string]kernel.ExampleArgument{
+	return kernel.Example{Asker: asked, Control: kernel.Trusted(), Arguments: map[string]kernel.ExampleArgument{
 		"to": {Value: val(to), Label: toLabel}, "body": {Value: val(`"x"`), Label: bodyLabel},
 	}}
 }
@@ -197,13 +197,14 @@ func TestTypesAreClosed(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{
 		"", "null", "{}", "true", `"string"`, `{"type":"any"}`, `{"type":["string","null"]}`, `{"type":"null"}`, `{"type":"object","additionalProperties":true}`,
-		`{"type":"object","patternProperties":{}}`, `{"type":"string","pattern":"a*"}`, `{"type":"string","format":"email"}`, `{"type":"string","maxLength":0}`,
+		`{"type":"object","patternProperties":{}}`, `{"type":"string","pattern":"a*"}`, `{"type":"string","format":"ipv4"}`, `{"type":"integer","format":"email"}`, `{"type":"string","minLength":3,"maxLength":2}`, `{"type":"string","critical":"yes"}`,
+		`{"type":"string","maxLength":0}`,
 		`{"type":"string","maxLength":-1}`, `{"type":"string","maxLength":"5"}`, `{"type":"string","minimum":0}`, `{"type":"integer","minimum":2,"maximum":1}`,
 		`{"type":"integer","minimum":0.5}`, `{"type":"array"}`, `{"type":"array","items":{}}`, `{"type":"array","items":[{"type":"string"}]}`,
 		`{"type":"array","items":{"type":"string"},"maxItems":-1}`, `{"type":"object","properties":[]}`, `{"type":"object","properties":{"a b":{"type":"string"}}}`,
 		`{"type":"object","properties":{"a":{"type":"string"}},"required":["b"]}`, `{"type":"object","properties":{"a":{"type":"string"}},"required":"a"}`,
 		`{"enum":[]}`, `{"enum":["a","a"]}`, `{"enum":[1]}`, `{"enum":"a"}`, `{"type":"enum"}`, `{"type":"boolean","enum":["a"]}`, `{"anyOf":[{"type":"string"}]}`,
-		`{"$ref":"#/x"}`, `{"type":"string","nullable":"yes"}`, `{"type":"string","description":1}`, `{"type":"string","type":"string"}`, `{"const":1}`,
+		`{"$ref":"#/x"}`, `{"type":"string","nullable":"yes"}`, `{"type":"string","description":1}`, `{"type":"string","type":"string"}`, `{"const":1.5}`, `{"const":true}`, `{"const":"a","maxLength":1}`, `{"const":"a","type":"integer"}`,
 	} {
 		if _, err := kernel.ParseType([]byte(schema)); err == nil {
 			t.Errorf("%s is taken", schema)
@@ -221,7 +222,15 @@ func TestTypesAreClosed(t *testing.T) {
 		`{"type":"string","enum":["a"]}`:                           {{`"a"`}, {`"b"`}},
 		`{"type":"array","items":{"type":"integer"}}`:              {{"[]", "[1,2]"}, {`[1,"2"]`, "[null]", "1", "{}"}},
 		`{"type":"array","items":{"type":"integer"},"maxItems":1}`: {{"[]", "[1]"}, {"[1,2]"}},
-		`{"type":"object","properties":{}}`:                        {{"{}"}, {`{"a":1}`, "[]", "null"}},
+		`{"type":"string","minLength":2}`:                          {{`"éé"`}, {`"é"`, `""`}},
+		`{"type":"string","format":"email","critical":true}`: {{`"kim@example.org"`, `"k.i+m@a-b.example.org"`}, {`""`, `"kim"`, `"Kim@example.org"`, `"kim@example"`, `"a@example.org,b@example.org"`, `"a@example.org b@example.org"`,
+			`"kim@example.org "`, `"<kim@example.org>"`, `"Kim <kim@example.org>"`, `"kim@example.org\n"`, `"\"a@b.org,c\"@example.org"`, `"a@b.org;c@example.org"`, `"kim@evil@example.org"`, `"kim@ex\u0430mple.org"`}},
+		`{"type":"string","format":"date","description":"when"}`: {{`"2026-02-28"`}, {`"2026-02-29"`, `"26-02-28"`, `"2026-2-8"`, `"2026-02-28T00:00:00Z"`, `""`}},
+		`{"type":"string","format":"uri"}`:                       {{`"https://example.org/a?b=c#d"`, `"urn:x"`}, {`"example.org"`, `"HTTPS://example.org"`, `"https://example.org/a b"`, `"https:"`, `":x"`, `"https://ex\u0430mple.org"`}},
+		`{"type":"number","minimum":0.5,"maximum":99.95}`:        {{"0.5", "1", "99.95", "99"}, {"0.49", "99.96", "100", "-1"}},
+		`{"const":"a"}`:                     {{`"a"`}, {`"b"`, `""`}},
+		`{"const":3,"type":"integer"}`:      {{"3"}, {"4", `"3"`}},
+		`{"type":"object","properties":{}}`: {{"{}"}, {`{"a":1}`, "[]", "null"}},
 		`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"]}`: {{`{"a":1}`, `{"b":"x","a":1}`}, {`{"b":"x"}`, `{"a":1,"c":2}`, `{"a":"1"}`, `{"A":1}`, `{"a":1,"b":null}`}},
 	} {
 		typ := mustType(schema)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -26,7 +27,34 @@ type node struct {
 type view struct {
 	plan  *Plan
 	query *Label
+	own   *Asker // see [Frame.own]
 	nodes []node
+}
+
+// constant returns the value of a const.
+func (v *view) constant(s *Step, at Origin) node {
+	n := node{value: &s.Value, label: v.literalLabel(&s.Value), at: at, literal: true}
+	if list := s.Value.list; len(list) > 0 && !slices.ContainsFunc(list, func(e Value) bool { return !v.isOwn(&e) }) {
+		n.label = v.own.Task.Label
+	}
+	return n
+}
+
+func (v *view) isOwn(value *Value) bool {
+	return v.own != nil && value.kind == TextValue && value.text == v.own.Requester.Address
+}
+
+// literalLabel returns the label of a scalar that the plan has.
+func (v *view) literalLabel(value *Value) Label {
+	if v.isOwn(value) {
+		return v.own.Task.Label
+	}
+	return *v.query
+}
+
+// isLiteral reports whether all of the value stands in the plan of the run itself.
+func (n *node) isLiteral() bool {
+	return n.literal || n.list != nil && !slices.ContainsFunc(n.list, func(e node) bool { return !e.isLiteral() })
 }
 
 // ref returns what a reference points to. Its step must have been checked.
@@ -126,7 +154,7 @@ func (v *view) arg(a *Arg) (node, Code) {
 	case a.Ref != nil:
 		return v.ref(a.Ref)
 	case a.Scalar != nil:
-		return node{value: a.Scalar, label: *v.query, literal: true}, ""
+		return node{value: a.Scalar, label: v.literalLabel(a.Scalar), literal: true}, ""
 	}
 	n := node{list: make([]node, len(a.List)), label: *v.query}
 	for i := range a.List {
@@ -260,7 +288,7 @@ func (v *view) arguments(s *Step) ([]Argument, Code) {
 		if code != "" {
 			return nil, code
 		}
-		args[i] = Argument{Name: s.Args[i].Name, Label: n.label, hazy: n.hazy}
+		args[i] = Argument{Name: s.Args[i].Name, Label: n.label, Literal: n.isLiteral(), hazy: n.hazy}
 		if value, known := v.whole(&n); known {
 			args[i].Value = value
 		}

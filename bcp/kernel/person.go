@@ -119,12 +119,13 @@ func (d *draft) approve(w Wait) {
 		d.failStep(s, code)
 		return
 	}
-	call := f.checked.buildCall(s, args, d.run.start.Requester, d.ownRules())
+	call := f.checked.buildCall(s, args, d.ownRules())
 	verdict := d.kernel.Gate().Judge(&call)
 	switch {
 	case verdict.Ruling == Deny:
 		d.change.Steps = append(d.change.Steps, StepRecord{Path: w.Step, Kind: ToolStep, Tool: w.Tool, Judged: &verdict, Arguments: namedLabels(args)})
-		d.denied(s.ID, verdict.Code)
+		label := d.errorLabel()
+		d.denied(s.ID, verdict.Code, &label)
 	case !known(args) || string(argumentsJSON(args)) != string(d.run.args):
 		d.end(Errored, ToolChanged, w.Step)
 	default:

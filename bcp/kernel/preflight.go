@@ -17,9 +17,9 @@ type Forecast struct {
 // labels depend on the plan and the definitions alone, and where a rule reads a
 // value that is not known yet, it is evaluated as far as it goes. A certain denial
 // is never an allowed call later; where nothing is unknown, it is the verdict.
-func (c *Checked) Preflight(from Requester) []Forecast { return c.preflight(from, nil) }
+func (c *Checked) Preflight() []Forecast { return c.preflight(nil) }
 
-func (c *Checked) preflight(from Requester, own map[string]*toolRules) []Forecast {
+func (c *Checked) preflight(own map[string]*toolRules) []Forecast {
 	var forecasts []Forecast
 	for i := range c.view.plan.Steps {
 		s := &c.view.plan.Steps[i]
@@ -27,15 +27,16 @@ func (c *Checked) preflight(from Requester, own map[string]*toolRules) []Forecas
 			continue
 		}
 		args, _ := c.view.arguments(s)
-		call := c.buildCall(s, args, from, own)
+		call := c.buildCall(s, args, own)
 		v, certain := c.kernel.Gate().judge(&call)
 		forecasts = append(forecasts, Forecast{s.ID, s.Tool, v, certain, args})
 	}
 	return forecasts
 }
 
-func (c *Checked) buildCall(s *Step, args []Argument, from Requester, own map[string]*toolRules) Call {
-	return Call{Tool: s.Tool, Arguments: args, Grant: c.frame.Grant, Requester: from, Depth: c.frame.Depth, own: own[s.Tool]}
+func (c *Checked) buildCall(s *Step, args []Argument, own map[string]*toolRules) Call {
+	f := &c.frame
+	return Call{Tool: s.Tool, Arguments: args, Grant: f.Grant, Asker: f.Asker, Control: f.control(), Depth: f.Depth, own: own[s.Tool]}
 }
 
 // denied returns the first call that is certain to be denied.

@@ -61,7 +61,7 @@ func TestPreflight(t *testing.T) {
 			if fault.Code != "" {
 				t.Fatal(fault)
 			}
-			list := checked.Preflight(kim)
+			list := checked.Preflight()
 			got := list[len(list)-1]
 			if got.Verdict.Ruling != c.want || got.Verdict.Code != c.code || got.Certain != c.certain {
 				t.Errorf("got %s %s, certain %t; want %s %s, %t", got.Verdict.Ruling.Word(), got.Verdict.Code, got.Certain, c.want.Word(), c.code, c.certain)

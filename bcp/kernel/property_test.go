@@ -385,7 +385,7 @@ func TestPreflightIsRight(t *testing.T) {
 		}
 		forecasts := map[string]kernel.Forecast{}
 		blocked := false
-		for _, f := range checked.Preflight(kim) {
+		for _, f := range checked.Preflight() {
 			forecasts[f.Step] = f
 			blocked = blocked || f.Certain && f.Verdict.Ruling == kernel.Deny
 			if f.Certain {

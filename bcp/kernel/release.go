@@ -202,7 +202,7 @@ func (s *State) openCall(k *Kernel, r *run) *Call {
 	if code != "" || !known(args) || string(argumentsJSON(args)) != string(r.args) {
 		return nil
 	}
-	call := f.checked.buildCall(step, args, r.start.Requester, d.ownRules())
+	call := f.checked.buildCall(step, args, d.ownRules())
 	return &call
 }
 

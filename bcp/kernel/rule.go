@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
@@ -35,7 +36,9 @@ type Rule struct {
 	Effect RuleEffect
 	Tool   string // or [AnyTool]
 	// When is a condition in CEL over args.NAME.value, .tainted, .third_party and
-	// .influence, requester.name and .address, run.depth and run.grant.
+	// .influence, requester.name and .address, run.depth and run.grant, task.influence,
+	// control.tainted, .third_party and .bits, with the functions task.mentions(args.NAME),
+	// args.NAME.from(tools) and args.NAME.readableBy(args.OTHER), and all and exists.
 	When string
 	// ReadsData lets the rule read values that content chose. A declassify rule never
 	// may (C-23).
@@ -48,7 +51,8 @@ type Rule struct {
 // Example is a call as a rule sees it.
 type Example struct {
 	Arguments map[string]ExampleArgument
-	Requester Requester
+	Asker     Asker
+	Control   Label
 	Depth     int
 	Grant     Grant
 }
@@ -58,6 +62,8 @@ type Example struct {
 type ExampleArgument struct {
 	Value *Value
 	Label Label
+	// Literal says that it stands in the plan of the run itself.
+	Literal bool
 }
 
 // aspect is what a rule asks about an argument or a run.
@@ -72,6 +78,11 @@ const (
 	aspectRequesterAddress
 	aspectDepth
 	aspectGrant
+	aspectTaskInfluence
+	aspectControlTainted
+	aspectControlThirdParty
+	aspectControlBits
+	aspectPart
 )
 
 // factOf says where a fact of a tool's calls comes from.
@@ -82,6 +93,16 @@ type factOf struct {
 	path     []string // into an argument that is an object
 }
 
+// The facts that a rule has to look at if it is to see literals that content may have
+// chosen, through the task or through errors: it says how many bits of them it takes.
+const (
+	taskInfluence = "task.influence"
+	controlBits   = "control.bits"
+)
+
+// prices says which of these facts a rule looks at.
+type prices struct{ task, control bool }
+
 // toolFacts lists what rules can ask about calls of a tool.
 func toolFacts(t *Tool) []factOf {
 	fact := func(name string, kind constraint.FactKind, a aspect) factOf {
@@ -90,6 +111,9 @@ func toolFacts(t *Tool) []factOf {
 	facts := []factOf{
 		fact("requester.name", constraint.FactText, aspectRequesterName), fact("requester.address", constraint.FactText, aspectRequesterAddress),
 		fact("run.depth", constraint.FactInt, aspectDepth), fact("run.grant", constraint.FactTexts, aspectGrant),
+		fact("task", constraint.FactPart, aspectPart), fact(taskInfluence, constraint.FactInt, aspectTaskInfluence),
+		fact("control.tainted", constraint.FactBool, aspectControlTainted), fact("control.third_party", constraint.FactBool, aspectControlThirdParty),
+		fact(controlBits, constraint.FactInt, aspectControlBits),
 	}
 	for i := range t.Input.Fields {
 		f := &t.Input.Fields[i]
@@ -99,7 +123,7 @@ func toolFacts(t *Tool) []factOf {
 		name := "args." + f.Name
 		for _, one := range []factOf{
 			fact(name+".tainted", constraint.FactBool, aspectTainted), fact(name+".third_party", constraint.FactBool, aspectThirdParty),
-			fact(name+".influence", constraint.FactInt, aspectInfluence),
+			fact(name+".influence", constraint.FactInt, aspectInfluence), fact(name, constraint.FactPart, aspectPart),
 		} {
 			one.argument = f.Name
 			facts = append(facts, one)
@@ -125,6 +149,16 @@ func appendValues(facts []factOf, f factOf, t *Type) []factOf {
 	}
 	if f.Kind = factKind(t); f.Kind == 0 {
 		return facts
+	}
+	if t.Kind == ArrayType {
+		f.Items, t = t.MaxItems, t.Items
+	}
+	if t.Kind == EnumType {
+		for _, word := range t.Values {
+			f.Bytes = max(f.Bytes, len(word))
+		}
+	} else if f.Bytes = t.longest(); t.Format == AnyText {
+		f.Bytes *= utf8.UTFMax
 	}
 	return append(facts, f)
 }
@@ -159,6 +193,7 @@ type compiledRule struct {
 	id        string
 	rule      *constraint.Rule
 	readsData bool
+	prices    prices
 }
 
 // add sorts a compiled rule by its effect.
@@ -180,18 +215,18 @@ func compileRule(r *Rule, t *Tool) (compiledRule, error) {
 		names[i] = t.facts[i].FactName
 	}
 	rule, err := constraint.CompileRule(r.When, names)
-	return compiledRule{id: r.ID, rule: rule, readsData: r.ReadsData}, err
+	return compiledRule{id: r.ID, rule: rule, readsData: r.ReadsData, prices: prices{err == nil && rule.Reads(taskInfluence), err == nil && rule.Reads(controlBits)}}, err
 }
 
 // holds reports whether the rule, in its effect, takes hold of an example.
 func (c *compiledRule) holds(effect RuleEffect, t *Tool, e *Example) bool {
-	call := Call{Tool: t.Name, Grant: e.Grant, Requester: e.Requester, Depth: e.Depth}
+	call := Call{Tool: t.Name, Grant: e.Grant, Asker: e.Asker, Control: e.Control, Depth: e.Depth}
 	for name, a := range e.Arguments {
 		value := a.Value
 		if value == nil {
 			value = &Value{} // known to be nothing that a rule could read
 		}
-		call.Arguments = append(call.Arguments, Argument{Name: name, Value: value, Label: a.Label})
+		call.Arguments = append(call.Arguments, Argument{Name: name, Value: value, Label: a.Label, Literal: a.Literal})
 	}
 	truth := t.evaluate(c, &call)
 	return truth == constraint.True || effect == Forbid && truth == constraint.Failed

@@ -28,7 +28,7 @@ func TestParseExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := kernel.NewGrant("mail.read", "mail.send")
-	if whole.Requester != (kernel.Requester{Name: "ann", Address: "a@b"}) || whole.Depth != 1 || !cmp.Equal(whole.Grant.Capabilities(), want.Capabilities()) {
+	if whole.Asker.Requester != (kernel.Requester{Name: "ann", Address: "a@b"}) || whole.Depth != 1 || !cmp.Equal(whole.Grant.Capabilities(), want.Capabilities()) {
 		t.Errorf("got %+v", whole)
 	}
 	if to := whole.Arguments["to"]; to.Value != nil || !to.Label.Tainted() {

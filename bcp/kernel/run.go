@@ -99,8 +99,13 @@ func (r *run) value(key bcp.Digest) (*Value, bool) {
 // begin starts the run of a change.
 func begin(c *Change) *run {
 	r := &run{id: c.Run, began: c.Time, start: *c.Start, task: c.Private.Task, salt: c.Private.Salt, rules: c.Private.Rules}
-	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task}}}
+	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker()}}}
 	return r
+}
+
+// asker is whom the run serves.
+func (r *run) asker() Asker {
+	return Asker{Requester: r.start.Requester, Task: Task{Known: true, Text: r.task, Label: r.start.Task}}
 }
 
 // setResult notes what a tool or a Reader answered.
@@ -143,13 +148,18 @@ func parentPath(path string) string {
 
 // open begins a sub-run.
 func (r *run) open(sub Frame, instruction string, content *Value) {
+	sub.Asker = r.asker()
 	r.frames = append(r.frames, &frame{Frame: sub, instruction: instruction, content: content})
 }
 
 // addPlanError adds an error that the planner is told, and gives up the plan.
 func (r *run) addPlanError(e PlanError) {
 	r.told = append(r.told, e)
-	r.frames = []*frame{{Frame: r.frames[0].Frame}}
+	next := r.frames[0].Frame
+	if e.Control != nil {
+		next.Query = next.Query.join(e.Control)
+	}
+	r.frames = []*frame{{Frame: next}}
 }
 
 // await sets what the run waits for.
@@ -162,6 +172,7 @@ func (r *run) stop(e End, at int64) {
 	}
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
+	r.frames[0].Asker = Asker{}
 	r.results, r.args, r.task, r.salt, r.rules, r.own = nil, nil, "", bcp.Digest{}, nil, nil
 }
 

@@ -122,6 +122,9 @@ func (r *run) fields(f *codec) {
 	number(f, "began", &r.began)
 	number(f, "deadline", &r.deadline)
 	objects(f, "frames", &r.frames, pointed((*frame).fields))
+	for _, frame := range r.frames {
+		frame.Asker = r.asker()
+	}
 	objects(f, "told", &r.told, (*PlanError).fields)
 	objects(f, "results", &r.results, pointed((*result).fields))
 	objects(f, "settled", &r.settled, pointed((*settled).fields))

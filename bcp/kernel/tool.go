@@ -66,10 +66,13 @@ type Tool struct {
 	// RequiredCaps are needed to call it; a write has at least one.
 	RequiredCaps []Capability
 	Level        EffectLevel
-	// Egress says that a read carries its arguments outside, so that they need
-	// provenance as those of a write do.
-	Egress bool
-	// Readers are the capabilities that what it returns may flow into; nil is none.
+	// NoEgress says that a read keeps its arguments to itself. Those of any other read
+	// need provenance, as those of a write do: it may carry them outside.
+	NoEgress bool
+	// Wrong says what is wrong with Input or Output, where they could not be read.
+	Wrong error
+	// Readers are the capabilities that what it returns may flow into, and the addresses
+	// of people who may read it; nil is none.
 	Readers []Capability
 	// Subjects are whose data it returns.
 	Subjects Subjects
@@ -109,7 +112,7 @@ func (t *Tool) timeout() time.Duration {
 }
 
 // guarded reports whether arguments of the tool need provenance.
-func (t *Tool) guarded() bool { return t.Level != Pure && (t.Level != Read || t.Egress) }
+func (t *Tool) guarded() bool { return t.Level != Pure && (t.Level != Read || !t.NoEgress) }
 
 // ResultLabel returns the label of what a call returns. arguments is the join of
 // the labels of its arguments, or the label of the run's query if it has none;
@@ -124,6 +127,7 @@ func (t *Tool) ResultLabel(arguments Label, at Origin) Label {
 		return l
 	}
 	l.Readers = l.Readers.meet(Only(t.Readers...))
+	l.Tools = joinTools(l.Tools, []string{t.Name})
 	return l.with(ToolRead).influencedBy(at, t.Output.Width())
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 )
 
 // TypeKind is the kind of a [Type].
@@ -43,10 +42,18 @@ type Type struct {
 	// Limited says that MaxItems bounds an array; MaxItems may be 0.
 	Limited  bool
 	MaxItems int
-	// MaxLength is that of a string in code points; 0 means no bound.
-	MaxLength int
+	// MinLength and MaxLength are those of a string in code points; 0 means no bound.
+	MinLength, MaxLength int
+	// Format of a string: only its canonical spelling is a value.
+	Format    Format
 	Min, Max  *int64   // of an integer; of a number they bound it, too
+	Low, High *Value   // bounds of a number that have a fraction
 	Values    []string // of an enum
+	// Description is the operator's: planners see it.
+	Description string
+	// Critical says of an argument that it decides who gets something or what is changed:
+	// where it comes from, a rule decides alone.
+	Critical bool
 
 	width  Width // where the BCP counts (see schemaType)
 	priced bool
@@ -111,7 +118,7 @@ func (t *Type) Has(v *Value) bool {
 		return v.kind == ListValue && (!t.Limited || len(v.list) <= t.MaxItems) &&
 			!slices.ContainsFunc(v.list, func(e Value) bool { return !t.Items.Has(&e) })
 	case StringType:
-		return v.kind == TextValue && (t.MaxLength == 0 || utf8.RuneCountInString(v.text) <= t.MaxLength)
+		return v.kind == TextValue && t.hasText(v.text)
 	case IntegerType:
 		return v.kind == IntValue && (t.Min == nil || v.n >= *t.Min) && (t.Max == nil || v.n <= *t.Max)
 	case NumberType:
@@ -155,6 +162,9 @@ func (t *Type) hasNumber(v *Value) bool {
 		return false
 	}
 	d := v.decimal()
+	if t.Low != nil && compareDecimals(d, t.Low.decimal()) < 0 || t.High != nil && compareDecimals(d, t.High.decimal()) > 0 {
+		return false
+	}
 	return (t.Min == nil || d.Whole >= *t.Min) && (t.Max == nil || d.Whole < *t.Max || d.Whole == *t.Max && d.Fraction == 0)
 }
 
@@ -196,6 +206,19 @@ func (t *Type) acceptsFields(from *Type) bool {
 	return !slices.ContainsFunc(from.Fields, func(f TypeField) bool { return t.field(f.Name) == nil })
 }
 
+// setBound takes a bound of a number, which may have a fraction.
+func (t *Type) setBound(whole **int64, exact **Value, v *Value) bool {
+	switch {
+	case v.kind == IntValue:
+		*whole = &v.n
+	case v.kind == DecimalValue && t.Kind == NumberType:
+		*exact = v
+	default:
+		return false
+	}
+	return true
+}
+
 // overlaps reports whether the bounds of two types of numbers have one in common.
 func (t *Type) overlaps(o *Type) bool {
 	below := func(max, min *int64) bool { return max != nil && min != nil && *max < *min }
@@ -206,9 +229,10 @@ func (t *Type) overlaps(o *Type) bool {
 var errType = errors.New("expected a closed type: object, array, string, integer, number, boolean or enum")
 
 // ParseType reads a type as JSON Schema spells it, in the part that is closed:
-// type, properties, required (all if it is absent), items, maxItems, maxLength,
-// minimum, maximum, enum of texts, nullable, additionalProperties: false, and
-// description, which is ignored. Anything else is refused.
+// type, properties, required (all if it is absent), items, maxItems, minLength,
+// maxLength, format (email, date, uri), minimum, maximum, enum of texts, const,
+// nullable, additionalProperties: false, description, and critical, which is ours.
+// Anything else is refused, by its place and key.
 func ParseType(b []byte) (*Type, error) {
 	v, err := ParseValue(b)
 	if err != nil {
@@ -224,13 +248,16 @@ func ParseType(b []byte) (*Type, error) {
 func typeError(at, what string) error { return fmt.Errorf("%q: %s: %w", at, what, errType) }
 
 var typeKeys = map[TypeKind][]string{
-	ObjectType: {"properties", "required", "additionalProperties"}, ArrayType: {"items", "maxItems"}, StringType: {"maxLength"},
+	ObjectType: {"properties", "required", "additionalProperties"}, ArrayType: {"items", "maxItems"}, StringType: {"minLength", "maxLength", "format"},
 	IntegerType: {"minimum", "maximum"}, NumberType: {"minimum", "maximum"}, BooleanType: nil, EnumType: {"enum"},
 }
 
 func parseTypeValue(v *Value, at string) (*Type, error) {
 	if v.kind != ObjectValue {
 		return nil, typeError(at, "no object")
+	}
+	if only := v.member("const"); only != nil {
+		return parseConst(v, only, at)
 	}
 	t := &Type{Kind: EnumType}
 	if word := v.member("type"); word != nil {
@@ -245,15 +272,8 @@ func parseTypeValue(v *Value, at string) (*Type, error) {
 	for i, key := range v.keys {
 		var err error
 		switch value := &v.list[i]; {
-		case key == "type" || key == "description":
-			if value.kind != TextValue {
-				err = typeError(at, key)
-			}
-		case key == "nullable":
-			if value.kind != BoolValue {
-				err = typeError(at, key)
-			}
-			t.Nullable = value.flag
+		case commonKeys[key]:
+			err = t.setCommon(key, value, at)
 		case !slices.Contains(typeKeys[t.Kind], key):
 			err = typeError(at, fmt.Sprintf("key %q", key))
 		default:
@@ -264,6 +284,46 @@ func parseTypeValue(v *Value, at string) (*Type, error) {
 		}
 	}
 	return t, t.complete(v, at)
+}
+
+// commonKeys are those of all kinds.
+var commonKeys = map[string]bool{"type": true, "description": true, "nullable": true, "critical": true}
+
+func (t *Type) setCommon(key string, v *Value, at string) error {
+	kind := TextValue
+	switch key {
+	case "description":
+		t.Description = v.text
+	case "nullable":
+		kind, t.Nullable = BoolValue, v.flag
+	case "critical":
+		kind, t.Critical = BoolValue, v.flag
+	}
+	if v.kind != kind || len(t.Description) > maxDescription {
+		return typeError(at, key)
+	}
+	return nil
+}
+
+// parseConst reads the type of one value: a text or an integer.
+func parseConst(v, only *Value, at string) (*Type, error) {
+	t := &Type{Kind: EnumType, Values: []string{only.text}}
+	if only.kind == IntValue {
+		t = &Type{Kind: IntegerType, Min: &only.n, Max: &only.n}
+	} else if only.kind != TextValue {
+		return nil, typeError(at, "const")
+	}
+	for i, key := range v.keys {
+		switch word := &v.list[i]; {
+		case key == "type" && (word.text != "string" || t.Kind != EnumType) && word.text != t.Kind.Word(), key != "const" && !commonKeys[key]:
+			return nil, typeError(at, fmt.Sprintf("key %q", key))
+		case key != "const":
+			if err := t.setCommon(key, word, at); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t, nil
 }
 
 // set takes one key of its kind.
@@ -277,12 +337,16 @@ func (t *Type) set(key string, v *Value, at string) error {
 	case "maxLength":
 		ok = number(1) && v.n <= MaxContent
 		t.MaxLength = int(v.n)
+	case "minLength":
+		ok = number(0) && v.n <= MaxContent
+		t.MinLength = int(v.n)
+	case "format":
+		i := slices.Index(formatWords, v.text)
+		ok, t.Format = i > 0, Format(max(i, 0))
 	case "minimum":
-		ok = v.kind == IntValue
-		t.Min = &v.n
+		ok = t.setBound(&t.Min, &t.Low, v)
 	case "maximum":
-		ok = v.kind == IntValue
-		t.Max = &v.n
+		ok = t.setBound(&t.Max, &t.High, v)
 	case "additionalProperties":
 		ok = v.kind == BoolValue && !v.flag
 	case "enum":
@@ -321,6 +385,8 @@ func (t *Type) complete(v *Value, at string) error {
 		return typeError(at, "an array needs items")
 	case t.Min != nil && t.Max != nil && *t.Min > *t.Max:
 		return typeError(at, "minimum is above maximum")
+	case t.MaxLength > 0 && t.MinLength > t.MaxLength:
+		return typeError(at, "minLength is above maxLength")
 	}
 	required := v.member("required")
 	if required == nil {
@@ -370,17 +436,35 @@ func (t *Type) schema() Value {
 		s.add("required", required)
 		s.add("additionalProperties", Bool(false))
 	}
-	if t.MaxLength > 0 {
-		s.add("maxLength", Int(int64(t.MaxLength)))
+	for _, length := range [2]struct {
+		key string
+		n   int
+	}{{"minLength", t.MinLength}, {"maxLength", t.MaxLength}} {
+		if length.n > 0 {
+			s.add(length.key, Int(int64(length.n)))
+		}
 	}
-	if t.Min != nil {
-		s.add("minimum", Int(*t.Min))
+	for _, bound := range [2]struct {
+		key   string
+		whole *int64
+		exact *Value
+	}{{"minimum", t.Min, t.Low}, {"maximum", t.Max, t.High}} {
+		switch {
+		case bound.exact != nil:
+			s.add(bound.key, *bound.exact)
+		case bound.whole != nil:
+			s.add(bound.key, Int(*bound.whole))
+		}
 	}
-	if t.Max != nil {
-		s.add("maximum", Int(*t.Max))
+	for key, text := range map[string]string{"format": t.Format.Word(), "description": t.Description} {
+		if text != "" {
+			s.add(key, Text(text))
+		}
 	}
-	if t.Nullable {
-		s.add("nullable", Bool(true))
+	for key, flag := range map[string]bool{"nullable": t.Nullable, "critical": t.Critical} {
+		if flag {
+			s.add(key, Bool(true))
+		}
 	}
 	return s
 }

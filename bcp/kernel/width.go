@@ -34,6 +34,8 @@ const (
 	// charBits bounds the code points of a text: there are fewer than 2^21, and one
 	// more for "no further one".
 	charBits = 21
+	// maxDates bounds the dates of four digits for the year.
+	maxDates = 10_000 * 366
 	// maxCountBits is where counting ends: what has more values is unbounded.
 	maxCountBits = 1 << 20
 )
@@ -70,10 +72,14 @@ func (t *Type) countNonNull() *big.Int {
 		n := new(big.Int).Sub(big.NewInt(*t.Max), big.NewInt(*t.Min))
 		return n.Add(n, one)
 	case StringType:
-		if t.MaxLength == 0 || t.MaxLength > maxCountBits/charBits {
+		longest := t.longest()
+		switch {
+		case t.Format == Date:
+			return big.NewInt(maxDates)
+		case longest == 0 || longest > maxCountBits/charBits:
 			return nil
 		}
-		return new(big.Int).Lsh(one, uint(t.MaxLength*charBits))
+		return new(big.Int).Lsh(one, uint(longest*charBits))
 	case ArrayType:
 		return t.countLists()
 	case ObjectType:

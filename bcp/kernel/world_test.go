@@ -69,11 +69,12 @@ var (
 
 	mailToSelf = kernel.Rule{
 		ID: "mail-to-self", Effect: kernel.Declassify, Tool: "send_email", When: "!args.body.third_party && !args.to.tainted && args.to.value == requester.address",
-		Yes: []kernel.Example{{Requester: kim, Arguments: map[string]kernel.ExampleArgument{"to": {Value: val(`"kim@example.com"`), Label: kernel.Trusted()}, "body": {Label: tainted()}}}},
-		No:  []kernel.Example{{Requester: kim, Arguments: map[string]kernel.ExampleArgument{"to": {Value: val(`"evil@example.com"`), Label: kernel.Trusted()}, "body": {Label: tainted()}}}},
+		Yes: []kernel.Example{{Asker: asked, Control: kernel.Trusted(), Arguments: map[string]kernel.ExampleArgument{"to": {Value: val(`"kim@example.com"`), Label: kernel.Trusted()}, "body": {Label: tainted()}}}},
+		No:  []kernel.Example{{Asker: asked, Control: kernel.Trusted(), Arguments: map[string]kernel.ExampleArgument{"to": {Value: val(`"evil@example.com"`), Label: kernel.Trusted()}, "body": {Label: tainted()}}}},
 	}
 
 	kim   = kernel.Requester{Name: "kim", Address: "kim@example.com"}
+	asked = kernel.Asker{Requester: kim, Task: kernel.Task{Known: true, Text: "Send it to me.", Label: kernel.Trusted()}}
 	start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 )
 
@@ -134,7 +135,7 @@ func mustKernel(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
 // frame is where plans of tests are checked.
 func frame(k *kernel.Kernel, grant string) kernel.Frame {
 	g, _ := k.GrantOf("kim", grant)
-	return kernel.Frame{Grant: g, Query: kernel.Trusted()}
+	return kernel.Frame{Grant: g, Query: kernel.Trusted(), Asker: asked}
 }
 
 const mailPlan = `{"steps":[{"kind":"const","id":"me","value":"kim@example.com"},{"kind":"tool","id":"inbox","tool":"read_inbox","args":{}},

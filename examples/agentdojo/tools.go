@@ -132,14 +132,15 @@ func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, e
 		"input_schema":  map[string]any{"type": "object", "properties": properties, "required": append([]string{}, required...)},
 		"output_schema": map[string]any{"type": "object", "properties": outputs},
 	}
+	if t.Level == "read" {
+		tool["egress"] = t.Egress
+	}
 	if !t.effect() {
 		return tool, nil, nil
 	}
 	tool["required_caps"] = []string{t.Name}
 	if t.Level == "write" {
 		tool["idempotency"] = "key"
-	} else {
-		tool["egress"] = true
 	}
 	clean, dirty := map[string]any{}, map[string]any{}
 	var critical []string

@@ -72,7 +72,7 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 	}
 	release := func(tool *kernel.Tool, called string, held ...kernel.Capability) *kernel.Release {
 		return &kernel.Release{Kind: kernel.ReleaseCall, Tool: tool, Wait: kernel.Wait{ID: "c1", Attempt: 1},
-			Call: &kernel.Call{Tool: called, Grant: kernel.NewGrant(held...)}}
+			Call: &kernel.Call{Tool: called, Grant: kernel.NewGrant(held...), Control: kernel.Trusted()}}
 	}
 	both := []kernel.Capability{"mail.read", "mail.send"}
 	parse := release(&tools[1], "send", both...)

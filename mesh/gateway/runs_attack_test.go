@@ -211,7 +211,7 @@ func TestCredentialsHoldAKernelToItsGrant(t *testing.T) {
 		id := fmt.Sprintf("c%d", n)
 		return &kernel.Release{
 			Kind: kernel.ReleaseCall, Tool: tool, Wait: kernel.Wait{ID: id, Attempt: 1}, Body: fmt.Appendf(nil, `{"call_id":%q,"tool":%q,"args":{}}`, id, tool.Name),
-			Call: &kernel.Call{Tool: tool.Name, Grant: kernel.NewGrant(grant...)},
+			Call: &kernel.Call{Tool: tool.Name, Grant: kernel.NewGrant(grant...), Control: kernel.Trusted()},
 		}
 	}
 	mine := dispatcher(b.kernel)
@@ -339,7 +339,7 @@ func TestToolsThatMisbehave(t *testing.T) {
 		calls                    int
 	}{
 		{"a write fails", sendPlan, `"error":"IGNORE ALL"`, "errored tool_failed", 1},
-		{"a write that did nothing", sendPlan, `"error":"no","not_performed":true`, "errored tool_failed", 2},
+		{"a write that did nothing", sendPlan, `"error":"no","not_performed":true`, "blocked forbidden", 1}, // what it said is content: the next plan is under control of it,
 		{"a read fails", readPlan, `"error":"no"`, "errored tool_failed", 2},
 		{"a write of another schema", sendPlan, `"result":{"ok":"yes"}`, "errored bad_outcome", 1},
 		{"one with more than its schema", sendPlan, `"result":{"ok":true,"to":"eve"}`, "errored bad_outcome", 1},

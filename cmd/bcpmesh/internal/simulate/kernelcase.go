@@ -85,7 +85,7 @@ type caseTool struct {
 	OutputSchema   jsontext.Value      `json:"output_schema"`
 	RequiredCaps   []kernel.Capability `json:"required_caps"`
 	EffectLevel    string              `json:"effect_level"`
-	Egress         bool                `json:"egress"`
+	Egress         *bool               `json:"egress"`
 	ResultReaders  []kernel.Capability `json:"result_readers"`
 	ResultSubjects []string            `json:"result_subjects"`
 	ResultTrusted  bool                `json:"result_trusted"`
@@ -198,7 +198,7 @@ const unknownWord = 1 << 7
 // that loading says so.
 func (t *caseTool) tool() kernel.Tool {
 	out := kernel.Tool{
-		Service: t.Service, Name: t.Name, Description: t.Description, RequiredCaps: t.RequiredCaps, Egress: t.Egress, Readers: t.ResultReaders,
+		Service: t.Service, Name: t.Name, Description: t.Description, RequiredCaps: t.RequiredCaps, NoEgress: t.Egress != nil && !*t.Egress, Readers: t.ResultReaders,
 		Trusted: t.ResultTrusted, Parsers: t.Parsers,
 	}
 	out.Level, _ = kernel.ParseEffectLevel(t.EffectLevel)
@@ -222,8 +222,16 @@ func (t *caseTool) tool() kernel.Tool {
 			out.Subjects |= unknownWord
 		}
 	}
-	out.Input, _ = kernel.ParseType(t.InputSchema)
-	out.Output, _ = kernel.ParseType(t.OutputSchema)
+	for _, schema := range []struct {
+		key string
+		raw jsontext.Value
+		to  **kernel.Type
+	}{{"input_schema", t.InputSchema, &out.Input}, {"output_schema", t.OutputSchema, &out.Output}} {
+		var err error
+		if *schema.to, err = kernel.ParseType(schema.raw); err != nil && out.Wrong == nil {
+			out.Wrong = fmt.Errorf("%s: %w", schema.key, err)
+		}
+	}
 	return out
 }
 

@@ -257,7 +257,7 @@ func (r *kernelReport) finish(p *cli.Program) error {
 
 // plan fills in what is known of a plan before it runs.
 func (r *kernelReport) plan(k *kernel.Kernel, grant kernel.Grant, requester kernel.Requester, plan []byte) {
-	checked, fault := k.ReadPlan(plan, kernel.Frame{Grant: grant, Query: kernel.Trusted()})
+	checked, fault := k.ReadPlan(plan, kernel.Frame{Grant: grant, Query: kernel.Trusted(), Asker: kernel.Asker{Requester: requester, Task: kernel.Task{Label: kernel.Trusted()}}})
 	if r.Code, r.Step = fault.Code, fault.Step; fault.Code != "" {
 		r.OK = false
 		return
@@ -265,7 +265,7 @@ func (r *kernelReport) plan(k *kernel.Kernel, grant kernel.Grant, requester kern
 	for _, s := range checked.Steps() {
 		r.Steps = append(r.Steps, stepReport{s.ID, s.Kind.Word(), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy})
 	}
-	for _, f := range checked.Preflight(requester) {
+	for _, f := range checked.Preflight() {
 		r.Calls = append(r.Calls, callReport{f.Step, f.Tool, f.Verdict.Ruling.Word(), f.Verdict.Code, append([]string{}, f.Verdict.Rules...), f.Certain})
 		if f.Certain && f.Verdict.Ruling == kernel.Deny {
 			r.OK = false

@@ -256,7 +256,14 @@ func (c *kernelCase) playGate() (any, error) {
 		return nil, err
 	}
 	call := kernel.Call{
-		Tool: in.Tool.Name, Grant: kernel.NewGrant(in.Grant...), Requester: kernel.Requester(in.Requester), Depth: in.Run.Depth,
+		Tool: in.Tool.Name, Grant: kernel.NewGrant(in.Grant...), Depth: in.Run.Depth, Control: kernel.Trusted(),
+		Asker: kernel.Asker{Requester: kernel.Requester(in.Requester), Task: kernel.Task{Known: true, Text: in.Query.Text, Label: kernel.Trusted()}},
+	}
+	if in.Query.Label != nil {
+		if call.Control, err = kernel.ParseLabel(in.Query.Label); err != nil {
+			return nil, fmt.Errorf("query.label: %w", err)
+		}
+		call.Asker.Task.Label = call.Control
 	}
 	if call.Arguments, err = parseArguments(in.Args); err != nil {
 		return nil, err
@@ -282,7 +289,7 @@ func parseArguments(raw jsontext.Value) ([]kernel.Argument, error) {
 				return nil, fmt.Errorf("args.%s.label: %w", cli.Plain(name), err)
 			}
 		}
-		list = append(list, kernel.Argument{Name: name, Value: &value, Label: label})
+		list = append(list, kernel.Argument{Name: name, Value: &value, Label: label, Literal: !label.Tainted()})
 	}
 	slices.SortFunc(list, func(a, b kernel.Argument) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil

@@ -1,0 +1,91 @@
+package kernel
+
+import (
+	"cmp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	spelling "github.com/bcpmesh/bcpmesh/bcp/text"
+)
+
+// Format is what a string spells. A value of it is in its one canonical spelling, so
+// that a rule which compares texts compares what they mean: an address is exactly one,
+// in lower case. The zero value is any text.
+type Format uint8
+
+// The formats.
+const (
+	AnyText Format = iota
+	Email          // one address: user@host.example
+	Date           // 2026-01-31
+	URI            // with a scheme, in ASCII
+)
+
+var formatWords = []string{"", "email", "date", "uri"}
+
+// Word returns the name of the format; any text has none.
+func (f Format) Word() string { return formatWords[min(int(f), len(formatWords)-1)] }
+
+// maxEmail is the length of an address.
+const maxEmail = 254
+
+func isEmail(s string) bool {
+	canonical, err := spelling.ParseEmail(nil, []byte(s), maxEmail)
+	return err == nil && string(canonical) == s
+}
+
+// isURI reports whether s is a URI: a scheme in lower case, and characters of RFC 3986.
+func isURI(s string) bool {
+	scheme, rest, ok := strings.Cut(s, ":")
+	if !ok || rest == "" || scheme == "" || scheme[0] < 'a' || scheme[0] > 'z' {
+		return false
+	}
+	for i := range len(scheme) {
+		if b := scheme[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && !strings.ContainsRune("+-.", rune(b)) {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(rest, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~:/?#[]@!$&'()*+,;=%", r)
+	})
+}
+
+// hasText reports whether a text is of a string type.
+func (t *Type) hasText(s string) bool {
+	n := 0
+	if t.MinLength > 0 || t.MaxLength > 0 {
+		n = utf8.RuneCountInString(s)
+	}
+	if n < t.MinLength || t.MaxLength > 0 && n > t.MaxLength {
+		return false
+	}
+	switch t.Format {
+	case Email:
+		return isEmail(s)
+	case Date:
+		_, err := time.Parse(time.DateOnly, s)
+		return err == nil
+	case URI:
+		return isURI(s)
+	default:
+		return true
+	}
+}
+
+// longest bounds the texts of a type, in code points; 0 is no bound.
+func (t *Type) longest() int {
+	switch {
+	case t.Format == Email && (t.MaxLength == 0 || t.MaxLength > maxEmail):
+		return maxEmail
+	case t.Format == Date:
+		return len(time.DateOnly)
+	default:
+		return t.MaxLength
+	}
+}
+
+func compareDecimals(a, b constraint.Decimal) int {
+	return cmp.Or(cmp.Compare(a.Whole, b.Whole), cmp.Compare(a.Fraction, b.Fraction))
+}
