@@ -1,8 +1,12 @@
 package feed
 
 import (
+	"bytes"
 	"context"
+	"encoding/xml"
 	"fmt"
+	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -37,17 +42,22 @@ func TestParse(t *testing.T) {
 		contentType, body string
 		want              Feed
 	}{
-		"rss": {"application/rss+xml", rss, Feed{"News & more", []Entry{
-			{ID: "g1", Title: "A < B", Link: "https://a.test/1?x=1&y=2", Text: "<p>Long &amp; <b>bold</b>.</p>", Date: at.Add(-time.Hour)},
+		"rss": {"application/rss+xml", rss, Feed{Title: "News & more", Entries: []Entry{
+			{ID: "g1", Title: "A < B", Link: "https://a.test/1?x=1&y=2", Text: "<p>Long &amp; <b>bold</b>.</p>", Summary: "short", Date: at.Add(-time.Hour)},
 			{Title: "two", Text: "<p>escaped</p>"},
 		}}},
-		"atom": {"text/xml", atom, Feed{"News", []Entry{
-			{ID: "1", Title: "One &lt;1&gt;", Author: "<name>Ann</name>", Link: "https://a.test/1", Text: "<div>Hello <div>inner</div></div>", Date: at},
+		"atom": {"text/xml", atom, Feed{Title: "News", Entries: []Entry{
+			{ID: "1", Title: "One &lt;1&gt;", Author: "<name>Ann</name>", Link: "https://a.test/1", Text: "<div>Hello <div>inner</div></div>", Summary: "s", Date: at},
 		}}},
-		"json":         {"application/feed+json", jsonFeed, Feed{"News", []Entry{{ID: "1", Title: "A &lt; B", Author: "Ann", Link: "https://a.test/1", Text: "x &lt; y<br>z", Date: at}}}},
-		"latin":        {"text/xml", "<?xml version='1.0' encoding='iso-8859-1'?><rss><item><title>caf\xe9</title></item></rss>", Feed{"", []Entry{{Title: "café"}}}},
-		"cut off":      {"text/xml", "<rss><item><title>one</title><description>half", Feed{"", []Entry{{Title: "one"}}}},
-		"never closed": {"text/xml", "<rss><item><title>one</title><description>x</item><item><title>two</title></item></rss>", Feed{"", []Entry{{Title: "one"}, {Title: "two"}}}},
+		"json":         {"application/feed+json", jsonFeed, Feed{Title: "News", Entries: []Entry{{ID: "1", Title: "A &lt; B", Author: "Ann", Link: "https://a.test/1", Text: "x &lt; y<br>z", Date: at}}}},
+		"latin":        {"text/xml", "<?xml version='1.0' encoding='iso-8859-1'?><rss><item><title>caf\xe9</title></item></rss>", Feed{Entries: []Entry{{Title: "café"}}}},
+		"cut off":      {"text/xml", "<rss><item><title>one</title><description>half", Feed{Entries: []Entry{{Title: "one", Text: "half"}}, Defects: []page.Defect{BadStructure}}},
+		"never closed": {"text/xml", "<rss><item><title>one</title><description>x</item><item><title>two</title></item></rss>", Feed{Entries: []Entry{{Title: "one", Text: "x"}, {Title: "two"}}, Defects: []page.Defect{BadStructure}}},
+		"late UTF-8":   {"text/xml", "<!--" + strings.Repeat(" ", 2000) + "--><rss><item><title>café</title></item></rss>", Feed{Entries: []Entry{{Title: "café"}}}},
+		"guessed":      {"text/xml", "<rss><item><title>caf\xe9</title></item></rss>", Feed{Entries: []Entry{{Title: "café"}}, Defects: []page.Defect{page.BadCharset}}},
+		"zones":        {"text/xml", "<rss><item><pubDate>Mon, 2 Mar 2026 03:05:10 EST</pubDate></item><item><pubDate>Mon, 2 Mar 2026 08:05:10</pubDate></item><item><pubDate>soon</pubDate></item></rss>", Feed{Entries: []Entry{{Date: at}, {Date: at, Written: "Mon, 2 Mar 2026 08:05:10"}, {Written: "soon"}}, Defects: []page.Defect{BadDate}}},
+		"broken json":  {"application/json", jsonFeed[:len(jsonFeed)-2], Feed{Title: "News", Entries: []Entry{{ID: "1", Title: "A &lt; B", Author: "Ann", Link: "https://a.test/1", Text: "x &lt; y<br>z", Date: at}}, Defects: []page.Defect{BadStructure}}},
+		"other types":  {"application/json", `{"items":[{"title":1,"summary":"s"},{"content_html":"c","summary":"s","author":{"name":"Ann"},"external_url":"https://b.test/"}],"version":"https://jsonfeed.org/version/1"}`, Feed{Entries: []Entry{{}, {Author: "Ann", Link: "https://b.test/", Text: "c", Summary: "s"}}, Defects: []page.Defect{BadStructure}}},
 	} {
 		got, err := Parse(c.contentType, []byte(c.body))
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
@@ -61,12 +71,16 @@ func TestParse(t *testing.T) {
 	}
 	for past := range 2 {
 		got, err := Parse("text/xml", []byte("<rss>"+strings.Repeat("<item><title>x</title></item>", maxEntries+past)+"</rss>"))
-		if err != nil || len(got.Entries) != maxEntries {
-			t.Errorf("%d entries of %d", len(got.Entries), maxEntries+past)
+		if err != nil || len(got.Entries) != maxEntries || got.More != past {
+			t.Errorf("%d entries and %d more of %d", len(got.Entries), got.More, maxEntries+past)
+		}
+		got, err = Parse("application/json", []byte(`{"version":"https://jsonfeed.org/version/1","items":[{}`+strings.Repeat(",{}", maxEntries-1+past)+"]}"))
+		if err != nil || len(got.Entries) != maxEntries || got.More != past {
+			t.Errorf("JSON: %d entries and %d more of %d", len(got.Entries), got.More, maxEntries+past)
 		}
 		got, _ = Parse("text/xml", []byte("<rss><item><description>"+strings.Repeat("x", maxField+past)+"</description></item></rss>"))
-		if len(got.Entries[0].Text) != maxField {
-			t.Errorf("%d bytes", len(got.Entries[0].Text))
+		if len(got.Entries[0].Text) != maxField || slices.Contains(got.Defects, page.TooLarge) != (past > 0) {
+			t.Errorf("%d bytes, %v", len(got.Entries[0].Text), got.Defects)
 		}
 	}
 }
@@ -117,9 +131,9 @@ func TestTools(t *testing.T) {
 	for _, step := range []struct{ tool, arguments, want string }{
 		{ListName, `{}`, "1 feed \"https://a.test/rss\"\n2 feed \"https://b.test/atom\"\n3 feed \"https://c.test/x\"\n4 feed \"https://denied.test/\"\n"},
 		{ListName, `{"feed":1}`, "Feed 1 \"News & more\" has 2 entries.\n1 2026-03-02 \"A < B\"\n2 undated \"two\"\n"},
-		{ReadName, `{"entry":1}`, "Entry 1 of feed 1\nTitle: \"A < B\"\nDate: 2026-03-02T07:05:10Z\nLink: \"https://a.test/1?x=1&y=2\"\nText, part 1 of 1:\n\nLong & bold."},
+		{ReadName, `{"entry":1}`, "Entry 1 of feed 1\nTitle: \"A < B\"\nDate: 2026-03-02T07:05:10Z\nSummary: \"short\"\nLink: \"https://a.test/1?x=1&y=2\"\nText, part 1 of 1:\n\nLong & bold."},
 		{ListName, `{"feed":2}`, "Feed 2 \"News\" has 1 entries.\n3 2026-03-02 \"One <1>\"\n"},
-		{ReadName, `{"entry":3}`, "Entry 3 of feed 2\nTitle: \"One <1>\"\nAuthor: \"Ann\"\nDate: 2026-03-02T08:05:10Z\nLink: \"https://a.test/1\"\nText, part 1 of 1:\n\nHello\ninner"},
+		{ReadName, `{"entry":3}`, "Entry 3 of feed 2\nTitle: \"One <1>\"\nAuthor: \"Ann\"\nDate: 2026-03-02T08:05:10Z\nSummary: \"s\"\nLink: \"https://a.test/1\"\nText, part 1 of 1:\n\nHello\ninner"},
 	} {
 		if got := call(step.tool, step.arguments); got.Failed || got.Untrusted != step.want {
 			t.Errorf("%s %s: %s\n%s", step.tool, step.arguments, got.Trusted.Text(), got.Untrusted)
@@ -179,6 +193,35 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Feeds that would take a hundred times their length.
+// covers A-CRASH
+func TestHostileFeeds(t *testing.T) {
+	for name, body := range map[string]string{
+		"empty items":   `{"version":"https://jsonfeed.org/version/1","items":[{}` + strings.Repeat(",{}", 8<<20/3) + "]}",
+		"empty authors": `{"version":"https://jsonfeed.org/version/1","items":[{"authors":[{}` + strings.Repeat(",{}", 8<<20/3) + "]}]}",
+		"depth":         `{"version":"https://jsonfeed.org/version/1","items":` + strings.Repeat("[", 8<<20),
+		"names":         `{"version":"https://jsonfeed.org/version/1"` + strings.Repeat(`,"a":1`, 8<<20/6) + "}",
+		"items of XML":  "<rss>" + strings.Repeat("<item><id>x", 8<<20/11),
+		"attributes":    "<rss><item " + strings.Repeat("a ", 4<<20) + ">",
+		"links":         "<feed><entry>" + strings.Repeat("<link href=x>", 8<<20/13),
+	} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		feed, err := Parse("text/xml", []byte(body))
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		t.Logf("%s: %d entries, %v, %v, %d MiB", name, len(feed.Entries), err, took, (after.TotalAlloc-before.TotalAlloc)>>20)
+		if took > time.Minute || len(feed.Entries) > maxEntries { // a busy machine takes a second
+			t.Errorf("%s: %d entries in %v", name, len(feed.Entries), took)
+		}
+		if after.HeapSys > before.HeapSys+400<<20 {
+			t.Errorf("%s: the heap grew by %d MiB", name, (after.HeapSys-before.HeapSys)>>20)
+		}
+	}
+}
+
 // Whatever a feed is, what is read of it is bounded UTF-8, and a listing has a line for each entry.
 //
 // covers A-CRASH
@@ -207,4 +250,70 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d entries", len(feed.Entries))
 		}
 	})
+}
+
+// FuzzNothingIsLost asserts that every letter of the titles and texts of a well-formed RSS feed is in its entries, or that
+// the feed has a defect. What there is, encoding/xml says.
+//
+// covers A-CRASH
+func FuzzNothingIsLost(f *testing.F) {
+	f.Add([]byte(rss))
+	f.Add([]byte("<rss><channel><item><title>a</title><title>b</title><description>c</description><pubDate>d</pubDate></item><item><description><![CDATA[e]]>f</description></item></channel></rss>"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		there, ok := lettersOf(body)
+		feed, err := Parse("text/xml", body)
+		if !ok || err != nil || len(feed.Defects) > 0 {
+			return
+		}
+		found := map[rune]int{}
+		for _, e := range feed.Entries {
+			letters(found, e.Title+e.Text+e.Summary)
+		}
+		for letter, n := range there {
+			if found[letter] < n {
+				t.Fatalf("%q: %d of %d %q are lost: %+v", body, n-found[letter], n, letter, feed)
+			}
+		}
+	})
+}
+
+// lettersOf counts the letters of titles and texts of items by encoding/xml; false if they are not of RSS alone.
+func lettersOf(body []byte) (there map[rune]int, ok bool) {
+	d := xml.NewDecoder(bytes.NewReader(body))
+	var path []string
+	there = map[rune]int{}
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return there, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			path = append(path, token.Name.Local)
+			// Elements of HTML are read as such: that is why feeds that are not well-formed are read.
+			if n := len(path); n > 4 || n != 1+slices.Index([]string{"rss", "channel", "item", path[n-1]}, path[n-1]) || token.Name.Space != "" ||
+				n == 4 && !slices.Contains([]string{"title", "description", "pubDate", "guid"}, path[3]) {
+				return nil, false
+			}
+		case xml.EndElement:
+			path = path[:len(path)-1]
+		case xml.CharData:
+			if len(path) == 4 && (path[3] == "title" || path[3] == "description") {
+				letters(there, string(token))
+			}
+		case xml.Comment, xml.Directive:
+			return nil, false
+		}
+	}
+}
+
+func letters(counts map[rune]int, text string) {
+	for _, r := range text {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			counts[r]++
+		}
+	}
 }

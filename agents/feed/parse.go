@@ -3,18 +3,17 @@ package feed
 import (
 	"bytes"
 	"errors"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/charset"
-	"golang.org/x/text/encoding"
 
+	"github.com/bcpmesh/bcpmesh/agents/decode"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/page"
 )
 
 const (
@@ -29,52 +28,80 @@ var ErrNoFeed = errors.New("feed: neither an RSS, an Atom nor a JSON feed")
 type Feed struct {
 	Title   string // HTML
 	Entries []Entry
+	More    int // entries past the limit, which are left out
+	Defects []page.Defect
 }
+
+// The defects of a feed that a page has not.
+const (
+	BadStructure page.Defect = "bad_structure" // it is not well-formed: what is read of it may be incomplete
+	BadDate      page.Defect = "bad_date"      // an entry has a date that is none, or whose zone is not known
+)
 
 // Entry is one entry. Texts are HTML, as their author wrote it.
 type Entry struct {
 	ID, Title, Author, Link string
 	Text                    string // the content, or the summary if there is none
+	Summary                 string // if Text is the content
 	Date                    time.Time
+	Written                 string // the date as it is written, if Date is not certain
 }
 
 // Parse parses a raw feed. It tolerates syntax errors. Only the first 200 entries and the
 // first MiB of a text are read.
 func Parse(contentType string, body []byte) (Feed, error) {
-	trimmed := bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
-	if strings.HasSuffix(fetch.MediaType(contentType), "json") || bytes.HasPrefix(trimmed, []byte("{")) {
-		return parseJSON(trimmed)
+	text, sound := decode.HTML(body, decode.Label(contentType))
+	text = strings.TrimLeft(text, " \t\r\n")
+	if strings.HasSuffix(fetch.MediaType(contentType), "json") || strings.HasPrefix(text, "{") {
+		text, sound = decode.Text(body, "utf-8")
+		return parseJSON(strings.TrimLeft(text, " \t\r\n"), sound)
 	}
-	p := parser{decoder: chooseDecoder(contentType, body)}
-	p.run(body)
+	p := parser{}
+	p.feed.mark(!sound, page.BadCharset)
+	p.run(text)
 	if !p.found {
 		return Feed{}, ErrNoFeed
 	}
 	return p.feed, nil
 }
 
-var declared = regexp.MustCompile(`^(?:\xef\xbb\xbf)?\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
+func (f *Feed) mark(holds bool, d page.Defect) {
+	if holds && !slices.Contains(f.Defects, d) {
+		f.Defects = append(f.Defects, d)
+	}
+}
 
-// chooseDecoder returns the decoder of a character set: that of the type, of the XML
-// declaration, otherwise UTF-8 if it is valid.
-func chooseDecoder(contentType string, body []byte) *encoding.Decoder {
-	start := body[:min(len(body), 1024)]
-	found, _, certain := charset.DetermineEncoding(start, contentType)
-	if !certain {
-		if label := declared.FindSubmatch(start); label != nil {
-			if e, _ := charset.Lookup(string(label[1])); e != nil {
-				return e.NewDecoder()
-			}
+// add adds an entry with its date, or counts it.
+func (f *Feed) add(e Entry, date string) {
+	if len(f.Entries) == maxEntries {
+		f.More++
+		f.mark(true, page.TooLarge)
+		return
+	}
+	if date = strings.TrimSpace(date); date != "" {
+		t, exact, ok := decode.Date(date)
+		if ok {
+			e.Date = t
 		}
-		if utf8.Valid(body) {
-			return encoding.Nop.NewDecoder()
+		if !ok || !exact {
+			e.Written = date
+			f.mark(true, BadDate)
 		}
 	}
-	return found.NewDecoder()
+	f.Entries = append(f.Entries, e)
+}
+
+// cut bounds a text.
+func (f *Feed) cut(text string) string {
+	if len(text) > maxField {
+		f.mark(true, page.TooLarge)
+		text = strings.ToValidUTF8(text[:maxField], "")
+	}
+	return text
 }
 
 // fields are the parsed elements of an entry, by name: the first non-empty element for
-// a field fills it.
+// a field fills it, and authors are joined.
 var fields = map[string]string{
 	"title": "title", "link": "link", "guid": "id", "id": "id", "author": "author", "dc:creator": "author",
 	"description": "summary", "summary": "summary", "content": "text", "content:encoded": "text",
@@ -84,7 +111,6 @@ var fields = map[string]string{
 // parser parses RSS and Atom, token by token. An HTML tokenizer also reads XML that is
 // not well-formed, and adds no dependency.
 type parser struct {
-	decoder *encoding.Decoder
 	feed    Feed
 	found   bool              // a root element of a feed
 	entry   map[string]string // nil outside of an entry
@@ -93,15 +119,15 @@ type parser struct {
 	text    strings.Builder
 }
 
-func (p *parser) run(body []byte) {
-	z := html.NewTokenizer(bytes.NewReader(body))
+func (p *parser) run(text string) {
+	z := html.NewTokenizer(strings.NewReader(text))
 	z.AllowCDATA(true)
-	for len(p.feed.Entries) < maxEntries {
+	for {
 		kind := z.Next()
 		raw := string(z.Raw())
 		switch kind {
 		case html.ErrorToken:
-			p.endEntry() // show an incomplete entry as far as it goes
+			p.endEntry(false) // show an incomplete entry as far as it goes
 			return
 		case html.TextToken:
 			p.add(unescape(raw))
@@ -131,9 +157,14 @@ func unescape(raw string) string {
 }
 
 func (p *parser) add(text string) {
-	if p.element != "" {
-		p.text.WriteString(text[:min(len(text), maxField-p.text.Len())])
+	if p.element == "" {
+		return
 	}
+	if room := maxField - p.text.Len(); len(text) > room {
+		p.feed.mark(true, page.TooLarge)
+		text = strings.ToValidUTF8(text[:room], "")
+	}
+	p.text.WriteString(text)
 }
 
 func (p *parser) start(name string, z *html.Tokenizer, attributes, closed bool, raw string) {
@@ -146,7 +177,7 @@ func (p *parser) start(name string, z *html.Tokenizer, attributes, closed bool, 
 	case name == "rss" || name == "feed" || name == "rdf:rdf":
 		p.found = true
 	case name == "item" || name == "entry":
-		p.endEntry()
+		p.endEntry(false)
 		p.entry = map[string]string{}
 	case p.entry == nil && name != "title":
 	case name == "link" && p.entry != nil && attributes && p.atomLink(z):
@@ -183,46 +214,51 @@ func (p *parser) end(name, raw string) {
 		if p.entry != nil {
 			p.put(fields[name], text)
 		} else if p.feed.Title == "" && len(p.feed.Entries) == 0 {
-			p.feed.Title = p.decode(text)
+			p.feed.Title = text
 		}
 	case p.element != "":
 		if name == p.element {
 			p.depth--
 		}
 		if name == "item" || name == "entry" { // the element was never closed
-			p.element = ""
-			p.endEntry()
+			p.endEntry(true)
 			return
 		}
 		p.add(raw)
 	case name == "item" || name == "entry":
-		p.endEntry()
+		p.endEntry(true)
 	}
 }
 
 func (p *parser) put(field, text string) {
-	if text = strings.TrimSpace(text); text != "" && p.entry[field] == "" {
-		p.entry[field] = p.decode(text)
+	text = strings.TrimSpace(text)
+	switch have := p.entry[field]; {
+	case text == "":
+	case have == "":
+		p.entry[field] = text
+	case field == "author":
+		p.entry[field] = have + ", " + text
+	case field == "title" || field == "summary" || field == "text":
+		p.feed.mark(text != have, BadStructure)
 	}
 }
 
-func (p *parser) decode(text string) string {
-	decoded, err := p.decoder.String(text)
-	if err != nil {
-		decoded = text
+// endEntry ends an entry, if there is one: at its end tag, or where something else shows that it has ended.
+func (p *parser) endEntry(closed bool) {
+	e, element := p.entry, p.element
+	if e != nil && element != "" { // that was never closed
+		p.put(fields[element], p.text.String())
 	}
-	return strings.ToValidUTF8(decoded, "\ufffd")
-}
-
-func (p *parser) endEntry() {
-	e := p.entry
+	p.feed.mark(e != nil && (!closed || element != ""), BadStructure)
 	p.entry, p.element = nil, ""
-	if len(e) == 0 || len(p.feed.Entries) == maxEntries {
+	if len(e) == 0 {
 		return
 	}
-	p.feed.Entries = append(p.feed.Entries, Entry{
-		ID: e["id"], Title: e["title"], Author: e["author"], Link: e["link"], Text: first(e["text"], e["summary"]), Date: parseDate(first(e["date"], e["updated"])),
-	})
+	entry := Entry{ID: e["id"], Title: e["title"], Author: e["author"], Link: e["link"], Text: first(e["text"], e["summary"])}
+	if e["text"] != "" {
+		entry.Summary = e["summary"]
+	}
+	p.feed.add(entry, first(e["date"], e["updated"]))
 }
 
 func first(texts ...string) string {
@@ -234,59 +270,119 @@ func first(texts ...string) string {
 	return ""
 }
 
-// dates are the date formats of feeds.
-var dates = []string{
-	time.RFC3339, "2006-01-02T15:04:05", time.DateOnly,
-	"Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04:05 MST", "Mon, 2 Jan 2006 15:04 -0700", "Mon, 2 Jan 06 15:04:05 -0700",
+// item is an entry of a JSON feed.
+type item struct {
+	ID       jsontext.Value `json:"id"` // a text; some write a number
+	URL      string         `json:"url"`
+	External string         `json:"external_url"`
+	Title    string         `json:"title"`
+	HTML     string         `json:"content_html"`
+	Text     string         `json:"content_text"`
+	Summary  string         `json:"summary"`
+	Date     string         `json:"date_published"`
+	Modified string         `json:"date_modified"`
+	Author   jsontext.Value `json:"author"`
+	Authors  jsontext.Value `json:"authors"`
 }
 
-// parseDate parses a time; an invalid one is zero.
-func parseDate(text string) time.Time {
-	for _, form := range dates {
-		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil && t.Year() > 0 && t.Year() < 10_000 {
-			return t.UTC()
-		}
-	}
-	return time.Time{}
-}
+var lax = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// parseJSON reads a JSON feed, versions 1 and 1.1.
-func parseJSON(body []byte) (Feed, error) {
-	type author struct {
-		Name string `json:"name"`
-	}
-	var f struct {
-		Version string `json:"version"`
-		Title   string `json:"title"`
-		Items   []struct {
-			ID       jsontext.Value `json:"id"` // a text; some write a number
-			URL      string         `json:"url"`
-			Title    string         `json:"title"`
-			HTML     string         `json:"content_html"`
-			Text     string         `json:"content_text"`
-			Summary  string         `json:"summary"`
-			Date     string         `json:"date_published"`
-			Modified string         `json:"date_modified"`
-			Author   author         `json:"author"`
-			Authors  []author       `json:"authors"`
-		} `json:"items"`
-	}
-	err := json.Unmarshal(body, &f, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if err != nil || !strings.HasPrefix(f.Version, "https://jsonfeed.org/version/1") {
+// parseJSON reads a JSON feed, versions 1 and 1.1, one entry at a time: 8 MiB of empty ones would
+// take a gigabyte.
+func parseJSON(text string, sound bool) (Feed, error) {
+	d := jsontext.NewDecoder(strings.NewReader(text), lax)
+	feed, version := Feed{}, ""
+	feed.mark(!sound, page.BadCharset)
+	err := feed.readJSON(d, &version)
+	if !strings.HasPrefix(version, "https://jsonfeed.org/version/1") {
 		return Feed{}, ErrNoFeed
 	}
-	cut := func(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxField)], "\ufffd") }
-	feed := Feed{Title: cut(html.EscapeString(f.Title))}
-	for _, item := range f.Items[:min(len(f.Items), maxEntries)] {
-		name := item.Author.Name
-		if len(item.Authors) > 0 {
-			name = item.Authors[0].Name
-		}
-		plain := first(item.Text, item.Summary)
-		feed.Entries = append(feed.Entries, Entry{
-			ID: cut(string(item.ID)), Title: cut(html.EscapeString(item.Title)), Author: cut(html.EscapeString(name)), Link: cut(item.URL),
-			Text: cut(first(item.HTML, strings.ReplaceAll(html.EscapeString(plain), "\n", "<br>"))), Date: parseDate(first(item.Date, item.Modified)),
-		})
-	}
+	feed.mark(err != nil, BadStructure)
 	return feed, nil
+}
+
+func (f *Feed) readJSON(d *jsontext.Decoder, version *string) error {
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return ErrNoFeed
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		switch name := name.String(); {
+		case name == "items" && d.PeekKind() == '[':
+			if err := f.readItems(d); err != nil {
+				return err
+			}
+		case name == "version" || name == "title":
+			value, err := d.ReadValue()
+			if err != nil {
+				return err
+			}
+			var text string
+			f.mark(json.Unmarshal(value, &text, lax) != nil, BadStructure)
+			if name == "version" {
+				*version = text
+			} else {
+				f.Title = f.cut(html.EscapeString(text))
+			}
+		default:
+			if err := d.SkipValue(); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := d.ReadToken()
+	return err
+}
+
+func (f *Feed) readItems(d *jsontext.Decoder) error {
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if len(f.Entries) == maxEntries {
+			f.add(Entry{}, "")
+			continue
+		}
+		var i item
+		if err := json.Unmarshal(value, &i, lax); err != nil { // it may have some of its members
+			f.mark(true, BadStructure)
+		}
+		e := Entry{
+			ID: f.cut(string(i.ID)), Title: f.cut(html.EscapeString(i.Title)), Author: f.cut(html.EscapeString(authorOf(i))), Link: f.cut(first(i.URL, i.External)),
+			Text: f.cut(first(i.HTML, asHTML(i.Text), asHTML(i.Summary))),
+		}
+		if i.HTML != "" || i.Text != "" {
+			e.Summary = f.cut(asHTML(i.Summary))
+		}
+		f.add(e, first(i.Date, i.Modified))
+	}
+	_, err := d.ReadToken()
+	return err
+}
+
+func asHTML(text string) string {
+	return strings.ReplaceAll(html.EscapeString(text), "\n", "<br>")
+}
+
+// authorOf returns the name of the first author.
+func authorOf(i item) string {
+	d := jsontext.NewDecoder(bytes.NewReader(i.Authors), lax)
+	value := i.Author
+	if t, err := d.ReadToken(); err == nil && t.Kind() == '[' {
+		if one, err := d.ReadValue(); err == nil {
+			value = one
+		}
+	}
+	var author struct {
+		Name string `json:"name"`
+	}
+	_ = json.Unmarshal(value, &author, lax) // one without a name is none
+	return author.Name
 }

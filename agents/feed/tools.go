@@ -76,7 +76,7 @@ type numbered struct {
 }
 
 func (n *numbered) size() int {
-	return len(n.ID) + len(n.Title) + len(n.Author) + len(n.Link) + len(n.Text)
+	return len(n.ID) + len(n.Title) + len(n.Author) + len(n.Link) + len(n.Text) + len(n.Summary) + len(n.Written)
 }
 
 // desk is the state of one conversation. Its calls run one at a time.
@@ -122,7 +122,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 	case *a.Feed < 1 || *a.Feed > len(d.feeds):
 		return "", tool.UnknownNumber
 	}
-	feed, title := *a.Feed-1, ""
+	feed, title, notes := *a.Feed-1, "", ""
 	if ask, fetches := d.ask(a); fetches {
 		served, err := d.fetcher.Fetch(ctx, ask)
 		if err != nil {
@@ -133,6 +133,12 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 			return "", tool.Unreadable
 		}
 		title = " " + d.line(parsed.Title)
+		for _, defect := range parsed.Defects {
+			notes += "Defect: " + string(defect) + "\n"
+		}
+		if parsed.More > 0 {
+			notes += fmt.Sprintf("Entries that are not read: %d\n", parsed.More)
+		}
 		d.numberEntries(feed, parsed.Entries)
 	}
 	listed := d.listings[feed]
@@ -146,7 +152,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 		}
 		listed = listed[1:]
 	}
-	fmt.Fprintf(&b, "Feed %d%s has %d entries.\n", *a.Feed, title, all)
+	fmt.Fprintf(&b, "Feed %d%s has %d entries.\n%s", *a.Feed, title, all, notes)
 	for _, number := range listed[:min(len(listed), pageLength)] {
 		e := &d.entries[number-1]
 		if e.forgotten {
@@ -165,7 +171,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 func (d *desk) numberEntries(feed int, entries []Entry) {
 	var listing []int
 	for _, e := range entries {
-		key := sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %q %q %s", feed, e.ID, e.Link, e.Author, e.Title, e.Text, e.Date))
+		key := sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %q %q %q", feed, e.ID, e.Link, e.Author, e.Title, e.Text+e.Summary, e.Written+e.Date.String()))
 		n, known := d.numbers[key]
 		if !known || d.entries[n-1].forgotten {
 			d.entries = append(d.entries, numbered{feed: feed, Entry: e})
@@ -198,13 +204,13 @@ func (d *desk) read(_ context.Context, a readArguments) (string, error) {
 	if a.Part != nil {
 		part = *a.Part
 	}
-	text, links, err := d.text(e.feed, e.Text)
+	read, err := d.html(e.feed, e.Text)
 	if err != nil {
 		return "", err
 	}
 	var whole strings.Builder
-	whole.WriteString(text)
-	for i, link := range links {
+	whole.WriteString(read.Text)
+	for i, link := range read.Links {
 		if i == 0 {
 			whole.WriteString("\n")
 		}
@@ -222,6 +228,15 @@ func (d *desk) read(_ context.Context, a readArguments) (string, error) {
 	if !e.Date.IsZero() {
 		fmt.Fprintf(&b, "Date: %s\n", e.Date.Format(time.RFC3339))
 	}
+	if e.Written != "" {
+		fmt.Fprintf(&b, "Date as it is written: %s\n", tool.Quote(e.Written, d.redact))
+	}
+	if e.Summary != "" {
+		fmt.Fprintf(&b, "Summary: %s\n", d.line(e.Summary))
+	}
+	for _, note := range read.Notes() {
+		b.WriteString(note + "\n")
+	}
 	if e.Link != "" {
 		fmt.Fprintf(&b, "Link: %s\n", tool.Quote(e.Link, d.redact))
 	}
@@ -229,24 +244,24 @@ func (d *desk) read(_ context.Context, a readArguments) (string, error) {
 	return b.String(), nil
 }
 
-// text returns the visible text of HTML.
-func (d *desk) text(feed int, source string) (string, []page.Link, error) {
+// html returns what is visible of HTML.
+func (d *desk) html(feed int, source string) (page.Page, error) {
 	target, err := guard.ParseTarget(d.feeds[feed])
 	if err != nil {
-		return "", nil, tool.Unreadable
+		return page.Page{}, tool.Unreadable
 	}
 	read, err := page.Read(fetch.Body{Target: target, ContentType: "text/html; charset=utf-8", Bytes: []byte(source)}, page.Options{Whole: true, MaxChars: page.MaxChars, Set: d.redact})
 	if err != nil {
-		return "", nil, tool.Unreadable
+		return page.Page{}, tool.Unreadable
 	}
-	return read.Text, read.Links, nil
+	return read, nil
 }
 
 // line returns a short text in HTML on one line, between quotes.
 func (d *desk) line(source string) string {
-	text, _, err := d.text(0, source)
-	if err != nil {
-		text = source
+	text := source
+	if read, err := d.html(0, source); err == nil {
+		text = read.Text
 	}
 	return tool.Quote(strings.Join(strings.Fields(text), " "), d.redact)
 }

@@ -175,7 +175,7 @@ var rules = []rule{
 	// Reads files for a model.
 	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Reads feeds for a model.
-	{folder: "agents/feed", internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/tool", "agents/web", "bcp/guard"}, external: []string{"golang.org/x/net/html", jsonText, textLib}},
+	{folder: "agents/feed", internal: []string{"agents/decode", "agents/fetch", "agents/llm", "agents/page", "agents/tool", "agents/web", "bcp/guard"}, external: []string{"golang.org/x/net/html", jsonText}},
 	// Reads mail, for a model as well.
 	{folder: "agents/mailbox", internal: []string{"agents/decode", "agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
