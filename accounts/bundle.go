@@ -1,6 +1,8 @@
 package accounts
 
 import (
+	"slices"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -19,6 +21,7 @@ type Bundle struct {
 	Gateway, Monitor Login
 
 	scopes      map[string]scopeRecord
+	joiners     []string // issuer keys of invitations
 	dispatchers map[bcp.AgentName]Login
 	intruders   []string // accounts of others that reach into these, one a line
 }
@@ -62,6 +65,14 @@ func (b Bundle) Dispatcher(name bcp.AgentName) (Login, bool) {
 func (b Bundle) ScopeOf(issuerKey string) (bcp.AgentName, bcp.Role, bool) {
 	s, ok := b.scopes[issuerKey]
 	return s.Agent, s.Role, ok
+}
+
+// Admits reports whether users of an issuer key may come from outside of the server's
+// process, over one of the [ConnectionTypes]: agents and people without another
+// restriction, and joiners, but no login of this process.
+func (b Bundle) Admits(issuerKey, connection string) bool {
+	s, ok := b.scopes[issuerKey]
+	return slices.Contains(b.joiners, issuerKey) || ok && (len(s.Restriction.Connections) == 0 || slices.Contains(s.Restriction.Connections, connection))
 }
 
 // OnShard reports whether the agent of an issuer key is on a shard. People are on all.

@@ -169,12 +169,15 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		public[name] = key.PublicKey()
 	}
 	claims := draft(public)
-	if _, err := s.addScope(joinScopeKey, claims[Joiners], joinScope); err != nil {
+	joiner, err := s.addScope(joinScopeKey, claims[Joiners], joinScope)
+	if err != nil {
 		return Bundle{}, err
 	}
+	b.joiners = []string{joiner.PublicKey()}
 	for _, record := range st.Replaced {
 		if record.Agent == "" {
 			claims[Joiners].SigningKeys.AddScopedSigner(joinScope(record.Key))
+			b.joiners = append(b.joiners, record.Key)
 		}
 	}
 	b.scopes = map[string]scopeRecord{}
@@ -209,6 +212,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 	if cluster {
 		err = s.letInFromOutside(st, claims)
 	} else {
+		letInByEntrance(claims)
 		err = errors.Join(
 			s.login(&b.Gateway, gatewayKey, gatewayScopeKey, claims[Core], embeddedGatewayScope),
 			s.login(&b.Monitor, monitorKey, monitorScopeKey, claims[System], embeddedMonitorScope))

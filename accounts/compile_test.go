@@ -149,7 +149,7 @@ func checkTemplate(t *testing.T, want subjects.Scope, got jwt.UserPermissionLimi
 	expected := jwt.UserPermissionLimits{
 		Permissions:            permissions,
 		Limits:                 jwt.Limits{NatsLimits: jwt.NatsLimits{Subs: int64(want.MaxSubscriptions), Data: -1, Payload: -1}},
-		AllowedConnectionTypes: jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket},
+		AllowedConnectionTypes: jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket, jwt.ConnectionTypeInProcess},
 	}
 	if want.MaxPayload > 0 {
 		expected.Payload = int64(want.MaxPayload)

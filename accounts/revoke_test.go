@@ -217,7 +217,7 @@ func TestRestrictionIsInTheAccount(t *testing.T) {
 	if diff := cmp.Diff(jwt.CIDRList{"10.1.0.0/16", "192.0.2.0/24"}, got.Src); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard}, got.AllowedConnectionTypes); diff != "" {
+	if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}, got.AllowedConnectionTypes); diff != "" {
 		t.Errorf("how: %s", diff)
 	}
 	if other, _ := userOf(t, same); other.Issuer != user.Issuer {

@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
@@ -21,7 +20,7 @@ type again struct {
 	done   chan error // with room for one
 }
 
-// begin starts the server with the config's bundle, and connects the proxy to it.
+// begin starts the server with the config's bundle.
 func (s *Server) begin(config Config) error {
 	options, err := serverOptions(config)
 	if err != nil {
@@ -59,9 +58,6 @@ func (s *Server) begin(config Config) error {
 			return err
 		}
 	}
-	if err := s.pointGates(config, server); err != nil {
-		return err
-	}
 	if err := knowAccounts(config, server); err != nil {
 		return err
 	}
@@ -84,20 +80,6 @@ func knowAccounts(config Config, server *natsserver.Server) error {
 			return fmt.Errorf("account %s: %w", account.Name, err)
 		}
 	}
-	return nil
-}
-
-// pointGates sets the server's address for the clients of each gate.
-func (s *Server) pointGates(config Config, server *natsserver.Server) error {
-	s.gates[0].server = server.Addr().String()
-	if config.WebSocket == "" {
-		return nil
-	}
-	ports := server.PortsInfo(readyTimeout)
-	if ports == nil || len(ports.WebSocket) != 1 {
-		return errors.New("it does not listen for WebSocket")
-	}
-	_, s.gates[1].server, _ = strings.Cut(ports.WebSocket[0], "://")
 	return nil
 }
 
@@ -143,9 +125,6 @@ func (s *Server) beginAgain(config *Config, next accounts.Bundle) error {
 	s.entrance.turns.pauseTurns()
 	for {
 		s.entrance.moving.Lock()
-		for _, g := range s.gates {
-			g.server = "" // another process may soon have that port
-		}
 		s.halt()
 		config.Unwritten("the server begins again")
 		err := s.begin(*config)

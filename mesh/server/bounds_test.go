@@ -207,14 +207,14 @@ func TestWebSocketIsNothingElse(t *testing.T) {
 		header, says string
 		greeted      bool // it comes as far as the protocol of NATS
 	}{
-		"without masks":               {"Nats-No-Masking: true\r\n", "", false},
 		"a frame without a mask":      {"", "\x82\x06PING\r\n", true},
 		"a compressed frame":          {"Sec-WebSocket-Extensions: permessage-deflate\r\n", "\xc2\x86\x00\x00\x00\x00PING\r\n", true},
 		"another request":             {"", upgrade + "\r\n", true},
 		"a request that never ends":   {strings.Repeat("A: b\r\n", 2000), "", false},
 		"no words":                    {"", "", true},
 		"a client's word where it is": {"X-Forwarded-For: 203.0.113.9\r\n", "\x82\x86\x00\x00\x00\x00PING\r\n", true},
-		"another protocol":            {"Sec-WebSocket-Version: 8\r\nContent-Length: 9\r\n", "", true},
+		"a proxy's word where it is":  {"", "PROXY TCP4 203.0.113.9 127.0.0.1 1 1\r\n", true},
+		"a body":                      {"Content-Length: 9\r\n", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

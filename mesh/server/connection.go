@@ -13,6 +13,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -108,8 +109,7 @@ func (s *Server) current(event natsserver.ConnectEventMsg) bool {
 	return event.Server.ID == s.server.Load().ID()
 }
 
-// showed follows the server's events: the proxy learns who has shown creds. A
-// connection that bypassed the proxy is closed.
+// showed follows the server's events: the proxy learns who has shown creds.
 func (s *Server) showed(m *nats.Msg) {
 	var event natsserver.ConnectEventMsg
 	if json.Unmarshal(m.Data, &event) != nil || event.Type != natsserver.ConnectEventMsgType || !s.current(event) {
@@ -132,8 +132,8 @@ func (s *Server) known(clientID uint64, issuer string) {
 	if !ok || client == nil {
 		return
 	}
-	if address := client.RemoteAddress(); address != nil && !s.entrance.known(address, who) {
-		_ = s.server.Load().DisconnectClientByID(clientID) // it is gone already
+	if address := client.RemoteAddress(); address != nil {
+		s.entrance.known(address, who)
 	}
 }
 
@@ -209,17 +209,29 @@ func (s *Server) party(issuer string) (Party, bool) {
 	return Party{}, false
 }
 
+// admits reports whether users of an issuer key, also of the previous definitions, may
+// come from outside of this process, by WebSocket or without it.
+func (s *Server) admits(issuer string, webSocket bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	connection := accounts.Standard
+	if webSocket {
+		connection = accounts.WebSocket
+	}
+	return slices.ContainsFunc(s.bundles, func(b accounts.Bundle) bool { return b.Admits(issuer, connection) })
+}
+
 // identify returns who a client is, or was, and false if the server does not list it.
 // It must not be called from the server's callbacks.
-func (s *Server) identify(clientID uint64) (p Party, userKey string, found bool) {
+func (s *Server) identify(clientID uint64) (from source, found bool) {
 	list, err := s.server.Load().Connz(&natsserver.ConnzOptions{Username: true, CID: clientID, State: natsserver.ConnAll})
 	if err != nil || len(list.Conns) != 1 {
-		return Party{}, "", false
+		return source{}, false
 	}
 	c := list.Conns[0]
-	p, ok := s.party(c.IssuerKey)
-	if !ok {
-		return Party{}, "", true
+	from.host = printable(c.IP, 64)
+	if p, ok := s.party(c.IssuerKey); ok {
+		from.party, from.userKey = p, c.AuthorizedUser
 	}
-	return p, c.AuthorizedUser, true
+	return from, true
 }

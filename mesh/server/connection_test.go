@@ -410,29 +410,3 @@ func TestStartAndStopAtOnce(t *testing.T) {
 		}
 	}
 }
-
-// Who finds the server behind its entrance is not read without a pace.
-//
-// covers A-FLOODRESP
-func TestNoWayAroundTheEntrance(t *testing.T) {
-	t.Parallel()
-	b := start(t, way{webSocket: true})
-	urls := b.InnerURLs()
-	if len(urls) != 2 {
-		t.Fatal(urls)
-	}
-	for _, url := range urls {
-		closed := make(chan bool, 1)
-		around, err := nats.Connect(url, nats.UserCredentialBytes(b.issue("mailer", bcp.RoleReader).Text()),
-			nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { closed <- true }))
-		if err == nil {
-			t.Cleanup(around.Close)
-			select {
-			case <-closed:
-			case <-time.After(patience):
-				t.Errorf("a connection to %s goes on", url)
-			}
-		}
-	}
-	flush(t, b.connect("mailer", bcp.RoleReader).Conn)
-}

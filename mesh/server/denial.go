@@ -61,8 +61,9 @@ type Denial struct {
 
 // denials counts refusals in the server's log, and reports them.
 type denials struct {
-	// identify returns false for a client that is not listed.
-	identify func(clientID uint64) (Party, string, bool)
+	// identify returns who a client is, if it has shown that, and its host; false for
+	// one that is not listed.
+	identify func(clientID uint64) (source, bool)
 	handle   func(Denial)
 	wake     chan struct{}
 	quit     chan struct{}
@@ -80,9 +81,9 @@ type refusal struct {
 }
 
 type refused struct {
-	host, subject string
-	count         int
-	since         time.Time // of the first
+	subject string
+	count   int
+	since   time.Time // of the first
 }
 
 // source is who is counted together.
@@ -99,7 +100,7 @@ type window struct {
 	until  time.Time
 }
 
-func newDenials(identify func(uint64) (Party, string, bool), handle func(Denial)) *denials {
+func newDenials(identify func(uint64) (source, bool), handle func(Denial)) *denials {
 	d := &denials{
 		identify: identify, handle: handle,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
@@ -116,13 +117,13 @@ func (d *denials) stop() {
 }
 
 // add counts a refusal. It never waits.
-func (d *denials) add(clientID uint64, host string, operation Operation, subject string) {
+func (d *denials) add(clientID uint64, operation Operation, subject string) {
 	d.mu.Lock()
 	key := refusal{clientID, operation}
 	if r := d.incoming[key]; r != nil {
 		r.count++
 	} else if len(d.incoming) < maxDenials {
-		d.incoming[key] = &refused{host: host, subject: printable(subject, maxSubject), count: 1, since: time.Now()}
+		d.incoming[key] = &refused{subject: printable(subject, maxSubject), count: 1, since: time.Now()}
 	} else {
 		d.lost++
 	}
@@ -196,15 +197,16 @@ func (d *denials) sort(open map[source]*window, known map[uint64]source, now tim
 		d.count(open, source{}, Denial{Count: lost}, now)
 	}
 	for key, r := range incoming {
-		denial := Denial{Operation: key.operation, ClientID: key.clientID, Host: r.host, Subject: r.subject, Count: r.count}
-		from := source{operation: key.operation, host: r.host}
-		if key.operation != Connect {
-			var found bool
-			if from, found = d.source(known, key); !found && now.Before(r.since.Add(denialWindow)) {
-				d.putBack(key, r)
-				continue
-			}
-			denial.Party, denial.UserKey = from.party, from.userKey
+		from, found := d.source(known, key.clientID)
+		if !found && now.Before(r.since.Add(denialWindow)) {
+			d.putBack(key, r)
+			continue
+		}
+		denial := Denial{Operation: key.operation, Party: from.party, UserKey: from.userKey, ClientID: key.clientID, Host: from.host, Subject: r.subject, Count: r.count}
+		if from.operation = key.operation; from.operation == Connect { // nobody
+			denial.Party, denial.UserKey, from.party, from.userKey = Party{}, "", Party{}, ""
+		} else {
+			from.host = "" // an agent is one, wherever it is
 		}
 		d.count(open, from, denial, now)
 	}
@@ -229,15 +231,15 @@ func (d *denials) count(open map[source]*window, from source, denial Denial, now
 	d.handle(denial)
 }
 
-func (d *denials) source(known map[uint64]source, key refusal) (from source, found bool) {
-	from, found = known[key.clientID]
-	if !found {
-		if from.party, from.userKey, found = d.identify(key.clientID); found {
-			known[key.clientID] = from
-		}
+func (d *denials) source(known map[uint64]source, clientID uint64) (from source, found bool) {
+	if from, found = known[clientID]; found {
+		return from, true
 	}
-	from.operation = key.operation
-	return from, found
+	if from, found = d.identify(clientID); !found {
+		return source{}, false
+	}
+	known[clientID] = from
+	return from, true
 }
 
 // close ends the windows whose time has passed. One with refusals is reported

@@ -27,7 +27,7 @@ func TestRefusalIsOfWhoJustEnded(t *testing.T) {
 		"listed soon": {denialWindow / 2, []Denial{
 			{Party: researcher, UserKey: "U", Operation: Publish, ClientID: 7, Host: "h", Subject: "0", Count: 3},
 		}},
-		"never listed": {time.Hour, []Denial{{Operation: Publish, ClientID: 7, Host: "h", Subject: "0", Count: 3}}},
+		"never listed": {time.Hour, []Denial{{Operation: Publish, ClientID: 7, Subject: "0", Count: 3}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,16 +35,13 @@ func TestRefusalIsOfWhoJustEnded(t *testing.T) {
 				begun := time.Now()
 				var told []Denial
 				d := newDenials(
-					func(uint64) (Party, string, bool) {
-						if time.Since(begun) < c.unlisted {
-							return Party{}, "", false
-						}
-						return researcher, "U", true
+					func(uint64) (source, bool) {
+						return source{party: researcher, userKey: "U", host: "h"}, time.Since(begun) >= c.unlisted
 					},
 					func(denial Denial) { told = append(told, denial) },
 				)
 				for _, subject := range []string{"0", "1", "2"} {
-					d.add(7, "h", Publish, subject)
+					d.add(7, Publish, subject)
 					time.Sleep(2 * denialPause)
 				}
 				time.Sleep(3 * denialWindow)
@@ -63,10 +60,10 @@ func TestLastRefusalsAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []Denial
-		d := newDenials(func(uint64) (Party, string, bool) { return Party{}, "", false }, func(denial Denial) { told = append(told, denial) })
-		d.add(7, "h", Publish, "s")
+		d := newDenials(func(uint64) (source, bool) { return source{}, false }, func(denial Denial) { told = append(told, denial) })
+		d.add(7, Publish, "s")
 		time.Sleep(2 * denialPause)
-		d.add(8, "h", Publish, "s")
+		d.add(8, Publish, "s")
 		d.stop()
 		total := 0
 		for _, denial := range told {
@@ -82,10 +79,10 @@ func TestLastRefusalsAreTold(t *testing.T) {
 func TestRefusalsPutBackAreBounded(t *testing.T) {
 	t.Parallel()
 	d := &denials{wake: make(chan struct{}, 1), incoming: map[refusal]*refused{}}
-	d.add(0, "h", Publish, "s")
+	d.add(0, Publish, "s")
 	before, _ := d.take()
 	for id := range uint64(maxDenials) {
-		d.add(id+1, "h", Publish, "s")
+		d.add(id+1, Publish, "s")
 	}
 	begun := time.Now().Add(-denialWindow)
 	d.putBack(refusal{1, Publish}, &refused{count: 2, since: begun})

@@ -3,9 +3,8 @@ package server
 import "github.com/hashicorp/go-hclog"
 
 const (
-	// connectionFiles is the number of file descriptors for a client: its own,
-	// and both ends of the connection from the proxy to the server.
-	connectionFiles = 3
+	// connectionFiles is the number of file descriptors for a client.
+	connectionFiles = 1
 	// reservedFiles are for the streams and the rest of the process: a journal
 	// that cannot open its file would stop the mesh.
 	reservedFiles = 1024

@@ -18,7 +18,7 @@ func TestConnectionsForFiles(t *testing.T) {
 	if got := FilesFor(maxConnections); got != enough {
 		t.Errorf("the most need %d files, want %d", got, enough)
 	}
-	if got := FilesFor(5000); got != 16_024 || connectionsFor(uint64(got)) != 5000 || connectionsFor(uint64(got-1)) != 4999 {
+	if got := FilesFor(5000); got != 6_024 || connectionsFor(uint64(got)) != 5000 || connectionsFor(uint64(got-1)) != 4999 {
 		t.Errorf("5000 connections need %d files, with which %d come in", got, connectionsFor(uint64(got)))
 	}
 	if got := MaxConnections(); got < leastConnections || got > maxConnections {

@@ -11,13 +11,13 @@
 //
 // The server admits only users of the bundle's accounts, enforces their
 // permissions, and keeps the streams of the gateway's account under StateDir.
-// It listens on the loopback interface unless it has TLS. There is no
-// monitoring port, since anybody could read it without credentials.
+// It has no port, neither for clients nor for monitoring: whoever shares the machine
+// could use it.
 //
 // Clients connect through this package's proxy, over TCP or WebSocket, which
-// terminates TLS. It limits the read rate of each agent and the number of
-// connections, so a flood waits in its sender's socket. docs/limits.md has the
-// limits.
+// terminates both and TLS. It listens on the loopback interface unless it has TLS. It
+// limits the read rate of each agent and the number of connections, so a flood waits in
+// its sender's socket. docs/limits.md has the limits.
 //
 // NATS reports refusals only to the client and in its own log. This package
 // reads that log and reports them as [Denial] values, bounded in rate, for the

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,36 +46,44 @@ const (
 const tooMany = "INFO {\"server_id\":\"bcpmesh\",\"version\":\"" + natsserver.VERSION + "\",\"proto\":1,\"headers\":true,\"max_payload\":1024}\r\n" +
 	"-ERR 'maximum connections exceeded'\r\n"
 
-// entrance is the proxy: it listens in place of the server, which cannot be given
-// a listener, and forwards each connection to it over loopback, at a limited
-// pace. It terminates TLS, so that it can count lines. The server distinguishes
-// connections by the port of that second leg.
+// entrance is the proxy: it listens in place of the server, which has no port, and
+// forwards each connection to it inside of this process, at a limited pace. It
+// terminates TLS and WebSocket, so that it can count lines. It tells the server where a
+// client comes from, with a number in place of the port.
 type entrance struct {
-	tls      *tls.Config // required of clients, if set
-	unsealed func()      // called after a failed handshake
-	most     int         // clients
-	running  sync.WaitGroup
-	turns    turns
+	tls *tls.Config // required of clients, if set
+	// inside connects to the server.
+	inside func() (net.Conn, error)
+	// admits reports whether the users of an issuer key may come by WebSocket, or
+	// without it.
+	admits  func(issuer string, webSocket bool) bool
+	failed  func(what string) // called when a client's connection could not begin
+	most    int               // clients
+	running sync.WaitGroup
+	turns   turns
 
-	// moving guards the gates' server addresses. It is held while the server restarts.
+	// moving is held while the server restarts.
 	moving sync.RWMutex
 
 	mu       sync.Mutex
 	closed   bool
-	passages map[int]*passage // by the port that the server sees
-	unknown  []*passage       // the oldest first
-	paces    map[Party]*pace  // as many as there were agents and roles
+	passages map[uint16]*passage // by the number that the server sees
+	last     uint16              // number
+	unknown  []*passage          // the oldest first
+	paces    map[Party]*pace     // as many as there were agents and roles
 	came     map[Party]time.Time
 }
 
-func newEntrance(config *tls.Config) *entrance {
-	return &entrance{tls: config, unsealed: func() {}, most: maxConnections, passages: map[int]*passage{}, paces: map[Party]*pace{}, came: map[Party]time.Time{}}
+func newEntrance(config *tls.Config, inside func() (net.Conn, error), admits func(issuer string, webSocket bool) bool) *entrance {
+	return &entrance{
+		tls: config, inside: inside, admits: admits, failed: func(string) {}, most: maxConnections,
+		passages: map[uint16]*passage{}, paces: map[Party]*pace{}, came: map[Party]time.Time{},
+	}
 }
 
 // gate is a listen address for clients.
 type gate struct {
 	listener  net.Listener
-	server    string // the server's address for such clients; empty while it is down
 	webSocket bool
 }
 
@@ -133,9 +140,11 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 	_ = client.SetReadBuffer(socketBuffer)
 	_ = client.SetWriteBuffer(socketBuffer)
 	p := &passage{
-		socket: client, client: client, meter: meter{sealed: e.tls != nil},
-		host: host, from: client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr(), turnEnds: turnEnds, closed: make(chan struct{}),
+		socket: client, client: client, meter: meter{sealed: e.tls != nil}, host: host,
+		from: client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr(), turnEnds: turnEnds, closed: make(chan struct{}),
 	}
+	p.outbox = newOutbox(func() { e.failed(slowConsumer) })
+	p.meter.said.admits = func(issuer string) bool { return e.admits(issuer, g.webSocket) }
 	if e.tls != nil {
 		p.client = tls.Server(client, e.tls)
 	}
@@ -143,25 +152,35 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 		p.meter.frames = &frames{}
 	}
 	p.pace.Store(&pace{paid: time.Now().Add(paceBurst)}) // no burst
-	port, err := e.dialServer(p, g)
-	if err != nil {
+	var err error
+	if p.server, err = e.inside(); err != nil {
+		turnEnds()
+		client.Close()
+		return
+	}
+	if err := e.register(p); err != nil {
 		if errors.Is(err, errFull) {
 			e.refuse(client, g)
 		}
 		p.close()
 		return
 	}
-	if e.tls != nil && !p.seal(!g.webSocket) {
-		e.unsealed()
+	if err := p.begin(); err != nil {
+		for _, of := range []error{errTLS, errRequest} {
+			if errors.Is(err, of) {
+				e.failed(of.Error())
+			}
+		}
 		p.close()
-		e.endPassage(p, port)
+		e.endPassage(p)
 		return
 	}
 	// Separate goroutines, with small stacks.
 	e.running.Go(p.copyIn)
+	e.running.Go(p.copyOut)
 	e.running.Go(func() {
-		p.out()
-		e.endPassage(p, port)
+		p.deliver()
+		e.endPassage(p)
 	})
 }
 
@@ -175,51 +194,26 @@ func (e *entrance) full() bool {
 	return len(e.passages)+waiting >= e.most
 }
 
-// dialServer dials the server, sends it the client's address, and returns the port
-// of this leg.
-func (e *entrance) dialServer(p *passage, g *gate) (port int, err error) {
-	// The system may give connections to two addresses the same port. Unwanted
-	// ones stay open meanwhile, so that it does not give it again.
-	for {
-		e.moving.RLock()
-		conn, err := net.Dial("tcp", g.server)
-		e.moving.RUnlock()
-		if err != nil {
-			return 0, err
-		}
-		p.server, port = conn.(*net.TCPConn), portNumber(conn.LocalAddr())
-		if err := e.register(p, port); !errors.Is(err, errTaken) {
-			if err == nil && !g.webSocket {
-				if _, err = conn.Write(proxyHeader(p.from, port)); err != nil {
-					e.endPassage(p, port)
-				}
-			}
-			return port, err
-		}
-		defer conn.Close()
-	}
-}
-
 // moved returns when the server is not restarting.
 func (e *entrance) moved() {
 	e.moving.RLock()
 	defer e.moving.RUnlock()
 }
 
-var errTaken = errors.New("the port has a passage")
-
-func (e *entrance) register(p *passage, port int) error {
+// register gives a passage a number.
+func (e *entrance) register(p *passage) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch _, taken := e.passages[port]; {
+	switch {
 	case e.closed:
 		return net.ErrClosed
 	case len(e.passages) >= e.most:
 		return errFull
-	case taken:
-		return errTaken
 	}
-	e.passages[port] = p
+	for e.last++; e.last == 0 || e.passages[e.last] != nil; e.last++ {
+	}
+	p.number = e.last
+	e.passages[p.number] = p
 	e.unknown = append(e.unknown, p)
 	if len(e.unknown) > maxUnknown {
 		e.unknown[0].close()
@@ -228,10 +222,10 @@ func (e *entrance) register(p *passage, port int) error {
 	return nil
 }
 
-func (e *entrance) endPassage(p *passage, port int) {
+func (e *entrance) endPassage(p *passage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.passages, port)
+	delete(e.passages, p.number)
 	e.forget(p)
 }
 
@@ -258,14 +252,15 @@ func (e *entrance) refuse(client *net.TCPConn, g *gate) {
 }
 
 // known gives a connection the pace of an agent or a person, shared with the
-// others of the same role. It returns false for one that did not come through
-// here.
-func (e *entrance) known(address net.Addr, who Party) bool {
+// others of the same role. It does nothing for one that has ended, or is of this
+// process.
+func (e *entrance) known(address net.Addr, who Party) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := e.passages[portNumber(address)]
+	_, number, _ := splitAddress(address.String())
+	p := e.passages[uint16(number)]
 	if p == nil {
-		return false
+		return
 	}
 	e.forget(p)
 	p.pace.Store(e.partyPace(who))
@@ -274,7 +269,6 @@ func (e *entrance) known(address net.Addr, who Party) bool {
 		e.came[who] = now
 		e.turns.repay(p.host)
 	}
-	return true
 }
 
 // slowDown has the server read an agent slowly for a while.
@@ -291,33 +285,18 @@ func (e *entrance) partyPace(who Party) *pace {
 	return e.paces[who]
 }
 
-// clientHost returns the host of the client that the server sees at an address.
-// Over WebSocket the client may also give one, before a slash: that is ignored.
-func (e *entrance) clientHost(address string) string {
-	address = address[strings.LastIndexByte(address, '/')+1:]
-	if _, port, err := splitAddress(address); err == nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if p := e.passages[port]; p != nil {
-			return p.host
-		}
-	}
-	return cutPort(address)
-}
-
 func portNumber(address net.Addr) int {
 	_, port, _ := splitAddress(address.String())
 	return port
 }
 
-// proxyHeader is the first thing that the server gets about a client: its host,
-// for the networks from which creds are valid, and in place of its port that of
-// the second leg, by which the proxy recognises it. Without a host it is
-// invalid, and the server closes the connection.
-func proxyHeader(from netip.Addr, port int) []byte {
+// proxyHeader is the first thing that the server gets from a client: the PROXY
+// protocol, with the client's host, for the networks from which creds are valid, and in
+// place of its port the number by which the entrance recognises it.
+func proxyHeader(from netip.Addr, number uint16) []byte {
 	family, here := "TCP4", "127.0.0.1"
 	if from = from.Unmap().WithZone(""); from.Is6() {
 		family, here = "TCP6", "::1"
 	}
-	return fmt.Appendf(nil, "PROXY %s %s %s %d %d\r\n", family, from, here, port, port)
+	return fmt.Appendf(nil, "PROXY %s %s %s %d %d\r\n", family, from, here, number, number)
 }

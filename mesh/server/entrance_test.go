@@ -3,7 +3,7 @@ package server
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -22,24 +22,69 @@ import (
 
 const patience = 45 * time.Second
 
-// behind is an entrance in front of a listener of the test's.
-func behind(t *testing.T) (e *entrance, address string, inner net.Listener) {
+// behind is an entrance in front of a server of the test's: serve waits for the next
+// connection to it.
+func behind(t *testing.T) (e *entrance, address string, serve func() net.Conn) {
 	t.Helper()
 	return behindGate(t, false, nil)
 }
 
-func behindGate(t *testing.T, webSocket bool, config *tls.Config) (e *entrance, address string, inner net.Listener) {
+const hello = "INFO {}\r\n"
+
+func behindGate(t *testing.T, webSocket bool, config *tls.Config) (e *entrance, address string, serve func() net.Conn) {
 	t.Helper()
-	outer, inner := listenHere(t), listenHere(t)
-	e = newEntrance(config)
+	outer, inner := listenHere(t), make(chan net.Conn, 8)
+	e = newEntrance(config, func() (net.Conn, error) {
+		server, client := net.Pipe()
+		inner <- server
+		return client, nil
+	}, func(string, bool) bool { return true })
 	e.turns.open()
-	e.open(&gate{listener: outer, server: inner.Addr().String(), webSocket: webSocket})
+	e.open(&gate{listener: outer, webSocket: webSocket})
 	t.Cleanup(func() {
 		outer.Close()
 		e.close()
 	})
-	return e, outer.Addr().String(), inner
+	return e, outer.Addr().String(), func() net.Conn {
+		t.Helper()
+		conn := <-inner
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
 }
+
+// greets greets as a server, and reads what it is told of a client before the client.
+func greets(t *testing.T, server net.Conn, greeting string) (number uint16) {
+	t.Helper()
+	if _, err := io.WriteString(server, greeting); err != nil {
+		t.Fatal(err)
+	}
+	var line []byte
+	for b := make([]byte, 1); !bytes.HasSuffix(line, []byte("\r\n")); line = append(line, b...) {
+		if _, err := server.Read(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var same uint16
+	if _, err := fmt.Sscanf(string(line), "PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\n", &number, &same); err != nil || number != same || number == 0 {
+		t.Fatalf("the server hears %q", line)
+	}
+	return number
+}
+
+// heard reads what a client hears.
+func heard(t *testing.T, client net.Conn, want string) {
+	t.Helper()
+	b := make([]byte, len(want))
+	if _, err := io.ReadFull(client, b); err != nil || string(b) != want {
+		t.Fatalf("%q, %v, not %q", b, err, want)
+	}
+}
+
+func at(number uint16) net.Addr { return &net.TCPAddr{Port: int(number)} }
 
 // certified is a TLS config for 127.0.0.1.
 func certified(t *testing.T) *tls.Config {
@@ -80,34 +125,6 @@ func dial(t *testing.T, address string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-func accept(t *testing.T, l net.Listener) *net.TCPConn {
-	t.Helper()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	return conn.(*net.TCPConn)
-}
-
-// introduced reads what the server hears of a client before the client.
-func introduced(t *testing.T, server *net.TCPConn) *net.TCPConn {
-	t.Helper()
-	var line []byte
-	for b := make([]byte, 1); !bytes.HasSuffix(line, []byte("\r\n")); line = append(line, b...) {
-		if _, err := server.Read(b); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !bytes.HasPrefix(line, []byte("PROXY TCP4 127.0.0.1 ")) {
-		t.Fatalf("the server hears %q", line)
-	}
-	return server
-}
-
 // wait waits until something holds.
 func wait(t *testing.T, holds func() bool) {
 	t.Helper()
@@ -121,18 +138,53 @@ func wait(t *testing.T, holds func() bool) {
 // Everything that was sent before an end arrives before it, on both sides.
 func TestPassageCarriesEverything(t *testing.T) {
 	t.Parallel()
-	_, address, inner := behind(t)
-	client := dial(t, address)
-	server := introduced(t, accept(t, inner))
 	body := bytes.Repeat([]byte("SUB what.is.sent 1\r\n"), 15_000)
-	for _, way := range []struct{ from, to *net.TCPConn }{{client, server}, {server, client}} {
+	for _, clientEnds := range []bool{true, false} {
+		_, address, serve := behind(t)
+		var client io.ReadWriteCloser = dial(t, address)
+		server := serve()
+		greets(t, server, hello)
+		heard(t, client.(net.Conn), hello)
+		from, to := client, io.ReadWriteCloser(server)
+		if !clientEnds {
+			from, to = to, from
+		}
 		go func() {
-			_, _ = way.from.Write(body)
-			_ = way.from.CloseWrite()
+			_, _ = from.Write(body)
+			_ = from.Close()
 		}()
-		if got, err := io.ReadAll(way.to); err != nil || !bytes.Equal(got, body) {
+		if got, err := io.ReadAll(to); err != nil || !bytes.Equal(got, body) {
 			t.Errorf("%d bytes of %d, %v", len(got), len(body), err)
 		}
+	}
+}
+
+// A client that reads nothing keeps the server waiting for nothing, and is disconnected
+// when too much waits for it.
+//
+// covers A-SLOW
+func TestServerDoesNotWaitForClients(t *testing.T) {
+	t.Parallel()
+	e, address, serve := behind(t)
+	said := make(chan string, 1)
+	e.failed = func(what string) { said <- what }
+	dial(t, address)
+	server := serve()
+	greets(t, server, hello)
+	chunk, written := make([]byte, maxChunk), 0
+	begun := time.Now()
+	for {
+		n, err := server.Write(chunk)
+		if written += n; err != nil {
+			break
+		}
+	}
+	// A socket's buffers hold some megabytes too, and as much may be on its way as waits.
+	if written < maxPending || written > 2*maxPending+(16<<20) || time.Since(begun) >= writeTime {
+		t.Errorf("%d bytes are held, for %s", written, time.Since(begun))
+	}
+	if what := <-said; what != slowConsumer {
+		t.Errorf("said: %s", what)
 	}
 }
 
@@ -154,43 +206,40 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 	if sealed {
 		config = certified(t)
 	}
-	e, address, inner := behindGate(t, webSocket, config)
+	e, address, serve := behindGate(t, webSocket, config)
 	// connect begins as a client of the way does.
-	connect := func() (client net.Conn, server *net.TCPConn) {
-		client, server = dial(t, address), accept(t, inner)
+	connect := func() (client, server net.Conn, number uint16) {
+		client, server = dial(t, address), serve()
+		number = greets(t, server, hello)
 		if sealed && !webSocket {
-			if _, err := server.Write([]byte("INFO {}\r\n")); err != nil {
-				t.Fatal(err)
-			}
-			greeting := make([]byte, len(`INFO {"tls_required":true,}`)+2)
-			if _, err := io.ReadFull(client, greeting); err != nil || !bytes.Contains(greeting, tlsRequired) {
-				t.Fatalf("%q, %v", greeting, err)
-			}
+			heard(t, client, `INFO {"tls_required":true,}`+"\r\n")
 		}
 		if sealed {
 			client = tls.Client(client, &tls.Config{InsecureSkipVerify: true})
 		}
 		if webSocket {
-			if _, err := client.Write([]byte(upgrade)); err != nil {
+			if _, err := client.Write([]byte(request)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := io.ReadFull(server, make([]byte, len(upgrade))); err != nil {
-				t.Fatal(err)
-			}
+			heard(t, client, response+string(appendFrame(nil, frameBinary, []byte(hello))))
+		} else if !sealed {
+			heard(t, client, hello)
 		}
-		return client, server
+		return client, server, number
 	}
-	pings, size := bytes.Repeat([]byte("PING\r\n"), 5000), len("PING\r\n")
-	if webSocket {
-		pings = frame(pings, 0x82, [4]byte{1, 2, 3, 4})
+	says := func(text string) []byte {
+		if webSocket {
+			return frame([]byte(text), 0x82, [4]byte{1, 2, 3, 4})
+		}
+		return []byte(text)
 	}
+	pings, size := says(strings.Repeat("PING\r\n", 5000)), len("PING\r\n")
 	mailer := Party{Agent: "mailer", Role: bcp.RoleReader}
-	var clients []net.Conn
-	var servers []*net.TCPConn
+	var clients, servers []net.Conn
 	for range 3 {
-		client, server := connect()
+		client, server, number := connect()
 		clients, servers = append(clients, client), append(servers, server)
-		wait(t, func() bool { return e.known(server.RemoteAddr(), mailer) })
+		e.known(at(number), mailer)
 	}
 	e.slowDown(mailer)
 	begin := time.Now()
@@ -225,35 +274,36 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 		t.Errorf("%d lines were read in %s, at most %d", lines, time.Since(begin), most)
 	}
 	// Nobody else waits for it.
-	client, server := connect()
-	here := frame([]byte("here"), 0x82, [4]byte{})
-	if _, err := client.Write(here); err != nil {
+	client, server, _ := connect()
+	if _, err := client.Write(says("PING\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(server, make([]byte, len(here))); err != nil {
-		t.Error(err)
-	}
+	heard(t, server, "PING\r\n")
 }
 
 // covers A-SLOW
 func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 	t.Parallel()
-	e, address, inner := behind(t)
-	first, server := dial(t, address), accept(t, inner)
-	wait(t, func() bool { return e.known(server.RemoteAddr(), Party{Agent: "mailer", Role: bcp.RoleReader}) })
-	oldest := dial(t, address)
-	accept(t, inner)
-	wait(t, func() bool { return e.waiting() == 1 })
+	e, address, serve := behind(t)
+	connect := func() (client *net.TCPConn, number uint16) {
+		client = dial(t, address)
+		number = greets(t, serve(), hello)
+		heard(t, client, hello)
+		return client, number
+	}
+	first, number := connect()
+	e.known(at(number), Party{Agent: "mailer", Role: bcp.RoleReader})
+	oldest, _ := connect()
 	e.mu.Lock()
 	for range maxUnknown - 2 {
 		e.unknown = append(e.unknown, &passage{})
 	}
 	e.mu.Unlock()
-	second := dial(t, address)
-	accept(t, inner)
-	wait(t, func() bool { return e.waiting() == maxUnknown })
-	last := dial(t, address)
-	accept(t, inner)
+	second, _ := connect()
+	if n := e.waiting(); n != maxUnknown {
+		t.Errorf("%d wait at the limit", n)
+	}
+	last, _ := connect()
 	if _, err := oldest.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the oldest goes on: %v", err)
 	}
@@ -281,22 +331,21 @@ func (e *entrance) waiting() int {
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{maxConnections, leastConnections} { // as the files allow
-		e, address, inner := behind(t)
+		e, address, serve := behind(t)
 		e.mu.Lock()
 		e.most = most
 		for i := range most - 1 {
-			e.passages[-1-i] = nil
+			e.passages[uint16(1000+i)] = nil
 		}
 		e.mu.Unlock()
 		dial(t, address)
-		accept(t, inner) // at the limit
-		wait(t, func() bool { return e.waiting() == 1 })
+		greets(t, serve(), hello) // at the limit
 		_, err := nats.Connect("nats://"+address, nats.Timeout(patience))
 		if err == nil || !strings.Contains(err.Error(), "maximum connections exceeded") {
 			t.Errorf("past the limit of %d: %v", most, err)
 		}
 		e.mu.Lock()
-		maps.DeleteFunc(e.passages, func(_ int, p *passage) bool { return p == nil })
+		maps.DeleteFunc(e.passages, func(_ uint16, p *passage) bool { return p == nil })
 		e.mu.Unlock()
 	}
 }
@@ -327,47 +376,24 @@ func TestHostsThatComeTooOften(t *testing.T) {
 	}
 }
 
-// covers A-SLOW, A-FWD
-func TestWhereAClientComesFrom(t *testing.T) {
+// A number is of one passage at a time, and no passage has the number of connections of
+// this process.
+//
+// covers A-SLOW
+func TestNumbersOfPassages(t *testing.T) {
 	t.Parallel()
-	e := newEntrance(nil)
-	e.passages[4222] = &passage{host: "192.0.2.7"}
-	for address, want := range map[string]string{
-		"127.0.0.1:4222": "192.0.2.7", "127.0.0.1:4223": "127.0.0.1", "pipe": "pipe",
-		"198.51.100.9/127.0.0.1:4222": "192.0.2.7", "198.51.100.9/127.0.0.1:4223": "127.0.0.1",
-	} {
-		if got := e.clientHost(address); got != want {
-			t.Errorf("%s is %s, not %s", address, got, want)
+	e := newEntrance(nil, nil, nil)
+	e.last = 1<<16 - 2
+	e.passages[1] = &passage{}
+	for _, want := range []uint16{1<<16 - 1, 2, 3} {
+		p := &passage{}
+		if err := e.register(p); err != nil || p.number != want || e.passages[want] != p {
+			t.Errorf("number %d, not %d, %v", p.number, want, err)
 		}
 	}
 }
 
-// Two connections that the system gives one port, to two addresses, are told
-// apart.
-//
-// covers A-SLOW
-func TestPortOfAnotherPassageIsNotTaken(t *testing.T) {
-	t.Parallel()
-	e := newEntrance(nil)
-	inner := listenHere(t)
-	first := &passage{socket: dial(t, inner.Addr().String()), turnEnds: func() {}, closed: make(chan struct{})}
-	port, err := e.dialServer(first, &gate{server: inner.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.register(&passage{}, port); !errors.Is(err, errTaken) {
-		t.Errorf("the port is taken: %v", err)
-	}
-	second := &passage{socket: dial(t, inner.Addr().String()), turnEnds: func() {}, closed: make(chan struct{})}
-	if other, err := e.dialServer(second, &gate{server: inner.Addr().String()}); err != nil || other == port || e.passages[port] != first {
-		t.Errorf("it has port %d, %v", other, err)
-	}
-	first.close()
-	second.close()
-}
-
-// What the server hears of a client has the port of the second leg, and a host
-// that a list of networks can be compared with.
+// What the server hears of a client has the number of its passage, and a host that a list of networks can be compared with.
 //
 // covers BCP-19
 func TestHeaderSaysWhereAClientComesFrom(t *testing.T) {
@@ -389,26 +415,34 @@ func TestHeaderSaysWhereAClientComesFrom(t *testing.T) {
 // covers A-SLOW, A-STRIP
 func TestClientWithoutTLSIsClosed(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ greeting, says string }{
-		"it speaks in the clear":      {"INFO {}\r\n", "CONNECT {}\r\nPING\r\n"},
-		"the server says no greeting": {"-ERR 'no'\r\n", ""},
-		"a greeting without end":      {strings.Repeat("x", maxGreeting+1), ""},
-		"more than a greeting":        {"INFO {}\r\nPING\r\n", ""},
+	e, address, serve := behindGate(t, false, certified(t))
+	client, server := dial(t, address), serve()
+	greets(t, server, hello)
+	if _, err := client.Write([]byte("CONNECT {}\r\nPING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := io.ReadAll(server); len(got) > 0 {
+		t.Errorf("the server hears %q", got)
+	}
+	wait(t, func() bool { return e.waiting() == 0 })
+}
+
+// A client of a server that does not greet as one is closed.
+//
+// covers A-SLOW
+func TestServerThatDoesNotGreet(t *testing.T) {
+	t.Parallel()
+	for name, greeting := range map[string]string{
+		"no greeting":            "-ERR 'no'\r\n",
+		"a greeting without end": strings.Repeat("x", maxGreeting+1),
+		"more than a greeting":   "INFO {}\r\nPING\r\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e, address, inner := behindGate(t, false, certified(t))
-			client, server := dial(t, address), introduced(t, accept(t, inner))
-			if _, err := server.Write([]byte(tt.greeting)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := client.Write([]byte(tt.says)); err != nil {
-				t.Fatal(err)
-			}
-			if got, _ := io.ReadAll(server); len(got) > 0 {
-				t.Errorf("the server hears %q", got)
-			}
-			wait(t, func() bool { return e.waiting() == 0 })
-		})
+		e, address, serve := behind(t)
+		client, server := dial(t, address), serve()
+		go func() { _, _ = io.WriteString(server, greeting) }()
+		if got, _ := io.ReadAll(client); len(got) > 0 {
+			t.Errorf("%s: the client hears %q", name, got)
+		}
+		wait(t, func() bool { return e.waiting() == 0 })
 	}
 }

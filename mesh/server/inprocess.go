@@ -38,6 +38,18 @@ func (p inProcess) InProcessConn() (net.Conn, error) {
 	return p.server.server.Load().InProcessConn()
 }
 
+// wait connects to the server when it is not restarting.
+func (p inProcess) wait() (net.Conn, error) {
+	moving := &p.server.entrance.moving
+	moving.RLock()
+	defer moving.RUnlock()
+	server := p.server.server.Load()
+	if server == nil {
+		return nil, errBeginning
+	}
+	return server.InProcessConn()
+}
+
 // connect connects with the current result of login: also again, after a restart
 // of the server. Then it calls back.
 func (s *Server) connect(login func() accounts.Login, inbox string, back func(*nats.Conn), options ...nats.Option) (*nats.Conn, error) {

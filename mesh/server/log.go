@@ -15,9 +15,12 @@ import (
 const (
 	// maxLine bounds one line of the server in the log.
 	maxLine = 400
-	// clientLines is how many lines of one class about clients are logged in a
-	// second; more are only counted. Otherwise a client could fill the disk.
-	clientLines = 10
+	// maxLines is how many lines of one kind are logged in linesTime; more are only
+	// counted. Otherwise a client, or a stranger, could fill the disk.
+	maxLines  = 10
+	linesTime = time.Minute
+	// maxKinds bounds the kinds that are told apart: the server has some hundreds.
+	maxKinds = 1024
 )
 
 // adapter gets the server's log. Lines about the server itself go to the
@@ -28,17 +31,15 @@ const (
 type adapter struct {
 	logger  hclog.Logger
 	denials *denials
-	// host returns the host of a client, by the address that the server sees.
-	host func(address string) string
 	// unwritten gets the reason when a stream could not be written.
 	unwritten chan string
 
 	failed   atomic.Pointer[string]
 	unopened atomic.Pointer[string] // the last line about a stream that could not be opened
 
-	mu     sync.Mutex
-	second int64          // Unix time of count
-	count  map[string]int // lines about clients in this second, by class
+	mu    sync.Mutex
+	since time.Time
+	count map[string]int // lines since then, by kind: a format, or a class
 }
 
 // fatal returns what the server called fatal. The server itself goes on.
@@ -76,7 +77,7 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 	c, isClient := parseClient(format)
 	if isClient {
 		if operation, subject := c.refusal(args); operation != 0 {
-			a.denials.add(c.id, a.host(c.address), operation, subject)
+			a.denials.add(c.id, operation, subject)
 		}
 	} else {
 		// Some formats have the client as their first argument; none of them is
@@ -92,15 +93,7 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 			text = quoting
 		}
 	}
-	if strings.HasPrefix(text, webSocketLine) || strings.Contains(text, webSocketRefused) {
-		a.writeClient(level, clientLine{tail: webSocketRefused})
-		return
-	}
-	if strings.HasPrefix(text, webSocketPlain) {
-		return // TLS ends at the entrance
-	}
 	text = printable(text, maxLine)
-	a.logger.Log(level, text)
 	switch {
 	case unwrittenLine(text):
 		select {
@@ -110,38 +103,42 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 	case strings.HasPrefix(text, unopenedLine):
 		a.unopened.Store(&text)
 	}
+	a.say(level, printable(format, maxLine), text)
 }
 
-// The server's words about WebSocket: of its HTTP server, and about those who ask
-// it for something else.
 const (
-	webSocketLine    = "websocket: "
-	webSocketRefused = "websocket handshake error"
-	webSocketPlain   = "Websocket not configured with TLS"
+	tlsFailed    = "a TLS handshake failed"
+	slowConsumer = "Slow Consumer"
 )
-
-const tlsFailed = "a TLS handshake failed"
 
 // quotingFormats begin the lines that quote clients without naming one first.
 var quotingFormats = []string{"Removed sub", "Internal subscription on"}
 
-// unsealed logs a client with a failed TLS handshake.
-func (a *adapter) unsealed() { a.writeClient(hclog.Info, clientLine{tail: tlsFailed}) }
+// client logs what happened to a client before the server knew it.
+func (a *adapter) client(what string) { a.writeClient(hclog.Info, clientLine{tail: what}) }
 
 func (a *adapter) writeClient(level hclog.Level, c clientLine) {
-	class, now := c.class(), time.Now().Unix()
+	class := c.class()
+	a.say(level, class, class, "client", c.id)
+}
+
+// say logs a line, unless there were many of its kind.
+func (a *adapter) say(level hclog.Level, kind, text string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.second != now {
-		for class, count := range a.count {
-			if count > clientLines {
-				a.logger.Warn("lines about clients were left out", "line", class, "count", count-clientLines)
+	if now := time.Now(); now.Sub(a.since) >= linesTime {
+		for kind, count := range a.count {
+			if count > maxLines {
+				a.logger.Warn("lines were left out", "line", kind, "count", count-maxLines)
 			}
 		}
-		a.second, a.count = now, map[string]int{}
+		a.since, a.count = now, map[string]int{}
 	}
-	if a.count[class]++; a.count[class] <= clientLines {
-		a.logger.Log(level, class, "client", c.id)
+	if _, known := a.count[kind]; !known && len(a.count) >= maxKinds {
+		kind = "of other kinds"
+	}
+	if a.count[kind]++; a.count[kind] <= maxLines {
+		a.logger.Log(level, text, args...)
 	}
 }
 
@@ -156,9 +153,8 @@ func render(format string, args []any) string {
 
 // clientLine is a line of the server about a client.
 type clientLine struct {
-	address string // as the server sees it
-	id      uint64
-	tail    string // the rest: the server's own format or text
+	id   uint64
+	tail string // the rest: the server's own format or text
 }
 
 // parseClient reads `host:port - cid:N - "client's words" - "account/user" -
@@ -183,7 +179,7 @@ func parseClient(line string) (clientLine, bool) {
 		tail, _ := strings.CutPrefix(line, " - ")
 		quoted, err := strconv.QuotedPrefix(tail)
 		if err != nil || quoted[0] != '"' {
-			return clientLine{address: address, id: id, tail: tail}, true
+			return clientLine{id: id, tail: tail}, true
 		}
 		line = tail[len(quoted):]
 	}
@@ -243,9 +239,9 @@ var classes = []struct{ begins, says string }{
 	{"%s: %d vs %d", "disconnected a client: its message is too large"},
 	{"maximum subscriptions exceeded", "refused a subscription: there are too many"},
 	{"maximum account active connections exceeded", "refused a connection: there are too many"},
-	{"Slow Consumer", "a client reads too slowly"},
+	{slowConsumer, "a client reads too slowly"},
 	{tlsFailed, tlsFailed},
-	{webSocketRefused, "refused a client over WebSocket"},
+	{errRequest.Error(), "refused a client over WebSocket"},
 	{"Client parser ERROR", "disconnected a client: not the protocol"},
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-hclog"
@@ -16,7 +18,6 @@ func record(t testing.TB) (a *adapter, text *bytes.Buffer, refusals func() []str
 	text = &bytes.Buffer{}
 	d := &denials{wake: make(chan struct{}, 1), incoming: map[refusal]*refused{}}
 	a = &adapter{
-		host:    cutPort,
 		logger:  hclog.New(&hclog.LoggerOptions{Output: text, Level: hclog.Trace, DisableTime: true}),
 		denials: d,
 	}
@@ -27,7 +28,7 @@ func record(t testing.TB) (a *adapter, text *bytes.Buffer, refusals func() []str
 		}
 		var list []string
 		for key, r := range incoming {
-			list = append(list, fmt.Sprintf("%d %s %s %q x%d", key.clientID, r.host, key.operation, r.subject, r.count))
+			list = append(list, fmt.Sprintf("%d %s %q x%d", key.clientID, key.operation, r.subject, r.count))
 		}
 		return list
 	}
@@ -49,15 +50,15 @@ func TestAdapterReadsTheServersLines(t *testing.T) {
 		{"Listening on %s:%d", []any{"localhost", 4222}, "Listening on localhost:4222", ""},
 		{"Error: %v\x1b\n", []any{errors.New("a\nb")}, `Error: a\nb\x1b\n`, ""},
 		{"%s", []any{strings.Repeat("x", 1000)}, strings.Repeat("x", maxLine), ""},
-		{known + "Publish Violation - Subject %q", []any{[]byte("a.b")}, "refused a publish: client=7", `7 10.0.0.1 publish "a.b" x1`},
-		{known + "Publish Violation - Reply %q", []any{[]byte("_R_.b")}, "refused a publish: client=7", `7 10.0.0.1 publish "_R_.b" x1`},
-		{forged + "Publish Violation - Subject %q", []any{[]byte("a.b")}, "refused a publish: client=7", `7 10.0.0.1 publish "a.b" x1`},
+		{known + "Publish Violation - Subject %q", []any{[]byte("a.b")}, "refused a publish: client=7", `7 publish "a.b" x1`},
+		{known + "Publish Violation - Reply %q", []any{[]byte("_R_.b")}, "refused a publish: client=7", `7 publish "_R_.b" x1`},
+		{forged + "Publish Violation - Subject %q", []any{[]byte("a.b")}, "refused a publish: client=7", `7 publish "a.b" x1`},
 		{forged + "something", nil, "an event of a client: client=7", ""},
-		{known + `Subscription Violation - Subject "a.%d.>", SID 5`, nil, "refused a subscription: client=7", `7 10.0.0.1 subscribe "a.%d.>" x1`},
-		{known + `Subscription Violation - Subject "a", Queue: "q - Subject \"b\"", SID 5`, nil, "refused a subscription: client=7", `7 10.0.0.1 subscribe "a" x1`},
-		{known + `Subscription Violation Too Many Tokens - Subject "a.a", SID 5`, nil, "refused a subscription: client=7", `7 10.0.0.1 subscribe "a.a" x1`},
-		{"[::1]:4222 - wid:9 - authentication error", nil, "refused a connection: client=9", `9 [::1] connect "" x1`},
-		{"10.0.0.1:4222 - cid:9 - %v - %s", []any{errors.New("authentication error"), `User "x"`}, "refused a connection: client=9", `9 10.0.0.1 connect "" x1`},
+		{known + `Subscription Violation - Subject "a.%d.>", SID 5`, nil, "refused a subscription: client=7", `7 subscribe "a.%d.>" x1`},
+		{known + `Subscription Violation - Subject "a", Queue: "q - Subject \"b\"", SID 5`, nil, "refused a subscription: client=7", `7 subscribe "a" x1`},
+		{known + `Subscription Violation Too Many Tokens - Subject "a.a", SID 5`, nil, "refused a subscription: client=7", `7 subscribe "a.a" x1`},
+		{"[::1]:4222 - wid:9 - authentication error", nil, "refused a connection: client=9", `9 connect "" x1`},
+		{"10.0.0.1:4222 - cid:9 - %v - %s", []any{errors.New("authentication error"), `User "x"`}, "refused a connection: client=9", `9 connect "" x1`},
 		{"pipe - cid:1 - %s: %d vs %d", []any{"maximum payload exceeded", 5, 4}, "disconnected a client: its message is too large: client=1", ""},
 		{"pipe - cid:1 - Client Error %s", []any{"its words"}, "an event of a client: client=1", ""},
 		{"%s - %s%s", []any{"10.0.0.1:1 - cid:3", "Slow Consumer: its words", ""}, "a client reads too slowly: client=3", ""},
@@ -81,6 +82,40 @@ func TestAdapterReadsTheServersLines(t *testing.T) {
 	}
 }
 
+// Whatever is logged, and whoever has the server log it: it is a few lines a minute of
+// each kind.
+//
+// covers A-FLOODRESP, BCP-19
+func TestLinesOfEachKindAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, text, _ := record(t)
+		kinds := []func(int){
+			func(i int) { a.Errorf("Account fetch failed: %v", i) },
+			func(i int) { a.Warnf("%d: a stranger", i) },
+			func(int) { a.client(tlsFailed) },
+			func(int) { a.client(errRequest.Error()) },
+			func(i int) { a.Errorf("pipe - cid:%d - authentication error", i) },
+			func(i int) { a.Errorf("%s - %s", fmt.Sprintf("pipe - cid:%d", i), "its words") },
+		}
+		for round := range 3 {
+			for i := range 1000 {
+				for _, line := range kinds {
+					line(i)
+				}
+			}
+			// The first line of a minute says what the one before left out.
+			if got, want := strings.Count(text.String(), "\n"), len(kinds)*((round+1)*maxLines+round); got != want {
+				t.Errorf("%d lines, not %d", got, want)
+			}
+			time.Sleep(linesTime)
+		}
+		if !strings.Contains(text.String(), "lines were left out: line=\"Account fetch failed: %v\" count=990") {
+			t.Error(text.String())
+		}
+	})
+}
+
 // covers P11.1
 func TestAdapterKeepsTheFirstFatalLine(t *testing.T) {
 	t.Parallel()
@@ -97,13 +132,13 @@ func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	var told []Denial
 	d := &denials{
-		identify: func(id uint64) (Party, string, bool) { return Party{Agent: "a"}, fmt.Sprint(id), true },
+		identify: func(id uint64) (source, bool) { return source{party: Party{Agent: "a"}, userKey: fmt.Sprint(id)}, true },
 		handle:   func(denial Denial) { told = append(told, denial) },
 		wake:     make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}), incoming: map[refusal]*refused{},
 	}
 	const more = 10
 	for id := range uint64(maxDenials + more) {
-		d.add(id, "h", Publish, "s")
+		d.add(id, Publish, "s")
 	}
 	if len(d.incoming) != maxDenials || d.lost != more {
 		t.Errorf("%d wait, %d are lost", len(d.incoming), d.lost)
@@ -145,7 +180,7 @@ func FuzzAdapter(f *testing.F) {
 			t.Fatalf("logged %q", text)
 		}
 		operation := map[bool]Operation{true: Publish, false: Subscribe}[publish]
-		told := fmt.Sprintf("7 10.0.0.1 %s %q x1", operation, printable(subject, maxSubject))
+		told := fmt.Sprintf("7 %s %q x1", operation, printable(subject, maxSubject))
 		if got := refusals(); len(got) != 1 || got[0] != told {
 			t.Fatalf("refused %q, want %q", got, told)
 		}

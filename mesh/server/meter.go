@@ -7,46 +7,43 @@ import "bytes"
 type meter struct {
 	sealed bool    // with TLS, a read gets at most one record
 	frames *frames // for WebSocket
-	said   publications
-	begun  []byte // a line without its end; not of WebSocket
+	said   speech
+	begun  []byte // a line without its end
 	spare  []byte // its previous buffer
 }
 
 // read charges for the next data, and returns the part that goes on to the
-// server: without an incomplete line, which is sent with its end, and with reply
-// subjects as changed by [publications.read]. ok is false if a client must not
-// send that: then nothing after it may be read.
+// server: out of its frames, without an incomplete line, which is sent with its end,
+// and as changed by [speech.read]. ok is false if a client must not send that: then
+// nothing after it may be read.
 func (m *meter) read(b []byte) (cost int, on []byte, ok bool) {
-	var n count
+	cost, count := len(b), 0
+	if m.sealed && len(b) > 0 {
+		count = 1
+	}
 	if m.frames != nil {
-		if n, ok = m.frames.read(b, &m.said); !ok {
-			return 0, nil, false
-		}
-		on = b
-	} else {
-		n.lines = bytes.Count(b, newline)
-		on = b
-		if len(m.begun) > 0 {
-			m.begun = append(m.begun, b...)
-			on = m.begun
-		}
-		rest, ok := m.said.read(on)
+		data, n, ok := m.frames.read(b)
 		if !ok {
 			return 0, nil, false
 		}
-		on = on[:len(on)-len(rest)]
-		m.begun, m.spare = append(m.spare[:0], rest...), m.begun
-		if len(rest) == 0 {
-			m.begun, m.spare = nil, nil // an idle agent keeps no buffers
-		}
+		b, count = data, max(count, n)
 	}
-	if m.sealed && len(b) > 0 {
-		n.frames = max(n.frames, 1)
+	cost = max(cost, lineBytes*max(count, bytes.Count(b, newline)))
+	on = b
+	if len(m.begun) > 0 {
+		m.begun = append(m.begun, b...)
+		on = m.begun
 	}
-	return max(len(b), lineBytes*max(n.lines, n.frames)), on, true
+	rest, ok := m.said.read(on)
+	if !ok {
+		return 0, nil, false
+	}
+	on = on[:len(on)-len(rest)]
+	m.begun, m.spare = append(m.spare[:0], rest...), m.begun
+	if len(rest) == 0 {
+		m.begun, m.spare = nil, nil // an idle agent keeps no buffers
+	}
+	return cost, on, true
 }
 
 var newline = []byte("\n")
-
-// count is what was read.
-type count struct{ lines, frames int }

@@ -3,6 +3,8 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +12,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-const upgrade = "GET / HTTP/1.1\r\nHost: mesh.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+// A request for WebSocket, and its answer: those of RFC 6455, 1.3.
+const (
+	request = "GET / HTTP/1.1\r\nHost: mesh.example\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+	response = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+)
 
 // frame is a frame of WebSocket with a mask.
 func frame(payload []byte, first byte, mask [4]byte) []byte {
@@ -54,7 +62,7 @@ func TestCostOfWhatIsRead(t *testing.T) {
 		"pings in a frame":              {frame(bytes.Repeat([]byte("PING\r\n"), 100), 0x82, mask), false, true, 100 * lineBytes},
 		"pings in a frame, under TLS":   {frame(bytes.Repeat([]byte("PING\r\n"), 100), 0x82, mask), true, true, 100 * lineBytes},
 		"a message in a frame":          {frame([]byte("PUB a 0\r\n\r\n"), 0x82, mask), false, true, 2 * lineBytes},
-		"a byte in each of ten frames":  {bytes.Repeat(frame([]byte("x"), 2, mask), 10), false, true, 10 * lineBytes},
+		"a byte in each of ten frames":  {bytes.Repeat(frame([]byte("P"), 2, mask), 10), false, true, 10 * lineBytes},
 		"empty frames":                  {bytes.Repeat(frame(nil, 0, mask), 10), false, true, 10 * lineBytes},
 		"pings of WebSocket":            {bytes.Repeat(frame(nil, 0x89, mask), 10), false, true, 10 * lineBytes},
 		"a large message in two frames": {ws(frame(large[:2000], 2, mask), frame(large[2000:], 0x80, mask)), false, true, len(large) + 16},
@@ -62,12 +70,55 @@ func TestCostOfWhatIsRead(t *testing.T) {
 		m := meter{sealed: tt.sealed}
 		if tt.webSocket {
 			m.frames = &frames{}
-			if _, _, ok := m.read([]byte(upgrade)); !ok {
-				t.Fatal("the request is refused")
-			}
 		}
 		if got, _, ok := m.read(slices.Clone(tt.read)); got != tt.want || !ok {
 			t.Errorf("%s costs %d, not %d (%t)", name, got, tt.want, ok)
+		}
+	}
+}
+
+type client struct {
+	io.Reader
+	hears bytes.Buffer
+}
+
+func (c *client) Write(b []byte) (int, error) { return c.hears.Write(b) }
+
+// covers A-FRAME, A-FWD
+func TestRequestForWebSocket(t *testing.T) {
+	t.Parallel()
+	with := func(header string) string { return strings.Replace(request, "\r\n\r\n", "\r\n"+header+"\r\n\r\n", 1) }
+	long := strings.Repeat("x", maxRequest-len(with("A: ")))
+	for name, tt := range map[string]struct {
+		says string
+		ok   bool
+	}{
+		"a request":               {request, true},
+		"line feeds alone":        {strings.ReplaceAll(request, "\r", ""), true},
+		"the longest request":     {with("A: " + long), true},
+		"a longer request":        {with("A: x" + long), false},
+		"no end":                  {strings.Repeat("x", maxRequest+1), false},
+		"nothing":                 {"", false},
+		"of another path":         {strings.Replace(request, "GET / ", "GET /leafnode ", 1), false},
+		"of another method":       {strings.Replace(request, "GET", "POST", 1), false},
+		"another protocol":        {strings.Replace(request, "Upgrade: websocket", "Upgrade: h2c", 1), false},
+		"without an upgrade":      {strings.Replace(request, "keep-alive, Upgrade", "keep-alive", 1), false},
+		"of another version":      {strings.Replace(request, ": 13", ": 8", 1), false},
+		"without a key":           {strings.Replace(request, "-Key", "-Kay", 1), false},
+		"a key that is too short": {strings.Replace(request, "dGhl", "", 1), false},
+		"a body":                  {with("Content-Length: 1") + "x", false},
+		"a body in chunks":        {with("Transfer-Encoding: chunked"), false},
+		"words that do not wait":  {request + "\x82", false},
+		"two requests":            {request + request, false},
+	} {
+		c := &client{Reader: strings.NewReader(tt.says)}
+		err := upgrade(c)
+		want := response
+		if !tt.ok {
+			want = refused4
+		}
+		if (err == nil) != tt.ok || c.hears.String() != want || err != nil && !errors.Is(err, errRequest) {
+			t.Errorf("%s: %v, %q", name, err, &c.hears)
 		}
 	}
 }
@@ -78,58 +129,84 @@ func TestCostOfWhatIsRead(t *testing.T) {
 func TestFramesRefuseWhatIsNotOne(t *testing.T) {
 	t.Parallel()
 	mask := [4]byte{1, 2, 3, 4}
-	with := func(header string) string { return strings.Replace(upgrade, "\r\n\r\n", "\r\n"+header+"\r\n\r\n", 1) }
-	long := strings.Repeat("x", maxRequest-len(with("A: ")))
 	for name, tt := range map[string]struct {
 		bytes string
 		ok    bool
 	}{
-		"a frame":                    {upgrade + string(frame([]byte("PING\r\n"), 0x82, mask)), true},
-		"line feeds alone":           {"GET / HTTP/1.1\nHost: x\n\n" + string(frame([]byte("PING\r\n"), 0x82, mask)), true},
-		"the longest request":        {with("A: " + long), true},
-		"a longer request":           {with("A: x" + long), false},
-		"a request without end":      {strings.Repeat("x", maxRequest+1), false},
-		"no masks asked for":         {with("Nats-No-Masking: true"), false},
-		"no masks, in other letters": {with("NATS-no-masking:true"), false},
-		"another request":            {upgrade + upgrade, false},
-		"a frame without a mask":     {upgrade + "\x82\x02ab", false},
-		"a compressed frame":         {upgrade + string(frame([]byte("x"), 0xc2, mask)), false},
-		"a reserved bit":             {upgrade + string(frame([]byte("x"), 0xa2, mask)), false},
-		"the longest frame":          {upgrade + "\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x01\x02\x03\x04", true},
-		"a longer frame":             {upgrade + "\x82\xff\x80\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04", false},
+		"a frame":                 {string(frame([]byte("PING\r\n"), 0x82, mask)), true},
+		"a frame of text":         {string(frame([]byte("PING\r\n"), 0x81, mask)), true},
+		"a request":               {request, false},
+		"a frame without a mask":  {"\x82\x02ab", false},
+		"a compressed frame":      {string(frame([]byte("x"), 0xc2, mask)), false},
+		"a reserved bit":          {string(frame([]byte("x"), 0xa2, mask)), false},
+		"a reserved kind":         {string(frame([]byte("x"), 0x83, mask)), false},
+		"a reserved kind, beyond": {string(frame([]byte("x"), 0x8b, mask)), false},
+		"the longest ping":        {string(frame(make([]byte, maxControl), 0x89, mask)), true},
+		"a longer ping":           {string(frame(make([]byte, maxControl+1), 0x89, mask)), false},
+		"a part of a ping":        {string(frame(nil, 0x09, mask)), false},
+		"the longest frame":       {"\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x01\x02\x03\x04", true},
+		"a longer frame":          {"\x82\xff\x80\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04", false},
 	} {
-		if _, ok := (&frames{}).read([]byte(tt.bytes), &publications{}); ok != tt.ok {
+		if _, _, ok := (&frames{}).read([]byte(tt.bytes)); ok != tt.ok {
 			t.Errorf("%s: %t", name, ok)
 		}
 	}
 }
 
+// A client's pings are answered, and its end, after which nothing is read; and nothing
+// else of these reaches the server.
+//
+// covers A-FRAME
+func TestControlFrames(t *testing.T) {
+	t.Parallel()
+	mask := [4]byte{1, 2, 3, 4}
+	f := &frames{}
+	data, n, ok := f.read(slices.Concat(
+		frame([]byte("PI"), 0x02, mask), frame([]byte("PUB a 99\r\n"), 0x89, mask), frame([]byte("NG\r\n"), 0x80, mask),
+		frame([]byte("x"), 0x8a, mask), frame([]byte("\x03\xe8bye"), 0x88, mask), frame([]byte("PING\r\n"), 0x82, mask)))
+	if string(data) != "PING\r\n" || n != 5 || !ok || !f.ended || string(f.answers) != "\x8a\x0aPUB a 99\r\n\x88\x02\x03\xe8" {
+		t.Errorf("%q, %d, %t, answers %q", data, n, ok, f.answers)
+	}
+}
+
+// covers A-FRAME
+func TestFramesOfTheServer(t *testing.T) {
+	t.Parallel()
+	for size, head := range map[int]string{
+		0: "\x82\x00", 125: "\x82\x7d", 126: "\x82\x7e\x00\x7e", 1<<16 - 1: "\x82\x7e\xff\xff", 1 << 16: "\x82\x7f\x00\x00\x00\x00\x00\x01\x00\x00",
+	} {
+		if got := string(appendFrame(nil, frameBinary, make([]byte, size))); got != head+strings.Repeat("\x00", size) {
+			t.Errorf("%d bytes begin with %q", size, got[:len(head)])
+		}
+	}
+}
+
 // However a client cuts what it sends into frames, and the network these into
-// pieces, each line is counted once.
+// pieces, all of it arrives, and each line and frame costs what it should.
 //
 // covers A-FLOODRESP, A-FRAME
 func TestLinesInFramesAreCounted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		sent := []byte(upgrade)
-		lines, count := strings.Count(upgrade, "\n"), 0
+		var sent, want []byte
+		count := 0
 		for _, payload := range rapid.SliceOfN(rapid.SliceOf(rapid.SampledFrom([]byte("P\n\r\x00\x82\xff"))), 0, 20).Draw(t, "payloads") {
 			payload = bytes.Repeat(append(payload, '\n'), rapid.SampledFrom([]int{1, 30, 5000}).Draw(t, "times"))
-			lines, count = lines+bytes.Count(payload, newline), count+1
+			count, want = count+1, append(want, payload...)
 			mask := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "mask"))
-			sent = append(sent, frame(payload, rapid.SampledFrom([]byte{0x82, 2, 0x80, 0x89}).Draw(t, "first"), mask)...)
+			sent = append(sent, frame(payload, rapid.SampledFrom([]byte{0x82, 2, 0x80, 1}).Draw(t, "first"), mask)...)
 		}
-		f, said := &frames{}, &publications{}
+		f, got := &frames{}, []byte(nil)
 		for len(sent) > 0 {
 			piece := sent[:rapid.IntRange(1, min(len(sent), 40_000)).Draw(t, "piece")]
-			n, ok := f.read(piece, said)
+			data, n, ok := f.read(piece)
 			if !ok {
 				t.Fatal("refused")
 			}
-			lines, count, sent = lines-n.lines, count-n.frames, sent[len(piece):]
+			count, got, sent = count-n, append(got, data...), sent[len(piece):]
 		}
-		if lines != 0 || count != 0 {
-			t.Errorf("%d lines and %d frames were not counted", lines, count)
+		if count != 0 || !bytes.Equal(got, want) {
+			t.Errorf("%d frames were not counted; %d bytes of %d", count, len(got), len(want))
 		}
 	})
 }
@@ -138,28 +215,30 @@ func TestLinesInFramesAreCounted(t *testing.T) {
 //
 // covers A-FLOODRESP, A-FRAME
 func FuzzFrames(f *testing.F) {
-	f.Add([]byte(upgrade), 3)
-	f.Add(append([]byte(upgrade), frame([]byte("PING\r\n"), 0x82, [4]byte{1, 2, 3, 4})...), 80)
-	f.Add(append([]byte(upgrade), frame(make([]byte, 300), 0x82, [4]byte{10, 10, 10, 10})...), 100)
+	f.Add(frame([]byte("PING\r\n"), 0x82, [4]byte{1, 2, 3, 4}), 8)
+	f.Add(frame(make([]byte, 300), 0x82, [4]byte{10, 10, 10, 10}), 100)
+	f.Add(append(frame([]byte("x"), 0x89, [4]byte{}), frame(nil, 0x88, [4]byte{})...), 3)
 	f.Fuzz(func(t *testing.T, b []byte, at int) {
 		whole := &frames{}
-		want, wantOK := whole.read(slices.Clone(b), &publications{})
+		want, wantN, wantOK := whole.read(slices.Clone(b))
 		if len(b) == 0 {
 			return
 		}
 		at = int(uint(at) % uint(len(b)))
-		pieces, said := &frames{}, &publications{}
-		got, ok := pieces.read(b[:at], said)
-		if ok {
-			var rest count
-			rest, ok = pieces.read(b[at:], said)
-			got.lines, got.frames = got.lines+rest.lines, got.frames+rest.frames
+		pieces := &frames{}
+		first, n, ok := pieces.read(slices.Clone(b[:at]))
+		got := slices.Clone(first)
+		if ok && !pieces.ended {
+			var rest []byte
+			var m int
+			rest, m, ok = pieces.read(slices.Clone(b[at:]))
+			got, n = append(got, rest...), n+m
 		}
-		if ok != wantOK || ok && got != want {
-			t.Errorf("%v %t in two pieces, %v %t whole", got, ok, want, wantOK)
+		if ok != wantOK || ok && (n != wantN || !bytes.Equal(got, want) || !bytes.Equal(pieces.answers, whole.answers) || pieces.ended != whole.ended) {
+			t.Errorf("%q %d %t in two pieces, %q %d %t whole", got, n, ok, want, wantN, wantOK)
 		}
-		if got.lines > len(b) || got.frames > len(b) {
-			t.Errorf("%v in %d bytes", got, len(b))
+		if wantN > len(b) || len(want) > len(b) {
+			t.Errorf("%d bytes in %d frames of %d bytes", len(want), wantN, len(b))
 		}
 	})
 }

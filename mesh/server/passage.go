@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -22,14 +24,17 @@ const (
 	writeTime = 10 * time.Second
 )
 
-// passage carries one client's connection to the server and back.
+// passage carries one client's connection to the server, inside this process, and
+// back.
 type passage struct {
 	socket *net.TCPConn // of the client
 	client net.Conn     // the client's side: the socket, or TLS on it
-	server *net.TCPConn
-	host   string // of the client
+	server net.Conn
+	number uint16 // by which the server knows it, in place of a port
 	from   netip.Addr
-	meter  meter // of what the client sends
+	host   string // of the client
+	meter  meter  // of what the client sends
+	outbox *outbox
 	pace   atomic.Pointer[pace]
 	// turnEnds lets the next one in. It may be called several times.
 	turnEnds func()
@@ -37,11 +42,49 @@ type passage struct {
 	once     sync.Once
 }
 
+var errTLS = errors.New(tlsFailed)
+
+// begin tells the server where a client comes from, does the handshakes of TLS and
+// WebSocket with the client, and passes it the server's first line. With TLS the
+// protocol of NATS begins in cleartext: that line, which has no secrets, says that TLS
+// is required.
+func (p *passage) begin() error {
+	deadline := time.Now().Add(authTime)
+	_ = p.socket.SetDeadline(deadline) // the handshakes say more
+	_ = p.server.SetDeadline(deadline)
+	greeting, err := readGreeting(p.server)
+	if err != nil {
+		return err
+	}
+	if _, err := p.server.Write(proxyHeader(p.from, p.number)); err != nil {
+		return err
+	}
+	sealed, isSealed := p.client.(*tls.Conn)
+	if isSealed && p.meter.frames == nil {
+		n := len(greetingBegins)
+		if _, err := p.socket.Write(bytes.Join([][]byte{greeting[:n], tlsRequired, greeting[n:]}, nil)); err != nil {
+			return err
+		}
+		greeting = nil
+	}
+	if isSealed && sealed.Handshake() != nil {
+		return errTLS
+	}
+	if p.meter.frames != nil {
+		if err := upgrade(p.client); err != nil {
+			return err
+		}
+	}
+	p.send(greeting)
+	_ = p.socket.SetDeadline(time.Time{})
+	_ = p.server.SetDeadline(time.Time{})
+	return nil
+}
+
 // copyIn copies what the client sends, no faster than its pace.
 func (p *passage) copyIn() {
-	// The server still has to read what came before the end, and then ends the
-	// other direction.
-	defer p.server.CloseWrite()
+	// The server has read all that was written, and still acts on it.
+	defer p.server.Close()
 	for b := newChunk(); ; b.fit() {
 		n, err := p.client.Read(b.bytes)
 		cost, on, ok := p.meter.read(b.read(n))
@@ -50,6 +93,12 @@ func (p *passage) copyIn() {
 		}
 		if _, failed := p.server.Write(on); failed != nil || err != nil {
 			return
+		}
+		if f := p.meter.frames; f != nil {
+			if !p.outbox.add(f.answers) || f.ended {
+				return
+			}
+			f.answers = nil
 		}
 		d := p.pace.Load().charge(cost, time.Now())
 		if d == 0 {
@@ -64,16 +113,44 @@ func (p *passage) copyIn() {
 	}
 }
 
-// out copies what the server sends, and then ends the passage.
-func (p *passage) out() {
-	defer p.close()
+// copyOut takes what the server sends until it sends no more, or the client leaves too
+// much of it.
+func (p *passage) copyOut() {
+	defer p.outbox.end()
 	for b := newChunk(); ; b.fit() {
 		n, err := p.server.Read(b.bytes)
-		_ = p.socket.SetWriteDeadline(time.Now().Add(writeTime)) // a Write says more
-		if _, failed := p.client.Write(b.read(n)); failed != nil {
+		if !p.send(b.read(n)) {
+			p.close()
 			return
 		}
 		if err != nil {
+			return
+		}
+	}
+}
+
+// send puts what the server says into the outbox.
+func (p *passage) send(b []byte) bool {
+	if p.meter.frames != nil && len(b) > 0 {
+		b = appendFrame(nil, frameBinary, b)
+	}
+	return p.outbox.add(b)
+}
+
+// deliver sends the client what is in its outbox, and then ends the passage.
+func (p *passage) deliver() {
+	defer p.close()
+	for {
+		b, more := p.outbox.take()
+		for len(b) > 0 {
+			n := min(len(b), maxChunk)
+			_ = p.socket.SetWriteDeadline(time.Now().Add(writeTime)) // a Write says more
+			if _, err := p.client.Write(b[:n]); err != nil {
+				return
+			}
+			b = b[n:]
+		}
+		if !more {
 			if sealed, ok := p.client.(*tls.Conn); ok {
 				_ = sealed.CloseWrite() // not cut off
 			}
@@ -87,10 +164,8 @@ func (p *passage) close() {
 	p.once.Do(func() {
 		close(p.closed)
 		p.turnEnds()
-		p.socket.Close()     // under TLS too: who does not read is not waited for
-		if p.server != nil { // it was let in
-			p.server.Close()
-		}
+		p.socket.Close() // under TLS too: who does not read is not waited for
+		p.server.Close()
 	})
 }
 

@@ -3,9 +3,8 @@ package server
 import (
 	"bufio"
 	"bytes"
-	"crypto/tls"
+	"errors"
 	"net"
-	"time"
 )
 
 // maxGreeting bounds the server's first line. It has half a kilobyte.
@@ -14,39 +13,15 @@ const maxGreeting = 8 << 10
 var (
 	greetingBegins = []byte("INFO {")
 	tlsRequired    = []byte(`"tls_required":true,`)
+	errGreeting    = errors.New("the server does not greet")
 )
 
-// seal does the TLS handshake with a client, and reports whether it succeeded.
-// The NATS protocol begins in cleartext: the server's first line, which has no
-// secrets, says that TLS is required.
-func (p *passage) seal(greet bool) bool {
-	deadline := time.Now().Add(authTime)
-	_ = p.socket.SetDeadline(deadline) // the handshake says more
-	if greet {
-		greeting, ok := readGreeting(p.server, deadline)
-		if !ok {
-			return false
-		}
-		if _, err := p.socket.Write(greeting); err != nil {
-			return false
-		}
-	}
-	if p.client.(*tls.Conn).Handshake() != nil {
-		return false
-	}
-	_ = p.socket.SetDeadline(time.Time{})
-	return true
-}
-
 // readGreeting reads the server's first line, and nothing after it.
-func readGreeting(server net.Conn, deadline time.Time) ([]byte, bool) {
-	_ = server.SetReadDeadline(deadline)
-	defer func() { _ = server.SetReadDeadline(time.Time{}) }()
+func readGreeting(server net.Conn) ([]byte, error) {
 	b := bufio.NewReaderSize(server, maxGreeting)
 	line, err := b.ReadSlice('\n')
 	if err != nil || b.Buffered() > 0 || !bytes.HasPrefix(line, greetingBegins) {
-		return nil, false
+		return nil, errors.Join(errGreeting, err)
 	}
-	n := len(greetingBegins)
-	return bytes.Join([][]byte{line[:n], tlsRequired, line[n:]}, nil), true
+	return line, nil
 }

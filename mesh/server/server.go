@@ -102,9 +102,9 @@ func (s *Server) start(ctx context.Context, config Config) error {
 		return err
 	}
 	s.denials = newDenials(s.identify, config.Denials)
-	s.entrance = newEntrance(config.TLS)
-	s.log = &adapter{logger: config.Logger, denials: s.denials, host: s.entrance.clientHost, unwritten: make(chan string, 1)}
-	s.entrance.unsealed, s.entrance.most = s.log.unsealed, connectionsHere(config.Logger)
+	s.log = &adapter{logger: config.Logger, denials: s.denials, unwritten: make(chan string, 1)}
+	s.entrance = newEntrance(config.TLS, inProcess{s}.wait, s.admits)
+	s.entrance.failed, s.entrance.most = s.log.client, connectionsHere(config.Logger)
 	for _, g := range s.gates { // clients that come already wait for a turn
 		s.entrance.open(g)
 	}
@@ -315,10 +315,10 @@ func serverOptions(config Config) (*natsserver.Options, error) {
 	}
 	options := &natsserver.Options{
 		ServerName: "bcpmesh",
-		// Clients come through the proxy.
-		Host:   "127.0.0.1",
-		Port:   natsserver.RANDOM_PORT,
-		NoSigs: true,
+		// Clients come through the proxy, inside of this process: a port would be open
+		// to everybody on this machine.
+		DontListen: true,
+		NoSigs:     true,
 		// By default a client gets a ping after two seconds, and one that does not yet
 		// know that it was accepted takes the ping for a refusal.
 		DisableShortFirstPing: true,
@@ -341,10 +341,6 @@ func serverOptions(config Config) (*natsserver.Options, error) {
 		AuthTimeout:            authTime.Seconds(),
 		// The proxy says where clients come from.
 		ProxyProtocol: true,
-	}
-	if config.WebSocket != "" {
-		// Compression would hide lines, and make much of few bytes.
-		options.Websocket = natsserver.WebsocketOpts{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoTLS: true, HandshakeTimeout: authTime}
 	}
 	return options, nil
 }

@@ -154,7 +154,7 @@ func TestHostsTakeTurns(t *testing.T) {
 // covers A-RECONN
 func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEntrance(nil)
+		e := newEntrance(nil, nil, nil)
 		e.turns.open()
 		comes := func(agent string) bool {
 			end, ok := e.turns.takeTurn("192.0.2.7")
@@ -162,7 +162,8 @@ func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 				return false
 			}
 			e.passages[4222] = &passage{host: "192.0.2.7", turnEnds: end}
-			return e.known(&net.TCPAddr{Port: 4222}, Party{Agent: bcp.AgentName(agent), Role: bcp.RoleReader})
+			e.known(at(4222), Party{Agent: bcp.AgentName(agent), Role: bcp.RoleReader})
+			return true
 		}
 		for i := range 3 * acceptBurst {
 			if !comes(fmt.Sprintf("reader-%d", i)) {
@@ -192,7 +193,7 @@ func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 func TestClientOfNoServerIsClosed(t *testing.T) {
 	t.Parallel()
 	outer := listenHere(t)
-	e := newEntrance(nil)
+	e := newEntrance(nil, func() (net.Conn, error) { return nil, errBeginning }, nil)
 	e.turns.open()
 	e.open(&gate{listener: outer})
 	client := dial(t, outer.Addr().String())

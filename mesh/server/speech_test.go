@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
 )
 
 // fate is what becomes of what a client says.
@@ -35,7 +38,7 @@ func TestRepliesAreTheSendersOwn(t *testing.T) {
 		"a line feed alone":                 {"PUB " + push + " _INBOX_mailer.x 2\n{}\r\n", passes},
 		"a payload like a message":          {"PUB " + push + " 30\r\nPUB " + push[:8] + " _INBOX_x.y 2\r\n{}\r\n", passes},
 		"the longest line":                  {"PUB " + push + strings.Repeat(" ", maxControlLine-len(push)-6) + "2\r\n{}\r\n", passes},
-		"others' lines":                     {"CONNECT {}\r\nPING\r\nPONG\r\nSUB a.> 1\r\nUNSUB 1\r\n", passes},
+		"others' lines":                     {"CONNECT {}\r\nPING\r\nPONG\r\nSUB a.> 1\r\nsub a.> q 1\r\nUNSUB 1 5\r\n", passes},
 		"another's inbox":                   {"PUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", foreignReply},
 		"an inbox whose name begins as its": {"PUB " + push + " _INBOX_mailer2.x 2\r\n{}\r\n", foreignReply},
 		"an inbox without a dot":            {"PUB " + push + " _INBOX_mailer 2\r\n{}\r\n", foreignReply},
@@ -56,6 +59,18 @@ func TestRepliesAreTheSendersOwn(t *testing.T) {
 		"five words, with headers":          {"HPUB a b c 12 14\r\n", notProtocol},
 		"no blank":                          {"PUBa 2\r\n{}\r\n", notProtocol},
 		"a longer line":                     {"PUB " + push + strings.Repeat(" ", maxControlLine-len(push)-5) + "2\r\n{}\r\n", notProtocol},
+		"behind a word without more":        {"SUB \nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
+		"behind a tab without more":         {"UNSUB\t\nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
+		"behind an error":                   {"-ERR \nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
+		"behind a server's greeting":        {"INFO \nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
+		"a carriage return in another line": {"SUB a.>\r 1\r\n", notProtocol},
+		"an unknown word":                   {"PROXY TCP4 127.0.0.1 127.0.0.1 1 1\r\n", notProtocol},
+		"a word with a tail":                {"PINGS\r\n", notProtocol},
+		"a ping with more":                  {"PING a\r\n", notProtocol},
+		"an empty line":                     {"\r\n", notProtocol},
+		"options in the next line":          {"CONNECT\n{}\r\n", notProtocol},
+		"options in the next line, a blank": {"CONNECT \n{}\r\n", notProtocol},
+		"options that are none":             {"CONNECT {}x\r\n", notProtocol},
 		"a line without end":                {strings.Repeat("x", maxControlLine+1), notProtocol},
 	} {
 		want := tt.said
@@ -87,50 +102,72 @@ func TestRepliesAreTheSendersOwn(t *testing.T) {
 		}
 		m := meter{frames: &frames{}}
 		mask := [4]byte{1, 2, 3, 4}
-		_, on, ok := m.read(slices.Concat([]byte(upgrade), frame([]byte(tt.said), 0x82, mask)))
-		if ok != (tt.want != notProtocol) || ok && !bytes.Equal(on, slices.Concat([]byte(upgrade), frame([]byte(want), 0x82, mask))) {
+		_, on, ok := m.read(frame([]byte(tt.said), 0x82, mask))
+		if ok != (tt.want != notProtocol) || ok && string(on) != want {
 			t.Errorf("%s, over WebSocket: %t, %q", name, ok, on)
 		}
 	}
 }
 
-// Over WebSocket a line may be in two frames, and the first is at the server already.
+// Creds that may not come by a gate are none, and are as long as they were; others are
+// as they were.
 //
-// covers A-REPLYPEER, A-FRAME
-func TestReplyInTwoFrames(t *testing.T) {
+// covers A-JWTSELF, BCP-19
+func TestCredsComeByTheirGate(t *testing.T) {
 	t.Parallel()
-	mask := [4]byte{1, 2, 3, 4}
-	for reply, want := range map[string]bool{"_INBOX_mailer.x": true, "_INBOX_clerk.x": false} {
-		m := meter{frames: &frames{}}
-		said := "PUB bcp.v1.push.mailer.main.alerts " + reply + " 2\r\n{}\r\n"
-		if _, _, ok := m.read(slices.Concat([]byte(upgrade), frame([]byte(said[:40]), 0x82, mask))); !ok {
-			t.Fatal("refused")
+	account, user := must(nkeys.CreateAccount()), must(nkeys.CreateUser())
+	token := must(jwt.NewUserClaims(must(user.PublicKey())).Encode(account))
+	issuer := must(account.PublicKey())
+	for name, tt := range map[string]struct {
+		options  string
+		refused  bool
+		protocol bool
+	}{
+		"as clients write it":         {` {"verbose":false,"jwt":"` + token + `","sig":"x"}`, true, true},
+		"in other letters":            {` {"JWT":"` + token + `"}`, true, true},
+		"twice":                       {` {"jwt":"","jwt":"` + token + `"}`, true, true},
+		"twice, another the last":     {` {"jwt":"` + token + `","jwt":"x"}`, false, true},
+		"escaped":                     {` {"jwt":"\u0065` + token[1:] + `"}`, true, true},
+		"behind tabs":                 {"\t \t{\"jwt\":\"" + token + `"}`, true, true},
+		"of nobody":                   {` {"jwt":"x.y.z"}`, false, true},
+		"no creds":                    {` {"user":"a","pass":"b"}`, false, true},
+		"no object":                   {` [{"jwt":"` + token + `"}]`, false, false},
+		"more than an object":         {` {"jwt":"` + token + `"}x`, false, false},
+		"a carriage return before it": {" \r{\"jwt\":\"" + token + `"}`, false, false},
+		"one in it":                   {` {"jwt":"` + token + "\"}\rx", false, false},
+	} {
+		for _, admitted := range []bool{true, false} {
+			for _, word := range []string{"CONNECT", "connect"} {
+				m := meter{said: speech{admits: func(key string) bool { return admitted || key != issuer }}}
+				line := word + tt.options + "\r\n"
+				_, on, ok := m.read([]byte(line))
+				want := line
+				if tt.refused && !admitted {
+					want = word + " {}" + strings.Repeat(" ", len(tt.options)-len(" {}")) + "\r\n"
+				}
+				if ok != tt.protocol || ok && string(on) != want {
+					t.Errorf("%s, %t: %t, %q", name, admitted, ok, on)
+				}
+			}
 		}
-		if _, _, ok := m.read(frame([]byte(said[40:]), 0x82, mask)); ok != want {
-			t.Errorf("%s: %t", reply, ok)
-		}
+	}
+	// The zero value lets nobody in.
+	if _, on, ok := (&meter{}).read([]byte(`CONNECT {"jwt":"` + token + "\"}\r\n")); !ok || !strings.HasPrefix(string(on), "CONNECT {}  ") {
+		t.Errorf("%t, %q", ok, on)
 	}
 }
 
-// What a ping of WebSocket carries is no message.
-func TestPayloadsOfPingsAreNoMessages(t *testing.T) {
-	t.Parallel()
-	m := meter{frames: &frames{}}
-	mask := [4]byte{1, 2, 3, 4}
-	ping := frame([]byte("PUB bcp.v1.push.mailer.main.alerts 99\r\n"), 0x89, mask)
-	message := func(reply string) []byte {
-		return frame([]byte("PUB bcp.v1.push.mailer.main.alerts "+reply+" 2\r\n"), 0x82, mask)
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
 	}
-	_, on, ok := m.read(slices.Concat([]byte(upgrade), ping, message("_INBOX_clerk.x")))
-	if want := slices.Concat([]byte(upgrade), ping, message("_R_.OX_clerk.x")); !ok || !bytes.Equal(on, want) {
-		t.Errorf("%t, %q", ok, on)
-	}
+	return v
 }
 
 // The pieces that bytes come in change nothing, whatever they are.
 //
 // covers A-REPLYPEER
-func FuzzPublications(f *testing.F) {
+func FuzzSpeech(f *testing.F) {
 	f.Add([]byte("PUB bcp.v1.push.mailer.main.alerts _INBOX_mailer.x 2\r\n{}\r\nPING\r\n"), 9)
 	f.Add([]byte("HPUB bcp.v1.ask.main.mailer bcp.v1.deliver.controller.boss.clerk 12 14\r\nNATS/1.0\r\n\r\n{}\r\n"), 20)
 	f.Fuzz(func(t *testing.T, b []byte, at int) {
