@@ -166,6 +166,21 @@ func VerifyPasskey(passkey bcp.Digest, a *bcp.Assertion, statement []byte) error
 	return verifyAssertion(passkey, a, sha256.Sum256(statement))
 }
 
+// VerifyPasskeyAt is [VerifyPasskey] for pages of one origin: a site has all ports of its
+// host.
+func VerifyPasskeyAt(origin string, passkey bcp.Digest, a *bcp.Assertion, statement []byte) error {
+	if err := VerifyPasskey(passkey, a, statement); err != nil {
+		return err
+	}
+	var said struct {
+		Origin string `json:"origin"`
+	}
+	if text, ok := decodePart(a.ClientData, maxClientData); !ok || json.Unmarshal(text, &said) != nil || said.Origin != origin {
+		return PasskeyOrigin
+	}
+	return nil
+}
+
 // VerifiesPasskey is [VerifyPasskey] as the gateway's state takes it.
 func VerifiesPasskey(passkey bcp.Digest, a *bcp.Assertion, statement []byte) bool {
 	return VerifyPasskey(passkey, a, statement) == nil

@@ -231,7 +231,14 @@ func (b *tab) logIn(m *mesh) {
 	b.do(chromedp.Navigate(m.login))
 	b.until(`document.querySelector("main form button") !== null`)
 	b.do(chromedp.Click("main form button", chromedp.ByQuery))
-	b.until(`location.pathname === "/" && document.querySelector("nav") !== null`)
+	b.entered(m, "")
+}
+
+// entered waits for the first page of a session, whose pages are all under one path.
+func (b *tab) entered(m *mesh, path string) {
+	b.t.Helper()
+	b.until(`/^\/[A-Z2-7]{26}\/` + path + `$/.test(location.pathname) && document.querySelector("nav") !== null`)
+	m.base = eval[string](b, `location.origin + "/" + location.pathname.split("/")[1]`)
 }
 
 // until waits for an expression to be true, in whatever page is there.

@@ -195,7 +195,7 @@ var rules = []rule{
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},
-	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys, "golang.org/x/net/http/httpguts"}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.

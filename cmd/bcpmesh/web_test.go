@@ -39,6 +39,7 @@ func (h *heard) String() string {
 // browser is a person who is logged in.
 type browser struct {
 	base   string
+	place  string // of the pages of its session
 	client *http.Client
 }
 
@@ -69,24 +70,33 @@ func browse(t *testing.T, args ...string) (b *browser, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = &browser{address[1], &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}}
+	b = &browser{address[1], "", &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}}
 	reply, err := b.client.PostForm(b.base+"/login", url.Values{"token": {address[2]}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK || reply.Request.URL.Path != "/" {
+	if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK || strings.Count(reply.Request.URL.Path, "/") != 2 {
 		t.Fatalf("logging in: %d at %s, %v", reply.StatusCode, reply.Request.URL, err)
 	}
+	b.place = strings.TrimSuffix(reply.Request.URL.Path, "/")
 	return b, stop
 }
 
 func (b *browser) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+path, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.at(path), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b.do(t, request)
+}
+
+// at is the address of a path: in the place of the session, but for those that are in none.
+func (b *browser) at(path string) string {
+	if strings.HasPrefix(path, "/login") || strings.HasPrefix(path, "/enrol") || strings.HasPrefix(path, "/assets/") {
+		return b.base + path
+	}
+	return b.base + b.place + path
 }
 
 func (b *browser) do(t *testing.T, request *http.Request) (int, string) {
@@ -147,7 +157,7 @@ func TestPagesOfAMesh(t *testing.T) {
 	b.sees(t, "/", "main ← researcher", "3 of 1000", "<svg", ">reject<", "0 of 2")
 	b.sees(t, "/channels/main/researcher", "budget_bits", "997", "push to research-alerts", "Rates, and when the budget is spent")
 	page := b.sees(t, "/audit?kind=push&verdict=reject", ">reject<")
-	refused := regexp.MustCompile(`href="(/decisions/0/[0-9]+)"`).FindStringSubmatch(page)
+	refused := regexp.MustCompile(`href="/[A-Z2-7]{26}(/decisions/0/[0-9]+)"`).FindStringSubmatch(page)
 	if refused == nil {
 		t.Fatalf("no decision in %s", page)
 	}

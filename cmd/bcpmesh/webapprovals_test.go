@@ -38,7 +38,7 @@ func heldMesh(t *testing.T) (dir string) {
 // post sends a form, as a page of a site would.
 func (b *browser) post(t *testing.T, path, site string, form url.Values) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+path, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.at(path), strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func (b *browser) post(t *testing.T, path, site string, form url.Values) (int, s
 }
 
 var (
-	itemLink   = regexp.MustCompile(`href="(/approvals/0/i[^"]+)"`)
+	itemLink   = regexp.MustCompile(`href="/[A-Z2-7]{26}(/approvals/0/i[^"]+)"`)
 	itemDigest = regexp.MustCompile(`name="sha256" value="([0-9a-f]{64})"`)
 	editDigest = regexp.MustCompile(`name="edit" value="([0-9a-f]{64})"`)
 )
@@ -102,7 +102,7 @@ func TestDecideInAPage(t *testing.T) {
 			t.Errorf("a form of a page %s: %d", site, status)
 		}
 	}
-	stranger := &browser{b.base, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	stranger := &browser{b.base, b.place, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	if _, page := stranger.post(t, item+"/approve", "same-origin", form); !strings.Contains(page, "<h1>Log in</h1>") {
 		t.Errorf("a stranger sees %s", page)
 	}

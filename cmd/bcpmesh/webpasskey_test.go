@@ -77,7 +77,7 @@ func visitor(t *testing.T, address string, trust *x509.CertPool) *browser {
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: &tls.Config{RootCAs: trust}}
-	return &browser{siteOrigin, &http.Client{Jar: jar, Transport: transport, Timeout: clustertest.Patience}}
+	return &browser{siteOrigin, "", &http.Client{Jar: jar, Transport: transport, Timeout: clustertest.Patience}}
 }
 
 // serveSite runs "web" with passkeys until stop, and returns where it listens.
@@ -136,12 +136,23 @@ func loginText(origin, nonce string) string {
 	return "bcpmesh login 1\norigin " + origin + "\nnonce " + nonce + "\n"
 }
 
+// enter posts a login, which leads to the place of the session.
+func (b *browser) enter(t *testing.T, form url.Values) (int, string) {
+	t.Helper()
+	b.client.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		b.place = strings.TrimSuffix(r.URL.Path, "/")
+		return nil
+	}
+	defer func() { b.client.CheckRedirect = nil }()
+	return b.post(t, "/login", "same-origin", form)
+}
+
 // logIn answers the page of the login.
 func (b *browser) logIn(t *testing.T, f finger) (int, string) {
 	t.Helper()
 	_, page := b.get(t, "/login")
 	nonce := first(t, loginNonce, page)
-	return b.post(t, "/login", "same-origin", f.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {f.id()}}))
+	return b.enter(t, f.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {f.id()}}))
 }
 
 // decision is the statement that the form of an act on an item's page asks for.
@@ -247,10 +258,15 @@ func TestDecideWithAPasskey(t *testing.T) {
 	elsewhere.Passkey = new(meshtest.Passkey)
 	*elsewhere.Passkey = *kim.Passkey
 	elsewhere.Origin = "https://evil.example.org"
+	otherPort := kim
+	otherPort.Passkey = new(meshtest.Passkey)
+	*otherPort.Passkey = *kim.Passkey
+	otherPort.Origin = siteOrigin + ":8443" // the same site, but somebody else's pages
 	for name, form := range map[string]url.Values{
 		"another passkey":           other.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
 		"one that nobody enrolled":  other.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {other.id()}}),
 		"on another page":           elsewhere.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
+		"on another port":           otherPort.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
 		"for another page":          kim.sign(t, loginText("https://evil.example.org", nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
 		"another nonce":             kim.sign(t, loginText(siteOrigin, nonceOf()), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
 		"a nonce that is not ours":  kim.sign(t, loginText(siteOrigin, "AAAA"), url.Values{"nonce": {"AAAA"}, "id": {kim.id()}}),
@@ -268,7 +284,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 	if status, _ := b.post(t, "/login", "cross-site", right); status != http.StatusForbidden {
 		t.Errorf("a login from another site: %d", status)
 	}
-	if status, page := b.post(t, "/login", "same-origin", right); status != http.StatusOK || !strings.Contains(page, "<h1><bdi>") {
+	if status, page := b.enter(t, right); status != http.StatusOK || !strings.Contains(page, "<h1><bdi>") {
 		t.Fatalf("logging in: %d %s", status, page)
 	}
 	again := visitor(t, address, trust)
@@ -279,7 +295,11 @@ func TestDecideWithAPasskey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cookies := b.client.Jar.Cookies(site); len(cookies) != 1 || cookies[0].Name != "__Host-bcpmesh" {
+	if cookies := b.client.Jar.Cookies(site); len(cookies) != 0 {
+		t.Errorf("cookies everywhere %v", cookies)
+	}
+	site.Path = b.place + "/"
+	if cookies := b.client.Jar.Cookies(site); len(cookies) != 1 || cookies[0].Name != "__Secure-bcpmesh" {
 		t.Errorf("cookies %v", cookies)
 	}
 

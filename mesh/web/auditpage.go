@@ -112,7 +112,7 @@ func (s *Server) alerts(w http.ResponseWriter, r *http.Request) {
 
 // byID leads from an id to the decisions about it.
 func (s *Server) byID(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, filter{id: r.PathValue("id")}.path(1), http.StatusSeeOther)
+	http.Redirect(w, r, s.visit(r).root()+filter{id: r.PathValue("id")}.path(1), http.StatusSeeOther)
 }
 
 func (s *Server) decision(w http.ResponseWriter, r *http.Request) {

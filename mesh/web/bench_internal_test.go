@@ -30,7 +30,7 @@ func BenchmarkPage(b *testing.B) {
 		s.history.add(0, 1000+i, &bcp.Decision{Seq: 1000 + i, Time: s.now.UnixNano(), Kind: bcp.KindPush, Verdict: bcp.Accept, Agent: c.Reader, Controller: c.Controller, Reader: c.Reader, Nominal: bcp.Bit})
 	}
 	s.logins.renew()
-	id, ok := s.logins.enter(s.codes[len(s.codes)-1])
+	id, place, ok := s.logins.enter(s.codes[len(s.codes)-1])
 	if !ok {
 		b.Fatal("the code was refused")
 	}
@@ -40,7 +40,7 @@ func BenchmarkPage(b *testing.B) {
 			for b.Loop() {
 				begin := time.Now()
 				w := httptest.NewRecorder()
-				s.http.Handler.ServeHTTP(w, request("GET", path, id, nil))
+				s.http.Handler.ServeHTTP(w, request("GET", path, place+" "+id, nil))
 				if took = append(took, time.Since(begin)); w.Code != 200 {
 					b.Fatal(w.Code)
 				}

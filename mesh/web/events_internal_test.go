@@ -20,7 +20,8 @@ func (s *site) listen(t *testing.T, address, cookie, query string, header map[st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, "GET", address+"/events"+query, nil)
+	place, cookie, _ := strings.Cut(cookie, " ")
+	r, err := http.NewRequestWithContext(ctx, "GET", address+"/"+place+"/events"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

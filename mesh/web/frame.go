@@ -38,7 +38,9 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title,
 	if fault != "" {
 		body = append(body, m.El(m.P, []m.Attr{m.Class("fault"), m.Role("status")}, m.Text(fault)))
 	}
-	render(w, status, title, m.El(m.A, []m.Attr{m.Class("skip"), m.Skip("main")}, m.Text("Skip to the content")), bar, m.El(m.Main, []m.Attr{m.ID("main")}, append(body, parts...)...))
+	content := m.El(m.Main, []m.Attr{m.ID("main")}, append(body, parts...)...)
+	m.Under(s.visit(r).root(), bar, content)
+	render(w, status, title, m.El(m.A, []m.Attr{m.Class("skip"), m.Skip("main")}, m.Text("Skip to the content")), bar, content)
 }
 
 // outside writes a page for somebody who is not logged in.

@@ -35,6 +35,10 @@ type logins struct {
 }
 
 type session struct {
+	// place is the first part of the paths of its pages, and of its cookie. A browser
+	// sends a cookie to every server on a host, at any port: this one only to a server
+	// that it asks for this path, which nobody else knows.
+	place      string
 	ends, idle time.Time
 	word       string  // frames hostile text: no agent knows it
 	person     *Person // who logged in with a passkey; nil with a code
@@ -55,20 +59,20 @@ func (d *logins) replace() {
 }
 
 // enter exchanges a token for a session, once.
-func (d *logins) enter(token string) (id string, ok bool) {
+func (d *logins) enter(token string) (id, place string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.token) < minToken || !d.now().Before(d.until) || subtle.ConstantTimeCompare([]byte(token), []byte(d.token)) != 1 {
-		return "", false
+		return "", "", false
 	}
-	if id, ok = d.open(nil); ok {
+	if id, place, ok = d.open(nil); ok {
 		d.replace()
 	}
-	return id, ok
+	return id, place, ok
 }
 
 // open begins a session, unless there are too many.
-func (d *logins) open(person *Person) (id string, ok bool) {
+func (d *logins) open(person *Person) (id, place string, ok bool) {
 	now := d.now()
 	for id, s := range d.sessions {
 		if !s.isValid(now) {
@@ -76,27 +80,38 @@ func (d *logins) open(person *Person) (id string, ok bool) {
 		}
 	}
 	if len(d.sessions) >= maxSessions {
-		return "", false
+		return "", "", false
 	}
-	id = rand.Text() + rand.Text()
+	id, place = rand.Text()+rand.Text(), rand.Text()
 	if d.sessions == nil {
 		d.sessions = map[string]*session{}
 	}
-	d.sessions[id] = &session{now.Add(sessionLife), now.Add(sessionIdle), frameWords(), person}
-	return id, true
+	d.sessions[id] = &session{place, now.Add(sessionLife), now.Add(sessionIdle), frameWords(), person}
+	return id, place, true
+}
+
+// root is the path under which a session's pages are; without a session there is none.
+func (s session) root() string {
+	if s.place == "" {
+		return ""
+	}
+	return "/" + s.place
 }
 
 func (s *session) isValid(now time.Time) bool {
 	return now.Before(s.ends) && now.Before(s.idle) && (s.person == nil || !s.person.Over())
 }
 
-// knows reports whether a session is good, and keeps it from going idle.
-func (d *logins) knows(id string) bool {
+// knows reports whether a session is good in a place, and keeps it from going idle.
+func (d *logins) knows(id, place string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, now := d.sessions[id], d.now()
 	if s == nil || !s.isValid(now) {
 		delete(d.sessions, id)
+		return false
+	}
+	if subtle.ConstantTimeCompare([]byte(place), []byte(s.place)) != 1 {
 		return false
 	}
 	s.idle = now.Add(sessionIdle)
@@ -139,44 +154,48 @@ func showLogin(w http.ResponseWriter, status int, code, fault string) {
 }
 
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
-	id, ok := s.logins.enter(r.PostFormValue("token"))
+	id, place, ok := s.logins.enter(r.PostFormValue("token"))
 	if !ok {
 		s.logins.renew()
 		showLogin(w, http.StatusForbidden, "", "That code is not valid. It works once, for five minutes; the newest is on the terminal of bcpmesh.")
 		return
 	}
-	s.admit(w, r, id)
+	s.admit(w, r, id, place)
 }
 
 // admit gives a browser its session.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, id string) {
-	http.SetCookie(w, s.sessionCookie(id, 0))
-	http.Redirect(w, r, s.home(), http.StatusSeeOther)
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, id, place string) {
+	http.SetCookie(w, s.sessionCookie(id, place, 0))
+	http.Redirect(w, r, "/"+place+s.home(), http.StatusSeeOther)
 }
 
-func (s *Server) sessionCookie(id string, age int) *http.Cookie {
-	return &http.Cookie{Name: s.cookie, Value: id, Path: "/", MaxAge: age, Secure: s.secure(), HttpOnly: true, SameSite: http.SameSiteStrictMode}
+func (s *Server) sessionCookie(id, place string, age int) *http.Cookie {
+	return &http.Cookie{Name: s.cookie, Value: id, Path: "/" + place + "/", MaxAge: age, Secure: s.secure(), HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, s.sessionCookie("", s.visit(r).place, -1))
 	if c, err := r.Cookie(s.cookie); err == nil {
 		s.logins.leave(c.Value)
 		s.connected.closeUnneeded(s.logins.has)
 	}
-	http.SetCookie(w, s.sessionCookie("", -1))
-	http.Redirect(w, r, "/login", http.StatusSeeOther)
+	toLogin(w, r)
 }
 
-// inside requires a session.
-func (s *Server) inside(page http.HandlerFunc) http.HandlerFunc {
+// gate requires a session for all pages under its place.
+func (s *Server) gate(inner http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := r.Cookie(s.cookie)
-		if err != nil || !s.logins.knows(c.Value) {
-			http.Redirect(w, r, "/login", http.StatusSeeOther)
+		place := r.PathValue("place")
+		if c, err := r.Cookie(s.cookie); err != nil || !s.logins.knows(c.Value, place) {
+			toLogin(w, r)
 			return
 		}
-		page(w, r)
+		http.StripPrefix("/"+place, inner).ServeHTTP(w, r)
 	}
+}
+
+func toLogin(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, loginPath, http.StatusSeeOther)
 }
 
 // frameWord returns the words of the session of a request.

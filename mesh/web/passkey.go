@@ -134,7 +134,7 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	p, known := s.site.People.Passkey(r.PostFormValue("id"))
 	assertion := signed(r, p)
 	hash, err := p.Hash()
-	if assertion == nil || !known || err != nil || accounts.VerifyPasskey(hash, assertion, loginStatement(s.URL(), nonce)) != nil || !s.logins.use(nonce) {
+	if assertion == nil || !known || err != nil || accounts.VerifyPasskeyAt(s.URL(), hash, assertion, loginStatement(s.URL(), nonce)) != nil || !s.logins.use(nonce) {
 		s.showPasskeyLogin(w, http.StatusForbidden, "That passkey does not log in here, or the page was older than five minutes. Try again; if it stays so, enrol again with a new invitation.")
 		return
 	}
@@ -144,14 +144,14 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.logins.mu.Lock()
-	id, ok := s.logins.open(person)
+	id, place, ok := s.logins.open(person)
 	s.logins.mu.Unlock()
 	s.connected.closeUnneeded(s.logins.has)
 	if !ok {
 		s.showPasskeyLogin(w, http.StatusServiceUnavailable, "Too many people are logged in. Try again later.")
 		return
 	}
-	s.admit(w, r, id)
+	s.admit(w, r, id, place)
 }
 
 // has reports whether a person has a session.

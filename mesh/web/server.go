@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -40,7 +41,7 @@ type Config struct {
 
 // Server serves pages. Its methods may be called concurrently.
 type Server struct {
-	listener  net.Listener
+	listeners []net.Listener // the first is the one of the config
 	port      string
 	cookie    string
 	site      *Site // nil for people of this machine
@@ -77,23 +78,65 @@ func Listen(c Config) (*Server, error) {
 	if err := c.Site.check(); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", c.Listen)
+	listeners, err := hold(c.Listen)
 	if err != nil {
 		return nil, err
 	}
-	address, ok := listener.Addr().(*net.TCPAddr)
+	address, ok := listeners[0].Addr().(*net.TCPAddr)
 	if !ok || !address.IP.IsLoopback() && (c.Site == nil || c.Site.TLS == nil) {
-		return nil, errors.Join(fmt.Errorf("%w: %q", ErrNotLoopback, c.Listen), listener.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %q", ErrNotLoopback, c.Listen), closeAll(listeners))
 	}
 	s := newServer(strconv.Itoa(address.Port), c)
-	s.listener = listener
+	s.listeners = listeners
 	return s, nil
+}
+
+// maxPorts is how many free ports are tried until one is free on both addresses.
+const maxPorts = 16
+
+// hold listens at an address. A browser that goes to localhost asks 127.0.0.1 and ::1: of
+// one of them it takes the other too, which somebody else could have.
+func hold(listen string) ([]net.Listener, error) {
+	_, port, _ := net.SplitHostPort(listen)
+	for tries := 1; ; tries++ {
+		first, err := net.Listen("tcp", listen)
+		if err != nil {
+			return nil, err
+		}
+		address := first.Addr().(*net.TCPAddr)
+		other := "::1"
+		switch {
+		case address.IP.Equal(net.IPv6loopback):
+			other = "127.0.0.1"
+		case !address.IP.Equal(net.IPv4(127, 0, 0, 1)):
+			return []net.Listener{first}, nil
+		}
+		second, err := net.Listen("tcp", net.JoinHostPort(other, strconv.Itoa(address.Port)))
+		switch {
+		case err == nil:
+			return []net.Listener{first, second}, nil
+		case !errors.Is(err, syscall.EADDRINUSE): // this machine has no such address
+			return []net.Listener{first}, nil
+		case port != "0" || tries >= maxPorts:
+			return nil, errors.Join(fmt.Errorf("somebody else listens at %s, where browsers may look for localhost: %w", net.JoinHostPort(other, strconv.Itoa(address.Port)), err), first.Close())
+		}
+		if err := first.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func closeAll(listeners []net.Listener) (err error) {
+	for _, l := range listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
 }
 
 func newServer(port string, c Config) *Server {
 	s := &Server{port: port, cookie: "bcpmesh-" + port, site: c.Site, scenes: c.Scenes, ending: make(chan struct{})}
 	if s.secure() {
-		s.cookie = "__Host-bcpmesh"
+		s.cookie = "__Secure-bcpmesh"
 	}
 	s.logins.now = time.Now
 	s.logins.announce = func(code string) { c.Announce(s.URL() + loginPath + "?code=" + code) }
@@ -113,7 +156,7 @@ func (s *Server) URL() string {
 }
 
 // Address returns the server's listen address.
-func (s *Server) Address() string { return s.listener.Addr().String() }
+func (s *Server) Address() string { return s.listeners[0].Addr().String() }
 
 // host returns the server's host in browsers.
 func (s *Server) host() string {
@@ -125,7 +168,7 @@ func (s *Server) host() string {
 func (s *Server) secure() bool { return strings.HasPrefix(s.URL(), "https:") }
 
 // Close releases the port of a server that does not serve.
-func (s *Server) Close() error { return s.listener.Close() }
+func (s *Server) Close() error { return closeAll(s.listeners) }
 
 // Serve serves until ctx ends, and then returns nil. Running requests get a second to
 // finish.
@@ -152,13 +195,28 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
+// serve serves all listeners until the first fails.
 func (s *Server) serve() error {
-	if s.site == nil || s.site.TLS == nil {
-		return s.http.Serve(s.listener)
+	sealed := s.site != nil && s.site.TLS != nil
+	if sealed {
+		s.http.TLSConfig = s.site.TLS.Clone()
+		s.http.TLSConfig.MinVersion = tls.VersionTLS13
 	}
-	s.http.TLSConfig = s.site.TLS.Clone()
-	s.http.TLSConfig.MinVersion = tls.VersionTLS13
-	return s.http.ServeTLS(s.listener, "", "")
+	failed := make(chan error, len(s.listeners))
+	for _, l := range s.listeners {
+		go func() {
+			if sealed {
+				failed <- s.http.ServeTLS(l, "", "")
+			} else {
+				failed <- s.http.Serve(l)
+			}
+		}()
+	}
+	err := <-failed
+	for range s.listeners[1:] {
+		err = errors.Join(err, s.http.Close(), <-failed)
+	}
+	return err
 }
 
 // policy lets a page load this server's files, and forbids inline scripts, framing
@@ -195,9 +253,20 @@ func (s *Server) handler() http.Handler {
 	})
 }
 
-// routes has every page. Those that require a login are wrapped with inside.
+// routes has what everybody may ask for. All else is behind the gate.
 func (s *Server) routes() map[string]http.HandlerFunc {
-	routes := s.inner()
+	inner := http.NewServeMux()
+	for pattern, handle := range s.inner() {
+		inner.HandleFunc(pattern, handle)
+	}
+	routes := map[string]http.HandlerFunc{
+		"GET " + scriptPath: serve("text/javascript; charset=utf-8", script),
+		"GET " + stylePath:  serve("text/css; charset=utf-8", style),
+		"GET /favicon.ico":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, // browsers request it
+		"/{place}/":         s.gate(inner),
+		"/{place}":          toLogin,
+		"/":                 toLogin,
+	}
 	if s.site == nil {
 		routes["GET /login"], routes["POST /login"] = s.login, s.enter
 	} else {
@@ -207,32 +276,30 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 	return routes
 }
 
+// inner has the pages of a session, by their paths under its place.
 func (s *Server) inner() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"POST /logout":                           s.leave,
-		"GET " + scriptPath:                      serve("text/javascript; charset=utf-8", script),
-		"GET " + stylePath:                       serve("text/css; charset=utf-8", style),
-		"GET /{$}":                               s.inside(s.overview),
-		"GET /agents":                            s.inside(s.agents),
-		"GET /agents/{agent}":                    s.inside(s.agent),
-		"GET /alerts":                            s.inside(s.alerts),
-		"GET /approvals":                         s.inside(s.approvals),
-		"GET /approvals/{shard}/{item}":          s.inside(s.item),
-		"POST /approvals/{shard}/{item}/approve": s.inside(s.decide(s.approve)),
-		"POST /approvals/{shard}/{item}/reject":  s.inside(s.decide(s.reject)),
-		"POST /approvals/{shard}/{item}/preview": s.inside(s.decide(s.preview)),
-		"POST /approvals/{shard}/{item}/edit":    s.inside(s.decide(s.edit)),
-		"GET /audit":                             s.inside(s.audit),
-		"GET /channels/{controller}/{reader}":    s.inside(s.channel),
-		"GET /decisions/{shard}/{seq}":           s.inside(s.decision),
-		"GET /events":                            s.inside(s.events),
-		"GET /favicon.ico":                       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, // browsers request it
-		"GET /ids/{id}":                          s.inside(s.byID),
-		"GET /proof":                             s.inside(s.proof),
-		"GET /sessions":                          s.inside(s.sessions),
-		"GET /sessions/{session}":                s.inside(s.session),
-		"GET " + storyPath:                       s.inside(s.story),
-		"/":                                      s.inside(s.missing),
+		"GET /{$}":                               s.overview,
+		"GET /agents":                            s.agents,
+		"GET /agents/{agent}":                    s.agent,
+		"GET /alerts":                            s.alerts,
+		"GET /approvals":                         s.approvals,
+		"GET /approvals/{shard}/{item}":          s.item,
+		"POST /approvals/{shard}/{item}/approve": s.decide(s.approve),
+		"POST /approvals/{shard}/{item}/reject":  s.decide(s.reject),
+		"POST /approvals/{shard}/{item}/preview": s.decide(s.preview),
+		"POST /approvals/{shard}/{item}/edit":    s.decide(s.edit),
+		"GET /audit":                             s.audit,
+		"GET /channels/{controller}/{reader}":    s.channel,
+		"GET /decisions/{shard}/{seq}":           s.decision,
+		"GET /events":                            s.events,
+		"GET /ids/{id}":                          s.byID,
+		"GET /proof":                             s.proof,
+		"GET /sessions":                          s.sessions,
+		"GET /sessions/{session}":                s.session,
+		"GET " + storyPath:                       s.story,
+		"/":                                      s.missing,
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -14,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -108,7 +112,17 @@ func (s *site) do(r *http.Request) *http.Response {
 	return w.Result()
 }
 
+// outer reports whether a path is of no session.
+func outer(path string) bool {
+	return strings.HasPrefix(path, loginPath) || strings.HasPrefix(path, enrolPath) || strings.HasPrefix(path, "/assets/")
+}
+
+// request asks for a page in the place of a session, with its cookie: "PLACE VALUE".
 func request(method, path, cookie string, body url.Values) *http.Request {
+	place, cookie, _ := strings.Cut(cookie, " ")
+	if place != "" && !outer(path) {
+		path = "/" + place + path
+	}
 	r := httptest.NewRequest(method, path, strings.NewReader(body.Encode()))
 	r.Host = "localhost:" + testPort
 	if body != nil {
@@ -120,7 +134,7 @@ func request(method, path, cookie string, body url.Values) *http.Request {
 	return r
 }
 
-// logIn returns the value of a cookie, or nothing if the code is refused.
+// logIn returns the place and the value of a cookie, or nothing if the code is refused.
 func (s *site) logIn(t *testing.T, code string) string {
 	t.Helper()
 	cookies := s.do(request("POST", "/login", "", url.Values{"token": {code}})).Cookies()
@@ -130,8 +144,10 @@ func (s *site) logIn(t *testing.T, code string) string {
 	if c := cookies[0]; len(cookies) > 1 || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != "bcpmesh-"+testPort {
 		t.Errorf("cookies %v", cookies)
 	}
-	return cookies[0].Value
+	return cookieOf(cookies[0])
 }
+
+func cookieOf(c *http.Cookie) string { return strings.Trim(c.Path, "/") + " " + c.Value }
 
 var pagesShown = []string{"/", "/approvals", "/approvals/0/i1", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
 	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing", "/proof", storyPath}
@@ -149,7 +165,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatal("the code was refused")
 	}
 	paths := slices.Clone(pagesShown)
-	for pattern := range s.routes() {
+	for _, pattern := range slices.AppendSeq(slices.Collect(maps.Keys(s.inner())), maps.Keys(s.routes())) {
 		_, path, ok := strings.Cut(pattern, " ")
 		if ok {
 			paths = append(paths, strings.NewReplacer("{$}", "", "{controller}", "a", "{reader}", "b", "{shard}", "0", "{seq}", "1", "{agent}", "mailer", "{id}", "q1", "{session}", "s1", "{item}", "i1").Replace(path))
@@ -219,6 +235,91 @@ func TestForeignRequests(t *testing.T) {
 	}
 	if s.logIn(t, s.codes[0]) == "" {
 		t.Error("the code was used up by a refused request")
+	}
+}
+
+// Browsers send a cookie of localhost to whoever listens there, on any port: the one of a
+// session goes only to whoever is asked for its place, which no page, no other server and
+// no header says.
+//
+// covers A-FAKEUI
+func TestSessionIsOfItsPlace(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	s.logins.renew()
+	first := s.logIn(t, s.codes[0])
+	second := s.logIn(t, s.codes[1])
+	place, value, _ := strings.Cut(first, " ")
+	other, _, _ := strings.Cut(second, " ")
+	if len(place) < minToken || place == other || strings.Contains(value, place) {
+		t.Errorf("places %q and %q", place, other)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := &url.URL{Scheme: "http", Host: "localhost:" + testPort, Path: "/login"}
+	jar.SetCookies(at, []*http.Cookie{s.sessionCookie(value, place, 0)})
+	for _, path := range []string{"/", "/approvals", "/" + other + "/", "/" + place} {
+		if got := jar.Cookies(&url.URL{Scheme: "http", Host: "localhost:9", Path: path}); len(got) > 0 {
+			t.Errorf("another port gets the cookie at %s", path)
+		}
+	}
+	for _, cookie := range []string{" " + value, other + " " + value, place[1:] + " " + value, place + " ", place + " " + value + "x"} {
+		for _, path := range []string{"/", "/approvals", "/approvals/0/i1"} {
+			if got := s.do(request("GET", path, cookie, nil)); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != loginPath {
+				t.Errorf("%s with %q: %d", path, cookie, got.StatusCode)
+			}
+		}
+	}
+	// All links of a page stay in its place.
+	page, err := io.ReadAll(s.do(request("GET", "/", first, nil)).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range regexp.MustCompile(`(?:href|action)="([^"]*)"`).FindAllSubmatch(page, -1) {
+		if to := string(link[1]); to != "#main" && to != stylePath && !strings.HasPrefix(to, "/"+place+"/") {
+			t.Errorf("a link to %s", to)
+		}
+	}
+	if got := s.do(request("GET", "/ids/q1", first, nil)); !strings.HasPrefix(got.Header.Get("Location"), "/"+place+"/audit?") {
+		t.Errorf("an id leads to %s", got.Header.Get("Location"))
+	}
+}
+
+// A browser that goes to localhost finds nobody else, whichever of its addresses it asks;
+// where somebody else has one, the pages are not served.
+//
+// covers A-FAKEUI
+func TestBothAddressesOfLocalhostAreHeld(t *testing.T) {
+	t.Parallel()
+	config := Config{Announce: func(string) {}}
+	for listen, other := range map[string]string{"localhost:0": "[::1]", "127.0.0.1:0": "[::1]", "[::1]:0": "127.0.0.1"} {
+		config.Listen = listen
+		s, err := Listen(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := net.Listen("tcp", other+":"+s.port); err == nil {
+			t.Errorf("%s: somebody else listens at %s", listen, l.Addr())
+			l.Close()
+		}
+		if len(s.listeners) != 2 {
+			t.Errorf("%s: %d listeners", listen, len(s.listeners))
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		l, err := net.Listen("tcp", other+":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		config.Listen = strings.TrimSuffix(listen, "0") + port
+		if _, err := Listen(config); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("%s, where somebody else has %s: %v", config.Listen, l.Addr(), err)
+		}
 	}
 }
 
@@ -512,10 +613,10 @@ func TestStory(t *testing.T) {
 		return s.do(request("POST", "/login", "", url.Values{"token": {s.codes[len(s.codes)-1]}}))
 	}
 	in := entered()
-	if to := in.Header.Get("Location"); to != storyPath {
+	if to := in.Header.Get("Location"); to+"/" != in.Cookies()[0].Path+storyPath[1:]+"/" {
 		t.Errorf("the login leads to %q", to)
 	}
-	cookie := in.Cookies()[0].Value
+	cookie := cookieOf(in.Cookies()[0])
 	page := body(s.do(request("GET", storyPath, cookie, nil)))
 	for _, row := range []string{`attacker wants</th><td class="number">3</td><td class="number">1</td>`, `planted instruction</th><td class="number">2</td><td class="number">1</td>`, "until a person has decided"} {
 		if !strings.Contains(page, row) {
@@ -526,7 +627,8 @@ func TestStory(t *testing.T) {
 	if r := s.do(request("GET", storyPath, cookie, nil)); r.StatusCode != http.StatusNotFound {
 		t.Errorf("a mesh that is no demonstration: %d", r.StatusCode)
 	}
-	if to := entered().Header.Get("Location"); to != "/" {
+	in = entered()
+	if to := in.Header.Get("Location"); to != in.Cookies()[0].Path {
 		t.Errorf("the login leads to %q", to)
 	}
 	if page := body(s.do(request("GET", "/", cookie, nil))); strings.Contains(page, storyPath) {

@@ -5,6 +5,8 @@ const item = document.querySelector(".decide[data-seen]");
 const status = document.querySelector(".live .status, .over");
 const button = document.querySelector(".live button");
 const most = 200;
+// Pages of a session are all under one path.
+const place = "/" + location.pathname.split("/")[1];
 let source = null;
 let paused = false;
 let missed = 0;
@@ -20,7 +22,7 @@ function make(name, text, className) {
 function row(event) {
   const line = document.createElement("li");
   const link = make("a", event.name);
-  link.setAttribute("href", event.path);
+  link.setAttribute("href", place + event.path);
   link.setAttribute("aria-label", "Decision " + event.name);
   const known = ["accept", "hold", "reject"].includes(event.word) ? event.word : "event";
   line.append(link, " ", make("time", event.time), " ", make("span", event.word, "mark " + known), " ", make("bdi", event.line));
@@ -42,7 +44,7 @@ function close() {
 function take(message) {
   seen = message.total;
   if (item) {
-    if (message.events.some((event) => event.over === location.pathname)) close();
+    if (message.events.some((event) => place + event.over === location.pathname)) close();
     return;
   }
   missed += message.missed || 0;
@@ -57,7 +59,7 @@ function take(message) {
 
 function listen() {
   if (source || paused || document.hidden) return;
-  source = new EventSource("/events?from=" + encodeURIComponent(seen));
+  source = new EventSource(place + "/events?from=" + encodeURIComponent(seen));
   source.onmessage = (e) => take(JSON.parse(e.data));
   source.onerror = () => {
     const over = source.readyState === EventSource.CLOSED;

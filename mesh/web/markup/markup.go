@@ -226,6 +226,27 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
+// Under has the links and forms of nodes lead to paths under a prefix.
+func Under(prefix string, nodes ...Node) {
+	for _, n := range nodes {
+		if n.node == nil {
+			continue
+		}
+		for each := range n.node.Descendants() {
+			moveUnder(prefix, each)
+		}
+		moveUnder(prefix, n.node)
+	}
+}
+
+func moveUnder(prefix string, n *html.Node) {
+	for i, a := range n.Attr {
+		if (a.Key == "href" || a.Key == "action" || a.Key == "formaction") && strings.HasPrefix(a.Val, "/") {
+			n.Attr[i].Val = prefix + a.Val
+		}
+	}
+}
+
 // Skip returns a link to an element of the same page, by its id.
 func Skip(id string) Attr { return Attr{"href", "#" + clean(id)} }
 
