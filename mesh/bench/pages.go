@@ -99,7 +99,12 @@ func newReader(ctx context.Context, login string) (*reader, error) {
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	b.client.CheckRedirect = func(r *http.Request, _ []*http.Request) error { // to the path of the session
+		b.base = strings.TrimSuffix(r.URL.String(), "/")
+		return nil
+	}
 	_, _, err = b.do(request)
+	b.client.CheckRedirect = nil
 	return b, err
 }
 
