@@ -101,11 +101,7 @@ func DraftServer(server *bcp.MCPServer, listed []*sdk.Tool) ([]byte, error) {
 		}
 		comment(&b, "        ", "says: "+tool.Description)
 		fmt.Fprintf(&b, "        sha256: %q\n        description: \"\"\n", pin)
-		input := closed(tool.InputSchema)
-		if input["type"] != "object" {
-			input = map[string]any{"type": "object", "properties": map[string]any{}}
-		}
-		schema(&b, "        ", "input_schema", input)
+		schema(&b, "        ", "input_schema", tool.InputSchema, isProperty, map[string]any{"type": "object", "properties": map[string]any{}})
 	}
 	return []byte(b.String()), nil
 }
@@ -148,15 +144,8 @@ func write(b *strings.Builder, name, capability string, tool *sdk.Tool) {
 			a.ReadOnlyHint, a.IdempotentHint, hint(a.DestructiveHint), hint(a.OpenWorldHint)))
 	}
 	fmt.Fprintf(b, "    description: \"\"\n    effect_level: write\n    required_caps: [%s]\n", quoted(capability))
-	input, output := closed(tool.InputSchema), closed(tool.OutputSchema)
-	if input["type"] != "object" {
-		input = map[string]any{"type": "object"}
-	}
-	if output["type"] != "object" {
-		output = map[string]any{"type": "object", "properties": map[string]any{textField: text()}, "required": []string{textField}}
-	}
-	schema(b, "    ", "input_schema", input)
-	schema(b, "    ", "output_schema", output)
+	schema(b, "    ", "input_schema", tool.InputSchema, isName, map[string]any{"type": "object"})
+	schema(b, "    ", "output_schema", tool.OutputSchema, isProperty, map[string]any{"type": "object", "properties": map[string]any{textField: text()}, "required": []string{textField}})
 	b.WriteString("    result_subjects: [third_party]\n")
 }
 
@@ -167,8 +156,22 @@ func hint(said *bool) string {
 	return fmt.Sprint(*said)
 }
 
-func schema(b *strings.Builder, indent, key string, schema map[string]any) {
-	text, err := json.Marshal(schema, json.Deterministic(true))
+// schema writes the closed type of a schema, or other if it is no object, with what differs in comments.
+func schema(b *strings.Builder, indent, key string, listed any, named func(string) bool, other map[string]any) {
+	t := other
+	if listed != nil {
+		drafted, notes := closed(listed, named)
+		if drafted["type"] == "object" {
+			t = drafted
+			delete(t, "nullable")
+		} else {
+			notes = []string{"it is no object"}
+		}
+		for _, note := range notes {
+			comment(b, indent, key+" differs from the server's: "+note)
+		}
+	}
+	text, err := json.Marshal(t, json.Deterministic(true))
 	if err != nil { // it is made of texts and numbers
 		text = []byte("{}")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // KeyMeta is the member of a call's _meta with the call's key: a repeated call has the
@@ -54,7 +55,7 @@ func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 	case result.Failed: // and may have done something
 		return nil, fmt.Errorf("the MCP server says that it failed: %s", note)
 	case result.Structured != nil:
-		return result.Structured, nil
+		return jsontext.Value(wire.WholeNumbers(result.Structured)), nil // to JSON Schema 12.0 is an integer
 	case !result.Readable():
 		return nil, fmt.Errorf("the MCP server returned no text: %s", note)
 	}
