@@ -25,6 +25,24 @@ const MaxBits = 1_000_000_000
 // "6.906890596".
 func (b Bits) String() string { return string(b.Append(make([]byte, 0, 24))) }
 
+// Rounded is b for people, rounded up to a tenth: 18.7.
+func (b Bits) Rounded() string {
+	const tenth = Bit / 10
+	tenths := (b + tenth - 1) / tenth
+	if tenths%10 == 0 {
+		return strconv.FormatInt(int64(tenths/10), 10)
+	}
+	return strconv.FormatInt(int64(tenths/10), 10) + "." + strconv.FormatInt(int64(tenths%10), 10)
+}
+
+// Words is b for people with its unit: "1 bit", "18.7 bits".
+func (b Bits) Words() string {
+	if s := b.Rounded(); s != "1" {
+		return s + " bits"
+	}
+	return "1 bit"
+}
+
 // Append appends what String returns.
 func (b Bits) Append(text []byte) []byte {
 	u := uint64(b)

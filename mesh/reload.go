@@ -131,7 +131,7 @@ func grants(def *bcp.Mesh) []string {
 			all = append(all, string(a.Name)+" may fetch from "+host)
 		}
 		if len(a.Egress.Hosts) > 0 {
-			all = append(all, fmt.Sprintf("%s may tell hosts %s bits within %s", a.Name, a.Egress.Budget, a.Egress.Window))
+			all = append(all, fmt.Sprintf("%s may tell hosts %s within %s", a.Name, a.Egress.Budget.Words(), a.Egress.Window))
 		}
 		if a.AsksModel() {
 			all = append(all, fmt.Sprintf("%s may call %s%s", a.Name, a.Model, mayCost(a.Run)))

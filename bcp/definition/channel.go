@@ -192,10 +192,10 @@ func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
 		c.warnf("window_budget_bits", CodeWindowOff, "the window is switched off: only the budget of an epoch limits the channel")
 	}
 	if c.object.has("push_budget_bits") && ch.PushBudget > ch.Budget {
-		c.warnf("push_budget_bits", CodeNoEffect, "no effect: the budget of the channel is %s bits", ch.Budget)
+		c.warnf("push_budget_bits", CodeNoEffect, "no effect: the budget of the channel is %s", ch.Budget.Words())
 	}
 	if c.object.has("alert_bits") && ch.AlertBits > ch.Budget {
-		c.warnf("alert_bits", CodeNoEffect, "no effect: the budget of the channel is %s bits", ch.Budget)
+		c.warnf("alert_bits", CodeNoEffect, "no effect: the budget of the channel is %s", ch.Budget.Words())
 	}
 	if ch.MaxCategory == 3 && len(ch.Approvers) == 0 && !b.incomplete {
 		c.warnf("max_category", CodeNoApprovers, "nobody can approve category 3: mesh.yaml names no approvers")

@@ -176,7 +176,7 @@ func TestMaxWordsDefault(t *testing.T) {
 	if got := validator.Prices().Nominal; got != 10*bcp.WordBits {
 		t.Errorf("nominal %s", got)
 	}
-	if !strings.Contains(fmt.Sprint(report.Warnings), "110.0 bits and budget_bits is 100.0") {
+	if !strings.Contains(fmt.Sprint(report.Warnings), "110 bits and budget_bits is 100") {
 		t.Errorf("warnings %v", report.Warnings)
 	}
 	none := strings.Replace(keys, "max_words: 3, ", "", 1)

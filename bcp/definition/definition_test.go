@@ -120,7 +120,7 @@ func TestSeedFirstExampleWarns(t *testing.T) {
 	for _, w := range report.Warnings {
 		if w.Code == definition.CodeOverBudget {
 			if w.Key != "bcp_channels[0].subscriptions[0]" || w.Line != 10 || w.Column != 9 ||
-				!strings.Contains(w.Message, "671.0") || !strings.Contains(w.Message, "500.0") {
+				!strings.Contains(w.Message, "costs 671 bits") || !strings.Contains(w.Message, "is 500:") {
 				t.Errorf("warning %+v", w)
 			}
 			return

@@ -63,15 +63,15 @@ func (b *builder) checkSubscription(m *bcp.Mesh, c *end, o *object, ch bcp.Chann
 	}
 	prices := validator.Prices()
 	if prices.Nominal > ch.Budget {
-		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s bits and budget_bits is %s: none can ever be accepted", prices.Nominal, ch.Budget)
+		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s and budget_bits is %s: none can ever be accepted", prices.Nominal.Words(), ch.Budget.Rounded())
 	} else if prices.Nominal > ch.PushBudget {
-		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s bits and push_budget_bits is %s: none can ever be accepted", prices.Nominal, ch.PushBudget)
+		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s and push_budget_bits is %s: none can ever be accepted", prices.Nominal.Words(), ch.PushBudget.Rounded())
 	}
 	if ch.CapacityBudget > 0 && prices.Capacity > ch.CapacityBudget {
-		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s bits of capacity and capacity_budget_bits is %s: none can ever be accepted", prices.Capacity, ch.CapacityBudget)
+		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s of capacity and capacity_budget_bits is %s: none can ever be accepted", prices.Capacity.Words(), ch.CapacityBudget.Rounded())
 	}
 	if prices.Capacity > 4*prices.Nominal {
-		s.warnf(o.position, CodeCapacity, o.path, "a push can carry %s bits, more than 4 x its nominal %s: max_chars, alphabet, values or vocabulary narrow it", prices.Capacity, prices.Nominal)
+		s.warnf(o.position, CodeCapacity, o.path, "a push can carry %s, more than 4 x its nominal %s: max_chars, alphabet, values or vocabulary narrow it", prices.Capacity.Words(), prices.Nominal.Rounded())
 	}
 	if validator.Constant() {
 		s.warnf(o.position, CodeConstant, o.path, "all answers are the same: a push tells only that it came, and costs 1 bit; give it something to say, or use one subscription for all that do not")

@@ -275,7 +275,7 @@ func isBudget(c bcp.Check) bool { return c >= bcp.CheckBudget && c <= bcp.CheckT
 func (e *explainer) detail(c bcp.Check) string {
 	d := e.d
 	if c == d.Check && isBudget(c) {
-		text := fmt.Sprintf("it costs %s bits, and %s are left", d.Price, remaining(d))
+		text := fmt.Sprintf("it costs %s, and %s are left", d.Price.Words(), remaining(d).Rounded())
 		if limit, known := e.limit(c); known {
 			text += fmt.Sprintf("; %s is %s", c.Info().Key, limit)
 		}
@@ -300,9 +300,9 @@ func (e *explainer) detail(c bcp.Check) string {
 		}
 	case bcp.CheckEgressBudget:
 		if e := d.Egress; e != nil && c == d.Check {
-			return fmt.Sprintf("it costs %s bits, and %s are left", d.Price, remaining(d))
+			return fmt.Sprintf("it costs %s, and %s are left", d.Price.Words(), remaining(d).Rounded())
 		} else if e != nil && accepted {
-			return fmt.Sprintf("it costs %s bits; %s count with it", e.Bits, e.UsedBits)
+			return fmt.Sprintf("it costs %s; %s count with it", e.Bits.Words(), e.UsedBits.Rounded())
 		}
 	case bcp.CheckEgressBytes:
 		if d.Egress != nil {
@@ -327,7 +327,7 @@ func (e *explainer) detail(c bcp.Check) string {
 		return fmt.Sprintf("category %d", d.Category)
 	case bcp.CheckBudget:
 		if accepted && e.known {
-			return fmt.Sprintf("it costs %s bits; %s of %s are spent with it", d.Nominal, d.Balance.Spent(), e.channel.Budget)
+			return fmt.Sprintf("it costs %s; %s of %s are spent with it", d.Nominal.Words(), d.Balance.Spent().Rounded(), e.channel.Budget.Rounded())
 		}
 	case bcp.CheckPushBudget:
 		if accepted && e.known {
@@ -335,7 +335,7 @@ func (e *explainer) detail(c bcp.Check) string {
 		}
 	case bcp.CheckCapacityBudget:
 		if accepted && e.known {
-			return fmt.Sprintf("it costs %s capacity bits; %s of %s are spent with it", d.Capacity, d.Balance.SpentCapacity(), e.channel.CapacityBudget)
+			return fmt.Sprintf("it costs %s of capacity; %s of %s are spent with it", d.Capacity.Words(), d.Balance.SpentCapacity().Rounded(), e.channel.CapacityBudget.Rounded())
 		}
 	case bcp.CheckCat2Queries:
 		if e.known && e.channel.MaxCat2Queries >= 0 {
@@ -382,7 +382,7 @@ func (e *explainer) decided() string {
 	case d.Kind == bcp.KindEgress && d.Egress != nil && d.Egress.Act == bcp.EgressSettle:
 		return fmt.Sprintf("%d bytes went over the wire", d.Egress.Bytes)
 	case d.Kind == bcp.KindEgress && d.Egress != nil && d.Verdict == bcp.Accept:
-		return fmt.Sprintf("reserved: it tells its host at most %s bits", d.Egress.Bits)
+		return fmt.Sprintf("reserved: it tells its host at most %s", d.Egress.Bits.Words())
 	case d.Kind == bcp.KindDeclare && d.Declare != nil:
 		return d.Declare.Text()
 	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Usage.Act == bcp.UsageSettle && d.Verdict == bcp.Accept:
@@ -416,13 +416,13 @@ func (e *explainer) decided() string {
 	case d.Kind == bcp.KindBatch:
 		return fmt.Sprintf("the window ended, and its delivery has %s", counted(int64(d.Count), "push", "pushes"))
 	case d.Gathered():
-		return fmt.Sprintf("accepted, %s bits; it waits for the end of its window", d.Nominal)
+		return fmt.Sprintf("accepted, %s; it waits for the end of its window", d.Nominal.Words())
 	case d.Delivery != "":
-		return fmt.Sprintf("accepted and delivered, %s bits", d.Nominal)
+		return fmt.Sprintf("accepted and delivered, %s", d.Nominal.Words())
 	case d.Unfunded:
 		return "accepted, and not sent: pushes of its release slot have taken what it needs. It ends with them: " + string(bcp.BudgetExhausted)
 	case d.Kind == bcp.KindAsk:
-		return fmt.Sprintf("accepted, %s bits reserved", d.Nominal)
+		return fmt.Sprintf("accepted, %s reserved", d.Nominal.Words())
 	case d.Verdict == bcp.Accept:
 		return "accepted"
 	}

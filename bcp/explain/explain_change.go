@@ -200,7 +200,7 @@ func (e *explainer) cheaper() []string {
 		more = fmt.Sprintf("%s: %s %s", info.Key, roundBits(enough), where)
 	}
 	changes := []string{more}
-	form := fmt.Sprintf("a form that costs at most %s bits: ", left)
+	form := fmt.Sprintf("a form that costs at most %s: ", left.Words())
 	switch words := left / bcp.WordBits; {
 	case d.Check == bcp.CheckCapacityBudget:
 		changes = append(changes, form+"fewer possible answers")
@@ -241,7 +241,7 @@ func (e *explainer) answerable() []string {
 	}
 	switch d.Reason {
 	case bcp.ReasonWords:
-		return []string{"fewer words", fmt.Sprintf("a greater max_words %s; each word costs %s bits", where, bcp.WordBits)}
+		return []string{"fewer words", fmt.Sprintf("a greater max_words %s; each word costs %s", where, bcp.WordBits.Words())}
 	case bcp.ReasonWordLength:
 		return []string{"words of at most 24 characters"}
 	case bcp.ReasonLength:

@@ -88,9 +88,9 @@ func (a *adviser) propose(advice Advice, rewrite bcp.Spec) bool {
 
 func change(before, after bcp.Bits) string {
 	if before == after {
-		return "stay " + after.String()
+		return "stay " + after.Rounded()
 	}
-	return "fall from " + before.String() + " to " + after.String()
+	return "fall from " + before.Rounded() + " to " + after.Rounded()
 }
 
 func (a *adviser) questions() {
@@ -143,7 +143,7 @@ func (a *adviser) question(i int, s *shape) {
 		narrow.MaxWords = words
 		a.propose(Advice{
 			Code: AdviceMaxWords, Key: key + ".max_words", Write: fmt.Sprintf("max_words: %d", words),
-			Text: fmt.Sprintf("no answer in the format %s has more than %s, and each word costs %s bits", s.format, countOfWords(words), bcp.WordBits),
+			Text: fmt.Sprintf("no answer in the format %s has more than %s, and each word costs %s", s.format, countOfWords(words), bcp.WordBits.Words()),
 		}, a.with(i, narrow))
 	}
 }
@@ -300,7 +300,7 @@ func ChannelAdvice(m *bcp.Mesh, c *bcp.Channel, prices []bcp.Prices) []Advice {
 		}
 		found = append(found, Advice{
 			Code: AdviceBudget, Key: key, Write: fmt.Sprintf("%s: %s", key, strings.TrimSuffix(together.String(), ".0")),
-			Text: fmt.Sprintf("one push of each subscription costs %s bits together and %s is %s: in no epoch do all of them come through; narrow them, or allow them", together, key, limit),
+			Text: fmt.Sprintf("one push of each subscription costs %s together and %s is %s: in no epoch do all of them come through; narrow them, or allow them", together.Words(), key, limit.Rounded()),
 		})
 	}
 	return found

@@ -157,12 +157,12 @@ func combined(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 	if channels < 2 {
 		return nil
 	}
-	sum := nominal.String() + " bits an epoch"
+	sum := nominal.Words() + " an epoch"
 	switch {
 	case bounded == channels:
-		sum += " (capacity " + capacity.String() + ")"
+		sum += " (capacity " + capacity.Rounded() + ")"
 	case bounded > 0:
-		sum += fmt.Sprintf(" (capacity %s on %d of them, without a bound on the rest)", capacity, bounded)
+		sum += fmt.Sprintf(" (capacity %s on %d of them, without a bound on the rest)", capacity.Rounded(), bounded)
 	}
 	return []Finding{{FindingCombined, agents, fmt.Sprintf(
 		"%s has channels from %d agents whose answers are tainted (%s): whoever writes what they read can combine %s; set total_budget_bits to what all of them may carry together",

@@ -98,10 +98,10 @@ func TestFindingTexts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ mesh, want string }{
 		{"main low\na high\nb high\nc high\nmain < a 1 10.5\nmain < b 1 20\nmain < c 1 0.000000001",
-			"main has channels from 3 agents whose answers are tainted (a, b and c): whoever writes what they read can combine 30.500000001 bits an epoch; " +
+			"main has channels from 3 agents whose answers are tainted (a, b and c): whoever writes what they read can combine 30.6 bits an epoch; " +
 				"set total_budget_bits to what all of them may carry together"},
-		{"main low\na high\nb high\nmain < a 1 10 30\nmain < b 1 20 40", "can combine 30.0 bits an epoch (capacity 70.0); set"},
-		{"main low\na high\nb high\nmain < a 1 10 30\nmain < b 1 20", "can combine 30.0 bits an epoch (capacity 30.0 on 1 of them, without a bound on the rest); set"},
+		{"main low\na high\nb high\nmain < a 1 10 30\nmain < b 1 20 40", "can combine 30 bits an epoch (capacity 70); set"},
+		{"main low\na high\nb high\nmain < a 1 10 30\nmain < b 1 20", "can combine 30 bits an epoch (capacity 30 on 1 of them, without a bound on the rest); set"},
 		{"m low\na high\nb high\nc high\nd high\ne high\nf high\nm < a\nm < b\nm < c\nm < d\nm < e\nm < f", "6 agents whose answers are tainted (a, b, c, d and 2 more)"},
 		{"a low\nb low\na < b\nb < a",
 			"what a answers can come back to it as another's answer (a > b > a), and be passed on until budgets are spent; remove one of these channels"},

@@ -214,7 +214,7 @@ func TestExplainWhatPassed(t *testing.T) {
 		history, rule, decided string
 		checks                 []bcp.Check
 	}{
-		{"ask planner mail yes", "", "accepted, 1.0 bits reserved", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckShape, bcp.CheckRepeat, bcp.CheckChannel, bcp.CheckCategory, bcp.CheckSpec,
+		{"ask planner mail yes", "", "accepted, 1 bit reserved", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckShape, bcp.CheckRepeat, bcp.CheckChannel, bcp.CheckCategory, bcp.CheckSpec,
 			bcp.CheckSessionFailed, bcp.CheckBudget, bcp.CheckReader, bcp.CheckOutbox}},
 		{"ask planner mail three" + why, "P6.3", "held: an escalation", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckShape, bcp.CheckRepeat, bcp.CheckChannel, bcp.CheckCategory, bcp.CheckSpec,
 			bcp.CheckJustified, bcp.CheckOwnWords, bcp.CheckSessionFailed, bcp.CheckEscalations, bcp.CheckBudget, bcp.CheckReader, bcp.CheckOutbox}},

@@ -17,22 +17,10 @@ func Channel(controller, reader bcp.AgentName) string {
 }
 
 // Bits writes bits with their unit: "1 bit", "18.4 bits".
-func Bits(b bcp.Bits) string {
-	if s := BitCount(b); s != "1" {
-		return s + " bits"
-	}
-	return "1 bit"
-}
+func Bits(b bcp.Bits) string { return b.Words() }
 
 // BitCount writes bits rounded up to a tenth: "6.9", "671".
-func BitCount(b bcp.Bits) string {
-	const tenth = bcp.Bit / 10
-	tenths := (b + tenth - 1) / tenth
-	if tenths%10 == 0 {
-		return strconv.FormatInt(int64(tenths/10), 10)
-	}
-	return strconv.FormatInt(int64(tenths/10), 10) + "." + strconv.FormatInt(int64(tenths%10), 10)
-}
+func BitCount(b bcp.Bits) string { return b.Rounded() }
 
 // Moment writes a time to the second, in UTC.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -315,7 +315,7 @@ func showResult(o *cli.Output, r bcp.ValidationResult) error {
 		}
 	}
 	if r.Status == bcp.StatusRefused {
-		return (&cli.Failure{Code: cli.ExitRefused, Message: string(r.Code) + ": " + r.Detail}).WithHint("%s", r.Code.Info().Decision)
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(r.Code) + ": " + r.Detail}).WithHint("%s", meshdir.WhatToDo(r.Code))
 	}
 	if !o.JSON {
 		o.Printf("%s\n", r.Status)

@@ -126,7 +126,7 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 		read.Links = append(read.Links, page.Link{URL: link.URL})
 	}
 	showPage(p, read)
-	p.Out.Talkf("it told hosts %s bits at most, of %s over %s; %s of %s on the wire",
-		bits, e.Budget, e.Window, cli.Count(int(used.Bytes), "byte"), cli.Count(int(e.MaxBytes), "byte"))
+	p.Out.Talkf("it told hosts at most %s of %s over %s; %s of %s on the wire",
+		bits.Words(), e.Budget.Rounded(), e.Window, cli.Count(int(used.Bytes), "byte"), cli.Count(int(e.MaxBytes), "byte"))
 	return nil
 }

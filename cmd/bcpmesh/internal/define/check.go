@@ -209,11 +209,11 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 		var ids, nominal, capacity []string
 		for _, s := range c.Subscriptions {
 			ids = append(ids, string(s.ID)+" ("+strconv.Itoa(int(s.Category))+")")
-			nominal = append(nominal, s.NominalBits.String())
-			capacity = append(capacity, s.CapacityBits.String())
+			nominal = append(nominal, s.NominalBits.Rounded())
+			capacity = append(capacity, s.CapacityBits.Rounded())
 		}
 		rows = append(rows, []string{
-			string(c.Controller), string(c.Reader), strconv.Itoa(int(c.MaxCategory)), c.BudgetBits.String(),
+			string(c.Controller), string(c.Reader), strconv.Itoa(int(c.MaxCategory)), c.BudgetBits.Rounded(),
 			strings.Join(ids, "\n"), strings.Join(nominal, "\n"), strings.Join(capacity, "\n"), c.Timing,
 		})
 	}

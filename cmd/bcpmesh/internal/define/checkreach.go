@@ -81,7 +81,7 @@ func hostsText(r reachInfo) string {
 func bitsPerDay(r reachInfo) string {
 	switch {
 	case len(r.Hosts) > 0:
-		return r.BitsPerDay.String()
+		return r.BitsPerDay.Rounded()
 	case len(r.Out) > 0:
 		return "uncounted"
 	}
@@ -109,7 +109,7 @@ func showEgress(p *cli.Program, list []reachInfo) {
 		if r.LinksOnly {
 			composed = "no"
 		}
-		rows = append(rows, []string{string(r.Agent), hostsText(r), composed, r.BudgetBits.String(), cli.Duration(r.Window), strconv.FormatInt(r.MaxBytes, 10), strconv.FormatInt(r.MaxHostBytes, 10)})
+		rows = append(rows, []string{string(r.Agent), hostsText(r), composed, r.BudgetBits.Rounded(), cli.Duration(r.Window), strconv.FormatInt(r.MaxBytes, 10), strconv.FormatInt(r.MaxHostBytes, 10)})
 	}
 	if len(rows) == 0 {
 		return

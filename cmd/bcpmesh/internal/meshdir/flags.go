@@ -68,7 +68,7 @@ func Failure(err error) error {
 		return f
 	case errors.As(err, &refused):
 		f := &cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}
-		if todo := refused.Code.Info().Decision; todo != "" {
+		if todo := WhatToDo(refused.Code); todo != "" {
 			return f.WithHint("%s", todo)
 		}
 		return f
@@ -203,4 +203,18 @@ func CheckKeys(state string) error {
 			WithHint("restore the keys from a backup, or start with a new --state")
 	}
 	return nil
+}
+
+// WhatToDo says what a person who has the command line may do about a refusal: the
+// protocol's own sentence is for agents.
+func WhatToDo(c bcp.Code) string {
+	switch c {
+	case bcp.BudgetExhausted, bcp.QueryLimitReached:
+		return "bcpmesh session open --renew begins a new epoch, with a full budget; bcpmesh ledger show says what was spent"
+	case bcp.EscalationLimitReached:
+		return "bcpmesh session close, then bcpmesh session open"
+	case bcp.ApprovalQueueFull:
+		return "bcpmesh approvals watch shows what waits, and decides"
+	}
+	return c.Info().Decision
 }
