@@ -101,7 +101,7 @@ func (c *Copier) Run(ctx context.Context) {
 			failures, refused, said = 0, 0, ""
 		}
 		pause := backoff(c.o.limits.soon, c.o.limits.late, failures)
-		if errors.Is(err, errLogin) {
+		if errors.Is(err, errLogin) || errors.Is(err, errNoLogin) {
 			pause = backoff(c.o.limits.locked, c.o.limits.longest, refused)
 			refused++
 		}
@@ -213,15 +213,15 @@ func (c *Copier) pass(s *session) error {
 	if err != nil {
 		return err
 	}
-	listed, err := s.newest(now, c.o.limits.messages)
+	listed, all, err := s.newest(now, c.o.limits.messages)
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(c.failed, func(uid int64, _ int) bool { _, there := listed[uid]; return !there })
+	maps.DeleteFunc(c.failed, func(uid int64, _ int) bool { _, there := listed[uid]; return !there && all })
 	missing := choose(listed, have, c.o.limits)
 	c.complete, c.held, c.bytes = state{validity: now.validity}, 0, 0
 	for uid, m := range have {
-		if !m.listed {
+		if !m.listed && all {
 			if err := c.store.remove(now.validity, uid); err != nil {
 				return err
 			}
@@ -234,7 +234,7 @@ func (c *Copier) pass(s *session) error {
 	if err != nil {
 		return err
 	}
-	if left == 0 {
+	if left == 0 && all {
 		c.complete = now
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 
 // box is a scripted server with one message, which does one thing otherwise.
 type box struct {
-	greets, logs, examines, lists, fetches func(c *client, tag string) (ok bool) // nil: as it should
+	greets, tells, logs, examines, lists, fetches func(c *client, tag string) (ok bool) // nil: as it should
 }
 
 const one = "Subject: one\r\n\r\nbody\r\n"
@@ -42,6 +42,8 @@ func (b box) serve(_ testing.TB, c *client) {
 		word, _, _ := strings.Cut(command, " ")
 		ok := false
 		switch {
+		case word == "CAPABILITY":
+			ok = as(b.tells, tag, "* CAPABILITY IMAP4rev1\r\n")
 		case word == "LOGIN":
 			ok = as(b.logs, tag, "")
 		case word == "EXAMINE":
@@ -81,6 +83,7 @@ func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	cut := func(c *client, _ string) bool { _ = c.Close(); return false }
 	hang := func(c *client, _ string) bool { _, _ = io.Copy(io.Discard, c.r); return false }
+	leak := func(*client, string) bool { t.Error("the key was sent"); return false }
 	want := []string{one}
 	for name, tt := range map[string]struct {
 		box  box
@@ -94,21 +97,27 @@ func TestHostileServers(t *testing.T) {
 			_, _ = io.WriteString(c, "* OK ")
 			return forever("x")(c, "")
 		}}, errTooMuch, nil},
-		"preauthenticated":       {box{greets: says("* PREAUTH IGNORE")}, errAnswer, nil},
-		"bye":                    {box{greets: says("* BYE IGNORE")}, errBye, nil},
-		"silence at first":       {box{greets: hang}, errSilence, nil},
-		"a cut at first":         {box{greets: cut}, errCut, nil},
-		"the login refused":      {box{logs: says("TAG NO [AUTHENTICATIONFAILED] IGNORE")}, errLogin, nil},
-		"the key echoed":         {box{logs: says("TAG NO " + key)}, errLogin, nil},
-		"a continuation":         {box{logs: says("+ go on")}, errAnswer, nil},
-		"another tag":            {box{logs: says("B99 OK done")}, errAnswer, nil},
-		"endless untagged lines": {box{logs: forever("* OK x\r\n")}, errTooMuch, nil},
-		"an endless line":        {box{logs: forever("* X ")}, errTooMuch, nil},
-		"no UIDVALIDITY":         {box{examines: says("* 1 EXISTS\r\nTAG OK done")}, errAnswer, nil},
-		"UIDVALIDITY 0":          {box{examines: says("* 1 EXISTS\r\n* OK [UIDVALIDITY 0] x\r\nTAG OK done")}, errAnswer, nil},
-		"UIDVALIDITY -1":         {box{examines: says("* OK [UIDVALIDITY -1] x\r\nTAG OK done")}, errAnswer, nil},
-		"UIDVALIDITY 2^32":       {box{examines: says("* OK [UIDVALIDITY 4294967296] x\r\nTAG OK done")}, errAnswer, nil},
-		"no mailbox":             {box{examines: says("TAG NO IGNORE")}, errMailbox, nil},
+		"preauthenticated":                    {box{greets: says("* PREAUTH IGNORE")}, errAnswer, nil},
+		"bye":                                 {box{greets: says("* BYE IGNORE")}, errBye, nil},
+		"silence at first":                    {box{greets: hang}, errSilence, nil},
+		"a cut at first":                      {box{greets: cut}, errCut, nil},
+		"the login refused":                   {box{logs: says("TAG NO [AUTHENTICATIONFAILED] IGNORE")}, errLogin, nil},
+		"the key echoed":                      {box{logs: says("TAG NO " + key)}, errLogin, nil},
+		"the login disabled in the greeting":  {box{greets: says("* OK [CAPABILITY IMAP4rev1 logindisabled] IGNORE"), logs: leak}, errNoLogin, nil},
+		"the login disabled when asked":       {box{tells: says("* CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=PLAIN\r\nTAG OK done"), logs: leak}, errNoLogin, nil},
+		"a server that cannot tell":           {box{tells: says("TAG BAD what")}, nil, want},
+		"a list that ends with NO":            {box{lists: says("* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG NO some were expunged")}, nil, want},
+		"a list of nothing that ends with NO": {box{lists: says("TAG NO [UNAVAILABLE] IGNORE")}, nil, nil},
+		"a list that is not understood":       {box{lists: says("* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG BAD IGNORE")}, errAnswer, nil},
+		"a continuation":                      {box{logs: says("+ go on")}, errAnswer, nil},
+		"another tag":                         {box{logs: says("B99 OK done")}, errAnswer, nil},
+		"endless untagged lines":              {box{logs: forever("* OK x\r\n")}, errTooMuch, nil},
+		"an endless line":                     {box{logs: forever("* X ")}, errTooMuch, nil},
+		"no UIDVALIDITY":                      {box{examines: says("* 1 EXISTS\r\nTAG OK done")}, errAnswer, nil},
+		"UIDVALIDITY 0":                       {box{examines: says("* 1 EXISTS\r\n* OK [UIDVALIDITY 0] x\r\nTAG OK done")}, errAnswer, nil},
+		"UIDVALIDITY -1":                      {box{examines: says("* OK [UIDVALIDITY -1] x\r\nTAG OK done")}, errAnswer, nil},
+		"UIDVALIDITY 2^32":                    {box{examines: says("* OK [UIDVALIDITY 4294967296] x\r\nTAG OK done")}, errAnswer, nil},
+		"no mailbox":                          {box{examines: says("TAG NO IGNORE")}, errMailbox, nil},
 		"more messages than there are": {box{lists: func(c *client, tag string) bool {
 			var b strings.Builder
 			for uid := 1; uid <= 10_001; uid++ {
@@ -167,6 +176,32 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
+// Messages that a server does not list because it says NO stay: only a whole list says what went.
+//
+// covers AGENTS A7
+func TestPartialLists(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "mail")
+	var answer atomic.Value
+	answer.Store("* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG OK done")
+	c, _ := copier(t, scripted(t, box{
+		examines: says("* 2 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\nTAG OK done"),
+		lists:    func(c *client, tag string) bool { return says(answer.Load().(string))(c, tag) },
+	}.serve), folder, quick())
+	for _, step := range []struct {
+		answer string
+		want   int
+	}{{"* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG OK done", 1}, {"TAG NO [UNAVAILABLE] later", 1}, {"* 1 FETCH (UID 5 RFC822.SIZE 22)\r\nTAG NO later", 1}, {"TAG OK done", 0}} {
+		answer.Store(step.answer)
+		if err := once(t, c); err != nil {
+			t.Fatal(err)
+		}
+		if got := inMaildir(t, folder); len(got) != step.want {
+			t.Errorf("after %q: %q", step.answer, got)
+		}
+	}
+}
+
 // A copy that was cut goes on where it was, with no message twice and none in half.
 //
 // covers AGENTS A7
@@ -194,7 +229,7 @@ func TestCutCopies(t *testing.T) {
 				tag, command := c.hear()
 				word, rest, _ := strings.Cut(command, " ")
 				switch word {
-				case "LOGIN":
+				case "LOGIN", "CAPABILITY":
 					_ = c.say("%s OK done", tag)
 				case "EXAMINE":
 					_ = b.examines(c, tag)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 var (
 	errLogin   = errors.New("the server refuses the user or the key")
+	errNoLogin = errors.New("the server takes no passwords (LOGINDISABLED)")
 	errMailbox = errors.New("the server does not open the mailbox")
 	errAnew    = errors.New("the server's mailbox became another one while it was copied")
 )
@@ -32,6 +34,9 @@ type session struct {
 
 	// What the server said of the mailbox last.
 	exists, validity, uidNext int64
+
+	capable  bool // it said what it can
+	disabled bool // and that it takes no passwords
 }
 
 // message is the data about a message in one FETCH response.
@@ -65,8 +70,11 @@ func (s *session) readGreeting() error {
 	case status != "OK":
 		return errAnswer
 	}
-	_, err = s.text()
-	return err
+	text, err := s.text()
+	if err != nil {
+		return err
+	}
+	return s.code(text)
 }
 
 // command sends a command and reads the responses up to its own, whose status it
@@ -125,6 +133,11 @@ func (s *session) untagged(f fetching) error {
 		}
 		return nil
 	}
+	if word == "CAPABILITY" {
+		text, err := s.text()
+		s.capabilities(text)
+		return err
+	}
 	if word[0] < '0' || word[0] > '9' {
 		return s.skipResponse()
 	}
@@ -159,6 +172,9 @@ func (s *session) code(text string) error {
 			into = &s.validity
 		case "UIDNEXT":
 			into = &s.uidNext
+		case "CAPABILITY":
+			s.capabilities(value)
+			return nil
 		default:
 			return nil
 		}
@@ -169,6 +185,11 @@ func (s *session) code(text string) error {
 		*into = n
 	}
 	return nil
+}
+
+func (s *session) capabilities(words string) {
+	s.capable = true
+	s.disabled = slices.Contains(strings.Fields(strings.ToUpper(words)), "LOGINDISABLED")
 }
 
 // fetched reads the list of a FETCH.
@@ -241,9 +262,17 @@ func (s *session) body(f fetching) (bool, error) {
 	return true, s.drop(r.N)
 }
 
-// login is not repeated by anybody here.
+// login is not repeated by anybody here. The key is not sent to a server that takes none.
 func (s *session) login(user, key string) error {
 	s.allow(maxChatter, chatterTime)
+	if !s.capable {
+		if _, err := s.command("CAPABILITY", fetching{}); err != nil {
+			return err
+		}
+	}
+	if s.disabled {
+		return errNoLogin
+	}
 	status, err := s.command("LOGIN "+quote(user)+" "+quote(key), fetching{})
 	if err == nil && status != "OK" {
 		err = errLogin
@@ -267,11 +296,12 @@ func (s *session) examine(mailbox string) error {
 	return nil
 }
 
-// newest returns the newest messages of a mailbox, by UID.
-func (s *session) newest(of state, most int) (map[int64]message, error) {
-	listed := map[int64]message{}
+// newest returns the newest messages of a mailbox, by UID. Not all of them are listed if some were
+// expunged meanwhile (RFC 2180, 4.1.2), or are not available.
+func (s *session) newest(of state, most int) (listed map[int64]message, all bool, err error) {
+	listed = map[int64]message{}
 	if of.exists == 0 {
-		return listed, nil
+		return listed, true, nil
 	}
 	first := max(1, of.exists-int64(most)+1)
 	s.allow(maxList, transferred)
@@ -289,13 +319,13 @@ func (s *session) newest(of state, most int) (map[int64]message, error) {
 	}})
 	switch {
 	case err != nil:
-		return nil, err
-	case status != "OK":
-		return nil, errAnswer
+		return nil, false, err
+	case status == "BAD":
+		return nil, false, errAnswer
 	case s.validity != of.validity:
-		return nil, errAnew
+		return nil, false, errAnew
 	}
-	return listed, nil
+	return listed, status == "OK", nil
 }
 
 // quote returns a quoted string. Users, keys and encoded names of mailboxes are printable ASCII.

@@ -22,7 +22,7 @@ var (
 
 const (
 	maxWord  = 256     // bytes of a word or number
-	maxText  = 1 << 10 // bytes that are kept of a line of text
+	maxText  = 4 << 10 // bytes that are kept of a line of text
 	maxDepth = 64      // of lists in each other
 )
 
