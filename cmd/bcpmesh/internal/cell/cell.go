@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -152,6 +153,20 @@ func Confined(s sandbox.Spec) (*exec.Cmd, error) {
 		return nil, err
 	}
 	return s.Command([]string{program, enterWord})
+}
+
+// Killed reports whether a process that confines itself is killed for a system call, as by the filter of a unit or container.
+func Killed() bool {
+	program, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, "--help"}, Memory: sandbox.DefaultMemory})
+	if err != nil {
+		return false
+	}
+	_ = cmd.Run() // what becomes of it is looked at below
+	return strings.HasPrefix(cmd.ProcessState.String(), "signal: bad system call")
 }
 
 // Attempts has a confined process of this program try what it may not, and returns what became of it. Nothing stays. A

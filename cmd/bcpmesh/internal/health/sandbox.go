@@ -9,6 +9,11 @@ import (
 
 // confinement looks at what this machine offers to confine agents' commands, and tries what a hijacked one would.
 func (c *checkup) confinement(ctx context.Context) {
+	if cell.Killed() {
+		c.add("sandbox", failed, "a unit allows these by name: SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp",
+			"the system calls of this process are filtered, and a program that confines itself is killed: `sandbox: required` starts nothing here")
+		return
+	}
 	offers := sandbox.Detect()
 	offers.UserNamespaces = sandbox.UserNamespaces()
 	c.Sandbox = &offers
