@@ -27,6 +27,7 @@ import (
 const (
 	authorityFolder = "tls"
 	authorityFile   = "ca.pem"
+	publicMode      = 0o644 // of the certificate, which is given away
 	authorityKey    = "ca.key"
 
 	// AuthorityLife is the lifetime of an authority's certificate. It is renewed
@@ -149,7 +150,7 @@ func readAuthority(folder string, keys *Store) (*Authority, error) {
 		return nil, fmt.Errorf("%s is no key", authorityKey)
 	}
 	a := newAuthority(folder, key)
-	if text, err = readFile(a.file); err != nil {
+	if text, err = os.ReadFile(a.file); err != nil { // only we can write below the folder
 		return nil, err
 	}
 	if block, _ = pem.Decode(text); block == nil {
@@ -185,7 +186,7 @@ func (a *Authority) renew(now time.Time) error {
 	if a.certificate, err = x509.ParseCertificate(der); err != nil {
 		return err
 	}
-	return replaceFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return durable.Replace(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), publicMode)
 }
 
 // File returns the path of the authority's certificate, by which agents recognise

@@ -48,12 +48,13 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 	if key != (bcp.ChannelKey{}) && s.channels[key] == nil && !s.foreign.channels[key] {
 		return []string{fmt.Sprintf("the definitions have no channel %s/%s, and nothing in the journal is of one: the controller is named first", key.Controller, key.Reader)}
 	}
-	open, remembered, held, waiting, gathered := 0, 0, 0, 0, 0
+	open, remembered, held, waiting, gathered, last := 0, 0, 0, 0, 0, int64(0) // last: when the last of the remembered ended
 	for _, q := range s.queries {
 		switch {
 		case q.channel != key || q.since >= d.Before:
 		case q.phase == phaseEnded:
 			remembered++
+			last = max(last, q.ended)
 		default:
 			open++
 		}
@@ -78,7 +79,7 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 		}
 	}
 	add(open, "queries of those days are open")
-	add(remembered, "queries of those days ended less than a day ago")
+	add(remembered, "queries of those days ended less than a day ago: it can be erased from "+time.Unix(0, last).Add(clientMemory).UTC().Format(time.DateTime)+" UTC")
 	add(held, "items of those days wait for a person")
 	add(waiting, "deliveries of those days are not acknowledged")
 	if gathered == 1 {

@@ -357,6 +357,11 @@ func showBackup(p *cli.Program, verb string, r backupResult, m jetstream.Manifes
 	if r.Truncated > 0 {
 		p.Out.Talkf("the journal now begins after decision %d: keep the file", r.Truncated)
 	}
+	if verb == "restored" {
+		p.Out.Talkf("the definitions are not in a backup: mesh.yaml, agents/, tools/ and what they name have to be there before bcpmesh up")
+	} else {
+		p.Out.Talkf("the definitions are not in it: keep mesh.yaml, agents/, tools/ and what they name beside it")
+	}
 	if r.Lost != "" {
 		p.Out.Talkf("the journal ends there: %s", cli.Plain(r.Lost))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -166,13 +167,16 @@ func showCheckup(p *cli.Program, c *checkup) error {
 func (c *checkup) versions(nc *nats.Conn) {
 	const id = "versions"
 	here := natsServerVersion()
-	if nc != nil && nc.ConnectedServerVersion() != here && here != "" {
-		c.add(id, warned, "run the same program on both sides, or restart the mesh with this one",
+	if nc != nil && here != "" && release(nc.ConnectedServerVersion()) != release(here) {
+		c.add(id, warned, "run the same program on both sides, or restart the mesh with this one; on a cluster, upgrade the older nodes",
 			"the mesh runs NATS server %s, this program has %s", nc.ConnectedServerVersion(), here)
 		return
 	}
 	c.ok(id, "bcpmesh %s, %s, NATS server %s", cli.ProgramVersion(), runtime.Version(), here)
 }
+
+// release is a version without its patches, which differ in nothing that matters here.
+func release(version string) string { return version[:max(0, strings.LastIndex(version, "."))] }
 
 // skew is how far clocks may differ.
 const skew = time.Minute

@@ -2,8 +2,10 @@ package keys
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -94,6 +96,10 @@ AGENT --all", or --user with the key that "creds list" shows, cancels it.`,
 		with := ""
 		if bound {
 			with = " --passkey FILE"
+		}
+		if _, err := os.Stat(accounts.AuthorityFile(folder.State)); err == nil {
+			with = " --ca ca.pem" + with
+			p.Out.Talkf("give them %s with the token", accounts.AuthorityFile(folder.State))
 		}
 		p.Out.Talkf("%s as %s, good once until %s: bcpmesh join TOKEN --url URL --out FILE%s", token.Agent, token.Role, cli.Moment(token.Ends), with)
 		return nil
@@ -195,7 +201,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted, meshdir.CredsRefused(err):
 		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not accept this token"}).
 			WithHint("it was used, has expired, was cancelled, or is of another mesh: ask for a new one. If it was used and not by you, report it")
-	case errors.Is(err, nats.ErrNoServers):
+	case errors.Is(err, nats.ErrNoServers), errors.As(err, new(*tls.CertificateVerificationError)):
 		return meshdir.NotReached(url, err)
 	case err != nil:
 		return meshdir.Failure(err)
