@@ -32,6 +32,10 @@ type RunTask struct {
 	// PlanOnly asks for a plan that is judged but not run: the run ends as planned, or as
 	// blocked if a call is certain to be denied.
 	PlanOnly bool `json:"plan_only,omitzero"`
+	// NewSession says that the requester begins anew: nothing that it was told is in what
+	// it knows, as in a model's cleared context. Otherwise all that it was told since it
+	// last said so may have chosen the task, which is tainted by it.
+	NewSession bool `json:"new_session,omitzero"`
 }
 
 // ForbidRule forbids calls of a tool, or of all with "*", for which an expression holds.

@@ -203,3 +203,80 @@ func TestPlannerIsToldOfTheResult(t *testing.T) {
 		t.Errorf("it was told %s", jsontext.Value(r.Result))
 	}
 }
+
+// A conversation of ten tasks in one session, with a mail and a result in each, needs no
+// person where content reaches no critical argument: the rule says how many bits of the
+// tasks it takes, and sees whom their words name. A planner that makes up an address is
+// stopped; so is a task once too much was told, until the requester begins anew.
+//
+// covers KER-106, DUAL-109
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	files := resultMesh(100, boolean)
+	files["tools/mail.yaml"] = strings.Replace(kernelTools, "to: {type: string}", "to: {type: string, format: email, critical: true}", 1)
+	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "  - id: one-bit\n", `  - id: whom-the-task-names
+    effect: declassify
+    tool: send
+    when: task.influence <= 30 && args.angry.influence <= 1 && (args.to.value == requester.address || task.mentions(args.to))
+    examples:
+      yes: [{task: Tell bob@example.org., args: {to: bob@example.org, angry: {tainted: true, influence: 1}}}]
+      no: [{task: Tell bob., args: {to: bob@example.org, angry: {tainted: true, influence: 1}}}]
+  - id: one-bit
+`, 1)
+	m := meshtest.Start(t, files)
+	sent := kernelSeatsWith(t, m, func(r agents.PlanRequest) string {
+		to := "kim@example.org"
+		for _, other := range []string{"bob@example.org", "mallory@evil.example"} {
+			if strings.Contains(r.Task, other[:3]) {
+				to = other
+			}
+		}
+		plan := strings.Replace(moodPlan, "kim@example.org", to, 1)
+		return strings.Replace(plan, `"final":"send"`, `"final":"mood"`, 1)
+	})
+	heard := hears(t, m)
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for i := range 10 {
+		task, to := "Tell me whether the writer is angry.", "kim@example.org"
+		if i%2 == 1 {
+			task, to = "Tell bob@example.org, too.", "bob@example.org"
+		}
+		if _, end := runTaskBy(t, c, task); end.Status != "committed" {
+			t.Fatalf("task %d: the run ended as %+v", i+1, end)
+		}
+		if got := wait(t, sent); got != `{"angry":true,"to":"`+to+`"}` {
+			t.Errorf("task %d: sent %s", i+1, got)
+		}
+		wait(t, heard)
+		if label := taskOf(t, m); label.Tainted() != (i > 0) {
+			t.Errorf("task %d: its label is %+v", i+1, label)
+		}
+	}
+	if _, end := runTaskBy(t, c, "Tell mal what you know."); end.Status != "blocked" || end.Code != "not_declassified" {
+		t.Errorf("to a made-up address: %+v", end)
+	}
+	for range 40 {
+		if _, end := runTaskBy(t, c, "Tell me whether the writer is angry."); end.Status == "blocked" {
+			break
+		}
+		wait(t, sent)
+		wait(t, heard)
+	}
+	if _, end := runTaskBy(t, c, "Tell me whether the writer is angry."); end.Status != "blocked" || end.Code != "not_declassified" {
+		t.Errorf("after more than the rule takes: %+v", end)
+	}
+	m.Settle(t)
+	session := m.Connect(t, "main", bcp.RoleController)
+	session.Request(t, subjects.Session("main"), `{"verb":"close"}`)
+	session.Request(t, subjects.Session("main"), `{"verb":"open"}`)
+	if _, end := runTaskBy(t, c, "Tell me whether the writer is angry."); end.Status != "committed" {
+		t.Errorf("in a new session: %+v", end)
+	}
+	if label := taskOf(t, m); label.Tainted() {
+		t.Errorf("in a new session the task is %+v", label)
+	}
+}

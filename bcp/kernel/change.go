@@ -172,6 +172,8 @@ type Start struct {
 	Limits    Limits
 	// PlanOnly ends the run once a plan was judged, before its first step.
 	PlanOnly bool
+	// Anew says that the requester begins anew with this run.
+	Anew bool
 }
 
 // Result is the outcome of a call, or the answer of a Reader. Its value is

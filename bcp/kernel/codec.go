@@ -232,6 +232,7 @@ func (s *Start) fields(f *codec) {
 	nested(f, "limits", &limits, (*Limits).fields)
 	s.Limits = *limits
 	f.flag("plan_only", &s.PlanOnly)
+	f.flag("new_session", &s.Anew)
 }
 
 func (l *Limits) fields(f *codec) {

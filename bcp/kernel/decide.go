@@ -43,7 +43,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		c.Code = LimitOpenRuns
 		return c
 	}
-	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly = held, k.definition.Limits, message.planOnly
+	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.definition.Limits, message.planOnly, message.anew
 	c.Private.Task, c.Private.Rules, c.Private.Salt = message.task, message.rules, runSalt(m)
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
 	d.run.deadline = c.Time + int64(c.Start.Limits.RunTTL)

@@ -58,12 +58,21 @@ type runMessage struct {
 	rules   []RunRule
 	// planOnly asks for a plan that is judged and not run.
 	planOnly bool
+	// anew says that the requester begins anew: it knows nothing of what it was told.
+	anew bool
 }
 
-// parseRun reads {type?, request_id?, task, forbid?: [{tool, when}], plan_only?: true}.
+// BeginsAnew reports whether a requester's message says that it begins anew.
+func BeginsAnew(body []byte) bool {
+	m, code := parseRun(body)
+	return code == "" && m.anew
+}
+
+// parseRun reads {type?, request_id?, task, forbid?: [{tool, when}], plan_only?: true,
+// new_session?: true}.
 func parseRun(body []byte) (runMessage, Code) {
 	var m runMessage
-	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid", "plan_only")
+	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid", "plan_only", "new_session")
 	if code != "" {
 		return m, code
 	}
@@ -74,8 +83,10 @@ func parseRun(body []byte) (runMessage, Code) {
 		id, err := bcp.ParseClientID(request)
 		m.request, ok = id, ok && err == nil
 	}
-	if only := v.member("plan_only"); only != nil {
-		m.planOnly, ok = true, ok && only.kind == BoolValue && only.flag
+	for key, flag := range map[string]*bool{"plan_only": &m.planOnly, "new_session": &m.anew} {
+		if only := v.member(key); only != nil {
+			*flag, ok = true, ok && only.kind == BoolValue && only.flag
+		}
 	}
 	if m.task = task; len(task) > MaxTask {
 		return m, TooLarge

@@ -35,7 +35,7 @@ func OfMesh(m *bcp.Mesh) []*Kernel {
 func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
 		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: c.AppendJSON(nil),
-	}, Item: s.settledItem(c)}
+	}, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew}
 	switch run := s.runs[c.Run]; {
 	case c.Start != nil:
 		r.Change.Kernel = c.Start.Kernel

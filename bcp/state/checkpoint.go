@@ -137,7 +137,7 @@ func (s *State) keys(saved *savedState) map[bcp.ChannelKey]int {
 func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 	session := &a.session
 	saved := savedAgent{
-		Name: name, Reported: a.reported, Exposure: a.exposure, Told: a.told, Renewed: a.renewed, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
+		Name: name, Reported: a.reported, Exposure: a.exposure, Told: a.told, Forgot: a.forgot, Renewed: a.renewed, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
 		GatheredIn: a.gathered.minute, Gathered: a.gathered.count, ReportsIn: a.reports.minute, Reports: a.reports.count,
 		Unavailable: a.unavailable, Sources: a.sources,
 		Session: savedSession{
@@ -163,7 +163,7 @@ func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 	}
 	for i := range a.arrivals {
 		r := &a.arrivals[i]
-		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Delivery: r.delivery, Session: r.session, Late: r.late, Exposure: r.exposure, Told: r.told,
+		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Delivery: r.delivery, Session: r.session, Late: r.late, Exposure: r.exposure, Told: r.told, Full: r.full,
 			Release: saveRelease(r.release), Runs: saveRuns(r.runs)})
 	}
 	for _, n := range a.notices {

@@ -66,7 +66,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		fields string
 	}{
 		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled foreign moves marks runs share roles watch suspended runsUnkept"},
-		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
+		{agentState{}, "definition asks answers askTotal reported exposure told forgot session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted fault since"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
@@ -81,7 +81,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{pool{}, "Balance open held flow"},
 		{flow{}, "slot asked unfunded pushed back"},
 		{amounts{}, "nominal capacity"},
-		{arrival{}, "at delivery session late exposure told release runs"},
+		{arrival{}, "at delivery session late exposure told full release runs"},
 		{bcp.Balance{}, "Settled Reserved Pushed SettledCapacity ReservedCapacity Cat2Queries"},
 		{slidingWindow{}, "span parts"},
 		{windowPart{}, "begin sum"},

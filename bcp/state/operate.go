@@ -119,6 +119,7 @@ func (s *State) applyTaint(d *bcp.Decision) {
 		if d.Role == bcp.RoleOperator {
 			s.settleArrivals(a, d.Time)
 			a.reported, a.exposure, a.sources = bcp.TaintLow, bcp.TaintLow, nil
+			a.forget(d.Time)
 		}
 		return
 	}

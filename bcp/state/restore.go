@@ -224,7 +224,7 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 
 func (s *State) restoreAgent(saved *savedAgent) error {
 	a := s.agents[saved.Name]
-	a.reported, a.exposure, a.told, a.renewed = saved.Reported, saved.Exposure, saved.Told, saved.Renewed
+	a.reported, a.exposure, a.told, a.forgot, a.renewed = saved.Reported, saved.Exposure, saved.Told, saved.Forgot, saved.Renewed
 	a.refusals = refusalCount{minute: saved.RefusedIn, count: saved.Refused}
 	a.gathered = refusalCount{minute: saved.GatheredIn, count: saved.Gathered}
 	a.reports = refusalCount{minute: saved.ReportsIn, count: saved.Reports}
@@ -265,7 +265,7 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 		if r.Delivery == "" || len(r.Runs)%8 != 0 || i > 0 && r.At < saved.Arrivals[i-1].At {
 			return errSaved
 		}
-		next := arrival{at: r.At, delivery: r.Delivery, session: r.Session, late: r.Late, exposure: r.Exposure, told: r.Told, release: r.Release.restore()}
+		next := arrival{at: r.At, delivery: r.Delivery, session: r.Session, late: r.Late, exposure: r.Exposure, told: r.Told, full: r.Full, release: r.Release.restore()}
 		for b := r.Runs; len(b) > 0; b = b[8:] {
 			next.runs = append(next.runs, [8]byte(b))
 		}

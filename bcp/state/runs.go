@@ -16,19 +16,26 @@ func (s *State) JournalTime(m bcp.Moment) time.Time { return time.Unix(0, s.now(
 func (s *State) Limited(agent bcp.AgentName, m bcp.Moment) bool { return s.limited(agent, s.now(m)) }
 
 // Told says what of a Controller's words content may have chosen: nothing, if told is
-// false; else as much as all that was released to it by now can carry (capacity), for a
-// new session makes nobody forget. It is [bcp.MaxBits] for one that may have read content
-// itself.
+// false; else as much as all can carry (capacity) that was released to it since it last
+// said that it began anew. It is [bcp.MaxBits] for one that may have read content itself.
 func (s *State) Told(controller bcp.AgentName, m bcp.Moment) (bits bcp.Bits, told bool) {
 	a := s.agents[controller]
 	if a == nil || bcp.MaxTaint(a.definition.BaseTaint, a.reported) != bcp.TaintLow {
 		return bcp.MaxBits * bcp.Bit, true
 	}
-	exposure, bits := a.learnt(s.now(m))
-	if bits == 0 && exposure == bcp.TaintLow {
-		return 0, false
+	_, bits = a.learnt(s.now(m))
+	return bits, bits > 0
+}
+
+// Anew is [State.Told] for a Controller that begins anew with this message.
+func (s *State) Anew(controller bcp.AgentName, m bcp.Moment) (bits bcp.Bits, told bool) {
+	a := s.agents[controller]
+	if bits, told = s.Told(controller, m); !told || bits >= bcp.MaxBits*bcp.Bit {
+		return bits, told
 	}
-	return max(bits, bcp.Bit), true
+	then := agentState{asks: a.asks, told: bits}
+	then.forget(s.now(m))
+	return then.told, then.told > 0
 }
 
 // DecideContent records that a Reader is given content by a kernel: it has read what
@@ -56,7 +63,7 @@ func (s *State) DecideRun(m bcp.Moment, r bcp.RunMessage) bcp.Decision {
 	if r.Change.Code != "" {
 		d.Verdict = bcp.Reject
 	}
-	d.Item = r.Item
+	d.Item, d.SessionBegins = r.Item, r.Anew
 	if d.RunSaid = r.Said; len(r.Body) > 0 {
 		d.RawBytes, d.RawCommitment = len(r.Body), d.Commit(r.Body)
 	}
@@ -75,6 +82,10 @@ func (s *State) applyRun(d *bcp.Decision) error {
 			gone.code = bcp.ItemExpired
 		}
 		s.decided = append(s.decided, gone)
+	}
+	if a := s.agents[d.Agent]; a != nil && d.SessionBegins {
+		s.settleArrivals(a, d.Time)
+		a.forget(d.Time)
 	}
 	if s.runs == nil {
 		s.runsUnkept = true

@@ -54,6 +54,7 @@ type (
 		Mark               bcp.Digest
 		Reported, Exposure bcp.Taint
 		Told               bcp.Bits
+		Forgot             bool
 		Renewed            int64
 		RefusedIn          int64
 		Refused            int
@@ -196,6 +197,7 @@ type (
 		Late     bool
 		Exposure bcp.Taint
 		Told     bcp.Bits
+		Full     bcp.Bits
 		Release  savedRelease
 		Runs     []byte // 8 bytes each
 	}

@@ -38,6 +38,7 @@ type arrival struct {
 	late     bool
 	exposure bcp.Taint
 	told     bcp.Bits // what it can tell: capacity
+	full     bcp.Bits // the same for who has forgotten that it was held
 	release  bcp.Release
 	runs     [][8]byte // what quotations of it are known by
 }
@@ -188,6 +189,26 @@ func (a *agentState) hear(r *arrival, idle int64) {
 // learn counts what a delivery told.
 func (a *agentState) learn(r *arrival) {
 	a.exposure, a.told = bcp.MaxTaint(a.exposure, r.exposure), min(a.told+r.told, bcp.MaxBits*bcp.Bit)
+	if r.exposure != bcp.TaintLow {
+		a.told = max(a.told, bcp.Bit) // what taints tells something
+	}
+}
+
+// forget has the agent begin anew, as it says that it does: with a cleared context it
+// knows nothing of what it was told, unless that waits to be told again. What it was told
+// is held, it has forgotten as well, so that what becomes of it counts whole from now on.
+func (a *agentState) forget(now int64) {
+	for _, ch := range a.asks {
+		for i := range ch.outbox {
+			if ch.outbox[i].Release.UnixNano() <= now {
+				return
+			}
+		}
+	}
+	a.told, a.forgot = 0, true
+	for i := range a.arrivals {
+		a.arrivals[i].told = a.arrivals[i].full
+	}
 }
 
 // learnt is what the agent was exposed to and told by a time.
@@ -203,8 +224,8 @@ func (a *agentState) learnt(now int64) (exposure bcp.Taint, told bcp.Bits) {
 
 // tells is what the Controller is told by a delivery. That an answer is held, is a part of
 // what the answer is charged, and so is what becomes of it.
-func tells(d *bcp.Decision) bcp.Bits {
-	if d.Prepaid && d.Query != "" && d.Category != 3 {
+func (a *agentState) tells(d *bcp.Decision) bcp.Bits {
+	if !a.forgot && d.Prepaid && d.Query != "" && d.Category != 3 {
 		return 0
 	}
 	return d.Capacity
@@ -230,6 +251,9 @@ func (s *State) applySession(d *bcp.Decision, runs [][8]byte) {
 	session, idle := &a.session, int64(s.mesh.IdleTimeout)
 	if d.SessionBegins {
 		session.begin(d.Session, d.Time, idle, d.SessionByDelivery, d.SessionRenews)
+		if d.Kind == bcp.KindSession && d.Role == bcp.RoleController { // it said so, and did not only ask
+			a.forget(d.Time)
+		}
 	}
 	if session.id != d.Session || session.closed {
 		return
@@ -246,7 +270,7 @@ func (s *State) applySession(d *bcp.Decision, runs [][8]byte) {
 // expect keeps a delivery until its release, which may be now.
 func (s *State) expect(a *agentState, d *bcp.Decision, runs [][8]byte) {
 	idle := int64(s.mesh.IdleTimeout)
-	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, session: d.Session, exposure: d.Taint, told: tells(d), runs: runs, release: bcp.Release{
+	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, session: d.Session, exposure: d.Taint, told: a.tells(d), full: d.Capacity, runs: runs, release: bcp.Release{
 		Reader: d.Reader, Query: d.Query, Subscription: d.Subscription, Category: d.Category, Outcome: d.Outcome, Nominal: d.Nominal, Time: d.At()}}
 	if d.Outcome == "" {
 		r.release.Content = d.Payload

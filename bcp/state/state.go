@@ -80,7 +80,8 @@ type agentState struct {
 	askTotal      bcp.Bits  // the part of its total budget that asks may take
 	reported      bcp.Taint // TaintLow until somebody reports more
 	exposure      bcp.Taint // the greatest of all its sessions: what it learnt, it may tell
-	told          bcp.Bits  // capacity of all that was ever delivered to it
+	told          bcp.Bits  // capacity of all that was released to it since it last began anew
+	forgot        bool      // it did once
 	session       sessionState
 	arrivals      []arrival    // the next release first
 	renewed       int64        // when it last had its channels open new epochs

@@ -17,7 +17,7 @@ func dump(s *State) string {
 	fmt.Fprintf(&b, "share %v\n", s.share)
 	fmt.Fprintf(&b, "foreign %v moves %v\n", s.foreign, s.moves.found)
 	sortedLines(&b, s.agents, func(a *agentState) string {
-		return fmt.Sprintf("%v %v %d %d %+v %+v %+v %+v %+v %v %v %v", a.reported, a.exposure, a.told, a.renewed, a.refusals, a.gathered, a.reports, a.session, a.arrivals, a.unavailable, a.sources, a.notices)
+		return fmt.Sprintf("%v %v %d %v %d %+v %+v %+v %+v %+v %v %v %v", a.reported, a.exposure, a.told, a.forgot, a.renewed, a.refusals, a.gathered, a.reports, a.session, a.arrivals, a.unavailable, a.sources, a.notices)
 	})
 	for _, c := range s.crons {
 		fmt.Fprintf(&b, "cron %s %s %d %d\n", c.agent, c.Schedule, c.last, c.due)

@@ -110,3 +110,32 @@ func TestToldAddsUp(t *testing.T) {
 		t.Errorf("one that read content was told %s, nobody %s", got, nobody)
 	}
 }
+
+// Who opens a session says that it knows nothing of what it was told. Asking says nothing
+// of the kind, nor closing alone; and what still waits for its acknowledgement it hears in
+// the new session. What is held over the border counts whole when it comes.
+//
+// covers P9.2
+func TestToldInItsSession(t *testing.T) {
+	t.Parallel()
+	const told = "ask planner mail yes => accept \n answer mail 1 {\"ok\":true} => accept \n"
+	held := "ask planner mail text => accept \n answer mail 1 " + answerWord(heldAnswer) + " => hold \n"
+	for name, c := range map[string]struct {
+		history string
+		want    bool // it was told something
+	}{
+		"told":                           {told + "ack planner 1", true},
+		"closed":                         {told + "ack planner 1 \n close planner => accept", true},
+		"closed, and asks":               {told + "ack planner 1 \n close planner => accept \n ask planner mail yes => accept", true},
+		"opened while it is open":        {told + "ack planner 1 \n open planner => accept", true},
+		"opened anew":                    {told + "ack planner 1 \n close planner => accept \n open planner => accept", false},
+		"opened, and not heard before":   {told + "close planner => accept \n open planner => accept", true},
+		"opened anew, and told again":    {told + "ack planner 1 \n close planner => accept \n open planner => accept \n ask planner mail yes => accept \n answer mail 2 nei => accept", true},
+		"what was held counts afterward": {held + "ack planner 1 \n close planner => accept \n open planner => accept \n approve 1 => accept delivers", true},
+	} {
+		w := newWorld(t, testMesh()).play(c.history)
+		if got := wasTold(w, "planner") >= 0; got != c.want {
+			t.Errorf("%s: told %t", name, got)
+		}
+	}
+}

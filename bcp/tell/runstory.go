@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -38,6 +39,19 @@ type RunStory struct {
 	Said   []RunSaid    `json:"said,omitempty"`
 	Limits RunLimits    `json:"limits"`
 	Task   kernel.Label `json:"task_label"`
+	// Told are the newest deliveries to the requester since it last began anew: Readers may
+	// have written its task.
+	Told []RunTold `json:"told,omitempty"`
+}
+
+// RunTold is a delivery to a requester, or the end of an earlier run of its, with what it
+// can tell.
+type RunTold struct {
+	Decision uint64         `json:"decision"`
+	At       time.Time      `json:"at"`
+	Delivery bcp.DeliveryID `json:"delivery_id,omitempty"`
+	From     bcp.AgentName  `json:"from"`
+	Bits     bcp.Bits       `json:"capacity_bits"`
 }
 
 // RunSaid is what somebody said in a run: hostile text.
@@ -109,6 +123,28 @@ type RunEvent struct {
 type RunStories struct {
 	byRun map[kernel.RunID]*RunStory
 	order []*RunStory
+	told  map[bcp.AgentName][]RunTold
+}
+
+// maxTold is how many deliveries a run's story names.
+const maxTold = 8
+
+// Hear takes a decision about no run of interest: what a requester was told before one.
+func (s *RunStories) Hear(d *bcp.Decision) {
+	controller, from := d.Controller, d.Reader
+	if d.Run != nil {
+		controller, from = d.Agent, d.Run.Kernel
+	}
+	switch {
+	case d.Verdict == bcp.Accept && d.SessionBegins && !d.SessionByDelivery && d.Role == bcp.RoleController && (d.Kind == bcp.KindSession || d.Kind == bcp.KindRun):
+		delete(s.told, controller)
+	case d.Delivery != "" && d.Capacity > 0 && d.Kind != bcp.KindAcknowledge:
+		if s.told == nil {
+			s.told = map[bcp.AgentName][]RunTold{}
+		}
+		told := append(s.told[controller], RunTold{d.Seq, d.At(), d.Delivery, from, d.Capacity})
+		s.told[controller] = told[max(0, len(told)-maxTold):]
+	}
 }
 
 // Add takes one decision; those about no run are passed over. It returns the run that
@@ -120,6 +156,9 @@ func (s *RunStories) Add(d *bcp.Decision) *RunStory {
 	c, err := kernel.ParseChange(d.Run.Change, d.RunSaid)
 	if err != nil {
 		return nil
+	}
+	if c.Start != nil && c.Start.Anew {
+		s.Hear(d)
 	}
 	r := s.byRun[c.Run]
 	switch {
@@ -133,6 +172,9 @@ func (s *RunStories) Add(d *bcp.Decision) *RunStory {
 			Run: c.Run, Kernel: c.Start.Kernel, Requester: bcp.AgentName(c.Start.Requester.Name), Grant: c.Start.GrantName, Status: bcp.RunOpen, Began: d.At(),
 			Task: c.Start.Task, Verdicts: []RunCall{}, Values: []RunValue{}, Events: []RunEvent{},
 			Limits: RunLimits{Steps: c.Start.Limits.MaxSteps, Calls: c.Start.Limits.MaxEffects, Questions: c.Start.Limits.MaxParses, Plans: c.Start.Limits.MaxPlans},
+		}
+		if r.Task.Tainted() {
+			r.Told = slices.Clone(s.told[r.Requester])
 		}
 		s.byRun[c.Run] = r
 		s.order = append(s.order, r)

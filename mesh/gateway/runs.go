@@ -71,8 +71,11 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		if !g.state.MayRun(s.Kernel, s.Agent, m.Now) {
 			return g.state.DecideRoleMissing(m, s.Agent, in.body), true
 		}
-		task := kernel.Trusted()
-		if bits, told := g.state.Told(s.Agent, m); told {
+		task, tells := kernel.Trusted(), g.state.Told
+		if kernel.BeginsAnew(in.body) {
+			tells = g.state.Anew
+		}
+		if bits, told := tells(s.Agent, m); told {
 			task = kernel.Told(wholeBits(bits))
 		}
 		requester, _ := g.config.State.Mesh.Agent(s.Agent)

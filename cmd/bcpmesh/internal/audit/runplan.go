@@ -61,7 +61,7 @@ func planTask(ctx context.Context, cmd *cobra.Command, p *cli.Program, who *clie
 		return err
 	}
 	defer c.Close()
-	run, err := agents.NewRequester(c.Connection).Run(ctx, name, grant, agents.RunTask{Task: task, PlanOnly: true})
+	run, err := agents.NewRequester(c.Connection).Run(ctx, name, grant, agents.RunTask{Task: task, PlanOnly: true, NewSession: true})
 	if err != nil {
 		return byhand.RunFailure(err)
 	}

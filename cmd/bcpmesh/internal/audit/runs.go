@@ -158,6 +158,8 @@ func readRunStory(cmd *cobra.Command, p *cli.Program, who *client.Flags, id stri
 	add := func(d *bcp.Decision) {
 		if d.Run != nil && d.Run.Run == id {
 			stories.Add(d)
+		} else {
+			stories.Hear(d)
 		}
 	}
 	if raw {
@@ -272,6 +274,7 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 		}
 		o.Table([]string{"value", "made by", "from", "label", "bits that content chose"}, rows)
 	}
+	explainTask(o, r)
 	explain := kernel.Explain
 	if r.Status == tell.Refused {
 		explain = kernel.ExplainRefusal
@@ -279,6 +282,25 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 	if why := explain(r.Code); why != "" {
 		o.Printf("%s\n", why)
 	}
+}
+
+// explainTask says why a task is tainted, and the way out.
+func explainTask(o *cli.Output, r *tell.RunStory) {
+	if !r.Task.Tainted() {
+		return
+	}
+	o.Heading("Why the task is tainted")
+	var rows [][]string
+	for _, told := range r.Told {
+		rows = append(rows, []string{strconv.FormatUint(told.Decision, 10), told.At.Format(tell.TimeFormat), string(told.From), string(told.Delivery), told.Bits.String()})
+	}
+	if len(rows) == 0 {
+		o.Printf("%s reads content, or is defined so: bcpmesh session list. Readers may have written its tasks.\n", r.Requester)
+		return
+	}
+	o.Table([]string{"record", "time, UTC", "from", "delivery", "bits"}, rows)
+	o.Printf("%s was told this since it last began anew, so Readers may have chosen %s bits of its task. A rule may take them: task.influence. Or %s clears its context, and says so by a new session: bcpmesh session open, after session close, or new_session: true in the run.\n",
+		r.Requester, strings.Trim(r.Task.Width().String(), `"`), r.Requester)
 }
 
 // labelWords says what matters of a label.

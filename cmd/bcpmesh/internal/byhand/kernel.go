@@ -52,7 +52,7 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 			if err := CheckTask("kernel run", args[2]); err != nil {
 				return err
 			}
-			task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2]}
+			task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], NewSession: true} // what a screen showed taints nobody
 			if _, err := bcp.ParseClientID(id); id != "" && err != nil {
 				return cli.Usagef("kernel run: --request-id: %s", err)
 			}

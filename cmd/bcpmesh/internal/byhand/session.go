@@ -30,7 +30,11 @@ when it is idle for the mesh's idle_timeout.`,
 			`Open a session of a controller. If none was open, its channels begin new epochs:
 their budgets are full again. Within idle_timeout of the end of a session that a
 delivery began they do not, so that no reader can have its own budget renewed by
-provoking one. With --renew the operator opens new epochs in any case.`, (*agents.Controller).OpenSession),
+provoking one. With --renew the operator opens new epochs in any case.
+
+Who opens a new session says that the controller begins with a cleared context: the
+tasks of its runs are no longer tainted by what it was told before, unless deliveries
+still wait for its acknowledgement.`, (*agents.Controller).OpenSession),
 		sessionVerbCommand(p, "close", "Close the session, and cancel its open queries",
 			`Close a controller's session. Its open queries are cancelled, at the price of a
 failure; items that wait for a person stay.`, (*agents.Controller).CloseSession))
