@@ -601,12 +601,19 @@ func isBlank(r rune) bool {
 
 func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
+// belongs says where a part of a spec belongs.
+var belongs = map[string]string{
+	"fields": ": they are for category 1; category 2 has questions", "questions": ": they are for category 2; category 1 has fields",
+	"directive": ": it is for category 3",
+}
+
 // absent takes pairs of a condition and a key: the first key whose condition
 // is false is there but has no place in this spec.
 func absent(pairs ...any) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if !pairs[i].(bool) {
-			return specErrorf(pairs[i+1].(string), "has no place here")
+			key := pairs[i+1].(string)
+			return specErrorf(key, "has no place here%s", belongs[key])
 		}
 	}
 	return nil

@@ -226,6 +226,10 @@ func list(fsys fs.FS, folder *source) []string {
 				suffix = contractSuffix
 			}
 			wanted := strings.HasSuffix(name, suffix) && !strings.HasPrefix(name, ".")
+			if !wanted && dir != "." && !e.IsDir() && slices.Contains(meantFor[dir], strings.ToLower(path.Ext(name))) {
+				s := &source{path: path.Join(dir, name), report: folder.report}
+				s.warnf(position{}, CodeIgnoredFile, "", "not read: files of this folder end with %s", suffix)
+			}
 			if !e.IsDir() && (wanted || (dir == "." && (name == meshFile || name == misspelt))) {
 				names = append(names, path.Join(dir, name))
 			}
@@ -233,6 +237,14 @@ func list(fsys fs.FS, folder *source) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// meantFor has the extensions, in lower case, of files that somebody probably meant for a
+// folder.
+var meantFor = map[string][]string{
+	agentFolder:    {".md", ".markdown", ".yaml", ".yml"},
+	serviceFolder:  {".yaml", ".yml", ".json"},
+	contractFolder: {".json", ".yaml", ".yml"},
 }
 
 // readBounded reads at most limit bytes of a regular file: a pipe or a device

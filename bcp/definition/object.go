@@ -116,12 +116,18 @@ func (w *walker) object(level Level, n *node, path string) *object {
 	}
 	o := &object{position: n.position, level: level, path: path, values: map[string]*value{}}
 	reader, controller := roleIn(level, n)
+	if other, of := otherLevel(level, n); of {
+		w.source.errorf(n.position, CodeUnknownKey, path, "expected the keys of %s, got those of %s%s", level, other, placeOf(other))
+		return nil
+	}
+	meant := map[string]bool{} // what unknown keys are misspelt for
 	for _, e := range n.entries {
 		key := findKey(level, e.key)
 		at := join(path, boundedKey(e.key))
 		switch {
 		case key == nil:
 			w.unknownKey(level, e, at)
+			meant[nearest(e.key, keyNames(level))] = true
 			o.bad = true
 		case reader && key.Name == "subscriptions":
 			w.source.errorf(e.position, CodeReaderPushes, at, "subscriptions are declared by the controller: move them to its definition")
@@ -140,13 +146,43 @@ func (w *walker) object(level Level, n *node, path string) *object {
 		// A reader entry limits only what it says; of an entry without a role
 		// nothing is known.
 		optional := key.DefaultRule != "" && !controller
-		if key.Level != level || !key.Required || optional || slices.ContainsFunc(n.entries, func(e entry) bool { return e.key == key.Name }) {
+		if key.Level != level || !key.Required || optional || meant[key.Name] || slices.ContainsFunc(n.entries, func(e entry) bool { return e.key == key.Name }) {
 			continue
 		}
 		w.source.errorf(n.position, CodeMissingKey, join(path, key.Name), "%s needs this key: expected %s", level, expected(key))
 		o.bad = true
 	}
 	return o
+}
+
+// otherLevel tells a mapping whose keys are those of a part of a spec, and hardly one of
+// which is of its level.
+func otherLevel(level Level, n *node) (Level, bool) {
+	if level != LevelField && level != LevelQuestion {
+		return 0, false
+	}
+	other := LevelQuestion
+	if level == LevelQuestion {
+		other = LevelField
+	}
+	here, there := 0, 0
+	for _, e := range n.entries {
+		if findKey(level, e.key) != nil {
+			here++
+		}
+		if findKey(other, e.key) != nil {
+			there++
+		}
+	}
+	return other, there > 1 && there > here && there == len(n.entries)
+}
+
+// placeOf says where the parts of a spec belong.
+func placeOf(level Level) string {
+	if level == LevelQuestion {
+		return ": category 2 has questions, and fields are for category 1"
+	}
+	return ": category 1 has fields, and questions are for category 2"
 }
 
 // roleIn looks ahead at the role of a channel entry, which decides what the
