@@ -95,7 +95,7 @@ func (m *Mesh) reloadFiles(ctx context.Context) (gateway.Reloaded, error) {
 
 var errNoLoad = errors.New("this mesh was not started from a folder of definitions")
 
-// changes lists the permissions that next removes (-) and adds (+).
+// changes lists the permissions and budgets that next removes (-) and adds (+).
 func changes(before, next *bcp.Mesh) []string {
 	had, has := grants(before), grants(next)
 	var lines []string
@@ -125,6 +125,14 @@ func grants(def *bcp.Mesh) []string {
 		if s.Respond {
 			all = append(all, fmt.Sprintf("%sreply once within %s", who, s.RespondFor))
 		}
+	}
+	for i := range def.Channels {
+		c := &def.Channels[i]
+		bound := ""
+		if c.CapacityBudget > 0 {
+			bound = ", and " + c.CapacityBudget.Words() + " of capacity"
+		}
+		all = append(all, fmt.Sprintf("%s may learn %s of %s in an epoch%s", c.Controller, c.Budget.Words(), c.Reader, bound))
 	}
 	for _, a := range def.Agents {
 		for _, host := range a.Egress.Hosts {

@@ -247,7 +247,7 @@ func TestReloadChangesBudgetsAndSubscriptions(t *testing.T) {
 	// The list may come several times; want is what stands in the new one.
 	edit := func(files map[string]string, want string) {
 		t.Helper()
-		if r := m.edit(t, with(files, "mesh.yaml", people)); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) > 0 {
+		if r := m.edit(t, with(files, "mesh.yaml", people)); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) != 2 || !strings.HasPrefix(r.Changes[1], "+ main may learn ") {
 			t.Errorf("%+v", r)
 		}
 		mailer.Acknowledge(t, mailer.told.NextOf(t, func(l meshtest.Message) bool {
@@ -383,7 +383,7 @@ func TestReloadUnderTraffic(t *testing.T) {
 		})
 	}
 	for i := range effort.Rounds(30, 6) {
-		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) > 0 {
+		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) != 2 || !strings.HasPrefix(r.Changes[1], "+ main may learn ") {
 			t.Errorf("%+v", r)
 		}
 		if i%5 == 4 { // there is something to spend again

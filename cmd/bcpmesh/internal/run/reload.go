@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func showReloaded(p *cli.Program, of *client.Sharded[gateway.Reloaded]) error {
 	if failed != nil {
 		return failed
 	}
-	p.Out.Printf("%sdefinitions loaded; %s of permissions\n", of.Label(), cli.Count(len(r.Changes), "change"))
+	p.Out.Printf("%sdefinitions loaded; %s of permissions and budgets\n", of.Label(), cli.Count(len(r.Changes), "change"))
 	for _, line := range r.Changes {
 		p.Out.Printf("  %s\n", cli.Plain(line))
 	}
@@ -97,8 +98,10 @@ func watchFolder(m meshdir.Folder, ctx context.Context, p *cli.Program, running 
 	defer watcher.Close()
 	add := func() error {
 		err := watcher.Add(m.Dir)
-		if agents := watcher.Add(filepath.Join(m.Dir, "agents")); !errors.Is(agents, fs.ErrNotExist) {
-			err = errors.Join(err, agents)
+		for _, name := range watched {
+			if folder := watcher.Add(filepath.Join(m.Dir, name)); !errors.Is(folder, fs.ErrNotExist) {
+				err = errors.Join(err, folder)
+			}
 		}
 		return err
 	}
@@ -108,6 +111,7 @@ func watchFolder(m meshdir.Folder, ctx context.Context, p *cli.Program, running 
 	p.Out.Talkf("watching %s", m.Dir)
 	pause := time.NewTimer(0)
 	<-pause.C
+	refused := false // the files were not loaded when they last changed
 	for {
 		select {
 		case <-ctx.Done():
@@ -115,34 +119,44 @@ func watchFolder(m meshdir.Folder, ctx context.Context, p *cli.Program, running 
 		case err := <-watcher.Errors:
 			p.Out.Talkf("--watch: %s", err)
 		case event := <-watcher.Events:
-			if name := filepath.Base(event.Name); strings.HasSuffix(name, ".md") || name == "mesh.yaml" || name == "agents" {
+			if name := filepath.Base(event.Name); slices.Contains([]string{".md", ".yaml", ".json"}, filepath.Ext(name)) || slices.Contains(watched, name) {
 				pause.Reset(watchPause)
 			}
 		case <-pause.C:
-			_ = add() // agents may be new; without it there is nothing to watch in it
+			_ = add() // a folder may be new; without it there is nothing to watch in it
 			def, err := m.LoadRunning()
 			if err != nil {
+				refused = true
 				p.Out.Talkf("not loaded, the mesh stays unchanged:")
 				for line := range strings.Lines(err.Error()) {
 					p.Out.Talkf("  %s", strings.TrimSpace(line))
 				}
 				continue
 			}
-			if definition.Digest(def) != definition.Digest(running.Definition()) {
-				reloadEdited(m, ctx, p, running, def)
+			switch {
+			case definition.Digest(def) != definition.Digest(running.Definition()):
+				refused = !reloadEdited(ctx, p, running, def)
+			case refused:
+				refused = false
+				p.Out.Talkf("the files are again what the mesh runs")
 			}
 		}
 	}
 }
 
-func reloadEdited(m meshdir.Folder, ctx context.Context, p *cli.Program, running *mesh.Mesh, def *bcp.Mesh) {
+// watched are the folders of definitions.
+var watched = []string{"agents", "tools", "contracts"}
+
+// reloadEdited reports whether the mesh runs what was edited.
+func reloadEdited(ctx context.Context, p *cli.Program, running *mesh.Mesh, def *bcp.Mesh) bool {
 	result, err := running.Reload(ctx, def)
 	if err != nil {
 		p.Out.Talkf("not loaded, the mesh stays unchanged: %s", err)
-		return
+		return false
 	}
-	p.Out.Talkf("definitions loaded; %s of permissions", cli.Count(len(result.Changes), "change"))
+	p.Out.Talkf("definitions loaded; %s of permissions and budgets", cli.Count(len(result.Changes), "change"))
 	for _, line := range append(result.Changes, result.Notes...) {
 		p.Out.Talkf("  %s", line)
 	}
+	return true
 }
