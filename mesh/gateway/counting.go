@@ -90,6 +90,7 @@ func (g *Gateway) countingDue() (due time.Time, ok bool) {
 
 // nextCounted decides about counts that are due.
 func (g *Gateway) nextCounted() (outcome, bool) {
+	g.working = work{counts: true}
 	for c, count := range g.counts {
 		if _, taken := g.counting[c.agent]; !taken && !g.clock().Before(g.countDue(c)) {
 			g.counting[c.agent] = countingRecord{c, g.state.Last() + 1}

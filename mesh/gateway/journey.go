@@ -61,7 +61,6 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	}
 	for _, decide := range []func() (outcome, bool){g.nextCounted, g.nextDue, g.nextRun} {
 		for len(outcomes) < 2*maxBatch {
-			g.working = work{counts: true} // except what is due
 			decided, ok := decide()
 			if !ok {
 				break
@@ -213,6 +212,7 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 // nextDue makes the decisions that only depend on time, except those that recently
 // caused a panic.
 func (g *Gateway) nextDue() (o outcome, ok bool) {
+	g.working = work{}
 	defer func() {
 		if value := recover(); value != nil {
 			g.setAside(newPanicError(value))

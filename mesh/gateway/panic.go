@@ -92,6 +92,7 @@ type work struct {
 	in     *input     // a message or an event
 	due    *state.Due // a due decision
 	counts bool       // counts
+	runs   bool       // consequences of runs
 }
 
 // aside is the cause of a panic, which is not tried for a while.
@@ -162,6 +163,10 @@ func (g *Gateway) setAside(mistake *panicError) {
 		g.logMistake("what was counted", mistake)
 		clear(g.counts)
 		clear(g.counting)
+		g.tellOwnMistake()
+	case w.runs:
+		g.logMistake("a run", mistake)
+		g.runs.stuck = g.clock().Add(overduePause)
 		g.tellOwnMistake()
 	default:
 		g.logMistake("a step", mistake)

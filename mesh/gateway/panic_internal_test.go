@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -32,5 +34,46 @@ func TestPanicIsARefusal(t *testing.T) {
 	}
 	if len(g.mistakes) != 3 {
 		t.Errorf("%d alerts", len(g.mistakes))
+	}
+}
+
+// A mistake in a consequence of a run loses neither that nor its siblings, nor what was
+// counted: it is tried again behind the others, after a pause.
+//
+// covers A-CRASH, P4.7
+func TestPanicInARunsConsequence(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	now := time.Unix(1_800_000_000, 0)
+	own, err := state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}, Runs: kernel.Open()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mailer := counted{kind: bcp.KindRefusals, agent: agentRole{"mailer", bcp.RoleReader}}
+	g := &Gateway{config: Config{Now: func() time.Time { return now }}, log: hclog.New(&hclog.LoggerOptions{Output: &log}), state: own,
+		counts: map[counted]count{mailer: {n: 7, since: now}}, counting: map[agentRole]countingRecord{}}
+	var done []string
+	tries := 0
+	g.todo(func() (outcome, bool) {
+		if tries++; tries < 3 {
+			panic("canary")
+		}
+		done = append(done, "answer")
+		return outcome{}, false
+	})
+	g.todo(func() (outcome, bool) { done = append(done, "sibling"); return outcome{}, false })
+	for range 3 {
+		g.nextRun()
+		g.nextRun() // not before the pause is over
+		if due, ok := g.runsDue(); len(g.runs.todo) > 0 && (!ok || !due.After(now)) {
+			t.Errorf("due at %s, %v", due, ok)
+		}
+		now = now.Add(overduePause)
+	}
+	if strings.Join(done, " ") != "sibling answer" || tries != 3 || g.counts[mailer].n != 7 {
+		t.Errorf("did %q in %d tries, counts %v", done, tries, g.counts)
+	}
+	if n := strings.Count(log.String(), `doing="a run"`); n != 2 || strings.Contains(log.String(), "canary") {
+		t.Errorf("the log says: %s", &log)
 	}
 }

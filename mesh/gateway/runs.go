@@ -141,20 +141,27 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 	if state == nil {
 		return outcome{}, false
 	}
+	g.working = work{runs: true}
+	trying := false
 	defer func() {
 		if value := recover(); value != nil {
 			g.setAside(newPanicError(value))
-			o, ok, g.runs.stuck = outcome{}, false, g.clock().Add(overduePause)
+			if o, ok = (outcome{}), false; trying { // again, after the others
+				g.runs.todo = append(g.runs.todo[1:], g.runs.todo[0])
+			}
 		}
 	}()
+	if g.clock().Before(g.runs.stuck) {
+		return outcome{}, false
+	}
 	for len(g.runs.todo) > 0 {
-		do := g.runs.todo[0]
-		g.runs.todo = g.runs.todo[1:]
-		if o, ok := do(); ok {
+		trying = true
+		o, ok := g.runs.todo[0]()
+		if g.runs.todo = g.runs.todo[1:]; ok {
 			return o, true
 		}
 	}
-	if g.closing() >= ClosedToAll || g.clock().Before(g.runs.stuck) {
+	if trying = false; g.closing() >= ClosedToAll {
 		return outcome{}, false
 	}
 	m := g.runMoment()
@@ -186,17 +193,18 @@ func (g *Gateway) runsDue() (time.Time, bool) {
 	if state == nil {
 		return time.Time{}, false
 	}
-	if len(g.runs.todo) > 0 || g.runs.suspects {
-		return g.clock(), true
+	due := g.clock()
+	if len(g.runs.todo) == 0 && !g.runs.suspects {
+		at := state.NextDue()
+		if at == 0 {
+			return time.Time{}, false
+		}
+		due = time.Unix(0, at)
 	}
-	at := state.NextDue()
-	if at == 0 {
-		return time.Time{}, false
+	if due.Before(g.runs.stuck) {
+		return g.runs.stuck, true
 	}
-	if due := time.Unix(0, at); due.After(g.runs.stuck) {
-		return due, true
-	}
-	return g.runs.stuck, true
+	return due, true
 }
 
 func (g *Gateway) todo(do func() (outcome, bool)) { g.runs.todo = append(g.runs.todo, do) }
@@ -404,15 +412,18 @@ func (g *Gateway) collect(key bcp.ChannelKey) {
 		}
 		if code != bcp.Held {
 			answer := []byte(out.Response)
-			g.todo(func() (outcome, bool) { return g.answered(wait, answer, code) })
 			g.runs.waits[query] = collected
+			g.todo(func() (outcome, bool) {
+				o, decided := g.answered(wait, answer, code)
+				g.todo(func() (outcome, bool) { // not before that: until then it is delivered again
+					delete(g.runs.waits, query)
+					return g.acknowledge(agentRole{key.Controller, bcp.RoleController}, id)
+				})
+				return o, decided
+			})
+			continue
 		}
-		g.todo(func() (outcome, bool) {
-			if code != bcp.Held {
-				delete(g.runs.waits, query)
-			}
-			return g.acknowledge(agentRole{key.Controller, bcp.RoleController}, id)
-		})
+		g.todo(func() (outcome, bool) { return g.acknowledge(agentRole{key.Controller, bcp.RoleController}, id) })
 	}
 }
 
