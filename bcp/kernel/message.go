@@ -78,7 +78,7 @@ func parseRun(body []byte) (runMessage, Code) {
 	}
 	request, ok1 := v.optionalText("request_id")
 	task, ok2 := v.optionalText("task")
-	ok := ok1 && ok2 && v.member("task") != nil
+	ok := ok1 && ok2 && says(task)
 	if request != "" {
 		id, err := bcp.ParseClientID(request)
 		m.request, ok = id, ok && err == nil

@@ -215,7 +215,9 @@ func (s *Step) readKey(key *planKey, v *Value) (ok bool) {
 	case "schema_ref":
 		s.Schema = v.text
 	case "instruction":
-		s.Instruction = v.text
+		if s.Instruction = v.text; !says(v.text) {
+			return false
+		}
 	}
 	return v.kind == TextValue && isText(v.text) && (v.text != "" || !key.optional)
 }

@@ -53,6 +53,9 @@ func (k *planKey) schema() Value {
 		if k.optional {
 			return object(member{"anyOf", List(object(member{"type", Text("null")}), object(member{"type", Text("string")}, member{"minLength", Int(1)}, member{"maxLength", Int(MaxPlanText)}))})
 		}
+		if k.name == "instruction" {
+			return object(member{"type", Text("string")}, member{"maxLength", Int(MaxPlanText)}, member{"pattern", Text(visible)})
+		}
 		return refTo("text")
 	}
 }
