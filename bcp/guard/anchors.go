@@ -29,6 +29,10 @@ const (
 	anchorTerraform            // .atlasv1.
 	anchorAirtable             // pat
 	anchorZhipu                // hex digits and a full stop
+	anchorCurl                 // the program
+	anchorUser                 // its -u or --user, and what follows it
+	anchorNetrc                // password and a blank
+	anchorSignature            // sig= or signature= of a URL
 	anchorToken
 )
 
@@ -40,8 +44,11 @@ type hit struct {
 
 // Words that the last part of a key is, or ends with. "key" needs another part before it: keyParts.
 var keyWords = []string{
-	"password", "passwd", "pwd", "passphrase", "passcode", "secret", "token", "apikey", "key", "credential", "credentials",
+	"password", "passwd", "pwd", "passphrase", "passcode", "secret", "token", "apikey", "key", "credential", "credentials", "identitytoken", "registrytoken",
 }
+
+// authWord is a word of keys whose value is base64 of a user's name and password, as Docker and npm keep them.
+const authWord = "auth"
 
 const (
 	anchorPlaceholderText = "[REDACTED:"
@@ -88,9 +95,11 @@ var scanner = sync.OnceValue(func() *automaton {
 	add(anchorBegin, text(anchorBeginText)...)
 	add(anchorEnd, text(anchorEndText)...)
 	add(anchorAssign, parseByteSet("A-Z0-9_"), parseByteSet("="))
-	for _, word := range keyWords {
-		add(anchorKeyWord, append(folded(word), parseByteSet(":=\"'`\\"))...)
-		add(anchorKeyWord, append(folded(word), blank, parseByteSet(":= \t"))...)
+	wide := byteSet{}
+	wide.add(fullColon[0])
+	for _, word := range append([]string{authWord}, keyWords...) {
+		add(anchorKeyWord, append(folded(word), parseByteSet(":=\"'`\\").union(wide))...)
+		add(anchorKeyWord, append(folded(word), blank, parseByteSet(":= \t").union(wide))...)
 	}
 	add(anchorOpenAI, after(notAlnum, text("sk-"), parseByteSet(urlChars))...)
 	add(anchorAWS, after(capital.complement(), text("AKIA"), capital)...)
@@ -107,6 +116,13 @@ var scanner = sync.OnceValue(func() *automaton {
 	add(anchorTerraform, text(".atlasv1.")...)
 	add(anchorAirtable, after(notAlnum, text("pat"), alnum)...)
 	add(anchorZhipu, hexDigit, hexDigit, parseByteSet("."), alnum)
+	add(anchorCurl, after(notAlnum, text("curl"), blank)...)
+	behind := parseByteSet("=\"' \t" + alnumChars)
+	add(anchorUser, after(blank, text("-u"), behind)...)
+	add(anchorUser, after(blank, text("--user"), parseByteSet("= \t"))...)
+	add(anchorNetrc, after(notAlnum, text("password"), blank)...)
+	add(anchorSignature, after(parseByteSet("?&;"), folded("sig"), parseByteSet("="))...)
+	add(anchorSignature, after(parseByteSet("?&;-"), folded("signature"), parseByteSet("="))...)
 	for i, rule := range tokenRules() {
 		sets := after(rule.left.set.complement(), text(rule.Prefix))
 		for range rule.pad {

@@ -118,13 +118,16 @@ func (r *redactor) vendorTokens(present *[anchorToken + 1]bool) {
 	if present[anchorToken] {
 		r.tokens()
 	}
+	if present[anchorCurl] && present[anchorUser] {
+		r.curl()
+	}
 	for _, rule := range [...]struct {
 		id   anchorID
 		look func(end int)
 	}{
 		{anchorJWT, r.jwt}, {anchorBasic, r.basic}, {anchorURL, r.urlPassword}, {anchorTelegram, r.telegram},
 		{anchorMailchimp, r.mailchimp}, {anchorAzure, r.azure}, {anchorTerraform, r.terraform},
-		{anchorAirtable, r.airtable}, {anchorZhipu, r.zhipu},
+		{anchorAirtable, r.airtable}, {anchorZhipu, r.zhipu}, {anchorSignature, r.signature}, {anchorNetrc, r.netrc},
 	} {
 		if present[rule.id] {
 			r.eachHit(rule.id, rule.look)

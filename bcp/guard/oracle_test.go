@@ -240,6 +240,7 @@ func (o *oracle) rules() {
 	each(func(i int) { o.scheme(i, "bearer") })
 	if o.set != Seed {
 		each(o.vendor)
+		each(o.curl)
 		each(o.jwt)
 		each(func(i int) { o.scheme(i, "basic") })
 		each(o.url)
@@ -291,6 +292,8 @@ func (o *oracle) rules() {
 				o.exact(i, i+33, 16, alnumSet, wordSet, wordSet, "zhipu-glm-key")
 			}
 		})
+		each(o.signature)
+		each(o.netrc)
 	}
 	if o.set == Keys {
 		return
@@ -408,7 +411,7 @@ func (o *oracle) keyValue(i int) {
 	for start > o.line.start && lowerKeySet.has(o.text[start-1]) {
 		start--
 	}
-	if i-start > 64 || o.beside(start-1, lowerKeySet) || !isSecretKey(o.text[start:i]) {
+	if i-start > 64 || o.beside(start-1, lowerKeySet) || !isSecretKey(o.text[start:i]) && !isAuthKey(o.text[start:i]) {
 		return
 	}
 	// The grammar of sign and value is that of the package, on a line of its own.
@@ -418,8 +421,63 @@ func (o *oracle) keyValue(i int) {
 		return
 	}
 	value, stop, quoted := r.value(k)
-	if stop > value && o.free(start, stop) && !o.placeholderAt(stop) && plausible(o.text[value:stop], quoted) {
+	if stop > value && o.free(start, stop) && !o.placeholderAt(stop) && isSecretValue(o.text[start:i], o.text[value:stop], quoted) {
 		o.claim(value, stop, "dotenv")
+	}
+}
+
+func (o *oracle) signature(i int) {
+	for word, before := range map[string]string{"sig=": "?&;", "signature=": "?&;-"} {
+		body := i + len(word)
+		if i == o.line.start || body > o.line.end || !strings.EqualFold(o.text[i:body], word) || !strings.Contains(before, o.text[i-1:i]) {
+			continue
+		}
+		if end := o.run(body, signatureSet); end-body >= 32 && hasDigit(o.text[body:end]) && !o.placeholderAt(end) {
+			o.claim(body, end, "url-signature")
+		}
+	}
+}
+
+// taken is a redactor of the line that knows what is taken: the grammars of some rules are those of the package.
+func (o *oracle) taken() *redactor {
+	r := &redactor{text: o.text, start: o.line.start, end: o.line.end, last: '\n', final: true, taken: make(bitmap, (o.line.end-o.line.start)/64+1)}
+	for k := o.line.start; k < o.line.end; k++ {
+		if o.mark[k] != 0 {
+			r.taken.set(k-r.start, k-r.start+1)
+		}
+	}
+	return r
+}
+
+func (o *oracle) curl(i int) {
+	blank := func(i int) bool { return i >= 0 && (o.at(i) == ' ' || o.at(i) == '\t') }
+	option := ""
+	switch next := o.at(i + 2); {
+	case !blank(i - 1):
+	case o.has(i, "-u") && (isQuote(next) && next != '`' || next == '=' || blank(i+2) || isWordByte(next)):
+		option = "-u"
+	case o.has(i, "--user") && (o.at(i+6) == '=' || blank(i+6)):
+		option = "--user"
+	}
+	if option == "" || i+len(option) >= o.line.end {
+		return
+	}
+	for k := o.line.start; k < i-5; k++ {
+		if o.has(k, "curl") && blank(k+4) && !o.beside(k-1, alnumSet) {
+			if start, end := o.taken().userPassword(i + len(option)); start < end && !o.placeholderAt(end) {
+				o.claim(start, end, "user-password")
+			}
+			return
+		}
+	}
+}
+
+func (o *oracle) netrc(i int) {
+	if next := o.at(i + 8); !o.has(i, "password") || i+8 >= o.line.end || next != ' ' && next != '\t' || o.beside(i-1, alnumSet) {
+		return
+	}
+	if start, end := o.taken().netrcPassword(i); start < end && !o.placeholderAt(end) {
+		o.claim(start, end, "user-password")
 	}
 }
 
@@ -436,13 +494,7 @@ func (o *oracle) scheme(i int, word string) {
 	if body == after {
 		return
 	}
-	r := &redactor{text: o.text, start: o.line.start, end: o.line.end, taken: make(bitmap, (o.line.end-o.line.start)/64+1)}
-	for k := o.line.start; k < o.line.end; k++ {
-		if o.mark[k] != 0 {
-			r.taken.set(k-r.start, k-r.start+1)
-		}
-	}
-	header := r.afterAuthorization(i)
+	header := o.taken().afterAuthorization(i)
 	if word == "bearer" {
 		end := o.run(body, bearerSet)
 		if end > body && !o.placeholderAt(end) && (header || end-body >= 8 && hasDigit(o.text[body:end])) {

@@ -19,6 +19,20 @@ func isSecretKey(key string) bool {
 	return false
 }
 
+// isAuthKey reports whether the last part of a key is "auth".
+func isAuthKey(key string) bool {
+	n := len(key) - len(authWord)
+	return n >= 0 && strings.EqualFold(key[n:], authWord) && partBegins(key[:n], key[n:])
+}
+
+// isSecretValue reports whether the value of a key that [isSecretKey] or [isAuthKey] holds for could be a secret.
+func isSecretValue(key, value string, quoted bool) bool {
+	if isAuthKey(key) {
+		return isUserPassword(value)
+	}
+	return plausible(value, quoted)
+}
+
 // partBegins reports whether a part of a key begins between two pieces of it.
 func partBegins(before, after string) bool {
 	if before == "" || !isWordByte(before[len(before)-1]) {
@@ -56,10 +70,20 @@ func plausible(s string, quoted bool) bool {
 	if isVariable(s) || strings.Contains(s, "://") || strings.Contains(s, "#{") || strings.Contains(s, "<%") {
 		return false
 	}
-	if !quoted && hasAny(s, &codeSet) || quoted && isCall(s) {
+	if !quoted && (hasAny(s, &codeSet) || isArithmetic(s)) || quoted && isCall(s) {
 		return false
 	}
 	return !isPath(s) && !isProduct(s) && !isJoinedWords(s, quoted) && !isPlaceholder(s)
+}
+
+// isArithmetic reports whether s is a number and a name with a star between them, as programs (4*Max) and grammars (1*tchar)
+// have them.
+func isArithmetic(s string) bool {
+	number, name, ok := strings.Cut(s, "*")
+	if ok && strings.Trim(number, "0123456789") != "" {
+		number, name = name, number
+	}
+	return ok && strings.Trim(number, "0123456789") == "" && name != "" && (name[0]-'0' > 9) && (isJoinedWords(name, false) || measureName(name).letters == 0)
 }
 
 // codeSet are characters of programs that no value without quotes has.

@@ -16,7 +16,7 @@ var pieces = append([]string{
 	"aaaaaaaaaaaaaaaaaaaa", "0123456789abcdef", "Zz9+Zz9+Zz9+Zz9+", "ABCDEFGHIJKLMNOP", "a1B2c3D4e5F6g7H8i9", "dXNlcjpwYXNzd29yZDEy",
 	"-----BEGIN", " PRIVATE KEY-----", " RSA", "-----END", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ",
 	"[REDACTED:", "[REDACTED:dotenv]", "[REDACTED:hex-blob]", "dotenv]", "\u200b", "\u00ad", "\ufeff", "\x1b", "\u00a0", "\u3000", "é", "世", "\xff", "\xe2\x80", "\U000e0041",
-	"KEY=\"-----BEGIN", "DB_PASSWORD=", "TOKEN='", "password: ", "api_key=\"", "Authorization: Bearer ", "camelCaseWords", "/usr/lib/some/path", "ssh-ed25519-cert-v01@openssh.com",
+	"curl ", " -u ", " --user=", "user:p4ssw0rd", "login me ", "machine h ", "password ", "?sig=", "&X-Amz-Signature=", "\"auth\": \"", "_auth=", "：", "＝", "4*Max", "KEY=\"-----BEGIN", "DB_PASSWORD=", "TOKEN='", "password: ", "api_key=\"", "Authorization: Bearer ", "camelCaseWords", "/usr/lib/some/path", "ssh-ed25519-cert-v01@openssh.com",
 }, worstLines...)
 
 func randomText(rng *rand.Rand, n int) string {

@@ -157,3 +157,147 @@ func isPlaceholderPassword(s string) bool {
 	}
 	return true
 }
+
+const kindUserPassword = "user-password"
+
+// curl looks at each -u and --user behind a word "curl". Its anchor ends one character behind it.
+func (r *redactor) curl() {
+	program := -1 // where its first character is that is not its own
+	for _, h := range r.line {
+		switch begin := h.end - len("curl "); {
+		case h.id == anchorCurl && program < 0 && begin >= r.start && !r.blocked(begin-1, &alnumSet):
+			program = h.end
+		case h.id == anchorUser && program >= 0:
+			option := h.end - 1 - len("-u")
+			if !r.begins(option, "-u") {
+				option = h.end - 1 - len("--user")
+			}
+			if start, stop := r.userPassword(h.end - 1); option >= program && start < stop && !r.meetsPlaceholder(stop) {
+				r.claim(span{start: start, end: stop, kind: kindUserPassword, certain: true})
+			}
+		}
+	}
+}
+
+// userPassword returns where the password is of a user and a password, with a colon between them, behind an option that ends
+// at i; nothing if there is none.
+func (r *redactor) userPassword(i int) (start, end int) {
+	if r.begins(i, "=") {
+		i++
+	}
+	i = r.skipBlanks(i)
+	quote := byte(0)
+	if i < r.end && isQuote(r.text[i]) {
+		quote = r.text[i]
+		i++
+	}
+	for start = i; ; start++ {
+		switch {
+		case start >= r.end || start-i > maxUser || r.isTaken(start) || isSpaceAt(r.text, start) || isQuote(r.text[start]):
+			return 0, 0
+		case r.text[start] != ':':
+			continue
+		}
+		break
+	}
+	start++
+	for end = start; end < r.end && end-start <= maxURLPassword && !r.isTaken(end); end++ {
+		if c := r.text[end]; c == quote || quote == 0 && (isSpaceAt(r.text, end) || isQuote(c) || strings.IndexByte(";|&)", c) >= 0) {
+			break
+		}
+	}
+	if end-start > maxURLPassword || quote != 0 && (end == r.end || r.text[end] != quote) || !isURLPassword(r.text[start:end]) {
+		return 0, 0
+	}
+	return start, end
+}
+
+// netrc looks at a word "password" and a blank that end at end: in a line of a .netrc, after a login or a machine, or alone
+// on its line with what could be a secret.
+func (r *redactor) netrc(end int) {
+	word := end - 1 - len("password")
+	if word < r.start || r.blocked(word-1, &alnumSet) {
+		return
+	}
+	if start, stop := r.netrcPassword(word); start < stop && !r.meetsPlaceholder(stop) {
+		r.claim(span{start: start, end: stop, kind: kindUserPassword, class: &nonBlankSet})
+	}
+}
+
+// netrcPassword returns where the password is behind a word "password" that begins at word.
+func (r *redactor) netrcPassword(word int) (start, end int) {
+	start = r.skipBlanks(word + len("password"))
+	for end = start; end < r.end && end-start <= maxValue && !r.isTaken(end) && !isSpaceAt(r.text, end); end++ {
+	}
+	if r.isTaken(word) || end == start || end-start > maxValue || end < r.end && r.isTaken(end) {
+		return 0, 0
+	}
+	value, at := r.text[start:end], r.blanksBefore(word)
+	if at == r.start {
+		begins := r.start == 0 && r.last == '\n' || r.start > 0 && r.text[r.start-1] == '\n'
+		rest := end
+		for rest < len(r.text) && strings.IndexByte(" \t\r", r.text[rest]) >= 0 {
+			rest++
+		}
+		if begins && (rest == len(r.text) && r.final || rest < len(r.text) && r.text[rest] == '\n') && plausible(value, true) {
+			return start, end
+		}
+		return 0, 0
+	}
+	key, at := r.pairBefore(at)
+	if key == "login" {
+		if key, _ = r.pairBefore(r.blanksBefore(at)); key != "machine" && plausible(value, true) {
+			return start, end
+		}
+	}
+	if key == "machine" && isURLPassword(value) {
+		return start, end
+	}
+	return 0, 0
+}
+
+// pairBefore returns the first of the two tokens that end at i, and where it begins; nothing if there are none.
+func (r *redactor) pairBefore(i int) (key string, at int) {
+	name := r.tokenBefore(i)
+	last := r.blanksBefore(name)
+	at = r.tokenBefore(last)
+	if name == i || last == name || r.takenRange(at, last) {
+		return "", i
+	}
+	return r.text[at:last], at
+}
+
+// blanksBefore returns where the blanks begin that end at i.
+func (r *redactor) blanksBefore(i int) int {
+	for i > r.start && (r.text[i-1] == ' ' || r.text[i-1] == '\t') && !r.isTaken(i-1) {
+		i--
+	}
+	return i
+}
+
+// tokenBefore returns where what is no white space begins that ends at i, of at most maxUser bytes. A taken span is like one
+// character.
+func (r *redactor) tokenBefore(i int) int {
+	least := max(r.start, i-maxUser)
+	for i > least && (r.isTaken(i-1) || !isSpaceByte(r.text[i-1])) {
+		i--
+	}
+	return i
+}
+
+// signatureSet are the characters of a signature in a URL: base64 or hex, escaped.
+var signatureSet = parseByteSet("%+/=_" + alnumChars + "-")
+
+const minSignature = 32 // characters
+
+// signature looks at a sig= or signature= of a URL that ends at end, with what signs the URL behind it.
+func (r *redactor) signature(end int) {
+	begin := end - len("sig=")
+	if !strings.EqualFold(r.text[max(0, begin):end], "sig=") {
+		begin = end - len("signature=")
+	}
+	stop := r.runEnd(end, &signatureSet)
+	if begin > r.start && stop-end >= minSignature && hasDigit(r.text[end:stop]) && !r.meetsPlaceholder(stop) {
+		r.claim(span{start: end, end: stop, kind: "url-signature", certain: true, class: &signatureSet})
+	}
+}

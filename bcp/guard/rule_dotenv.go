@@ -118,7 +118,7 @@ func (r *redactor) keyValue(end int) {
 		word--
 	}
 	start := r.runStart(word, maxKey, &lowerKeySet)
-	if word-start > maxKey || r.blocked(start-1, &lowerKeySet) || !isSecretKey(r.text[start:word]) {
+	if word-start > maxKey || r.blocked(start-1, &lowerKeySet) || !isSecretKey(r.text[start:word]) && !isAuthKey(r.text[start:word]) {
 		return
 	}
 	i, ok := r.sign(word)
@@ -126,11 +126,14 @@ func (r *redactor) keyValue(end int) {
 		return
 	}
 	value, stop, quoted := r.value(i)
-	if stop == value || r.takenRange(start, stop) || r.meetsPlaceholder(stop) || !plausible(r.text[value:stop], quoted) {
+	if stop == value || r.takenRange(start, stop) || r.meetsPlaceholder(stop) || !isSecretValue(r.text[start:word], r.text[value:stop], quoted) {
 		return
 	}
 	r.claim(span{start: value, end: stop, kind: kindDotenv})
 }
+
+// Signs of an assignment in the width of Chinese and Japanese.
+const fullColon, fullEquals = "：", "＝"
 
 // sign returns the first place after the sign of an assignment, and blanks, that follows a key.
 func (r *redactor) sign(i int) (after int, ok bool) {
@@ -146,6 +149,8 @@ func (r *redactor) sign(i int) (after int, ok bool) {
 		return i, false
 	case r.begins(i, "=") || r.begins(i, ":"):
 		i++
+	case r.begins(i, fullColon), r.begins(i, fullEquals):
+		i += len(fullColon)
 	default:
 		return i, false
 	}
