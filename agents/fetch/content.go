@@ -14,9 +14,11 @@ const (
 	// MaxExchange is how many bytes go over the wire for one hop at most, in both directions: a connection with more is cut.
 	MaxExchange = maxWire + 1<<20
 
-	maxWire     = 2 << 20 // bytes of a body on the wire
-	maxUnpacked = 8 << 20
-	maxRatio    = 100 // unpacked to packed, beyond freeUnpacked
+	// MaxBody is how many bytes a body has at most, unpacked.
+	MaxBody = 8 << 20
+
+	maxWire  = 2 << 20 // bytes of a body on the wire
+	maxRatio = 100     // unpacked to packed, beyond freeUnpacked
 	// freeUnpacked is the size to which any body may unpack.
 	freeUnpacked = 64 << 10
 	headBytes    = 1 << 10 // of a body without a type that are inspected
@@ -87,7 +89,7 @@ func unpack(wire *countingReader, encoding string) ([]byte, error) {
 	for {
 		n, err := z.Read(part)
 		body.Write(part[:n])
-		if body.Len() > maxUnpacked || body.Len() > freeUnpacked && int64(body.Len()) > maxRatio*wire.n {
+		if body.Len() > MaxBody || body.Len() > freeUnpacked && int64(body.Len()) > maxRatio*wire.n {
 			return nil, guard.TooLarge
 		}
 		switch {

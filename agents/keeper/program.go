@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/net/netutil"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 )
@@ -33,11 +34,11 @@ func (s *Services) Serve(ctx context.Context, at net.Listener) error {
 
 func (s *Services) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /fetch", answering(s.fetch))
+	mux.Handle("POST /fetch", s.roomy(fetch.MaxBody, answering(s.fetch)))
 	mux.HandleFunc("POST /end", answering(s.end))
 	model := refuse("this agent has no model: name one of mesh.yaml in its definition")
 	if s.model.Provider != nil {
-		model = s.limited(wires.Serve(s.model))
+		model = s.limited(s.roomy(0, wires.Serve(s.model)))
 	}
 	for _, base := range []string{wires.AnthropicBase, wires.OpenAIBase, wires.GoogleBase} {
 		mux.Handle(base+"/", model)
@@ -61,6 +62,20 @@ func (s *Services) limited(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		default:
 			tell(w, http.StatusTooManyRequests, errMany)
+		}
+	})
+}
+
+// roomy lets a call wait until there is room for it, and for a result of so many bytes.
+func (s *Services) roomy(result int64, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		room := r.ContentLength + result
+		if r.ContentLength < 0 || r.ContentLength > maxRequest { // it does not say, or reading it will fail
+			room = maxRequest + result
+		}
+		if s.atWork.Acquire(r.Context(), room) == nil {
+			defer s.atWork.Release(room)
+			next.ServeHTTP(w, r)
 		}
 	})
 }

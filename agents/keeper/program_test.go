@@ -67,8 +67,9 @@ func TestProgramsCallsAreBounded(t *testing.T) {
 	model, _ := endpoint(0)
 	handler := keeper.NewServices(nil, model, nil).Handler()
 	asked := func(body io.Reader) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/anthropic/v1/messages", body))
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/anthropic/v1/messages", body)
+		r.ContentLength = 1
+		handler.ServeHTTP(w, r)
 		return w
 	}
 	begun := make(chan struct{})
@@ -92,6 +93,46 @@ func TestProgramsCallsAreBounded(t *testing.T) {
 	}
 	if w := asked(strings.NewReader(`{`)); w.Code != http.StatusBadRequest {
 		t.Errorf("after they have ended: %d, %s", w.Code, w.Body)
+	}
+}
+
+// A program's calls have so much room in all: one without more waits until another has ended, whether it says how long it
+// is or not, and so does a page.
+func TestProgramsCallsHaveSoMuchRoom(t *testing.T) {
+	t.Parallel()
+	model, _ := endpoint(0)
+	handler := keeper.NewServices(nil, model, pages).Handler()
+	for path, lengths := range map[string][]int64{"/anthropic/v1/messages": {4 << 20, -1, 1 << 40}, "/fetch": {1}} {
+		begun, ended := make(chan struct{}), make(chan struct{})
+		ask := func(n int) *io.PipeWriter {
+			from, to := io.Pipe()
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, &reading{from, begun})
+			r.ContentLength = lengths[n%len(lengths)]
+			go func() {
+				handler.ServeHTTP(httptest.NewRecorder(), r)
+				ended <- struct{}{}
+			}()
+			return to
+		}
+		var open []*io.PipeWriter
+		for n := range map[string]int{"/anthropic/v1/messages": 16, "/fetch": 7}[path] {
+			open = append(open, ask(n))
+			<-begun
+		}
+		open = append(open, ask(0))
+		select {
+		case <-begun:
+			t.Errorf("%s: one more is read while there is no room", path)
+		case <-time.After(50 * time.Millisecond):
+			_ = open[0].Close()
+			<-begun
+			<-ended
+			open = open[1:]
+		}
+		for _, w := range open {
+			_ = w.Close()
+			<-ended
+		}
 	}
 }
 

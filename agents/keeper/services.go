@@ -7,7 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
@@ -28,11 +30,14 @@ const (
 type Services struct {
 	configuration any
 	model         llm.Endpoint
-	desk          func() (*web.Desk, error)
+	newDesk       func() (*web.Desk, error)
 	tools         func(context.Context, tool.Call) tool.Result // nil: no tools of MCP servers
 	words         func(conversation, text string)              // nil: no listener
 
+	atWork *semaphore.Weighted // bytes of what was asked, and of what may come
+
 	mu            sync.Mutex
+	desk          *web.Desk // the one that others are made of; nil before the first fetch
 	conversations map[string]*conversation
 }
 
@@ -42,9 +47,9 @@ type conversation struct {
 }
 
 // NewServices returns the services of a cell, which gets the configuration first. desk
-// makes the desk of a conversation; nil fetches nothing.
+// makes the desk of its conversations; nil fetches nothing.
 func NewServices(configuration any, model llm.Endpoint, desk func() (*web.Desk, error)) *Services {
-	return &Services{configuration: configuration, model: model, desk: desk, conversations: map[string]*conversation{}}
+	return &Services{configuration: configuration, model: model, newDesk: desk, atWork: semaphore.NewWeighted(stdio.MaxAtWork), conversations: map[string]*conversation{}}
 }
 
 // CallTools sets call to perform the cell's calls of tools of MCP servers. Call it
@@ -65,6 +70,9 @@ func (s *Services) Methods() map[string]stdio.Method {
 		"end":           s.end,
 	}
 }
+
+// Rooms are how many bytes the results of the methods may have, for [stdio.Agent].
+func (s *Services) Rooms() map[string]int64 { return map[string]int64{"fetch": fetch.MaxBody} }
 
 // params are those of a call of a conversation.
 type params struct {
@@ -149,7 +157,7 @@ func (s *Services) fetch(ctx context.Context, raw jsontext.Value) (any, error) {
 }
 
 func (s *Services) openDesk(id string) (*web.Desk, error) {
-	if s.desk == nil {
+	if s.newDesk == nil {
 		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no network"}
 	}
 	c, err := s.conversation(id)
@@ -158,10 +166,13 @@ func (s *Services) openDesk(id string) (*web.Desk, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.desk == nil {
-		if c.desk, err = s.desk(); err != nil {
+	if s.desk == nil {
+		if s.desk, err = s.newDesk(); err != nil {
 			return nil, err
 		}
+	}
+	if c.desk == nil {
+		c.desk = s.desk.Another()
 	}
 	return c.desk, nil
 }
@@ -189,6 +200,9 @@ func (s *Services) end(_ context.Context, raw jsontext.Value) (any, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c := s.conversations[p.Conversation]; c != nil && c.desk != nil {
+		c.desk.Close()
+	}
 	delete(s.conversations, p.Conversation)
 	return struct{}{}, nil
 }

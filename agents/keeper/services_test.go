@@ -145,6 +145,49 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 	}
 }
 
+// A link costs as much as the choice between all links that a cell can name, in whichever conversation it was served.
+//
+// covers ALF-84
+func TestTheConversationIsChosen(t *testing.T) {
+	t.Parallel()
+	meter := web.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now)
+	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
+	model, _ := endpoint(0)
+	methods := keeper.NewServices(nil, model, func() (*web.Desk, error) {
+		return web.NewDesk(web.Options{Agent: "reader", Ledger: meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: web.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
+	}).Methods()
+	costs := func(conversation int, ask string) guard.NanoBits {
+		before := meter.Use().Bits
+		if _, err := methods["fetch"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d","ask":%s}`, conversation, ask))); err != nil {
+			t.Fatal(err)
+		}
+		return meter.Use().Bits - before
+	}
+	for n := range 64 {
+		var lengths []uint64
+		for range n {
+			lengths = append(lengths, 28)
+		}
+		if got, want := costs(n, `{"url":"https://good.test/"}`), guard.LinkPrice(1, lengths); got != want {
+			t.Errorf("a start URL beside %d pages costs %d, not %d", n, got, want)
+		}
+	}
+	for left := 64; left > 1; left /= 2 {
+		lengths := make([]uint64, left)
+		for n := range lengths {
+			lengths[n] = 28
+		}
+		if got, want := costs(0, `{"page":1,"start":6,"end":28}`), guard.LinkPrice(1, lengths); got != want {
+			t.Errorf("a link of one of %d pages costs %d, not %d", left, got, want)
+		}
+		for n := left / 2; n < left; n++ {
+			if _, err := methods["end"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d"}`, n))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // Whatever a cell says is answered or refused with a code.
 func FuzzServices(f *testing.F) {
 	f.Add("model", []byte(request))

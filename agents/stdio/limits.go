@@ -20,6 +20,11 @@ const (
 	// many of ours it has to answer.
 	maxCalls    = 256
 	MaxHandlers = 64
+	// MaxAtWork bounds the calls at work by the bytes of their parameters and of what
+	// results are known to have: the next one is read when there is room for it.
+	MaxAtWork = 64 << 20
+	// writeTimeout is how long the other side may take to read a line.
+	writeTimeout = time.Minute
 	// handlerTimeout is the timeout of a served program's answer.
 	handlerTimeout = 10 * time.Minute
 	// callTimeout is the timeout of a call without one, and maxCallTimeout the maximum

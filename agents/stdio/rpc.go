@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -82,25 +83,47 @@ type peer struct {
 	out   io.Writer
 	trace func(Passage) error // nil traces nothing
 
-	mu      sync.Mutex // guards what follows, and writing
-	broken  error      // why nothing can be written
+	patience time.Duration // for a line to be read
+
+	writing chan struct{} // holds a token while a line is written, and guards broken
+	broken  error         // why nothing can be written
+
+	mu      sync.Mutex // guards what follows
+	in      io.Reader  // nil before it is read
 	next    int64
 	waiting map[int64]chan message // requests of ours
 }
 
-func newPeer(out io.Writer) *peer { return &peer{out: out, waiting: map[int64]chan message{}} }
+func newPeer(out io.Writer) *peer {
+	return &peer{out: out, patience: writeTimeout, writing: make(chan struct{}, 1), waiting: map[int64]chan message{}}
+}
 
-// write sends a line.
-func (p *peer) write(m message) error {
+// write sends a line. Whoever does not read one in time is sent nothing more, and not
+// read any more, either.
+func (p *peer) write(ctx context.Context, m message) error {
 	m.JSONRPC = "2.0"
 	b, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("stdio: %w", err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.broken == nil {
-		_, p.broken = p.out.Write(append(b, '\n'))
+	select {
+	case p.writing <- struct{}{}:
+		defer func() { <-p.writing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if p.broken != nil {
+		return p.broken
+	}
+	if out, ok := p.out.(interface{ SetWriteDeadline(time.Time) error }); ok { // not a pipe within this process
+		_ = out.SetWriteDeadline(time.Now().Add(p.patience)) // a file has none, and needs none
+	}
+	if _, p.broken = p.out.Write(append(b, '\n')); errors.Is(p.broken, os.ErrDeadlineExceeded) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if in, ok := p.in.(interface{ SetReadDeadline(time.Time) error }); ok {
+			_ = in.SetReadDeadline(time.Now())
+		}
 	}
 	return p.broken
 }
@@ -120,7 +143,7 @@ func (p *peer) notify(method string, params any) {
 		err = p.passed(Passage{Method: method, Params: b})
 	}
 	if err == nil {
-		_ = p.write(message{Method: method, Params: b}) // the next read finds that it is gone
+		_ = p.write(context.Background(), message{Method: method, Params: b}) // the next read finds that it is gone
 	}
 }
 
@@ -146,7 +169,12 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 	if err := p.passed(call); err != nil {
 		return nil, err
 	}
-	if err := p.write(message{ID: jsontext.Value(call.Call), Method: method, Params: b}); err != nil {
+	switch err := p.write(ctx, message{ID: jsontext.Value(call.Call), Method: method, Params: b}); {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &RunError{Reason: fmt.Sprintf("the program read nothing within %s", p.patience)}
+	case err != nil:
 		return nil, &RunError{Reason: "the program has closed its output"}
 	}
 	timer := time.NewTimer(handlerTimeout)
@@ -186,6 +214,9 @@ func (p *peer) answered(m message) {
 
 // read calls handle for each request, and returns at the end of the stream.
 func (p *peer) read(in io.Reader, longest int, handle func(message)) error {
+	p.mu.Lock()
+	p.in = in
+	p.mu.Unlock()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, longest)
 	for lines.Scan() {
@@ -196,7 +227,7 @@ func (p *peer) read(in io.Reader, longest int, handle func(message)) error {
 			if len(id) == 0 {
 				id = jsontext.Value("null")
 			}
-			if err := p.write(message{ID: id, Error: failed}); err != nil {
+			if err := p.write(context.Background(), message{ID: id, Error: failed}); err != nil {
 				return err
 			}
 		case m.Method == "":
@@ -205,7 +236,10 @@ func (p *peer) read(in io.Reader, longest int, handle func(message)) error {
 			handle(m)
 		}
 	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+	switch err := lines.Err(); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("stdio: the program read nothing within %s", p.patience)
+	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("stdio: a line of the program is longer than %d KiB", longest>>10)
 	}
 	return lines.Err()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -30,6 +31,8 @@ type Agent struct {
 	// are encoded as JSON; an error is sent as its text, and a [*CallError] also with its
 	// code.
 	Methods map[string]Method
+	// Rooms are how many bytes the results of methods may have, if that is many.
+	Rooms map[string]int64
 	// MaxLine bounds a line of the program, in bytes; 0 is 1 MiB.
 	MaxLine int
 	// Trace, if not nil, gets the messages between the agent and the program. Its error
@@ -73,6 +76,7 @@ type server struct {
 	methods    map[string]Method
 	calls      sync.WaitGroup
 	slots      chan struct{} // one token for each call of the program
+	atWork     *semaphore.Weighted
 }
 
 // Serve serves a program with one agent until the program closes its output, or ctx
@@ -82,7 +86,7 @@ type server struct {
 // The error is of a stream, of a line longer than 1 MiB, or why the agent could not
 // start; it contains no text of the program.
 func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
-	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls)}
+	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls), atWork: semaphore.NewWeighted(MaxAtWork)}
 	s.peer.trace = a.Trace
 	s.peer.notify("ready", ready{a.Name, a.Role.String(), a.Version})
 	handling, cancel := context.WithCancelCause(ctx)
@@ -167,17 +171,22 @@ func (s *server) call(ctx context.Context, m message) {
 	case len(m.ID) == 0: // a notification has no result
 		return
 	case !there:
-		_ = s.peer.write(message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "a " + s.Role.String() + " has no such method"}})
+		_ = s.peer.write(context.Background(), message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "a " + s.Role.String() + " has no such method"}})
 		return
 	}
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		_ = s.peer.write(message{ID: m.ID, Error: &rpcError{Code: codeNoAnswer, Message: fmt.Sprintf("more than %d calls at a time", maxCalls)}})
+		_ = s.peer.write(context.Background(), message{ID: m.ID, Error: &rpcError{Code: codeNoAnswer, Message: fmt.Sprintf("more than %d calls at a time", maxCalls)}})
+		return
+	}
+	room := int64(len(m.Params)) + s.Rooms[m.Method]
+	if s.atWork.Acquire(ctx, room) != nil { // nobody waits for the result any more
+		<-s.slots
 		return
 	}
 	s.calls.Go(func() {
-		defer func() { <-s.slots }()
+		defer func() { s.atWork.Release(room); <-s.slots }()
 		s.peer.answer(m, func() (any, error) { return method(ctx, m.Params) })
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
@@ -13,9 +14,9 @@ import (
 
 const (
 	maxCalls = 64 // of a conversation
-	// maxServed bounds the bodies that a conversation keeps for their links, in bytes.
-	// The oldest are dropped first.
-	maxServed = 8 << 20
+	// maxServed bounds the bodies that the conversations of an agent keep for their links,
+	// in bytes. The oldest are dropped first.
+	maxServed = 32 << 20
 )
 
 // Hop is one request for a ledger to reserve.
@@ -113,11 +114,25 @@ type Fetcher interface {
 type Desk struct {
 	options Options
 	starts  map[string]bool // by canonical URL
+	kept    *kept
 
-	mu     sync.Mutex
-	calls  int
-	served []fetch.Body // for their links
-	first  int          // number of the first page in served, minus 1
+	mu    sync.Mutex
+	calls int
+	pages int // that were served
+}
+
+// kept are the pages that the desks of an agent keep for their links, in the order in
+// which they were served.
+type kept struct {
+	mu    sync.Mutex
+	pages []keptPage
+	size  int // bytes
+}
+
+type keptPage struct {
+	desk   *Desk
+	number int
+	body   fetch.Body
 }
 
 // NewDesk returns the desk of a conversation.
@@ -134,13 +149,36 @@ func NewDesk(o Options) (*Desk, error) {
 	if o.Policy == nil {
 		o.Policy = func() guard.Policy { return guard.Policy{} }
 	}
-	d := &Desk{options: o, starts: map[string]bool{}}
+	d := &Desk{options: o, starts: map[string]bool{}, kept: &kept{}}
 	for _, url := range o.StartURLs {
 		if target, err := guard.ParseTarget(url); err == nil {
 			d.starts[target.String()] = true
 		}
 	}
 	return d, nil
+}
+
+// Another returns the desk of another conversation of the same agent. A link of any of
+// them costs as much as the choice between the links of all: whoever asks chooses the
+// conversation, too.
+func (d *Desk) Another() *Desk { return &Desk{options: d.options, starts: d.starts, kept: d.kept} }
+
+// Close forgets the pages of a conversation.
+func (d *Desk) Close() {
+	d.kept.mu.Lock()
+	defer d.kept.mu.Unlock()
+	d.kept.drop(func(p keptPage) bool { return p.desk == d })
+}
+
+// drop forgets pages. Its caller holds mu.
+func (k *kept) drop(which func(keptPage) bool) {
+	k.pages = slices.DeleteFunc(k.pages, func(p keptPage) bool {
+		if !which(p) {
+			return false
+		}
+		k.size -= len(p.body.Bytes)
+		return true
+	})
 }
 
 // Permit implements [Fetcher].
@@ -179,14 +217,10 @@ func (d *Desk) refused(ctx context.Context, url string, err error) {
 
 // target returns the requested target, if it is allowed, with its origin and price.
 func (d *Desk) target(a Ask) (guard.Target, By, guard.NanoBits, error) {
-	var target guard.Target
-	var err error
-	chosen := a.URL == ""
-	if chosen {
-		target, err = d.link(a)
-	} else {
+	link, price, err := d.link(a)
+	target := link
+	if a.URL != "" {
 		target, err = guard.ParseTarget(a.URL)
-		chosen = err == nil && d.starts[target.String()]
 	}
 	if err != nil {
 		return guard.Target{}, "", 0, err
@@ -194,31 +228,30 @@ func (d *Desk) target(a Ask) (guard.Target, By, guard.NanoBits, error) {
 	if err := d.options.Policy().Check(target); err != nil {
 		return guard.Target{}, "", 0, err
 	}
-	if chosen {
-		return target, ByLink, d.linkPrice(), nil
+	if a.URL == "" || d.starts[target.String()] {
+		return target, ByLink, price, nil
 	}
 	if d.options.LinksOnly {
 		return guard.Target{}, "", 0, guard.LinksOnly
 	}
-	price, _ := guard.ComposedPrice(target)
+	price, _ = guard.ComposedPrice(target)
 	return target, ByComposed, price, nil
 }
 
-// link returns a link of a served page, whose bytes it cuts from that page.
-func (d *Desk) link(a Ask) (guard.Target, error) {
-	i := a.Page - 1 - d.first
-	if i < 0 || i >= len(d.served) || a.Start < 0 || a.End <= a.Start || a.End > len(d.served[i].Bytes) {
-		return guard.Target{}, guard.Malformed
+// link returns a link of a served page, whose bytes it cuts from that page, and what a
+// link costs now.
+func (d *Desk) link(a Ask) (target guard.Target, price guard.NanoBits, err error) {
+	d.kept.mu.Lock()
+	defer d.kept.mu.Unlock()
+	lengths := make([]uint64, 0, len(d.kept.pages))
+	err = guard.Malformed
+	for _, p := range d.kept.pages {
+		lengths = append(lengths, uint64(len(p.body.Bytes)))
+		if p.desk == d && p.number == a.Page && 0 <= a.Start && a.Start < a.End && a.End <= len(p.body.Bytes) {
+			target, err = fetch.ResolveLink(p.body.Target, p.body.Bytes[a.Start:a.End])
+		}
 	}
-	return fetch.ResolveLink(d.served[i].Target, d.served[i].Bytes[a.Start:a.End])
-}
-
-func (d *Desk) linkPrice() guard.NanoBits {
-	lengths := make([]uint64, len(d.served))
-	for i, body := range d.served {
-		lengths[i] = uint64(len(body.Bytes))
-	}
-	return guard.LinkPrice(uint64(len(d.starts)), lengths)
+	return target, guard.LinkPrice(uint64(len(d.starts)), lengths), err
 }
 
 // fetch gets a page; the ledger records every hop.
@@ -251,16 +284,14 @@ func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guar
 
 // keepPage remembers a page for its links, and returns its number.
 func (d *Desk) keepPage(body fetch.Body) int {
-	d.served = append(d.served, body)
-	number := d.first + len(d.served)
-	size := 0
-	for i := len(d.served) - 1; i >= 0; i-- {
-		if size += len(d.served[i].Bytes); size > maxServed {
-			d.served, d.first = d.served[i+1:], d.first+i+1
-			break
-		}
-	}
-	return number
+	d.pages++
+	k := d.kept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pages = append(k.pages, keptPage{d, d.pages, body})
+	k.size += len(body.Bytes)
+	k.drop(func(keptPage) bool { return k.size > maxServed })
+	return d.pages
 }
 
 // Fetched is the result of a [Fetcher], for a process without network access: a page,

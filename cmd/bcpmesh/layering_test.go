@@ -137,7 +137,7 @@ var rules = []rule{
 	{folder: "agents/sandbox", internal: nil, external: []string{jsonText, "github.com/landlock-lsm/go-landlock/landlock", "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
 
 	// Makes agents of programs in any language.
-	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{jsonText, logging, natsClient}},
+	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging, natsClient}},
 
 	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
 	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
@@ -181,7 +181,7 @@ var rules = []rule{
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", jsonText, logging}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.

@@ -165,7 +165,7 @@ func (s *seat) serve(ctx context.Context) error {
 	if s.Trace != nil {
 		trace = s.Trace(s.agent.Name)
 	}
-	err := stdio.Serve(ctx, stdio.Agent{Trace: trace, Connection: s.connections[0], Name: s.agent.Name, Role: s.role, Version: "example", Logger: s.Logger, Methods: methods, MaxLine: keeper.MaxLine}, toKeeper, fromKeeper)
+	err := stdio.Serve(ctx, stdio.Agent{Trace: trace, Connection: s.connections[0], Name: s.agent.Name, Role: s.role, Version: "example", Logger: s.Logger, Methods: methods, Rooms: s.services.Rooms(), MaxLine: keeper.MaxLine}, toKeeper, fromKeeper)
 	_ = fromKeeper.Close()
 	return errors.Join(err, <-running)
 }

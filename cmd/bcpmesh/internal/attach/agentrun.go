@@ -229,7 +229,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	err = stdio.Serve(serving, stdio.Agent{
 		Connection: conn, Name: agent.Name, Role: role, Version: cli.ProgramVersion(), Logger: log,
-		Methods: methods, MaxLine: keeper.MaxLine, Trace: trace,
+		Methods: methods, Rooms: services.Rooms(), MaxLine: keeper.MaxLine, Trace: trace,
 	}, toKeeper, fromKeeper)
 	_, _ = fromKeeper.Close(), toKeeper.Close()
 	running.Kill()
