@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -132,9 +134,20 @@ func (l *loading) failf(code DefectCode, where, format string, args ...any) {
 	l.defects = append(l.defects, Defect{code, where, fmt.Sprintf(format, args...)})
 }
 
+// inOrder iterates by key: the same definition has the same defects, in the same order.
+func inOrder[K ~string, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}
+
 func (l *loading) agents() {
 	d := &l.kernel.definition
-	for where, name := range map[string]bcp.AgentName{"name": d.Name, "planner": d.Planner, "sub_planner": d.SubPlanner} {
+	for where, name := range inOrder(map[string]bcp.AgentName{"name": d.Name, "planner": d.Planner, "sub_planner": d.SubPlanner}) {
 		if _, err := bcp.ParseAgentName(string(name)); err != nil && (name != "" || where != "sub_planner") {
 			l.failf(BadName, where, "%v", err)
 		}
@@ -265,7 +278,7 @@ func (l *loading) schemas() {
 
 func (l *loading) grants() {
 	d := &l.kernel.definition
-	for name, capabilities := range d.Grants {
+	for name, capabilities := range inOrder(d.Grants) {
 		if !isStepID(name) {
 			l.failf(BadName, fmt.Sprintf("grant %q", name), "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
 		}
@@ -276,7 +289,7 @@ func (l *loading) grants() {
 		}
 		l.kernel.grants[name] = NewGrant(capabilities...)
 	}
-	for requester, names := range d.Requesters {
+	for requester, names := range inOrder(d.Requesters) {
 		for _, name := range names {
 			if _, ok := d.Grants[name]; !ok {
 				l.failf(UnknownGrantName, fmt.Sprintf("requester %q", requester), "there is no grant %q", name)
@@ -287,11 +300,11 @@ func (l *loading) grants() {
 
 func (l *loading) limits() {
 	m := &l.kernel.definition.Limits
-	for name, n := range map[string]int{
+	for name, n := range inOrder(map[string]int{
 		"max_steps": m.MaxSteps, "max_effects": m.MaxEffects, "max_q_parses": m.MaxParses, "max_depth": m.MaxDepth, "max_plans": m.MaxPlans,
 		"max_planner_bits": m.MaxPlannerBits, "max_value_bytes": m.MaxValueBytes, "max_pending_approvals": m.MaxPendingApprovals,
 		"planner_timeout": int(m.PlannerTimeout), "run_ttl": int(m.RunTTL), "approval_ttl": int(m.ApprovalTTL),
-	} {
+	}) {
 		if n < 0 {
 			l.failf(BadLimit, "limits", "%s is below 0", name)
 		}

@@ -249,3 +249,20 @@ func TestTypesAreClosed(t *testing.T) {
 		t.Error("what is no type has a value")
 	}
 }
+
+// The same definition has the same defects, in the same order.
+func TestDefectsAreInOrder(t *testing.T) {
+	t.Parallel()
+	d := kernel.Definition{Name: "A", Planner: "B", SubPlanner: "C",
+		Requesters: map[bcp.AgentName][]string{"a": {"x"}, "b": {"y"}, "c": {"z"}}, Grants: map[string][]kernel.Capability{"G ": nil, "H ": nil, "I ": nil},
+		Limits: kernel.Limits{MaxSteps: -1, MaxEffects: -1, MaxParses: -1, MaxDepth: -1, MaxPlans: -1}}
+	_, want := kernel.New(d)
+	if len(want) < 10 {
+		t.Fatalf("defects %v", want)
+	}
+	for range 20 {
+		if _, got := kernel.New(d); !slices.Equal(got, want) {
+			t.Fatalf("%v\nand then %v", want, got)
+		}
+	}
+}
