@@ -32,7 +32,7 @@ const (
 	// comeTime is how often one connection of each agent is free for its host: all
 	// agents of a host reconnect at once, each with its own creds.
 	comeTime = 10 * time.Second
-	// maxHosts bounds the hosts that are distinguished.
+	// maxHosts bounds the hosts that are distinguished; the others are one.
 	maxHosts = 4096
 	// acceptPause is how long no connection is accepted after the system ran
 	// out of file descriptors.
@@ -121,7 +121,8 @@ func (e *entrance) accept(g *gate) {
 
 // let lets a client through to the server, when it is its turn.
 func (e *entrance) let(client *net.TCPConn, g *gate) {
-	host := cutPort(client.RemoteAddr().String())
+	from := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	host := hostOf(from)
 	full := e.full()
 	if full && e.turns.admit(host) {
 		e.refuse(client, g)
@@ -141,7 +142,7 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 	_ = client.SetWriteBuffer(socketBuffer)
 	p := &passage{
 		socket: client, client: client, meter: meter{sealed: e.tls != nil}, host: host,
-		from: client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr(), turnEnds: turnEnds, closed: make(chan struct{}),
+		from: from, turnEnds: turnEnds, closed: make(chan struct{}),
 	}
 	p.outbox = newOutbox(func() { e.failed(slowConsumer) })
 	p.meter.said.admits = func(issuer string) bool { return e.admits(issuer, g.webSocket) }

@@ -368,11 +368,52 @@ func TestHostsThatComeTooOften(t *testing.T) {
 	if later := monday.Add(acceptTime); !d.admit("192.0.2.7", later) || d.admit("192.0.2.7", later) {
 		t.Error("it does not come in once more")
 	}
-	for i := range 2 * maxHosts {
-		d.admit(strconv.Itoa(i), monday)
+}
+
+// Whoever has many addresses makes nobody's count be forgotten: beyond the hosts that are
+// told apart all are one, until others owe nothing.
+//
+// covers A-RECONN, A-SLOW
+func TestManyHostsForgetNobody(t *testing.T) {
+	t.Parallel()
+	var d hostLimiter
+	for range acceptBurst {
+		d.admit("192.0.2.7", monday)
 	}
-	if len(d) > maxHosts {
-		t.Errorf("%d hosts are told apart", len(d))
+	for i := range maxHosts - 1 {
+		if !d.admit(strconv.Itoa(i), monday) {
+			t.Fatalf("host %d is too often", i)
+		}
+	}
+	in := 0
+	for i := range 2 * maxHosts {
+		if d.admit("another "+strconv.Itoa(i), monday) {
+			in++
+		}
+	}
+	if in != acceptBurst || len(d.paid) != maxHosts+1 {
+		t.Errorf("%d of the hosts beyond the limit come in, %d are told apart", in, len(d.paid))
+	}
+	if d.admit("192.0.2.7", monday) {
+		t.Error("what a host owes is forgotten")
+	}
+	if later := monday.Add(acceptTime); !d.admit("198.51.100.1", later) || d.paid["198.51.100.1"].IsZero() || d.paid["192.0.2.7"].IsZero() {
+		t.Error("hosts that owe nothing are not forgotten")
+	}
+}
+
+// An address of IPv4 is one host, and a /64 of IPv6.
+//
+// covers A-SLOW
+func TestHostsOfAddresses(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff:1": "2001:db8::/64",
+		"2001:db8:0:1::1": "2001:db8:0:1::/64", "fe80::1%eth0": "fe80::/64", "::1": "::/64",
+	} {
+		if got := hostOf(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s is of %s, not %s", address, got, want)
+		}
 	}
 }
 

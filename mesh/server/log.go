@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,7 +96,7 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 	}
 	text = printable(text, maxLine)
 	switch {
-	case unwrittenLine(text):
+	case slices.Contains(unwrittenFormats, format):
 		select {
 		case a.unwritten <- text:
 		default: // one is enough

@@ -21,12 +21,10 @@ import (
 // reopenPause is the minimum time between two reopenings of the streams.
 const reopenPause = time.Second
 
-// unwrittenLine reports whether a log line says that a stream was not written:
-// the server says so once after each time that it has opened the stream.
-func unwrittenLine(text string) bool {
-	return strings.HasPrefix(text, "JetStream stream '") && strings.Contains(text, " critical write error: ") ||
-		strings.HasPrefix(text, "Filesystem permission denied while writing msg")
-}
+// unwrittenFormats are the formats of the server's lines about a stream that was not
+// written: it says so nowhere else, and once after each time that it has opened the stream.
+// [TestUnwrittenStreamsAreOpenedAgain] notices if another version has other words.
+var unwrittenFormats = []string{"JetStream stream '%s > %s' critical write error: %v", "Filesystem permission denied while writing msg, disabling JetStream: %v"}
 
 // unopenedLine begins a log line about a stream that cannot be opened.
 const unopenedLine = "  Error recreating stream "

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -185,26 +187,52 @@ func (t *turns) waiting() int {
 }
 
 // hostLimiter keeps hosts from coming in too often. It holds for each until when its
-// connections are paid.
-type hostLimiter map[string]time.Time
+// connections are paid. Beyond maxHosts all others share what one may.
+type hostLimiter struct {
+	paid  map[string]time.Time
+	swept time.Time // when those who owe nothing were forgotten
+}
+
+// others are the hosts beyond maxHosts; no host has this name.
+const others = ""
 
 func (d *hostLimiter) admit(host string, now time.Time) bool {
-	if *d == nil || len(*d) >= maxHosts {
-		*d = hostLimiter{}
+	if d.paid == nil {
+		d.paid = map[string]time.Time{}
 	}
-	paid := (*d)[host]
+	if _, known := d.paid[host]; !known && len(d.paid) >= maxHosts {
+		if now.Sub(d.swept) >= acceptTime {
+			d.swept = now
+			maps.DeleteFunc(d.paid, func(_ string, paid time.Time) bool { return !paid.After(now) })
+		}
+		if len(d.paid) >= maxHosts {
+			host = others
+		}
+	}
+	paid := d.paid[host]
 	if paid.Before(now) {
 		paid = now
 	}
 	if paid = paid.Add(acceptTime); paid.Sub(now) > acceptBurst*acceptTime {
 		return false
 	}
-	(*d)[host] = paid
+	d.paid[host] = paid
 	return true
 }
 
 func (d *hostLimiter) repay(host string) {
-	if paid, ok := (*d)[host]; ok {
-		(*d)[host] = paid.Add(-acceptTime)
+	if paid, ok := d.paid[host]; ok {
+		d.paid[host] = paid.Add(-acceptTime)
 	}
+}
+
+// hostOf returns what counts as one host: an address or, of IPv6, all that a customer is
+// given, a /64.
+func hostOf(address netip.Addr) string {
+	if address = address.Unmap().WithZone(""); address.Is6() {
+		if network, err := address.Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return address.String()
 }
