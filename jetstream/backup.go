@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -31,8 +32,9 @@ const (
 	manifestSum    = "manifest.sha256" // as sha256sum writes it
 	backupJournal  = "journal/"
 	backupKeys     = "sealing-keys.json"
-	maxBackupPart  = 8 << 20
+	maxBackupPart  = 8 << 20 // without its last record
 	maxBackupFile  = maxSnapshot
+	maxBackupKeys  = 64 << 20
 	maxManifest    = 16 << 20
 	recordLenBytes = 4
 )
@@ -298,7 +300,7 @@ func (w *BackupWriter) Salvaged() bool { return w.manifest.Lost != "" }
 
 // Close ends the backup with its manifest.
 func (w *BackupWriter) Close() (Manifest, error) {
-	b, err := json.MarshalIndent(w.manifest, "", "  ")
+	b, err := json.Marshal(w.manifest, jsontext.WithIndent("  "))
 	if err == nil {
 		b = append(b, '\n')
 		err = errors.Join(w.writeFile(manifestName, b), w.writeFile(manifestSum, sumLine(b)))
@@ -315,7 +317,9 @@ func sumLine(manifest []byte) []byte {
 
 // Restoring are the callbacks of ReadBackup; each may be nil.
 type Restoring struct {
-	File   func(name string, content []byte) error
+	// File reads as much of a file as it likes. One may have 4 GiB: it is not to be held
+	// in memory before it is known to be needed.
+	File   func(name string, content io.Reader) error
 	Keys   func([]StoredKey) error // the sealing keys of the journal
 	Record func(decisions [][]byte) error
 }
@@ -341,17 +345,26 @@ func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 		if err != nil {
 			return Manifest{}, fmt.Errorf("%w: %w", ErrBackup, err)
 		}
-		limit := int64(maxBackupFile)
-		if header.Name == manifestName || header.Name == manifestSum {
-			limit = maxManifest
+		held := true // in memory, as far as it is there
+		limit := int64(maxManifest)
+		switch name := header.Name; {
+		case name == manifestName, name == manifestSum:
+		case strings.HasPrefix(name, backupJournal):
+			limit = maxBackupPart + MaxRecordBytes + 1<<20
+		case name == backupKeys:
+			limit = maxBackupKeys
+		default:
+			limit, held = maxBackupFile, false
 		}
 		if header.Typeflag != tar.TypeReg || header.Size < 0 || header.Size > limit || !safeName(header.Name) {
 			return Manifest{}, fmt.Errorf("%w: %q is no file of one", ErrBackup, header.Name)
 		}
-		// The memory grows with the bytes that are present, not with the header.
-		content, err := io.ReadAll(io.LimitReader(files, limit))
-		if err != nil {
-			return Manifest{}, fmt.Errorf("%w: %w", ErrBackup, err)
+		var content []byte
+		sum := sha256.New()
+		if held {
+			if content, err = io.ReadAll(io.TeeReader(files, sum)); err != nil {
+				return Manifest{}, fmt.Errorf("%w: %w", ErrBackup, err)
+			}
 		}
 		switch {
 		case header.Name == manifestName && manifest == nil:
@@ -369,7 +382,6 @@ func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 		case manifest != nil:
 			return Manifest{}, fmt.Errorf("%w: its manifest is not what was written", ErrBackup)
 		}
-		found = append(found, BackupFile{Name: header.Name, Size: int64(len(content)), SHA256: sha256.Sum256(content)})
 		switch {
 		case strings.HasPrefix(header.Name, backupJournal):
 			if err := readPart(content, &chain, into.Record); err != nil {
@@ -385,11 +397,18 @@ func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 					return Manifest{}, err
 				}
 			}
-		case into.File != nil:
-			if err := into.File(header.Name, content); err != nil {
-				return Manifest{}, err
+		default:
+			hashed := io.TeeReader(files, sum)
+			if into.File != nil {
+				if err := into.File(header.Name, hashed); err != nil {
+					return Manifest{}, err
+				}
+			}
+			if _, err := io.Copy(io.Discard, hashed); err != nil {
+				return Manifest{}, fmt.Errorf("%w: %w", ErrBackup, err)
 			}
 		}
+		found = append(found, BackupFile{Name: header.Name, Size: header.Size, SHA256: bcp.Digest(sum.Sum(nil))})
 	}
 }
 

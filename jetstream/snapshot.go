@@ -69,6 +69,12 @@ func snapshotName(decision uint64) string {
 	return fmt.Sprintf("%020d%s", decision, snapshotSuffix)
 }
 
+// IsSnapshotName reports whether a file has the name of a snapshot or a base.
+func IsSnapshotName(name string) bool {
+	decision, err := strconv.ParseUint(strings.TrimSuffix(name, snapshotSuffix), 10, 64)
+	return err == nil && name == snapshotName(decision)
+}
+
 func (s *Snapshots) write(snapshot Snapshot) (err error) {
 	defer func() {
 		if err != nil {

@@ -252,7 +252,15 @@ func restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOp
 	if all, err = readBackups(from, jetstream.Restoring{}); err != nil {
 		return all, err
 	}
-	if err := os.MkdirAll(filepath.Dir(state), 0o700); err != nil {
+	parents, err := makeParents(state)
+	defer func() {
+		if err != nil {
+			for _, dir := range parents {
+				_ = os.Remove(dir) // unless somebody put something there
+			}
+		}
+	}()
+	if err != nil {
 		return all, err
 	}
 	draft, err := os.MkdirTemp(filepath.Dir(state), ".restoring-*")
@@ -267,6 +275,18 @@ func restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOp
 		err = durable.Move(draft, state) // onto nothing, or an empty folder
 	}
 	return all, err
+}
+
+// makeParents makes the folders above a folder, and returns the new ones, the innermost
+// first.
+func makeParents(folder string) (made []string, err error) {
+	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		made = append(made, dir)
+	}
+	return made, os.MkdirAll(filepath.Dir(folder), 0o700)
 }
 
 // readBackups checks that backups are whole and consecutive, and passes their contents to
@@ -288,24 +308,46 @@ func readBackups(from []io.ReadSeeker, into jetstream.Restoring) (all jetstream.
 	return all, nil
 }
 
-// readBackup reads one from its beginning.
+// readBackup reads one from its beginning. It refuses files that no backup has, whatever
+// its manifest says: a restore writes files into a state folder.
 func readBackup(f io.ReadSeeker, into jetstream.Restoring) (jetstream.Manifest, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return jetstream.Manifest{}, err
 	}
+	file := into.File
+	into.File = func(name string, content io.Reader) error {
+		if !isBackedUp(name) {
+			return fmt.Errorf("%w: no backup has a file %q", jetstream.ErrBackup, name)
+		}
+		if file == nil {
+			return nil
+		}
+		return file(name, content)
+	}
 	return jetstream.ReadBackup(f, into)
 }
 
+// isBackedUp reports whether a file of a state folder is in backups.
+func isBackedUp(name string) bool {
+	folder, file := path.Split(name)
+	switch folder = strings.TrimSuffix(folder, "/"); {
+	case isKey(name):
+		return true
+	case isTree(name):
+		return !strings.Contains(folder, "/") && slices.Contains([]string{jetstream.TreeHashes, jetstream.TreeCheckpoints, jetstream.TreeCosignatures}, file)
+	}
+	return (folder == jetstream.BaseFolder || folder == snapshotFolder) && jetstream.IsSnapshotName(file)
+}
+
+// isKey reports whether a file is of the keys of a mesh.
+func isKey(name string) bool {
+	return path.Dir(name) == accounts.KeyFolder || slices.Contains(accounts.AuthorityFiles(), name)
+}
+
 func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all jetstream.Manifest, o BackupOptions) error {
-	var keys map[string][]byte
 	for i, f := range from {
-		keys = make(map[string][]byte) // of the newest
-		if _, err := readBackup(f, jetstream.Restoring{File: func(name string, content []byte) error {
-			if strings.HasPrefix(name, accounts.KeyFolder+"/") || slices.Contains(accounts.AuthorityFiles(), name) {
-				keys[name] = content
-				return nil
-			}
-			if isTree(name) && i < len(from)-1 {
+		if _, err := readBackup(f, jetstream.Restoring{File: func(name string, content io.Reader) error {
+			if isKey(name) || isTree(name) && i < len(from)-1 {
 				return nil // the newest has what its key signed
 			}
 			return writeFile(draft, name, content)
@@ -313,17 +355,20 @@ func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all je
 			return err
 		}
 	}
-	writeKeys := func() error {
-		for name, content := range keys {
-			if err := writeFile(draft, name, content); err != nil {
-				return err
+	there := false
+	writeKeys := func() error { // of the newest
+		_, err := readBackup(from[len(from)-1], jetstream.Restoring{File: func(name string, content io.Reader) error {
+			if !isKey(name) {
+				return nil
 			}
-		}
-		return nil
+			there = true
+			return writeFile(draft, name, content)
+		}})
+		return err
 	}
 	// The keys come before the journal, since they make its account.
 	err := writeKeys()
-	if err == nil && len(keys) == 0 {
+	if err == nil && !there {
 		_, err = accounts.Create(draft)
 	}
 	if err == nil {
@@ -405,12 +450,17 @@ func restoreRecords(ctx context.Context, js natsjs.JetStream, journal *jetstream
 }
 
 // writeFile writes a file of a backup. Its name was checked when it was read.
-func writeFile(dir, name string, content []byte) error {
+func writeFile(dir, name string, content io.Reader) error {
 	full := filepath.Join(dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(full, content, 0o600)
+	f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
 }
 
 // syncAll has the disk take all files and folders.

@@ -1,15 +1,20 @@
 package mesh_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -265,5 +270,117 @@ func TestSalvageLostEnd(t *testing.T) {
 		if !bytes.Equal(r.Data, before[i]) {
 			t.Errorf("record %d is another one", i+1)
 		}
+	}
+}
+
+// forged is a backup with more files in it, that its manifest names.
+func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[string]int64) []byte {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(backup))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	from, to := tar.NewReader(zip), tar.NewWriter(zipped)
+	put := func(name string, size int64, content io.Reader) (sum [sha256.Size]byte) {
+		h := sha256.New()
+		if err := to.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.MultiWriter(to, h), content); err != nil {
+			t.Fatal(err)
+		}
+		return [sha256.Size]byte(h.Sum(nil))
+	}
+	var files []jetstream.BackupFile
+	for name, content := range more {
+		files = append(files, jetstream.BackupFile{Name: name, Size: sizes[name], SHA256: put(name, sizes[name], content)})
+	}
+	for {
+		header, err := from.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Name == "manifest.json" {
+			var m jetstream.Manifest
+			if err := json.Unmarshal(content, &m); err != nil {
+				t.Fatal(err)
+			}
+			m.Files = append(files, m.Files...)
+			if content, err = json.Marshal(m); err != nil {
+				t.Fatal(err)
+			}
+			put(header.Name, int64(len(content)), bytes.NewReader(content))
+			line := fmt.Sprintf("%x  %s\n", sha256.Sum256(content), header.Name)
+			put("manifest.sha256", int64(len(line)), bytes.NewReader([]byte(line)))
+			if err := errors.Join(to.Close(), zipped.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return out.Bytes()
+		}
+		put(header.Name, header.Size, bytes.NewReader(content))
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// A restore writes no file that a backup does not have, whatever the manifest names, and
+// where it refuses, nothing is left; and what is packed small takes no memory.
+//
+// covers P4.5, A-DISK
+func TestForgedBackup(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	var file bytes.Buffer
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	restore := func(content []byte) (dir string, err error) {
+		dir = t.TempDir()
+		_, err = mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, filepath.Join(dir, "of", "a", "state"), mesh.BackupOptions{})
+		return dir, err
+	}
+	if _, err := restore(forged(t, file.Bytes(), nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"x", "server.lock", "web/kim.passkey", "run/agent.sh", "keys/more/x", "tree/x", "tree/more/hashes", "tree", "snapshots/x", "snapshots/1.snapshot", "base/x",
+		"snapshots/more/00000000000000000001.snapshot", "jetstream/x", "accounts/x.jwt", "operator.jwt", "notify/x", "tls/x",
+	} {
+		dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{name: bytes.NewReader([]byte("x"))}, map[string]int64{name: 1}))
+		if !errors.Is(err, jetstream.ErrBackup) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v is left, %v", name, left, err)
+		}
+	}
+	// What it fails to write leaves nothing either.
+	dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{"snapshots/00000000000000000001.snapshot": bytes.NewReader(nil), "keys": bytes.NewReader(nil)}, nil))
+	if left, readErr := os.ReadDir(dir); err == nil || readErr != nil || len(left) > 0 {
+		t.Errorf("%v: %v is left, %v", err, left, readErr)
+	}
+
+	const large, name = 256 << 20, "snapshots/00000000000000000001.snapshot"
+	bomb := forged(t, file.Bytes(), map[string]io.Reader{name: io.LimitReader(zeros{}, large)}, map[string]int64{name: large})
+	bomb[len(bomb)-1]++ // so that it is read to its end, and refused
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := restore(bomb); !errors.Is(err, jetstream.ErrBackup) {
+		t.Error(err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > large/4 {
+		t.Errorf("%d bytes of a backup of %d took %d MiB", large, len(bomb), (after.TotalAlloc-before.TotalAlloc)>>20)
 	}
 }

@@ -144,11 +144,11 @@ func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
 	moves := state.NewMovedAgents(def)
 	bases := map[string][]byte{}
-	all, err := readBackups(from, jetstream.Restoring{File: func(name string, content []byte) error {
+	all, err := readBackups(from, jetstream.Restoring{File: func(name string, content io.Reader) (err error) {
 		if path.Dir(name) == jetstream.BaseFolder {
-			bases[name] = content
+			bases[name], err = io.ReadAll(content)
 		}
-		return nil
+		return err
 	}, Record: func(decisions [][]byte) error {
 		for _, record := range decisions {
 			d, err := bcp.DecodeDecision(record)

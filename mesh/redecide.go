@@ -104,11 +104,12 @@ func RedecideBackup(ctx context.Context, from io.ReadSeeker, o RedecideOptions) 
 	var keys *jetstream.SealingKeys // after the journal in the backup of a cluster
 	var base jetstream.BaseFile
 	m, err := jetstream.ReadBackup(from, jetstream.Restoring{
-		File: func(name string, content []byte) error {
+		File: func(name string, content io.Reader) (err error) {
 			if path.Dir(name) == jetstream.BaseFolder {
-				base = jetstream.BaseFile{Name: name, Content: content}
+				base.Name = name
+				base.Content, err = io.ReadAll(content)
 			}
-			return nil
+			return err
 		},
 		Keys: func(stored []jetstream.StoredKey) (err error) {
 			keys, err = jetstream.SealingKeysOf(stored)

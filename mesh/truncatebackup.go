@@ -67,8 +67,11 @@ func (t *backupTruncation) read() (jetstream.Manifest, error) {
 	sum := sha256.New()
 	content := io.TeeReader(t.from, sum)
 	of := error(nil)
-	m, err := jetstream.ReadBackup(content, jetstream.Restoring{File: func(name string, content []byte) error {
+	m, err := jetstream.ReadBackup(content, jetstream.Restoring{File: func(name string, from io.Reader) error {
+		content, err := io.ReadAll(from)
 		switch {
+		case err != nil:
+			return err
 		case path.Dir(name) == jetstream.BaseFolder:
 			t.bases[name] = content
 		case strings.HasPrefix(name, snapshotFolder+"/"):
