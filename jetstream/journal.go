@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -164,7 +163,7 @@ func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 	if wrongSequence(err) {
 		return ErrFenced
 	}
-	if full(err) {
+	if j.isFull(ctx, err) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	if err != nil {
@@ -194,11 +193,28 @@ func acknowledged(answer []byte, sequence uint64) error {
 	return nil
 }
 
-// full reports whether a server refuses to store anything more.
-func full(err error) bool {
+// notStored is the server's code for a message that it could not store, for whatever
+// reason (JSStreamStoreFailedF).
+const notStored natsjs.ErrorCode = 10077
+
+// isFull reports whether a record was not stored because the stream had no room for it.
+func (j *Journal) isFull(ctx context.Context, err error) bool {
 	var api *natsjs.APIError
-	return errors.As(err, &api) && strings.Contains(api.Description, "maximum bytes exceeded")
+	if !errors.As(err, &api) || api.ErrorCode != notStored {
+		return false
+	}
+	stream, err := j.js.Stream(ctx, CommitStream)
+	if err != nil {
+		return false
+	}
+	info := stream.CachedInfo()
+	most := info.Config.MaxBytes
+	return most > 0 && info.State.Bytes+uint64(len(j.record)+recordOverhead) > uint64(most)
 }
+
+// recordOverhead is at least what a stream keeps of a record besides its bytes: subject,
+// headers, sums.
+const recordOverhead = 1 << 10
 
 // readRecords calls each with the records of the journal from a sequence on,
 // until it has caught up, and returns the last sequence that it read. From 0 it

@@ -3,13 +3,13 @@ package jetstream
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -78,8 +78,8 @@ func ShardOfLease(key string) (shard int, ok bool) {
 	return shard, ok && err == nil
 }
 
-// Take takes the lease if it is free, or is this holder's. Otherwise the error is
-// [ErrLeaseLost].
+// Take takes the lease if it is free, or is this holder's: of an earlier Take of the same
+// holder whose answer was lost. Otherwise the error is [ErrLeaseLost].
 func (l *Lease) Take(ctx context.Context, holder LeaseHolder) error {
 	value, err := json.Marshal(holder)
 	if err != nil {

@@ -187,15 +187,20 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	return nil
 }
 
+// extendPause is the time between two tries to read what nothing answers.
+const extendPause = time.Second
+
 // extend retries if the streams were closed meanwhile.
 func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal) (next jetstream.Unsigned, err error) {
-	for again := true; again; again = errors.Is(err, jetstream.ErrUnanswered) {
+	for {
 		err = c.interrupter.Do(ctx, func(ctx context.Context) error {
 			next, err = c.tree.Extend(ctx, journal)
 			return err
 		})
+		if !errors.Is(err, jetstream.ErrUnanswered) || !sleep(ctx, extendPause) {
+			return next, err
+		}
 	}
-	return next, err
 }
 
 func (c *checkpoints) run(ctx context.Context, journal *jetstream.Journal) {

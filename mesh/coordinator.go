@@ -3,12 +3,12 @@ package mesh
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 

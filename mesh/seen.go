@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/accounts"

@@ -222,14 +222,21 @@ func (s *ShardServer) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 	following.Go(func() { s.follow(ctx) })
 	told := false
 	var blind time.Time // since when the holder is unknown
+	var holder jetstream.LeaseHolder
 	for {
 		try, end := context.WithTimeout(ctx, leaseKept)
-		holder := jetstream.LeaseHolder{Gateway: s.gateway.config.Name, Since: time.Now().UTC()}
 		var err error
+		if blind.IsZero() || time.Since(blind) >= jetstream.LeaseTime { // no try of it counts any more
+			holder = jetstream.LeaseHolder{Gateway: s.gateway.config.Name, Since: time.Now().UTC().Round(0)}
+		}
 		switch {
 		case time.Since(blind) < deferred:
-			if _, err = s.lease.Holder(try); err == nil {
+			var known jetstream.LeaseHolder
+			if known, err = s.lease.Holder(try); err == nil {
 				err = jetstream.ErrLeaseLost
+			}
+			if known == holder { // it was given to us, and the answer was lost
+				err = s.lease.Take(try, holder)
 			}
 		case !s.gateway.coordinator.takes(s.shard, time.Now()):
 			err = jetstream.ErrLeaseLost

@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -62,7 +64,9 @@ func OpenQuarantine(dir string) (*Quarantine, error) {
 		}
 		var one Quarantined
 		if content, err := os.ReadFile(filepath.Join(dir, e.Name())); err == nil {
-			_ = json.Unmarshal(content, &one) // missing fields are unknown
+			if json.Unmarshal(content, &one) != nil {
+				one = Quarantined{}
+			}
 		}
 		q.held[e.Name()] = one
 	}
@@ -139,7 +143,7 @@ func (q *Quarantine) oldest() (name string) {
 
 // write stores a file, whole or not at all. q.mu is held.
 func (q *Quarantine) write(name string, one Quarantined) error {
-	content, err := json.MarshalIndent(one, "", "  ")
+	content, err := json.Marshal(one, jsontext.WithIndent("  "))
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"

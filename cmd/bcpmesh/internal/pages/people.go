@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
@@ -24,7 +25,7 @@ import (
 
 const (
 	passkeySuffix, credsSuffix = ".passkey", ".creds"
-	// maxPeople bounds the passkeys of a folder.
+	// maxPeople bounds the passkeys of a folder that are read.
 	maxPeople = 1000
 )
 
@@ -34,14 +35,22 @@ type people struct {
 	dir string
 	who *client.Flags
 	log hclog.Logger
+	// crowded says once that there are too many of them.
+	crowded sync.Once
 }
 
 // passkeys calls a function for each passkey of the folder with the name of its file,
-// until it returns false.
+// until it returns false. Beyond maxPeople the last by name are left out.
 func (p *people) passkeys(each func(name string, of accounts.Passkey) bool) {
 	names, err := filepath.Glob(filepath.Join(p.dir, "*"+passkeySuffix))
-	if err != nil || len(names) > maxPeople {
+	if err != nil {
 		return
+	}
+	if len(names) > maxPeople {
+		p.crowded.Do(func() {
+			p.log.Warn("there are too many passkeys: the last by name cannot log in; remove those of people who left", "folder", p.dir, "passkeys", len(names), "read", maxPeople)
+		})
+		names = names[:maxPeople]
 	}
 	for _, name := range names {
 		content, err := cli.ReadSmall(name)
@@ -173,5 +182,5 @@ func openPeople(dir string, who *client.Flags, log hclog.Logger) (*people, error
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, cli.NotWritten(dir, err)
 	}
-	return &people{dir, who, log}, nil
+	return &people{dir: dir, who: who, log: log}, nil
 }
