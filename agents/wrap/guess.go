@@ -1,10 +1,12 @@
 package wrap
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,18 +16,29 @@ import (
 
 // outputSchema is the part of a tool's output schema that is used.
 type outputSchema struct {
-	Properties map[string]struct {
-		Type    any    `json:"type"`
-		Enum    []any  `json:"enum"`
-		Minimum *int64 `json:"minimum"`
-		Maximum *int64 `json:"maximum"`
-	} `json:"properties"`
+	Properties map[string]property `json:"properties"`
 }
 
+// property is what is known of a member of a tool's result.
+type property struct {
+	Type    any    `json:"type"`
+	Enum    []any  `json:"enum"`
+	Minimum *int64 `json:"minimum"`
+	Maximum *int64 `json:"maximum"`
+	Items   struct {
+		Type any `json:"type"`
+	} `json:"items"`
+	words int    // of its longest text; 0 is not known
+	from  string // its expression, if it is not the member's own
+}
+
+// guessedWords is what a text may have of which no length is known.
+const guessedWords = 20
+
 // Guess makes the entry of a tool, pinned as the server lists it, with the narrowest
-// answer that its output schema allows: booleans, choices and bounded numbers. Omitted
-// fields are listed in Decide. Without any of these the answer only says whether the tool
-// worked.
+// answer that its output schema allows: booleans, choices and bounded numbers; or, if it
+// has none of these, questions for its texts, numbers and lists. Omitted members are listed
+// in Decide. Without any, the answer only says whether the tool worked.
 func Guess(tool *sdk.Tool) (Tool, error) {
 	pin, err := Pin(tool)
 	if err != nil {
@@ -35,46 +48,97 @@ func Guess(tool *sdk.Tool) (Tool, error) {
 	if err != nil || string(schema) == "null" {
 		schema = []byte(`{"type":"object"}`)
 	}
-	t := Tool{Name: tool.Name, Description: tool.Description, InputSchema: jsontext.Value(schema), SHA256: pin, From: map[string]string{}}
+	t := Tool{Name: tool.Name, Description: tool.Description, InputSchema: jsontext.Value(schema), SHA256: pin}
 	var out outputSchema
 	if b, err := json.Marshal(tool.OutputSchema); err == nil {
 		_ = json.Unmarshal(b, &out) // omit what cannot be read
 	}
-	fields := map[string]bcp.Field{}
-	for _, name := range slices.Sorted(maps.Keys(out.Properties)) {
-		p := out.Properties[name]
-		f := bcp.Field{Name: name}
+	t.draft(out.Properties, false)
+	return t, t.check()
+}
+
+// draft fills in an answer from what is known of a result: with whole all of it, otherwise
+// only what is narrow, if something is.
+func (t *Tool) draft(properties map[string]property, whole bool) {
+	t.Answer, t.From, t.Extract, t.Decide = bcp.Spec{}, map[string]string{}, nil, nil
+	narrow, wide := bcp.Spec{Category: 1}, bcp.Spec{Category: 2}
+	var open []string // what only a question asks for
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		p := properties[name]
+		f, question, from := p.ask(name)
+		one := bcp.Spec{Category: 1, Fields: []bcp.Field{f}}
+		if f.Name == "" {
+			one = bcp.Spec{Category: 2, Questions: []bcp.Question{question}}
+		}
+		_, err := bcp.Compile(one, bcp.Settings{})
 		switch {
 		case !validName(name) || len(name) > 64:
 			t.Decide = append(t.Decide, "a property of the result has a name that no answer can have")
 			continue
-		case p.Type == "boolean":
-			f.Type = bcp.TypeBoolean
-		case len(p.Enum) > 1 && asTexts(p.Enum) != nil:
-			f.Type, f.Values = bcp.TypeEnum, asTexts(p.Enum)
-		case p.Type == "integer" && p.Minimum != nil && p.Maximum != nil:
-			f.Type, f.Min, f.Max = bcp.TypeInteger, p.Minimum, p.Maximum
-		default:
+		case from == "":
 			t.Decide = append(t.Decide, fmt.Sprintf("%s (%v) is left out", name, p.Type))
 			continue
-		}
-		if _, err := bcp.Compile(bcp.Spec{Category: 1, Fields: []bcp.Field{f}}, bcp.Settings{}); err != nil || len(fields) == bcp.MaxFields {
+		case err != nil, f.Name != "" && len(narrow.Fields) == bcp.MaxFields, (whole || f.Name == "") && len(wide.Questions) == bcp.MaxQuestions:
 			t.Decide = append(t.Decide, name+" is left out: no answer can have its values or bounds")
 			continue
+		case f.Name != "":
+			narrow.Fields = append(narrow.Fields, f)
+		default:
+			open = append(open, fmt.Sprintf("%s (%v) is left out", name, p.Type))
 		}
-		fields[name] = f
-		t.From[name] = "result.structured." + name
+		if whole || f.Name == "" {
+			wide.Questions = append(wide.Questions, question)
+		}
+		t.From[name] = from
 	}
-	if len(fields) == 0 {
-		fields["worked"] = bcp.Field{Name: "worked", Type: bcp.TypeBoolean}
-		t.From["worked"] = "!result.error"
+	switch {
+	case len(narrow.Fields) > 0 && (!whole || len(open) == 0):
+		t.Answer, t.Decide = narrow, append(t.Decide, open...)
+		maps.DeleteFunc(t.From, func(name, _ string) bool {
+			return !slices.ContainsFunc(narrow.Fields, func(f bcp.Field) bool { return f.Name == name })
+		})
+	case len(wide.Questions) > 0:
+		t.Answer = wide
+		t.Decide = append(t.Decide, "words of strangers reach the host: is each needed, and in so many words?")
+	default:
+		t.Answer = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "worked", Type: bcp.TypeBoolean}}}
+		t.From = map[string]string{"worked": "!result.error"}
 		t.Decide = append(t.Decide, "the host hears only whether it worked")
 	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		t.Answer.Fields = append(t.Answer.Fields, fields[name])
+}
+
+// ask returns the field for a member of a result if one is narrow enough, the question for it,
+// and the expression for both; none if nothing can be asked.
+func (p property) ask(name string) (f bcp.Field, q bcp.Question, from string) {
+	from = cmp.Or(p.from, "result.structured."+name)
+	if strings.ContainsAny(name, "-./") { // it is no identifier
+		from = cmp.Or(p.from, "result.structured['"+name+"']")
 	}
-	t.Answer.Category = 1
-	return t, t.check()
+	q = bcp.Question{ID: name, Question: "What is " + name + "?", MaxWords: 1}
+	switch {
+	case p.Type == "boolean":
+		f = bcp.Field{Name: name, Type: bcp.TypeBoolean}
+		q.ExpectedFormat = bcp.FormatBoolean
+	case len(p.Enum) > 1 && asTexts(p.Enum) != nil:
+		f = bcp.Field{Name: name, Type: bcp.TypeEnum, Values: asTexts(p.Enum)}
+		q.ExpectedFormat, q.Values = bcp.FormatEnum, f.Values
+	case p.Type == "integer" && p.Minimum != nil && p.Maximum != nil:
+		f = bcp.Field{Name: name, Type: bcp.TypeInteger, Min: p.Minimum, Max: p.Maximum}
+		q.ExpectedFormat, q.Min, q.Max = bcp.FormatInteger, p.Minimum, p.Maximum
+	case p.Type == "integer":
+		q.ExpectedFormat, q.Min, q.Max = bcp.FormatInteger, p.Minimum, p.Maximum
+	case p.Type == "string":
+		q.ExpectedFormat, q.MaxWords = bcp.FormatShortText, cmp.Or(p.words, guessedWords)
+	case p.Type == "array" && p.Items.Type == "string":
+		q.ExpectedFormat, q.MaxWords = bcp.FormatShortList, cmp.Or(p.words, guessedWords)
+		from += ".join(', ')"
+	case p.Type == "array":
+		q.ExpectedFormat, q.Question = bcp.FormatInteger, "How many "+name+" are there?"
+		from = "size(" + from + ")"
+	default:
+		from = ""
+	}
+	return f, q, from
 }
 
 // asTexts returns choices that are all text, otherwise nil.

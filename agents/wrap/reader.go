@@ -110,6 +110,9 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 		return nil, fmt.Errorf("the tool %s: %w", call.Tool, err)
 	}
 	tree := parseTree(result)
+	if result.Failed { // why it failed is no result, and what it says is nothing that was asked for
+		tree["text"], tree["structured"] = "", nil
+	}
 	if len(tool.Extract) > 0 {
 		return r.extract(ctx, q, tool.Tool, tree)
 	}
@@ -122,6 +125,9 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 		value, err := e.Value(tree, input)
 		if err != nil {
 			r.log.Info("a result lacks what is asked for", "tool", tool.Name, "name", name)
+			return agents.NotEnoughInformation{}, nil
+		}
+		if result.Failed && value == "" {
 			return agents.NotEnoughInformation{}, nil
 		}
 		if text, ok := value.(string); q.Category != 1 && !ok {

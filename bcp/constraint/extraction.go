@@ -6,6 +6,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/ext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -14,12 +15,15 @@ import (
 // program said: more than a constraint may cost, and not without end.
 const maxExtraction = 1_000_000
 
+// extractionStrings is the version of the strings extension, whose functions docs/wrap.md lists.
+const extractionStrings = 3
+
 // Extraction takes a value out of a result: see [CompileExtraction]. It may be used
 // concurrently.
 type Extraction struct{ program cel.Program }
 
 // CompileExtraction compiles an expression over `result` and `arguments`, which are
-// trees of any, in the standard language of CEL with its macros. A Reader makes its answer
+// trees of any, in the standard language of CEL with its macros and the functions of its strings extension. A Reader makes its answer
 // of it; what comes out is judged by the gateway like any answer.
 func CompileExtraction(expression string) (extraction *Extraction, err error) {
 	defer func() {
@@ -30,7 +34,7 @@ func CompileExtraction(expression string) (extraction *Extraction, err error) {
 	if len(expression) == 0 || len(expression) > bcp.MaxConstraintBytes {
 		return nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
 	}
-	environment, err := cel.NewEnv(cel.Variable("result", cel.DynType), cel.Variable("arguments", cel.DynType),
+	environment, err := cel.NewEnv(cel.Variable("result", cel.DynType), cel.Variable("arguments", cel.DynType), ext.Strings(ext.StringsVersion(extractionStrings)),
 		cel.ParserExpressionSizeLimit(bcp.MaxConstraintBytes), cel.ParserRecursionLimit(maxDepth*4), cel.ExpressionNestingDepthLimit(maxDepth*4))
 	if err != nil {
 		return nil, errPrepare

@@ -33,6 +33,8 @@ type wrapOptions struct {
 	as     string
 	pass   []string
 	accept bool
+	calls  []string
+	yes    bool
 }
 
 // WrapCommand returns the command wrap.
@@ -53,12 +55,18 @@ possible; "decide" lists what is left to you: a field with values or bounds unde
 answer, or a question, and a CEL expression for it under from. The Controller's end of
 the channel is printed: it goes into the definition of --as.
 
+Where a server has no output schemas, draft the answers from real results: --observe
+calls a tool here with your arguments, shows what came and the answer that fits it, and
+writes that into the file if you say so. It may be repeated; several calls of one tool
+make one draft. The call does what the tool does.
+
 A tool whose listing changes later is refused until you have reviewed it:
 "bcpmesh wrap READER --accept" shows what changed, and pins it.
 
 The server runs as you, with a scrubbed environment: --pass names variables that it
 gets, here and with "bcpmesh reader mcp".`,
 		Example: `  bcpmesh wrap files --as main -- npx -y @modelcontextprotocol/server-filesystem /srv/papers
+  bcpmesh wrap files --observe 'list_directory={"path": "/srv/papers"}'
   bcpmesh wrap files --accept
   bcpmesh reader mcp --creds files.creds --tools tools/files.json
   bcpmesh mcp --creds main.creds --tools tools/files.json`,
@@ -66,10 +74,12 @@ gets, here and with "bcpmesh reader mcp".`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			switch {
-			case o.accept && dash < 0 && len(args) == 1:
+			case len(o.calls) > 0 && !o.accept && dash < 0 && len(args) == 1:
+				return observe(cmd.Context(), p, o, args[0])
+			case o.accept && len(o.calls) == 0 && dash < 0 && len(args) == 1:
 				return rewrap(cmd.Context(), p, o, args[0])
-			case o.accept || dash != 1 || len(args) < 2:
-				return cli.Usagef("wrap: expected READER -- SERVER, or READER --accept").WithHint("for example bcpmesh wrap files -- npx -y @modelcontextprotocol/server-filesystem .")
+			case o.accept || len(o.calls) > 0 || dash != 1 || len(args) < 2:
+				return cli.Usagef("wrap: expected READER -- SERVER, READER --observe TOOL=ARGUMENTS, or READER --accept").WithHint("for example bcpmesh wrap files -- npx -y @modelcontextprotocol/server-filesystem .")
 			}
 			return wrapServer(cmd.Context(), p, o, args[0], args[1:])
 		},
@@ -77,6 +87,8 @@ gets, here and with "bcpmesh reader mcp".`,
 	o.where.AddTo(cmd)
 	cmd.Flags().StringVar(&o.as, "as", "main", "the `CONTROLLER` whose host will have the tools")
 	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
+	cmd.Flags().StringArrayVar(&o.calls, "observe", nil, "draft an answer from a call, `TOOL=ARGUMENTS` with a JSON object; may be repeated")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "with --observe: write the draft without asking")
 	cmd.Flags().BoolVar(&o.accept, "accept", false, "pin the tools as the server lists them now")
 	return cmd
 }
@@ -251,6 +263,9 @@ func showTools(p *cli.Program, file string, f *wrap.File) error {
 		var names []string
 		for _, field := range t.Answer.Fields {
 			names = append(names, field.Name+" ("+field.Type.String()+")")
+		}
+		for _, q := range t.Answer.Questions {
+			names = append(names, fmt.Sprintf("%s (%s, %s)", q.ID, q.ExpectedFormat, cli.Count(q.MaxWords, "word")))
 		}
 		bits := ""
 		if v, err := bcp.Compile(t.Answer, bcp.Settings{}); err == nil {
