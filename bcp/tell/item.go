@@ -368,6 +368,40 @@ func PreviewFrames(v *bcp.ItemView, preview bcp.EditPreview) []Frame {
 	return append(frames, Frame{Label: "in place of this untrusted content from a tainted agent (" + string(v.Reader) + "), which is not delivered", Parts: changed, End: "end of what it replaces"})
 }
 
+// excerptLength is how many characters of an item a list shows.
+const excerptLength = 90
+
+// Excerpt is the beginning of what an item is about, in one inert line.
+func Excerpt(v *bcp.ItemView, now time.Time) string {
+	var texts []string
+	for _, part := range ItemFrames(v, now)[0].Parts {
+		texts = append(texts, part.Text)
+	}
+	text := []rune(inert.Line(strings.Join(texts, " / ")))
+	if len(text) > excerptLength {
+		return string(text[:excerptLength-1]) + "…"
+	}
+	return string(text)
+}
+
+// Said is the agent whose words an item holds.
+func Said(it *bcp.Item) bcp.AgentName {
+	switch it.Kind {
+	case bcp.ItemEscalation, bcp.ItemProposal, bcp.ItemEffect, bcp.ItemInDoubt:
+		return it.Controller
+	}
+	return it.Reader
+}
+
+// Verdict is the verdict of a decision as people are shown it: that of a person who
+// rejects is reject, though the mesh accepts the act. 0 is none.
+func Verdict(d *bcp.Decision) bcp.Outcome {
+	if d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && bcp.Act(d.Event) == bcp.RejectItem {
+		return bcp.Reject
+	}
+	return d.Verdict
+}
+
 // Decided is what became of an item by an act.
 func Decided(act bcp.Act) string {
 	switch act {

@@ -51,7 +51,7 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	slices.SortStableFunc(items, func(a, b waiting) int { return a.Deadline.Compare(b.Deadline) })
-	s.show(w, r, http.StatusOK, "Approvals", fault, s.itemList(person, items)...)
+	s.show(w, r, http.StatusOK, "Approvals", fault, s.itemList(ctx, person, items)...)
 }
 
 func nobodyDecides() []m.Node {
@@ -59,17 +59,27 @@ func nobodyDecides() []m.Node {
 		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh web --approver NAME"))), paragraph("On a terminal:"), m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh approvals watch")))}
 }
 
-func (s *Server) itemList(person *Person, items []waiting) []m.Node {
+// maxExcerpts is of how many items the list shows the words.
+const maxExcerpts = 50
+
+func (s *Server) itemList(ctx context.Context, person *Person, items []waiting) []m.Node {
 	you := paragraph("You decide as " + inert.Line(string(person.Name)) + ".")
 	if len(items) == 0 {
 		return []m.Node{you, paragraph("Nothing waits for you.")}
 	}
 	var rows []m.Node
-	for _, it := range items {
-		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(tell.TimeLeft(s.logins.now(), it.Deadline)),
-			cell(tell.Channel(it.Controller, it.Reader)), number(strconv.Itoa(int(it.Category))), number(tell.BitCount(it.Nominal)), cell(strings.Join(it.Anomalies, ", "))))
+	now := s.logins.now()
+	for i, it := range items {
+		words := string(it.Kind)
+		if i < maxExcerpts {
+			if view, err := person.On(it.shard).View(ctx, it.ID); err == nil && tell.Intact(&view) {
+				words = tell.Excerpt(&view, now)
+			}
+		}
+		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(words))), cell(string(it.Kind)), cell(string(tell.Said(&it.Item))+" on "+tell.Channel(it.Controller, it.Reader)),
+			cell(tell.Roughly(now.Sub(it.Since))), cell(tell.TimeLeft(now, it.Deadline)), cell(strings.Join(it.Anomalies, ", ")), number(tell.BitCount(it.Nominal))))
 	}
-	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Kind"), column("Deadline"), column("Channel"), numbers("Category"), numbers("Nominal bits"), column("Anomalies")}, rows)}
+	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Untrusted words"), column("Kind"), column("Of"), column("Age"), column("Deadline"), column("Anomalies"), numbers("Nominal bits")}, rows)}
 }
 
 func itemPath(shard int, id bcp.ItemID) string {
@@ -164,7 +174,7 @@ func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 			facts = append(facts, fact{f.Name, f.Value})
 		}
 	}
-	parts := []m.Node{factRows(facts), framed(word, frames[0])}
+	parts := []m.Node{framed(word, frames[0]), factRows(facts)} // what it is about first
 	path := itemPath(d.shard, v.ID)
 	var content []byte
 	if v.Kind != bcp.ItemEscalation { // whose digest covers more than is shown

@@ -27,7 +27,7 @@ func readFilter(q url.Values) filter {
 func (f filter) takes(e *entry) bool {
 	return (f.agent == "" || f.agent == string(e.Agent) || f.agent == string(e.Controller) || f.agent == string(e.Reader)) &&
 		(f.kind == "" || f.kind == e.Kind.String()) &&
-		(f.verdict == "" || f.verdict == e.Verdict.String()) &&
+		(f.verdict == "" || f.verdict == tell.Verdict(&e.Decision).String()) &&
 		(f.id == "" || slices.Contains(entryIDs(e), f.id))
 }
 

@@ -168,7 +168,7 @@ func (e *entry) tell() jsontext.Value {
 	if told := e.told.Load(); told != nil {
 		return *told
 	}
-	of := event{Path: decisionPath(e), Name: strconv.FormatUint(e.Seq, 10), Time: written(e.At()), Word: e.Verdict.String(), Line: tell.Sentence(&e.Decision)}
+	of := event{Path: decisionPath(e), Name: strconv.FormatUint(e.Seq, 10), Time: written(e.At()), Word: tell.Verdict(&e.Decision).String(), Line: tell.Sentence(&e.Decision)}
 	if e.Verdict == 0 {
 		of.Word = "event"
 	}

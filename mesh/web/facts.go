@@ -10,6 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 // facts has all data of a page: the mesh's replies, and the newest decisions. It is
@@ -95,7 +96,7 @@ func (f *facts) findChannels() {
 		}
 		c := at(e.shard, key)
 		c.entries = append(c.entries, e)
-		c.verdicts[e.Verdict]++
+		c.verdicts[tell.Verdict(&e.Decision)]++
 		if line, ok := e.Line(); ok {
 			if c.line == nil || line.Seq > c.line.Seq {
 				c.line = &line

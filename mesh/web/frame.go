@@ -138,7 +138,8 @@ func verdictMark(d *bcp.Decision) m.Node {
 	if d.Verdict == 0 {
 		return mark("event", "event")
 	}
-	return mark(d.Verdict.String(), d.Verdict.String())
+	verdict := tell.Verdict(d).String()
+	return mark(verdict, verdict)
 }
 
 func written(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }

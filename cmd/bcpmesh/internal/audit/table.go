@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 )
@@ -40,7 +41,7 @@ func auditLine(o *cli.Output, of *client.Sharded[bcp.Decision]) {
 func auditRow(d *bcp.Decision, layout string) []string {
 	verdict := ""
 	if d.Verdict != 0 {
-		verdict = d.Verdict.String()
+		verdict = tell.Verdict(d).String()
 	}
 	who := string(d.Agent)
 	if key, ok := d.Channel(); ok {
