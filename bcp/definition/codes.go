@@ -44,7 +44,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeAboveCategory, Error: true, Doc: "The subscription's category is above the channel's max_category."},
 	{Code: CodeInvalidSpec, Error: true, Doc: "The subscription's fields, questions, directive or constraints do not make a spec."},
 	{Code: CodeReleaseInterval, Error: true, Doc: "A capacity budget needs a release_interval, without which the timing of answers carries uncounted bits; a batch_window is a multiple of it."},
-	{Code: CodeKernel, Error: true, Doc: "A kernel, one of its rules or one of the tools is not what a kernel can have, such as a tool that writes without a capability, or a rule that does not hold for its own example."},
+	{Code: CodeKernel, Error: true, Warning: true, Doc: "A kernel, one of its rules or one of the tools is not what a kernel can have, such as a tool that writes without a capability, or a rule that does not hold for its own example."},
 	{Code: CodeRole, Error: true, Doc: "An agent cannot be what its execution entry or a kernel says, such as a planner with a channel, a processor with tools, or two roles."},
 	{Code: CodeContract, Error: true, Doc: "A file in contracts is not a contract or has the name of a built-in one, or an execution entry names a contract that is missing or of another role."},
 	{Code: CodeTrust, Error: true, Doc: "An entry of trust has no public ed25519 key, its organisation is the mesh's own, a role requirement is invalid, or a required one is missing."},
@@ -88,5 +88,6 @@ var codeDocs = []CodeDoc{
 	{Code: CodeAdviceMaxChars, Warning: true, Doc: "Names may have any length, so a push can carry far more than its price."},
 	{Code: CodeAdviceMaxCategory, Warning: true, Doc: "Nothing on the channel can use its `max_category`: no subscription has it, and the controller has no tool to ask."},
 	{Code: CodeAdviceShare, Warning: true, Doc: "At least half of the subscriptions are summaries, which are for rare needs that no question can express."},
+	{Code: CodeAdviceMentions, Warning: true, Doc: "No rule of the kernel asks whether a critical argument stands in the requester's own words, so that what was read can go nowhere without a person."},
 	{Code: CodeAdviceBudget, Warning: true, Doc: "Each single push fits the budget, but one of each does not, so no epoch can have all subscriptions."},
 }

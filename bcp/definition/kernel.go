@@ -259,7 +259,39 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	if len(d.Approvers) == 0 && asks(&d) {
 		a.source.warnf(o.position, CodeNoApprovers, "kernel", "nobody can decide about a call that waits for a person: mesh.yaml names no approvers")
 	}
+	adviseRules(a, o, &d)
 	return k
+}
+
+// adviseRules says which critical arguments no rule compares with the task, and which
+// tools name none although content may flow into them.
+func adviseRules(a *agent, o *object, d *kernel.Definition) {
+	for i := range d.Tools {
+		t := &d.Tools[i]
+		if t.Level != kernel.Write {
+			continue
+		}
+		critical := false
+		for _, f := range t.Input.Fields {
+			if !f.Type.Critical {
+				continue
+			}
+			critical = true
+			ask := "task.mentions(args." + f.Name + ")"
+			if !slices.ContainsFunc(d.Rules, func(r kernel.Rule) bool {
+				return strings.Contains(r.When, ask) && (r.Tool == t.Name || r.Tool == kernel.AnyTool)
+			}) {
+				a.source.warnf(o.at("rules"), CodeAdviceMentions, join(o.path, "rules"),
+					"no rule asks whether the critical argument %s of %s stands in the requester's own words: a rule that declassifies may%swhen: %s", f.Name, t.Name, InsteadWrite, ask)
+			}
+		}
+		flows := func(s kernel.Tool) bool {
+			return len(s.Readers) > 0 && kernel.NewGrant(s.Readers...).HoldsAll(t.RequiredCaps)
+		}
+		if from := slices.IndexFunc(d.Tools, flows); !critical && from >= 0 {
+			a.source.warnf(o.position, CodeKernel, "kernel", "what %s returns may flow into every argument of %s, also into one that decides who gets it: mark those with critical: true", d.Tools[from].Name, t.Name)
+		}
+	}
 }
 
 // asks reports whether a call of a kernel can wait for a person.

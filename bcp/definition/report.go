@@ -114,6 +114,7 @@ const (
 	CodeAdviceMaxChars    = lint.AdviceMaxChars    // warning: names of any length
 	CodeAdviceMaxCategory = lint.AdviceMaxCategory // warning: a category that nothing can use
 	CodeAdviceShare       = lint.AdviceShare       // warning: many summaries
+	CodeAdviceMentions    = "advice_mentions"      // warning: a critical argument that no rule compares with the task
 	CodeAdviceBudget      = lint.AdviceBudget      // warning: one push of each does not fit
 )
 

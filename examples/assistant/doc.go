@@ -10,7 +10,7 @@ import (
 	"io/fs"
 )
 
-//go:embed mesh
+//go:embed all:mesh
 var mesh embed.FS
 
 // Folder returns the example's folder: definitions, the plans of its planner, and its office.

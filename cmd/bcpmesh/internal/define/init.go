@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/examples/assistant"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
@@ -38,14 +39,20 @@ func exampleNames() []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
+	names := []string{kernelExample}
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
 	return names
 }
 
+// kernelExample is the mesh that bcpmesh demo --kernel plays.
+const kernelExample = "assistant"
+
 func exampleFiles(name string) (fs.FS, error) {
+	if name == kernelExample {
+		return assistant.Folder(), nil
+	}
 	return fs.Sub(examples, path.Join(examplesFolder, name))
 }
 
@@ -62,7 +69,8 @@ are written or none.
 
 The examples are: research, a researcher on the web that tells its controller of
 findings; mailroom, a reader of hostile mail whose controller learns who wants what by
-when. A .gitignore keeps private keys out of version control.
+when; assistant, a kernel that may mail what it read to whom a task names, and to nobody
+else. A .gitignore keeps private keys out of version control.
 
 With --model, the mesh runs the researcher with a model, which answers from what it
 knows: then bcpmesh up is all that it needs. The providers are those of
@@ -242,7 +250,11 @@ func placeWhole(dir string, from fs.FS, parts []fs.DirEntry, edit func(name stri
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(to, edit(name, content), 0o644)
+		mode := fs.FileMode(0o644)
+		if bytes.HasPrefix(content, []byte("#!")) {
+			mode = 0o755
+		}
+		return os.WriteFile(to, edit(name, content), mode)
 	})
 	if err != nil {
 		return nil, err
