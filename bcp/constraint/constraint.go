@@ -147,7 +147,15 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
+// ofSpecs are the environments of specs.
+var ofSpecs environments
+
 func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
+	key := keyOf(variables, func(v *bcp.Variable) (string, byte) { return v.Name, byte(v.Kind) })
+	return ofSpecs.find(key, func() (*cel.Env, error) { return newEnvironment(variables) })
+}
+
+func newEnvironment(variables []bcp.Variable) (*cel.Env, error) {
 	if len(variables) > maxVariables {
 		return nil, fmt.Errorf("expected at most %d variables", maxVariables)
 	}

@@ -193,7 +193,15 @@ var ruleBase = sync.OnceValues(func() (*cel.Env, error) {
 	return b.Extend(options...)
 })
 
+// ofTools are the environments of rules about a tool.
+var ofTools environments
+
 func ruleEnvironment(names []FactName) (*cel.Env, error) {
+	key := keyOf(names, func(n *FactName) (string, byte) { return n.Name, byte(n.Kind) })
+	return ofTools.find(key, func() (*cel.Env, error) { return newRuleEnvironment(names) })
+}
+
+func newRuleEnvironment(names []FactName) (*cel.Env, error) {
 	options := make([]cel.EnvOption, len(names))
 	for i, n := range names {
 		celType, ok := factTypes[n.Kind]

@@ -36,11 +36,11 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		c.Code = UnknownGrant
 		return c
 	}
-	if c.Code = k.checkOwn(message.rules, held); c.Code != "" {
-		return c
-	}
 	if s.openBy[from.Name] >= MaxOpenRuns {
 		c.Code = LimitOpenRuns
+		return c
+	}
+	if c.Code = k.checkOwn(message.rules, held); c.Code != "" {
 		return c
 	}
 	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.definition.Limits, message.planOnly, message.anew

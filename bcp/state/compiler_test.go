@@ -172,3 +172,52 @@ func BenchmarkOpenQueries(b *testing.B) {
 		})
 	}
 }
+
+// What is compiled before an ask is decided about is not compiled again, whether it is right
+// or wrong; under other definitions, for another channel or another spec it is. What an ask
+// is refused for anyway is found without compiling anything.
+//
+// covers P3.7, A-FLOOD
+func TestPreparedAsksAreCompiledOnce(t *testing.T) {
+	t.Parallel()
+	compiled := 0
+	config := Config{Mesh: edited(func(c *bcp.Channel) { c.MaxCategory, c.Subscriptions = 1, nil }), Constraints: func(expression string, variables []bcp.Variable) (bcp.Constraint, error) {
+		compiled++
+		return testConditions(expression, variables)
+	}}
+	s, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := func(condition string) string {
+		return `{"category":1,"fields":[{"name":"ok","type":"boolean"}],"constraints":["` + condition + `"]}`
+	}
+	wide := `{"category":2,"questions":[{"id":"q","question":"?","max_words":1,"expected_format":"boolean"}],"constraints":["q"]}`
+	m := bcp.Moment{Now: time.Unix(1_800_000_000, 0), Fresh: "1", Salt: [16]byte{1}}
+	for name, c := range map[string]struct {
+		said, decided string
+		edit          func(*Config, *bcp.ChannelKey)
+		code          bcp.Code
+		before, after int
+	}{
+		"the same":          {spec("ok"), spec("ok"), nil, "", 1, 0},
+		"one that is wrong": {spec("no"), spec("no"), nil, bcp.InvalidQuery, 1, 0},
+		"another spec":      {spec("ok"), strings.Replace(spec("ok"), `"ok"]`, `"ok>=1"]`, 1), nil, "", 1, 1},
+		"another channel":   {spec("ok"), spec("ok"), func(_ *Config, key *bcp.ChannelKey) { key.Reader = "web" }, "", 1, 1},
+		"other definitions": {spec("ok"), spec("ok"), func(c *Config, _ *bcp.ChannelKey) { c.Mesh = testMesh() }, "", 1, 1},
+		"a wider category":  {wide, wide, nil, bcp.CategoryDenied, 0, 0},
+		"junk":              {"{", "{", nil, bcp.Malformed, 0, 0},
+		"no channel":        {spec("ok"), spec("ok"), func(_ *Config, key *bcp.ChannelKey) { key.Reader = "nobody" }, "", 0, 1},
+	} {
+		compiled, s.compiled = 0, map[compiledSpec]*bcp.Validator{}
+		from, key := config, plannerMail
+		if c.edit != nil {
+			c.edit(&from, &key)
+		}
+		s.Adopt(from.Prepare(key, []byte(c.said)))
+		before := compiled
+		if d := s.DecideAsk(m, "planner", "mail", []byte(c.decided)); d.Code != c.code || before != c.before || compiled-before != c.after {
+			t.Errorf("%s: %q, compiled %d and then %d, want %d and %d", name, d.Code, before, compiled-before, c.before, c.after)
+		}
+	}
+}

@@ -407,6 +407,9 @@ func (s *State) DecideSession(m bcp.Moment, controller bcp.AgentName, body []byt
 		d.Kind, d.Target, d.Event, d.Taint = bcp.KindTaint, controller, string(message.Taint.Source), taintFrom(message.Taint.Source)
 		return d
 	case bcp.VerbPropose:
+		if s.reported(s.agents[controller], d.Time) { // before its spec is compiled
+			return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
+		}
 		return s.propose(d, m, message.Proposal)
 	case bcp.VerbChannels: // is answered without a decision
 		return refuse(d, bcp.CheckMessage, bcp.Malformed)

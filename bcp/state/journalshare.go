@@ -33,11 +33,16 @@ func (s *State) Admit(d *bcp.Decision) (recorded bool, code bcp.Code) {
 	case costsNothing:
 		return !a.gathered.used(d.Time, s.mesh.MaxRefusals), ""
 	case costsReport:
-		if a.reports.used(d.Time, max(s.mesh.MaxRefusals, reportsAMinute)) {
+		if s.reported(a, d.Time) {
 			return false, bcp.RateLimited
 		}
 	}
 	return true, ""
+}
+
+// reported reports whether an agent used up its reports of this minute.
+func (s *State) reported(a *agentState, now int64) bool {
+	return a.reports.used(now, max(s.mesh.MaxRefusals, reportsAMinute))
 }
 
 // costs says what bounds the number of an agent's records.

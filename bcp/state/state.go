@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type State struct {
 	passkeys bcp.PasskeyVerifier
 	origin   int64                           // time of the first decision
 	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
+	prepared *Prepared                       // the spec of the ask that is decided about
 	foreign  undefinedNames
 	moves    MovedAgents
 	marks    definitionDigests
@@ -309,7 +311,7 @@ func (s *State) validator(ch *channelState, spec bcp.Spec) (*bcp.Validator, []by
 	if v := s.findCompiled(ch, b); v != nil {
 		return v, b, nil
 	}
-	v, err := bcp.Compile(spec, ch.settings)
+	v, err := s.prepared.compiled(s.mesh, ch.definition.ChannelKey, b, func() (*bcp.Validator, error) { return bcp.Compile(spec, ch.settings) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -318,6 +320,45 @@ func (s *State) validator(ch *channelState, spec bcp.Spec) (*bcp.Validator, []by
 	}
 	s.compiled[compiledSpec{ch.definition.ChannelKey, string(b)}] = v
 	return v, b, nil
+}
+
+// Prepared is the spec of an ask, compiled before the ask is decided about. The zero value
+// is of nothing.
+type Prepared struct {
+	mesh      *bcp.Mesh
+	channel   bcp.ChannelKey
+	spec      string // as validator writes it
+	validator *bcp.Validator
+	err       error
+}
+
+// Prepare compiles the spec of an ask under the definitions of c, if the ask gets so far:
+// its conditions take long. Any goroutine may call it; nil is nothing.
+func (c *Config) Prepare(key bcp.ChannelKey, body []byte) *Prepared {
+	ch, ok := c.Mesh.Channel(key)
+	controller, _ := c.Mesh.Agent(key.Controller)
+	ask, code := bcp.ParseAsk(body, controller.Encoding, key.Reader)
+	if !ok || code != "" || len(ask.Constraints) == 0 || ask.Category > ch.MaxCategory || len(ask.Arguments) > ch.MaxArgumentBytes {
+		return nil
+	}
+	b, err := bcp.Encode(ask.Spec, bcp.JSON)
+	if err != nil {
+		return nil
+	}
+	p := &Prepared{mesh: c.Mesh, channel: key, spec: string(b)}
+	p.validator, p.err = bcp.Compile(ask.Spec, ch.Settings(c.Mesh, cmp.Or(c.Rules, text.DefaultRules()), c.Constraints))
+	return p
+}
+
+// Adopt has the state use what was prepared for the message that it decides about next.
+func (s *State) Adopt(p *Prepared) { s.prepared = p }
+
+// compiled returns what the spec was compiled to, if it was under these definitions.
+func (p *Prepared) compiled(mesh *bcp.Mesh, key bcp.ChannelKey, spec []byte, compile func() (*bcp.Validator, error)) (*bcp.Validator, error) {
+	if p == nil || p.mesh != mesh || p.channel != key || p.spec != string(spec) {
+		return compile()
+	}
+	return p.validator, p.err
 }
 
 // findCompiled returns what a spec, as validator wrote it, was compiled to, or nil.

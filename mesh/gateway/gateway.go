@@ -115,6 +115,10 @@ type Gateway struct {
 	runs       runs
 
 	challenges map[bcp.AgentName]challenge // for agents of other organisations
+
+	// definitions are those that messages are prepared under, before they are decided about.
+	definitions atomic.Pointer[state.Config]
+	preparing   sync.Mutex
 }
 
 // input is a message or event to decide.
@@ -126,10 +130,12 @@ type input struct {
 	event   *event     // instead of a message
 	unheard bool       // the server says that nobody listened to a message with this reply subject
 
-	shows   bool // it has a mark, or says that its sender has none
-	mark    string
-	lane    *lane // where it arrived
-	dropped bool  // it found a mistake
+	shows bool // it has a mark, or says that its sender has none
+	mark  string
+	lane  *lane // where it arrived
+	// prepared is an ask's spec, compiled.
+	prepared *state.Prepared
+	dropped  bool // it found a mistake
 	// gathered says that its decision is only counted, with others of its sender.
 	gathered bool
 

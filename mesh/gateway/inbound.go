@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -179,6 +181,8 @@ func (b *inbox) close() {
 // definitions is decided and recorded.
 func (g *Gateway) subscribe() error {
 	mesh := g.config.State.Mesh
+	definitions := g.config.State
+	g.definitions.Store(&definitions)
 	everybody := []agentRole{{bcp.Operator, bcp.RoleOperator}}
 	for _, a := range mesh.Agents {
 		if a.Reader {
@@ -411,7 +415,7 @@ func (g *Gateway) listen(conn *nats.Conn, who agentRole, l *lane, pattern string
 			g.tell(event{kind: bcp.KindRefusals, agent: who, count: n - dropped})
 			dropped = n
 		}
-		receive(l, m)
+		g.receive(l, m)
 	})
 	if err == nil {
 		err = sub.SetPendingLimits(pendingMessages, pendingBytes)
@@ -439,13 +443,15 @@ func agentPatterns(who agentRole) []string {
 
 // receive drops a message unless its subject is exactly one that package
 // subjects makes: no credentials of ours permit others.
-func receive(l *lane, m *nats.Msg) {
+func (g *Gateway) receive(l *lane, m *nats.Msg) {
 	if subject, err := subjects.Parse(m.Subject); err == nil {
 		in := &input{subject: subject, reply: m.Reply, body: m.Data}
 		if values := m.Header[bcp.MarkHeader]; len(values) == 1 {
 			in.shows, in.mark = true, values[0]
 		}
 		switch subject.Kind {
+		case subjects.KindAsk:
+			in.prepared = g.prepare(&subject, m.Data)
 		case subjects.KindReply:
 			in.unheard = nobodyListens(m)
 		case subjects.KindApproval, subjects.KindRole:
@@ -453,6 +459,24 @@ func receive(l *lane, m *nats.Msg) {
 		}
 		l.put(in)
 	}
+}
+
+// prepare compiles an ask's conditions, which takes long, outside of the one goroutine that
+// decides: each agent's messages wait for their own. One is compiled at a time, so that a
+// processor is left for the rest.
+func (g *Gateway) prepare(s *subjects.Subject, body []byte) *state.Prepared {
+	definitions := g.definitions.Load()
+	if definitions == nil || !bytes.Contains(body, []byte("constraints")) && !bytes.Contains(body, []byte(`\u`)) {
+		return nil
+	}
+	g.preparing.Lock()
+	defer g.preparing.Unlock()
+	var prepared *state.Prepared
+	_ = safely(func() error { // deciding meets the mistake again
+		prepared = definitions.Prepare(bcp.ChannelKey{Controller: s.Controller, Reader: s.Reader}, body)
+		return nil
+	})
+	return prepared
 }
 
 // nobodyListens recognises the server's own message to a reply subject when no

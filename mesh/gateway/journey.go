@@ -166,6 +166,7 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	var d bcp.Decision
 	switch s.Kind {
 	case subjects.KindAsk:
+		g.state.Adopt(in.prepared)
 		d = g.state.DecideAsk(m, s.Controller, s.Reader, in.body)
 	case subjects.KindPush:
 		d = g.state.DecidePush(m, s.Reader, s.Controller, s.Subscription, in.body)
