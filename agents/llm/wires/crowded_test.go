@@ -35,8 +35,6 @@ func TestCrowdedRequestsAreRefused(t *testing.T) {
 		{messagesPath, `{"messages":[{"role":"user","content":[`, `{"type":"text","text":""}`, `]}]}`},
 		{chatPath, `{"messages":[`, `{"role":"user"}`, `]}`},
 		{chatPath, `{"tools":[`, `{}`, `]}`},
-		{generatePath, `{"contents":[`, `{}`, `]}`},
-		{generatePath, `{"tools":[{"functionDeclarations":[{"name":"x","parameters":{"a":[`, `{"":0}`, `]}}]}]}`},
 	} {
 		provider := &asked{reply: llm.Reply{Stop: llm.StopEnd}}
 		handler := wires.Serve(llm.Endpoint{Provider: provider, Model: "pinned", MaxTokens: 100})

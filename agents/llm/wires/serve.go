@@ -21,11 +21,10 @@ import (
 const (
 	AnthropicBase = "/anthropic"
 	OpenAIBase    = "/openai/v1"
-	GoogleBase    = "/google"
 )
 
-// Serve serves a model to programs that use a vendor's library, on the wires of Messages,
-// Chat Completions and generateContent, for any provider. The model and the token limit
+// Serve serves a model to programs that use a vendor's library, on the wires of Messages
+// and Chat Completions, for any provider. The model and the token limit
 // are those of the endpoint, whatever a program asks for. No key is required: the caller
 // must restrict who may connect.
 //
@@ -36,13 +35,12 @@ const (
 func Serve(model llm.Endpoint) http.Handler {
 	mux := http.NewServeMux()
 	for path, d := range map[string]dialect{
-		AnthropicBase + "/v1/messages":          anthropicDialect,
-		OpenAIBase + "/chat/completions":        openAIDialect,
-		GoogleBase + "/{version}/models/{call}": googleDialect,
+		AnthropicBase + "/v1/messages":   anthropicDialect,
+		OpenAIBase + "/chat/completions": openAIDialect,
 	} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { serve(w, r, d, model) })
 	}
-	for base, d := range map[string]dialect{AnthropicBase: anthropicDialect, OpenAIBase: openAIDialect, GoogleBase: googleDialect} {
+	for base, d := range map[string]dialect{AnthropicBase: anthropicDialect, OpenAIBase: openAIDialect} {
 		mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
 			fail(w, d, &refusal{http.StatusNotFound, "only " + d.serves + " is served here"})
 		})

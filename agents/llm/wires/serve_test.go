@@ -59,7 +59,7 @@ func shape(t *testing.T, v any) string {
 // covers ALF-10
 func TestServedWiresLoseNothing(t *testing.T) {
 	t.Parallel()
-	bases := map[string]string{"anthropic": wires.AnthropicBase, "openai": wires.OpenAIBase, "google": wires.GoogleBase, "ollama": wires.OpenAIBase}
+	bases := map[string]string{"anthropic": wires.AnthropicBase, "openai": wires.OpenAIBase, "ollama": wires.OpenAIBase}
 	for provider, base := range bases {
 		t.Run(provider, func(t *testing.T) {
 			t.Parallel()
@@ -85,11 +85,6 @@ func TestServedWiresLoseNothing(t *testing.T) {
 			}
 			want := *sent
 			want.Model = "pinned"
-			if provider == "google" { // results have a name there
-				want.Turns[2].Results[0].Parts[0] = text(`{"result":"{\"found\": \"x\"}"}`)
-				want.Turns[2].Results[1].Parts[0] = text(`{"result":"It is dark."}`)
-				reply.Calls[0].ID, reply.Calls[1].ID = "c1", "c2"
-			}
 			if diff := cmp.Diff(shape(t, &want), shape(t, inner.requests[0])); diff != "" {
 				t.Errorf("the request (-sent +served):\n%s", diff)
 			}
@@ -122,7 +117,6 @@ func post(t *testing.T, url, body string) (status int, header http.Header, answe
 const (
 	messagesPath = wires.AnthropicBase + "/v1/messages"
 	chatPath     = wires.OpenAIBase + "/chat/completions"
-	generatePath = wires.GoogleBase + "/v1beta/models/any:generateContent"
 )
 
 // Nothing passes that has a provider fetch, search, run or keep something: each way that the vendors have is refused, and no
@@ -158,19 +152,8 @@ func TestServedWiresPassTextAlone(t *testing.T) {
 		{"a system message between", chatPath, `{"messages":[{"role":"user","content":"x"},{"role":"system","content":"y"}]}`, "before all others"},
 		{"no tool", chatPath, `{"messages":[],"tool_choice":"none"}`, "expected auto, required"},
 		{"a role", chatPath, `{"messages":[{"role":"function","content":"x"}]}`, "role: expected"},
-		{"a file of a URL", generatePath, `{"contents":[{"parts":[{"fileData":{"fileUri":"https://evil.test/?x"}}]}]}`, "fileData is not passed on"},
-		{"data", generatePath, `{"contents":[{"parts":[{"inlineData":{}}]}]}`, "inlineData is not passed on"},
-		{"a search", generatePath, `{"contents":[],"tools":[{"googleSearch":{}}]}`, "googleSearch is not passed on"},
-		{"pages of the provider", generatePath, `{"contents":[],"tools":[{"urlContext":{}}]}`, "urlContext is not passed on"},
-		{"code that it runs", generatePath, `{"contents":[],"tools":[{"codeExecution":{}}]}`, "codeExecution is not passed on"},
-		{"what was kept", generatePath, `{"contents":[],"cachedContent":"c"}`, "cachedContent is not passed on"},
-		{"a result of no call", generatePath, `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"a","response":{}}}]}]}`, "no functionCall"},
-		{"two replies", generatePath, `{"contents":[],"generationConfig":{"candidateCount":2}}`, "one thing"},
-		{"another method", wires.GoogleBase + "/v1beta/models/any:countTokens", `{}`, "expected generateContent"},
-		{"a stream that is none", wires.GoogleBase + "/v1beta/models/any:streamGenerateContent", `{}`, "alt=sse"},
 		{"another path", wires.AnthropicBase + "/v1/files", `{}`, "only POST /anthropic/v1/messages is served"},
 		{"another path", wires.OpenAIBase + "/responses", `{}`, "only POST /openai/v1/chat/completions is served"},
-		{"another path", wires.GoogleBase + "/upload/v1beta/models/any:generateContent", `{}`, "is served here"},
 	} {
 		t.Run(c.path+" "+c.name, func(t *testing.T) {
 			t.Parallel()
@@ -212,10 +195,6 @@ func TestServedWiresTakeWhatLibrariesSend(t *testing.T) {
 			chatPath, `{"model":"x","max_tokens":9,"seed":1,"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"type":"text","text":"b"}]},{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":"no json"}}]},{"role":"tool","tool_call_id":"i","content":"d"}]}`,
 			`{"max_tokens":9,"model":"pinned","system":[{"instruction":"a"}],"turns":[{"parts":[{"instruction":"b"}],"role":1},{"calls":[{"arguments":"no json","id":"i","name":"f"}],"role":2},{"results":[{"call":"i","parts":[{"instruction":"d"}]}],"role":1}]}`,
 		},
-		{
-			generatePath, `{"systemInstruction":{"parts":[{"text":"a"}]},"generationConfig":{"maxOutputTokens":9,"temperature":0},"tools":[{"functionDeclarations":[{"name":"f","description":"g","parameters":{"type":"OBJECT","properties":{"p":{"type":"STRING"}}}}]}],"contents":[{"parts":[{"text":"b"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{"p":"q"}},"thoughtSignature":"AA=="}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"error":"e"}}}]}]}`,
-			`{"max_tokens":9,"model":"pinned","system":[{"instruction":"a"}],"tools":[{"description":"g","name":"f","schema":{"properties":{"p":{"type":"string"}},"type":"object"}}],"turns":[{"parts":[{"instruction":"b"}],"role":1},{"calls":[{"arguments":"{\"p\":\"q\"}","id":"call-1","name":"f"}],"role":2},{"results":[{"call":"call-1","failed":true,"parts":[{"instruction":"e"}]}],"role":1}]}`,
-		},
 	} {
 		provider, url := served(t)
 		if status, _, answer := post(t, url+c.path, c.body); status != http.StatusOK {
@@ -251,7 +230,7 @@ func TestServedErrors(t *testing.T) {
 		{llm.Protocol{What: "x"}, 502, "api_error"},
 		{context.DeadlineExceeded, 504, "api_error"},
 	} {
-		for _, path := range []string{messagesPath, chatPath, generatePath} {
+		for _, path := range []string{messagesPath, chatPath} {
 			provider, url := served(t)
 			provider.err = c.err
 			status, header, answer := post(t, url+path, `{}`)
@@ -299,16 +278,15 @@ func FuzzServe(f *testing.F) {
 	for _, body := range []string{
 		`{"messages":[{"role":"user","content":"x"}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":null}]}]}`,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":""}}]}],"tool_choice":{"type":"function","function":{"name":"f"}}}`,
-		`{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f"}}]},{"parts":[{"functionResponse":{"name":"f","response":{"a":1}}}]}]}`,
 	} {
-		for kind := range 3 {
+		for kind := range 2 {
 			f.Add(kind, body)
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind int, body string) {
 		provider := &asked{reply: llm.Reply{Stop: llm.StopEnd}}
 		w := httptest.NewRecorder()
-		path := []string{messagesPath, chatPath, generatePath}[uint(kind)%3]
+		path := []string{messagesPath, chatPath}[uint(kind)%2]
 		wires.Serve(llm.Endpoint{Provider: provider, Model: "pinned", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body)))
 		if (w.Code == http.StatusOK) != (len(provider.requests) == 1) || w.Code >= 500 {
 			t.Errorf("%d after %d calls: %s", w.Code, len(provider.requests), w.Body)
@@ -322,25 +300,4 @@ func FuzzServe(f *testing.F) {
 			t.Errorf("no JSON: %s", w.Body)
 		}
 	})
-}
-
-// A response is found among many calls without copying them: a request that fits takes no minute of the keeper.
-func TestServedResponsesAreFoundCheaply(t *testing.T) {
-	const calls = 9_000
-	list := func(item string) string { return strings.Repeat(item+",", calls-1) + item }
-	body := `{"contents":[{"role":"model","parts":[` + list(`{"functionCall":{"name":"f"}}`) + `]},{"parts":[` + list(`{"functionResponse":{"name":"f"}}`) + `]}]}`
-	provider := &asked{reply: llm.Reply{Stop: llm.StopEnd}}
-	w := httptest.NewRecorder()
-	n := allocated(func() {
-		wires.Serve(llm.Endpoint{Provider: provider, Model: "pinned", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, generatePath, strings.NewReader(body)))
-	})
-	if w.Code != http.StatusOK || n > 64<<20 {
-		t.Fatalf("%d, %d bytes for a request of %d", w.Code, n, len(body))
-	}
-	turns := provider.requests[0].Turns
-	for i, result := range turns[1].Results {
-		if call := turns[0].Calls[i]; result.Call != call.ID {
-			t.Fatalf("result %d is of %s, expected %s", i, result.Call, call.ID)
-		}
-	}
 }

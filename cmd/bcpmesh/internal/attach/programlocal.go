@@ -82,8 +82,7 @@ func (l *local) environment() []string {
 	if l.model {
 		env = append(env,
 			"ANTHROPIC_BASE_URL="+at+wires.AnthropicBase, "ANTHROPIC_API_KEY="+placeholder,
-			"OPENAI_BASE_URL="+at+wires.OpenAIBase, "OPENAI_API_KEY="+placeholder,
-			"GOOGLE_GEMINI_BASE_URL="+at+wires.GoogleBase, "GEMINI_API_KEY="+placeholder)
+			"OPENAI_BASE_URL="+at+wires.OpenAIBase, "OPENAI_API_KEY="+placeholder)
 	}
 	if l.fetches {
 		env = append(env, "BCPMESH_FETCH="+at+"/fetch")
