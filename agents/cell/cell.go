@@ -203,6 +203,21 @@ func (c *Cell) converse(ctx context.Context, do func(*talk) (any, error)) (any, 
 	return do(t)
 }
 
+// tell tells the keeper what a tool reads.
+func (t *talk) tell(ctx context.Context, call, input string) bool {
+	var answer struct {
+		Aside bool `json:"aside"`
+	}
+	err := t.cell.door.Call(ctx, "reading", reading{Call: call, Input: input}, &answer)
+	return err == nil && answer.Aside
+}
+
+// reading says which input a call of a tool reads, none at its end.
+type reading struct {
+	Call  string `json:"call"`
+	Input string `json:"input,omitzero"`
+}
+
 // wait returns once the cell has its configuration.
 func (c *Cell) wait(ctx context.Context) error {
 	select {
@@ -318,6 +333,11 @@ func (t *talk) conversation() llm.Conversation {
 	}
 	if t.cell.mailbox != nil {
 		c.Tools = append(c.Tools, t.reading(t.cell.mailbox.Tools(config.Redact))...)
+	}
+	for i, of := range c.Tools {
+		c.Tools[i].Run = func(ctx context.Context, arguments jsontext.Value) llm.Output {
+			return of.Run(tool.WithTell(ctx, t.tell), arguments)
+		}
 	}
 	for _, of := range config.MCP {
 		c.Tools = append(c.Tools, t.mcp(of))

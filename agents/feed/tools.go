@@ -128,6 +128,9 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 		if err != nil {
 			return "", fetch.CodeOf(err)
 		}
+		if err := tool.Reading(ctx, served.Bytes); err != nil {
+			return "", err
+		}
 		parsed, err := Parse(served.ContentType, served.Bytes)
 		if err != nil {
 			return "", tool.Unreadable
@@ -192,7 +195,7 @@ func (d *desk) numberEntries(feed int, entries []Entry) {
 }
 
 // read is feeds_read.
-func (d *desk) read(_ context.Context, a readArguments) (string, error) {
+func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 	if a.Entry < 1 || a.Entry > len(d.entries) {
 		return "", tool.UnknownNumber
 	}
@@ -203,6 +206,9 @@ func (d *desk) read(_ context.Context, a readArguments) (string, error) {
 	part := 1
 	if a.Part != nil {
 		part = *a.Part
+	}
+	if err := tool.Reading(ctx, []byte(e.Text)); err != nil {
+		return "", err
 	}
 	read, err := d.html(e.feed, e.Text)
 	if err != nil {

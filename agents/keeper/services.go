@@ -3,6 +3,8 @@ package keeper
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -39,6 +41,8 @@ type Services struct {
 	mu            sync.Mutex
 	desk          *web.Desk // the one that others are made of; nil before the first fetch
 	conversations map[string]*conversation
+	reads         map[string]string // the inputs that the cell reads now, by the call that does
+	aside         []string          // those that it is not to read
 }
 
 // conversation is a keeper's state of a conversation.
@@ -49,7 +53,7 @@ type conversation struct {
 // NewServices returns the services of a cell, which gets the configuration first. desk
 // makes the desk of its conversations; nil fetches nothing.
 func NewServices(configuration any, model llm.Endpoint, desk func() (*web.Desk, error)) *Services {
-	return &Services{configuration: configuration, model: model, newDesk: desk, atWork: semaphore.NewWeighted(stdio.MaxAtWork), conversations: map[string]*conversation{}}
+	return &Services{configuration: configuration, model: model, newDesk: desk, atWork: semaphore.NewWeighted(stdio.MaxAtWork), conversations: map[string]*conversation{}, reads: map[string]string{}}
 }
 
 // CallTools sets call to perform the cell's calls of tools of MCP servers. Call it
@@ -67,6 +71,7 @@ func (s *Services) Methods() map[string]stdio.Method {
 		"model":         s.callModel,
 		"fetch":         s.fetch,
 		"mcp":           s.callTool,
+		"reading":       s.reading,
 		"end":           s.end,
 	}
 }
@@ -190,6 +195,51 @@ func (s *Services) callTool(ctx context.Context, raw jsontext.Value) (any, error
 		return nil, err
 	}
 	return s.tools(ctx, p.Call), nil
+}
+
+// maxAside is how many inputs are set aside, the newest.
+const maxAside = 1000
+
+// SetAside has the cell not read these inputs, which ended cells before it. Call it before
+// [Services.Methods].
+func (s *Services) SetAside(inputs []string) { s.aside = inputs }
+
+// Aside returns the inputs that no cell is to read if this one has ended by itself: those before,
+// and what it was reading.
+func (s *Services) Aside() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.aside)
+	for _, input := range s.reads {
+		if !slices.Contains(all, input) {
+			all = append(all, input)
+		}
+	}
+	return all[max(0, len(all)-maxAside):]
+}
+
+var digest = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// reading hears which input a call of a tool reads, none at its end.
+func (s *Services) reading(_ context.Context, raw jsontext.Value) (any, error) {
+	var r struct {
+		Call  string `json:"call"`
+		Input string `json:"input"`
+	}
+	if json.Unmarshal(raw, &r, json.RejectUnknownMembers(true)) != nil || len(r.Call) > 20 || r.Input != "" && !digest.MatchString(r.Input) {
+		return nil, errParams
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.reads, r.Call)
+	aside := slices.Contains(s.aside, r.Input)
+	if r.Input != "" && !aside {
+		if len(s.reads) == maxAside {
+			return nil, errMany
+		}
+		s.reads[r.Call] = r.Input
+	}
+	return map[string]bool{"aside": aside}, nil
 }
 
 // end forgets a conversation.

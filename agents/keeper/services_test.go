@@ -206,3 +206,48 @@ func FuzzServices(f *testing.F) {
 		}
 	})
 }
+
+// What a cell was reading when it ended is not read by the next one, and nothing else is set aside.
+// covers A-CRASH
+func TestInputsThatEndedACell(t *testing.T) {
+	t.Parallel()
+	model, _ := endpoint(0)
+	one, two, old := strings.Repeat("1", 32), strings.Repeat("2", 32), strings.Repeat("3", 32)
+	first := keeper.NewServices(nil, model, nil)
+	first.SetAside([]string{old})
+	tell := func(s *keeper.Services, call, input string) any {
+		t.Helper()
+		got, err := s.Methods()["reading"](t.Context(), jsontext.Value(fmt.Sprintf(`{"call":%q,"input":%q}`, call, input)))
+		if err != nil {
+			return code(err)
+		}
+		return got.(map[string]bool)["aside"]
+	}
+	for _, step := range []struct {
+		call, input string
+		want        any
+	}{{"1", one, false}, {"1", two, false}, {"2", one, false}, {"2", "", false}, {"3", old, true}, {"4", "../x", "malformed"}, {strings.Repeat("4", 21), one, "malformed"}} {
+		if got := tell(first, step.call, step.input); got != step.want {
+			t.Errorf("%+v: %v", step, got)
+		}
+	}
+	if got := first.Aside(); len(got) != 2 || got[0] != old || got[1] != two {
+		t.Errorf("set aside are %q", got)
+	}
+	second := keeper.NewServices(nil, model, nil)
+	second.SetAside(first.Aside())
+	if tell(second, "1", two) != true || tell(second, "1", one) != false {
+		t.Error("the next cell reads what ended the one before")
+	}
+	for i := range 1000 {
+		if got := tell(second, fmt.Sprint(i), fmt.Sprintf("%032x", i)); got != false {
+			t.Fatal(i, got)
+		}
+	}
+	if got := tell(second, "1000", one); got != "rate_limited" {
+		t.Errorf("one reading too many: %v", got)
+	}
+	if got := second.Aside(); len(got) != 1000 {
+		t.Errorf("%d are set aside", len(got))
+	}
+}

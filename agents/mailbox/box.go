@@ -141,7 +141,7 @@ func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m 
 		_, err := b.split(ctx, func(raw []byte, size int64) {
 			if key := messageID(raw); wanted[key] && !ended {
 				wanted[key] = false
-				ended = !visit(key, limited(raw, size, limits))
+				ended = !visit(key, limited(ctx, raw, size, limits))
 			}
 		})
 		return err
@@ -163,7 +163,7 @@ func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m 
 			continue
 		}
 		raw, size, readable, _ := (&maildir{fsys: b.fsys, files: []string{file}}).next(limits.MaxMessageBytes)
-		if readable && !visit(key, limited(raw, size, limits)) {
+		if readable && !visit(key, limited(ctx, raw, size, limits)) {
 			return nil
 		}
 	}
@@ -221,7 +221,11 @@ func (b *mbox) skipTo(last int64) (bool, error) {
 	return true, nil
 }
 
-func limited(raw []byte, size int64, limits Limits) *Message {
+// limited reads a message, unless it is set aside.
+func limited(ctx context.Context, raw []byte, size int64, limits Limits) *Message {
+	if tool.Reading(ctx, raw) != nil {
+		return &Message{Size: size, Defects: []Defect{SetAside}}
+	}
 	m := Parse(raw, limits)
 	m.Size = size
 	if size > int64(len(raw)) {

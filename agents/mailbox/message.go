@@ -96,6 +96,7 @@ const (
 	BadRecipient   Defect = "bad_recipient"    // a recipient without an address
 	AddressesCut   Defect = "addresses_cut"    // not all authors or recipients are named
 	VersionsDiffer Defect = "versions_differ"  // HTML that is not in Text has words that Text has not
+	SetAside       Defect = "set_aside"        // reading it has ended a cell: it is not read
 	Unreadable     Defect = "unreadable"       // nothing could be parsed or read
 )
 

@@ -115,6 +115,9 @@ func (d *desk) row(key string, m *Message) string {
 	if len(m.Attachments) > 0 {
 		attached = fmt.Sprintf(", %d attachments", len(m.Attachments))
 	}
+	if m.Has(SetAside) {
+		attached = ", set aside: reading it has ended this program before"
+	}
 	return fmt.Sprintf("%d %s from %s: %s, %d bytes%s\n", d.number(key), day(m.Date), d.quote(m.From.String()), d.quote(m.Subject), m.Size, attached)
 }
 

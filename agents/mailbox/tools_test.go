@@ -3,6 +3,8 @@ package mailbox
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -310,4 +312,42 @@ func FuzzBox(f *testing.F) {
 			call(SearchName, `{"text":`+string(text)+`}`)
 		}
 	})
+}
+
+// A mail that ended a cell is named and not read; the others are.
+// covers A-CRASH
+func TestMailThatIsSetAside(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{"new/1": "Subject: hostile\n\nx\n", "new/2": "Subject: sound\n\ny\n"} {
+		if err := os.MkdirAll(filepath.Join(folder, "new"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box, err := OpenBox(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	told := 0
+	hostile := sha256.Sum256([]byte("Subject: hostile\n\nx\n"))
+	ctx := tool.WithTell(t.Context(), func(_ context.Context, _, input string) bool {
+		told++
+		return input == hex.EncodeToString(hostile[:16])
+	})
+	var list, read string
+	for _, e := range box.Tools(guard.All) {
+		switch e.Name {
+		case ListName:
+			list = e.Run(ctx, jsontext.Value(`{}`)).Untrusted
+		case ReadName:
+			read = e.Run(ctx, jsontext.Value(`{"message":2}`)).Untrusted
+		}
+	}
+	if !strings.Contains(list, `"sound"`) || strings.Contains(list, "hostile") || !strings.Contains(read, "Defect: set_aside") || told < 5 {
+		t.Errorf("%s\n%s\n%d", list, read, told)
+	}
 }

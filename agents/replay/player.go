@@ -62,6 +62,7 @@ func (p *player) methods(config *cell.Configuration) map[string]stdio.Method {
 	methods := map[string]stdio.Method{
 		"configuration": func(context.Context, jsontext.Value) (any, error) { return config, nil },
 		"end":           func(context.Context, jsontext.Value) (any, error) { return struct{}{}, nil },
+		"reading":       func(context.Context, jsontext.Value) (any, error) { return struct{}{}, nil },
 		"done": func(_ context.Context, params jsontext.Value) (any, error) {
 			select {
 			case p.done <- params.Clone():

@@ -30,7 +30,7 @@ func recordLine(p stdio.Passage) (l transcript.Line, recorded bool) {
 		return transcript.Line{Kind: p.Method, Conversation: p.Call, Request: p.Params}, true
 	case !p.Done:
 		return transcript.Line{Kind: p.Method, Request: p.Params}, p.Method == transcript.Subscriptions
-	case p.Method == "end":
+	case p.Method == "end", p.Method == "reading":
 		return l, false
 	case p.Method == "done":
 		return transcript.Line{Kind: transcript.End, Conversation: cell.TaskConversation, Response: p.Params}, p.Err == nil

@@ -37,7 +37,7 @@ func New[A any](t Tool[A]) llm.Executable {
 			}
 			t.Lock.Lock()
 			defer t.Lock.Unlock()
-			text, err := t.Run(ctx, arguments)
+			text, err := Watched(ctx, func(ctx context.Context) (string, error) { return t.Run(ctx, arguments) })
 			if err != nil {
 				return failed(err)
 			}

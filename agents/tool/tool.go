@@ -35,6 +35,7 @@ const (
 	TimedOut      Failure = "timeout"
 	Changed       Failure = "tool_changed" // its listing differs from what an operator reviewed
 	Unavailable   Failure = "unavailable"  // its server does not run
+	SetAside      Failure = "set_aside"    // reading it has ended a cell
 )
 
 // failures are the texts for models.
@@ -48,6 +49,7 @@ var failures = map[Failure]llm.Instruction{
 	Unreadable:    llm.Constant("The call failed: it cannot be read (unreadable)."),
 	TimedOut:      llm.Constant("The call failed: it took too long (timeout)."),
 	Changed:       llm.Constant("The call failed: the tool is not what it was when it was allowed, and is off (tool_changed)."),
+	SetAside:      llm.Constant("The call failed: reading this has ended this program before, and so it is set aside (set_aside)."),
 	Unavailable:   llm.Constant("The call failed: the tool's server does not run (unavailable)."),
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/page"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -106,7 +108,15 @@ func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 	if a.MaxChars != nil {
 		options.MaxChars = *a.MaxChars
 	}
-	read, err := page.Read(served.Body, options)
+	read, err := tool.Watched(ctx, func(ctx context.Context) (page.Page, error) {
+		if err := tool.Reading(ctx, served.Bytes); err != nil {
+			return page.Page{}, err
+		}
+		return page.Read(served.Body, options)
+	})
+	if why, ok := errors.AsType[tool.Failure](err); ok {
+		return Result{Untrusted: true, Links: []Link{}, Notes: []string{"Defect: " + string(why)}}
+	}
 	if err != nil {
 		return failed(err)
 	}

@@ -167,7 +167,7 @@ var rules = []rule{
 	// A planner that is a model, with a tool that does nothing.
 	{folder: "agents/plan", internal: []string{"agents", "agents/llm", "bcp/guard", "bcp/kernel"}, external: []string{jsonText}},
 	// The tool web_fetch, of both.
-	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Opens what is below a folder, and knows nothing of what is in it.
 	{folder: "agents/folder"},
 	// What the tools of a model share.

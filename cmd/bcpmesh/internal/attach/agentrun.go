@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -109,6 +110,9 @@ func confine(c cell.Configuration) error {
 	if c.Confined && !sandbox.Inside() {
 		return cli.Failf("the cell is not confined")
 	}
+	if most := int64(sandbox.DefaultMemory); c.Confined && most > 0 {
+		debug.SetMemoryLimit(most * 3 / 4) // garbage goes before the limit of the sandbox ends the cell
+	}
 	return nil
 }
 
@@ -193,6 +197,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}, model, desk)
 	services.CallTools(tools.Call)
 	services.HearWords(watched.words)
+	services.SetAside(readAside(state, agent.Name))
 	output := process.NewOutput(log)
 	defer output.End()
 	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, read, output)
@@ -234,6 +239,11 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	_, _ = fromKeeper.Close(), toKeeper.Close()
 	running.Kill()
 	<-running.Done()
+	if ctx.Err() == nil && !finished { // the cell ended by itself
+		if err := writeAside(state, agent.Name, services.Aside()); err != nil {
+			log.Warn("what the cell was reading when it ended cannot be set aside", "error", cli.FileReason(err))
+		}
+	}
 	var unwritten error
 	if to != nil {
 		unwritten = to.Err()
