@@ -269,8 +269,11 @@ func showOpen(o *cli.Output, accepted bcp.Accepted, err error) error {
 			return err
 		}
 	}
-	return f.WithHint("the query stays open: bcpmesh inbox shows its answer when it comes; --wait gives it more time")
+	return f.WithHint("the query stays open: bcpmesh inbox shows its answer when it comes" + moreTime)
 }
+
+// moreTime is no advice where it is known why nothing comes.
+const moreTime = "; --wait gives it more time"
 
 // withReason adds to a failure why the reader does not answer, where that may be why.
 func withReason(ctx context.Context, who *client.Flags, reader bcp.AgentName, err error) error {
@@ -283,7 +286,7 @@ func withReason(ctx context.Context, who *client.Flags, reader bcp.AgentName, er
 		return err
 	}
 	if why := client.WhyNobody(ctx, who, reader); why != "" {
-		f.Hint = strings.TrimPrefix(f.Hint+"; "+why, "; ")
+		f.Hint = strings.TrimSuffix(why+"; "+strings.TrimSuffix(f.Hint, moreTime), "; ")
 	}
 	return f
 }
