@@ -147,7 +147,7 @@ func kindText(kind bcp.ItemKind) string {
 
 func sourceText(v *bcp.ItemView) string {
 	s := v.Source
-	parts := []string{"agent " + string(s.Agent) + ", taint " + s.Taint.String()}
+	parts := []string{"agent " + string(s.Agent) + ", own taint " + s.Taint.String()}
 	if s.Taint != v.Taint {
 		parts[0] += ", delivered as " + v.Taint.String()
 	}

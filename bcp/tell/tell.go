@@ -216,7 +216,7 @@ func describeOutcome(d *bcp.Decision) string {
 	case d.Gathered():
 		add("waits for the end of its window")
 	case d.Delivery != "" && d.Outcome == "":
-		add("delivered as " + inert.Line(string(d.Delivery)) + ", taint " + d.Taint.String())
+		add("delivered as " + inert.Line(string(d.Delivery)) + ", delivered taint " + d.Taint.String())
 	case d.Outcome == bcp.Held:
 		add(string(d.Controller) + " hears that it is held")
 	case d.Outcome != "":

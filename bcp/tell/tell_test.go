@@ -55,7 +55,7 @@ func TestSentence(t *testing.T) {
 		want string
 	}{
 		{bcp.Decision{Kind: bcp.KindPush, Agent: "mailer", Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Delivery: "d2", Taint: bcp.TaintLow,
-			Nominal: 2 * bcp.Bit, Capacity: 3*bcp.Bit + 1}, "mailer pushes on main ← mailer: accepted; delivered as d2, taint low; 2 bits (capacity 3.1)"},
+			Nominal: 2 * bcp.Bit, Capacity: 3*bcp.Bit + 1}, "mailer pushes on main ← mailer: accepted; delivered as d2, delivered taint low; 2 bits (capacity 3.1)"},
 		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "reject", Verdict: bcp.Accept}, "ann rejects"},
 		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "approve", Verdict: bcp.Accept, Passkey: bcp.Digest{1}}, "ann approves: signed with a passkey"},
 		{bcp.Decision{Kind: bcp.KindRun, Agent: "kim", Run: &bcp.RunChange{Run: "r1", Kernel: "desk", From: "kim", Change: jsontext.Value(`{"kind":24,"wait":{"kind":"planner","agent":"ann"}}`)}}, "kim asks for run r1 of desk: waits for planner ann"},

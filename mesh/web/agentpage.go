@@ -18,7 +18,7 @@ func (s *Server) agents(w http.ResponseWriter, r *http.Request) {
 		rows = append(rows, row(rowHead(link(agentPath(a.name), bdi(string(a.name)))),
 			cell(a.roles()), m.El(m.Td, nil, taintMark(a.taint)), m.El(m.Td, nil, a.state()), cell(a.waits()), cell(a.says(f))))
 	}
-	parts := []m.Node{table("Agents", []m.Node{column("Agent"), column("Roles"), column("Taint"), column("State"), column("Waits"), column("Details")}, rows)}
+	parts := []m.Node{table("Agents", []m.Node{column("Agent"), column("Roles"), column("Delivered taint, or exposure"), column("State"), column("Waits"), column("Details")}, rows)}
 	if !f.statusKnown() {
 		parts = append(parts, paragraph("Connections and agents' commands are for the owner of the state folder: run bcpmesh web in the folder of the mesh."))
 	}
@@ -87,7 +87,7 @@ func (a *agent) lastLine() []tell.Frame {
 }
 
 func agentParts(word string, f *facts, a *agent) []m.Node {
-	facts := []fact{{"Roles", a.roles()}, {"Taint", a.taint.String()}, {"Violations of permissions", strconv.Itoa(a.violations)}}
+	facts := []fact{{"Roles", a.roles()}, {taintName(a.reader), a.taint.String()}, {"Violations of permissions", strconv.Itoa(a.violations)}}
 	if len(a.way) > 0 {
 		var names []string
 		for _, name := range a.way {

@@ -30,7 +30,7 @@ func channelParts(f *facts, c *channel) []m.Node {
 	if c.line != nil {
 		epoch = strconv.FormatUint(c.line.Epoch, 10)
 	}
-	parts := []m.Node{factList(fact{"Nominal bits", nominal}, fact{"Capacity bits", capacity}, fact{"Taint", c.taint.String()}, fact{"Epoch", epoch},
+	parts := []m.Node{factList(fact{"Nominal bits", nominal}, fact{"Capacity bits", capacity}, fact{"Delivered taint", c.taint.String()}, fact{"Epoch", epoch},
 		fact{"Accepted", strconv.Itoa(c.verdicts[bcp.Accept])}, fact{"Held", strconv.Itoa(c.verdicts[bcp.Hold])}, fact{"Refused", strconv.Itoa(c.verdicts[bcp.Reject])})}
 	if c.forecast == nil {
 		parts = append(parts, paragraph("Its remaining budgets are not known now."))

@@ -102,8 +102,16 @@ func tile(path, figure, of string) m.Node {
 	return m.El(m.Li, nil, m.El(m.A, []m.Attr{m.Href(path)}, m.El(m.Strong, nil, m.Text(figure)), m.Text(" "+of)))
 }
 
+// taintName names the taint that the picture shows of an agent.
+func taintName(reader bool) string {
+	if reader {
+		return "Delivered taint"
+	}
+	return "Exposure"
+}
+
 func legend() m.Node {
-	return m.El(m.P, []m.Attr{m.Class("legend")}, m.Text("Taint: "), taintMark(bcp.TaintLow), m.Text(" "), taintMark(bcp.TaintMedium), m.Text(" "), taintMark(bcp.TaintHigh),
+	return m.El(m.P, []m.Attr{m.Class("legend")}, m.Text("Of a Reader, the taint that its answers are delivered with; of a Controller, its exposure: "), taintMark(bcp.TaintLow), m.Text(" "), taintMark(bcp.TaintMedium), m.Text(" "), taintMark(bcp.TaintHigh),
 		m.Text(" A line is wider the more bits it carried in 24 hours. Bits are those of the running epoch, reserved ones included."))
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"math/bits"
 	"strconv"
+	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
@@ -59,10 +60,10 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) m.Node {
 				label(barLeft-8, y-8, "end", nominal), label(barRight+8, y-8, "start", capacity)))
 	}
 	for _, name := range l.readers {
-		parts = append(parts, box(0, leftY(name), name, taints[name]))
+		parts = append(parts, box(0, leftY(name), name, true, taints[name]))
 	}
 	for _, name := range l.controllers {
-		parts = append(parts, box(pictureWidth-boxWidth, rightY(name), name, taints[name]))
+		parts = append(parts, box(pictureWidth-boxWidth, rightY(name), name, false, taints[name]))
 	}
 	return m.El(m.Figure, []m.Attr{m.Class("picture"), m.Focusable(), m.Role("group"), m.Spoken("Picture of the mesh; the table below says the same")},
 		m.El(m.SVG, append([]m.Attr{m.ViewBox(pictureWidth, height)}, m.Width.Is(pictureWidth), m.Height.Is(height)), parts...))
@@ -76,10 +77,10 @@ func label(x, y int, anchor, text string) m.Node {
 	return m.El(m.SVGText, []m.Attr{m.Class("count"), m.X.Is(x), m.Y.Is(y), m.Anchor(anchor)}, m.Text(text))
 }
 
-func box(x, middle int, name bcp.AgentName, taint bcp.Taint) m.Node {
+func box(x, middle int, name bcp.AgentName, reader bool, taint bcp.Taint) m.Node {
 	shown := inert.Line(string(name))
 	return m.El(m.SVGLink, []m.Attr{m.Href(agentPath(name))},
-		m.El(m.SVGTitle, nil, m.Text(shown+", taint "+taint.String())),
+		m.El(m.SVGTitle, nil, m.Text(shown+", "+strings.ToLower(taintName(reader))+" "+taint.String())),
 		m.El(m.Rect, []m.Attr{m.Class("agent taint-" + taint.String()), m.X.Is(x + 2), m.Y.Is(middle - boxHeight/2), m.Width.Is(boxWidth - 4), m.Height.Is(boxHeight), m.Radius.Is(8)}),
 		m.El(m.SVGText, []m.Attr{m.Class("letter taint-" + taint.String()), m.X.Is(x + 22), m.Y.Is(middle + 5), m.Anchor("middle")}, m.Text(letter(taint))),
 		m.El(m.SVGText, []m.Attr{m.Class("name"), m.X.Is(x + 40), m.Y.Is(middle + 5), m.Anchor("start")}, m.Text(inert.Cut(shown, nameColumns))))
@@ -118,7 +119,7 @@ func describeUse(used bcp.Bits, c *channel, check bcp.Check) string {
 
 // channelTable has the data of the topology.
 func channelTable(f *facts, channels []*channel) m.Node {
-	head := []m.Node{column("Controller ← Reader"), numbers("Nominal bits"), numbers("Capacity bits"), column("Taint"), numbers("Accepted"), numbers("Held"), numbers("Refused")}
+	head := []m.Node{column("Controller ← Reader"), numbers("Nominal bits"), numbers("Capacity bits"), column("Delivered taint"), numbers("Accepted"), numbers("Held"), numbers("Refused")}
 	var rows []m.Node
 	for _, c := range channels {
 		nominal, capacity := counts(c)

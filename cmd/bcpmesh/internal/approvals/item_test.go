@@ -67,7 +67,7 @@ func TestItemLinesTellEverything(t *testing.T) {
 	text := strings.Join(textsOf(ItemLines(&v, testNow, 100)), "\n")
 	for _, part := range []string{
 		"item      i1\n", "kind      summary: free text", "channel   main ← mail, category 3, subscription digest\n",
-		"agent mail, taint high, delivered as medium; Reads mail.; network none; tools Read\n",
+		"agent mail, own taint high, delivered as medium; Reads mail.; network none; tools Read\n",
 		"660 bits nominal, at most 9000 bits in capacity\n", "anomalies instruction, url\n", "waits     for 1m; 1h left\n",
 		"sha256    " + digestText(v.SHA256) + "\n", "earlier   2 releases of this session",
 		"┌─ untrusted content from a tainted agent (mail): 48 characters, 11 words", "├─ asked for: Summarise. (at most 60 words)\n",

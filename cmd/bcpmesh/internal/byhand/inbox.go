@@ -174,7 +174,7 @@ func showArrived(o *cli.Output, d bcp.Delivery) error {
 		case bcp.Held: // what it costs is told with what comes of it
 			price = ""
 		}
-		o.Printf("%s, %s: %s  (%staint %s)\n", d.FromAgent, source, cli.Plain(what), price, d.Taint)
+		o.Printf("%s, %s: %s  (%sdelivered taint %s)\n", d.FromAgent, source, cli.Plain(what), price, d.Taint)
 	}
 	return o.Flush()
 }

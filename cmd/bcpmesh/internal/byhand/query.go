@@ -322,7 +322,7 @@ func showDelivery(o *cli.Output, d bcp.Delivery) error {
 		return err
 	}
 	if !o.JSON && d.Outcome == "" {
-		o.Talkf("from %s, category %d, %s, taint %s", d.FromAgent, d.Category, cli.Bits(d.BandwidthBits), d.Taint)
+		o.Talkf("from %s, category %d, %s, delivered taint %s", d.FromAgent, d.Category, cli.Bits(d.BandwidthBits), d.Taint)
 	}
 	return nil
 }

@@ -151,5 +151,5 @@ func showSessions(o *cli.Output, sessions []client.Sharded[bcp.SessionView]) {
 			rows = append(rows, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
 		}
 	}
-	client.TableOfShards(o, []string{"controller", "session", "begun", "last activity", "taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
+	client.TableOfShards(o, []string{"controller", "session", "begun", "last activity", "own taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
 }
