@@ -13,6 +13,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,6 +25,7 @@ import (
 	protocol "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -237,11 +240,7 @@ func requestFor(q agents.Query) (*protocol.SendMessageRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	var data any
-	if err := json.Unmarshal(b, &data); err != nil {
-		return nil, err
-	}
-	m := protocol.NewMessage(protocol.MessageRoleUser, protocol.NewTextPart(mcp.Instruction), protocol.NewDataPart(data))
+	m := protocol.NewMessage(protocol.MessageRoleUser, protocol.NewTextPart(mcp.Instruction), protocol.NewDataPart(jsontext.Value(b)))
 	return &protocol.SendMessageRequest{Message: m, Config: &protocol.SendMessageConfig{AcceptedOutputModes: []string{"application/json", "text/plain"}}}, nil
 }
 
@@ -265,6 +264,9 @@ func answerIn(parts []*protocol.Part, q agents.Query) (any, error) {
 	parts = slices.DeleteFunc(slices.Clone(parts), func(p *protocol.Part) bool { return p == nil })
 	for _, p := range parts {
 		if object, ok := p.Data().(map[string]any); ok {
+			if rounded(object) {
+				return nil, &stdio.RunError{Reason: "its answer has a number beyond 2^53, which this protocol rounds", Again: true}
+			}
 			b, err := json.Marshal(object)
 			if err != nil {
 				return nil, &stdio.RunError{Reason: "its answer is not a JSON object"}
@@ -278,6 +280,19 @@ func answerIn(parts []*protocol.Part, q agents.Query) (any, error) {
 		}
 	}
 	return nil, &stdio.RunError{Reason: "its answer has no JSON object", Again: true}
+}
+
+// rounded reports whether a value has a number that may be another than was written: the library decodes them to float64.
+func rounded(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return math.Abs(v) >= 1<<53
+	case []any:
+		return slices.ContainsFunc(v, rounded)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), rounded)
+	}
+	return false
 }
 
 // failure says in our words why there is no answer: the library's errors quote the agent.
