@@ -227,7 +227,7 @@ var rules = []rule{
 		external: []string{jsonText, jwtClaims, logging, natsClient, nkeys},
 	},
 	// Plays small meshes in every way: it is pure, and knows no bus.
-	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/state"}, external: []string{jsonText}},
+	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/kernel", "bcp/state"}, external: []string{jsonText}},
 	// Computes what samples say of leaks.
 	{folder: "mesh/redteam/stats"},
 	// Looks for more bits than are charged.

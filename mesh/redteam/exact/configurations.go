@@ -395,6 +395,17 @@ var configurations = []Configuration{
 			return pushes([]Move{doNothing}, "mail", "alarm", yes, no)
 		},
 		act: func(p *Position) { p.Ask("mail", askMust) }, most: 2},
+	{ID: "X-RUN", Text: "a requester that asks for plans, which what it was told makes forbidden", slots: 3, ticks: 2,
+		edit: func(m *bcp.Mesh) { subscribe(m, "mail", "alarm", askYes) },
+		moves: func(p *Position) []Move {
+			return answers(p, pushes([]Move{doNothing}, "mail", "alarm", yes), 0, yes, nei)
+		},
+		act: func(p *Position) {
+			if p.Tick == 2 {
+				p.Ask("mail", askYes)
+			}
+			p.Run()
+		}, most: 2},
 	{ID: "X-RATE", Text: "a rate", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) {
 			subscribe(m, "mail", "alarm", askYes).MaxRate = bcp.Rate{Count: 1, Span: time.Second}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
@@ -30,7 +31,7 @@ func (c Configuration) Search(more int) (Found, error) {
 		}
 	}
 	game := &Game{
-		Config: state.Config{Mesh: mesh, Constraints: constraint.Compile}, Controller: "main",
+		Config: state.Config{Mesh: mesh, Constraints: constraint.Compile, Runs: kernel.Open(gameKernel)}, Controller: "main",
 		Ticks: ticks, End: at(c.slots + more + 4), Moves: c.moves, Act: c.act,
 	}
 	out, err := game.Search()
