@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,12 +64,35 @@ func (s *Server) Start(ctx context.Context) error { return s.agent.Start(ctx) }
 // Stop ends what Start began. Deliveries that no client received stay with the gateway.
 func (s *Server) Stop(ctx context.Context) error { return s.agent.Stop(ctx) }
 
-// Handler serves a card to everybody, and requests to those who bear the token.
+// Handler serves a card to everybody on this machine, and requests to those who bear the
+// token. A request names the server as the card does, or as localhost: under another name
+// it is a web page's, which has its own name lead here.
 func (s *Server) Handler(card *a2a.AgentCard, token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
 	mux.Handle(Path, mcp.Guard(token, http.MaxBytesHandler(a2asrv.NewJSONRPCHandler(requests{s}, a2asrv.WithTransportPanicHandler(panicked)), maxMessage)))
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !names(card, r.Host) {
+			http.Error(w, "this is not the server that you asked for", http.StatusMisdirectedRequest)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// names reports whether a host is a server's: one of its card, or this machine.
+func names(card *a2a.AgentCard, host string) bool {
+	u, err := url.Parse("//" + host)
+	if err != nil || u.Host != host {
+		return false
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && ip.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(card.SupportedInterfaces, func(i *a2a.AgentInterface) bool {
+		at, err := url.Parse(i.URL)
+		return err == nil && at.Host != "" && strings.EqualFold(at.Host, host)
+	})
 }
 
 // panicked hides a panic from a client.

@@ -444,3 +444,26 @@ func TestParseCard(t *testing.T) {
 		}
 	}
 }
+
+// A page of another name that leads here reads nothing, not even the card.
+//
+// covers A-FAKEUI
+func TestCardUnderItsNamesAlone(t *testing.T) {
+	t.Parallel()
+	handler := new(a2aserver.Server).Handler(a2aserver.Card("https://desk.example.org", "1"), token)
+	for host, want := range map[string]int{
+		"127.0.0.1:7071": http.StatusOK, "localhost:7071": http.StatusOK, "[::1]:7071": http.StatusOK, "127.0.0.1": http.StatusOK, "desk.example.org": http.StatusOK, "DESK.example.org": http.StatusOK,
+		"evil.example:7071": http.StatusMisdirectedRequest, "localhost.evil.example": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
+		"desk.example.org:8443": http.StatusMisdirectedRequest, "": http.StatusMisdirectedRequest, "127.0.0.1@evil.example": http.StatusMisdirectedRequest, "192.0.2.1": http.StatusMisdirectedRequest,
+	} {
+		for _, path := range []string{"/.well-known/agent-card.json", a2aserver.Path} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if got := w.Code; path != a2aserver.Path && got != want || (got == http.StatusMisdirectedRequest) != (want == http.StatusMisdirectedRequest) {
+				t.Errorf("%q %s: %d", host, path, got)
+			}
+		}
+	}
+}
