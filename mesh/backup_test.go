@@ -337,7 +337,7 @@ func (zeros) Read(b []byte) (int, error) {
 // A restore writes no file that a backup does not have, whatever the manifest names, and
 // where it refuses, nothing is left; and what is packed small takes no memory.
 //
-// covers P4.5, A-DISK
+// covers P4.5
 func TestForgedBackup(t *testing.T) {
 	t.Parallel()
 	m := busy(t)

@@ -11,9 +11,6 @@
 // reply subject belongs to another agent. The mesh has only the agent under
 // test, and is deleted afterwards.
 //
-// [Judge] tests an agent at work in its own mesh from what others observed,
-// which shows less.
-//
 // Every check has an id whose meaning never changes. Pushes and asks, which
 // only the agent can start, are checked if it makes them, and otherwise
 // reported as unseen.

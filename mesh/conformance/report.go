@@ -10,8 +10,6 @@ const (
 	Failed Result = 0
 	Passed Result = 1
 	Unseen Result = 2 // the agent did not do what the check is about
-	// NotSeen: it cannot be decided from the observer's place.
-	NotSeen Result = 3
 )
 
 func (r Result) String() string {
@@ -20,8 +18,6 @@ func (r Result) String() string {
 		return "pass"
 	case Unseen:
 		return "unseen"
-	case NotSeen:
-		return "not seen from here"
 	}
 	return "fail"
 }

@@ -1,3 +1,2 @@
-// Package conform has the command conformance, which tests one program alone
-// or an agent in its own mesh.
+// Package conform has the command conformance, which tests one program.
 package conform
