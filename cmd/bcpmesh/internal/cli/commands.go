@@ -194,7 +194,7 @@ func Suggestion(word string, words []string) string {
 	}
 	// Of a short word two other letters leave too little: foo does not mean hook.
 	finder := &cobra.Command{SuggestionsMinimumDistance: 2}
-	if len(word) < 5 {
+	if len(word) < 4 {
 		finder.SuggestionsMinimumDistance = 1
 	}
 	for _, w := range words {
