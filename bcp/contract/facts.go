@@ -20,6 +20,9 @@ type Facts struct {
 	Decoders []SelfTest
 	// Monitors are the counters of what is checked while runs go on.
 	Monitors []Monitor
+	// ErrorBits is how much the errors of one run can tell a planner, of which content may
+	// have chosen all: the greatest max_planner_bits of the kernels.
+	ErrorBits int
 	// Rules says what the rules of the kernels read.
 	Rules *Rules
 	// Build says what the program is made of.

@@ -31,6 +31,8 @@ type InvariantReport struct {
 	Shown    []Level    `json:"shown"`
 	Verdict  Verdict    `json:"verdict"`
 	Evidence []Evidence `json:"evidence"`
+	// But bounds what the verdict leaves out, for people: a planner hears of errors.
+	But string `json:"but,omitzero"`
 }
 
 // ProhibitionReport is about one prohibited word.

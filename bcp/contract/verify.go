@@ -26,6 +26,9 @@ func Verify(c Contract, f Facts) Report {
 		case len(i.Shown) > 0 && i.Shown[0] >= v.Level:
 			i.Verdict = Holds
 		}
+		if p := v.Predicate; i.Verdict == Holds && c.Role == Planner && f.ErrorBits > 0 && (p.Name == FunctionOf || p.Name == NeverReceives) {
+			i.But = fmt.Sprintf("up to %d bits a run: which step failed, and how, content may choose, and a plan after that is under control of it: it writes nothing without a rule", f.ErrorBits)
+		}
 		r.OK = r.OK && i.Verdict == Holds
 		r.Invariants = append(r.Invariants, i)
 	}

@@ -17,6 +17,9 @@ func Of(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) cont
 		Messages: Messages(), Decoders: Decoders(), Rules: collectRules(m),
 		Build: &contract.Build{Version: version, PureInterpreter: pureInterpreter},
 	}
+	for _, k := range kernel.OfMesh(m) {
+		f.ErrorBits = max(f.ErrorBits, k.Definition().Limits.MaxPlannerBits)
+	}
 	if proven != nil {
 		f.Roles, f.Effects = findClaim(proven, proof.Roles, jwts), findClaim(proven, proof.Effects, jwts)
 	}

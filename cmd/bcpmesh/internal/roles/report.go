@@ -140,7 +140,11 @@ func showReports(o *cli.Output, reports []kept) {
 		o.Heading(k.Contract + " " + verdict + " by " + strings.Join(names, ", "))
 		var rows [][]string
 		for _, v := range k.Report.Invariants {
-			rows = append(rows, []string{v.ID, v.Predicate, v.Declared.String(), levels(v.Shown), string(v.Verdict)})
+			verdict := string(v.Verdict)
+			if v.But != "" {
+				verdict += ", but for errors"
+			}
+			rows = append(rows, []string{v.ID, v.Predicate, v.Declared.String(), levels(v.Shown), verdict})
 		}
 		for _, w := range k.Report.Prohibited {
 			verdict := string(contract.Holds)
@@ -164,6 +168,9 @@ func showReports(o *cli.Output, reports []kept) {
 					says += ", first by record " + strconv.FormatUint(e.Record, 10)
 				}
 				rows = append(rows, []string{v.ID, e.Level.String(), e.By, cli.Plain(says)})
+			}
+			if v.But != "" {
+				rows = append(rows, []string{v.ID, "", "but for", v.But})
 			}
 		}
 		if len(rows) > 0 {
