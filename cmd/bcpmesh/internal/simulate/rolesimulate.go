@@ -239,6 +239,7 @@ func (in *roleFailure) run() (*kernelInput, error) {
 		"index": `{"kind":"tool","id":"` + source + `","tool":"list"},{"kind":"merge","id":STEP,"inputs":{"x":{"ref":"` + source + `","path":"0"}}}`,
 	}
 	run := kernelInput{
+		Query: caseQuery{Text: "a task"},
 		// No answer of a case is one of this schema, or one of this tool.
 		Schemas: map[string]jsontext.Value{"Expected": jsontext.Value(`{"category":1,"fields":[{"name":"no_answer_has_this","type":"boolean"}]}`)},
 		Tools: []caseTool{
