@@ -1,5 +1,5 @@
-// Package folder only opens regular files and folders below one folder for
-// reading.
+// Package folder only opens regular files and folders for reading: those below one
+// folder, and by [ReadFile] one file of a bounded size.
 //
 // An attacker may change the folder while it is read. No name, ".." or symbolic
 // link leads out of it (os.Root), however fast it is swapped, and reading never
@@ -9,6 +9,7 @@ package folder
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -18,6 +19,53 @@ import (
 
 // ErrKind says that something is neither a regular file nor a folder.
 var ErrKind = errors.New("folder: neither a regular file nor a folder")
+
+// Why [ReadFile] read nothing, to be said after the file's name.
+var (
+	ErrNotRegular = errors.New("it is not a regular file")
+	ErrTooLarge   = errors.New("it is too large")
+)
+
+// OpenFile opens a regular file for reading, whatever it is or becomes in the meantime. It
+// waits for nobody.
+func OpenFile(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() { // opening a device may do something
+		return nil, ErrNotRegular
+	}
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// ReadFile reads a regular file of at most most bytes.
+func ReadFile(name string, most int64) ([]byte, error) {
+	file, err := OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil {
+		return nil, err
+	} else if info.Size() > most {
+		return nil, ErrTooLarge
+	}
+	content, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(content)) > most {
+		return nil, ErrTooLarge
+	}
+	return content, err
+}
 
 // Folder is an open folder. It implements [fs.FS] and [fs.StatFS], and is safe for concurrent use.
 type Folder struct{ root *os.Root }

@@ -191,7 +191,7 @@ var rules = []rule{
 	// Runs a cell on such a record: its keeper, without creds, keys and network.
 	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "agents/transcript", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// The ways to models: wires of our own and a script.
-	{folder: "agents/llm/wires", internal: []string{"agents/llm", "agents/transcript", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
+	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "agents/transcript", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},
@@ -289,7 +289,7 @@ var rules = []rule{
 	// imports one that is below it here.
 	{
 		folder: "cmd/bcpmesh/internal/cli", program: true,
-		internal: []string{"accounts/durable", "bcp", "bcp/guard", "bcp/inert", "bcp/tell", "bcp/text"},
+		internal: []string{"accounts/durable", "agents/folder", "bcp", "bcp/guard", "bcp/inert", "bcp/tell", "bcp/text"},
 		external: []string{commandLines, "github.com/mattn/go-isatty", "github.com/muesli/cancelreader", "github.com/spf13/pflag", "golang.org/x/term", jsonText, logging, textTables},
 	},
 	{
@@ -309,7 +309,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/contentguard", program: true,
-		internal: []string{"agents", "agents/fetch", "agents/keeper", "agents/llm", "agents/page", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"agents", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/page", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{
@@ -319,7 +319,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/roles", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/a2aserver", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/a2aserver", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
 		external: []string{commandLines, nkeys},
 	},
 	{
@@ -339,7 +339,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/llm/wires", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "examples/assistant", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "examples/assistant", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{
@@ -349,7 +349,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/archive", program: true,
-		internal: []string{"accounts", "bcp", "bcp/state", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/home", "mesh/server"},
+		internal: []string{"accounts", "agents/folder", "bcp", "bcp/state", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/home", "mesh/server"},
 		external: []string{commandLines, progressBars},
 	},
 	{
@@ -359,7 +359,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
@@ -379,12 +379,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/fetch", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/relay", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/relay", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 )
 
@@ -101,14 +102,10 @@ func inFolder(folder, path string) string {
 // readRegular reads a file of at most most bytes. Its error has the file's purpose and
 // name.
 func readRegular(path, what string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	content, err := folder.ReadFile(path, most)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("wires: the %s %s is not there", what, filepath.Base(path))
-	case err != nil || !info.Mode().IsRegular() || info.Size() > most:
-		return nil, fmt.Errorf("wires: the %s %s cannot be read", what, filepath.Base(path))
 	}
-	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("wires: the %s %s cannot be read", what, filepath.Base(path))
 	}
@@ -178,7 +175,7 @@ func (o Options) readFile(name string) ([]byte, error) {
 	case !info.Mode().IsRegular() || info.Size() > maxKey:
 		return nil, fmt.Errorf("%s holds no key", name)
 	}
-	content, err := os.ReadFile(path)
+	content, err := folder.ReadFile(path, maxKey)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read", name)
 	}

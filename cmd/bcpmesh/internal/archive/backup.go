@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -268,7 +269,7 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 		}
 	}
 	for _, name := range files {
-		f, err := os.Open(name)
+		f, err := agentsfolder.OpenFile(name)
 		if err != nil {
 			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/hosts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -282,12 +283,8 @@ func hostFile(file string) ([]byte, fs.FileMode, error) {
 		return nil, 0o600, nil
 	case err != nil:
 		return nil, 0, err
-	case !info.Mode().IsRegular():
-		return nil, 0, errors.New("it is not a regular file")
-	case info.Size() > hosts.MaxFile:
-		return nil, 0, cli.ErrTooLarge
 	}
-	content, err := os.ReadFile(file)
+	content, err := folder.ReadFile(file, hosts.MaxFile)
 	return append([]byte{}, content...), info.Mode().Perm(), err
 }
 

@@ -62,16 +62,9 @@ read. If that is not possible, it is run only for an agent with sandbox: none.`,
 
 // readRecording reads a transcript.
 func readRecording(path string) (*replay.Recording, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.FileReason(err))
-	case !info.Mode().IsRegular() || info.Size() > transcript.MaxBytes:
-		return nil, cli.Failf("%s is not a transcript: expected a file of at most %d MiB", cli.Quoted(path), transcript.MaxBytes>>20)
-	}
-	content, err := os.ReadFile(path)
+	content, err := cli.ReadFile(path, transcript.MaxBytes)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), cli.FileReason(err))
+		return nil, err
 	}
 	r, err := replay.Read(content)
 	if err != nil {

@@ -3,7 +3,6 @@ package attach
 import (
 	"context"
 	"errors"
-	"os"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -135,16 +134,12 @@ is taken. If there is none, the kernel is told that the planner refused.`,
 }
 
 func readScript(name string) ([]plannedTask, error) {
-	content, err := os.ReadFile(name)
+	content, err := cli.ReadFile(name, maxScript)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		return nil, err
 	}
 	var tasks []plannedTask
-	if len(content) > maxScript {
-		err = errors.New("it is too large")
-	} else {
-		err = json.Unmarshal(content, &tasks, json.RejectUnknownMembers(true))
-	}
+	err = json.Unmarshal(content, &tasks, json.RejectUnknownMembers(true))
 	for i := range tasks {
 		if tasks[i].Task == "" || tasks[i].Plan == nil {
 			err = errors.New("an entry has no task or no plan")

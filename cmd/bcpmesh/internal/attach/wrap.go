@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -292,14 +292,9 @@ func writeTools(name string, f *wrap.File) error {
 }
 
 func readTools(name string) (*wrap.File, error) {
-	f, err := os.Open(name)
+	content, err := folder.ReadFile(name, wrap.MaxFile)
 	if err != nil {
 		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err)).WithHint("bcpmesh wrap writes it")
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, wrap.MaxFile+1))
-	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
 	file, err := wrap.Parse(content)
 	if err != nil {

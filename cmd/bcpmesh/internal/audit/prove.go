@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
@@ -147,14 +146,5 @@ func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) erro
 // readProof reads a file with a proof: the longest holds a decision of a full
 // message in base64.
 func readProof(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	content, err := io.ReadAll(io.LimitReader(f, 2*verify.MaxBlock+1))
-	if err == nil && len(content) > 2*verify.MaxBlock {
-		err = cli.ErrTooLarge
-	}
-	return content, err
+	return folder.ReadFile(name, 2*verify.MaxBlock)
 }

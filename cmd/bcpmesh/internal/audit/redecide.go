@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -157,7 +157,7 @@ func redecideFolder(ctx context.Context, f *redecideFlags, current *bcp.Mesh, o 
 }
 
 func redecideBackup(ctx context.Context, name string, o mesh.RedecideOptions) (bcp.Digest, error) {
-	file, err := os.Open(name)
+	file, err := agentsfolder.OpenFile(name)
 	if err != nil {
 		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
@@ -153,7 +153,7 @@ func runParallel(n int, task func(int)) {
 }
 
 func verifyFile(p *cli.Program, ctx context.Context, name string, o verify.Options) (verify.Summary, error) {
-	f, err := os.Open(name)
+	f, err := agentsfolder.OpenFile(name)
 	if err != nil {
 		return verify.Summary{}, err
 	}

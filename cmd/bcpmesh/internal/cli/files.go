@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -12,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
 
 // CheckNewFile refuses a place where no new file can be, before anything
@@ -35,33 +34,16 @@ func CheckNewFile(name string) error {
 // MaxSmallFile bounds files of a few lines, such as mesh.json and creds.
 const MaxSmallFile = 64 << 10
 
-// ErrTooLarge means that a file is larger than the program reads.
-var ErrTooLarge = errors.New("it is too large")
-
 // ReadSmall reads a regular file of at most MaxSmallFile bytes.
-func ReadSmall(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	case info.Size() > MaxSmallFile:
-		return nil, ErrTooLarge
-	}
-	f, err := os.Open(name)
+func ReadSmall(name string) ([]byte, error) { return folder.ReadFile(name, MaxSmallFile) }
+
+// ReadFile reads a file that a command was given, of at most most bytes.
+func ReadFile(name string, most int64) ([]byte, error) {
+	content, err := folder.ReadFile(name, most)
 	if err != nil {
-		return nil, err
+		return nil, Failf("%s cannot be read: %s", Quoted(name), FileReason(err))
 	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(io.LimitReader(f, MaxSmallFile+1)); err != nil {
-		return nil, err
-	}
-	if b.Len() > MaxSmallFile {
-		return nil, ErrTooLarge
-	}
-	return b.Bytes(), nil
+	return content, nil
 }
 
 // CompleteFolders completes a DIR argument.

@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/muesli/cancelreader"
 	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
 
 // MaxLine bounds one line of input.
@@ -123,7 +125,7 @@ func ReadArgument(ctx context.Context, name string, stdin io.Reader) (b []byte, 
 	if name == "-" {
 		b, err = io.ReadAll(io.LimitReader(Interruptible(ctx, stdin), MaxSmallFile+1))
 		if err == nil && len(b) > MaxSmallFile {
-			err = ErrTooLarge
+			err = folder.ErrTooLarge
 		}
 	} else {
 		b, err = ReadSmall(name)

@@ -2,7 +2,6 @@ package conform
 
 import (
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -39,16 +38,9 @@ be run or is gone, or a new one does not hold.`,
 }
 
 func readReport(file string) (redteam.Report, error) {
-	info, err := os.Stat(file)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxReport) {
-		err = cli.ErrTooLarge
-	}
-	var b []byte
-	if err == nil {
-		b, err = os.ReadFile(file)
-	}
+	b, err := cli.ReadFile(file, maxReport)
 	if err != nil {
-		return redteam.Report{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
+		return redteam.Report{}, err
 	}
 	r, err := redteam.ReadReport(b)
 	if errors.Is(err, redteam.ErrRead) {

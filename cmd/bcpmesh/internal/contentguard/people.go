@@ -3,13 +3,13 @@ package contentguard
 import (
 	"context"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
@@ -45,7 +45,7 @@ func textCommand(p *cli.Program, name string, cmd *cobra.Command, judge judgemen
 		}
 		input := p.In
 		if len(args) > 0 && args[0] != "-" {
-			f, err := os.Open(args[0])
+			f, err := agentsfolder.OpenFile(args[0])
 			if err != nil {
 				return cli.Failf("%s cannot be read: %s", cli.Quoted(args[0]), cli.FileReason(err))
 			}

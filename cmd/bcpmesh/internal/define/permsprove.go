@@ -176,13 +176,9 @@ func addTokens(claims *proof.Claims, name string) error {
 		}
 	}
 	for _, file := range files {
-		info, err := os.Stat(file)
-		if err == nil && info.Size() > maxTokenFile {
-			return cli.Failf("%s is too large: at most %d bytes", cli.Quoted(file), maxTokenFile)
-		}
-		content, err := os.ReadFile(file)
+		content, err := cli.ReadFile(file, maxTokenFile)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
+			return err
 		}
 		if err := claims.Add(string(content)); err != nil {
 			return cli.Failf("%s: %s", cli.Quoted(file), err)

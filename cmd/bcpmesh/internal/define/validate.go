@@ -12,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
@@ -125,7 +126,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 		}
 	} else {
 		at = cli.Plain(name) + ": "
-		f, err := os.Open(name)
+		f, err := agentsfolder.OpenFile(name)
 		if err != nil {
 			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -115,9 +114,9 @@ with --connection, only over that kind of connection.`,
 }
 
 func readPasskey(name string) (bcp.Digest, error) {
-	content, err := os.ReadFile(name)
+	content, err := cli.ReadFile(name, cli.MaxSmallFile)
 	if err != nil {
-		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		return bcp.Digest{}, err
 	}
 	passkey, err := accounts.ParsePasskey(content)
 	switch {

@@ -184,7 +184,7 @@ func (f *signing) reports() (digest bcp.Digest, good bool, err error) {
 	if f.report == "" {
 		return digest, true, nil
 	}
-	b, err := readFile(f.report, maxReport)
+	b, err := cli.ReadFile(f.report, maxReport)
 	if err != nil {
 		return digest, false, err
 	}

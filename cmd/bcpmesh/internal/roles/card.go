@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/a2aserver"
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -54,7 +54,7 @@ func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error
 		return cli.Usagef("role card: there is no kernel %s", cli.Quoted(kernel))
 	}
 	file := filepath.Join(home.Attest(folder.State), mesh.AttestationFile(bcp.AgentName(kernel)))
-	attestation, err := os.ReadFile(file)
+	attestation, err := agentsfolder.ReadFile(file, contract.MaxEnvelope)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failf("%s was not attested", kernel).WithHint("bcpmesh role attest %s", kernel)

@@ -3,7 +3,6 @@ package roles
 import (
 	"context"
 	"errors"
-	"os"
 	"reflect"
 	"time"
 
@@ -147,20 +146,7 @@ func (f *showing) follow(ctx context.Context, o *cli.Output, c *client.Client, f
 	}
 }
 
-func readPaper(file string) ([]byte, error) { return readFile(file, contract.MaxEnvelope) }
-
-// readFile reads a file of so many bytes at most.
-func readFile(file string, most int64) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err == nil && info.Size() > most {
-		return nil, cli.Failf("%s has more than %d bytes", cli.Quoted(file), most)
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
-	}
-	return b, nil
-}
+func readPaper(file string) ([]byte, error) { return cli.ReadFile(file, contract.MaxEnvelope) }
 
 // shown is a verdict in JSON.
 type shown struct {

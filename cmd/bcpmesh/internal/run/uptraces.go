@@ -5,15 +5,18 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 )
+
+// maxRoots bounds a file of certificates, in bytes.
+const maxRoots = 1 << 20
 
 // tracesTimeout is how long the end of a mesh waits for the collector.
 const tracesTimeout = 3 * time.Second
@@ -48,7 +51,7 @@ func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
 		return c, cli.Failf("OTEL_EXPORTER_OTLP_HEADERS: %s", err).WithHint("for example Authorization=Bearer%%20…")
 	}
 	if name := tracesVariable(env, "CERTIFICATE"); name != "" {
-		pem, err := os.ReadFile(name)
+		pem, err := folder.ReadFile(name, maxRoots)
 		if err != nil {
 			return c, cli.Failf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -19,6 +18,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
+
+// maxKernelFile bounds a file with a kernel, in bytes.
+const maxKernelFile = 4 << 20
 
 // kernelCheckOptions are the flags of kernel check.
 type kernelCheckOptions struct{ kernel, grant, as, dir string }
@@ -85,7 +87,7 @@ func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
 	}
 	report := kernelReport{OK: true, Defects: []defectReport{}, Tools: k.Catalogue(grant)}
 	if len(args) == 1 {
-		plan, err := readFile(args[0])
+		plan, err := cli.ReadFile(args[0], kernel.MaxPlanBytes)
 		if err != nil {
 			return err
 		}
@@ -194,7 +196,7 @@ type callReport struct {
 }
 
 func checkKernel(p *cli.Program, args []string) error {
-	file, err := readFile(args[0])
+	file, err := cli.ReadFile(args[0], maxKernelFile)
 	if err != nil {
 		return err
 	}
@@ -227,21 +229,13 @@ func checkKernel(p *cli.Program, args []string) error {
 		report.Tools = k.Catalogue(kernel.NewGrant(c.Input.Grant...))
 	}
 	if k != nil && len(args) == 2 {
-		plan, err := readFile(args[1])
+		plan, err := cli.ReadFile(args[1], kernel.MaxPlanBytes)
 		if err != nil {
 			return err
 		}
 		report.plan(k, kernel.NewGrant(c.Input.Grant...), kernel.Requester(c.Input.Requester), plan)
 	}
 	return report.finish(p)
-}
-
-func readFile(name string) ([]byte, error) {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
-	}
-	return b, nil
 }
 
 // finish prints the report, and fails if something is wrong.

@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"bytes"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -119,7 +117,7 @@ func showContracts(p *cli.Program, files []string) error {
 		}
 	}
 	for _, file := range files {
-		b, err := readBounded(file, contract.MaxContract)
+		b, err := cli.ReadFile(file, contract.MaxContract)
 		if err != nil {
 			return err
 		}
@@ -176,19 +174,4 @@ func showReports(o *cli.Output, reports []contractReport) {
 		}
 		o.Table([]string{"invariant", "predicate", "enforcement", "level"}, rows)
 	}
-}
-
-// readBounded reads a file of at most so many bytes, and one more if it is longer: a
-// parser then says so.
-func readBounded(name string, most int) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
-	}
-	return b, nil
 }

@@ -104,7 +104,7 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 		report.Accepted = !report.Proven.fails()
 	}
 	if f.report != "" && report.Accepted {
-		b, err := readBounded(f.report, maxReport)
+		b, err := cli.ReadFile(f.report, maxReport)
 		if err != nil {
 			return err
 		}
@@ -199,14 +199,14 @@ func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination,
 	if e.Trust, err = ReadTrust("role verify", f.trust); err != nil {
 		return e, err
 	}
-	if e.Envelope, err = readBounded(file, contract.MaxEnvelope); err != nil {
+	if e.Envelope, err = cli.ReadFile(file, contract.MaxEnvelope); err != nil {
 		return e, err
 	}
 	for _, b := range contract.Builtins() {
 		e.Contracts = append(e.Contracts, []byte(b.Bytes))
 	}
 	for _, name := range f.contracts {
-		b, err := readBounded(name, contract.MaxContract)
+		b, err := cli.ReadFile(name, contract.MaxContract)
 		if err != nil {
 			return e, err
 		}
@@ -231,7 +231,7 @@ func ReadTrust(command string, words []string) (keys []contract.Trusted, err err
 		if !found || !contract.IsOrganisation(organisation) {
 			return nil, cli.Usagef("%s: --trust: %s names no organisation", command, cli.Quoted(word)).WithHint("expected ORGANISATION=FILE, such as org1.example=org1.pem")
 		}
-		b, err := readBounded(file, contract.MaxEnvelope)
+		b, err := cli.ReadFile(file, contract.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}
@@ -246,7 +246,7 @@ func ReadTrust(command string, words []string) (keys []contract.Trusted, err err
 
 // ReadRequirement reads a file with what is required.
 func ReadRequirement(file string) (contract.Requirement, error) {
-	b, err := readBounded(file, contract.MaxEnvelope)
+	b, err := cli.ReadFile(file, contract.MaxEnvelope)
 	if err != nil {
 		return contract.Requirement{}, err
 	}
@@ -261,7 +261,7 @@ func (f *roleVerifyFlags) readRevocations(e *contract.Examination, organisation 
 	if f.revocations == "" {
 		return nil
 	}
-	b, err := readBounded(f.revocations, contract.MaxEnvelope)
+	b, err := cli.ReadFile(f.revocations, contract.MaxEnvelope)
 	if err != nil {
 		return err
 	}
