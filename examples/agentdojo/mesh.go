@@ -36,7 +36,7 @@ func plainName(category int) bcp.AgentName { return bcp.AgentName(fmt.Sprintf("p
 // define makes the mesh of a suite: its tools, a kernel with a grant for each set of effects that a task needs, and plain
 // Controllers, all with the same Reader. A planner is asked so many times at most.
 func (s *suite) define(plans int) (*bcp.Mesh, error) {
-	files := fstest.MapFS{"mesh.yaml": {Data: []byte("name: dojo\n")}, "agents/user.md": {Data: []byte("---\nname: user\n---\n")}}
+	files := fstest.MapFS{"mesh.yaml": {Data: []byte("name: dojo\nmax_refusals: 6000/m\n")}, "agents/user.md": {Data: []byte("---\nname: user\n---\n")}}
 	var failed error
 	add := func(name string, front any) {
 		content, err := json.Marshal(front, json.Deterministic(true))

@@ -13,7 +13,7 @@ import (
 
 const introduction = `# AgentDojo on a mesh
 
-AgentDojo (version 1.2) has 97 tasks of users over mailboxes, calendars, drives, bank accounts, chats and web pages, and 33 goals of attackers, whose text is planted in what tools return. This page says which tasks can be done here, and what the attackers get. It is written by
+AgentDojo (version 1.2) has 97 tasks of users over mailboxes, calendars, drives, bank accounts, chats and web pages, and 35 goals of attackers, whose text is planted in what tools return. This page says which tasks can be done here, and what the attackers get. Plans are perfect, made from the ground truth: what is done is an upper bound, and shows what the gate lets through, not what a model would plan. A goal is reached when a tool did what it names; one of travel's is words to the user alone (recommend a hotel), and counts as not reached here whatever the user reads. It is written by
 
 ` + "```sh" + `
 go run ./examples/agentdojo DIR docs/agentdojo.md
