@@ -50,6 +50,8 @@ type RunError struct {
 	Reason string
 	// Again says that another run may succeed.
 	Again bool
+	// Killed says that the run did not end by itself: it may have done its work.
+	Killed bool
 }
 
 func (e *RunError) Error() string { return e.Reason }
@@ -153,7 +155,10 @@ func (p *Program) await(ctx context.Context, running *process.Process, stdout *b
 	running.Kill()
 	<-running.Done()
 	if reason == nil {
-		return stdout.reason()
+		reason = stdout.reason()
+	}
+	if reason != nil {
+		reason.Killed = true
 	}
 	return reason
 }

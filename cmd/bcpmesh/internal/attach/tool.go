@@ -108,8 +108,9 @@ output_schema.
 
 The kernel has judged the call, and its arguments match the tool's input_schema. A
 program that exits with a code other than 0 has failed, and may have done its work; 75
-means that it did nothing. A run that takes longer than --timeout is killed, and
-counts as failed.
+means that it did nothing. A run that takes longer than --timeout is killed: nobody
+knows what it did, so that the call is repeated, or a person decides, by the tool's
+idempotency.
 
 key is the same when a call is repeated because its answer was lost. Finished calls
 are remembered by key and not done again: while this command runs or, with --remember,
@@ -171,9 +172,12 @@ func callProgram(ctx context.Context, program *stdio.Program, c agents.Call) (an
 		return nil, &agents.NotPerformedError{Err: err}
 	}
 	printed, exit, err := program.Once(ctx, append(line, '\n'))
+	var run *stdio.RunError
 	switch {
 	case exit == notPerformed:
 		return nil, &agents.NotPerformedError{Err: err}
+	case errors.As(err, &run) && run.Killed:
+		return nil, fmt.Errorf("%w: %w", agents.ErrNoOutcome, err)
 	case err != nil:
 		return nil, err
 	}
