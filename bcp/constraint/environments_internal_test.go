@@ -12,7 +12,7 @@ import (
 // The expressions of a spec, and the rules of a tool, have one environment; other names or
 // kinds have another. What is kept is bounded.
 //
-// covers P3.7, A-FLOOD
+// covers P3.7, A-FLOODRESP
 func TestOneEnvironmentForASpec(t *testing.T) {
 	t.Parallel()
 	same := func(a, b []bcp.Variable) bool {

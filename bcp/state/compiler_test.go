@@ -177,7 +177,7 @@ func BenchmarkOpenQueries(b *testing.B) {
 // or wrong; under other definitions, for another channel or another spec it is. What an ask
 // is refused for anyway is found without compiling anything.
 //
-// covers P3.7, A-FLOOD
+// covers P3.7, A-FLOODRESP
 func TestPreparedAsksAreCompiledOnce(t *testing.T) {
 	t.Parallel()
 	compiled := 0
