@@ -228,3 +228,27 @@ func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
 		t.Error("an agent may have more than is free")
 	}
 }
+
+// Of an agent that the definitions do not have there is nothing to count, and people and the
+// gateway itself are not limited.
+//
+// covers P4.7
+func TestAdmitKnowsOnlyAgents(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, testMesh()).state
+	a := s.agents["planner"]
+	a.gathered.count, a.reports.count = 1<<20, 1<<20
+	for name, c := range map[string]struct {
+		agent    bcp.AgentName
+		role     bcp.Role
+		recorded bool
+	}{
+		"an agent": {"planner", bcp.RoleController, false}, "nobody": {"nobody", bcp.RoleController, true},
+		"a person of its name": {"planner", bcp.RoleApprover, true}, "the operator": {bcp.Operator, bcp.RoleOperator, true},
+	} {
+		d := bcp.Decision{Kind: bcp.KindSession, Verdict: bcp.Accept, Agent: c.agent, Role: c.role}
+		if recorded, code := s.Admit(&d); recorded != c.recorded || recorded != (code == "") {
+			t.Errorf("%s: recorded %v, %q", name, recorded, code)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func operations() []Attack {
 			}
 			r.state = filepath.Join(filepath.Dir(r.state), "fresh") // the oracle looks at a whole one
 		}},
-		{ID: "A-LOGFILL", Class: ClassOperations, Text: "fills logs and journal with refused messages", Property: "refusals are limited and records bounded", files: withRefusals(sample(100_000), "60/m"), Run: func(r *Rig) {
+		{ID: "A-LOGFILL", Class: ClassOperations, Text: "fills logs and journal with refused messages, and with reports that spaces pad", Property: "refusals and reports are limited and records bounded", files: withRefusals(sample(100_000), "60/m"), Run: func(r *Rig) {
 			hijacked := r.Client(mailer, bcp.RoleReader)
 			body := []byte(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":"` + strings.Repeat("x", 400) + `"}}`)
 			for range 3000 {
@@ -120,6 +120,19 @@ func operations() []Attack {
 			r.Settle()
 			if n := len(r.Decisions(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Agent == mailer })); n > 200 {
 				r.Broken("%d records of refused pushes at 60 a minute", n)
+			}
+			controller := r.Client(main, bcp.RoleController)
+			for range 300 {
+				controller.Request(subjects.Session(main), `{"verb":"open"}`+strings.Repeat(" ", 10*bcp.MaxFreeBytes))
+			}
+			reports := r.Decisions(func(d *bcp.Decision) bool { return d.Kind == bcp.KindSession && d.Agent == main })
+			if len(reports) > 200 {
+				r.Broken("%d records of sessions at 60 a minute", len(reports))
+			}
+			for i := range reports {
+				if n := len(reports[i].SealedRaw); n > 2*bcp.MaxFreeBytes {
+					r.Broken("a record keeps %d bytes of spaces", n)
+				}
 			}
 			if n := len(r.log.String()); n > 4<<20 {
 				r.Broken("%d bytes of log", n)
