@@ -243,7 +243,7 @@ func list(fsys fs.FS, folder *source) []string {
 // folder.
 var meantFor = map[string][]string{
 	agentFolder:    {".md", ".markdown", ".yaml", ".yml"},
-	serviceFolder:  {".yaml", ".yml", ".json"},
+	serviceFolder:  {".yaml", ".yml"}, // .json is bcpmesh wrap's
 	contractFolder: {".json", ".yaml", ".yml"},
 }
 

@@ -2,12 +2,14 @@ package define
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -149,6 +151,7 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 		options = folder.Commands()
 	}
 	mesh, report := definition.Load(os.DirFS(folder.Dir), options...)
+	report.Errors = append(report.Errors, checkWrapped(folder.Dir)...)
 	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}
 	if mesh != nil {
 		result.Kernels = describeKernels(mesh)
@@ -175,6 +178,25 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 		return cli.Failf("%s has %s", cli.Quoted(folder.Dir), cli.Count(len(result.Errors), "error"))
 	}
 	return nil
+}
+
+// checkWrapped looks for mistakes in the files of bcpmesh wrap, which people edit.
+func checkWrapped(dir string) (problems []definition.Problem) {
+	names, _ := filepath.Glob(filepath.Join(dir, "tools", "*.json")) // the pattern is good
+	for _, name := range names {
+		p := definition.Problem{File: path.Join("tools", filepath.Base(name)), Line: 1, Column: 1, Code: definition.CodeBadValue}
+		content, err := cli.ReadFile(name, wrap.MaxFile)
+		if err != nil {
+			p.Code, p.Message = definition.CodeUnreadable, cli.FileReason(err)
+		} else if _, err = wrap.Parse(content); err != nil {
+			p.Line, p.Column = wrap.Place(content, err)
+			p.Message = cli.Plain(err.Error())
+		}
+		if err != nil {
+			problems = append(problems, p)
+		}
+	}
+	return problems
 }
 
 func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result checkResult) {
