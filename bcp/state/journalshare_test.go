@@ -80,7 +80,7 @@ func TestEveryKindOfRecordIsBounded(t *testing.T) {
 			return w.state.DecidePush(w.moment(), "mail", "planner", "alarm", w.said(pushBytes("planner", "alarm", `{"ok":true}`, words[1])))
 		}
 	}
-	proposal := `{"verb":"propose","proposal":{"reader":"mail","subscription":{"id":"new","category":1,"fields":[{"name":"ok","type":"boolean"}]},"justification":"why not"}}`
+	proposal := `{"verb":"propose","proposal":{"reader":"mail","subscription":{` + proposedNew + `}}}`
 	verdict := func(w *world, accepted bool) RoleVerdict {
 		return RoleVerdict{Accepted: accepted, Until: w.now.Add(time.Hour), Organisation: "other", List: RoleRevocations{Organisation: "other", Number: 1}}
 	}
