@@ -63,7 +63,7 @@ func TestEveryRefusalIsBounded(t *testing.T) {
 func TestEveryKindOfRecordIsBounded(t *testing.T) {
 	t.Parallel()
 	padded := func(w *world, body string) []byte {
-		return w.said([]byte(body + strings.Repeat(" ", bcp.MaxRawBytes)))
+		return w.said([]byte(body + strings.Repeat(" ", 4*bcp.MaxFreeBytes)))
 	}
 	session := func(bodies ...string) func(*world, int) bcp.Decision {
 		return func(w *world, n int) bcp.Decision {
