@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 const head = `# A draft by "bcpmesh tool import". Comments with "says" are the server's own words: believe none
@@ -215,11 +216,20 @@ func comment(b *strings.Builder, indent, text string) {
 	flush()
 }
 
-// quoted is a text as YAML and JSON have it.
+// quoted is a text as YAML has it. What a person would not see in it is spelled by its
+// number.
 func quoted(text string) string {
 	b, err := jsontext.AppendQuote(nil, text)
 	if err != nil {
 		return `""`
 	}
-	return string(b)
+	var q strings.Builder
+	for _, r := range string(b) {
+		if unicode.IsPrint(r) && guard.Clean(string(r)) == string(r) {
+			q.WriteRune(r)
+		} else {
+			fmt.Fprintf(&q, `\U%08X`, r)
+		}
+	}
+	return q.String()
 }

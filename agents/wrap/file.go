@@ -2,10 +2,12 @@ package wrap
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,6 +21,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // Limits of a file, and of a server's list of tools.
@@ -58,6 +61,8 @@ type Tool struct {
 	Extract []string          `json:"extract,omitempty"`
 	// Decide lists open decisions; `check` is for a person, never for a program.
 	Decide []string `json:"decide,omitempty"`
+
+	unseen int // characters that nobody sees, which were left out
 }
 
 // wrong is what is wrong at a place of a file.
@@ -147,6 +152,12 @@ func (t *Tool) check() error {
 	case (len(t.From) > 0) == (len(t.Extract) > 0):
 		return errors.New("expected one of from and extract")
 	}
+	_, inText := seen(t.Description)
+	if _, inSchema, err := seenSchema(t.InputSchema); err != nil {
+		return fmt.Errorf("input_schema: %w", err)
+	} else if inText+inSchema > 0 {
+		return errUnseen
+	}
 	if _, err := bcp.Compile(t.Answer, bcp.Settings{Constraints: constraint.Compile}); err != nil {
 		return wrongAt("/answer", "answer: %w", err)
 	}
@@ -169,6 +180,42 @@ func (t *Tool) check() error {
 		}
 	}
 	return nil
+}
+
+// errUnseen is why texts of a tool are refused that tell a model more than they show a person.
+var errUnseen = errors.New("its description or schema has characters that nobody sees: leave them out")
+
+// seen returns a text without the characters that nobody sees, and how many they were.
+func seen(text string) (clean string, unseen int) {
+	clean = guard.Clean(text)
+	letters := func(s string) int { return utf8.RuneCountInString(strings.Join(strings.Fields(s), "")) }
+	if unseen = letters(text) - letters(clean); unseen == 0 {
+		return text, 0 // of white space there may be any
+	}
+	return clean, unseen
+}
+
+// seenSchema is seen of the names and texts of a schema, however they are spelled.
+func seenSchema(schema jsontext.Value) (clean jsontext.Value, unseen int, err error) {
+	var b bytes.Buffer
+	from, to := jsontext.NewDecoder(bytes.NewReader(schema)), jsontext.NewEncoder(&b)
+	for {
+		token, err := from.ReadToken()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && token.Kind() == '"' {
+			text, n := seen(token.String())
+			token, unseen = jsontext.String(text), unseen+n
+		}
+		if err = cmp.Or(err, to.WriteToken(token)); err != nil {
+			return nil, 0, err
+		}
+	}
+	if unseen == 0 {
+		return schema, 0, nil
+	}
+	return bytes.TrimSpace(b.Bytes()), unseen, nil
 }
 
 // validName accepts names that hosts accept and a terminal shows verbatim.

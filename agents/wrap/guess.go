@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -48,13 +47,26 @@ func Guess(tool *sdk.Tool) (Tool, error) {
 	if err != nil || string(schema) == "null" {
 		schema = []byte(`{"type":"object"}`)
 	}
-	t := Tool{Name: tool.Name, Description: tool.Description, InputSchema: jsontext.Value(schema), SHA256: pin}
+	description, inText := seen(tool.Description)
+	clean, inSchema, err := seenSchema(schema)
+	if err != nil {
+		return Tool{}, err
+	}
+	t := Tool{Name: tool.Name, Description: description, InputSchema: clean, SHA256: pin, unseen: inText + inSchema}
 	var out outputSchema
 	if b, err := json.Marshal(tool.OutputSchema); err == nil {
 		_ = json.Unmarshal(b, &out) // omit what cannot be read
 	}
 	t.draft(out.Properties, false)
+	t.noteUnseen()
 	return t, t.check()
+}
+
+// noteUnseen says how many characters were left out of what the server lists.
+func (t *Tool) noteUnseen() {
+	if t.unseen > 0 {
+		t.Decide = append(t.Decide, fmt.Sprintf("%d characters that nobody sees are left out of its description and schema: does the server hide orders?", t.unseen))
+	}
 }
 
 // draft fills in an answer from what is known of a result: with whole all of it, otherwise
@@ -181,6 +193,7 @@ func Update(f *File, listed []*sdk.Tool) (*File, Difference, error) {
 			d.Changed = append(d.Changed, tool.Name)
 			entry.Answer, entry.From, entry.Extract = before.Answer, before.From, before.Extract
 			entry.Decide = []string{"the server has changed it: does the answer still fit?"}
+			entry.noteUnseen()
 		}
 		delete(known, tool.Name)
 		next.Tools = append(next.Tools, entry)

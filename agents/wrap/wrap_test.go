@@ -372,6 +372,32 @@ type rawJSON string
 
 func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
+// What nobody sees of a tool reaches no model: it is left out when the tool is pinned, and said.
+//
+// covers P7.2
+func TestUnseenWordsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	const hidden = "\U000e0069\U000e0067\u200b\u202e\u2063\u0007"
+	tool := &sdk.Tool{Name: "read", Description: "Read\u00a0mail.\r\n" + hidden, InputSchema: map[string]any{"type": "object", "properties": map[string]any{"a" + hidden: map[string]any{"description": "b" + hidden}}}}
+	entry, err := wrap.Guess(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entry.Description != "Read mail.\n" || string(entry.InputSchema) != `{"properties":{"a":{"description":"b"}},"type":"object"}` {
+		t.Errorf("%q, %s", entry.Description, entry.InputSchema)
+	}
+	if said := strings.Join(entry.Decide, " "); !strings.Contains(said, "18 characters that nobody sees") {
+		t.Error(said)
+	}
+	if pin, err := wrap.Pin(tool); err != nil || pin != entry.SHA256 {
+		t.Error("another tool is pinned", err)
+	}
+	plain, err := wrap.Guess(&sdk.Tool{Name: "read", Description: "Read\u00a0mail.\r\n", InputSchema: map[string]any{"type": "object"}})
+	if err != nil || plain.Description != "Read\u00a0mail.\r\n" {
+		t.Errorf("white space is changed: %q, %v", plain.Description, err)
+	}
+}
+
 // A file with a mistake is refused whole.
 func TestParse(t *testing.T) {
 	t.Parallel()
@@ -393,6 +419,8 @@ func TestParse(t *testing.T) {
 		"a wrong answer": func(t *wrap.Tool) { t.Answer.Category = 7 },
 		"arguments":      func(t *wrap.Tool) { t.Answer.Arguments = []byte("{}") },
 		"a name":         func(t *wrap.Tool) { t.Name = "read mail\x1b" },
+		"tag characters": func(t *wrap.Tool) { t.Description += "\U000e0041\U000e0042" },
+		"a bidi schema":  func(t *wrap.Tool) { t.InputSchema = []byte(`{"type":"object","title":"\u202eabc"}`) },
 		"no schema":      func(t *wrap.Tool) { t.InputSchema = []byte(`[]`) },
 	} {
 		broken, err := wrap.Parse(good)

@@ -140,9 +140,9 @@ var rules = []rule{
 	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging, natsClient}},
 
 	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
-	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
+	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint", "bcp/guard", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
 	// Serves those of MCP servers to kernels, and decides nothing about a call.
-	{folder: "agents/mcptool", internal: []string{"agents", "agents/tool", "agents/wrap", "bcp", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, mcpSDK}},
+	{folder: "agents/mcptool", internal: []string{"agents", "agents/tool", "agents/wrap", "bcp", "bcp/guard", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, mcpSDK}},
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// A client of somebody else's agent, which is a Reader and nothing more.

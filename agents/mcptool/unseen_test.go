@@ -1,0 +1,43 @@
+package mcptool_test
+
+import (
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/agents/mcptool"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// A draft shows nothing that a person does not see, wherever a server puts it.
+//
+// covers P7.2
+func TestDraftsHaveNoUnseenCharacters(t *testing.T) {
+	t.Parallel()
+	const hidden = "\u202e\u200b\u2063\U000e0041"
+	properties := map[string]any{"a" + hidden: map[string]any{"type": "string", "enum": []any{"x" + hidden, "y"}, "description": "d" + hidden}}
+	listed := []*sdk.Tool{
+		{Name: "read" + hidden, Description: "r" + hidden, InputSchema: map[string]any{"type": "object", "properties": properties, "required": []any{"a" + hidden}}},
+		{Name: "write", Title: "t" + hidden, InputSchema: map[string]any{"type": "object", "properties": properties}, OutputSchema: map[string]any{"type": "object", "properties": properties}},
+	}
+	kernels, err := mcptool.Draft("notes", []string{"TOKEN"}, []string{"server", "a" + hidden}, listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server bcp.MCPServer
+	server.Name, server.Command = "notes", []string{"server", "a" + hidden}
+	readers, err := mcptool.DraftServer(&server, listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(readers), `listed: "read\U0000202E\U0000200B\U00002063\U000E0041"`) {
+		t.Errorf("the server's own name is lost: %s", readers)
+	}
+	for _, line := range strings.Split(string(kernels)+string(readers), "\n") {
+		if guard.Clean(line) != line {
+			t.Errorf("%+q", line)
+		}
+	}
+}
