@@ -28,6 +28,10 @@ type PlanRequest struct {
 	// Result is the required form of the run's value if its requester gets it; it is
 	// empty if no Controller gets results.
 	Result jsontext.Value `json:"result,omitempty"`
+	// Requester is who asked, with the address and the date, and Rules why calls are let
+	// through, asked about or refused, in the operator's words.
+	Requester jsontext.Value `json:"requester,omitempty"`
+	Rules     jsontext.Value `json:"rules,omitempty"`
 	// SubRuns says that a plan may have steps of kind subkernel.
 	SubRuns bool `json:"sub_runs,omitzero"`
 }

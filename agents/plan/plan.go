@@ -58,7 +58,7 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 	if len(r.Errors) > 0 && string(r.Errors) != "[]" {
 		asked = append(asked, llm.Constant("Your earlier plans for this task failed, at these steps of theirs. Write another one:"), llm.FromGateway(string(r.Errors)))
 	}
-	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result}, r.SubRuns, nil, asked)
+	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result, r.Requester, r.Rules}, r.SubRuns, nil, asked)
 }
 
 // PlanSub is Plan for a sub-run, a handler for [agents.SubPlanner.OnPlan].
@@ -102,6 +102,8 @@ type possible struct {
 	Schemas   jsontext.Value `json:"schemas"`
 	Limits    jsontext.Value `json:"limits"`
 	Result    jsontext.Value `json:"result,omitempty"`
+	Requester jsontext.Value `json:"requester,omitempty"`
+	Rules     jsontext.Value `json:"rules,omitempty"`
 }
 
 // request returns the model's prompt: a function of the task and the tools, except for

@@ -376,9 +376,9 @@ func (l *loading) catalogue() {
 	for i := range l.kernel.definition.Tools {
 		all = append(all, l.kernel.definition.Tools[i].RequiredCaps...)
 	}
-	tools, schemas := l.kernel.catalogue(NewGrant(all...)), l.kernel.schemaList()
-	if n := len(tools.JSON()) + len(schemas.JSON()); n > maxCatalogueBytes {
-		l.failf(TooMany, "tools", "what planners are told of tools and schemas has %d bytes, expected at most %d: shorten descriptions, or make it two kernels", n, maxCatalogueBytes)
+	tools, schemas, rules := l.kernel.catalogue(NewGrant(all...)), l.kernel.schemaList(), l.kernel.reasons(NewGrant(all...))
+	if n := len(tools.JSON()) + len(schemas.JSON()) + len(rules.JSON()); n > maxCatalogueBytes {
+		l.failf(TooMany, "tools", "what planners are told of tools, schemas and rules has %d bytes, expected at most %d: shorten descriptions, or make it two kernels", n, maxCatalogueBytes)
 	}
 }
 

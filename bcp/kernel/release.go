@@ -3,6 +3,7 @@ package kernel
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -252,6 +253,14 @@ func (k *Kernel) planRequest(r *run) []byte {
 	}
 	v := k.request(r, r.start.Grant)
 	v.add("task", Text(r.task))
+	asker := object(member{"name", Text(r.start.Requester.Name)}, member{"date", Text(time.Unix(0, r.began).UTC().Format(time.DateOnly))}, member{"zone", Text("UTC")})
+	if address := r.start.Requester.Address; address != "" {
+		asker.add("address", Text(address))
+	}
+	v.add("requester", asker)
+	if rules := k.reasons(r.start.Grant); len(rules.list) > 0 {
+		v.add("rules", rules)
+	}
 	if result := k.definition.Result; result != nil {
 		v.add("result", object(member{"category", Int(int64(result.Spec.Category))}, member{"answer", result.typ.schema()}))
 	}
@@ -297,6 +306,18 @@ func (k *Kernel) catalogue(g Grant) Value {
 			member{"name", Text(t.Name)}, member{"description", Text(t.Description)}, member{"effect_level", Text(t.Level.Word())},
 			member{"input_schema", t.Input.schema()}, member{"output_schema", t.Output.schema()},
 		))
+	}
+	return list
+}
+
+// reasons lists what the rules about the tools of a grant want, in their operator's words.
+func (k *Kernel) reasons(g Grant) Value {
+	list := List()
+	for i := range k.definition.Rules {
+		r := &k.definition.Rules[i]
+		if r.Because != "" && (r.Tool == AnyTool || k.tool(r.Tool, g) != nil) {
+			list.list = append(list.list, object(member{"tool", Text(r.Tool)}, member{"effect", Text(effectWords[r.Effect])}, member{"because", Text(r.Because)}))
+		}
 	}
 	return list
 }

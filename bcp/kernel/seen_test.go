@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -103,6 +104,22 @@ func TestContentHasNobodySuspected(t *testing.T) {
 			if got != "eve bad_outcome 1" && got != "eve forged_reply 1" {
 				t.Errorf("%s, and a Reader may have written the task: %s", name, got)
 			}
+		}
+	}
+}
+
+// A planner is told whom it plans for, the date of the run, and why rules decide as they
+// do; nothing of it is content, and the same run says the same.
+//
+// covers DUAL-58
+func TestPlannerIsToldWhoAsks(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, mustKernel(t, func(d *kernel.Definition) { d.Rules[0].Because = "one's own mail" }))
+	g.begin("all")
+	body := string(g.next(kernel.ReleasePlan).Body)
+	for _, want := range []string{`"requester":{"address":"kim@example.com","date":"` + start.UTC().Format("2006-01-02") + `","name":"kim","zone":"UTC"}`, `"rules":[{"because":"one's own mail","effect":"declassify","tool":"send_email"}`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in %s", want, body)
 		}
 	}
 }

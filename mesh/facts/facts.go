@@ -72,7 +72,7 @@ func Messages() []contract.MessageType {
 	query, outputs, plan, data := contract.UserQuery, contract.ToolOutputs, contract.Plan, contract.ExternalData
 	return []contract.MessageType{
 		{From: user, To: orchestrator, Kind: "task", Holds: []contract.Column{query}},
-		{From: orchestrator, To: planner, Kind: "plan_request", Holds: []contract.Column{query}}, // and the operator's text: tools, schemas, limits, the spec of the result
+		{From: orchestrator, To: planner, Kind: "plan_request", Holds: []contract.Column{query}}, // and the operator's text: tools, schemas, rules, limits, the spec of the result, the requester's address and the date
 		{From: orchestrator, To: planner, Kind: "error"},                                         // a number, an id of the planner's own, a word of a closed list
 		{From: planner, To: orchestrator, Kind: "plan", Holds: []contract.Column{plan}},
 		{From: orchestrator, To: tool, Kind: "call", Holds: []contract.Column{outputs, data}}, // what the gate lets into its arguments

@@ -12,7 +12,7 @@ import (
 // Of a program that is killed nobody knows what it did: its call is in doubt. One that
 // says so itself has failed, or did nothing.
 //
-// covers KER-24
+// covers KER-25
 func TestKilledProgramIsInDoubt(t *testing.T) {
 	t.Parallel()
 	for script, doubt := range map[string]bool{"exec sleep 60": true, "exec cat /dev/zero": true, "exit 1": false, "exit 75": false, "echo no JSON": false} {
