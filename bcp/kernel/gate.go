@@ -110,7 +110,7 @@ func (g Gate) judge(c *Call) (Verdict, bool) {
 	if forbidden {
 		return Verdict{Code: Forbidden, Rules: rules}, true
 	}
-	v, certain := t.provenance(c)
+	v, certain := g.provenance(t, c)
 	// A denial holds whatever the values turn out to be: those that do not fit, or
 	// that a rule forbids, are denied as well.
 	return v, certain && (known && decided || v.Ruling == Deny)
@@ -166,7 +166,7 @@ func (c *Call) ownRules() []compiledRule {
 
 // provenance decides whether what the arguments are made of may go where the tool
 // takes it.
-func (t *Tool) provenance(c *Call) (v Verdict, certain bool) {
+func (g Gate) provenance(t *Tool, c *Call) (v Verdict, certain bool) {
 	// Readers are about what is told, and a write is more: whether it is made, and whom it
 	// reaches, content never chooses by them.
 	thirdParty := t.Level == Write && c.Control.ThirdParty()
@@ -174,11 +174,14 @@ func (t *Tool) provenance(c *Call) (v Verdict, certain bool) {
 	admitted, hazy := !needed, false
 	for i := range c.Arguments {
 		a := &c.Arguments[i]
+		hazy = hazy || a.hazy&hazyLabel != 0
+		if kind := t.Input.field(a.Name).Type.Kind; t.Level == Read && (kind == IntegerType || kind == BooleanType) && g.returned(t.Service, &a.Label) {
+			continue // the id of something, asked for where it came from
+		}
 		tainted := a.Label.Tainted()
 		needed = needed || tainted || a.Label.ThirdParty()
 		thirdParty = thirdParty || a.Label.ThirdParty()
 		admitted = admitted && (!tainted || a.Label.Readers.Admit(t.RequiredCaps) && !t.Input.field(a.Name).Type.Critical)
-		hazy = hazy || a.hazy&hazyLabel != 0
 	}
 	certain = true
 	if !t.guarded() || !needed || !thirdParty && len(t.RequiredCaps) > 0 && admitted {
@@ -206,6 +209,22 @@ func (t *Tool) provenance(c *Call) (v Verdict, certain bool) {
 		}
 	}
 	return Verdict{Code: NotDeclassified}, certain
+}
+
+// returned reports whether a value is what tools of a service returned, and nothing else
+// had a part in it: no Reader, and no planner that heard of content. A number of 64 bits
+// given back to a read of the same service carries nothing that it does not have; a text may
+// be a query that the service sends on.
+func (g Gate) returned(service string, l *Label) bool {
+	if l.Sources&ToolRead == 0 || l.Sources&^(ToolRead|UserQuery) != 0 || len(l.Tools) == 0 {
+		return false
+	}
+	for _, name := range l.Tools {
+		if from := g.kernel.tools[name]; from == nil || from.Service != service {
+			return false
+		}
+	}
+	return true
 }
 
 // evaluate says what a rule says about a call; one that could not be compiled

@@ -41,6 +41,17 @@ func mayFlow(names ...kernel.Capability) kernel.Label {
 	return l
 }
 
+// returnedBy is the label of what a tool returned, and readFrom that of what a Reader made of it.
+func returnedBy(tool string) kernel.Label {
+	return kernel.Label{Sources: kernel.UserQuery | kernel.ToolRead, Readers: kernel.Only(), Tools: []string{tool}}
+}
+
+func readFrom(tool string) kernel.Label {
+	l := returnedBy(tool)
+	l.Sources |= kernel.ReaderAnswer
+	return l
+}
+
 // covers KER-13, KER-15, KER-25, KER-30, KER-31, KER-32, KER-33, KER-48, KER-95, KER-96, KER-105, C-23
 func TestGate(t *testing.T) {
 	t.Parallel()
@@ -106,6 +117,11 @@ func TestGate(t *testing.T) {
 		{"a rule lets a critical one pass", critical("to"), caps("bank.pay"), []kernel.Rule{rule("r", declassify, "args.to.tainted")}, []kernel.Argument{arg("to", `"DE89"`, mayFlow("bank.pay")), amount}, 0, kernel.Allow, kernel.Declassified, "r"},
 		{"it may flow anywhere", nil, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"DE89"`, kernel.Label{Sources: kernel.ToolRead, Readers: kernel.Anything()}), amount}, 0, kernel.Allow, kernel.Permitted, ""},
 		{"anywhere, and nothing is needed", func(t *kernel.Tool) { t.RequiredCaps, t.Level = nil, kernel.Read }, nil, nil, []kernel.Argument{arg("to", `"x"`, kernel.Label{Sources: kernel.ToolRead, Readers: kernel.Anything()}), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"a read gets back an id of its own service", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("cents", `7`, returnedBy("pay"))}, 0, kernel.Allow, kernel.Permitted, ""},
+		{"a write does not", nil, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("cents", `7`, returnedBy("pay"))}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"nor a read a text", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, returnedBy("pay")), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"nor an id of another service", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("cents", `7`, returnedBy("mail"))}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"nor an id that a Reader chose", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("cents", `7`, readFrom("pay"))}, 0, kernel.Deny, kernel.NotDeclassified, ""},
 		{"a read that keeps them takes anything", func(t *kernel.Tool) { t.Level, t.NoEgress = kernel.Read, true }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
 		{"any other read does not", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, tainted()), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
 		{"a pure tool takes anything", func(t *kernel.Tool) { t.Level = kernel.Pure }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
