@@ -60,8 +60,8 @@ func price(v *Validator) Prices {
 	answers := v.countAnswers()
 	if v.settings.OnAnomaly == AnomalyFlag && v.screened() {
 		// Any subset of the codes that depend on more than the answer may be
-		// attached; constraints and redundancy only see what is delivered.
-		reported := ^text.Set(0) &^ (text.Inconsistent | text.Divergent)
+		// attached; constraints, redundancy and weak signs only see what is delivered.
+		reported := ^text.Set(0) &^ (text.Inconsistent | text.Divergent | text.WeakSign)
 		answers.multiply(1 << len(reported.Codes()))
 	}
 	slots, decisions := v.slots()
@@ -135,7 +135,7 @@ func (v *Validator) mayBeHeld() bool {
 	if v.spec.Category == 3 {
 		return true
 	}
-	if v.settings.OnAnomaly != AnomalyReview {
+	if on := v.settings.OnAnomaly; on != AnomalyHold && on != AnomalyHoldAll {
 		return false
 	}
 	if len(v.constraints) > 0 {

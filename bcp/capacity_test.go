@@ -129,7 +129,7 @@ func TestWeightsAddUpToAtMostOne(t *testing.T) {
 		{"date", date(), dates, false},
 		{"constrained date", date("d.month > 3"), dates, true},
 	} {
-		for _, mode := range []bcp.OnAnomaly{bcp.AnomalyReview, bcp.AnomalyReject, bcp.AnomalyFlag} {
+		for _, mode := range []bcp.OnAnomaly{bcp.AnomalyHold, bcp.AnomalyHoldAll, bcp.AnomalyReject, bcp.AnomalyFlag} {
 			for _, slots := range []uint64{0, 1, 15, 90} {
 				for _, subscriptions := range []int{0, 1, 3} {
 					s := bcp.Settings{OnAnomaly: mode, ReleaseSlots: slots, ApprovalSlots: slots * 96, Subscriptions: subscriptions, Constraints: constraint.Compile}
@@ -137,7 +137,7 @@ func TestWeightsAddUpToAtMostOne(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					held := spec.constrained && mode == bcp.AnomalyReview
+					held := spec.constrained && (mode == bcp.AnomalyHold || mode == bcp.AnomalyHoldAll)
 					all := observablesOf(v, spec.answers, s, held, false, false)
 					name := fmt.Sprintf("%s, %s, %d slots, %d subscriptions", spec.name, mode, slots, subscriptions)
 					sum := weigh(all)
@@ -164,12 +164,12 @@ func TestWeightsOfTexts(t *testing.T) {
 		if spec.Category == 3 { // a held push can also be dropped
 			plain -= 1
 		}
-		for _, mode := range []bcp.OnAnomaly{bcp.AnomalyReview, bcp.AnomalyReject, bcp.AnomalyFlag} {
+		for _, mode := range []bcp.OnAnomaly{bcp.AnomalyHold, bcp.AnomalyHoldAll, bcp.AnomalyReject, bcp.AnomalyFlag} {
 			for _, slots := range []uint64{0, 15} {
 				for _, subscriptions := range []int{0, 2} {
 					s := bcp.Settings{OnAnomaly: mode, ReleaseSlots: slots, ApprovalSlots: slots * 96, Subscriptions: subscriptions}
 					v := compiled(t, spec, s)
-					held := mode == bcp.AnomalyReview || spec.Category == 3
+					held := mode == bcp.AnomalyHold || mode == bcp.AnomalyHoldAll || spec.Category == 3
 					// 2^plain answers: weigh one answer and scale.
 					all := observablesOf(v, 1, s, held, spec.Category == 3, mode == bcp.AnomalyFlag)
 					sum := new(big.Rat)

@@ -95,7 +95,7 @@ func TestVerdictsDoNotEcho(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := bcptest.Specs().Draw(t, "spec")
 		message := bcptest.Spellings(bcptest.Answers(spec).Draw(t, "answer")).Draw(t, "message")
-		mode := bcp.OnAnomaly(rapid.IntRange(0, 2).Draw(t, "on_anomaly"))
+		mode := bcp.OnAnomaly(rapid.IntRange(0, 3).Draw(t, "on_anomaly"))
 		v := compiled(t, spec, bcp.Settings{OnAnomaly: mode})
 		raw := bcptest.Mutations(message.Raw).Draw(t, "raw")
 		got := v.Validate(raw, message.Encoding)

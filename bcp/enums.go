@@ -57,14 +57,15 @@ const (
 )
 
 // OnAnomaly is what happens to an answer with anomalies (PROTOCOL P3.6). Its
-// zero value is Review.
+// zero value is Hold.
 type OnAnomaly uint8
 
 // What an anomaly leads to.
 const (
-	AnomalyReview OnAnomaly = 0 // held for a person
-	AnomalyReject OnAnomaly = 1
-	AnomalyFlag   OnAnomaly = 2 // delivered with the codes attached
+	AnomalyHold    OnAnomaly = 0 // held for a person, unless all signs are weak
+	AnomalyReject  OnAnomaly = 1 // refused, unless all signs are weak
+	AnomalyFlag    OnAnomaly = 2 // delivered with the codes attached
+	AnomalyHoldAll OnAnomaly = 3 // held for a person, for a weak sign too
 )
 
 // Type is the type of a category 1 field.
@@ -110,7 +111,7 @@ var (
 	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper", "planner", "tool", "dispatcher", "subplanner"}
 	encodingWords = []string{"", "json", "msgpack"}
 	sandboxWords  = []string{"", "none", "own", "required"}
-	anomalyWords  = []string{"review", "reject", "flag"}
+	anomalyWords  = []string{"hold", "reject", "flag", "hold_all"}
 	typeWords     = []string{"", "boolean", "enum", "integer"}
 	formatWords   = []string{"", "person_name", "date", "email", "short_text", "short_list", "integer", "boolean", "enum", "time", "vocabulary", "summary"}
 	outcomeWords  = []string{"", "accept", "hold", "reject"}

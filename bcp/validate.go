@@ -61,6 +61,9 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 		return Verdict{Outcome: Reject, Reason: w.reason, Field: w.field}
 	}
 	w.compare()
+	if strong := w.anomalies.Strong(); strong != 0 { // a weak sign adds nothing to it
+		w.anomalies = strong
+	}
 	verdict := Verdict{Outcome: Accept}
 	if w.anomalies != 0 {
 		verdict.Anomalies = w.anomalies.Codes()
@@ -69,7 +72,10 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	case v.spec.Category == 3:
 		verdict.Outcome = Hold
 	case w.anomalies == 0 || v.settings.OnAnomaly == AnomalyFlag:
-	case v.settings.OnAnomaly == AnomalyReview:
+	case v.settings.OnAnomaly == AnomalyHoldAll:
+		verdict.Outcome = Hold
+	case w.anomalies.Strong() == 0:
+	case v.settings.OnAnomaly == AnomalyHold:
 		verdict.Outcome = Hold
 	default:
 		return Verdict{Outcome: Reject, Reason: ReasonAnomaly, Anomalies: verdict.Anomalies}
@@ -364,7 +370,7 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 			return w.fail(textReason(err), i)
 		}
 		w.norm = address
-		w.anomalies |= w.v.settings.Rules.Screen(nil, spaced(address, value.from))
+		w.anomalies |= w.v.settings.Rules.Screen(nil, spaced(address, value.from)).InName()
 	case FormatInteger:
 		n, err := text.ParseInteger(raw)
 		if err != nil {

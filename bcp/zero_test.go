@@ -40,7 +40,7 @@ func TestZeroValuesDeny(t *testing.T) {
 		"Verdict":        bcp.Verdict{}.Outcome == bcp.Accept || bcp.Verdict{}.Outcome == bcp.Hold,
 		"Outcome":        bcp.Outcome(0) == bcp.Accept || bcp.Outcome(0) == bcp.Hold || bcp.Outcome(0).String() != "invalid",
 		"Answer":         !bcp.Answer{}.IsZero() || len(bcp.Answer{}.JSON()) != 0,
-		"OnAnomaly":      bcp.OnAnomaly(0) != bcp.AnomalyReview,
+		"OnAnomaly":      bcp.OnAnomaly(0) != bcp.AnomalyHold,
 		"Taint":          bcp.Taint(0).String() != "high" || bcp.MaxTaint(0, bcp.TaintLow) != bcp.TaintHigh || bcp.Taint(0).StepDown() != bcp.TaintMedium,
 		"Taint, unknown": bcp.Taint(9).String() != "high" || bcp.MaxTaint(9, bcp.TaintLow) != bcp.TaintHigh,
 		"Reason":         bcp.Reason(0).Code() != "",
@@ -74,7 +74,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bcptest.Describe(strict.Validate([]byte(`{"q":"Ignore"}`), bcp.JSON)); got != "hold\n{\"q\":\"ignore\"}\nanomalies instruction" {
+	if got := bcptest.Describe(strict.Validate([]byte(`{"q":"<b>"}`), bcp.JSON)); got != "hold\n{\"q\":\"b\"}\nanomalies code" {
 		t.Errorf("the zero Settings: %s", got)
 	}
 	if compiles(bcp.Spec{Category: 1, Fields: []bcp.Field{boolean}, Constraints: []string{"b"}}) {

@@ -206,7 +206,7 @@ func TestBadInputs(t *testing.T) {
 		{inReader, "  max_cat2_queries: «-1\n", definition.CodeOutOfRange, "bcp_channels[0].max_cat2_queries", "from 0"},
 		{inReader, "  «query_ttl: 1m\n", definition.CodeControllerOnly, "bcp_channels[0].query_ttl", "controller's entry"},
 		{inReader, "  «subscriptions: []\n", definition.CodeReaderPushes, "bcp_channels[0].subscriptions", "controller"},
-		{inChannel, "  on_anomaly: «ignore\n", definition.CodeUnknownWord, "bcp_channels[0].on_anomaly", "review, reject, flag"},
+		{inChannel, "  on_anomaly: «ignore\n", definition.CodeUnknownWord, "bcp_channels[0].on_anomaly", "hold, reject, flag, hold_all"},
 		{inChannel, "  preserve_case: «yes\n", definition.CodeWrongType, "bcp_channels[0].preserve_case", "true or false, got text"},
 		{inChannel, "  max_justification_words: «0\n", definition.CodeOutOfRange, "bcp_channels[0].max_justification_words", "1 to 100"},
 		{inChannel, "  max_justification_words: «101\n", definition.CodeOutOfRange, "bcp_channels[0].max_justification_words", "1 to 100"},

@@ -255,7 +255,7 @@ func (e *explainer) answerable() []string {
 	case bcp.ReasonRange:
 		return []string{"a number within min and max", "wider bounds " + where + ": log2 of their range is the price"}
 	case bcp.ReasonAnomaly:
-		return []string{"an answer that the rules do not object to", fmt.Sprintf("on_anomaly: review on the channel of %s and %s, so that a person decides, or flag", d.Controller, d.Reader)}
+		return []string{"an answer that the rules do not object to", fmt.Sprintf("on_anomaly: hold on the channel of %s and %s, so that a person decides, or flag", d.Controller, d.Reader)}
 	case bcp.ReasonMissing:
 		return []string{"an answer to every field and question"}
 	case bcp.ReasonUnknownName:

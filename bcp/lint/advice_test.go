@@ -271,7 +271,7 @@ func advisable() *rapid.Generator[bcp.Spec] {
 func adviceSettings() *rapid.Generator[bcp.Settings] {
 	return rapid.Custom(func(t *rapid.T) bcp.Settings {
 		return bcp.Settings{
-			OnAnomaly:     bcp.OnAnomaly(rapid.IntRange(0, 2).Draw(t, "on_anomaly")),
+			OnAnomaly:     bcp.OnAnomaly(rapid.IntRange(0, 3).Draw(t, "on_anomaly")),
 			PreserveCase:  rapid.Bool().Draw(t, "preserve_case"),
 			Vocabularies:  bcptest.Vocabularies(),
 			ReleaseSlots:  rapid.SampledFrom([]uint64{0, 1, 90}).Draw(t, "slots"),

@@ -163,7 +163,7 @@ func TestReaderCannotRenewItsBudget(t *testing.T) {
 func TestAnomalyIsNeverDeliveredAsClean(t *testing.T) {
 	t.Parallel()
 	for on, want := range map[bcp.OnAnomaly]string{
-		bcp.AnomalyReview: "hold item !delivers", bcp.AnomalyReject: "reject validation_failed silent", bcp.AnomalyFlag: "accept delivers flagged",
+		bcp.AnomalyHold: "hold item !delivers", bcp.AnomalyReject: "reject validation_failed silent", bcp.AnomalyFlag: "accept delivers flagged",
 	} {
 		w := newWorld(t, edited(func(c *bcp.Channel) { c.OnAnomaly, c.Budget, c.PushBudget = on, 200*bcp.Bit, 200*bcp.Bit })).play(`
 			push mail planner note {"q":"the_weather_is_fine"} => accept delivers !flagged

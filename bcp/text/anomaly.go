@@ -19,10 +19,13 @@ const (
 	Divergent    Set = 1 << 8 // P3.8
 	Custom       Set = 1 << 9
 	Secret       Set = 1 << 10 // a token, a private key, a password
+	// WeakSign is what holds no answer by itself: language that may tell its reader what to do, the name of a command. It must depend on
+	// the normalised text alone, or an answer that is delivered with it would carry a bit more (CAPACITY.md).
+	WeakSign Set = 1 << 11
 )
 
 // codeNames are the wire words in the order of the bits.
-var codeNames = [...]string{"instruction", "url", "code", "encoded", "role_marker", "tool_call", "invisible", "inconsistent", "divergent", "custom", "secret"}
+var codeNames = [...]string{"instruction", "url", "code", "encoded", "role_marker", "tool_call", "invisible", "inconsistent", "divergent", "custom", "secret", "weak_sign"}
 
 // ParseCode finds the set of one code by its wire word; ok is false for an unknown one.
 func ParseCode(word string) (code Set, ok bool) {
@@ -32,6 +35,17 @@ func ParseCode(word string) (code Set, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// Strong are the codes that hold an answer by themselves.
+func (s Set) Strong() Set { return s &^ WeakSign }
+
+// InName are the codes of a name or an address: a weak sign is a strong one there, where no sentence is expected.
+func (s Set) InName() Set {
+	if s.Has(WeakSign) {
+		s = s.Strong() | Instruction
+	}
+	return s
 }
 
 // Has says whether every code of other is in the set.

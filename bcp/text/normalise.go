@@ -62,7 +62,7 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 		rules = DefaultRules()
 	}
 	if own == noScript && !o.PreserveCase { // else what is written may change once more
-		s.walk.phrases = rules.phrases
+		s.walk = rules.walk()
 	}
 	if err := s.scan(src); err != nil {
 		return Result{}, err
@@ -83,10 +83,12 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 		kept = s.raise()
 	}
 	if s.walk.phrases == nil || s.foreign {
-		s.walk, s.walked = walk{phrases: rules.phrases}, 0
+		s.walk, s.walked = rules.walk(), 0
 	}
 	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept, Prose: s.flags.prose()}
-	out.Anomalies = rules.screen(src, s.out[s.begun+s.walked:], &s.walk, s.flags)
+	if out.Anomalies = rules.screen(src, s.out[s.begun+s.walked:], &s.walk, s.flags); o.PersonName {
+		out.Anomalies = out.Anomalies.InName()
+	}
 	return out, nil
 }
 

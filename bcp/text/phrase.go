@@ -13,18 +13,7 @@ type phrases struct {
 	next   []int32
 	fail   []int32
 	found  []Set
-	all    Set
-	pairs  []pair
-	marks  []int32 // of a state: its place in firsts and thens, or 0
-	// The pairs of which a phrase that ends in the state is the first part, or the second.
-	firsts, thens [][]uint8
-	edges         map[edge]int32 // while building
-}
-
-// pair is a code for a phrase that another one follows, whose last word is at most within words later.
-type pair struct {
-	code   Set
-	within int32
+	edges  map[edge]int32 // while building
 }
 
 type edge struct {
@@ -33,7 +22,7 @@ type edge struct {
 }
 
 func newPhrases() *phrases {
-	return &phrases{fail: []int32{0}, found: []Set{0}, marks: []int32{0}, firsts: [][]uint8{nil}, thens: [][]uint8{nil}, edges: map[edge]int32{}}
+	return &phrases{fail: []int32{0}, found: []Set{0}, edges: map[edge]int32{}}
 }
 
 // edgeBits is the size of the filter: some ten for each word of the default rules.
@@ -46,32 +35,7 @@ func bit(key uint64) (word, mask uint64) {
 }
 
 // add gives a code to the phrase of a state.
-func (p *phrases) add(phrase int32, code Set) {
-	p.found[phrase] |= code
-	p.all |= code
-}
-
-// addPart makes the phrase of a state the first part of a pair, or the second.
-func (p *phrases) addPart(phrase int32, pair int, second bool) {
-	mark := p.mark(phrase)
-	list := &p.firsts[mark]
-	if second {
-		list = &p.thens[mark]
-	}
-	*list = append(*list, uint8(pair))
-	p.all |= p.pairs[pair].code
-}
-
-// mark returns the place of a state in firsts and thens.
-//
-//go:noinline
-func (p *phrases) mark(state int32) int32 {
-	if p.marks[state] == 0 {
-		p.marks[state] = int32(len(p.firsts))
-		p.firsts, p.thens = append(p.firsts, nil), append(p.thens, nil)
-	}
-	return p.marks[state]
-}
+func (p *phrases) add(phrase int32, code Set) { p.found[phrase] |= code }
 
 // enter returns the state of a phrase.
 func (p *phrases) enter(words []uint64) int32 {
@@ -83,7 +47,6 @@ func (p *phrases) enter(words []uint64) int32 {
 			p.edges[edge{state, w}] = to
 			p.fail = append(p.fail, 0)
 			p.found = append(p.found, 0)
-			p.marks = append(p.marks, 0)
 		}
 		state = to
 	}
@@ -120,11 +83,6 @@ func (p *phrases) build() {
 				f = p.fail[f]
 			}
 			p.found[s] |= p.found[p.fail[s]]
-			if from := p.marks[p.fail[s]]; from != 0 {
-				to := p.mark(int32(s))
-				p.firsts[to] = append(p.firsts[to], p.firsts[from]...)
-				p.thens[to] = append(p.thens[to], p.thens[from]...)
-			}
 		}
 	}
 	size := 16
@@ -186,31 +144,29 @@ func (p *phrases) match(text []byte) Set {
 	return w.end()
 }
 
-// walk meets the words of a text one after the other, and knows the phrases found so far.
+// walk meets the words of a text one after the other, and knows the phrases found so far and what the words weigh.
 type walk struct {
 	phrases *phrases
+	sum     weighed
 	found   Set
 	state   int32
-	at      int32 // words met
-	letters int   // single letters in a row, of which spelled has the first
+	letters int // single letters in a row, of which spelled has the first
 	spelled [MaxWordChars]byte
-	met     [maxPairs]int32 // at which word the first part of a pair ended last
 }
 
 // text meets all words of a normalised text, or of a part of one that has whole words.
 func (w *walk) text(text []byte) {
-	for t := (tokens{text: text}); w.found != w.phrases.all && t.next(); {
-		w.word(t.word, t.letter)
+	for t := (tokens{text: text}); t.next(); {
+		w.word(t.word, t.stem, t.letter)
 		if t.other != 0 {
 			w.found |= w.phrases.found[w.phrases.step(0, t.other)]
 		}
 	}
 }
 
-// word meets a word by its hash; letter is it, if it is a single letter.
-func (w *walk) word(hash uint64, letter byte) {
-	p := w.phrases
-	w.at++
+// word meets a word by its hash and that of its stem; letter is it, if it is a single letter.
+func (w *walk) word(hash, stem uint64, letter byte) {
+	w.sum.add(hash, stem)
 	if letter != 0 {
 		if w.letters < len(w.spelled) {
 			w.spelled[w.letters] = letter
@@ -219,48 +175,25 @@ func (w *walk) word(hash uint64, letter byte) {
 	} else if w.letters > 0 {
 		w.spell()
 	}
-	if w.state = p.step(w.state, hash); w.state != 0 {
-		w.found |= p.found[w.state]
-		if mark := p.marks[w.state]; mark != 0 {
-			w.paired(mark)
-		}
+	if at, mask := bit(edgeKey(0, hash)); w.state != 0 || w.phrases.filter[at]&mask != 0 {
+		w.state = w.phrases.step(w.state, hash)
+		w.found |= w.phrases.found[w.state]
 	}
 }
 
-// passes says that no phrase begins with a word, and that none has begun: the walk goes on after it.
-func (w *walk) passes(hash uint64) bool {
-	at, mask := bit(edgeKey(0, hash))
-	if w.state|int32(w.letters) != 0 || w.phrases.filter[at]&mask != 0 {
-		return false
-	}
-	w.at++
-	return true
-}
-
-// end returns the codes of all phrases found.
+// end returns the codes of all phrases found, and of what the words weigh.
 func (w *walk) end() Set {
 	w.spell()
-	return w.found
-}
-
-// paired notes the parts of pairs that end at the last word, and the codes of those that are whole by it.
-func (w *walk) paired(mark int32) {
-	p := w.phrases
-	for _, i := range p.thens[mark] {
-		if w.met[i] != 0 && w.at-w.met[i] <= p.pairs[i].within {
-			w.found |= p.pairs[i].code
-		}
-	}
-	for _, i := range p.firsts[mark] {
-		w.met[i] = w.at
-	}
+	return w.found | w.sum.code()
 }
 
 // spell reads the single letters met last as one word.
 func (w *walk) spell() {
 	if w.letters >= minSpelled {
 		letters := w.spelled[:min(w.letters, len(w.spelled))]
-		w.found |= w.phrases.found[w.phrases.step(0, hashWord(letters, letters))]
+		hash := hashWord(letters, letters)
+		w.found |= w.phrases.found[w.phrases.step(0, hash)]
+		w.sum.add(hash, stemOf(letters))
 	}
 	w.letters = 0
 }
@@ -270,6 +203,7 @@ type tokens struct {
 	text   []byte
 	at     int
 	word   uint64 // hash of the word, apostrophes left out, digits between letters read as letters
+	stem   uint64 // hash of what it begins with: see stemOf
 	other  uint64 // a second reading (1 as l), or 0
 	letter byte   // the letter, if the word is a single ASCII letter
 }
@@ -293,13 +227,13 @@ func (t *tokens) next() bool {
 		i++
 	}
 	begun := i
-	t.letter, t.other = 0, 0
+	t.letter, t.other, t.stem = 0, 0, 0
 	if n := letterRun(text[i:]); n > 0 && text[i] >= 'a' {
 		if i += n; i == len(text) || tokenKinds[text[i]] == tokenBreak { // nearly all are small letters only
 			if n == 1 {
 				t.letter = text[begun]
 			}
-			t.at, t.word = i, hashWord(text[begun:i], text[begun:])
+			t.at, t.word, t.stem = i, hashWord(text[begun:i], text[begun:]), stemOf(text[begun:i])
 			return true
 		}
 	}
@@ -336,7 +270,7 @@ func (t *tokens) plain(word []byte, kinds uint8) {
 			continue
 		}
 		if n == len(buf) {
-			t.word = 0
+			t.word, t.stem = 0, 0
 			return
 		}
 		switch {
@@ -355,7 +289,10 @@ func (t *tokens) plain(word []byte, kinds uint8) {
 	if n == 1 && kinds&tokenDigit == 0 {
 		t.letter = buf[0]
 	}
-	t.word = hashWord(buf[:n], buf[:])
+	t.word, t.stem = hashWord(buf[:n], buf[:]), stemOf(buf[:n])
+	if kinds == tokenDigit {
+		t.stem = stemNumber
+	}
 	if ones {
 		t.other = hashWord(other[:n], other[:])
 	}
@@ -401,7 +338,7 @@ func (t *tokens) wide(begun int) bool {
 	if started && alike {
 		n = latinWord(&buf, n)
 	}
-	t.word = hashWord(buf[:n], buf[:])
+	t.word, t.stem = hashWord(buf[:n], buf[:]), stemOf(buf[:n])
 	return started
 }
 

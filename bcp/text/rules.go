@@ -2,7 +2,7 @@ package text
 
 import (
 	"crypto/sha256"
-	"embed"
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"sync"
@@ -11,10 +11,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// defaultRules are the data files of the rules that a mesh starts with: one for each language, and what is of no language.
+// defaultRules are the rules that a mesh starts with, for what is of no language. Language is judged by weights.
 //
-//go:embed anomalies
-var defaultRules embed.FS
+//go:embed anomalies.json
+var defaultRules []byte
 
 // Rules are compiled anomaly rules (PROTOCOL P3.6). They are immutable and safe for concurrent use. The zero value
 // finds every code in every text; a nil *Rules stands for DefaultRules wherever rules are taken.
@@ -22,6 +22,7 @@ type Rules struct {
 	file      rulesFile
 	canonical []byte
 	phrases   *phrases
+	weights   *weights // nil for rules of a file alone: they judge no language
 	text      *automaton
 	compact   *automaton
 	shapes    []shape
@@ -32,7 +33,6 @@ type Rules struct {
 type rulesFile struct {
 	Version  int           `json:"version"`
 	Phrases  []phraseRule  `json:"phrases,omitempty"`
-	Pairs    []pairRule    `json:"pairs,omitempty"`
 	Patterns []patternRule `json:"patterns,omitempty"`
 	Shapes   []shapeRule   `json:"shapes,omitempty"`
 }
@@ -42,15 +42,6 @@ type phraseRule struct {
 	Language string   `json:"language,omitempty"`
 	Class    string   `json:"class,omitempty"`
 	Phrases  []string `json:"phrases"`
-}
-
-type pairRule struct {
-	Code     string   `json:"code"`
-	Language string   `json:"language,omitempty"`
-	Class    string   `json:"class,omitempty"`
-	Within   int      `json:"within"`
-	First    []string `json:"first"`
-	Then     []string `json:"then"`
 }
 
 type patternRule struct {
@@ -72,8 +63,6 @@ const (
 	maxRulesBytes   = 1 << 20
 	maxPhraseWords  = 8
 	maxPhrases      = 1 << 14
-	maxPairs        = 160
-	maxPairWords    = 40
 	minPatternBytes = 2
 	maxPatternBytes = 48
 	maxShapes       = 32
@@ -83,53 +72,28 @@ const (
 
 // loadDefault compiles the embedded rules once. A broken file yields rules that find everything; a test keeps it whole.
 var loadDefault = sync.OnceValue(func() *Rules {
-	file, err := defaultFile()
+	r, err := ParseRules(defaultRules)
 	if err != nil {
 		return &Rules{}
 	}
-	r, err := compile(file)
-	if err != nil {
+	if r.weights = loadWeights(weightsFile); r.weights == nil {
 		return &Rules{}
 	}
 	return r
 })
 
-// defaultFile joins the embedded files in the order of their names.
-func defaultFile() (rulesFile, error) {
-	file := rulesFile{Version: rulesVersion}
-	entries, err := defaultRules.ReadDir("anomalies")
-	if err != nil {
-		return file, err
-	}
-	for _, entry := range entries {
-		data, err := defaultRules.ReadFile("anomalies/" + entry.Name())
-		if err != nil {
-			return file, err
-		}
-		more, err := readRules(data)
-		if err != nil {
-			return file, fmt.Errorf("%s: %w", entry.Name(), err)
-		}
-		file.add(more)
-	}
-	return file, nil
-}
-
 // add appends the rules of another file.
 func (f *rulesFile) add(more rulesFile) {
 	f.Phrases = append(f.Phrases, more.Phrases...)
-	f.Pairs = append(f.Pairs, more.Pairs...)
 	f.Patterns = append(f.Patterns, more.Patterns...)
 	f.Shapes = append(f.Shapes, more.Shapes...)
 }
 
-// DefaultRules are the rules of the embedded files of the folder anomalies.
+// DefaultRules are the rules of the embedded file, and the weights of words.
 func DefaultRules() *Rules { return loadDefault() }
 
-// ParseRules reads a rules file: strict JSON with the members version (1), phrases, pairs, patterns and shapes, no unknown ones.
-// A phrase is one to eight words, matched on normalised text whatever is between the words. A pair is two lists of phrases: one of
-// the first has to be followed by one of the second, whose last word is at most within (1 to 40) words after the last of the
-// first. A pattern is lower-case printable ASCII, matched on the received text in the view "text", "line" or "compact" (white space
+// ParseRules reads a rules file: strict JSON with the members version (1), phrases, patterns and shapes, no unknown ones.
+// A phrase is one to eight words, matched on normalised text whatever is between the words. A pattern is lower-case printable ASCII, matched on the received text in the view "text", "line" or "compact" (white space
 // removed). The error wraps ErrRules and names the rule; it quotes the operator's own file only.
 func ParseRules(data []byte) (*Rules, error) {
 	file, err := readRules(data)
@@ -161,7 +125,11 @@ func (r *Rules) Extend(data []byte) (*Rules, error) {
 	file := rulesFile{Version: rulesVersion}
 	file.add(r.file)
 	file.add(more)
-	return compile(file)
+	extended, err := compile(file)
+	if err == nil {
+		extended.weights = r.weights
+	}
+	return extended, err
 }
 
 // Digest is the SHA-256 of the canonical JSON of the rules in hexadecimal; decisions record it (PROTOCOL P11.3).
@@ -195,11 +163,16 @@ func compile(file rulesFile) (*Rules, error) {
 
 func (r *Rules) addPhrases() error {
 	n := 0
-	each := func(name string, list []string, add func(phrase int32)) error {
-		if len(list) == 0 {
+	for i, rule := range r.file.Phrases {
+		name := fmt.Sprintf("phrases[%d]", i)
+		code, ok := ParseCode(rule.Code)
+		if !ok {
+			return fmt.Errorf("%w: %s: unknown code %q", ErrRules, name, rule.Code)
+		}
+		if len(rule.Phrases) == 0 {
 			return fmt.Errorf("%w: %s: no phrase", ErrRules, name)
 		}
-		for _, phrase := range list {
+		for _, phrase := range rule.Phrases {
 			words, err := phraseWords(phrase)
 			if err != nil {
 				return fmt.Errorf("%w: %s: %q: %w", ErrRules, name, phrase, err)
@@ -207,37 +180,7 @@ func (r *Rules) addPhrases() error {
 			if n++; n > maxPhrases || len(words) > maxPhraseWords {
 				return fmt.Errorf("%w: %s: %q: over %d words or %d phrases", ErrRules, name, phrase, maxPhraseWords, maxPhrases)
 			}
-			add(r.phrases.enter(words))
-		}
-		return nil
-	}
-	for i, rule := range r.file.Phrases {
-		name := fmt.Sprintf("phrases[%d]", i)
-		code, ok := ParseCode(rule.Code)
-		if !ok {
-			return fmt.Errorf("%w: %s: unknown code %q", ErrRules, name, rule.Code)
-		}
-		if err := each(name, rule.Phrases, func(phrase int32) { r.phrases.add(phrase, code) }); err != nil {
-			return err
-		}
-	}
-	if len(r.file.Pairs) > maxPairs {
-		return fmt.Errorf("%w: pairs: over %d", ErrRules, maxPairs)
-	}
-	for i, rule := range r.file.Pairs {
-		name := fmt.Sprintf("pairs[%d]", i)
-		code, ok := ParseCode(rule.Code)
-		if !ok {
-			return fmt.Errorf("%w: %s: unknown code %q", ErrRules, name, rule.Code)
-		}
-		if rule.Within < 1 || rule.Within > maxPairWords {
-			return fmt.Errorf("%w: %s: within must be 1 to %d", ErrRules, name, maxPairWords)
-		}
-		r.phrases.pairs = append(r.phrases.pairs, pair{code, int32(rule.Within)})
-		for part, list := range [][]string{rule.First, rule.Then} {
-			if err := each(name, list, func(phrase int32) { r.phrases.addPart(phrase, i, part == 1) }); err != nil {
-				return err
-			}
+			r.phrases.add(r.phrases.enter(words), code)
 		}
 	}
 	r.phrases.build()

@@ -20,7 +20,8 @@ func (r *Rules) Screen(received, normalised []byte) Set {
 		}
 		i += size
 	}
-	return r.screen(received, normalised, &walk{phrases: r.phrases}, f)
+	w := r.walk()
+	return r.screen(received, normalised, &w, f)
 }
 
 // everything is what unusable rules find, so that nothing passes them unseen.

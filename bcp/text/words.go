@@ -55,6 +55,14 @@ func (w word) hash() uint64 {
 	return h
 }
 
+// stem is what stemOf returns of the word.
+func (w word) stem() uint64 {
+	if w.length <= stemChars {
+		return 0
+	}
+	return hashMore(stemSeed, firstBytes(w.first, stemChars))
+}
+
 // letter is the letter of a word that is a single one, or 0.
 func (w word) letter() byte {
 	if w.length == 1 {
@@ -88,9 +96,7 @@ func (s *scanner) plainWords(src []byte, at int) int {
 		space := out[begun : begun+longPiece]
 		binary.LittleEndian.PutUint64(space, word.first)
 		binary.LittleEndian.PutUint64(space[8:], word.last)
-		if hash := word.hash(); n == 1 || !s.walk.passes(hash) {
-			s.walk.word(hash, word.letter())
-		}
+		s.walk.word(word.hash(), word.stem(), word.letter())
 		s.piece, taken = n, end
 		if at = end + 1; at >= len(src) || src[end] != ' ' || asciiClass[src[at]] != classLetter {
 			break
@@ -120,7 +126,7 @@ func (s *scanner) matchPhrases(src []byte, at, end int) {
 		}
 	}
 	if w, ok := shortWord(src, at); ok {
-		s.walk.word(w.hash(), w.letter())
+		s.walk.word(w.hash(), w.stem(), w.letter())
 		s.walked = len(s.out) - s.begun
 	}
 }

@@ -234,6 +234,8 @@ var rules = []rule{
 	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"bcp", "mesh/plot", "mesh/redteam", "mesh/redteam/exact", "mesh/redteam/stats", "subjects"}, external: []string{natsClient}},
 	// Says what attackers have written, and counts what arrives.
 	{folder: "mesh/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "mesh/redteam", "mesh/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
+	// Makes the table of what words weigh, and measures it.
+	{folder: "mesh/redteam/judge", internal: []string{"bcp", "bcp/text", "mesh/redteam/stats"}},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},

@@ -44,9 +44,7 @@ func TestOwnDefinitions(t *testing.T) {
 		"flag": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("    on_anomaly: flag\n" + everything)}, map[string]string{
 			"D-TEXT": "on_anomaly is flag",
 		}},
-		"reject": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("    on_anomaly: reject\n" + everything)}, map[string]string{
-			"D-TEXT": "such as \"hand bob the file\"; no rule knows them",
-		}},
+		"reject": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("    on_anomaly: reject\n" + everything)}, nil},
 		"a kernel": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": strings.Replace(reads, "{peer: boss", "{peer: desk, role: reader}\n  - {peer: boss", 1), "boss.md": boss(everything),
 			"desk.md":         "---\nname: desk\nkernel:\n  planner: sage\n  requesters: {boss: [all]}\n  grants: {all: [mail.read]}\n  schemas:\n    Mood: {reader: eye, category: 1, fields: [{name: angry, type: boolean}]}\nbcp_channels:\n  - {peer: eye, role: controller, max_category: 1, budget_bits: 100}\n---\n",
 			"tools/mail.yaml": "service: mail\ntools:\n- name: look\n  effect_level: read\n  required_caps: [mail.read]\n  input_schema: {type: object}\n  output_schema: {type: object, properties: {body: {type: string}}}\n",

@@ -64,7 +64,7 @@ func TestInjections(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if len(seen) != 3*(3+4+3) {
+	if len(seen) != 4*(3+4+3) {
 		t.Errorf("rows: %v", seen)
 	}
 }

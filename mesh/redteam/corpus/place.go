@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
@@ -134,8 +135,9 @@ func (f *form) format(member int) string {
 // sampleFiles are a mesh with a Reader and a Controller for each on_anomaly.
 func sampleFiles() map[string]string {
 	files := map[string]string{"mesh.yaml": "approvers: [ann]\nsync: 1h\n"}
-	for _, on := range []string{"review", "reject", "flag"} {
-		files["m-"+on+".md"] = "---\nname: m-" + on + "\nbcp_channels:\n  - peer: r-" + on + "\n    role: controller\n    max_category: 3\n    budget_bits: 1000000000\n    on_anomaly: " + on + `
+	for _, on := range []string{"hold", "hold_all", "reject", "flag"} {
+		controller, reader := "m-"+strings.ReplaceAll(on, "_", "-"), "r-"+strings.ReplaceAll(on, "_", "-")
+		files[controller+".md"] = "---\nname: " + controller + "\nbcp_channels:\n  - peer: " + reader + "\n    role: controller\n    max_category: 3\n    budget_bits: 1000000000\n    on_anomaly: " + on + `
     subscriptions:
       - {id: state, category: 1, fields: [{name: urgent, type: boolean}, {name: count, type: integer, min: 0, max: 99}, {name: next, type: enum, values: [pay, wait]}]}
       - {id: note, category: 2, questions: [{id: note, question: "What is new?", max_words: 12, expected_format: short_text}]}
@@ -145,7 +147,7 @@ func sampleFiles() map[string]string {
       - {id: digest, category: 3, directive: "Sum it up.", max_words: 100}
 ---
 `
-		files["r-"+on+".md"] = "---\nname: r-" + on + "\nbcp_channels:\n  - {peer: m-" + on + ", role: reader}\n---\n"
+		files[reader+".md"] = "---\nname: " + reader + "\nbcp_channels:\n  - {peer: " + controller + ", role: reader}\n---\n"
 	}
 	return files
 }

@@ -229,7 +229,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // list returns the rows in order, with their intervals.
 func (r *runner) list() (rows []Row) {
 	for category := bcp.Category(1); category <= 3; category++ {
-		for _, on := range []bcp.OnAnomaly{bcp.AnomalyReview, bcp.AnomalyReject, bcp.AnomalyFlag} {
+		for _, on := range []bcp.OnAnomaly{bcp.AnomalyHold, bcp.AnomalyHoldAll, bcp.AnomalyReject, bcp.AnomalyFlag} {
 			for _, way := range Ways() {
 				if row := r.rows[kind{category, on}][way]; row != nil {
 					row.Low, row.High = stats.Wilson(row.Reached, row.Strings)

@@ -27,9 +27,9 @@ func TestTarget(t *testing.T) {
 		outcome  string
 	}{
 		"flag":           {"flag", 2, instruction, true, false, "delivered"},
-		"review":         {"review", 2, instruction, false, true, "held"},
+		"hold":           {"hold", 2, instruction, false, true, "held"},
 		"reject":         {"reject", 2, instruction, false, false, "refused"},
-		"honest":         {"review", 2, "the invoice came on Friday", true, false, "delivered"},
+		"honest":         {"hold", 2, "the invoice came on Friday", true, false, "delivered"},
 		"category 1":     {"flag", 1, instruction, false, false, "refused"},
 		"summary":        {"flag", 0, instruction, false, true, "held"},
 		"long, in a cut": {"flag", 2, long, true, false, "delivered"},
@@ -103,7 +103,7 @@ func TestTargetOfNothing(t *testing.T) {
 		}
 		return l
 	}
-	c := corpus.TargetConfig{Controller: "m-flag", Reader: "r-review", State: t.TempDir(), Listener: listen("127.0.0.1:0")}
+	c := corpus.TargetConfig{Controller: "m-flag", Reader: "r-hold", State: t.TempDir(), Listener: listen("127.0.0.1:0")}
 	if err := corpus.Target(t.Context(), c); !errors.Is(err, corpus.ErrNoChannel) {
 		t.Errorf("no channel: %v", err)
 	}

@@ -30,13 +30,13 @@ over the questions of one answer. It returns what the Controller got:
 reached says that four words or more arrived unheld, text what arrived. docs/redteam.md
 has configurations for garak, promptfoo, PyRIT and spikee.
 
-Without DIR the mesh is a sample, with the channels m-review/r-review,
-m-reject/r-reject and m-flag/r-flag; with DIR it is a copy of the definitions in that
-folder, which starts no commands, notifies nobody, and whose budgets and rates do not
+Without DIR the mesh is a sample, with the channels m-hold/r-hold,
+m-hold-all/r-hold-all, m-reject/r-reject and m-flag/r-flag; with DIR it is a copy of the
+definitions in that folder, which starts no commands, notifies nobody, and whose budgets and rates do not
 end. A running mesh is left alone. Texts are said one at a time, and at most 64
 requests wait. A request has at most 64 KiB. It listens on this machine only, without
 a login, until interrupted.`,
-		Example: "  bcpmesh redteam target --channel m-review/r-review --category 2\n  bcpmesh redteam target --channel main/researcher --http 127.0.0.1:8077 office",
+		Example: "  bcpmesh redteam target --channel m-hold/r-hold --category 2\n  bcpmesh redteam target --channel main/researcher --http 127.0.0.1:8077 office",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			controller, reader, ok := strings.Cut(channel, "/")

@@ -1,0 +1,204 @@
+package text
+
+import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// weightsFile is the table of what words weigh, made by .ci/judge: the limits of weak and strong,
+// then the buckets, all in little-endian order.
+//
+//go:embed weights.bin
+var weightsFile []byte
+
+// WeightBuckets is the number of buckets of the table, and BucketSlots of the weights in each.
+const (
+	WeightBuckets = 1 << 14
+	BucketSlots   = 4
+)
+
+// weights are whole numbers for words, pairs of words and beginnings of words. A bucket has in its low bytes one byte of
+// each key (0 is free), and in its high bytes their weights. A key that is not in the table is taken for
+// one that is once in 160 times; it only adds what one word may weigh.
+type weights struct {
+	weak, strong int32
+	buckets      [WeightBuckets]uint64
+}
+
+func loadWeights(file []byte) *weights {
+	if len(file) != 8+8*WeightBuckets {
+		return nil
+	}
+	w := &weights{weak: int32(binary.LittleEndian.Uint32(file)), strong: int32(binary.LittleEndian.Uint32(file[4:]))}
+	for i := range w.buckets {
+		w.buckets[i] = binary.LittleEndian.Uint64(file[8+8*i:])
+	}
+	return w
+}
+
+// weightsVersion is the beginning of the SHA-256 of the table.
+var weightsVersion = sync.OnceValue(func() string {
+	sum := sha256.Sum256(weightsFile)
+	return hex.EncodeToString(sum[:6])
+})
+
+// WeightPlace is the bucket of a key, and the byte of it that is kept there.
+func WeightPlace(key uint64) (bucket int, mark byte) {
+	return int(key & (WeightBuckets - 1)), max(1, byte(key>>40))
+}
+
+// of returns what a key weighs; 0 if it is not in the table.
+func (w *weights) of(key uint64) int32 {
+	at, mark := WeightPlace(key)
+	bucket := w.buckets[at]
+	x := uint32(bucket) ^ uint32(mark)*0x01010101
+	found := (x - 0x01010101) &^ x & 0x80808080
+	if found == 0 {
+		return 0
+	}
+	return int32(int8(bucket >> (32 + bits.TrailingZeros32(found)&^7)))
+}
+
+// Seeds keep words, pairs and stems apart.
+const (
+	wordSeed = 0x6a09e667f3bcc908
+	pairSeed = 0xbb67ae8584caa73b
+	stemSeed = 0x3c6ef372fe94f82b
+)
+
+// stemChars is how many characters of a longer word are its stem.
+const stemChars = 4
+
+// stemNumber stands for a number: all numbers weigh the same.
+const stemNumber = 1
+
+// stemOf hashes what a word of more than stemChars characters begins with; it is 0 for shorter ones.
+func stemOf(word []byte) uint64 {
+	n := 0
+	for at := range string(word) {
+		if n == stemChars {
+			if at <= 8 {
+				return hashMore(stemSeed, firstBytes(eight(word), at))
+			}
+			return hashMore(hashMore(stemSeed, eight(word)), firstBytes(eight(word[8:]), at-8))
+		}
+		n++
+	}
+	return 0
+}
+
+// judged is how many words are weighed together: what is far away in a long text excuses nothing.
+const judged = 24
+
+// weighed adds up what words weigh.
+type weighed struct {
+	weights *weights
+	before  uint64 // the word before
+	words   int
+	sum     int32
+	most    int32         // of the last judged words, so far
+	each    [judged]int16 // what the last words weighed
+}
+
+// keys are the keys of a word, of its pair with the word before, and of its stem.
+func keys(before, word, stem uint64) (k [3]uint64, as uint64) {
+	if stem == stemNumber {
+		word, stem = stemNumber, 0
+	}
+	return [3]uint64{hashMore(wordSeed, word), hashMore(hashMore(pairSeed, before), word), stem}, word
+}
+
+// add weighs one more word.
+func (w *weighed) add(word, stem uint64) {
+	if w.weights == nil {
+		return
+	}
+	k, as := keys(w.before, word, stem)
+	w.before = as
+	weight := w.weights.of(k[0]) + w.weights.of(k[1])
+	if k[2] != 0 {
+		weight += w.weights.of(k[2])
+	}
+	at := w.words % judged
+	if w.words >= judged {
+		w.sum -= int32(w.each[at])
+	}
+	w.sum += weight
+	w.each[at] = int16(weight)
+	if w.words++; w.words <= judged || w.sum > w.most {
+		w.most = w.sum
+	}
+}
+
+// code is the sign that the words are.
+func (w *weighed) code() Set {
+	switch {
+	case w.weights == nil || w.words == 0 || w.most < w.weights.weak:
+		return 0
+	case w.most < w.weights.strong:
+		return WeakSign
+	}
+	return Instruction
+}
+
+// walk begins a walk over the words of a text.
+func (r *Rules) walk() walk { return walk{phrases: r.phrases, sum: weighed{weights: r.weights}} }
+
+// Weighed is a word of a normalised text, its keys in the table of weights (0 for none) and what they weigh together.
+type Weighed struct {
+	Word   string
+	Keys   [3]uint64
+	Weight int
+}
+
+// Weigh returns what the words of a normalised text weigh for the rules, in their order, and the codes for that.
+func (r *Rules) Weigh(normalised []byte) (list []Weighed, codes Set) {
+	if r == nil {
+		r = DefaultRules()
+	}
+	sum := weighed{weights: r.weights}
+	for t := (tokens{text: normalised}); ; {
+		for t.at < len(t.text) && tokenKinds[t.text[t.at]] == tokenBreak {
+			t.at++
+		}
+		begun := t.at
+		if !t.next() {
+			return list, sum.code()
+		}
+		k, _ := keys(sum.before, t.word, t.stem)
+		sum.add(t.word, t.stem)
+		weight := 0
+		if r.weights != nil {
+			weight = int(sum.each[(sum.words-1)%judged])
+		}
+		list = append(list, Weighed{Word: string(t.text[begun:t.at]), Keys: k, Weight: weight})
+	}
+}
+
+// Heaviest returns the words of a normalised text that speak most for an instruction, at most n.
+func (r *Rules) Heaviest(normalised []byte, n int) (words []string) {
+	list, _ := r.Weigh(normalised)
+	slices.SortStableFunc(list, func(a, b Weighed) int { return cmp.Compare(b.Weight, a.Weight) })
+	for _, w := range list {
+		if len(words) < n && w.Weight > 0 && !slices.Contains(words, w.Word) {
+			words = append(words, w.Word)
+		}
+	}
+	return words
+}
+
+// WithWeights returns the rules with another table of weights, in the form of the embedded one: to measure a table. It is nil for a
+// file of another size.
+func (r *Rules) WithWeights(file []byte) *Rules {
+	other := *r
+	if other.weights = loadWeights(file); other.weights == nil {
+		return nil
+	}
+	return &other
+}
