@@ -55,7 +55,7 @@ func recorded(t *testing.T) []byte {
 		calling("d", "files_read", `{"file":2}`),
 		calling("e", "answer", `{"fixes":1200}`), // it is corrected
 		calling("f", "answer", `{"fixes":12}`),
-		{Err: llm.Overloaded{}},
+		{Err: llm.Auth{}},
 		calling("g", "publish_alert", `{"urgent":true}`),
 		{Reply: llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("done")}}},
 	}}

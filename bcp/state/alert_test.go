@@ -136,7 +136,7 @@ func TestSpendingAlerts(t *testing.T) {
 	}
 	v := newWorld(t, edited(func(c *bcp.Channel) { c.Budget = 1000 * bcp.Bit }))
 	for range 3 * medianOf {
-		v.play(session(1))
+		v.play("wait 1m\n" + session(1)) // sessions have a rate
 	}
 	if got := len(v.state.channels[plannerMail].spending.past); got != medianOf {
 		t.Errorf("%d sessions are remembered", got)
