@@ -3,6 +3,7 @@ package jetstream
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -324,6 +325,20 @@ type Restoring struct {
 	Record func(decisions [][]byte) error
 }
 
+// damageReader keeps the error of a backup that cannot be read on, which whoever reads a
+// file of it may have wrapped.
+type damageReader struct {
+	from   io.Reader
+	damage error
+}
+
+func (r *damageReader) Read(b []byte) (n int, err error) {
+	if n, err = r.from.Read(b); err != nil && !errors.Is(err, io.EOF) {
+		r.damage = fmt.Errorf("%w: %w", ErrBackup, err)
+	}
+	return n, err
+}
+
 // ReadBackup reads a backup and checks all of it: the digest of every file, that
 // none is missing or extra, and the chain of decisions from the first to the
 // last. The callbacks run before that is known: read it twice, first without
@@ -398,10 +413,11 @@ func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 				}
 			}
 		default:
-			hashed := io.TeeReader(files, sum)
+			from := &damageReader{from: files}
+			hashed := io.TeeReader(from, sum)
 			if into.File != nil {
 				if err := into.File(header.Name, hashed); err != nil {
-					return Manifest{}, err
+					return Manifest{}, cmp.Or(from.damage, err)
 				}
 			}
 			if _, err := io.Copy(io.Discard, hashed); err != nil {

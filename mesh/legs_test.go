@@ -17,7 +17,7 @@ func TestAcceptedLegsAreAudited(t *testing.T) {
 	const (
 		accepted = "desk may have private data, untrusted input and a way out (egress_budget_bits)"
 		fetches  = "desk may fetch from status.example.com"
-		tells    = "desk may tell hosts 2000.0 bits within 24h0m0s"
+		tells    = "desk may tell hosts 2000 bits within 24h0m0s"
 		asks     = "desk (keeper) may publish bcp.v1.egress.desk"
 		hears    = "desk (keeper) may subscribe _INBOX_desk.>"
 	)

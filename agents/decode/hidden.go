@@ -454,7 +454,7 @@ func clipped(v map[string]string) bool {
 		return len(n) == 4 && (n[2]-n[0] <= 2 || n[1]-n[3] <= 2)
 	case "inset":
 		if at := strings.Index(inside, "round"); at >= 0 {
-			n, inside = values(inside[:at]), inside[:at]
+			inside = inside[:at]
 		}
 		sides := fourSides(strings.Join(strings.Fields(strings.TrimSuffix(inside, ")")), " "))
 		share := func(side int) float64 {

@@ -43,7 +43,9 @@ func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 			for i := range v.NumField() {
 				member := v.Type().Name() + "." + v.Type().Field(i).Name
 				if f := v.Field(i); f.IsZero() {
-					members[member] = members[member]
+					if !members[member] { // named, whether or not it is filled
+						members[member] = false
+					}
 				} else {
 					members[member] = true
 					visit(path+"."+v.Type().Field(i).Name, f)

@@ -186,13 +186,6 @@ func parseClient(line string) (clientLine, bool) {
 	}
 }
 
-func cutPort(address string) string {
-	if i := strings.LastIndexByte(address, ':'); i >= 0 {
-		address = address[:i]
-	}
-	return printable(address, 64)
-}
-
 // The server's words about refusals.
 const (
 	publishRefused   = "Publish Violation - Subject "
