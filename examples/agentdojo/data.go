@@ -29,7 +29,6 @@ type suite struct {
 	// lists are the tools that also return a list, and formats what Readers can be asked for.
 	lists   map[string]listSpec
 	formats []*format
-	grants  map[string]string // by the effects that they allow
 }
 
 type toolSpec struct {

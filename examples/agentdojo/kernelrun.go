@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,7 +24,7 @@ func (st *stage) run(ctx context.Context, p play) (play, error) {
 	st.begin(p)
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	grant := s.grants[strings.Join(s.effectTools(p.user), " ")]
+	grant := s.grant(p.user)
 	task := agents.RunTask{Task: p.user.Text}
 	if !st.bare {
 		task.Forbid = s.ownRules(p.user)

@@ -33,6 +33,18 @@ const (
 // plainName is the Controller that has a channel of a category, and the tools in its own hands.
 func plainName(category int) bcp.AgentName { return bcp.AgentName(fmt.Sprintf("plain%d", category)) }
 
+// grant names the grant of a task: that of the first task with the same effects. Suites are
+// played at once, so nothing is kept.
+func (s *suite) grant(t *task) string {
+	effects := s.effectTools(t)
+	for i := range s.Users {
+		if slices.Equal(s.effectTools(&s.Users[i]), effects) {
+			return fmt.Sprintf("grant%d", i)
+		}
+	}
+	return "" // no kernel has it
+}
+
 // define makes the mesh of a suite: its tools, a kernel with a grant for each set of effects that a task needs, and plain
 // Controllers, all with the same Reader. A planner is asked so many times at most.
 func (s *suite) define(plans int) (*bcp.Mesh, error) {
@@ -46,14 +58,10 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 		}
 		files[name] = &fstest.MapFile{Data: content}
 	}
-	s.grants = map[string]string{}
 	grants, granted := map[string][]string{}, map[string]bool{}
 	for i := range s.Users {
 		effects := s.effectTools(&s.Users[i])
-		if key := strings.Join(effects, " "); s.grants[key] == "" {
-			s.grants[key] = fmt.Sprintf("grant%d", len(s.grants))
-			grants[s.grants[key]] = append(effects, look)
-		}
+		grants[s.grant(&s.Users[i])] = append(effects, look)
 		for _, name := range effects {
 			granted[name] = true
 		}
