@@ -119,7 +119,7 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 				eventually(ctx, t, c, "bcpmesh inbox --wait 1s", `{"breaking":true}`)
 			}
 			said := log()
-			for text, want := range map[string]int{"the model of an agent fails": 1, "the model of an agent works again": 1, aKey: 0, "obey-me": 0, "\x1b": 0} {
+			for text, want := range map[string]int{"an agent's model did not answer": 1, "the model of an agent works again": 1, aKey: 0, "obey-me": 0, "\x1b": 0} {
 				if n := strings.Count(said, text); n != want {
 					t.Errorf("the log has %q %d times:\n%s", text, n, said)
 				}

@@ -478,7 +478,7 @@ func (g *Gateway) logModel(d *bcp.Decision, in *input) {
 		if r, code := bcp.ParseUsage(in.body); code == "" && r.Said != "" {
 			said = inert.Line(r.Said)
 		}
-		g.log.Warn("the model of an agent fails", "agent", d.Agent, "why", alert.Model.String(), "provider_says", hclog.Quote(said))
+		g.log.Warn("an agent's model did not answer", "agent", d.Agent, "why", alert.Model.String(), "provider_says", hclog.Quote(said))
 	case bcp.AlertModelWorks:
 		g.log.Warn("the model of an agent works again", "agent", d.Agent, "failed_for", d.At().Sub(time.Unix(0, d.Usage.Since)).Round(time.Second))
 	}
