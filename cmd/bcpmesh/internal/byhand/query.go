@@ -212,6 +212,9 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 			return p.Out.Value(accepted)
 		}
 		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, cli.Bits(accepted.NominalBits), cli.ShortBits(accepted.RemainingBits))
+		if spec.Category == 3 {
+			p.Out.Talkf("a person decides whether it may be asked, and then about the summary: bcpmesh approvals list")
+		}
 		return nil
 	}
 	arrivals, left := make(chan arrival), make(chan struct{})
