@@ -124,7 +124,7 @@ for (const [i, text] of injections.entries()) {
   assert.deepEqual(await call("echo", { message: text }), { answer: { echoed: true } });
 }
 assert.deepEqual(await call("read_graph", {}), { answer: { notes: injections.length } });
-assert.deepEqual(await call("read_file", { path: resolve("papers", "none.txt") }), { answer: { worked: false } });
+assert.equal((await call("read_file", { path: resolve("papers", "none.txt") })).outcome, "not_enough_information");
 assert.deepEqual(await call("open_nodes", { names: ["n3"] }), { answer: { worked: true } });
 for (const text of injections) {
   for (const word of words(text)) assert(usual.has(word) || !heard.includes(word), `the host hears ${word}`);
