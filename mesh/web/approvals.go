@@ -70,16 +70,16 @@ func (s *Server) itemList(ctx context.Context, person *Person, items []waiting) 
 	var rows []m.Node
 	now := s.logins.now()
 	for i, it := range items {
-		words := string(it.Kind)
+		words := ""
 		if i < maxExcerpts {
 			if view, err := person.On(it.shard).View(ctx, it.ID); err == nil && tell.Intact(&view) {
 				words = tell.Excerpt(&view, now)
 			}
 		}
-		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(words))), cell(string(it.Kind)), cell(string(tell.Said(&it.Item))+" on "+tell.Channel(it.Controller, it.Reader)),
+		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(words), cell(string(tell.Said(&it.Item))+" on "+tell.Channel(it.Controller, it.Reader)),
 			cell(tell.Roughly(now.Sub(it.Since))), cell(tell.TimeLeft(now, it.Deadline)), cell(strings.Join(it.Anomalies, ", ")), number(tell.BitCount(it.Nominal))))
 	}
-	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Untrusted words"), column("Kind"), column("Of"), column("Age"), column("Deadline"), column("Anomalies"), numbers("Nominal bits")}, rows)}
+	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Kind"), column("Untrusted words"), column("Of"), column("Age"), column("Deadline"), column("Anomalies"), numbers("Nominal bits")}, rows)}
 }
 
 func itemPath(shard int, id bcp.ItemID) string {

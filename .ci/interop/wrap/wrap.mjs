@@ -125,7 +125,7 @@ for (const [i, text] of injections.entries()) {
 }
 assert.deepEqual(await call("read_graph", {}), { answer: { notes: injections.length } });
 assert.equal((await call("read_file", { path: resolve("papers", "none.txt") })).outcome, "not_enough_information");
-assert.deepEqual(await call("open_nodes", { names: ["n3"] }), { answer: { worked: true } });
+assert.deepEqual(await call("open_nodes", { names: ["n3"] }), { answer: { entities: "1", relations: "0" } });
 for (const text of injections) {
   for (const word of words(text)) assert(usual.has(word) || !heard.includes(word), `the host hears ${word}`);
 }
