@@ -393,6 +393,12 @@ func Said(it *bcp.Item) bcp.AgentName {
 	return it.Reader
 }
 
+// Connection reports whether a decision says that somebody connected or disconnected, which
+// each command does: the newest decisions leave it out.
+func Connection(d *bcp.Decision) bool {
+	return d.Kind == bcp.KindConnect || d.Kind == bcp.KindDisconnect
+}
+
 // Verdict is the verdict of a decision as people are shown it: that of a person who
 // rejects is reject, though the mesh accepts the act. 0 is none.
 func Verdict(d *bcp.Decision) bcp.Outcome {

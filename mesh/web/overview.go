@@ -68,10 +68,7 @@ func isAlert(e *entry) bool { return e.Kind == bcp.KindAlert }
 
 func anyEntry(*entry) bool { return true }
 
-// exceptConnections leaves out who connected and disconnected, which each command does.
-func exceptConnections(e *entry) bool {
-	return e.Kind != bcp.KindConnect && e.Kind != bcp.KindDisconnect
-}
+func exceptConnections(e *entry) bool { return !tell.Connection(&e.Decision) }
 
 func overviewParts(f *facts) []m.Node {
 	parts := []m.Node{m.El(m.Ul, []m.Attr{m.Class("tiles")},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -71,9 +72,7 @@ stopped.`,
 
 func everyRecord(*bcp.Decision) bool { return true }
 
-func exceptConnections(d *bcp.Decision) bool {
-	return d.Kind != bcp.KindConnect && d.Kind != bcp.KindDisconnect
-}
+func exceptConnections(d *bcp.Decision) bool { return !tell.Connection(d) }
 
 func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool, wanted func(*bcp.Decision) bool) error {
 	var mu sync.Mutex
