@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/jetstream/witness"
+	"github.com/bcpmesh/bcpmesh/jetstream/witness/witnesstest"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -29,7 +30,7 @@ func TestRequireWitness(t *testing.T) {
 	files := pair(1000)
 	files["mesh.yaml"] = "require_witness: 1h\n"
 	var later atomic.Int64 // how far the mesh's clock is ahead
-	var serves atomic.Pointer[witness.Witness]
+	var serves atomic.Pointer[witnesstest.Witness]
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if w := serves.Load(); w != nil {
 			w.ServeHTTP(out, in)
@@ -53,12 +54,11 @@ func TestRequireWitness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := witness.Open(t.TempDir(), witness.Options{Logs: []string{key.Public}})
+	w, err := witnesstest.New("witness.example/one", key.Public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = w.Close() })
-	peer, err := witness.ParsePeer(w.Key()+"="+server.URL, nil)
+	peer, err := witness.ParsePeer(w.Key+"="+server.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

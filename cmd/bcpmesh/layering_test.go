@@ -124,8 +124,9 @@ var rules = []rule{
 	},
 	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
 	{folder: "jetstream/verify", core: true, external: []string{noteFormat, treeHashes, zstdFormat}},
-	// Both sides of a witness: it knows logs, and nothing of a mesh.
-	{folder: "jetstream/witness", internal: []string{"accounts/durable", "jetstream/verify"}, external: []string{fileLock, logging, noteFormat, treeHashes}},
+	// It asks witnesses: it knows logs, and nothing of a mesh.
+	{folder: "jetstream/witness", internal: []string{"jetstream/verify"}, external: []string{noteFormat, treeHashes}},
+	{folder: "jetstream/witness/witnesstest", testSupport: true, internal: []string{"jetstream/verify"}, external: []string{noteFormat, treeHashes}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
 	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},

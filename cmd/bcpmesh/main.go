@@ -111,7 +111,6 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			archive.RestoreCommand(p),
 			run.GatewayCommand(p),
 			define.ShardsCommand(p),
-			audit.WitnessCommand(p),
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
 			define.ValidateCommand(p),

@@ -23,6 +23,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/jetstream/witness/witnesstest"
 )
 
 // scriptCommands are what our scripts can do beyond testscript's own commands.
@@ -38,6 +39,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"fetch":       fetchCommand,
 	"collect":     collectCommand,
 	"site":        siteCommand,
+	"witness":     witnessCommand,
 }
 
 // exitcodeCommand is `exitcode CODE COMMAND…`: the command ends with exactly
@@ -258,6 +260,21 @@ func siteCommand(ts *testscript.TestScript, neg bool, args []string) {
 	server := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[1]))))
 	ts.Setenv(args[0], server.URL)
 	ts.Defer(server.Close)
+}
+
+// witnessCommand is `witness VAR NAME LOG FILE`: a witness of the log whose key is in the file LOG is at the URL in the
+// variable, until the script ends; VARKEY and FILE get its key.
+func witnessCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: witness VAR NAME LOG FILE")
+	}
+	w, err := witnesstest.New(args[1], strings.TrimSpace(ts.ReadFile(args[2])))
+	ts.Check(err)
+	server := httptest.NewServer(w)
+	ts.Defer(server.Close)
+	ts.Setenv(args[0], server.URL)
+	ts.Setenv(args[0]+"KEY", w.Key)
+	ts.Check(os.WriteFile(ts.MkAbs(args[3]), []byte(w.Key+"\n"), 0o600))
 }
 
 // collectCommand is `collect VAR FILE`: a collector of traces is at the URL in the

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
@@ -77,60 +79,63 @@ func (p *Peer) Cosign(ctx context.Context, signed []byte, old int64, prove Proof
 			err = fmt.Errorf("witness %s: %w", p.Name, err)
 		}
 	}()
-	c, err := parseCheckpoint(signed)
+	size, err := checkpointSize(signed)
 	if err != nil {
 		return nil, 0, err
 	}
-	old = min(max(0, old), c.tree.N)
+	old = min(max(0, old), size)
 	for range maxTries {
-		r := request{old: old, note: signed}
-		if old > 0 && old < c.tree.N {
-			if r.proof, err = prove(old); err != nil {
+		var proof tlog.TreeProof
+		if old > 0 && old < size {
+			if proof, err = prove(old); err != nil {
 				return nil, seen, err
 			}
 		}
-		reply, err := p.post(ctx, r.encode())
+		status, reply, err := p.post(ctx, request(old, proof, signed))
 		if err != nil {
 			return nil, seen, err
 		}
-		switch reply.Status {
+		switch status {
 		case http.StatusOK:
-			line, err := p.own(signed, reply.Body)
-			return line, c.tree.N, err
+			line, err := p.own(signed, reply)
+			return line, size, err
 		case http.StatusConflict:
-			size, err := parseSize(strings.TrimSuffix(string(reply.Body), "\n"))
+			newest, err := parseSize(strings.TrimSuffix(string(reply), "\n"))
 			switch {
-			case err != nil && old == c.tree.N, err == nil && size == old:
+			case err != nil && old == size, err == nil && newest == old:
 				return nil, old, ErrForked
 			case err != nil:
 				return nil, seen, errors.New("its answer cannot be read")
-			case size > c.tree.N:
-				return nil, size, fmt.Errorf("%w: %d decisions, and here are %d", ErrRolledBack, size, c.tree.N)
+			case newest > size:
+				return nil, newest, fmt.Errorf("%w: %d decisions, and here are %d", ErrRolledBack, newest, size)
 			}
-			old, seen = size, size
+			old, seen = newest, newest
 		case http.StatusUnprocessableEntity:
 			return nil, old, ErrForked
 		case http.StatusNotFound, http.StatusForbidden:
 			return nil, seen, ErrUnknownLog
 		default:
-			return nil, seen, fmt.Errorf("it answers with status %d", reply.Status)
+			return nil, seen, fmt.Errorf("it answers with status %d", status)
 		}
 	}
 	return nil, seen, errors.New("others query it at the same time")
 }
 
-func (p *Peer) post(ctx context.Context, body []byte) (Reply, error) {
+// maxBody bounds what is read of an answer.
+const maxBody = 16 << 10
+
+func (p *Peer) post(ctx context.Context, body []byte) (status int, reply []byte, err error) {
 	in, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
 	if err != nil {
-		return Reply{}, err
+		return 0, nil, err
 	}
 	out, err := p.client.Do(in)
 	if err != nil {
-		return Reply{}, err
+		return 0, nil, err
 	}
 	defer func() { _ = out.Body.Close() }() // it was read
-	content, err := io.ReadAll(io.LimitReader(out.Body, maxBody))
-	return Reply{Status: out.StatusCode, Body: content}, err
+	reply, err = io.ReadAll(io.LimitReader(out.Body, maxBody))
+	return out.StatusCode, reply, err
 }
 
 // own returns the line of an answer with this witness's cosignature.
@@ -140,4 +145,36 @@ func (p *Peer) own(signed, lines []byte) ([]byte, error) {
 		return nil, errors.New("its answer is not its cosignature")
 	}
 	return fmt.Appendf(nil, "— %s %s\n", n.Sigs[0].Name, n.Sigs[0].Base64), nil
+}
+
+// request is the body of add-checkpoint.
+func request(old int64, proof tlog.TreeProof, signed []byte) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "old %d\n", old)
+	for _, h := range proof {
+		fmt.Fprintf(&b, "%s\n", h)
+	}
+	b.WriteByte('\n')
+	b.Write(signed)
+	return b.Bytes()
+}
+
+var errMalformed = errors.New("malformed")
+
+// checkpointSize returns the size of the tree of a signed checkpoint.
+func checkpointSize(signed []byte) (int64, error) {
+	lines := strings.SplitN(string(signed), "\n", 4)
+	if len(lines) < 4 {
+		return 0, fmt.Errorf("%w checkpoint", errMalformed)
+	}
+	return parseSize(lines[1])
+}
+
+// parseSize takes the one spelling of a size.
+func parseSize(s string) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n > math.MaxInt64 || strconv.FormatUint(n, 10) != s {
+		return 0, errMalformed
+	}
+	return int64(n), nil
 }

@@ -1,134 +1,18 @@
 package audit
 
 import (
-	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	tlogwitness "github.com/bcpmesh/bcpmesh/jetstream/witness"
 )
-
-// witnessing is what a running witness tells about itself.
-type witnessing struct {
-	URL  string   `json:"url"`
-	Key  string   `json:"key"`
-	Logs []string `json:"logs"`
-}
-
-// WitnessCommand returns the command witness.
-func WitnessCommand(p *cli.Program) *cobra.Command {
-	var store, listen, name, readyFile string
-	var logs []string
-	cmd := &cobra.Command{
-		Use:   "witness",
-		Short: "Cosign the checkpoints of meshes",
-		Long: `Run a witness, until interrupted: it cosigns the checkpoints of the logs that it is
-given (C2SP tlog-witness, add-checkpoint), each only with a proof that it continues
-the one before. So the owner of a log can neither show two histories of it nor roll
-it back unnoticed. It sees sizes and hashes, never a decision.
-
-Run it on a machine that the mesh's operator does not own. --log is the public key of
-a mesh ("bcpmesh audit key"), or of any other log that signs C2SP checkpoints.
-
-The store has the witness's key and the newest checkpoint of each log. Do not
-restore it from a backup: a witness that has forgotten what it cosigned could cosign
-another history. If a store is lost, begin with a new one, which has a new key.
-
-No TLS is needed: requests and answers are signed and contain no decisions. Put a
-proxy in front if sizes and times must not be seen.`,
-		Example: `  bcpmesh witness --store ./witness --listen 0.0.0.0:8053 --log "$(cat office.key)"
-  bcpmesh up --witness "$(cat key.pub)=http://witness.example.org:8053"`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runWitness(cmd.Context(), p, store, listen, readyFile, tlogwitness.Options{Logs: logs, Name: name})
-		},
-	}
-	cmd.Flags().StringVar(&store, "store", "", "`DIR` with the key and what was cosigned, created if missing")
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8053", "`HOST:PORT` to serve on; port 0 means any free one")
-	cmd.Flags().StringArrayVar(&logs, "log", nil, "public `KEY` of a log, or a file with it; may be repeated")
-	cmd.Flags().StringVar(&name, "name", "", "`NAME` of a new key, such as witness.example.org/1 (default a random one)")
-	cmd.Flags().StringVar(&readyFile, "ready-file", "", "write {url, key, logs} to `FILE` once it serves")
-	cli.Complete(cmd, "store", cli.CompleteFolders)
-	return cmd
-}
-
-func runWitness(ctx context.Context, p *cli.Program, store, listen, readyFile string, o tlogwitness.Options) (err error) {
-	switch {
-	case store == "":
-		return cli.Usagef("witness: --store is needed").WithHint("it keeps the witness's key and what was cosigned")
-	case len(o.Logs) == 0:
-		return cli.Usagef("witness: --log is needed").WithHint(logKeyHint)
-	}
-	if o.Logs, err = keysOrFiles("--log", o.Logs, verify.CheckKey, logKeyHint); err != nil {
-		return err
-	}
-	if err := meshdir.PrepareReady(readyFile); err != nil {
-		return err
-	}
-	o.Log = cli.NewLogger(hclog.Warn, p.Out.Stderr)
-	w, err := tlogwitness.Open(store, o)
-	if err != nil {
-		return witnessFailure(err, store)
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return cli.Failf("--listen %s: %s", cli.Quoted(listen), cli.FileReason(err))
-	}
-	server := w.Server()
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	about := witnessing{URL: "http://" + listener.Addr().String(), Key: w.Key(), Logs: w.Origins()}
-	if err := meshdir.WriteReady(readyFile, about); err != nil {
-		return errors.Join(cli.Failf("%s cannot be written: %s", cli.Quoted(readyFile), cli.FileReason(err)), tlogwitness.Stop(ctx, server))
-	}
-	if readyFile != "" {
-		defer func() { _ = os.Remove(readyFile) }() // it is gone where somebody else removed it
-	}
-	if p.Out.JSON {
-		err = p.Out.Line(about)
-	} else {
-		p.Out.Talkf("cosigns %s at %s", cli.Count(len(about.Logs), "log"), about.URL)
-		p.Out.Talkf("its key is in %s: give it to those who verify, and to the mesh: bcpmesh up --witness %s=%s",
-			filepath.Join(store, tlogwitness.PublicFile), about.Key, about.URL)
-	}
-	if err == nil {
-		err = p.Out.Stdout.Flush()
-	}
-	select {
-	case <-ctx.Done():
-	case failed := <-served:
-		err = errors.Join(err, failed)
-	}
-	stop, cancel := context.WithTimeout(context.Background(), cli.StopTimeout)
-	defer cancel()
-	return errors.Join(err, tlogwitness.Stop(stop, server))
-}
-
-func witnessFailure(err error, store string) error {
-	f := cli.Failf("%s", cli.Plain(err.Error()))
-	switch {
-	case errors.Is(err, tlogwitness.ErrInUse):
-		return cli.Failf("a witness runs on %s", cli.Quoted(store)).WithHint("stop it first, or name another folder with --store")
-	case errors.Is(err, tlogwitness.ErrStore):
-		return f.WithHint("begin with a new --store: its key is new, and the old one must no longer be trusted")
-	case errors.Is(err, tlogwitness.ErrKey):
-		return f.WithHint("leave --name out, or name another folder with --store")
-	}
-	return f
-}
 
 // keysOrFiles replaces names of files by what is in them. Where a text is neither a key
 // that check lets pass nor the name of a file, hint says where to get one.
@@ -153,7 +37,7 @@ func keysOrFiles(flag string, list []string, check func(key string) error, hint 
 
 const (
 	logKeyHint     = "bcpmesh audit key shows it, on the machine of the mesh"
-	witnessKeyHint = "it is in key.pub of the witness's store"
+	witnessKeyHint = "whoever runs the witness publishes it"
 )
 
 func checkWitnessKey(key string) error {
@@ -176,7 +60,7 @@ func (f *WitnessFlags) Peers(command string) ([]*tlogwitness.Peer, error) {
 		peer, err := tlogwitness.ParsePeer(s, client)
 		if err != nil {
 			return nil, cli.Usagef("%s: --witness: %s, got %s", command, cli.Plain(err.Error()), cli.Quoted(s)).
-				WithHint("the key is in key.pub of the witness's store; as in --witness \"$(cat key.pub)=http://witness.example.org:8053\"")
+				WithHint("whoever runs the witness publishes its key; as in --witness \"$(cat key.pub)=http://witness.example.org:8053\"")
 		}
 		if names[peer.Name] {
 			return nil, cli.Usagef("%s: --witness: %s is there twice", command, cli.Quoted(peer.Name))

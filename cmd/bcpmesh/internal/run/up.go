@@ -71,7 +71,7 @@ journal, which is the source of truth and stays unchanged.
 
 With --witness, each signed checkpoint goes to a witness, which cosigns it if it
 continues what it has seen: the owner of the state folder can then neither rewrite
-nor roll back history unnoticed ("bcpmesh witness"). A missing witness is an alert
+nor roll back history unnoticed (docs/operators.md). A missing witness is an alert
 and stops nothing, unless mesh.yaml says require_witness. If a witness has seen more
 of the journal than there is, as after the restore of an old backup, budgets could be
 spent twice: nothing is let through until --accept-rollback.
@@ -382,7 +382,7 @@ func startFailure(err error, l listening, folder string) error {
 	case l.webSocket != "" && meshdir.PortTaken(l.webSocket):
 		return cli.Failf("--websocket %s: another program uses that port", cli.Quoted(l.webSocket)).WithHint("stop it, or listen on any free port: --websocket 127.0.0.1:0")
 	case errors.Is(err, mesh.ErrRequireWitness):
-		return f.WithHint("name one: bcpmesh up --witness KEY=URL (bcpmesh witness --help)")
+		return f.WithHint("name one: bcpmesh up --witness KEY=URL (docs/operators.md#witnesses)")
 	case errors.Is(err, accounts.ErrBusy):
 		return f.WithHint("another command is using %s: try again", folder)
 	case errors.Is(err, bcp.ErrMoved):
