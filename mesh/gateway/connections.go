@@ -30,9 +30,11 @@ type connection struct {
 	// owed says that a new connection of the Reader has not been sent its open
 	// queries yet.
 	owed bool
-	// unheard counts how often queries were sent and the Reader did not listen.
+	// unheard counts how often queries, or deliveries, were sent and nobody listened.
 	unheard int
-	shared  shared
+	// resume is from when on a Controller that did not listen is sent deliveries again.
+	resume time.Time
+	shared shared
 }
 
 // acks counts the acknowledgements of a sending. Each of several connections
@@ -119,13 +121,33 @@ func (g *Gateway) sendWaiting(who agentRole, c *connection) {
 		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
-		c.ready = false
+		c.unheard = 0
+		g.deliverInOrder(who, c, 0)
+	}
+}
+
+// deliverInOrder sends a Controller, after a pause, what waits for it, one by one until
+// it listens: of what was sent before, nobody knows how much has come.
+func (g *Gateway) deliverInOrder(who agentRole, c *connection, pause time.Duration) {
+	c.ready, c.resume = false, g.clock().Add(pause)
+	send := func() {
 		for _, key := range g.state.ChannelsOf(who.Agent) {
-			g.park(key)
 			g.sendDeliveries(key)
 		}
-		g.runAt(g.clock().Add(patience), func() { g.listens(who) })
 	}
+	for _, key := range g.state.ChannelsOf(who.Agent) {
+		g.park(key)
+	}
+	if pause == 0 {
+		send()
+	} else {
+		g.runAt(c.resume, send)
+	}
+	g.runAt(c.resume.Add(patience), func() {
+		if g.agents[who] == c && !g.clock().Before(c.resume.Add(patience)) {
+			g.listens(who)
+		}
+	})
 }
 
 // listens notes that a Controller has acknowledged something, or had its time
@@ -135,7 +157,7 @@ func (g *Gateway) listens(who agentRole) {
 	if c == nil || c.ready || who.Role != bcp.RoleController {
 		return
 	}
-	c.ready = true
+	c.ready, c.unheard = true, 0
 	for _, key := range g.state.ChannelsOf(who.Agent) {
 		g.sendDeliveries(key)
 	}
@@ -244,17 +266,23 @@ func (g *Gateway) dispatch(id bcp.QueryID) {
 }
 
 // noteUnheard sends the open queries of a Reader again, with a backoff, if it
-// did not listen to one; likewise a delivery or a notice. A Reader's
-// subscriptions are repeated anyway.
+// did not listen to one; likewise a notice, and the deliveries of a Controller, from
+// the first on. A Reader's subscriptions are repeated anyway.
 func (g *Gateway) noteUnheard(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
-	if sent := cmp.Or(g.sending[bcp.DeliveryID(s.ID)], g.notices[bcp.DeliveryID(s.ID)]); sent != nil {
-		if !sent.parked && sent.to == who && sent.count == s.Attempt+1 {
+	c := g.agents[who]
+	delivery := g.sending[bcp.DeliveryID(s.ID)]
+	if sent := cmp.Or(delivery, g.notices[bcp.DeliveryID(s.ID)]); sent != nil {
+		switch {
+		case sent.parked || sent.to != who || sent.count != s.Attempt+1:
+		case delivery == nil:
 			g.sendUnheard(sent)
+		case c != nil:
+			c.unheard++
+			g.deliverInOrder(who, c, min(firstBackoff<<min(c.unheard, 20), maxBackoff))
 		}
 		return
 	}
-	c := g.agents[who]
 	if _, _, _, open := g.state.Open(bcp.QueryID(s.ID)); !open || c == nil || !c.ready {
 		return
 	}

@@ -248,9 +248,8 @@ func TestNobodyListenedOnTheConnectionBefore(t *testing.T) {
 	main := agentRole{"main", bcp.RoleController}
 	unheard := subjects.Subject{Kind: subjects.KindReply, Role: main.Role, Agent: main.Agent, ID: "d1", Attempt: 2}
 	for _, parked := range []bool{true, false} {
-		g := &Gateway{config: Config{Now: time.Now}, sending: map[bcp.DeliveryID]*sending{
-			"d1": {to: main, count: unheard.Attempt + 1, parked: parked},
-		}}
+		g := &Gateway{config: Config{Now: time.Now}, state: &state.State{}, agents: map[agentRole]*connection{main: {ready: true}},
+			sending: map[bcp.DeliveryID]*sending{"d1": {to: main, count: unheard.Attempt + 1, parked: parked}}}
 		g.noteUnheard(unheard)
 		if again := len(g.timers) > 0; again == parked {
 			t.Errorf("parked %v: it is sent again: %v", parked, again)

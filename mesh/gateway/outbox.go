@@ -25,11 +25,12 @@ type sending struct {
 
 // window is how many deliveries of a channel may be on their way to its
 // Controller. It is one until the Controller listens: if it began to in the
-// middle of many, it would get the later ones first.
+// middle of many, it would get the later ones first. One that was found not to listen
+// gets none for a while.
 func (g *Gateway) window(controller bcp.AgentName) int {
 	c := g.agents[agentRole{controller, bcp.RoleController}]
 	switch {
-	case c == nil:
+	case c == nil, g.clock().Before(c.resume):
 		return 0
 	case !c.ready:
 		return 1
@@ -95,7 +96,7 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 	g.runAt(g.clock().Add(backoff+10*time.Millisecond), s.again)
 }
 
-// sendUnheard repeats, with a backoff, a message without a listener: an agent that
+// sendUnheard repeats, with a backoff, a notice without a listener: an agent that
 // takes a while to subscribe gets it within another such while. It changes nothing if
 // the regular repeat comes earlier.
 func (g *Gateway) sendUnheard(s *sending) {

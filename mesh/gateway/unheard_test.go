@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,5 +84,58 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 		if n := sendings[i].Load(); n == 0 || n > 60 {
 			t.Errorf("%v after it subscribed, it has the %s of sending %d (0 is none)", passed, what, n)
 		}
+	}
+}
+
+// A Controller that is connected long before it subscribes gets its deliveries in the
+// order in which they were pushed: one that nobody heard is not overtaken.
+//
+// covers P9.1, A-RECONN
+func TestLateSubscriberHearsInOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var clock atomic.Int64
+	clock.Store(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC).UnixNano())
+	g := b.start(t, func(c *gateway.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
+	mailer := b.agent(t, "mailer")
+	const pushed = 20
+	for i := range pushed {
+		if err := pushUntilAccepted(mailer.Conn, fmt.Sprintf("p%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	for _, d := range g.wait(t, pushed, of(bcp.KindPush)) {
+		want = append(want, string(d.Delivery))
+	}
+	main := b.agent(t, "main")
+	g.wait(t, 2, of(bcp.KindConnect))
+	var told *meshtest.Inbox
+	var got []string
+	known := map[string]bool{}
+	for tick := 0; len(got) < pushed; tick++ {
+		if tick == 100 {
+			told = main.Deliveries(t)
+		}
+		if tick > 1000 {
+			t.Fatalf("%d of %d came", len(got), pushed)
+		}
+		clock.Add(int64(20 * time.Millisecond))
+		for range 3 { // behind the server's word that nobody listened
+			main.Request(t, subjects.Session("main"), `{"verb":"channels"}`)
+		}
+		if told == nil {
+			continue
+		}
+		for _, m := range told.Taken(t) {
+			main.Acknowledge(t, m)
+			if id := m.Text("delivery_id"); !known[id] {
+				known[id] = true
+				got = append(got, id)
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
