@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const variables = "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli."
+const variables = "github.com/bcpmesh/bcpmesh/cmd/internal/cli."
 
 // compile builds the program for a platform; an empty one is that of this machine.
 func (r *release) compile(system, arch, out string) error {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // demoResult is what `bcpmesh demo --json` writes.

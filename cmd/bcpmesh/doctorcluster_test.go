@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // Beside the keys of a mesh on a cluster, doctor judges the journal by what the cluster

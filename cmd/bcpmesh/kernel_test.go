@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // The kernel and the plan of docs/kernel.md are right, and its text shows what the

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // ownCertificate writes a certificate that is not of the mesh's own authority, and

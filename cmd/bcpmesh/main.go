@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/conform"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
@@ -26,11 +25,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/measure"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/roles"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 func main() {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	researchdesk "github.com/bcpmesh/bcpmesh/examples/mcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )

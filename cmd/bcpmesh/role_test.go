@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // playRoles plays one case and returns its result without the id.

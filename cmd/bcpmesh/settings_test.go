@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // A judge that has seen many specs still tells them apart.

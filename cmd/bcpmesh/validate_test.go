@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 const plainCase = `{"id":7,"spec":{"category":1,"fields":[{"name":"a","type":"boolean"}]},"response":{"a":true}}`

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // asideFolder has, in the state folder, a file for each agent one of whose cells ended while it read something: the digests of

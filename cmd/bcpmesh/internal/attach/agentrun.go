@@ -29,9 +29,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 func agentRunCommand(p *cli.Program) *cobra.Command {

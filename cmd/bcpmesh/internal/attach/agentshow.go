@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 func agentShowCommand(p *cli.Program) *cobra.Command {

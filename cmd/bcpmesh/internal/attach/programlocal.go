@@ -13,9 +13,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/web"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // local is what a confined program reaches at [sandbox.Address]: its model and its network, as its definition has them.

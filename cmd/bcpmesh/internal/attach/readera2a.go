@@ -16,9 +16,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/a2a"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // a2aOptions are the flags of reader a2a.

@@ -2,7 +2,7 @@ package audit
 
 import (
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // writeDecisions returns what writes decisions as line does. The bytes of one are the

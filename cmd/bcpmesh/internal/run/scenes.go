@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
 )

@@ -3,7 +3,7 @@ package simulate
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // RoleCommand returns the command role, with the commands that are about a mesh.

@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
-// Release builds set these, with -ldflags "-X github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli.buildVersion=…".
+// Release builds set these, with -ldflags "-X github.com/bcpmesh/bcpmesh/cmd/internal/cli.buildVersion=…".
 var (
 	buildVersion string
 	buildCommit  string

@@ -11,7 +11,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 

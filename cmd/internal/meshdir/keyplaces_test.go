@@ -10,7 +10,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // A key is read from each of its places, and no error says what was there.

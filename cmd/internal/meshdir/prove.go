@@ -7,7 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
