@@ -118,7 +118,7 @@ func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, err
 	var receipt bcp.RunReceipt
 	err := o.request(ctx, bcp.ControlStopRun, bcp.Control{Run: run}, &receipt)
 	if err == nil && receipt.Status == "" {
-		err = &RunRefusedError{receipt.Code}
+		err = &RunRefusedError{Code: receipt.Code}
 	}
 	return receipt, err
 }

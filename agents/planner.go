@@ -32,6 +32,9 @@ type PlanRequest struct {
 	// through, asked about or refused, in the operator's words.
 	Requester jsontext.Value `json:"requester,omitempty"`
 	Rules     jsontext.Value `json:"rules,omitempty"`
+	// FailedPlan is the planner's own plan that the newest error is about, or a text if it
+	// was not JSON; it is empty if there was none.
+	FailedPlan jsontext.Value `json:"failed_plan,omitempty"`
 	// SubRuns says that a plan may have steps of kind subkernel.
 	SubRuns bool `json:"sub_runs,omitzero"`
 }
@@ -53,6 +56,11 @@ type SubPlanRequest struct {
 // ErrNoPlan is returned, or wrapped, by a handler that has no plan for a task: the
 // kernel is told that it refused.
 var ErrNoPlan = errors.New("agents: there is no plan for the task")
+
+// ErrAway is returned, or wrapped, by a handler of a [Planner] whose model cannot be
+// reached for now: the kernel asks again after a pause, as long as the run has time, and
+// counts no plan. For a [SubPlanner] it is ErrNoPlan.
+var ErrAway = errors.New("agents: the planner's model cannot be reached for now")
 
 // Planner answers the plan requests of kernels.
 type Planner struct{ planning }
@@ -180,7 +188,10 @@ func (p *planning) answer(ctx context.Context, r *run, id string, plan makePlan)
 			return err
 		})
 	})
-	if errors.Is(err, ErrNoPlan) {
+	switch {
+	case errors.Is(err, ErrAway):
+		answer, err = planAnswer{ID: id, Away: true}, nil
+	case errors.Is(err, ErrNoPlan):
 		answer, err = planAnswer{ID: id, Refused: true}, nil
 	}
 	var message []byte
@@ -203,4 +214,5 @@ type planAnswer struct {
 	ID      string `json:"plan_id"`
 	Plan    any    `json:"plan,omitempty"`
 	Refused bool   `json:"refused,omitzero"`
+	Away    bool   `json:"unavailable,omitzero"`
 }

@@ -45,8 +45,11 @@ type ForbidRule struct {
 }
 
 // RunRefusedError says that a kernel refused to begin a run. Code is from
-// docs/kernel.md.
-type RunRefusedError struct{ Code string }
+// docs/kernel.md; where it is bad_rule, the others are the place, from 1, in Forbid.
+type RunRefusedError struct {
+	Code               string
+	Rule, Line, Column int
+}
 
 func (e *RunRefusedError) Error() string { return "agents: the kernel refused the run: " + e.Code }
 
@@ -90,7 +93,7 @@ func (u *Run) ask(ctx context.Context) (receipt bcp.RunReceipt, err error) {
 			return errNoRunReceipt
 		}
 		if receipt.Status == "" && receipt.Code != "" {
-			return &RunRefusedError{receipt.Code}
+			return &RunRefusedError{receipt.Code, receipt.Rule, receipt.Line, receipt.Column}
 		}
 		return nil
 	})
@@ -106,11 +109,18 @@ const (
 // Wait returns how the run ended: its Status is not [bcp.RunOpen]. It may be called again,
 // for a day after the end.
 func (u *Run) Wait(ctx context.Context) (bcp.RunReceipt, error) {
+	return u.Follow(ctx, func(bcp.RunReceipt) {})
+}
+
+// Follow is Wait, and tells each look at the open run, which says whether it waits for a
+// person.
+func (u *Run) Follow(ctx context.Context, look func(bcp.RunReceipt)) (bcp.RunReceipt, error) {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		receipt, err := u.ask(ctx)
 		if err != nil || receipt.Status != "" && receipt.Status != bcp.RunOpen {
 			return receipt, err
 		}
+		look(receipt)
 		if !sleep(ctx, nil, pause) {
 			return receipt, &UnansweredError{ID: u.id, Err: ended(ctx)}
 		}

@@ -98,9 +98,19 @@ type RunReceipt struct {
 	RunID string `json:"run_id,omitempty"`
 	// Status is open, or how the run ended, in a word of package kernel.
 	Status string `json:"status,omitempty"`
+	// Waits is [WaitsForPerson] while an open run waits for one.
+	Waits string `json:"waits_for,omitempty"`
 	// Code says why it was refused, or did not commit.
 	Code string `json:"code,omitempty"`
+	// Rule, Line and Column are the place, from 1, in the requester's own rules that is
+	// wrong, where the code is bad_rule.
+	Rule   int `json:"rule,omitzero"`
+	Line   int `json:"line,omitzero"`
+	Column int `json:"column,omitzero"`
 }
+
+// WaitsForPerson is what a run waits for whose call a person decides about.
+const WaitsForPerson = "person"
 
 // IsRun reports whether decisions of the kind are about a run of a kernel.
 func (k DecisionKind) IsRun() bool { return k >= KindRun && k <= KindOutcome }

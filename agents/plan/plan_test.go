@@ -82,8 +82,10 @@ func TestAskedIsAFunctionOfTheTask(t *testing.T) {
 	if strings.Contains(text(t, first), "failed") || strings.Contains(text(t, asked(t, plan.Planner{}, request("p", "x", "[]"))), "payment") {
 		t.Error("more is said than there is to say")
 	}
-	again := asked(t, house, request("p3", "Look.", `[{"attempt":1,"step":"send","code":"type_mismatch"}]`))
-	if !strings.Contains(text(t, again), `[{\"attempt\":1,\"step\":\"send\",\"code\":\"type_mismatch\"}]`) {
+	failed := request("p3", "Look.", `[{"attempt":1,"step":"send","code":"type_mismatch"}]`)
+	failed.FailedPlan = jsontext.Value(`{"steps":[1]}`)
+	again := asked(t, house, failed)
+	if !strings.Contains(text(t, again), `{\"steps\":[1]}`) || !strings.Contains(text(t, again), `[{\"attempt\":1,\"step\":\"send\",\"code\":\"type_mismatch\"}]`) {
 		t.Errorf("errors are not told: %s", text(t, again))
 	}
 }
@@ -98,12 +100,14 @@ func TestPlanIsWhatTheModelWrote(t *testing.T) {
 		turn llm.ScriptTurn
 		err  error
 	}{
-		"a plan":             {calls(plan.Tool), nil},
-		"text":               {llm.ScriptTurn{Reply: llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("I will not.")}}}, agents.ErrNoPlan},
-		"another tool":       {calls("send"), agents.ErrNoPlan},
-		"two plans":          {calls(plan.Tool, plan.Tool), agents.ErrNoPlan},
-		"a cut reply":        {cut, llm.ErrCut},
-		"a provider that is": {llm.ScriptTurn{Err: llm.Auth{}}, agents.ErrNoPlan},
+		"a plan":                         {calls(plan.Tool), nil},
+		"text":                           {llm.ScriptTurn{Reply: llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("I will not.")}}}, agents.ErrNoPlan},
+		"another tool":                   {calls("send"), agents.ErrNoPlan},
+		"two plans":                      {calls(plan.Tool, plan.Tool), agents.ErrNoPlan},
+		"a cut reply":                    {cut, llm.ErrCut},
+		"a provider that refuses":        {llm.ScriptTurn{Err: llm.Auth{}}, agents.ErrNoPlan},
+		"a provider that is away":        {llm.ScriptTurn{Err: llm.Overloaded{Unknown: true}}, agents.ErrAway},
+		"a provider with too many calls": {llm.ScriptTurn{Err: llm.RateLimited{}}, agents.ErrAway},
 	} {
 		p := plan.Planner{Model: llm.Endpoint{Provider: &llm.Script{Turns: []llm.ScriptTurn{c.turn}}, Model: "m"}}
 		got, err := p.Plan(t.Context(), request("p", "Look.", "[]"))

@@ -205,7 +205,7 @@ func checkTree(tree *cel.Ast, lists bool) error {
 			return
 		}
 		at := tree.NativeRep().SourceInfo().GetStartLocation(e.ID())
-		err = fmt.Errorf("%d:%d: %s", at.Line(), at.Column()+1, what)
+		err = &PlacedError{at.Line(), at.Column() + 1, what}
 	}
 	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
@@ -245,13 +245,21 @@ func describe(issues []*cel.Error, variables []bcp.Variable) error {
 	return placed(first, message)
 }
 
+// PlacedError says what is wrong at a place of an expression.
+type PlacedError struct {
+	Line, Column int // from 1
+	Message      string
+}
+
+func (e *PlacedError) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message) }
+
 // placed returns a message in one line, with the place that it is about.
 func placed(issue *cel.Error, message string) error {
 	message = strings.Join(strings.FieldsFunc(message, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 	if len(message) > maxErrorBytes {
 		message = strings.ToValidUTF8(message[:maxErrorBytes], "") + "…"
 	}
-	return fmt.Errorf("%d:%d: %s", issue.Location.Line(), issue.Location.Column()+1, message)
+	return &PlacedError{issue.Location.Line(), issue.Location.Column() + 1, message}
 }
 
 // estimator tells the cost model how long a text can be.

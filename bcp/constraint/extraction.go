@@ -42,7 +42,7 @@ func CompileExtraction(expression string) (extraction *Extraction, err error) {
 	tree, issues := environment.Compile(expression)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
-		return nil, fmt.Errorf("%d:%d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
+		return nil, placed(first, first.Message)
 	}
 	program, err := environment.Program(tree, cel.CostLimit(maxExtraction))
 	if err != nil {

@@ -231,6 +231,13 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	if d.SubPlanner != "" {
 		b.checkSubPlanner(m, d.SubPlanner, a, o)
 	}
+	for _, g := range o.get("grants").named {
+		for _, e := range g.texts {
+			if !slices.ContainsFunc(tools, func(t kernel.Tool) bool { return slices.Contains(t.RequiredCaps, kernel.Capability(e.text)) }) {
+				a.source.warnf(e.position, CodeKernel, g.path, "no tool needs the capability %q: is it misspelt?", e.text)
+			}
+		}
+	}
 	d.Tools = grantedTools(tools, d.Grants)
 	d.Rules = b.buildRules(a.source, o.get("rules").objects, at)
 	// A rule for all kernels says nothing about one that has not its tool.

@@ -253,6 +253,20 @@ func TestKernelWithoutItsTools(t *testing.T) {
 	}
 }
 
+// A capability that no tool needs is misspelt.
+func TestCapabilityOfNoTool(t *testing.T) {
+	t.Parallel()
+	warned := func(folder fstest.MapFS) bool {
+		_, report := definition.Load(folder)
+		return slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool {
+			return p.Key == "kernel.grants.read" && strings.Contains(p.Message, `no tool needs the capability "mail.raed"`) && p.Line > 0
+		})
+	}
+	if warned(kernelFolder()) || !warned(kernelFolder("agents/desk.md", "read: [mail.read]", "read: [mail.read, mail.raed]")) {
+		t.Error("a misspelt capability is not told from others")
+	}
+}
+
 // Who plans for one kernel reads no content for another.
 //
 // covers DUAL-11

@@ -188,7 +188,7 @@ func (d *draft) askPerson(w Wait, kind WaitKind, arguments []byte) {
 // pending is how many other items of the kernel wait for a person.
 func (d *draft) pending() int {
 	n := d.state.pending[d.run.start.Kernel]
-	if d.change.from != nil && d.change.from.wait.Kind.person() {
+	if d.change.from != nil && d.change.from.wait.Kind.Person() {
 		n--
 	}
 	return n
@@ -325,8 +325,8 @@ func (d *draft) finishSub(inner *frame, value *Value, label Label) {
 // ownRules are the requester's own forbid rules, by tool.
 func (d *draft) ownRules() map[string]*toolRules {
 	if len(d.run.rules) > 0 && d.run.kernel != d.kernel {
-		own, ok := d.kernel.compileOwn(d.run.rules, d.run.start.Grant)
-		if !ok {
+		own, wrong := d.kernel.compileOwn(d.run.rules, d.run.start.Grant)
+		if wrong != nil {
 			own = d.kernel.forbidAll()
 		}
 		d.run.own, d.run.kernel = own, d.kernel

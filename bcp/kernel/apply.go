@@ -155,7 +155,7 @@ func (c *Change) fold(old *run) (*run, error) {
 		}
 	}
 	if c.Told != nil {
-		r.addPlanError(*c.Told)
+		r.addPlanError(*c.Told, c.Private.Plan)
 	}
 	if c.Sub != nil {
 		content, err := c.Private.value(c.Private.Content)
@@ -195,7 +195,7 @@ func (s *State) forget(r *run) {
 	if s.openBy[r.start.Requester.Name]--; s.openBy[r.start.Requester.Name] == 0 {
 		delete(s.openBy, r.start.Requester.Name)
 	}
-	if r.wait.Kind.person() {
+	if r.wait.Kind.Person() {
 		s.pending[r.start.Kernel]--
 	}
 }

@@ -38,8 +38,8 @@ var waitWords = []string{"", "planner", "sub_planner", "reader", "tool", "approv
 // Word returns the word for whom a run waits.
 func (k WaitKind) Word() string { return waitWords[min(int(k), len(waitWords)-1)] }
 
-// person reports whether the run waits for a person, which takes none of its time.
-func (k WaitKind) person() bool { return k == WaitApproval || k == WaitDoubt }
+// Person reports whether the run waits for a person, which takes none of its time.
+func (k WaitKind) Person() bool { return k == WaitApproval || k == WaitDoubt }
 
 // Wait is what a run waits for. What it says is released once it is recorded.
 type Wait struct {
@@ -62,6 +62,10 @@ type Wait struct {
 	Overruled bool
 	// Tainted says that content had a part in what the call is given.
 	Tainted bool
+	// Outages counts how often in a row the planner said that its model is away, and
+	// NotBefore is when it is asked again.
+	Outages   int
+	NotBefore int64
 }
 
 // call returns the id of the call that may have been made, if there is one.
@@ -107,6 +111,8 @@ type Change struct {
 	Deadline int64
 	// Alert is something that people should look at.
 	Alert Code
+	// Place is what a [BadRule] is about.
+	Place *RulePlace
 
 	Private Private
 
@@ -249,7 +255,7 @@ type Private struct {
 	// calls and parses: who has neither cannot try out what they are of.
 	Digest, Salt bcp.Digest
 	Rules        []RunRule // of the requester
-	Plan         []byte    // accepted
+	Plan         []byte    // also one that was not accepted
 	// Value is the result's value, in canonical JSON.
 	Value []byte
 	// Sub are the values of sub-runs that ended, in the order of Steps.
@@ -264,6 +270,9 @@ type Private struct {
 	// Note is what a tool said about its failure.
 	Note string
 }
+
+// RulePlace is a place in the rules of a requester, each from 1; 0 is the whole.
+type RulePlace struct{ Rule, Line, Column int }
 
 // RunRule is a forbid rule that a requester adds to its run.
 type RunRule struct {

@@ -210,6 +210,13 @@ func (c *Change) fields(f *codec) {
 	}
 	number(f, "deadline", &c.Deadline)
 	text(f, "alert", &c.Alert)
+	nested(f, "place", &c.Place, (*RulePlace).fields)
+}
+
+func (p *RulePlace) fields(f *codec) {
+	number(f, "rule", &p.Rule)
+	number(f, "line", &p.Line)
+	number(f, "column", &p.Column)
 }
 
 func (t *Totals) fields(f *codec) {
@@ -316,6 +323,8 @@ func (w *Wait) fields(f *codec) {
 	f.flag("approved", &w.Approved)
 	f.flag("overruled", &w.Overruled)
 	f.flag("tainted", &w.Tainted)
+	number(f, "outages", &w.Outages)
+	number(f, "not_before", &w.NotBefore)
 }
 
 func (e *End) fields(f *codec) {

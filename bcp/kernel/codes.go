@@ -52,38 +52,41 @@ const (
 
 // Why a run ended otherwise, or a message was refused.
 const (
-	LimitSteps        Code = "max_steps"
-	LimitEffects      Code = "max_effects"
-	LimitParses       Code = "max_q_parses"
-	LimitDepth        Code = "max_depth"
-	LimitPlans        Code = "max_plans"
-	LimitPlannerBits  Code = "max_planner_bits"
-	LimitValueBytes   Code = "max_value_bytes"
-	LimitRunTTL       Code = "run_ttl"
-	PlannerTimeout    Code = "planner_timeout"
-	ApprovalRejected  Code = "approval_rejected"
-	ApprovalExpired   Code = "approval_expired"
-	ApprovalQueueFull Code = "approval_queue_full"
-	InDoubt           Code = "in_doubt"
-	ParseUnavailable  Code = "parse_unavailable"
-	ToolUnavailable   Code = "tool_unavailable"
-	ToolChanged       Code = "tool_changed"
-	SecondOutcome     Code = "second_outcome"
-	LateOutcome       Code = "late_outcome"
-	Cancelled         Code = "cancelled"
-	SubBlocked        Code = "subkernel_blocked"
-	SubErrored        Code = "subkernel_errored"
-	SubPlanRejected   Code = "subkernel_plan_rejected"
-	UnknownKernel     Code = "unknown_kernel"
-	UnknownGrant      Code = "unknown_grant"
-	UnknownRun        Code = "unknown_run"
-	UnknownPlan       Code = "unknown_plan"
-	UnknownCall       Code = "unknown_call"
-	UnknownItem       Code = "unknown_item"
-	BadRule           Code = "bad_rule"
-	LimitOpenRuns     Code = "max_open_runs"
-	Suspended         Code = "suspended"
-	Repeated          Code = "repeated" // decided before: the answer is the same
+	LimitSteps       Code = "max_steps"
+	LimitEffects     Code = "max_effects"
+	LimitParses      Code = "max_q_parses"
+	LimitDepth       Code = "max_depth"
+	LimitPlans       Code = "max_plans"
+	LimitPlannerBits Code = "max_planner_bits"
+	LimitValueBytes  Code = "max_value_bytes"
+	LimitRunTTL      Code = "run_ttl"
+	PlannerTimeout   Code = "planner_timeout"
+	// PlannerUnavailable is of a run whose planner could not plan until the run's time
+	// was over, since its model was away.
+	PlannerUnavailable Code = "planner_unavailable"
+	ApprovalRejected   Code = "approval_rejected"
+	ApprovalExpired    Code = "approval_expired"
+	ApprovalQueueFull  Code = "approval_queue_full"
+	InDoubt            Code = "in_doubt"
+	ParseUnavailable   Code = "parse_unavailable"
+	ToolUnavailable    Code = "tool_unavailable"
+	ToolChanged        Code = "tool_changed"
+	SecondOutcome      Code = "second_outcome"
+	LateOutcome        Code = "late_outcome"
+	Cancelled          Code = "cancelled"
+	SubBlocked         Code = "subkernel_blocked"
+	SubErrored         Code = "subkernel_errored"
+	SubPlanRejected    Code = "subkernel_plan_rejected"
+	UnknownKernel      Code = "unknown_kernel"
+	UnknownGrant       Code = "unknown_grant"
+	UnknownRun         Code = "unknown_run"
+	UnknownPlan        Code = "unknown_plan"
+	UnknownCall        Code = "unknown_call"
+	UnknownItem        Code = "unknown_item"
+	BadRule            Code = "bad_rule"
+	LimitOpenRuns      Code = "max_open_runs"
+	Suspended          Code = "suspended"
+	Repeated           Code = "repeated" // decided before: the answer is the same
 )
 
 // plannerCodes are all that a planner can be told. How many there are decides
@@ -97,7 +100,7 @@ var plannerCodes = []Code{
 // otherCodes are the codes that no planner hears.
 var otherCodes = []Code{
 	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
-	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitRunTTL, PlannerTimeout, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
+	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitRunTTL, PlannerTimeout, PlannerUnavailable, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
 	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubBlocked, SubErrored,
 	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, Suspended, Repeated,
 }

@@ -15,14 +15,17 @@ import (
 func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, grant string, task Label, body []byte) Change {
 	c := Change{Kind: ChangeRun, Time: s.now(m), Run: RunID("r" + m.Fresh)}
 	c.Start = &Start{Kernel: kernel, Requester: from, GrantName: grant, Task: task}
+	k := s.kernels[kernel]
 	message, code := parseRun(body)
 	c.Start.Request, c.Private.Digest = message.request, sha256.Sum256(body)
 	if message.request != "" {
 		if before, known := s.asked(requestKey{kernel, from.Name, message.request}, c.Time); known {
-			return c.repeat(before)
+			if c = c.repeat(before); c.Code == BadRule && k != nil {
+				_, c.Place = k.checkOwn(message.rules, k.grants[grant])
+			}
+			return c
 		}
 	}
-	k := s.kernels[kernel]
 	switch {
 	case code != "":
 		c.Code = code
@@ -40,7 +43,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		c.Code = LimitOpenRuns
 		return c
 	}
-	if c.Code = k.checkOwn(message.rules, held); c.Code != "" {
+	if c.Code, c.Place = k.checkOwn(message.rules, held); c.Code != "" {
 		return c
 	}
 	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.definition.Limits, message.planOnly, message.anew
@@ -114,18 +117,23 @@ func (s *State) DecidePlan(m bcp.Moment, from bcp.AgentName, id string, body []b
 	if !ok {
 		return d.decided()
 	}
-	plan, code := parsePlanMessage(body, id)
-	if code != "" {
+	switch plan, code := parsePlanMessage(body, id); {
+	case code == PlannerUnavailable && r.wait.Kind == WaitPlanner:
+		d.askLater()
+	case code == PlannerUnavailable: // a sub-planner read content, and has no say in when a run ends
+		d.fail(badPlan, Fault{Code: PlannerRefused}, nil)
+	case code != "":
 		d.fail(badPlan, Fault{Code: code}, nil)
-		return d.decided()
+	default:
+		d.plan(plan)
 	}
-	d.plan(plan)
 	return d.decided()
 }
 
 // plan takes a plan: what can be found wrong with it is found before its first call.
 func (d *draft) plan(plan []byte) {
 	frame := *d.run.top()
+	d.change.Private.Plan = plan
 	checked, fault := d.kernel.ReadPlan(plan, frame.Frame)
 	if fault.Code != "" {
 		d.fail(badPlan, fault, nil)
@@ -138,7 +146,7 @@ func (d *draft) plan(plan []byte) {
 	if len(d.run.frames) == 1 {
 		accepted.Attempt = d.run.totals.Plans
 	}
-	d.change.Plan, d.change.Private.Plan = accepted, plan
+	d.change.Plan = accepted
 	d.run.accept(plan)
 	frame = *d.run.top()
 	frame.checked, frame.view = checked, view{plan: checked.view.plan, query: &checked.frame.Query, own: checked.view.own}

@@ -24,7 +24,7 @@ type draft struct {
 func (s *State) draft(m bcp.Moment, kind ChangeKind, r *run) *draft {
 	d := &draft{state: s, moment: m, kernel: s.kernels[r.start.Kernel], run: r.copy(), change: &Change{Kind: kind, Time: s.now(m), Run: r.id, from: r}}
 	d.change.Input, d.change.Attempt = r.wait.ID, r.wait.Attempt
-	if r.wait.Kind.person() {
+	if r.wait.Kind.Person() {
 		d.run.deadline += d.change.Time - r.wait.Since
 	}
 	return d
@@ -133,7 +133,7 @@ func (d *draft) fail(class faultClass, f Fault, label *Label) {
 		e.Control = &control
 	}
 	d.change.Told = &e
-	d.run.addPlanError(e)
+	d.run.addPlanError(e, d.change.Private.Plan)
 	d.askPlanner()
 }
 
@@ -152,6 +152,17 @@ func (d *draft) askPlanner() {
 		Kind: WaitPlanner, ID: "p" + d.moment.Fresh, Agent: d.kernel.definition.Planner, Attempt: d.run.totals.Plans,
 		Deadline: d.change.Time + int64(d.run.start.Limits.PlannerTimeout),
 	}, nil)
+}
+
+// askLater asks a planner again whose model is away: that is no plan, and tells it
+// nothing. What bounds it is the time that the run has.
+func (d *draft) askLater() {
+	w := d.run.wait
+	w.ID = "p" + d.moment.Fresh
+	w.NotBefore = d.change.Time + int64(min(firstPlannerPause<<min(w.Outages, 16), maxPlannerPause))
+	w.Outages++
+	w.Deadline = w.NotBefore + int64(d.run.start.Limits.PlannerTimeout)
+	d.await(w, nil)
 }
 
 // ready makes what a plan that runs needs of the definitions: it was checked, and

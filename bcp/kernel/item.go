@@ -10,7 +10,7 @@ import (
 func (s *State) Items() []bcp.RunItem {
 	var items []bcp.RunItem
 	for _, r := range s.runs {
-		if r.end == nil && r.wait.Kind.person() {
+		if r.end == nil && r.wait.Kind.Person() {
 			items = append(items, s.buildItem(r))
 		}
 	}
@@ -20,7 +20,7 @@ func (s *State) Items() []bcp.RunItem {
 // EachHeld implements [bcp.Runs].
 func (s *State) EachHeld(f func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time)) {
 	for _, r := range s.runs {
-		if r.end == nil && r.wait.Kind.person() {
+		if r.end == nil && r.wait.Kind.Person() {
 			f(r.start.Kernel, r.wait.itemKind(), time.Unix(0, r.wait.Since).UTC())
 		}
 	}
@@ -144,7 +144,7 @@ func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.Agen
 
 // held is the item that a change has wait for a person.
 func (c *Change) held() bcp.ItemID {
-	if c.Code != "" || c.Wait == nil || !c.Wait.Kind.person() {
+	if c.Code != "" || c.Wait == nil || !c.Wait.Kind.Person() {
 		return ""
 	}
 	return bcp.ItemID(c.Wait.ID)
@@ -154,7 +154,7 @@ func (c *Change) held() bcp.ItemID {
 // made.
 func (s *State) settledItem(c *Change) bcp.ItemID {
 	r := s.runs[c.Run]
-	if r == nil || c.Code != "" || !r.wait.Kind.person() || r.wait.ID != c.Input {
+	if r == nil || c.Code != "" || !r.wait.Kind.Person() || r.wait.ID != c.Input {
 		return ""
 	}
 	return bcp.ItemID(c.Input)

@@ -69,6 +69,10 @@ const (
 	// MaxRequests is how many request ids of one requester are known, for a day: its
 	// newest.
 	MaxRequests = 1 << 14
+	// firstPlannerPause and maxPlannerPause are the pauses before a planner is asked again
+	// whose model is away; each is twice the one before.
+	firstPlannerPause = time.Second
+	maxPlannerPause   = 30 * time.Second
 	// maxEndedRuns is how many runs that ended are known.
 	maxEndedRuns = 1 << 14
 )

@@ -107,8 +107,8 @@ func parseRun(body []byte) (runMessage, Code) {
 	return m, ""
 }
 
-// parsePlanMessage reads {type?, plan_id, plan} or {type?, plan_id, refused: true} and
-// returns the plan's bytes. A plan that is a text is read as what it spells: a
+// parsePlanMessage reads {type?, plan_id, plan}, {type?, plan_id, refused: true} or
+// {type?, plan_id, unavailable: true} and returns the plan's bytes. A plan that is a text is read as what it spells: a
 // planner need not look at what its model wrote.
 func parsePlanMessage(body []byte, id string) ([]byte, Code) {
 	if len(body) > (6*MaxPlanBytes)+maxEnvelope {
@@ -116,8 +116,10 @@ func parsePlanMessage(body []byte, id string) ([]byte, Code) {
 	}
 	m, err := readPlanMessage(body)
 	switch {
-	case err != nil, m.id != id, m.refused && m.plan != nil:
+	case err != nil, m.id != id, (m.refused || m.away) && m.plan != nil, m.refused && m.away:
 		return nil, PlannerMalformed
+	case m.away:
+		return nil, PlannerUnavailable
 	case m.refused:
 		return nil, PlannerRefused
 	case len(m.plan) == 0:

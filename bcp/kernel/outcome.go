@@ -178,6 +178,8 @@ func (s *State) overdue(m bcp.Moment, r *run) Change {
 		d.end(Blocked, ApprovalExpired, w.Step)
 	case w.Kind == WaitDoubt:
 		d.end(Doubted, InDoubt, w.Step)
+	case r.deadline <= d.change.Time && r.wait.Outages > 0:
+		d.end(Aborted, PlannerUnavailable, w.Step)
 	case r.deadline <= d.change.Time:
 		d.end(Aborted, LimitRunTTL, w.Step)
 	case w.Kind == WaitTool:

@@ -10,6 +10,7 @@ import (
 type planMessage struct {
 	id      string
 	refused bool
+	away    bool // the planner's model cannot be reached
 	plan    []byte
 }
 
@@ -46,10 +47,10 @@ func (m *planMessage) read(scan *wire.Scanner, body []byte, key string) error {
 		b, err := scan.String(nil)
 		m.id = string(b)
 		return err
-	case "refused":
-		refused, err := scan.Bool()
-		m.refused = refused
-		if err == nil && !refused {
+	case "refused", "unavailable":
+		yes, err := scan.Bool()
+		m.refused, m.away = m.refused || key == "refused", m.away || key == "unavailable"
+		if err == nil && !yes {
 			return errValue
 		}
 		return err

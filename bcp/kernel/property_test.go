@@ -297,7 +297,11 @@ func TestRunsKeepTheOrder(t *testing.T) {
 		ended[end.End.Status]++
 		checkOrder(t, g)
 	})
-	if ended[kernel.Committed] == 0 || ended[kernel.Blocked] == 0 {
+	rounds := 0
+	for _, n := range ended {
+		rounds += n
+	}
+	if rounds >= 100 && (ended[kernel.Committed] == 0 || ended[kernel.Blocked] == 0) { // -short draws fewer
 		t.Errorf("runs ended as %v: the check shows nothing", ended)
 	}
 }

@@ -54,15 +54,16 @@ type Release struct {
 	// End is how the run ended; Final is its value, where it was committed.
 	End   *End
 	Final []byte
-	// Code is that of a refusal or an alert.
-	Code Code
+	// Code is that of a refusal or an alert; Place is what a [BadRule] is about.
+	Code  Code
+	Place *RulePlace
 }
 
 // Releases returns what follows from a change that was stored and applied.
 func (s *State) Releases(c *Change) []Release {
 	var out []Release
 	if c.Start != nil {
-		out = append(out, Release{Kind: ReleaseReply, Run: c.Run, Agent: bcp.AgentName(c.Start.Requester.Name), Code: c.Code})
+		out = append(out, Release{Kind: ReleaseReply, Run: c.Run, Agent: bcp.AgentName(c.Start.Requester.Name), Code: c.Code, Place: c.Place})
 	}
 	if c.Alert != "" {
 		out = append(out, Release{Kind: ReleaseAlert, Run: c.Run, Code: c.Alert})
@@ -262,9 +263,16 @@ func (k *Kernel) planRequest(r *run) []byte {
 		v.add("rules", rules)
 	}
 	if result := k.definition.Result; result != nil {
-		v.add("result", object(member{"category", Int(int64(result.Spec.Category))}, member{"answer", result.typ.schema()}))
+		v.add("result", result.catalogue())
 	}
 	v.add("errors", told)
+	if r.failed != nil {
+		failed, err := ParseValue(r.failed)
+		if err != nil {
+			failed = Text(strings.ToValidUTF8(string(r.failed), "\uFFFD"))
+		}
+		v.add("failed_plan", failed)
+	}
 	return v.JSON()
 }
 
@@ -326,8 +334,9 @@ func (k *Kernel) reasons(g Grant) Value {
 func (k *Kernel) schemaList() Value {
 	list := List()
 	for i := range k.definition.Schemas {
-		s := &k.definition.Schemas[i]
-		list.list = append(list.list, object(member{"name", Text(s.Name)}, member{"category", Int(int64(s.Spec.Category))}, member{"answer", s.typ.schema()}))
+		schema := k.definition.Schemas[i].catalogue()
+		schema.add("name", Text(k.definition.Schemas[i].Name))
+		list.list = append(list.list, schema)
 	}
 	return list
 }

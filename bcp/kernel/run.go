@@ -21,6 +21,7 @@ type run struct {
 	deadline int64
 	frames   []*frame // the run, and the sub-runs that are open
 	told     []PlanError
+	failed   []byte     // the plan that the newest of these is about; nil: there was none
 	results  []*result  // of calls and parses, by key
 	settled  []*settled // calls that have an outcome
 	wait     Wait
@@ -152,9 +153,13 @@ func (r *run) open(sub Frame, instruction string, content *Value) {
 	r.frames = append(r.frames, &frame{Frame: sub, instruction: instruction, content: content})
 }
 
-// addPlanError adds an error that the planner is told, and gives up the plan.
-func (r *run) addPlanError(e PlanError) {
+// addPlanError adds an error that the planner is told, and gives up the plan: the one
+// that ran, or else the one that it answered with. That of a sub-run is never told.
+func (r *run) addPlanError(e PlanError, answered []byte) {
 	r.told = append(r.told, e)
+	if r.failed = r.frames[0].bytes; r.failed == nil {
+		r.failed = answered
+	}
 	next := r.frames[0].Frame
 	if e.Control != nil {
 		next.Query = next.Query.join(e.Control)
@@ -173,7 +178,7 @@ func (r *run) stop(e End, at int64) {
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
 	r.frames[0].Asker = Asker{}
-	r.results, r.args, r.task, r.salt, r.rules, r.own = nil, nil, "", bcp.Digest{}, nil, nil
+	r.results, r.args, r.failed, r.task, r.salt, r.rules, r.own = nil, nil, nil, "", bcp.Digest{}, nil, nil
 }
 
 // due is when time has something to decide about the run; 0 is never.
@@ -181,7 +186,7 @@ func (r *run) due() int64 {
 	switch {
 	case r.end != nil:
 		return 0
-	case r.wait.Kind.person():
+	case r.wait.Kind.Person():
 		return r.wait.Deadline
 	case r.wait.Deadline > 0:
 		return min(r.wait.Deadline, r.deadline)

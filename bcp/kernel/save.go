@@ -126,6 +126,7 @@ func (r *run) fields(f *codec) {
 		frame.Asker = r.asker()
 	}
 	objects(f, "told", &r.told, (*PlanError).fields)
+	f.bytes("failed", &r.failed)
 	objects(f, "results", &r.results, pointed((*result).fields))
 	objects(f, "settled", &r.settled, pointed((*settled).fields))
 	wait := &r.wait

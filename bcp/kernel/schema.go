@@ -19,12 +19,25 @@ type Schema struct {
 
 	typ       *Type
 	validator *bcp.Validator
+	asked     []member // what the Reader is asked, as the operator wrote it
+}
+
+// catalogue is what planners are told of it, besides its name.
+func (s *Schema) catalogue() Value {
+	v := object(member{"category", Int(int64(s.Spec.Category))}, member{"answer", s.typ.schema()})
+	for _, m := range s.asked {
+		v.add(m.key, m.value)
+	}
+	return v
 }
 
 // prepare computes the type of the answers.
 func (s *Schema) prepare() error {
 	width, compiled, err := capacity(s.Spec, s.Settings)
 	if err != nil {
+		return err
+	}
+	if err := s.setAsked(compiled); err != nil {
 		return err
 	}
 	t := &Type{Kind: ObjectType, width: width, priced: true}
@@ -66,6 +79,26 @@ func (s *Schema) prepare() error {
 	strict.OnAnomaly, strict.Subscriptions, strict.PublishWhen = bcp.AnomalyReject, 0, ""
 	s.validator, err = bcp.Compile(s.Spec, strict)
 	return err
+}
+
+// setAsked keeps what a planner has to know to make use of the answers: the questions
+// with their formats, or the directive of a summary.
+func (s *Schema) setAsked(spec bcp.Spec) error {
+	text, err := bcp.Encode(spec, bcp.JSON)
+	if err != nil {
+		return err
+	}
+	v, err := ParseValue(text)
+	if err != nil {
+		return err
+	}
+	s.asked = nil
+	for _, key := range []string{"questions", "directive", "max_words"} {
+		if asked := v.member(key); asked != nil {
+			s.asked = append(s.asked, member{key, *asked})
+		}
+	}
+	return nil
 }
 
 // capacity returns how many bits the canonical answers of a spec can carry, and

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -117,9 +118,96 @@ func TestPlannerIsToldWhoAsks(t *testing.T) {
 	g := newGateway(t, mustKernel(t, func(d *kernel.Definition) { d.Rules[0].Because = "one's own mail" }))
 	g.begin("all")
 	body := string(g.next(kernel.ReleasePlan).Body)
-	for _, want := range []string{`"requester":{"address":"kim@example.com","date":"` + start.UTC().Format("2006-01-02") + `","name":"kim","zone":"UTC"}`, `"rules":[{"because":"one's own mail","effect":"declassify","tool":"send_email"}`} {
+	for _, want := range []string{`"requester":{"address":"kim@example.com","date":"` + start.UTC().Format("2006-01-02") + `","name":"kim","zone":"UTC"}`, `"rules":[{"because":"one's own mail","effect":"declassify","tool":"send_email"}`,
+		`"category":2,"name":"Summary","questions":[{"expected_format":"short_text","id":"text","max_words":20,"question":"What does it say?"}]`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s in %s", want, body)
+		}
+	}
+}
+
+// plannerBodies are all requests to the planner.
+func (g *gateway) plannerBodies() (bodies []string) {
+	for i := range g.sent {
+		if g.sent[i].Kind == kernel.ReleasePlan {
+			bodies = append(bodies, string(g.sent[i].Body))
+		}
+	}
+	return bodies
+}
+
+// A planner is told its own plan that failed, also one that was rejected, and never that
+// of a sub-run, which content may have written. The record has each.
+//
+// covers KER-58, DUAL-11, DUAL-58, A-CANARY
+func TestPlannerIsToldItsOwnPlan(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, mustKernel(t, nil))
+	g.begin("all")
+	if strings.Contains(g.plannerBodies()[0], "failed_plan") {
+		t.Errorf("told a plan before there is one: %s", g.plannerBodies()[0])
+	}
+	if c := g.plan(`{"steps":[],"final":"x","none":"such"}`); c.Plan != nil || !strings.Contains(string(c.Private.Plan), "such") {
+		t.Errorf("the record of a rejected plan has %q", c.Private.Plan)
+	}
+	g.plan(`"no \u0007 JSON"`)
+	g.plan(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[],"schema_ref":"Slot"}`))
+	g.result(mail)
+	g.subPlan(steps(`{"kind":"const","id":"c","value":"canary"}`)) // its value is none of the schema
+	bodies := g.plannerBodies()
+	for i, want := range []string{"", `"failed_plan":{"final":"x","none":"such","steps":[]}`, `"failed_plan":"no \u0007 JSON"`, `"failed_plan":{"final":"d","steps":[{"args":{},"id":"inbox"`} {
+		if !strings.Contains(bodies[i], want) || strings.Contains(bodies[i], "canary") {
+			t.Errorf("request %d, without %s: %s", i+1, want, bodies[i])
+		}
+	}
+	g.plan(steps(constX))
+	g.end(kernel.Committed, "")
+}
+
+// A planner whose model is away is asked again after a pause that grows to half a minute. It
+// uses up no plan and no bits, until the run has no time left. A sub-planner has no such say.
+//
+// covers KER-58, DUAL-80
+func TestPlannerIsAway(t *testing.T) {
+	t.Parallel()
+	away := func(g *gateway, kind kernel.ReleaseKind) kernel.Change {
+		r := g.next(kind)
+		return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,"unavailable":true}`, r.Wait.ID))))
+	}
+	k := mustKernel(t, func(d *kernel.Definition) { d.Limits.MaxPlans, d.Limits.RunTTL = 1, 10*time.Minute })
+	g := newGateway(t, k)
+	g.begin("all")
+	for n, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		c := away(g, kernel.ReleasePlan)
+		if got := time.Duration(c.Wait.NotBefore - c.Time); got != pause*time.Second || c.Wait.Outages != n+1 || c.Totals.Plans != 1 || c.Totals.PlannerBits != 0 || c.Told != nil {
+			t.Fatalf("outage %d: a pause of %s, %+v", n+1, got, c)
+		}
+	}
+	g.plan(steps(constX))
+	g.end(kernel.Committed, "")
+
+	g = newGateway(t, k)
+	g.begin("all")
+	for range 9 {
+		g.now = g.now.Add(time.Minute)
+		away(g, kernel.ReleasePlan)
+	}
+	g.next(kernel.ReleasePlan)
+	g.pass()
+	g.end(kernel.Aborted, kernel.PlannerUnavailable)
+
+	g = newGateway(t, mustKernel(t, nil))
+	g.begin("all")
+	g.plan(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[]}`))
+	g.result(mail)
+	away(g, kernel.ReleaseSubPlan)
+	g.end(kernel.Errored, kernel.SubPlanRejected)
+	for _, message := range []string{`"unavailable":false`, `"unavailable":true,"refused":true`, `"unavailable":true,"plan":{}`} {
+		g = newGateway(t, mustKernel(t, nil))
+		g.begin("all")
+		r := g.next(kernel.ReleasePlan)
+		if c := g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,%s}`, r.Wait.ID, message)))); c.Told == nil || c.Told.Code != kernel.PlannerMalformed {
+			t.Errorf("%s: %+v", message, c.Told)
 		}
 	}
 }

@@ -199,7 +199,7 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 		}
 		return
 	}
-	r.said(d.Seq, &c.Private)
+	r.said(d.Seq, c)
 	for _, e := range c.Events() {
 		r.event(d, e.Word, e.Step, e.Tool, e.Detail)
 	}
@@ -225,9 +225,13 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 }
 
 // said notes what the private part of a record has.
-func (r *RunStory) said(decision uint64, p *kernel.Private) {
+func (r *RunStory) said(decision uint64, c *kernel.Change) {
+	p, plan := &c.Private, "plan"
+	if c.Plan == nil {
+		plan = "rejected plan"
+	}
 	for _, one := range []struct{ what, text string }{
-		{"task", p.Task}, {"plan", string(p.Plan)}, {"arguments", string(p.Arguments)}, {"value", string(p.Value)}, {"instruction", p.Instruction},
+		{"task", p.Task}, {plan, string(p.Plan)}, {"arguments", string(p.Arguments)}, {"value", string(p.Value)}, {"instruction", p.Instruction},
 		{"content", string(p.Content)}, {"note", p.Note}, {"final value", string(p.Final)},
 	} {
 		if one.text != "" {

@@ -78,7 +78,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.ReaderCommand(p),
 			attach.PlannerCommand(p),
 			attach.ToolCommand(p),
-			simulate.KernelCommand(p, append(byhand.RunCommands(p), audit.RunCommands(p)...)...),
+			simulate.KernelCommand(p, audit.RunCommands(p)...),
 		}},
 		{Title: "Decide", Commands: []*cobra.Command{
 			approvals.ApprovalsCommand(p),

@@ -64,6 +64,8 @@ func (g *Gateway) askPlanner(id string) {
 	switch {
 	case !open:
 		delete(g.runs.unheard, id)
+	case g.clock().UnixNano() < r.Wait.NotBefore:
+		g.runAt(time.Unix(0, r.Wait.NotBefore), func() { g.askPlanner(id) })
 	case r.Kind == kernel.ReleasePlan:
 		subject = subjects.Plan(r.Agent, r.Kernel)
 	case r.Kind == kernel.ReleaseSubPlan:

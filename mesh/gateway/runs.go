@@ -229,7 +229,11 @@ func (g *Gateway) releaseRun(o *outcome) {
 	for i := range o.in.releases {
 		r := &o.in.releases[i]
 		if r.Kind == kernel.ReleaseReply {
-			g.answer(o.in, bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(r.Run), Code: string(r.Code)})
+			receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(r.Run), Code: string(r.Code)}
+			if at := r.Place; at != nil {
+				receipt.Rule, receipt.Line, receipt.Column = at.Rule, at.Line, at.Column
+			}
+			g.answer(o.in, receipt)
 			continue
 		}
 		g.releaseWait(r)
@@ -538,6 +542,8 @@ func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
 	switch status, known := g.runState().Status(id); {
 	case known && status.Status != "":
 		receipt.Status, receipt.Code = string(status.Status), string(status.Code)
+	case known && status.Wait.Person():
+		receipt.Waits = bcp.WaitsForPerson
 	case !known && ended != nil:
 		receipt.Status, receipt.Code = string(ended.Status), string(ended.Code)
 	}

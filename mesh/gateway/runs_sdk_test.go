@@ -118,8 +118,8 @@ func TestRefusalsOfTheSDK(t *testing.T) {
 	if end, err := run.Wait(ctx); err != nil || end.Status == "committed" || end.Code == "" {
 		t.Errorf("the run ended as %+v, %v", end, err)
 	}
-	_, err = requester.Run(ctx, "desk", "all", agents.RunTask{Task: "x", Forbid: []agents.ForbidRule{{Tool: "post", When: "no CEL"}}})
-	if refused, ok := errors.AsType[*agents.RunRefusedError](err); !ok || refused.Code != "bad_rule" {
+	_, err = requester.Run(ctx, "desk", "all", agents.RunTask{Task: "x", Forbid: []agents.ForbidRule{{Tool: "*", When: "false"}, {Tool: "post", When: "false ||\n no CEL"}}})
+	if refused, ok := errors.AsType[*agents.RunRefusedError](err); !ok || *refused != (agents.RunRefusedError{Code: "bad_rule", Rule: 2, Line: 2, Column: 5}) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := requester.Run(ctx, "desk", "other", agents.RunTask{Task: "x"}); err == nil {
@@ -211,6 +211,9 @@ func TestPersonDecidesACall(t *testing.T) {
 			if alert, ok := held.Alert(); !ok || alert.Alert != bcp.AlertHeld {
 				t.Errorf("the alert is %+v", alert)
 			}
+			if r := b.request(t, "all", helloTask); r.Status != bcp.RunOpen || r.Waits != bcp.WaitsForPerson {
+				t.Errorf("its requester hears %+v", r)
+			}
 			if err := g.Stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -234,6 +237,9 @@ func TestPersonDecidesACall(t *testing.T) {
 			}
 			if end := g.ended(t); end != c.end {
 				t.Errorf("the run is %s", end)
+			}
+			if r := b.request(t, "all", helloTask); r.Status == bcp.RunOpen || r.Waits != "" {
+				t.Errorf("at the end its requester hears %+v", r)
 			}
 			if made := b.made(); strings.Count(made, "post{") != c.calls {
 				t.Errorf("tools got %s", made)

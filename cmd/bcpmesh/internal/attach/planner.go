@@ -45,7 +45,8 @@ content in place of task and errors.
 
 If the program fails, or prints nothing, there is no plan: the kernel is told that the
 planner refused, and asks again within max_plans. errors then has the error codes of
-the earlier plans.
+the earlier plans, and failed_plan the newest. If it exits with 75, its model is away:
+the kernel asks again after a pause, and counts no plan.
 
 Started by a mesh as a planner's command, it needs no flags.`,
 		Example: "  " + example,
@@ -61,10 +62,12 @@ Started by a mesh as a planner's command, it needs no flags.`,
 				if err != nil {
 					return nil, err
 				}
-				printed, _, err := s.program.Once(ctx, append(line, '\n'))
+				printed, exit, err := s.program.Once(ctx, append(line, '\n'))
 				switch {
 				case ctx.Err() != nil:
 					return nil, context.Cause(ctx)
+				case exit == notPerformed:
+					return nil, agents.ErrAway
 				case err != nil:
 					s.program.Logger.Warn("the program made no plan", "reason", err)
 					return nil, agents.ErrNoPlan

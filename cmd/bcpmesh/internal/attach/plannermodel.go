@@ -39,8 +39,9 @@ with the model of its definition, and the text of the file as guidelines.
 
 The providers are anthropic, google, ollama, openai (with --endpoint, anything
 compatible with it), and script, replay and gullible, which are no models. If the
-model answers with text, or its provider fails, there is no plan: the kernel is told
-that the planner refused, and asks again within max_plans.
+model answers with text, or its provider refuses, there is no plan: the kernel is told
+that the planner refused, and asks again within max_plans. If its provider is away, the
+kernel asks again after a pause, and counts no plan.
 
 With --record each call of the model is written to a new file; the model replay/FILE
 answers the same requests with the same replies.`,

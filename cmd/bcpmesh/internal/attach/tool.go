@@ -91,7 +91,7 @@ func (o *programFlags) connect(ctx context.Context, p *cli.Program, roles []bcp.
 	}}, nil
 }
 
-// notPerformed is the exit code of a program that did nothing: EX_TEMPFAIL.
+// notPerformed is the exit code of a program that did nothing, and may later: EX_TEMPFAIL.
 const notPerformed = 75
 
 func toolProgramCommand(p *cli.Program) *cobra.Command {

@@ -9,7 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -36,14 +35,14 @@ no plan.`,
 			if err != nil {
 				return cli.Usagef("kernel plan: %s: %s", cli.Quoted(args[0]), err)
 			}
-			if err := byhand.CheckTask("kernel plan", args[2]); err != nil {
+			if err := checkTask("kernel plan", args[2]); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
-			return planTask(ctx, cmd, p, &who, name, args[1], args[2])
+			return planTask(ctx, p, &who, name, args[1], args[2])
 		},
-		ValidArgsFunction: byhand.CompleteRun,
+		ValidArgsFunction: completeRun,
 	}
 	who.Where.AddTo(cmd)
 	cmd.Flags().StringVar(&who.As, "as", "", "ask as this `REQUESTER` (default: the only one)")
@@ -52,8 +51,8 @@ no plan.`,
 }
 
 // planTask asks for a plan, and reports what it would do.
-func planTask(ctx context.Context, cmd *cobra.Command, p *cli.Program, who *client.Flags, name bcp.AgentName, grant, task string) error {
-	if err := byhand.FindRequester(who, name, grant); err != nil {
+func planTask(ctx context.Context, p *cli.Program, who *client.Flags, name bcp.AgentName, grant, task string) error {
+	if err := findRequester(who, name, grant); err != nil {
 		return err
 	}
 	c, err := who.Connect(ctx, bcp.RoleController)
@@ -63,14 +62,14 @@ func planTask(ctx context.Context, cmd *cobra.Command, p *cli.Program, who *clie
 	defer c.Close()
 	run, err := agents.NewRequester(c.Connection).Run(ctx, name, grant, agents.RunTask{Task: task, PlanOnly: true, NewSession: true})
 	if err != nil {
-		return byhand.RunFailure(err)
+		return runFailure(err)
 	}
 	end, err := run.Wait(ctx)
 	if err != nil {
-		return byhand.RunFailure(err)
+		return runFailure(err)
 	}
 	var plan []byte
-	err = eachOpened(cmd, "plan", &client.Flags{Where: who.Where, Shard: who.Shard}, func(one *replayed) error {
+	err = readOpened(ctx, &client.Flags{Where: who.Where, Shard: who.Shard}, func(one *replayed) error {
 		if one.Run == nil || one.Run.Run != run.ID {
 			return nil
 		}
@@ -83,7 +82,7 @@ func planTask(ctx context.Context, cmd *cobra.Command, p *cli.Program, who *clie
 		return err
 	}
 	if plan == nil || end.Status != string(kernel.Planned) && end.Status != string(kernel.Blocked) {
-		return byhand.ShowEnd(p.Out, end)
+		return showEnd(p.Out, end)
 	}
 	return simulate.ReportPlan(p, c.Definition, name, c.Name, grant, plan)
 }

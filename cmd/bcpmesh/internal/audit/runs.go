@@ -21,9 +21,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// RunCommands returns the commands of kernel that tell runs.
+// RunCommands returns the commands of kernel that start, stop and tell runs.
 func RunCommands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{runListCommand(p), runShowCommand(p), runExplainCommand(p), runReplayCommand(p), runPlanCommand(p)}
+	return []*cobra.Command{kernelRunCommand(p), kernelStopCommand(p), runListCommand(p), runShowCommand(p), runExplainCommand(p), runReplayCommand(p), runPlanCommand(p)}
 }
 
 func runListCommand(p *cli.Program) *cobra.Command {
@@ -374,13 +374,18 @@ func eachOpened(cmd *cobra.Command, needs string, who *client.Flags, each func(*
 			return cli.Usagef("%s%s takes no --%s: content is for the owner of the state folder", cli.Prefix(cmd), needs, flag)
 		}
 	}
-	j, err := client.OpenJournals(cmd.Context(), who.Where, who.Shard)
+	return readOpened(cmd.Context(), who, each)
+}
+
+// readOpened reads the journal of the folder with what was said.
+func readOpened(ctx context.Context, who *client.Flags, each func(*replayed) error) error {
+	j, err := client.OpenJournals(ctx, who.Where, who.Shard)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
 	var all Replaying
-	for one, err := range all.ofJournals(cmd.Context(), j) {
+	for one, err := range all.ofJournals(ctx, j) {
 		if err != nil && !errors.Is(err, errTold) {
 			return err
 		}

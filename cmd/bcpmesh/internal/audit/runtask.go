@@ -1,8 +1,9 @@
-package byhand
+package audit
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,23 +13,20 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
-
-// RunCommands returns the commands of kernel that start and stop runs.
-func RunCommands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{kernelRunCommand(p), kernelStopCommand(p)}
-}
 
 func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var forbid []string
 	var id string
 	var wait cli.DurationFlag
-	var noWait bool
+	var noWait, follow bool
 	cmd := &cobra.Command{
 		Use:   "run KERNEL GRANT TASK",
 		Short: "Run a task in a kernel and wait for the end",
@@ -38,18 +36,22 @@ and wait for the end. The planner sees TASK and no content.
 --forbid TOOL=CEL adds a rule of your own to this run: calls of the tool for which
 the condition holds are refused, whatever the kernel's rules say; * is every tool.
 
+The value of a run that committed is shown to the owner of the state folder, made
+inert: it is what content came to. With --follow each event of the run is shown when
+it is recorded.
+
 Exit code 3 means that the run did not commit: bcpmesh kernel explain says why. After
 a lost connection ask again with the same --request-id: nothing is done twice.`,
 		Example: `  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me."
   bcpmesh kernel run desk reply "Send kim the agenda." --forbid 'send_email=args.to.value != "kim@example.org"'`,
 		Args:              cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
-		ValidArgsFunction: CompleteRun,
+		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := bcp.ParseAgentName(args[0])
 			if err != nil {
 				return cli.Usagef("kernel run: %s: %s", cli.Quoted(args[0]), err)
 			}
-			if err := CheckTask("kernel run", args[2]); err != nil {
+			if err := checkTask("kernel run", args[2]); err != nil {
 				return err
 			}
 			task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], NewSession: true} // what a screen showed taints nobody
@@ -65,7 +67,8 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
-			if err := FindRequester(&who, name, args[1]); err != nil {
+			owner := client.Flags{Where: who.Where, URL: who.URL, CA: who.CA}
+			if err := findRequester(&who, name, args[1]); err != nil {
 				return err
 			}
 			c, err := who.Connect(ctx, bcp.RoleController)
@@ -73,7 +76,35 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 				return err
 			}
 			defer c.Close()
-			return runTask(ctx, p, agents.NewRequester(c.Connection), name, args[1], task, noWait)
+			var events *runEvents
+			if follow {
+				if who.Creds != "" {
+					return cli.Usagef("kernel run: --follow and --creds cannot be combined: events are for an auditor of the folder")
+				}
+				if events, err = openEvents(ctx, p, &owner); err != nil {
+					return err
+				}
+				defer events.auditor.Close()
+			}
+			run, err := agents.NewRequester(c.Connection).Run(ctx, name, args[1], task)
+			switch {
+			case err != nil:
+				return runFailure(err)
+			case noWait:
+				return showBegun(p.Out, run.ID)
+			case follow:
+				if err := events.show(ctx, p.Out, run.ID); err != nil {
+					return err
+				}
+			}
+			if err := waitForEnd(ctx, p, run); err != nil || p.Out.JSON {
+				return err
+			}
+			if who.Creds != "" || who.URL != "" {
+				p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel show %s --raw", run.ID)
+				return nil
+			}
+			return showValue(ctx, p.Out, &client.Flags{Where: who.Where, Shard: who.Shard}, run.ID)
 		},
 	}
 	who.AddTo(cmd, "requester")
@@ -81,20 +112,22 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 	cmd.Flags().StringVar(&id, "request-id", "", "repeat a task with the same `ID`: it is done once")
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show each event of the run, as one of the mesh's auditors")
+	cmd.MarkFlagsMutuallyExclusive("no-wait", "follow")
 	return cmd
 }
 
-// CheckTask refuses a task that says nothing.
-func CheckTask(command, task string) error {
+// checkTask refuses a task that says nothing.
+func checkTask(command, task string) error {
 	if strings.TrimSpace(task) == "" {
 		return cli.Usagef("%s: TASK is empty", command).WithHint("say what is to be done; if TASK is a shell variable, is it set?")
 	}
 	return nil
 }
 
-// FindRequester finds as whom a run is started, and says what there is otherwise: the
+// findRequester finds as whom a run is started, and says what there is otherwise: the
 // server denies what is not declared without a word.
-func FindRequester(who *client.Flags, name bcp.AgentName, grant string) error {
+func findRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 	if who.Creds != "" {
 		return nil // the gateway alone knows
 	}
@@ -140,30 +173,113 @@ func FindRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 	return nil
 }
 
-func runTask(ctx context.Context, p *cli.Program, requester *agents.Requester, name bcp.AgentName, grant string, task agents.RunTask, noWait bool) error {
-	run, err := requester.Run(ctx, name, grant, task)
-	if err != nil {
-		return RunFailure(err)
+// showBegun names a run that is not waited for.
+func showBegun(o *cli.Output, id string) error {
+	if o.JSON {
+		return o.Value(bcp.RunReceipt{Type: bcp.TypeRun, RunID: id, Status: bcp.RunOpen})
 	}
-	if noWait {
-		if p.Out.JSON {
-			return p.Out.Value(bcp.RunReceipt{Type: bcp.TypeRun, RunID: run.ID, Status: bcp.RunOpen})
+	o.Printf("%s\n", cli.Plain(id))
+	return nil
+}
+
+// waitForEnd waits for the end of a run, and says once that it waits for a person.
+func waitForEnd(ctx context.Context, p *cli.Program, run *agents.Run) error {
+	waits := false
+	end, err := run.Follow(ctx, func(r bcp.RunReceipt) {
+		if r.Waits == bcp.WaitsForPerson && !waits {
+			p.Out.Talkf("run %s waits for a person: bcpmesh approvals list", r.RunID)
 		}
-		p.Out.Printf("%s\n", cli.Plain(run.ID))
-		return nil
-	}
-	end, err := run.Wait(ctx)
+		waits = r.Waits == bcp.WaitsForPerson
+	})
 	if unanswered, ok := errors.AsType[*agents.UnansweredError](err); ok && errors.Is(unanswered, context.DeadlineExceeded) {
 		return cli.Failf("run %s did not end in time", run.ID).WithHint("it is still running: bcpmesh kernel show %s", run.ID)
 	}
 	if err != nil {
-		return RunFailure(err)
+		return runFailure(err)
 	}
-	return ShowEnd(p.Out, end)
+	return showEnd(p.Out, end)
 }
 
-// ShowEnd shows how a run ended. What is not committed is a refusal.
-func ShowEnd(o *cli.Output, end bcp.RunReceipt) error {
+// showValue shows the value of a run that committed, from the journal.
+func showValue(ctx context.Context, o *cli.Output, who *client.Flags, id string) error {
+	var final []byte
+	err := readOpened(ctx, who, func(one *replayed) error {
+		if one.Run == nil || one.Run.Run != id {
+			return nil
+		}
+		change, err := kernel.ReadRecord(&one.Decision)
+		if err == nil && change.End != nil {
+			final = change.Private.Final
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case final == nil:
+		o.Printf("it has no value\n")
+		return nil
+	}
+	o.Heading("Its value")
+	for _, line := range inert.Prefixed(inert.Gutter, string(final), rawWidth) {
+		o.Printf("%s\n", line)
+	}
+	return nil
+}
+
+// runEvents are the events of a run, from a time on, as an auditor reads them.
+type runEvents struct {
+	auditor *client.Client
+	from    uint64
+}
+
+func openEvents(ctx context.Context, p *cli.Program, who *client.Flags) (*runEvents, error) {
+	c, err := who.Books(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	_, next, err := NewestRecords(ctx, c.Auditor(0), 0, nil)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &runEvents{c, next}, nil
+}
+
+// show shows the events of a run until its end.
+func (e *runEvents) show(ctx context.Context, o *cli.Output, id string) error {
+	var stories tell.RunStories
+	shown := 0
+	for record, err := range e.auditor.Auditor(0).Follow(ctx, e.from) {
+		if err != nil {
+			return meshdir.Failure(err)
+		}
+		if record.Decision.Run == nil || record.Decision.Run.Run != id {
+			continue
+		}
+		r := stories.Add(&record.Decision)
+		if r == nil {
+			continue
+		}
+		for _, event := range r.Events[shown:] {
+			if o.JSON {
+				if err := o.Line(event); err != nil {
+					return err
+				}
+				continue
+			}
+			words := cli.Compact(event.At.Format(tell.TimeFormat), event.Word, event.Step, event.Tool, event.Detail, string(event.From))
+			o.Printf("%s\n", cli.Plain(strings.Join(words, " ")))
+		}
+		if shown = len(r.Events); r.Status != bcp.RunOpen {
+			return nil
+		}
+	}
+	return nil // the time is over
+}
+
+// showEnd shows how a run ended. What is not committed is a refusal.
+func showEnd(o *cli.Output, end bcp.RunReceipt) error {
 	if o.JSON {
 		if err := o.Line(end); err != nil {
 			return err
@@ -181,16 +297,23 @@ func ShowEnd(o *cli.Output, end bcp.RunReceipt) error {
 	return (&cli.Failure{Code: cli.ExitRefused, Message: message}).WithHint("bcpmesh kernel explain %s", end.RunID)
 }
 
-// RunFailure says why there is no run.
-func RunFailure(err error) error {
+// runFailure says why there is no run.
+func runFailure(err error) error {
 	if refused, ok := errors.AsType[*agents.RunRefusedError](err); ok {
-		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.ExplainRefusal(kernel.Code(refused.Code)), ": ")}
+		message := strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.ExplainRefusal(kernel.Code(refused.Code)), ": ")
+		switch {
+		case refused.Line > 0:
+			message += fmt.Sprintf(" It is rule %d, at line %d, column %d.", refused.Rule, refused.Line, refused.Column)
+		case refused.Rule > 0:
+			message += fmt.Sprintf(" It is rule %d.", refused.Rule)
+		}
+		return &cli.Failure{Code: cli.ExitRefused, Message: message}
 	}
 	return meshdir.Failure(err)
 }
 
-// CompleteRun completes KERNEL, and then its grants.
-func CompleteRun(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// completeRun completes KERNEL, and then its grants.
+func completeRun(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	if len(args) == 0 {
 		return client.CompleteKernels(cmd, args, typed)
@@ -228,7 +351,7 @@ a call under way may still be made, and its outcome is recorded.`,
 			end, err := c.Operator(0).StopRun(cmd.Context(), args[0])
 			switch {
 			case err != nil:
-				return RunFailure(err)
+				return runFailure(err)
 			case p.Out.JSON:
 				return p.Out.Value(end)
 			case end.Status != string(kernel.Stopped):
