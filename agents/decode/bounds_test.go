@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
@@ -24,6 +27,10 @@ func TestHostileDocuments(t *testing.T) {
 	for name, source := range map[string]string{
 		"reconstructed formatting": numbered("<b id=#>", 500) + fill("<p>x", 80<<10),
 		"the same in a title":      "<svg><title>" + numbered("<font id=#>", 500) + fill("<p>x", 80<<10),
+		"behind a blinded look":    "<script>'<!--'</script><svg><title>" + numbered("<font id=#>", 390) + fill("<p>x", 80<<10),
+		"ends in comments":         numbered("<b id=#><!--</b>-->", 390) + fill("<p>x", 80<<10),
+		"links in comments":        fill("<a "+fill("a=b ", 2000)+"><p><!--<a>--><p>x", 400<<10),
+		"ends of what is no row":   "<table><tr>" + numbered("<b id=#></tbody><tr>", 390) + fill("<td>x", 80<<10),
 		"with attributes":          numbered("<i "+fill("a#=b ", 2000)+">", 200) + fill("<p>x", 400<<10),
 		"end tags of formatting":   numbered("<b id=#>", 400) + fill("<p></b>", 1<<20),
 		"links in each other":      fill("<a href=#><p>", 1<<20),
@@ -78,5 +85,60 @@ func TestHostileDocuments(t *testing.T) {
 				t.Errorf("the heap grew by %d MiB", used>>20)
 			}
 		})
+	}
+}
+
+// Whatever repeats, the parser makes no more elements than there are tags and what may be copied.
+// covers BCP-18, A-CRASH
+func TestCopiesAreCounted(t *testing.T) {
+	t.Parallel()
+	pieces := []string{"<b>", "</b>", "<i a=#>", "</i>", "<a href=#>", "</a>", "<font b=#>", "</font>", "<p>", "</p>", "<div>", "</div>", "<h1>", "</h1>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</td>", "</tr>", "</tbody>", "</table>",
+		"<svg>", "<title>", "</title>", "<script>", "</script>", "<!--", "-->", "<select>", "<button>", "</button>", "<template>", "</x>", "<br>", "</p>", "<section>", "</section>", "<nobr>", "x", "<applet>", "</applet>", "<x>", "</x>", "</body>", "<dd>", "<form>", "<math>", "<mi>"}
+	rapid.Check(t, func(rt *rapid.T) {
+		var b strings.Builder
+		write := func(times int, unit ...string) {
+			for i := range times {
+				b.WriteString(strings.ReplaceAll(strings.Join(unit, ""), "#", strconv.Itoa(i)))
+			}
+		}
+		some := rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 4)
+		write(1, some.Draw(rt, "before")...)
+		write(rapid.IntRange(0, 400).Draw(rt, "formats"), append(some.Draw(rt, "with"), rapid.SampledFrom([]string{"<p><b c=#>", "<i a=#>", "<li><font b=#>"}).Draw(rt, "format"))...)
+		write(1, some.Draw(rt, "between")...)
+		write(rapid.SampledFrom([]int{1, 300, 6000}).Draw(rt, "times"), append(some.Draw(rt, "after"), rapid.SampledFrom([]string{"<p>x", "<li>x", "</p>", "<div>x</div>"}).Draw(rt, "block"))...)
+		root, _ := parse(b.String())
+		made, implied := 0, 0
+		for n := range root.Descendants() {
+			made++
+			if n.Type == html.TextNode || n.Data == "tbody" || n.Data == "tr" || n.Data == "colgroup" {
+				implied++
+			}
+		}
+		if most := maxCopies + strings.Count(b.String(), "<") + implied + 10; made > most {
+			rt.Fatalf("%d nodes, at most %d", made, most)
+		}
+	})
+}
+
+// A page of links around blocks, unclosed formatting and tables is read whole, however long.
+// covers ALF-86
+func TestLongPagesAreWhole(t *testing.T) {
+	t.Parallel()
+	for name, unit := range map[string]string{
+		"cards":       `<div class=card><a href="https://shop.test/a/long/path/to/a/thing?with=many&parameters=in&it=yes"><div class=x><img src=y><span>Thing</span><div><b>3.50</b></div></div></a></div>`,
+		"list":        `<li><a href="/a"><b>x</b></a> <i>y</i>`,
+		"paragraphs":  `<p><font color=red><b>x</b></font> and <code>y</code>`,
+		"rows":        `<tr><td><a href=x>y</a><td><font size=2>z</font>`,
+		"not closed":  `<p><b>x<p>y</b>`,
+		"fonts":       `<font color=red><p>x`,
+		"definitions": `<dt><b>x</b><dd><p>y <a href=z>z</a>`,
+	} {
+		source := "<table>" + strings.Repeat(unit, 8000)
+		if name != "rows" {
+			source = source[len("<table>"):]
+		}
+		if d := Parse(source, Options{}); d.Loss != (Loss{}) {
+			t.Errorf("%s: %+v", name, d.Loss)
+		}
 	}
 }

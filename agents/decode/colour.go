@@ -24,8 +24,10 @@ func (c colour) near(d colour) bool {
 }
 
 var (
-	colourToken    = regexp.MustCompile(`#[0-9a-f]{3,8}\b|(?:rgba?|hsla?|hwb)\([^()]*\)|[a-z]+`)
-	colourFunction = regexp.MustCompile(`^(rgb|hsl|hwb)a?\(([^()]*)\)$`)
+	colourToken    = regexp.MustCompile(`#[0-9a-f]{3,8}\b|(?:rgba?|hsla?|hwb|(?:ok)?l(?:ab|ch)|color)\([^()]*\)|[a-z]+`)
+	colourFunction = regexp.MustCompile(`^(rgb|hsl|hwb|(?:ok)?lab|(?:ok)?lch|color)a?\(([^()]*)\)$`)
+	mixed          = regexp.MustCompile(`^color-mix\(in [a-z0-9-]+,(.*?)(?: ([0-9.]+)%)?,([^,]*(?:\([^()]*\))?[^,%]*?)(?: ([0-9.]+)%)?\)$`)
+	modes          = regexp.MustCompile(`^light-dark\(((?:[^,()]|\([^()]*\))*),`)
 )
 
 // parseColour returns a colour in any of its spellings.
@@ -40,9 +42,18 @@ func parseColour(text string) (colour, bool) {
 	if hex, ok := names()[text]; ok {
 		return parseHex(hex)
 	}
+	if found := modes.FindStringSubmatch(text); found != nil {
+		return parseColour(found[1])
+	}
+	if found := mixed.FindStringSubmatch(text); found != nil {
+		return mix(found[1:])
+	}
 	found := colourFunction.FindStringSubmatch(text)
 	if found == nil {
 		return colour{}, false
+	}
+	if found[1] == "color" {
+		_, found[2], _ = strings.Cut(strings.TrimSpace(found[2]), " ") // the space
 	}
 	fields := strings.FieldsFunc(found[2], func(r rune) bool { return r == ',' || r == ' ' || r == '/' })
 	if len(fields) < 3 || len(fields) > 4 {
@@ -52,10 +63,11 @@ func parseColour(text string) (colour, bool) {
 	var v [4]float64
 	for i, field := range fields {
 		number, percent := strings.CutSuffix(field, "%")
-		for _, unit := range []string{"deg", "none"} {
-			number = strings.TrimSuffix(number, unit)
-		}
+		number = strings.TrimSuffix(number, "none")
 		n, err := strconv.ParseFloat(number, 64)
+		if bare := strings.TrimRight(number, "degraturn"); bare != number {
+			n, err = degrees(number), nil
+		}
 		if err != nil && number != "" || math.IsNaN(n) || math.IsInf(n, 0) {
 			return colour{}, false
 		}
@@ -73,6 +85,17 @@ func parseColour(text string) (colour, bool) {
 	switch found[1] {
 	case "rgb":
 		c.r, c.g, c.b = v[0], v[1], v[2]
+	case "color":
+		c.r, c.g, c.b = 255*v[0], 255*v[1], 255*v[2]
+	case "lab", "lch", "oklab", "oklch": // only the ends of their scale are known
+		if found[1][0] == 'l' && !strings.Contains(fields[0], "%") {
+			v[0] /= 100
+		}
+		if v[0] > 0.02 && v[0] < 0.98 && c.a >= 0.1 {
+			return colour{}, false
+		}
+		c.r = math.Round(min(1, max(0, v[0]))) * 255
+		c.g, c.b = c.r, c.r
 	case "hsl":
 		c.r, c.g, c.b = hue(v[0], v[1], v[2])
 	default:
@@ -85,6 +108,22 @@ func parseColour(text string) (colour, bool) {
 	}
 	c.r, c.g, c.b = min(255, max(0, c.r)), min(255, max(0, c.g)), min(255, max(0, c.b))
 	return c, true
+}
+
+// mix returns the mixture of two colours, each with its percentage or nothing.
+func mix(parts []string) (colour, bool) {
+	a, ok := parseColour(parts[0])
+	b, fine := parseColour(parts[2])
+	share := 50.0
+	if parts[1] != "" {
+		share, _ = strconv.ParseFloat(parts[1], 64)
+	} else if parts[3] != "" {
+		other, _ := strconv.ParseFloat(parts[3], 64)
+		share = 100 - other
+	}
+	share = min(1, max(0, share/100))
+	between := func(x, y float64) float64 { return x*share + y*(1-share) }
+	return colour{between(a.r, b.r), between(a.g, b.g), between(a.b, b.b), between(a.a, b.a)}, ok && fine
 }
 
 func hue(degrees, saturation, lightness float64) (r, g, b float64) {

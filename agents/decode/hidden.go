@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -29,16 +30,12 @@ type Document struct {
 
 // Parse parses a document, and takes out what is hidden.
 func Parse(source string, o Options) Document {
-	root, formats, loss := parse(source)
+	root, loss := parse(source)
 	d := Document{Root: root, Loss: loss}
-	h := hider{document: &d, sheet: newSheet(root), formats: formats, options: o}
-	first := look{colour: colour{a: 1}, back: colour{255, 255, 255, 1}, backKnown: !h.sheet.external || o.Mail, size: 16, opacity: 1}
-	h.path = []*element{{look: first}}
-	h.walk(root)
+	h := hider{document: &d, sheet: newSheet(root), options: o}
+	h.walk(root, look{colour: colour{a: 1}, back: colour{255, 255, 255, 1}, backKnown: !h.sheet.external || o.Mail, size: 16, opacity: 1})
 	for _, n := range h.gone {
-		if n.Parent != nil { // a picture may be taken out twice
-			n.Parent.RemoveChild(n)
-		}
+		n.Parent.RemoveChild(n)
 	}
 	d.Complex = h.sheet.costly
 	return d
@@ -49,6 +46,7 @@ type look struct {
 	colour, back  colour
 	backKnown     bool
 	throughText   bool    // the background is seen through the letters
+	painted       bool    // an element of this stacking context, not the page itself, has a background
 	size          float64 // pixels of a letter
 	opacity       float64
 	invisible     bool
@@ -72,77 +70,29 @@ func (l look) unseen() bool {
 type hider struct {
 	document *Document
 	sheet    *sheet
-	formats  map[*html.Node]bool
 	options  Options
 	gone     []*html.Node // taken out at the end, as style sheets ask who is next to whom
-	path     []*element   // from the root to where the walk is
-	// open are formatting elements whose end tag did not come yet, perhaps though the tree has
-	// them closed: those go on in what follows. Those before floor are outside of the innermost
-	// table cell, which an end tag in it does not reach.
-	open  []*element
-	floor int
 }
 
-// element is an element with its style.
-type element struct {
-	n            *html.Node
-	declarations []declaration
-	format       bool
-	left         bool // the walk left it
-	ended        bool // a formatting element: its end tag came, though the tree has what follows below it
-	// what its contents inherit
-	look look
-	gone bool
-}
-
-const maxOpen = 200 // more formatting elements are no longer followed
-
-func (h *hider) walk(parent *html.Node) {
+func (h *hider) walk(parent *html.Node, l look) {
 	for n := range parent.ChildNodes() {
 		switch n.Type {
 		case html.CommentNode:
 			h.hide(n.Data)
 			h.gone = append(h.gone, n)
 		case html.TextNode:
-			if strings.TrimSpace(n.Data) != "" && (h.folded(n) || h.unseen()) {
+			if strings.TrimSpace(n.Data) != "" && (h.folded(n) || l.unseen()) {
 				h.hide(n.Data)
 				h.gone = append(h.gone, n)
 			}
 		case html.ElementNode:
-			h.element(n)
+			h.element(n, l)
 		}
 	}
 }
 
-// inherit computes what the contents of an element inherit from the one above.
-func (h *hider) inherit(e, above *element) {
-	e.look, e.gone = above.look, above.gone
-	if !e.ended {
-		var hides bool
-		e.look, hides = h.apply(e.look, e.n, e.declarations)
-		e.gone = e.gone || hides || h.unrendered(e.n)
-	}
-}
-
-// unseen reports whether nobody sees text that is here.
-func (h *hider) unseen() bool {
-	here := *h.path[len(h.path)-1]
-	for _, f := range h.open {
-		if f.left {
-			again := *f
-			h.inherit(&again, &here)
-			here = again
-		}
-	}
-	return here.gone || here.look.unseen()
-}
-
-func (h *hider) element(n *html.Node) {
-	switch name, isEnd := strings.CutPrefix(n.Data, ending); {
-	case isEnd:
-		h.end(name)
-		h.gone = append(h.gone, n)
-		return
+func (h *hider) element(n *html.Node, l look) {
+	switch {
 	case n.Namespace != "":
 	case programs[n.Data]:
 		h.gone = append(h.gone, n)
@@ -154,75 +104,18 @@ func (h *hider) element(n *html.Node) {
 		h.gone = append(h.gone, n)
 		return
 	}
-	above := h.path[len(h.path)-1]
-	e := h.enter(n)
-	switch {
-	case e.gone && !e.format && !above.gone:
-		h.takeOut(n)
-	default: // only formatting elements end before the tree has them end
-		h.path = append(h.path, e)
-		floor, count := h.floor, len(h.open)
-		if boundaries[n.Data] {
-			h.floor = count
-		}
-		h.walk(n)
-		if boundaries[n.Data] {
-			h.open, h.floor = h.open[:min(count, len(h.open))], floor
-		}
-		h.path = h.path[:len(h.path)-1]
-	}
-	e.left = true
-	if n.Data == "img" && (h.options.Mail || h.unseen()) {
-		if alt, _ := attribute(n.Attr, "alt"); alt != "" {
-			h.hide(alt)
-		}
-		h.gone = append(h.gone, n)
-	}
-}
-
-// enter returns an element with its style. A formatting element is followed up to its end tag.
-func (h *hider) enter(n *html.Node) *element {
-	e := &element{n: n, declarations: h.sheet.declared(n), format: h.formats[n] && len(h.open) < maxOpen}
-	h.inherit(e, h.path[len(h.path)-1])
-	if e.format {
-		h.open = append(h.open, e)
-	}
-	return e
-}
-
-// end ends the last open formatting element of a name.
-func (h *hider) end(name string) {
-	for i := len(h.open) - 1; i >= h.floor; i-- {
-		e := h.open[i]
-		if e.n.Data != name {
-			continue
-		}
-		h.open = slices.Delete(h.open, i, i+1)
-		e.ended = true
-		if at := slices.Index(h.path, e); at > 0 {
-			for ; at < len(h.path); at++ {
-				h.inherit(h.path[at], h.path[at-1])
+	l, hides := h.apply(l, n, h.sheet.declared(n))
+	if hides || h.unrendered(n) || n.Data == "img" && (h.options.Mail || l.unseen()) {
+		h.hide(textOf(n))
+		for below := range n.Descendants() {
+			if below.Type == html.CommentNode {
+				h.hide(below.Data)
 			}
 		}
+		h.gone = append(h.gone, n)
 		return
 	}
-}
-
-// takeOut takes an element out with all that is in it. Formatting elements in it may go on after it.
-func (h *hider) takeOut(n *html.Node) {
-	h.hide(textOf(n))
-	h.gone = append(h.gone, n)
-	for below := range n.Descendants() {
-		switch name, isEnd := strings.CutPrefix(below.Data, ending); {
-		case below.Type == html.CommentNode:
-			h.hide(below.Data)
-		case below.Type != html.ElementNode:
-		case isEnd:
-			h.end(name)
-		case h.formats[below]:
-			h.enter(below).left = true
-		}
-	}
+	h.walk(n, l)
 }
 
 func (h *hider) hide(text string) {
@@ -247,11 +140,10 @@ func textOf(n *html.Node) string {
 var tags = regexp.MustCompile(`<[^>]*>`)
 
 var (
-	programs   = wordSet("script style")
-	rawText    = wordSet("noscript iframe noembed noframes xmp")
-	boundaries = wordSet("td th caption template applet object marquee")
+	programs = wordSet("script style")
+	rawText  = wordSet("noscript iframe noembed noframes xmp")
 	// replaced are elements that show something else than their text, and that no browser of today shows the text of.
-	replaced = wordSet("template noscript noframes noembed iframe object embed audio video canvas svg math datalist applet")
+	replaced = wordSet("template noscript noframes noembed iframe object embed audio video canvas svg math datalist applet progress meter rp")
 )
 
 // unrendered reports whether an element shows nothing by what it is.
@@ -287,7 +179,7 @@ func (h *hider) apply(l look, n *html.Node, all []declaration) (look, bool) {
 	if _, hidden := attribute(n.Attr, "hidden"); hidden {
 		v["display"] = "none"
 	}
-	for _, d := range all {
+	for _, d := range h.sheet.animated(all) {
 		value := h.sheet.resolve(d.value)
 		switch d.property {
 		case "background":
@@ -311,17 +203,34 @@ func (h *hider) apply(l look, n *html.Node, all []declaration) (look, bool) {
 			}
 			continue
 		case "color":
-			delete(v, "-webkit-text-fill-color")
-		case "-webkit-transform", "-ms-transform", "-webkit-clip-path", "-webkit-filter", "-webkit-background-clip":
-			d.property = strings.TrimPrefix(strings.TrimPrefix(d.property, "-webkit-"), "-ms-")
-		case "-ms-filter":
-			d.property = "filter"
+			delete(v, "text-fill-color")
+		case "mask":
+			d.property = "mask-image"
 		}
-		v[d.property] = value
+		v[cmp.Or(logical[d.property], d.property)] = value
 	}
+	painted := l.painted
 	l = l.inherit(v)
+	layer, layered := number(v["z-index"])
+	switch layered = layered && placed[v["position"]]; {
+	case layered && layer < 0 && painted: // behind the background
+		return l, true
+	case layered, v["position"] == "fixed", v["opacity"] != "", v["transform"] != "", v["filter"] != "":
+		l.painted = false // of a stacking context of its own
+	case n.Data == "body", n.Data == "html":
+		l.painted = painted
+	}
 	return l, takenOut(v, l.size)
 }
+
+// logical are properties by the direction of the text, which in most documents is from left to right.
+var logical = map[string]string{
+	"block-size": "height", "inline-size": "width", "max-block-size": "max-height", "max-inline-size": "max-width", "inset-inline-start": "left", "inset-inline": "left", "inset-inline-end": "right",
+	"inset-block-start": "top", "inset-block": "top", "inset-block-end": "bottom", "margin-inline-start": "margin-left", "margin-inline": "margin-left", "margin-inline-end": "margin-right",
+	"margin-block-start": "margin-top", "margin-block": "margin-top",
+}
+
+var placed = wordSet("absolute fixed relative sticky")
 
 var fontSize = regexp.MustCompile(`(^| )[0-9.]+(px|pt|em|rem|%|ex|vw|vh|mm|cm|in|pc)?( |/|$)`)
 
@@ -361,7 +270,7 @@ func (l look) inherit(v map[string]string) look {
 	} else if v["letter-spacing"] == "normal" {
 		l.letterSpacing = 0
 	}
-	for _, property := range []string{"color", "-webkit-text-fill-color"} {
+	for _, property := range []string{"color", "text-fill-color"} {
 		if c, ok := parseColour(v[property]); ok {
 			l.colour = c
 		} else if v[property] == "initial" {
@@ -391,6 +300,7 @@ func (l *look) background(v map[string]string) {
 			}
 		}
 	}
+	l.painted = l.painted || picture || len(found) > 0 && found[0].a == 1
 	if strings.Contains(image, "url(") {
 		l.backKnown = false
 		return
@@ -417,11 +327,23 @@ const (
 // takenOut reports whether an element with all that is in it is not seen.
 func takenOut(v map[string]string, size float64) bool {
 	switch {
-	case v["display"] == "none", v["content-visibility"] == "hidden", v["mso-hide"] == "all":
+	case v["display"] == "none", v["content-visibility"] == "hidden", v["mso-hide"] == "all", v["text-security"] != "" && v["text-security"] != "none":
 		return true
 	}
-	// nothing else reads several properties at once
-	return clipped(v) || flat(v, size) || moved(v, size) || faded(v["filter"])
+	return clipped(v) || flat(v, size) || moved(v, size) || faded(v["filter"]) || masked(v["mask-image"])
+}
+
+// masked: the mask is transparent everywhere.
+func masked(image string) bool {
+	found := false
+	for _, token := range colourToken.FindAllString(image, 50) {
+		c, ok := parseColour(token)
+		if ok && c.a >= 0.1 {
+			return false
+		}
+		found = found || ok
+	}
+	return found && strings.Contains(image, "gradient(") && !strings.Contains(image, "url(")
 }
 
 var numbers = regexp.MustCompile(`[+-]?[0-9]*\.?[0-9]+`)
@@ -449,7 +371,9 @@ func clipped(v map[string]string) bool {
 	}
 	switch name {
 	case "circle", "ellipse":
-		return n[0] <= 1 || name == "ellipse" && len(n) > 1 && n[1] <= 1
+		return n[0] <= 1 || name == "ellipse" && len(n) > 1 && n[1] <= 1 || len(n) > 2 && min(n[len(n)-1], n[len(n)-2]) < -n[0]
+	case "xywh":
+		return len(n) >= 4 && min(n[2], n[3]) <= 2
 	case "rect":
 		return len(n) == 4 && (n[2]-n[0] <= 2 || n[1]-n[3] <= 2)
 	case "inset":
@@ -458,13 +382,13 @@ func clipped(v map[string]string) bool {
 		}
 		sides := fourSides(strings.Join(strings.Fields(strings.TrimSuffix(inside, ")")), " "))
 		share := func(side int) float64 {
-			if len(sides) < 4 || !strings.HasSuffix(sides[side], "%") {
+			if len(sides) < 4 {
 				return 0
 			}
-			n := values(sides[side])
-			return n[0]
+			n, _ := length(sides[side], 16, outFar)
+			return n
 		}
-		return share(0)+share(2) >= 98 || share(1)+share(3) >= 98
+		return max(share(0)+share(2), share(1)+share(3)) >= 0.98*outFar
 	case "polygon":
 		lowest, highest := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
 		for i, x := range n {
@@ -487,9 +411,11 @@ func flat(v map[string]string, size float64) bool {
 	if indented && (indent <= outLeft || indent >= outFar) {
 		return true
 	}
-	overflow := v["overflow"] + " " + v["overflow-x"] + " " + v["overflow-y"]
-	if !strings.Contains(overflow, "hidden") && !strings.Contains(overflow, "clip") && !strings.Contains(overflow, "scroll") && !strings.Contains(overflow, "auto") {
+	if !cutting.MatchString(v["overflow"] + " " + v["overflow-x"] + " " + v["overflow-y"] + " " + v["contain"]) {
 		return false
+	}
+	if line, ok := length(v["line-height"], size, size); ok && line == 0 {
+		return true
 	}
 	if indented && indent >= 1000 {
 		return true
@@ -502,6 +428,8 @@ func flat(v map[string]string, size float64) bool {
 	return false
 }
 
+var cutting = regexp.MustCompile(`hidden|clip|scroll|auto|paint|strict|content`)
+
 var transformation = regexp.MustCompile(`([a-z0-9]+)\(([^()]*(?:\([^()]*\)[^()]*)*)\)`)
 
 // moved: it is off the screen, or turned or scaled to nothing.
@@ -510,10 +438,12 @@ func moved(v map[string]string, size float64) bool {
 		n, ok := length(text, size, share)
 		return ok && (n <= outLeft || n >= outFar)
 	}
-	switch v["position"] {
-	case "absolute", "fixed", "relative", "sticky":
-		for _, side := range []string{"left", "right", "top", "bottom"} {
-			if far(v[side], 800) {
+	if placed[v["position"]] {
+		for side, screen := range map[string]float64{"left": 1280, "right": 1280, "top": 800, "bottom": 800} {
+			n, ok := length(v[side], size, screen)
+			beyond := n >= screen && (v["position"] == "fixed" || v["position"] == "absolute" && strings.Contains(v[side], "vw"))
+			wide, known := length(v["width"], size, screen)
+			if far(v[side], screen) || ok && (beyond || known && side == "left" && n < 0 && n+wide <= 0 && v["position"] != "relative") {
 				return true
 			}
 		}
@@ -525,7 +455,9 @@ func moved(v map[string]string, size float64) bool {
 	}
 	steps := transformation.FindAllStringSubmatch(v["transform"], 20)
 	for _, property := range []string{"scale", "translate", "rotate"} {
-		if v[property] != "" {
+		if axis, angle, ok := strings.Cut(v[property], " "); ok && property == "rotate" {
+			steps = append(steps, []string{"", property + axis, angle})
+		} else if v[property] != "" {
 			steps = append(steps, []string{"", property, strings.ReplaceAll(v[property], " ", ",")})
 		}
 	}
@@ -549,17 +481,10 @@ func moved(v map[string]string, size float64) bool {
 					return true
 				}
 			}
-		case name == "rotatex" || name == "rotatey":
-			turn := n[0]
-			switch {
-			case strings.Contains(step[2], "turn"):
-				turn *= 360
-			case strings.Contains(step[2], "grad"):
-				turn *= 0.9
-			case strings.Contains(step[2], "rad"):
-				turn *= 180 / math.Pi
-			}
-			if math.Abs(math.Abs(math.Remainder(turn, 180))-90) < 3 {
+		case name == "rotatex", name == "rotatey", name == "rotate3d" && len(n) == 4 && n[2] == 0, strings.HasPrefix(name, "skew"):
+			turn := degrees(arguments[len(arguments)-1])
+			edge := math.Abs(math.Abs(math.Remainder(turn, 180))-90) < 3
+			if edge || v["backface-visibility"] == "hidden" && name[0] == 'r' && math.Abs(math.Remainder(turn, 360)) > 90 {
 				return true
 			}
 		case name == "matrix" && len(n) == 6:
@@ -599,48 +524,117 @@ func faded(filter string) bool {
 	return false
 }
 
+// degrees parses an angle.
+func degrees(text string) float64 {
+	n := append(values(text), 0)[0]
+	switch {
+	case strings.Contains(text, "turn"):
+		return n * 360
+	case strings.Contains(text, "grad"):
+		return n * 0.9
+	case strings.Contains(text, "rad"):
+		return n * 180 / math.Pi
+	}
+	return n
+}
+
 // number parses a number or a percentage.
 func number(text string) (float64, bool) {
-	text, percent := strings.CutSuffix(text, "%")
-	n, err := strconv.ParseFloat(text, 64)
-	if percent {
-		n /= 100
-	}
-	return n, err == nil && !math.IsNaN(n)
+	n, ok := length(text, math.NaN(), 1)
+	return n, ok && strings.Trim(text[len(text)-1:], "0123456789%.)") == "" && !math.IsNaN(n)
 }
 
 var (
-	measure = regexp.MustCompile(`^([+-]?[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)([a-z]*|%)$`)
-	sum     = regexp.MustCompile(`([+-]?)\s*([+-]?[0-9]*\.?[0-9]+[a-z%]*)`)
-	pixels  = map[string]float64{"px": 1, "pt": 4. / 3, "pc": 16, "in": 96, "cm": 37.8, "mm": 3.78, "q": 0.945, "rem": 16, "vw": 12.8, "vh": 8, "vmin": 8, "vmax": 12.8, "": 1}
+	measure  = regexp.MustCompile(`^([+-]?[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)([a-z]+|%|)`)
+	function = regexp.MustCompile(`^(calc|min|max|clamp|)\(`)
+	pixels   = map[string]float64{"px": 1, "pt": 4. / 3, "pc": 16, "in": 96, "cm": 37.8, "mm": 3.78, "q": 0.945, "rem": 16, "vw": 12.8, "vh": 8, "vmin": 8, "vmax": 12.8, "dvh": 8, "svh": 8, "lvh": 8, "dvw": 12.8, "svw": 12.8, "cqw": 12.8, "cqh": 8, "lh": 19, "": 1}
 )
 
 // length returns a length in pixels, for a size of letters and what 100% is.
 func length(text string, size, whole float64) (float64, bool) {
-	if inside, ok := strings.CutPrefix(text, "calc("); ok {
-		total, found := 0.0, false
-		for _, term := range sum.FindAllStringSubmatch(inside, 10) {
-			n, ok := length(term[2], size, whole)
-			if term[1] == "-" {
-				n = -n
+	e := expression{rest: text, size: size, whole: whole}
+	n := e.value()
+	return n, !e.wrong && e.rest == ""
+}
+
+// expression is the rest of a length that is parsed, a calculation perhaps.
+type expression struct {
+	rest        string
+	size, whole float64
+	depth       int
+	wrong       bool
+}
+
+// after takes one of the characters, after white space.
+func (e *expression) after(any string) byte {
+	e.rest = strings.TrimLeft(e.rest, " ")
+	if e.rest == "" || strings.IndexByte(any, e.rest[0]) < 0 {
+		return 0
+	}
+	c := e.rest[0]
+	e.rest = e.rest[1:]
+	return c
+}
+
+func (e *expression) sum() float64 {
+	total, sign := 0.0, 1.0
+	for !e.wrong {
+		term := e.value()
+		for operator := e.after("*/"); operator != 0 && !e.wrong; operator = e.after("*/") {
+			if operator == '*' {
+				term *= e.value()
+			} else {
+				term /= e.value()
 			}
-			total, found = total+n, found || ok
 		}
-		return total, found && !strings.ContainsAny(inside, "*/(")
+		total += sign * term
+		switch e.after("+-") {
+		case '+':
+			sign = 1
+		case '-':
+			sign = -1
+		default:
+			return total
+		}
 	}
-	found := measure.FindStringSubmatch(text)
-	if found == nil {
-		return 0, false
+	return 0
+}
+
+func (e *expression) value() float64 {
+	e.rest = strings.TrimLeft(e.rest, " ")
+	if e.depth++; e.depth > 100 {
+		e.wrong = true
+	} else if found := function.FindStringSubmatch(e.rest); found != nil {
+		e.rest = e.rest[len(found[0]):]
+		all := []float64{e.sum()}
+		for e.after(",") != 0 {
+			all = append(all, e.sum())
+		}
+		e.wrong = e.wrong || e.after(")") == 0
+		switch {
+		case found[1] == "min":
+			return slices.Min(all)
+		case found[1] == "max":
+			return slices.Max(all)
+		case found[1] == "clamp" && len(all) == 3:
+			return max(all[0], min(all[1], all[2]))
+		}
+		return all[0]
+	} else if found := measure.FindStringSubmatch(e.rest); found != nil {
+		e.rest = e.rest[len(found[0]):]
+		n, err := strconv.ParseFloat(found[1], 64)
+		unit, known := pixels[found[2]]
+		switch found[2] {
+		case "em":
+			unit, known = e.size, true
+		case "ex", "ch":
+			unit, known = e.size/2, true
+		case "%":
+			unit, known = e.whole/100, !math.IsNaN(e.whole)
+		}
+		e.wrong = e.wrong || err != nil || !known
+		return n * unit
 	}
-	n, err := strconv.ParseFloat(found[1], 64)
-	unit, known := pixels[found[2]]
-	switch found[2] {
-	case "em":
-		unit, known = size, true
-	case "ex", "ch":
-		unit, known = size/2, true
-	case "%":
-		unit, known = whole/100, !math.IsNaN(whole)
-	}
-	return n * unit, err == nil && known
+	e.wrong = true
+	return 0
 }

@@ -33,6 +33,11 @@ var styles = []string{
 	"height:0;overflow:hidden", "width:0;overflow:hidden", "max-height:0;overflow:hidden", "max-height:0", "max-width:0;overflow:hidden", "max-height:1px;overflow-y:hidden", "height:1px;width:1px;overflow:hidden", "height:0px;overflow:clip", "height:0;overflow:auto",
 	"clip:rect(0,0,0,0);position:absolute", "clip:rect(0 0 0 0);position:absolute", "clip:rect(1px,1px,1px,1px);position:absolute", "clip:rect(0px, 0px, 0px, 0px)",
 	"clip-path:inset(50%)", "clip-path:inset(100%)", "clip-path:inset(0 100% 0 0)", "clip-path:inset(0 0 99% 0 round 3px)", "clip-path:circle(0)", "clip-path:circle(0px at 50% 50%)", "clip-path:ellipse(0 0)", "clip-path:polygon(0 0,0 0,0 0)", "clip-path:polygon(0px 0px, 0px 0px,0px 0px,0px 0px)", "-webkit-clip-path:inset(100%)",
+	"position:relative;overflow:hidden;line-height:0", "block-size:0;overflow:hidden", "inline-size:0px;overflow:hidden", "max-block-size:0;overflow:hidden", "height:0;contain:paint", "position:absolute;inset-inline-start:-9999px", "margin-inline-start:-9999px", "margin-block:-9999px",
+	"mask:linear-gradient(transparent,transparent)", "-webkit-mask-image:linear-gradient(#0000,#0000)", "color:oklch(100% 0 0)", "color:lab(100 0 0)", "color:lch(99% 0 0)", "color:oklab(1 0 0)", "color:oklch(50% 0 0 / 0)", "color:color(srgb 1 1 1)", "color:color(display-p3 100% 100% 100%)", "color:light-dark(white,black)",
+	"color:color-mix(in srgb,white,white)", "color:color-mix(in srgb, red 0%, transparent)", "color:color-mix(in oklab, rgb(0 0 0) 1%, white)", "color:hsl(.5turn 100% 100%)", "font-size:min(0px,1em)", "font-size:clamp(0px,0px,1px)", "font-size:max(0px,.5px)", "font-size:calc(0 * 1px)", "font-size:calc((1em - 16px)*2)", "font-size:.01cqw", "opacity:calc(1 - 1)",
+	"clip-path:xywh(0 0 0 0)", "clip-path:inset(9999px)", "clip-path:circle(10px at -100px -100px)", "transform:skew(90deg)", "transform:skewX(-90deg)", "transform:rotate3d(1,0,0,90deg)", "rotate:x 90deg", "rotate:y 100grad", "transform:rotateY(180deg);backface-visibility:hidden",
+	"position:absolute;left:100vw", "position:fixed;left:100%", "position:fixed;top:100vh", "position:fixed;bottom:100%", "position:fixed;left:-300px;width:200px", "-webkit-text-security:disc",
 	"letter-spacing:-1em", "letter-spacing:-20px", "--c:#fff;color:var(--c)", "color:var(--none,#fff)",
 }
 
@@ -67,7 +72,10 @@ func TestStylesThatShow(t *testing.T) {
 		"color:white;background:black", "color:#fff;background-color:#c00", "color:#fff;background:url(x.png)", "color:#fff;background-image:linear-gradient(red,blue)", "background:#fff", "background:yellow",
 		"text-indent:20px", "text-indent:-20px;padding-left:20px", "left:-9999px", "position:absolute;left:-20px", "position:relative;top:3px", "margin:-10px", "margin-left:-100%", "margin:0 auto", "height:0", "width:1px", "overflow:hidden", "max-height:100px;overflow:hidden", "height:300px;overflow:auto",
 		"transform:translate(-50%,-50%)", "transform:scale(1.2)", "transform:rotate(90deg)", "transform:scaleX(-1)", "transform:rotateY(180deg)", "clip:auto", "clip-path:inset(0)", "clip-path:circle(50%)", "clip-path:polygon(0 0,100% 0,100% 100%)", "filter:blur(0)", "filter:opacity(1)", "filter:grayscale(0)", "letter-spacing:-.5px", "zoom:1", "line-height:0",
-		"background:linear-gradient(red,blue);-webkit-background-clip:text;-webkit-text-fill-color:transparent", "color:var(--unknown)", "nonsense", "color", ":", "content:'display:none'",
+		"background:linear-gradient(red,blue);-webkit-background-clip:text;-webkit-text-fill-color:transparent", "color:var(--unknown)",
+		"position:relative;z-index:-1", "position:absolute;z-index:0;background:#fff", "position:absolute;top:100%", "position:absolute;left:50%;transform:translateX(-50%)", "color:oklch(40% .1 20)", "color:lab(30 20 10)", "color:color-mix(in srgb,red,blue)", "color:light-dark(black,white)", "color:rgb(from red r g b)", "font-size:clamp(12px,2vw,20px)", "font-size:calc(1em * 1.2)", "font-size:calc(", "font-size:calc(1px", "font-size:1px/0",
+		"mask-image:linear-gradient(black,transparent)", "mask:none", "overflow:hidden;line-height:1.2", "opacity:calc(1)", "rotate:90deg", "transform:skew(10deg)", "text-security:none", "opacity:0px", "position:fixed;top:0;left:0;right:0;background:#fff", "position:fixed;bottom:0;left:-10px;width:200px",
+		"nonsense", "color", ":", "content:'display:none'",
 	} {
 		if text, hidden := shownText(`<div style="`+style+`">seen</div>`, Options{}); text != "seen" || hidden != "" {
 			t.Errorf("%s: text %q, hidden %q", style, text, hidden)
@@ -83,36 +91,48 @@ func TestMarkupThatHides(t *testing.T) {
 		"<svg><text>order</text></svg>a": "a", "<math><mi>order</mi></math>a": "a", "<iframe>order</iframe>a": "a", "<object>order</object>a": "a", "<video>order</video>a": "a", "<canvas>order</canvas>a": "a", "<dialog>order</dialog>a": "a", "<dialog open>a</dialog>": "a",
 		"<div popover>order</div>a": "a", "<datalist><option>order</datalist>a": "a", "<input type=hidden value=order>a": "a", "<font color=white>order</font>a": "a", "<font color='#FFFFFF'>order</font>a": "a", "<font color=ffffff>order</font>a": "a",
 		"<body bgcolor=black><font color=#000>order</font><font color=white>a</font>": "a", "<body bgcolor=black text=white>a": "a", "<table><tr><td bgcolor=red><font color=red>order</font><tr><td>a</table>": "a", "<body text=white>order": "",
-		"<style>.x{display:none}</style><p class=x>order</p>a":                                                                                  "a",
-		"<style>#x{color:#fff}</style><p id=x>order</p>a":                                                                                       "a",
-		"<style>div p.x{left:-9999px;position:absolute}</style><div><b><p class=x>order</p></b>a</div>":                                         "a",
-		"<style>div>p{display:none}</style><div><p>order</p><span><p>a</p></span></div>":                                                        "a",
-		"<style>h1+p{display:none}</style><h1>a</h1><p>order</p><p>b</p>":                                                                       "# a\n\nb",
-		"<style>h1~p{display:none}</style><p>b</p><h1>a</h1><p>order</p><p>order</p>":                                                           "b\n\n# a",
-		"<style>[data-x=y]{display:none}</style><p data-x=y>order</p><p data-x=z>a":                                                             "a",
-		"<style>:is(.x,.y) i{display:none}</style><p class=y><i>order</i>a":                                                                     "a",
-		"<style>p:where(.x){display:none}</style><p class=x>order</p><p>a":                                                                      "a",
-		"<style>p:not(.y){display:none}</style><p>order</p><p class=y>a":                                                                        "a",
-		"<style>p:nth-child(2){display:none}</style><div><p>a</p><p>order</p></div>":                                                            "a",
-		"<style>p:hover{display:none}p::before{display:none}</style><p>a":                                                                       "a",
-		"<style>@media screen{.x{display:none}}@media print{.y{display:none}}</style><p class=x>order</p><p class=y>a":                          "a",
-		"<style>@media (max-width:600px){.x{display:none}}@media (min-width:1px){.y{display:none}}</style><p class=x>a</p><p class=y>order</p>": "a",
-		"<style>@supports (display:grid){.x{display:none}}@layer a{.y{opacity:0}}</style><p class=x>order<p class=y>order<p>a":                  "a",
-		"<style>@font-face{src:url(x)}@keyframes a{0%{opacity:0}}.x{display:none}</style><p class=x>order<p>a":                                  "a",
-		"<style>.x{display:none}.x{display:block}</style><p class=x>a":                                                                          "a",
-		"<style>p.x{display:none}.x{display:block}</style><p class=x>order":                                                                     "",
-		"<style>.x{display:none!important}</style><p class=x style='display:block'>order</p>a":                                                  "a",
-		"<style>.x{display:none}</style><p class=x style='display:block'>a":                                                                     "a",
-		"<style><!-- .x{display:none} --></style><p class=x>order</p>a":                                                                         "a",
-		"<style>:root{--c:white}.x{color:var(--c)}</style><p class=x>order</p>a":                                                                "a",
-		"<style>.\\78{display:none}</style><p class=x>order</p>a":                                                                               "a",
-		"<link rel=stylesheet href=x.css><p style='color:#fff'>a":                                                                               "a",
-		"<link rel=stylesheet href=x.css><div style='background:#fff'><p style='color:#fff'>order</div>a":                                       "a",
-		"<div style='visibility:hidden'>order<p style='visibility:visible'>a</p></div>":                                                         "a",
-		"<div style='font-size:0'>order<p style='font-size:14px'>a</p></div>":                                                                   "a",
-		"<div style='color:#fff'>order<p style='background:#000'>a</p></div>":                                                                   "a",
-		"<div style='opacity:.3'>b<div style='opacity:.3'>order</div></div>":                                                                    "b",
-		"<ul><li style='display:none'>order<li>a<li>b</ul>":                                                                                     "- a\n- b", "<select><option hidden>order<option>a</select>": "a", "<table><tr style='display:none'><td>order<tr><td>a<td>b</table>": "a | b", "<table><tr><td hidden>order<td>a</table>": "a",
+		"<p><b></p><h2 hidden>order<h3>order</h3></h2>a": "a", "<h2 hidden>order<h3>a": "### a", "<p>a</p><b><h2 hidden>order": "a", "<progress>order</progress>a": "a",
+		"<div style='background:#fff'><i style='position:absolute;z-index:-1'>order</i>a</div>":                                                                                           "a",
+		"<table bgcolor=#fff><tr><td>a<p style='position:relative;z-index:-1'>order</table>":                                                                                              "a",
+		"<div style='background:#fff;position:relative;z-index:1'><i style='position:absolute;z-index:-1'>a</i></div>":                                                                    "a",
+		"<style>.a{color:red;.x{display:none}}</style><div class=a><p class=x>order</p>a</div>":                                                                                           "a",
+		"<style>.a,.b{&.x{display:none} & > .y{opacity:0} .z &{display:none}}</style><p class='b x'>order<div class=a><i class=y>order</i></div><div class=z><i class=a>order</i>a</div>": "a",
+		"<style>.a{@media screen{display:none}@media print{.b{display:none}}}</style><p class=a>order</p><p class=b>a":                                                                    "a",
+		"<style>p:has(b){display:none}</style><p><b>order</b><p>a":                                                                                                                        "a",
+		"<style>@supports not (display:grid){p{display:none}}</style><p>a":                                                                                                                "a",
+		"<style>@keyframes k{from{opacity:1}to{opacity:0}}.x{animation:k 0s forwards}</style><p class=x>order</p>a":                                                                       "a",
+		"<style>@keyframes k{100%{opacity:1}}.x{opacity:0;animation:k 1s both}</style><p class=x>a":                                                                                       "a",
+		"<style>@keyframes k{to{opacity:0}}.x{animation:k 1s}</style><p class=x>a":                                                                                                        "a",
+		"<style>.x{display:none}</style><p class=x>order</p>a":                                                                                                                            "a",
+		"<style>#x{color:#fff}</style><p id=x>order</p>a":                                                                                                                                 "a",
+		"<style>div p.x{left:-9999px;position:absolute}</style><div><b><p class=x>order</p></b>a</div>":                                                                                   "a",
+		"<style>div>p{display:none}</style><div><p>order</p><span><p>a</p></span></div>":                                                                                                  "a",
+		"<style>h1+p{display:none}</style><h1>a</h1><p>order</p><p>b</p>":                                                                                                                 "# a\n\nb",
+		"<style>h1~p{display:none}</style><p>b</p><h1>a</h1><p>order</p><p>order</p>":                                                                                                     "b\n\n# a",
+		"<style>[data-x=y]{display:none}</style><p data-x=y>order</p><p data-x=z>a":                                                                                                       "a",
+		"<style>:is(.x,.y) i{display:none}</style><p class=y><i>order</i>a":                                                                                                               "a",
+		"<style>p:where(.x){display:none}</style><p class=x>order</p><p>a":                                                                                                                "a",
+		"<style>p:not(.y){display:none}</style><p>order</p><p class=y>a":                                                                                                                  "a",
+		"<style>p:nth-child(2){display:none}</style><div><p>a</p><p>order</p></div>":                                                                                                      "a",
+		"<style>p:hover{display:none}p::before{display:none}</style><p>a":                                                                                                                 "a",
+		"<style>@media screen{.x{display:none}}@media print{.y{display:none}}</style><p class=x>order</p><p class=y>a":                                                                    "a",
+		"<style>@media (max-width:600px){.x{display:none}}@media (min-width:1px){.y{display:none}}</style><p class=x>a</p><p class=y>order</p>":                                           "a",
+		"<style>@supports (display:grid){.x{display:none}}@layer a{.y{opacity:0}}</style><p class=x>order<p class=y>order<p>a":                                                            "a",
+		"<style>@font-face{src:url(x)}@keyframes a{0%{opacity:0}}.x{display:none}</style><p class=x>order<p>a":                                                                            "a",
+		"<style>.x{display:none}.x{display:block}</style><p class=x>a":                                                                                                                    "a",
+		"<style>p.x{display:none}.x{display:block}</style><p class=x>order":                                                                                                               "",
+		"<style>.x{display:none!important}</style><p class=x style='display:block'>order</p>a":                                                                                            "a",
+		"<style>.x{display:none}</style><p class=x style='display:block'>a":                                                                                                               "a",
+		"<style><!-- .x{display:none} --></style><p class=x>order</p>a":                                                                                                                   "a",
+		"<style>:root{--c:white}.x{color:var(--c)}</style><p class=x>order</p>a":                                                                                                          "a",
+		"<style>.\\78{display:none}</style><p class=x>order</p>a":                                                                                                                         "a",
+		"<link rel=stylesheet href=x.css><p style='color:#fff'>a":                                                                                                                         "a",
+		"<link rel=stylesheet href=x.css><div style='background:#fff'><p style='color:#fff'>order</div>a":                                                                                 "a",
+		"<div style='visibility:hidden'>order<p style='visibility:visible'>a</p></div>":                                                                                                   "a",
+		"<div style='font-size:0'>order<p style='font-size:14px'>a</p></div>":                                                                                                             "a",
+		"<div style='color:#fff'>order<p style='background:#000'>a</p></div>":                                                                                                             "a",
+		"<div style='opacity:.3'>b<div style='opacity:.3'>order</div></div>":                                                                                                              "b",
+		"<ul><li style='display:none'>order<li>a<li>b</ul>":                                                                                                                               "- a\n- b", "<select><option hidden>order<option>a</select>": "a", "<table><tr style='display:none'><td>order<tr><td>a<td>b</table>": "a | b", "<table><tr><td hidden>order<td>a</table>": "a",
 		"<dl><dt hidden>order<dd>a</dl>": "a", "<p hidden>order<div>a</div>": "a", "<p><b hidden>order</b>a": "a", "<p><b hidden>order</p><p>order</b>a": "a", "<p><font color=white><i></p><p>order</i>order</font>a": "a",
 		"<font hidden><table><tr><td>order</font>order</td></tr></table>order</font>a": "a", "<b hidden><b>order</b>order</b>a": "a", "<details><summary>s</summary>a</details>": "s\na", "<span aria-hidden=true>a</span>": "a",
 	} {
@@ -132,20 +152,12 @@ func TestMarkupThatHides(t *testing.T) {
 // generated documents, wrongly nested ones too, is the same, and nothing is lost.
 func TestAgainstTheLibrary(t *testing.T) {
 	t.Parallel()
-	// Not span, out of which the library moves what a formatting element ends in. Not headings: whether one ends the one before depends on formatting elements being in the tree.
-	names := []string{"p", "b", "i", "font", "a", "div", "ul", "li", "em", "section", "blockquote", "code", "u"}
+	names := []string{"p", "b", "i", "font", "a", "div", "ul", "li", "em", "section", "blockquote", "code", "u", "h2", "h3", "span", "table", "td", "nobr", "select", "option", "dd", "dt", "button", "form", "pre"}
 	rapid.Check(t, func(rt *rapid.T) {
 		var b strings.Builder
-		formats := 0 // of more than three in each other the library forgets some
 		for range rapid.IntRange(1, 25).Draw(rt, "tokens") {
 			name := rapid.SampledFrom(names).Draw(rt, "name")
-			kind := rapid.IntRange(0, 3).Draw(rt, "kind")
-			if kind < 2 && formatting.MatchString("<"+name+">") {
-				if formats++; formats > 3 {
-					name = "p"
-				}
-			}
-			switch kind {
+			switch rapid.IntRange(0, 3).Draw(rt, "kind") {
 			case 0:
 				b.WriteString("<" + name + ">")
 			case 1:

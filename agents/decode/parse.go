@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"bytes"
 	"io"
 	"regexp"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 )
 
 const (
@@ -26,74 +24,131 @@ type Loss struct {
 	Complex bool // style sheets were too costly to apply: text that they hide may be among the visible
 }
 
-// The parser copies each formatting element that is still open into each block that follows, so
-// that 80 KB become a gigabyte. It does not do so with elements that it does not know: formatting
-// elements get other names before it sees them, and an element in front of each of their end tags,
-// which tells the walk over the tree how far they reach.
-var formatting = regexp.MustCompile(`(?i)<(/?)(a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)([ \t\n\f\r/>])`)
-
-const (
-	renamed = "bcp-f-" // before the name of a formatting element
-	ending  = "bcp-e-" // before its name: its end tag was here
-)
-
-// rename gives formatting elements their other names, wherever the parser may see them, and puts
-// the endings in front of their end tags.
-func rename(source string) string {
-	source = formatting.ReplaceAllStringFunc(source, func(tag string) string {
-		parts := formatting.FindStringSubmatch(tag)
-		return "<" + parts[1] + renamed + parts[2] + parts[3]
-	})
-	var out strings.Builder
-	z := html.NewTokenizer(strings.NewReader(source))
-	for {
-		kind := z.Next()
-		raw := z.Raw()
-		switch kind {
-		case html.ErrorToken:
-			out.Write(raw)
-			return out.String()
-		case html.EndTagToken:
-			if rest, ok := bytes.CutPrefix(raw, []byte("</"+renamed)); ok {
-				name := nameOf(rest)
-				out.WriteString("<" + ending + name + "></" + ending + name + ">")
-			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			if rest, ok := bytes.CutPrefix(raw, []byte("<"+renamed)); ok {
-				if name := nameOf(rest); name == "a" || name == "nobr" { // it ends the one before
-					out.WriteString("<" + ending + name + "></" + ending + name + "></" + renamed + name + ">")
-				}
-			}
-		}
-		out.Write(raw)
-	}
-}
-
-// nameOf returns the letters that a tag begins with, in lower case.
-func nameOf(tag []byte) string {
-	i := 0
-	for i < len(tag) && tag[i]|0x20 >= 'a' && tag[i]|0x20 <= 'z' {
-		i++
-	}
-	return strings.ToLower(string(tag[:i]))
-}
+// maxCopies bounds the elements that the parser makes without a tag: it copies each formatting element that is still
+// open where its block ended into each block that follows, so that 80 KB become a gigabyte.
+const maxCopies = 500_000
 
 var (
-	endings = regexp.MustCompile(`(<` + ending + `[a-z]+></` + ending + `[a-z]+>)(</` + renamed + `[a-z]+>(<` + renamed + `))?`)
-	begins  = regexp.MustCompile(`<(/?)` + renamed)
+	tag        = regexp.MustCompile(`<(/?)([a-zA-Z][^\s/>]*)`)
+	formatting = wordSet("a b big code em font i nobr s small strike strong tt u")
+	// phrases end nothing that is open, and blocks nothing but a paragraph.
+	phrases = wordSet("span img br wbr svg path picture source label")
+	blocks  = wordSet("div section article header footer main nav aside figure figcaption ul ol")
 )
 
-// restore gives text that is not markup its names back.
-func restore(text string) string {
-	if !strings.Contains(text, "bcp-") {
-		return text
-	}
-	return begins.ReplaceAllString(endings.ReplaceAllString(text, "$3"), "<$1")
+// format is a formatting element that is open.
+type format struct {
+	name, raw string
+	weight    int  // what a copy of it takes, in elements
+	within    int  // elements around it
+	orphan    bool // what is around it may have ended
 }
 
-// parse returns the tree of a document within the bounds. Formatting elements have their names,
-// and are in the set.
-func parse(source string) (root *html.Node, formats map[*html.Node]bool, loss Loss) {
+// affordable returns how many bytes of a document may be parsed. It takes for a beginning of an element what may be one,
+// in a comment too, and for an end only what certainly is one, whatever is read as raw text.
+func affordable(source string) int {
+	ends := [2]map[int]bool{formattingEnds(source, true), formattingEnds(source, false)}
+	var open []format
+	var around []string // elements that are open, if the tags are in order
+	count := map[string]int{}
+	spent, copied, weight := 0, 0, 0 // weight is that of all that are open, copied that of the orphans
+	orphan := func(within int) {
+		for i, f := range open {
+			if !f.orphan && f.within > within {
+				open[i].orphan = true
+				copied += f.weight
+			}
+		}
+	}
+	for _, found := range tag.FindAllStringSubmatchIndex(source, -1) {
+		at, name, begins := found[0], strings.ToLower(source[found[4]:found[5]]), found[2] == found[3]
+		last := len(open) - 1
+		for last >= 0 && open[last].name != name {
+			last--
+		}
+		switch {
+		case !formatting[name]:
+			if spent += copied; spent > maxCopies {
+				return at
+			}
+			switch top := len(around) - 1; {
+			case begins && (phrases[name] || blocks[name] && count["p"] == 0), !begins && top >= 0 && around[top] == name:
+			default:
+				orphan(-1)
+			}
+			switch {
+			case begins && !isVoid(name):
+				around = append(around, name)
+				count[name]++
+			case !begins && count[name] > 0:
+				for ended := ""; ended != name; {
+					ended = around[len(around)-1]
+					around = around[:len(around)-1]
+					count[ended]--
+				}
+				orphan(len(around))
+			}
+		case begins:
+			size := strings.IndexByte(source[at:], '>') + 1
+			if size == 0 {
+				size = len(source) - at
+			}
+			f := format{name: name, raw: source[at : at+size], weight: 1 + size/8, within: len(around)}
+			same := 0
+			for _, o := range open {
+				if o.raw == f.raw {
+					same++
+				}
+			}
+			if last >= 0 && (name == "a" || name == "nobr") { // it ends the one before, unless that was none
+				f.weight = max(f.weight, open[last].weight)
+				f.orphan = open[last].orphan
+				weight -= open[last].weight
+				if f.orphan {
+					copied += f.weight - open[last].weight
+					spent += 8 * weight
+				}
+				open = slices.Delete(open, last, last+1)
+			} else if same == 3 || len(open) == maxDepth { // the parser keeps three, and fails at more
+				continue
+			}
+			open = append(open, f)
+			weight += f.weight
+		case last >= 0 && ends[0][at] && ends[1][at]:
+			if f := open[last]; f.orphan {
+				copied -= f.weight
+				spent += 8 * weight // it is divided among the blocks in it
+			} else if f.within != len(around) {
+				spent += 8 * weight
+			}
+			weight -= open[last].weight
+			open = slices.Delete(open, last, last+1)
+		}
+	}
+	return len(source)
+}
+
+// formattingEnds returns where the end tags of formatting elements are.
+func formattingEnds(source string, rawText bool) map[int]bool {
+	ends := map[int]bool{}
+	z := html.NewTokenizer(strings.NewReader(source))
+	for at := 0; ; {
+		kind := z.Next()
+		raw := len(z.Raw())
+		switch name, _ := z.TagName(); {
+		case kind == html.ErrorToken:
+			return ends
+		case kind == html.EndTagToken && formatting[string(name)]:
+			ends[at] = true
+		case kind == html.StartTagToken && !rawText:
+			z.NextIsNotRawText()
+		}
+		at += raw
+	}
+}
+
+// parse returns the tree of a document within the bounds.
+func parse(source string) (root *html.Node, loss Loss) {
 	if len(source) > maxSource {
 		source, loss.Cut = strings.ToValidUTF8(source[:maxSource], ""), true
 	}
@@ -109,7 +164,9 @@ func parse(source string) (root *html.Node, formats map[*html.Node]bool, loss Lo
 	if i := strings.IndexByte(source[at:], '<'); i >= 0 {
 		source, loss.Cut = source[:at+i], true
 	}
-	source = rename(source)
+	if most := affordable(source); most < len(source) {
+		source, loss.Cut = source[:most], true
+	}
 	until := time.Now().Add(parseTime)
 	root, cut, err := parseUntil(source, until)
 	if err != nil {
@@ -119,21 +176,7 @@ func parse(source string) (root *html.Node, formats map[*html.Node]bool, loss Lo
 		}
 	}
 	loss.Cut = loss.Cut || cut
-	formats = map[*html.Node]bool{}
-	for n := range root.Descendants() {
-		switch {
-		case n.Type != html.ElementNode:
-			n.Data = restore(n.Data)
-		case strings.HasPrefix(n.Data, renamed):
-			n.Data = strings.TrimPrefix(n.Data, renamed)
-			n.DataAtom = atom.Lookup([]byte(n.Data))
-			formats[n] = true
-		}
-		for i := range n.Attr {
-			n.Attr[i].Val = restore(n.Attr[i].Val)
-		}
-	}
-	return root, formats, loss
+	return root, loss
 }
 
 // parseUntil parses for a time. What comes later is cut.

@@ -32,10 +32,12 @@ var (
 )
 
 // relevant are the properties that can hide text.
-var relevant = wordSet(`display visibility opacity color -webkit-text-fill-color background background-color background-image
-	background-clip -webkit-background-clip font font-size text-indent position left right top bottom inset margin margin-left margin-top
-	margin-right margin-bottom transform -webkit-transform -ms-transform scale translate rotate zoom width height max-width max-height overflow
-	overflow-x overflow-y clip clip-path -webkit-clip-path filter -ms-filter -webkit-filter content-visibility mso-hide letter-spacing`)
+var relevant = wordSet(`display visibility opacity color text-fill-color background background-color background-image background-clip
+	font font-size line-height text-indent letter-spacing position left right top bottom inset inset-inline inset-inline-start inset-inline-end
+	inset-block inset-block-start inset-block-end z-index margin margin-left margin-top margin-right margin-bottom margin-inline margin-inline-start
+	margin-inline-end margin-block margin-block-start transform scale translate rotate zoom backface-visibility width height max-width max-height
+	inline-size block-size max-inline-size max-block-size overflow overflow-x overflow-y contain clip clip-path filter mask mask-image
+	content-visibility mso-hide text-security animation animation-name animation-fill-mode`)
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
@@ -63,6 +65,9 @@ func declarations(text string) (all []declaration) {
 		}
 		property, value, _ := strings.Cut(unescape(one), ":")
 		property = strings.ToLower(strings.TrimSpace(property))
+		for _, vendor := range []string{"-webkit-", "-ms-", "-moz-"} {
+			property = strings.TrimPrefix(property, vendor)
+		}
 		if !relevant[property] && !strings.HasPrefix(property, "--") {
 			continue
 		}
@@ -138,6 +143,7 @@ type rule struct {
 	parts        []part
 	specificity  cascadia.Specificity
 	order        int
+	has          bool // it looks at what is in an element
 	declarations []declaration
 }
 
@@ -152,6 +158,7 @@ type sheet struct {
 	byKey     map[string][]*rule // by the id, class or element that the last part asks for; "*" for others
 	count     int
 	variables map[string]string
+	frames    map[string][]declaration // of animations: how they end
 	steps     int
 	until     time.Time
 	costly    bool // not everything was applied
@@ -159,7 +166,7 @@ type sheet struct {
 }
 
 func newSheet(doc *html.Node) *sheet {
-	s := &sheet{byKey: map[string][]*rule{}, variables: map[string]string{}, steps: maxSteps, until: time.Now().Add(styleTime)}
+	s := &sheet{byKey: map[string][]*rule{}, variables: map[string]string{}, frames: map[string][]declaration{}, steps: maxSteps, until: time.Now().Add(styleTime)}
 	for n := range doc.Descendants() {
 		switch {
 		case n.Type != html.ElementNode:
@@ -193,18 +200,85 @@ func (s *sheet) parse(css string, nesting int) {
 		}
 		var inside string
 		inside, css = block(css[at:])
-		if !strings.HasPrefix(prelude, "@") {
-			s.add(prelude, inside)
-			continue
-		}
-		name, condition, _ := strings.Cut(prelude[1:], " ")
+		name, condition, _ := strings.Cut(prelude, " ")
 		switch name = strings.ToLower(name); {
 		case nesting == maxNesting:
 			s.costly = true
-		case name == "media" && shown(condition), name == "supports", name == "layer", name == "container", name == "scope":
+		case !strings.HasPrefix(prelude, "@"):
+			s.add(prelude, inside, nesting)
+		case strings.HasSuffix(name, "keyframes"):
+			for inside != "" {
+				steps, rest, _ := strings.Cut(inside, "{")
+				var frame string
+				frame, inside = block("{" + rest)
+				if strings.Contains(strings.ToLower(steps), "to") || strings.Contains(steps, "100%") {
+					s.frames[strings.ToLower(strings.TrimSpace(condition))] = declarations(frame)
+				}
+			}
+		case holds(name, condition):
 			s.parse(inside, nesting+1)
 		}
 	}
+}
+
+// holds reports whether the rules below an at-rule hold.
+func holds(name, condition string) bool {
+	switch name {
+	case "@media":
+		return shown(condition)
+	case "@supports":
+		return !strings.HasPrefix(strings.ToLower(strings.TrimSpace(condition)), "not")
+	}
+	return name == "@layer" || name == "@container" || name == "@scope"
+}
+
+// nested adds the rules inside of a rule.
+func (s *sheet) nested(selectors, inside string, nesting int) {
+	if outside(selectors, ",") >= 0 {
+		selectors = ":is(" + selectors + ")"
+	}
+	for inside != "" && !s.late() {
+		at := outside(inside, "{;}")
+		if at < 0 {
+			return
+		}
+		if inside[at] != '{' {
+			inside = inside[at+1:]
+			continue
+		}
+		prelude, body := strings.TrimSpace(inside[:at]), ""
+		body, inside = block(inside[at:])
+		name, condition, _ := strings.Cut(prelude, " ")
+		switch {
+		case nesting == maxNesting || len(selectors) > 4096:
+			s.costly = true
+		case !strings.HasPrefix(prelude, "@"):
+			for one := range strings.SplitSeq(prelude, ",") {
+				if !strings.Contains(one, "&") {
+					one = "& " + one
+				}
+				s.add(strings.ReplaceAll(one, "&", selectors), body, nesting+1)
+			}
+		case holds(strings.ToLower(name), condition):
+			s.add(selectors, body, nesting+1)
+		}
+	}
+}
+
+// animated returns declarations with those that an animation leaves.
+func (s *sheet) animated(all []declaration) []declaration {
+	text := ""
+	for _, d := range all {
+		if strings.HasPrefix(d.property, "animation") {
+			text += " " + d.value
+		}
+	}
+	if strings.Contains(text, "forwards") || strings.Contains(text, "both") {
+		for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' }) {
+			all = append(all[:len(all):len(all)], s.frames[name]...)
+		}
+	}
+	return all
 }
 
 func (s *sheet) late() bool {
@@ -213,7 +287,10 @@ func (s *sheet) late() bool {
 }
 
 // add adds a rule, if it can hide anything.
-func (s *sheet) add(selectors, inside string) {
+func (s *sheet) add(selectors, inside string, nesting int) {
+	if strings.Contains(inside, "{") {
+		defer s.nested(selectors, inside, nesting)
+	}
 	all := declarations(inside)
 	for _, d := range all {
 		if strings.HasPrefix(d.property, "--") {
@@ -268,14 +345,14 @@ func expand(selector string) []string {
 }
 
 // costlySelector are the selectors that look at whole trees or texts, or that never hold of a page that nobody touches.
-var costlySelector = regexp.MustCompile(`(?i):(has|contains|containsown|haschild|input|hover|active|focus|visited|target|before|after)|::|#=`)
+var costlySelector = regexp.MustCompile(`(?i):(contains|containsown|haschild|input|hover|active|focus|visited|target|before|after)|::|#=`)
 
 // compile returns a rule for a selector, nil if it is not one that can be judged.
 func compile(selector string) *rule {
 	if costlySelector.MatchString(selector) {
 		return nil
 	}
-	r := &rule{}
+	r := &rule{has: strings.Contains(selector, ":has(")}
 	combinator := byte(0)
 	for selector = strings.TrimSpace(selector); selector != ""; {
 		at := outside(selector, " \t\n\r\f>+~")
@@ -379,7 +456,10 @@ func (s *sheet) declared(n *html.Node) []declaration {
 }
 
 func (s *sheet) matches(r *rule, i int, n *html.Node) bool {
-	if s.steps--; s.steps < 0 || n.Type != html.ElementNode || !r.parts[i].selector.Match(n) {
+	if s.steps--; r.has {
+		s.steps -= 2000
+	}
+	if s.steps < 0 || n.Type != html.ElementNode || !r.parts[i].selector.Match(n) {
 		return false
 	}
 	if i == 0 {
@@ -408,7 +488,7 @@ func (s *sheet) matches(r *rule, i int, n *html.Node) bool {
 }
 
 func elementBefore(n *html.Node) *html.Node {
-	for n = n.PrevSibling; n != nil && (n.Type != html.ElementNode || strings.HasPrefix(n.Data, ending)); n = n.PrevSibling {
+	for n = n.PrevSibling; n != nil && n.Type != html.ElementNode; n = n.PrevSibling {
 	}
 	return n
 }
