@@ -17,17 +17,17 @@ import (
 var rooms = map[string]string{
 	"bcp": "bcp", "subjects": "subjects", "accounts": "accounts", "jetstream": "jetstream", "agents": "agents",
 	"mesh": "mesh", "mesh/gateway": "mesh/gateway", "mesh/server": "mesh/server", "mesh/home": "mesh/server", "mesh/cluster": "mesh/server",
-	"mesh/bench": "measure", "mesh/plot": "measure", "mesh/conformance": "measure", "mesh/redteam": "measure",
 	"cmd": "cmd/bcpmesh", "examples": "examples",
+	"cmd/bcpmesh-lab": "", "cmd/bcpmesh-bridge": "", // modules of their own
 }
 
-func roomOf(folder string) string {
+func roomOf(folder string) (room string, known bool) {
 	for at := folder; ; at = filepath.Dir(at) {
 		if room, ok := rooms[at]; ok {
-			return room
+			return room, true
 		}
 		if at == "." {
-			return ""
+			return "", false
 		}
 	}
 }
@@ -42,16 +42,16 @@ type house struct {
 func newHouse(rules []rule) (*house, error) {
 	h := &house{packages: map[string][]string{}, above: map[string]map[string]bool{}, floor: map[string]int{}}
 	for _, r := range rules {
-		room := roomOf(r.folder)
-		if r.testSupport {
-			continue
-		}
-		if room == "" {
+		room, known := roomOf(r.folder)
+		if !known {
 			return nil, fmt.Errorf("%s is in no room", r.folder)
+		}
+		if r.testSupport || room == "" {
+			continue
 		}
 		h.packages[room] = append(h.packages[room], r.folder)
 		for _, imported := range r.internal {
-			if to := roomOf(imported); to != room {
+			if to, _ := roomOf(imported); to != room {
 				if h.above[room] == nil {
 					h.above[room] = map[string]bool{}
 				}

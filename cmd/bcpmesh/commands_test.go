@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 )
 
 // outcome is what one command line did.
@@ -25,23 +25,18 @@ type outcome struct {
 // execute runs a command line inside the test.
 func execute(t testing.TB, stdin string, args ...string) outcome {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code := runCommandLine(context.Background(), args, strings.NewReader(stdin), &stdout, &stderr, func(string) string { return "" })
-	return outcome{code, stdout.String(), stderr.String()}
+	got := clitest.Root(rootCommand).Execute(stdin, args...)
+	return outcome{got.Code, got.Stdout, got.Stderr}
+}
+
+func runCommandLine(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
+	return cli.Run(ctx, rootCommand, args, stdin, stdout, stderr, env)
 }
 
 // eachCommand calls f with every command and its words.
 func eachCommand(t *testing.T, f func(cmd *cobra.Command, words []string)) {
 	t.Helper()
-	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&bytes.Buffer{}, &bytes.Buffer{}, os.Getenv), Env: os.Getenv}
-	var walk func(cmd *cobra.Command, words []string)
-	walk = func(cmd *cobra.Command, words []string) {
-		f(cmd, words)
-		for _, child := range cmd.Commands() {
-			walk(child, append(words[:len(words):len(words)], child.Name()))
-		}
-	}
-	walk(rootCommand(p), nil)
+	clitest.Root(rootCommand).Each(f)
 }
 
 // The documents name no command that there is not.
@@ -87,78 +82,17 @@ func TestDocumentsNameCommands(t *testing.T) {
 // are golden: `go test ./cmd/bcpmesh -run Help -update` rewrites them.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	eachCommand(t, func(cmd *cobra.Command, words []string) {
-		t.Run(strings.Join(append([]string{"bcpmesh"}, words...), "-"), func(t *testing.T) {
-			t.Parallel()
-			if cmd.Long == "" || !strings.Contains(cmd.Example, cmd.CommandPath()) {
-				t.Errorf("%s: expected a long help and an example", cmd.CommandPath())
-			}
-			got := execute(t, "", append(words, "--help")...)
-			if got.code != cli.ExitOK || got.stderr != "" {
-				t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
-			}
-			if !strings.Contains(got.stdout, "--json") {
-				t.Error("the help does not name --json")
-			}
-			for line := range strings.Lines(got.stdout) {
-				if len([]rune(line)) > 121 {
-					t.Errorf("longer than 120 characters: %s", line)
-				}
-			}
-			golden := filepath.Join("testdata", "help", filepath.Base(t.Name())+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got.stdout), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.stdout); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	})
+	clitest.Root(rootCommand).CheckHelp(t, *update)
 }
 
-// Whatever is wrong with a command line, the answer is one line on stderr, at
-// most one hint behind it, nothing on stdout, and the exit code for it.
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
-	eachCommand(t, func(_ *cobra.Command, words []string) {
-		for _, wrong := range [][]string{
-			{"--jsonn"}, {"--json=perhaps"}, {"-Q"}, {"--no-such-flag=\x1b[31m\n"}, {"one", "two", "three", "--", "--four"}, {"-="}, {"--="},
-		} {
-			args := append(words[:len(words):len(words)], wrong...)
-			if wrong[0] == "one" && slices.Contains([]string{"validate", "restore", "role attest", "role contracts", "notify test"}, strings.Join(words, " ")) {
-				continue // takes any number
-			}
-			t.Run(strings.Join(args, " "), func(t *testing.T) {
-				t.Parallel()
-				got := execute(t, "", args...)
-				if got.code != cli.ExitUsage || got.stdout != "" {
-					t.Errorf("exit %d, stdout %q", got.code, got.stdout)
-				}
-				checkTalk(t, got.stderr)
-			})
-		}
-	})
+	clitest.Root(rootCommand).CheckBadCommandLines(t, "validate", "restore", "role attest", "role contracts", "notify test")
 }
 
-// checkTalk checks that stderr holds one line about an error, perhaps with a
-// hint, and nothing that a terminal would act on.
 func checkTalk(t testing.TB, stderr string) {
 	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-	if len(lines) > 2 || !strings.HasPrefix(lines[0], "bcpmesh: ") || len(lines) == 2 && !strings.HasPrefix(lines[1], "hint: ") {
-		t.Errorf("expected one line and perhaps a hint:\n%s", stderr)
-	}
-	for _, line := range lines {
-		if line != cli.Plain(line) {
-			t.Errorf("not harmless for a terminal: %q", line)
-		}
-	}
+	clitest.CheckTalk(t, stderr)
 }
 
 func TestPlain(t *testing.T) {

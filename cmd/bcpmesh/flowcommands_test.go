@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
@@ -66,7 +67,7 @@ type played struct {
 type playedKey struct{}
 
 var flowCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"exitcode": exitcodeCommand, "jsonenv": jsonenvCommand,
+	"exitcode": clitest.Exitcode, "jsonenv": jsonenvCommand,
 	"mesh": meshCommand, "step": stepCommand, "receive": receiveCommand, "review": reviewCommand, "told": toldCommand, "listed": listedCommand, "until": untilCommand, "gather": gatherCommand,
 }
 

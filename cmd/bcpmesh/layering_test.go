@@ -220,36 +220,10 @@ var rules = []rule{
 	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
 	{folder: "mesh/trace", core: true, internal: []string{"bcp", "bcp/explain"}},
 	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/cenkalti/backoff/v5", logging, protobuf, "google.golang.org/protobuf/encoding/protowire", telemetry}},
-	// Plays the gateway against an agent under test; no mesh knows of it.
-	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
-	{
-		folder: "mesh/redteam", foreign: true,
-		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
-		external: []string{jsonText, jwtClaims, logging, natsClient, nkeys},
-	},
-	// Plays small meshes in every way: it is pure, and knows no bus.
-	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/kernel", "bcp/state"}, external: []string{jsonText}},
-	// Computes what samples say of leaks.
-	{folder: "mesh/redteam/stats"},
-	// Looks for more bits than are charged.
-	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"bcp", "mesh/plot", "mesh/redteam", "mesh/redteam/exact", "mesh/redteam/stats", "subjects"}, external: []string{natsClient}},
-	// Says what attackers have written, and counts what arrives.
-	{folder: "mesh/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "mesh/redteam", "mesh/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
-	// Makes the table of what words weigh, and measures it.
-	{folder: "mesh/redteam/judge", internal: []string{"bcp", "bcp/text", "mesh/redteam/stats"}},
-	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Pages for people: a client of the mesh like any other.
 	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
-	// Draws figures, and knows nothing of what they are.
-	{folder: "mesh/plot"},
-	// Puts meshes and floors together to measure them; nothing that runs knows of it.
-	{
-		folder:   "mesh/bench",
-		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/server", "mesh/web"}, corePackages...),
-		external: []string{jsonText, logging, natsClient, natsServer},
-	},
 	// Says how much tests do.
 	{folder: "mesh/meshtest/effort", testSupport: true},
 	{
@@ -275,11 +249,6 @@ var rules = []rule{
 	{
 		folder: "examples/assistant", program: true,
 		internal: append([]string{"agents", "agents/office", "mesh"}, corePackages...), external: []string{jsonText, logging},
-	},
-	{
-		folder: "examples/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/contract/watch", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
-		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	{
 		folder: "examples/researchdesk", program: true,
@@ -326,11 +295,6 @@ var rules = []rule{
 		external: []string{commandLines, nkeys},
 	},
 	{
-		folder: "cmd/bcpmesh/internal/measure", program: true,
-		internal: []string{"cmd/internal/cli", "mesh/bench"},
-		external: []string{commandLines, jsonText, progressBars},
-	},
-	{
 		folder: "cmd/bcpmesh/internal/byhand", program: true,
 		internal: []string{"agents", "bcp", "bcp/constraint", "bcp/kernel", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "subjects"},
 		external: []string{commandLines, jsonText, natsClient},
@@ -357,18 +321,13 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
+		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/home", "cmd/bcpmesh-lab/internal/plot", "mesh/server"},
 		external: []string{commandLines},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
 		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
-	},
-	{
-		folder: "cmd/bcpmesh/internal/conform", program: true,
-		internal: []string{"agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh/conformance", "mesh/plot", "mesh/redteam", "mesh/redteam/corpus", "mesh/redteam/leakage", "mesh/server"},
-		external: []string{commandLines, jsonText},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
@@ -393,11 +352,60 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
-			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/bcpmesh/internal/conform", "cmd/bcpmesh/internal/contentguard",
-			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/measure", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/bcpmesh/internal/contentguard",
+			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/dispatch", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
 		},
 		external: []string{commandLines},
 	},
+	// Finds the other programs, and knows nothing of what they do.
+	{folder: "cmd/bcpmesh/internal/dispatch", program: true, internal: []string{"cmd/internal/cli"}, external: []string{commandLines}},
+	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"cmd/internal/cli"}, external: []string{"*"}},
+
+	// The laboratory, a module of its own: it attacks and measures the rest, which does not know of it.
+	// Plays the gateway against an agent under test; no mesh knows of it.
+	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
+	{
+		folder: "cmd/bcpmesh-lab/internal/redteam", foreign: true,
+		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
+		external: []string{jsonText, jwtClaims, logging, natsClient, nkeys},
+	},
+	// Plays small meshes in every way: it is pure, and knows no bus.
+	{folder: "cmd/bcpmesh-lab/internal/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/kernel", "bcp/state"}, external: []string{jsonText}},
+	// Computes what samples say of leaks.
+	{folder: "cmd/bcpmesh-lab/internal/redteam/stats"},
+	// Looks for more bits than are charged.
+	{folder: "cmd/bcpmesh-lab/internal/redteam/leakage", foreign: true, internal: []string{"bcp", "cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/exact", "cmd/bcpmesh-lab/internal/redteam/stats", "subjects"}, external: []string{natsClient}},
+	// Says what attackers have written, and counts what arrives.
+	{folder: "cmd/bcpmesh-lab/internal/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
+	// Makes the table of what words weigh, and measures it.
+	{folder: "cmd/bcpmesh-lab/internal/redteam/judge", internal: []string{"bcp", "bcp/text", "cmd/bcpmesh-lab/internal/redteam/stats"}},
+	{folder: "cmd/bcpmesh-lab/internal/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
+	// Draws figures, and knows nothing of what they are.
+	{folder: "cmd/bcpmesh-lab/internal/plot"},
+	// Puts meshes and floors together to measure them; nothing that runs knows of it.
+	{
+		folder:   "cmd/bcpmesh-lab/internal/bench",
+		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "cmd/bcpmesh-lab/internal/plot", "mesh/server", "mesh/web"}, corePackages...),
+		external: []string{jsonText, logging, natsClient, natsServer},
+	},
+	{
+		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/contract/watch", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
+		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
+	},
+	{
+		folder: "cmd/bcpmesh-lab/internal/conform", program: true,
+		internal: []string{"agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh-lab/internal/conformance", "cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage", "mesh/server"},
+		external: []string{commandLines, jsonText},
+	},
+	{
+		folder: "cmd/bcpmesh-lab/internal/measure", program: true,
+		internal: []string{"cmd/internal/cli", "cmd/bcpmesh-lab/internal/bench"},
+		external: []string{commandLines, jsonText, progressBars},
+	},
+	{folder: "cmd/bcpmesh-lab", program: true, internal: []string{"cmd/bcpmesh-lab/internal/conform", "cmd/bcpmesh-lab/internal/measure", "cmd/internal/cli"}, external: []string{commandLines}},
+	{folder: "cmd/bcpmesh-lab/judge", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam/judge"}},
+	{folder: "cmd/bcpmesh-lab/weaken", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage"}},
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
@@ -405,12 +413,12 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost",
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
-	natsServer:                   {"mesh/bench", "mesh/server"},
+	natsServer:                   {"cmd/bcpmesh-lab/internal/bench", "mesh/server"},
 	prometheus:                   {"mesh/telemetry"},
 	"google.golang.org/protobuf": {"mesh/trace/otlp"},
 	telemetry:                    {"mesh/trace/otlp"},
 	"cel.dev/cel-go":             {"bcp/constraint"},
-	"github.com/goccy/go-yaml":   {"bcp/definition", "examples/agentdojo", "mesh/redteam/corpus"},
+	"github.com/goccy/go-yaml":   {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
 	mcpSDK:                       {"agents/mcp", "agents/mcptool", "agents/wrap", "examples/mcp"},
 }
 

@@ -3,12 +3,7 @@
 package main
 
 import (
-	"context"
-	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -18,13 +13,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/conform"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/dispatch"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/measure"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/roles"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
@@ -33,26 +27,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the next one ends the program at once.
-	context.AfterFunc(ctx, stop)
-	os.Exit(runCommandLine(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
-}
-
-// runCommandLine executes one command line and returns the exit code of the process. It
-// is the whole program: everything that it reads and writes is an argument, but
-// for the files that the command line names and the folder it is called in.
-func runCommandLine(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	p := &cli.Program{In: stdin, Out: cli.NewOutput(stdout, stderr, env), Env: env}
-	root := rootCommand(p)
-	if args == nil {
-		args = []string{} // with nil, cobra takes the arguments of the process
-	}
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	return p.Out.Finish(err)
-}
+func main() { cli.Main(rootCommand) }
 
 // commandGroups are the commands, by what people do with them.
 func commandGroups(p *cli.Program) []cli.CommandGroup {
@@ -114,9 +89,9 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
 			define.ValidateCommand(p),
-			conform.ConformanceCommand(p),
-			conform.RedteamCommand(p),
-			measure.BenchCommand(p),
+			dispatch.Command(p, dispatch.Laboratory, "conformance", "Test an agent in any language against the protocol"),
+			dispatch.Command(p, dispatch.Laboratory, "redteam", "Attack a mesh with the credentials of hijacked agents"),
+			dispatch.Command(p, dispatch.Laboratory, "bench", "Measure the cost of the protocol on this machine"),
 		}},
 	}
 }
@@ -127,18 +102,12 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 		cell.EnterCommand(),
 		cell.TryCommand(p),
 		cell.KeepCommand(),
-		measure.BenchPartCommand(p),
 		cli.CompletionCommand(p),
-		cli.VersionCommand(p),
 	}
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {
-	var version bool
-	root := &cobra.Command{
-		Use:   "bcpmesh",
-		Short: "Run a mesh of agents that can tell each other no more than declared",
-		Long: `bcpmesh runs a mesh of agents. Readers work with hostile content; Controllers
+	return cli.Root(p, "Run a mesh of agents that can tell each other no more than declared", `bcpmesh runs a mesh of agents. Readers work with hostile content; Controllers
 act. A gateway between them lets only validated answers through, and charges
 every bit of them to a budget.
 
@@ -147,37 +116,9 @@ it from the current folder upwards.
 
 Exit codes: 0 done; 1 a problem was found, or the operation failed; 2 the
 command line is wrong; 3 the protocol refused; 4 no problem was found, but not
-everything could be looked at.`,
-		Example: `  bcpmesh demo
+everything could be looked at.`, `  bcpmesh demo
   bcpmesh init office && cd office && bcpmesh up`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if version && len(args) == 0 {
-				return cli.ShowVersion(p)
-			}
-			if len(args) == 0 {
-				return welcome(p, cmd)
-			}
-			return cli.MissingCommand(cmd, args)
-		},
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		// Suggestions go through suggestion, in one line.
-		DisableSuggestions: true,
-	}
-	root.SetIn(p.In)
-	root.SetOut(p.Out.Stdout)
-	root.SetErr(p.Out.Stderr)
-	root.SetFlagErrorFunc(cli.FlagError)
-	root.SetUsageFunc(cli.WriteUsage)
-	root.PersistentFlags().BoolVar(&p.Out.JSON, "json", false, "write the result as JSON")
-	root.Flags().BoolVar(&version, "version", false, "show the version, as the command version does")
-	cli.AddGroups(root, commandGroups(p))
-	root.AddCommand(otherCommands(p)...)
-	root.SetHelpCommand(cli.HelpCommand(p))
-	cli.FinishCommand(root)
-	return root
+		func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
 }
 
 // welcome is what the program says without a command: how the mesh of this folder is, if

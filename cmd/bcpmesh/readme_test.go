@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
@@ -70,7 +71,7 @@ func newTerminal(t *testing.T) *terminal {
 	bin := t.TempDir()
 	return &terminal{
 		t: t, root: root, dir: t.TempDir(), bin: bin, ports: map[string]string{},
-		env: append(os.Environ(), "GOBIN="+bin, "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false", "GORACE=atexit_sleep_ms=0", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")),
+		env: append(os.Environ(), "GOBIN="+bin, "GOWORK=", "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false", "GORACE=atexit_sleep_ms=0", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")),
 	}
 }
 
@@ -136,13 +137,7 @@ func (c *terminal) run(ctx context.Context, line string) {
 	}
 }
 
-// shownLines is how much of what a failed command wrote a failure shows.
-const shownLines = 10
-
-func lastLines(text []byte) []byte {
-	lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
-	return bytes.Join(lines[max(0, len(lines)-shownLines):], nil)
-}
+func lastLines(text []byte) string { return clitest.LastLines(string(text)) }
 
 // logs are the last lines of what processes in the background wrote.
 func (c *terminal) logs() []byte {
@@ -232,6 +227,9 @@ func typeDocument(t *testing.T, document string) (typed int) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	if document == "docs/conformance.md" {
+		c.run(ctx, "go install ./cmd/bcpmesh-lab")
 	}
 	for _, b := range blocksOf(t, document) {
 		if b.language != "sh" {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
@@ -48,14 +48,14 @@ func (t tests) Run() int {
 // What the fast forms of TestScripts leave out.
 var (
 	// slowScripts open keys under passphrases again and again, which the race detector
-	// makes a matter of minutes, or measure.
-	slowScripts = []string{"bench", "keys", "keysrotate", "keyssealed", "tls"}
+	// makes a matter of minutes.
+	slowScripts = []string{"keys", "keysrotate", "keyssealed", "tls"}
 	// nightlyScripts take half a minute of a core or more. The long form alone has them.
-	nightlyScripts = []string{"bench", "keysrotate", "keyssealed"}
+	nightlyScripts = []string{"keysrotate", "keyssealed"}
 	// longScripts take more than a second or two. Only -short leaves them out.
 	longScripts = []string{
 		"accounts", "agents", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
-		"auditredecide", "backup", "command", "conformance", "creds", "credsissueall", "credsrevoke", "damage", "demo",
+		"auditredecide", "backup", "command", "creds", "credsissueall", "credsrevoke", "damage", "demo",
 		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reader", "reload", "sandbox", "session", "shards", "status", "taint", "toolmcp", "traces", "up",
 	}
 )
@@ -106,38 +106,4 @@ func TestScripts(t *testing.T) {
 }
 
 // playScripts plays scripts until the test's deadline.
-func playScripts(t *testing.T, p testscript.Params) {
-	p.Deadline, _ = t.Deadline()
-	testscript.RunT(scriptT{t}, p)
-}
-
-// scriptT is the test of a script. Unless -v asks for all, a failure shows the line that
-// failed and a few before it.
-type scriptT struct{ *testing.T }
-
-// Run runs the test of one script.
-func (t scriptT) Run(name string, f func(testscript.T)) {
-	t.T.Run(name, func(t *testing.T) { f(scriptT{t}) })
-}
-
-// Verbose reports whether all is shown.
-func (t scriptT) Verbose() bool { return testing.Verbose() }
-
-// Log shows what a script that failed did.
-func (t scriptT) Log(args ...any) {
-	t.Helper()
-	text := fmt.Sprint(args...)
-	if !t.Verbose() {
-		text = failedLines(text)
-	}
-	t.T.Log(text)
-}
-
-// failedLines are the last lines of a script's log, up to the one that failed.
-func failedLines(log string) string {
-	if before, after, failed := strings.Cut(log, "\nFAIL: "); failed {
-		line, _, _ := strings.Cut(after, "\n")
-		log = before + "\nFAIL: " + line
-	}
-	return string(lastLines([]byte(log))) + "\n(-v shows the whole script)"
-}
+func playScripts(t *testing.T, p testscript.Params) { clitest.Play(t, p) }

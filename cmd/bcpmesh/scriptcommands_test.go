@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,13 +21,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/jetstream/witness/witnesstest"
 )
 
 // scriptCommands are what our scripts can do beyond testscript's own commands.
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"exitcode":    exitcodeCommand,
+	"exitcode":    clitest.Exitcode,
 	"waitfile":    waitfileCommand,
 	"jsonenv":     jsonenvCommand,
 	"answerquery": answerqueryCommand,
@@ -40,41 +39,6 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"collect":     collectCommand,
 	"site":        siteCommand,
 	"witness":     witnessCommand,
-}
-
-// exitcodeCommand is `exitcode CODE COMMAND…`: the command ends with exactly
-// this code. Where that says that something went wrong, stderr holds one line
-// about it, and perhaps a hint.
-func exitcodeCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exitcode CODE COMMAND…")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	err = ts.Exec(args[1], args[2:]...)
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		got = exit.ExitCode()
-	case err != nil:
-		ts.Fatalf("%v", err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
-	if want == cli.ExitOK {
-		return
-	}
-	lines := strings.Split(strings.TrimSuffix(ts.ReadFile("stderr"), "\n"), "\n")
-	if len(lines) > 2 || !strings.HasPrefix(lines[0], "bcpmesh: ") || len(lines) == 2 && !strings.HasPrefix(lines[1], "hint: ") {
-		ts.Fatalf("stderr: expected one line and perhaps a hint")
-	}
-	for _, line := range lines {
-		if line != cli.Plain(line) {
-			ts.Fatalf("stderr: not harmless for a terminal: %q", line)
-		}
-	}
 }
 
 // scriptTimeout is how long a script waits for anything.

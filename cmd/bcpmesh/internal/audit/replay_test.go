@@ -1,3 +1,5 @@
+//go:build unix
+
 package audit
 
 import (
@@ -9,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/mesh/bench"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -61,11 +63,11 @@ type leastTime struct{ elapsed, processor time.Duration }
 
 func (l *leastTime) measure(b *testing.B, task func()) {
 	used := func() time.Duration {
-		d, err := bench.ProcessorTime()
-		if err != nil {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 			b.Fatal(err)
 		}
-		return d
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	runtime.GC() // nobody pays for what the one before left
 	begun, before := time.Now(), used()

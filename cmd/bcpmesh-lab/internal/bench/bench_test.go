@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
+)
+
+// A percentile is within a hundredth of the one of the sorted samples.
+func TestLatencies(t *testing.T) {
+	t.Parallel()
+	var l Latencies
+	var all []time.Duration
+	for i := range 10_000 {
+		d := time.Duration(i*i) * 37
+		all = append(all, d)
+		l.add(d)
+	}
+	slices.Sort(all)
+	for _, p := range []int{1, 50, 99, 100} {
+		want, got := all[len(all)*p/100-1], l.Percentile(p)
+		if diff := max(got-want, want-got); diff > want/100+1 {
+			t.Errorf("p%d is %s, want %s", p, got, want)
+		}
+	}
+	if got := (Latencies{}).Percentile(50); got != 0 {
+		t.Errorf("of nothing: %s", got)
+	}
+	var both Latencies
+	both.merge(l)
+	both.merge(l)
+	if both.Count() != 20_000 || both.Max != l.Max || both.Percentile(50) != l.Percentile(50) {
+		t.Errorf("merged: %d, %s, %s", both.Count(), both.Max, both.Percentile(50))
+	}
+}
+
+// A figure at its target meets it, and one past it does not; without a target
+// nothing is said.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	most, least := atMost(1.25, "x B"), atLeast(0.8, "x B")
+	for _, c := range []struct {
+		f    Figure
+		b    *bound
+		want string
+	}{
+		{Figure{Value: 125, Floor: 100, FloorIs: "B"}, &most, "met"},
+		{Figure{Value: 126, Floor: 100, FloorIs: "B"}, &most, "MISSED"},
+		{Figure{Value: 80, Floor: 100, FloorIs: "B"}, &least, "met"},
+		{Figure{Value: 79, Floor: 100, FloorIs: "B"}, &least, "MISSED"},
+		{Figure{Value: 1.25}, &most, "met"},
+		{Figure{Value: 1.26}, &most, "MISSED"},
+		{Figure{Value: 1}, nil, ""},
+	} {
+		var r Report
+		r.add(c.f, c.b)
+		if got := r.Figures[0].Result(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.f, got, c.want)
+		}
+		if got := len(r.Missed()); (got == 1) != (c.want == "MISSED") {
+			t.Errorf("%+v: %d missed", c.f, got)
+		}
+	}
+}
+
+// What could not be measured has a row that says why, and misses nothing.
+func TestNotMeasured(t *testing.T) {
+	t.Parallel()
+	most := atMost(160, " kB")
+	r := Report{Figures: []Figure{{Name: "agents", What: "5000", NotMeasured: "too few files", Target: most.String()}}}
+	want := [][]string{{"agents: 5000", "", "not measured: too few files", "", "", "at most 160 kB", ""}}
+	if diff := cmp.Diff(want, r.FigureRows()); diff != "" || len(r.Missed()) > 0 {
+		t.Errorf("%s, %d missed", diff, len(r.Missed()))
+	}
+}
+
+// The document shows the report that lies beside it, in the format of the tool,
+// and its plots are there and well-formed.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	const folder = "../../../../docs/performance"
+	b, err := os.ReadFile(filepath.Join(folder, figuresFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(b, &r, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(documentPath(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := r.replaceSection(text, "performance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(text)); diff != "" {
+		t.Errorf("bcpmesh bench --plots docs/performance writes the tables (-want +got):\n%s", diff)
+	}
+	if len(r.plots()) == 0 || r.Quick {
+		t.Error("the document shows no whole run")
+	}
+	for _, p := range r.plots() {
+		got, err := os.ReadFile(filepath.Join(folder, p.file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !bytes.Equal(got, plot.SVG(p.Plot)) {
+			t.Errorf("%s is not of this report", p.file)
+		}
+		decoder := xml.NewDecoder(bytes.NewReader(got))
+		for {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", p.file, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
+)
+
+// String describes the machine in one line.
+func (m Machine) String() string {
+	processor := m.Processor
+	if processor != "" {
+		processor = ", " + processor
+	}
+	text := fmt.Sprintf("%d cores%s, %s, %s; fsync of 4 KiB takes %s (p50), %s (p99)", m.Cores, processor, m.System, m.Go, span(m.FsyncP50), span(m.FsyncP99))
+	if m.LoadBefore != "" {
+		text += fmt.Sprintf("; load average %s before and %s at the end", m.LoadBefore, m.LoadAfter)
+	}
+	return text
+}
+
+// figuresFile is the report, next to the plots.
+const figuresFile = "figures.json"
+
+// Markdown writes the section of a document about this run. folder is the path
+// of the plots in the document.
+func (r *Report) Markdown(folder string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Measured %s with %s: %s.\n", r.Date.Format("2006-01-02 15:04 UTC"), r.Version, r.Machine)
+	fmt.Fprintf(&b, "Medians of %d rounds of %s; the whole run took %s. ", r.Rounds, r.Round, r.Took)
+	if missed := r.Missed(); len(missed) == 0 {
+		b.WriteString("Every target is met.\n")
+	} else {
+		fmt.Fprintf(&b, "Targets that are missed: %d.\n", len(missed))
+	}
+	for _, t := range []struct {
+		title  string
+		header []string
+		rows   [][]string
+	}{
+		{"Figures", FigureHeader, r.FigureRows()},
+		{"Paths", LoadHeader, r.LoadRows()},
+		{"Curves", CurveHeader, r.CurveRows()},
+	} {
+		if len(t.rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n### %s\n\n| %s |\n|%s\n", t.title, strings.Join(t.header, " | "), strings.Repeat("---|", len(t.header)))
+		for _, row := range t.rows {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		}
+	}
+	b.WriteString("\n### Plots\n")
+	for _, p := range r.plots() {
+		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.Title, folder, p.file)
+	}
+	return b.String()
+}
+
+// CheckFiles says before a run whether [Report.WriteFiles] could replace the
+// tables of the document next to the folder, if there is one.
+func CheckFiles(folder string) error {
+	text, err := os.ReadFile(documentPath(folder))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = (&Report{}).replaceSection(text, folder)
+	}
+	return err
+}
+
+func documentPath(folder string) string { return filepath.Clean(folder) + ".md" }
+
+// WriteFiles writes the plots and the report to a folder, which it creates. If
+// there is a document next to the folder, with its name and .md, its tables are
+// replaced.
+func (r *Report) WriteFiles(folder string) error {
+	document := documentPath(folder)
+	text, err := os.ReadFile(document)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	known := err == nil
+	if known {
+		if text, err = r.replaceSection(text, filepath.Base(filepath.Clean(folder))); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, p := range r.plots() {
+		if err := os.WriteFile(filepath.Join(folder, p.file), plot.SVG(p.Plot), 0o644); err != nil {
+			return err
+		}
+	}
+	report, err := json.Marshal(r, json.Deterministic(true), jsontext.Multiline(true))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, figuresFile), append(report, '\n'), 0o644); err != nil {
+		return err
+	}
+	if !known {
+		return nil
+	}
+	return os.WriteFile(document, text, 0o644)
+}
+
+func (r *Report) replaceSection(text []byte, folder string) ([]byte, error) {
+	return plot.Section(text, "bench", r.Markdown(folder))
+}

@@ -1,0 +1,139 @@
+package conform
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+)
+
+// RedteamCommand returns the command redteam.
+func RedteamCommand(p *cli.Program) *cobra.Command {
+	var only []string
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "redteam [DIR]",
+		Short: "Attack a mesh with the credentials of hijacked agents",
+		Long: `Attack a mesh with the credentials of hijacked agents, and report what held. Each
+attack gets its own temporary mesh, with a real server, real credentials and a real
+journal; nothing else on this machine is touched. After each attack, an oracle that
+shares no code with the gateway checks all that Controllers got, logs, metrics and
+files, and verifies an export of the journal.
+
+Without DIR the mesh is a sample: this tests the build. With DIR it is a copy of the
+definitions in that folder, which starts no commands and notifies nobody: this tests
+your definitions. A running mesh is left alone. --only takes ids of attacks, and
+classes:
+
+  ` + classList() + `
+
+"bcpmesh redteam diff" compares two reports that --json wrote.
+
+The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
+if one could not be run. Attacks that do not apply to the definitions are skipped,
+with the reason.
+
+This is no proof: it says that these attacks did not get through.`,
+		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
+		Args:    cli.Arguments(0, "DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := redteam.Catalogue()
+			if len(args) > 0 {
+				own, err := ownAttacks(args)
+				if err != nil {
+					return err
+				}
+				all = own
+			}
+			return attack(cmd.Context(), p, all, only, seed)
+		},
+		ValidArgsFunction: cli.CompleteFolders,
+	}
+	cmd.Flags().StringSliceVar(&only, "only", nil, "only these attacks and classes: `IDS`")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "`NUMBER` that seeds random acts")
+	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var words []string
+		for _, c := range redteam.Classes() {
+			words = append(words, string(c))
+		}
+		for _, a := range redteam.Catalogue() {
+			words = append(words, a.ID+"\t"+a.Text)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}) // the flag is there
+	cmd.AddCommand(corpusCommand(p), leakageCommand(p), redteamDiffCommand(p), targetCommand(p))
+	return cmd
+}
+
+func classList() string {
+	var words []string
+	for _, c := range redteam.Classes() {
+		words = append(words, string(c))
+	}
+	return strings.Join(words, ", ")
+}
+
+// ownAttacks are those on the definitions in a folder.
+func ownAttacks(args []string) ([]redteam.Attack, error) {
+	m, err := ownMesh(args)
+	if err != nil {
+		return nil, err
+	}
+	return redteam.Own(m), nil
+}
+
+func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64) error {
+	attacks, err := redteam.Select(all, only)
+	if err != nil {
+		return cli.Usagef("redteam: --only: %s", cli.Plain(err.Error())).WithHint("bcpmesh redteam --help lists the classes, and completion the attacks")
+	}
+	folder, err := os.MkdirTemp("", "bcpmesh-redteam-")
+	if err != nil {
+		return cli.Failf("no temporary folder for meshes: %s", cli.FileReason(err))
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // we made it
+	done := 0
+	found, err := redteam.Run(ctx, redteam.Config{State: folder, Attacks: attacks, Seed: seed, OnResult: func(r redteam.Result) {
+		done++
+		p.Out.Talkf("%d of %d: %s %s", done, len(attacks), r.ID, r.Verdict)
+	}})
+	if err != nil {
+		return cli.Failf("%s", cli.Plain(err.Error()))
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := showAttacks(p, found); err != nil {
+		return err
+	}
+	switch broken, notRun := found.Count(redteam.Broken), found.Count(redteam.NotRun); {
+	case broken > 0:
+		return cli.Failf("%s of %d got through", cli.Count(broken, "attack"), len(found.Results)).WithHint("SECURITY.md says how to report it")
+	case notRun > 0:
+		return &cli.Failure{Code: cli.ExitPartly, Message: cli.Count(notRun, "attack") + " could not be run"}
+	}
+	return nil
+}
+
+func showAttacks(p *cli.Program, found redteam.Report) error {
+	if p.Out.JSON {
+		return p.Out.Value(redteam.Document{OK: found.OK(), Report: found})
+	}
+	var rows [][]string
+	for _, r := range found.Results {
+		text := r.Text
+		for _, e := range r.Evidence {
+			text += "\n(" + cli.Plain(e) + ")"
+		}
+		rows = append(rows, []string{r.ID, string(r.Class), r.Verdict.String(), (time.Duration(r.TookMS) * time.Millisecond).String(), text})
+	}
+	p.Out.Heading("Attacks")
+	p.Out.Table([]string{"id", "class", "verdict", "took", "the attacker"}, rows)
+	p.Out.Printf("%d held, %d got through, %d not run, %d skipped\n", found.Count(redteam.Held), found.Count(redteam.Broken), found.Count(redteam.NotRun), found.Count(redteam.Skipped))
+	return nil
+}

@@ -1,0 +1,196 @@
+package measure
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/bench"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+)
+
+// benchOptions are the flags of bench.
+type benchOptions struct {
+	quick, strict bool
+	only          []string
+	duration      cli.DurationFlag
+	plots, state  string
+	profile       string
+}
+
+// BenchCommand returns the command bench.
+func BenchCommand(p *cli.Program) *cobra.Command {
+	o := benchOptions{duration: cli.DurationFlag{Least: 10 * time.Millisecond}}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the cost of the protocol on this machine",
+		Long: `Measure temporary meshes against two floors, in one run: the same NATS path with an
+echo in place of the gateway (A), and with a bare, fsynced, shared record and no
+protocol (B). Server, accounts, journal and fsync are real; the agents run in their
+own process, over TCP, with creds. The sides take turns, so ratios hold even if other
+work makes every figure noisy.
+
+Measurements: ` + measurementNames(bench.Names()) + `
+
+A missed target is shown, and is a failure only with --strict. Everything takes about
+twenty minutes, and --quick, which shows only that it works, less than half a minute.`,
+		Example: `  bcpmesh bench
+  bcpmesh bench --quick --json
+  bcpmesh bench --only push,flow --duration 3s
+  bcpmesh bench --plots docs/performance`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range o.only {
+				if !slices.Contains(bench.Names(), name) {
+					f := cli.Usagef("bench: --only: no measurement %s", cli.Quoted(name))
+					if near := cli.Suggestion(name, bench.Names()); near != "" {
+						return f.WithHint("did you mean %s?", near)
+					}
+					return f.WithHint("expected %s", cli.JoinOr(bench.Names()))
+				}
+			}
+			return runBench(cmd.Context(), p, o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.quick, "quick", false, "measure small and short; the figures mean little")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "fail when a target is missed")
+	cmd.Flags().StringSliceVar(&o.only, "only", nil, "measure only these: `NAME,…`")
+	cmd.Flags().Var(&o.duration, "duration", "how long one measurement of a round takes (default 1s, quick 100ms)")
+	cmd.Flags().StringVar(&o.plots, "plots", "", "write plots and figures to `DIR`, and the tables into their places in DIR.md")
+	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` for the temporary state, whose disk is measured (default the system's)")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "write processor profiles of the meshes to `DIR`, for go tool pprof")
+	cli.Complete(cmd, "profile", cli.CompleteFolders)
+	cli.Complete(cmd, "only", cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp))
+	cli.Complete(cmd, "plots", cli.CompleteFolders)
+	cli.Complete(cmd, "state", cli.CompleteFolders)
+	return cmd
+}
+
+// measurementNames writes names in lines that a help has room for.
+func measurementNames(names []string) string {
+	const half = 5
+	return strings.Join(names[:half], ", ") + ",\n" + strings.Join(names[half:], ", ") + "."
+}
+
+// BenchPartCommand is what bench starts itself as. It is no command for people,
+// and so it is not listed.
+func BenchPartCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-part",
+		Hidden: true,
+		Short:  "Run one process of bcpmesh bench",
+		Long: `Run one process of "bcpmesh bench", which starts it: it reads commands on stdin and
+writes replies to stdout.`,
+		Example: "  bcpmesh bench-part < orders",
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := bench.Serve(cmd.Context(), p.In, partOutput{p.Out}); err != nil {
+				return cli.Failf("%s", err)
+			}
+			return nil
+		},
+	}
+}
+
+// partOutput writes every reply at once.
+type partOutput struct{ out *cli.Output }
+
+// Write writes one reply.
+func (o partOutput) Write(b []byte) (int, error) {
+	n, err := o.out.Stdout.Write(b)
+	if err == nil {
+		err = o.out.Stdout.Flush()
+	}
+	return n, err
+}
+
+func runBench(ctx context.Context, p *cli.Program, o benchOptions) error {
+	if o.plots != "" {
+		if err := bench.CheckFiles(o.plots); err != nil {
+			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.FileReason(err))
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return cli.Failf("this program cannot be found: %s", cli.FileReason(err))
+	}
+	folder, err := os.MkdirTemp(o.state, "bcpmesh-bench-")
+	if err != nil {
+		return cli.Failf("a temporary folder: %s", cli.FileReason(err))
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // we made it, and nothing in it is of use
+	if o.profile != "" {
+		if err := os.MkdirAll(o.profile, 0o700); err != nil {
+			return cli.Failf("--profile %s: %s", cli.Quoted(o.profile), cli.FileReason(err))
+		}
+	}
+	var bar *progressbar.ProgressBar
+	report, err := bench.Run(ctx, bench.Options{
+		Only: o.only, Quick: o.quick, Duration: o.duration.Value, State: folder, Profile: o.profile, Version: cli.ProgramVersion(),
+		Command: func(ctx context.Context) *exec.Cmd {
+			cmd := exec.CommandContext(ctx, program, "bench-part")
+			cmd.Args[0] = os.Args[0]
+			cmd.Stderr = p.Out.Stderr
+			return cmd
+		},
+		Progress: func(done, all int, next string) {
+			if !p.Out.TalkTerminal {
+				return
+			}
+			if bar == nil {
+				bar = progressbar.NewOptions(all, progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowCount(),
+					progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true))
+			}
+			bar.Describe(next)
+			_ = bar.Set(done) // it is talk
+		},
+	})
+	if bar != nil {
+		_ = bar.Exit() // it is talk
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return cli.Failf("%s", err)
+	}
+	if o.plots != "" {
+		if err := report.WriteFiles(o.plots); err != nil {
+			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.FileReason(err))
+		}
+	}
+	if err := showBench(p.Out, report); err != nil {
+		return err
+	}
+	if missed := report.Missed(); o.strict && len(missed) > 0 {
+		return cli.Failf("%s missed", cli.Count(len(missed), "target"))
+	}
+	return nil
+}
+
+func showBench(o *cli.Output, r *bench.Report) error {
+	if o.JSON {
+		return o.Value(r)
+	}
+	o.Printf("%s\n", cli.Plain(r.Machine.String()))
+	if len(r.Figures) > 0 {
+		o.Heading("\nFigures")
+		o.Table(bench.FigureHeader, r.FigureRows())
+	}
+	if len(r.Loads) > 0 {
+		o.Heading("\nPaths")
+		o.Table(bench.LoadHeader, r.LoadRows())
+	}
+	if len(r.Curves) > 0 {
+		o.Heading("\nCurves")
+		o.Table(bench.CurveHeader, r.CurveRows())
+	}
+	o.Printf("\n%s, %s of %s each, %s\n", cli.Count(len(r.Missed()), "target")+" missed", cli.Count(r.Rounds, "round"), r.Round, r.Took)
+	return nil
+}

@@ -1,0 +1,34 @@
+package leakage_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/leakage"
+)
+
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	all := leakage.Tests()
+	if got, err := leakage.Select(all, []string{"X-GAP", "exact"}); err != nil || len(got) < 30 {
+		t.Errorf("exact chooses %d tests, %v", len(got), err)
+	}
+	if got, err := leakage.Select(all, []string{"X-GAP"}); err != nil || len(got) != 1 {
+		t.Errorf("an id chooses %d tests, %v", len(got), err)
+	}
+	if _, err := leakage.Select(all, []string{"X-GAP", "nothing"}); err == nil {
+		t.Error("an unknown word is taken")
+	}
+}
+
+// A test that could not be made is not said to hold.
+func TestRunThatEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report := leakage.Run(ctx, leakage.Config{})
+	if n := report.Count(redteam.NotRun); n == 0 || n != len(report.Results) {
+		t.Errorf("%d of %d tests are not run", n, len(report.Results))
+	}
+}

@@ -1,0 +1,23 @@
+// Command bcpmesh-lab attacks meshes, measures them, and tests agents of others. bcpmesh starts it: bcpmesh redteam is
+// bcpmesh-lab redteam.
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/conform"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/measure"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+)
+
+func main() { cli.Main(rootCommand) }
+
+func rootCommand(p *cli.Program) *cobra.Command {
+	return cli.Root(p, "Attack, measure and test meshes and agents", `bcpmesh-lab has the commands that attack meshes, measure them, and test the agents of
+others. "bcpmesh COMMAND" starts them.`, "  bcpmesh redteam\n  bcpmesh bench --quick",
+		cli.WriteUsage, []cli.CommandGroup{{Title: "Laboratory", Commands: []*cobra.Command{
+			conform.ConformanceCommand(p),
+			conform.RedteamCommand(p),
+			measure.BenchCommand(p),
+		}}}, measure.BenchPartCommand(p))
+}

@@ -1,0 +1,126 @@
+package dispatch
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+)
+
+// The programs beside this one.
+const (
+	Laboratory = "bcpmesh-lab"
+)
+
+// Command returns the command of this name, which another program has. Whatever follows its name is for that program.
+func Command(p *cli.Program, program, name, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:                name,
+		Short:              short,
+		Long:               short + ".\n\nThis command is in the program " + program + ", beside this one or in PATH.",
+		Example:            "  bcpmesh " + name + " --help",
+		Annotations:        map[string]string{Annotation: program},
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return start(p, program, append(words(cmd), args...))
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return complete(p, program, append(append(words(cmd), args...), begun))
+		},
+	}
+}
+
+// Annotation is the key under which a command says which program has it.
+const Annotation = "program"
+
+// words are those that name a command, without the program.
+func words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
+
+// start has the program take the place of this one: its signals and its exit code are its own.
+func start(p *cli.Program, program string, args []string) error {
+	at := find(p, program)
+	if at == "" {
+		return missing(program, strings.Join(args[:1], " "))
+	}
+	if err := p.Out.Stdout.Flush(); err != nil {
+		return err
+	}
+	err := syscall.Exec(at, append([]string{at}, args...), os.Environ())
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return cli.Failf("%s cannot be started: %s", cli.Quoted(at), cli.FileReason(err))
+	}
+	cmd := exec.Command(at, args...) // on Windows, where the console tells both of an interrupt
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return cli.Failf("%s cannot be started: %s", cli.Quoted(at), cli.FileReason(err))
+	}
+	os.Exit(cmd.ProcessState.ExitCode())
+	return nil
+}
+
+// find returns where a program is, if it is: beside this one, else in an absolute folder of PATH.
+func find(p *cli.Program, program string) string {
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	var folders []string
+	if self, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			folders = append(folders, filepath.Dir(real))
+		}
+		folders = append(folders, filepath.Dir(self))
+	}
+	for _, folder := range append(folders, filepath.SplitList(p.Env("PATH"))...) {
+		if !filepath.IsAbs(folder) {
+			continue // whoever wrote the current folder does not choose what is started
+		}
+		at := filepath.Join(folder, program)
+		if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
+			return at
+		}
+	}
+	return ""
+}
+
+// missing says how to get a program, in one line.
+func missing(program, command string) error {
+	folder := "DIR"
+	if self, err := os.Executable(); err == nil {
+		folder = filepath.Dir(self)
+	}
+	where := "the release of this program has it, to be put into " + cli.Quoted(folder)
+	if at, err := os.Getwd(); err == nil {
+		for ; at != filepath.Dir(at); at = filepath.Dir(at) {
+			if _, err := os.Stat(filepath.Join(at, "cmd", program, "go.mod")); err == nil {
+				where = "in " + at + ": go build -o " + folder + "/ ./cmd/" + program
+				break
+			}
+		}
+	}
+	return cli.Usagef("%s: it is in the program %s, which is neither beside this one nor in PATH; %s", command, program, where)
+}
+
+// complete asks the program how a command line may go on.
+func complete(p *cli.Program, program string, args []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	at := find(p, program)
+	if at == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	out, err := exec.Command(at, append([]string{cobra.ShellCompRequestCmd}, args...)...).Output()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	directive, wrong := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
+	if err != nil || wrong != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
+}

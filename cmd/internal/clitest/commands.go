@@ -1,0 +1,130 @@
+package clitest
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+)
+
+// Root makes the commands of the program under test.
+type Root func(*cli.Program) *cobra.Command
+
+// Outcome is what one command line did.
+type Outcome struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// Execute runs a command line inside the test, with an empty environment.
+func (r Root) Execute(stdin string, args ...string) Outcome {
+	var stdout, stderr bytes.Buffer
+	code := cli.Run(context.Background(), r, args, strings.NewReader(stdin), &stdout, &stderr, func(string) string { return "" })
+	return Outcome{code, stdout.String(), stderr.String()}
+}
+
+// Each calls f with every command and its words.
+func (r Root) Each(f func(cmd *cobra.Command, words []string)) {
+	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&bytes.Buffer{}, &bytes.Buffer{}, os.Getenv), Env: os.Getenv}
+	var walk func(cmd *cobra.Command, words []string)
+	walk = func(cmd *cobra.Command, words []string) {
+		f(cmd, words)
+		for _, child := range cmd.Commands() {
+			walk(child, append(words[:len(words):len(words)], child.Name()))
+		}
+	}
+	walk(r(p), nil)
+}
+
+// CheckHelp checks that every command has a long help with an example that names it, and that the texts are those in
+// testdata/help, which update writes again. Commands of other programs have their help there.
+func (r Root) CheckHelp(t *testing.T, update bool) {
+	r.Each(func(cmd *cobra.Command, words []string) {
+		if cmd.DisableFlagParsing {
+			return
+		}
+		t.Run(strings.Join(append([]string{"bcpmesh"}, words...), "-"), func(t *testing.T) {
+			t.Parallel()
+			if cmd.Long == "" || !strings.Contains(cmd.Example, cmd.CommandPath()) {
+				t.Errorf("%s: expected a long help and an example", cmd.CommandPath())
+			}
+			got := r.Execute("", append(words, "--help")...)
+			if got.Code != cli.ExitOK || got.Stderr != "" {
+				t.Fatalf("exit %d, stderr %q", got.Code, got.Stderr)
+			}
+			if !strings.Contains(got.Stdout, "--json") {
+				t.Error("the help does not name --json")
+			}
+			for line := range strings.Lines(got.Stdout) {
+				if len([]rune(line)) > 121 {
+					t.Errorf("longer than 120 characters: %s", line)
+				}
+			}
+			golden := filepath.Join("testdata", "help", filepath.Base(t.Name())+".txt")
+			if update {
+				if err := os.WriteFile(golden, []byte(got.Stdout), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.Stdout); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	})
+}
+
+// CheckBadCommandLines checks that whatever is wrong with a command line, the answer is one line on stderr, at most one hint
+// behind it, nothing on stdout, and the exit code for it. Commands that take any number of arguments are named.
+func (r Root) CheckBadCommandLines(t *testing.T, anyNumber ...string) {
+	r.Each(func(_ *cobra.Command, words []string) {
+		for _, wrong := range [][]string{
+			{"--jsonn"}, {"--json=perhaps"}, {"-Q"}, {"--no-such-flag=\x1b[31m\n"}, {"one", "two", "three", "--", "--four"}, {"-="}, {"--="},
+		} {
+			args := append(words[:len(words):len(words)], wrong...)
+			if wrong[0] == "one" && slices.Contains(anyNumber, strings.Join(words, " ")) {
+				continue
+			}
+			t.Run(strings.Join(args, " "), func(t *testing.T) {
+				t.Parallel()
+				got := r.Execute("", args...)
+				if got.Code != cli.ExitUsage || got.Stdout != "" {
+					t.Errorf("exit %d, stdout %q", got.Code, got.Stdout)
+				}
+				CheckTalk(t, got.Stderr)
+			})
+		}
+	})
+}
+
+// CheckTalk checks that stderr holds one line about an error, perhaps with a hint, and nothing that a terminal would act on.
+func CheckTalk(t testing.TB, stderr string) {
+	t.Helper()
+	if wrong := wrongTalk(stderr); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+func wrongTalk(stderr string) string {
+	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+	if len(lines) > 2 || !strings.HasPrefix(lines[0], "bcpmesh: ") || len(lines) == 2 && !strings.HasPrefix(lines[1], "hint: ") {
+		return "stderr: expected one line and perhaps a hint:\n" + stderr
+	}
+	for _, line := range lines {
+		if line != cli.Plain(line) {
+			return "stderr: not harmless for a terminal: " + cli.Quoted(line)
+		}
+	}
+	return ""
+}
