@@ -55,7 +55,7 @@ const (
 	msgpack          = "github.com/vmihailenco/msgpack/v5"
 	natsClient       = "github.com/nats-io/nats.go"
 	natsServer       = "github.com/nats-io/nats-server/v2"
-	protobuf         = "google.golang.org/protobuf/proto"
+	exporter         = "go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	telemetry        = "go.opentelemetry.io/proto/otlp"
 	prometheus       = "github.com/prometheus/client_golang/prometheus"
 	nkeys            = "github.com/nats-io/nkeys"
@@ -219,7 +219,7 @@ var rules = []rule{
 	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
 	{folder: "mesh/trace", core: true, internal: []string{"bcp", "bcp/explain"}},
-	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/cenkalti/backoff/v5", logging, protobuf, "google.golang.org/protobuf/encoding/protowire", telemetry}},
+	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/go-logr/logr", "go.opentelemetry.io/otel", logging, telemetry, exporter}},
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Pages for people: a client of the mesh like any other.
@@ -413,13 +413,13 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost",
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
-	natsServer:                   {"cmd/bcpmesh-lab/internal/bench", "mesh/server"},
-	prometheus:                   {"mesh/telemetry"},
-	"google.golang.org/protobuf": {"mesh/trace/otlp"},
-	telemetry:                    {"mesh/trace/otlp"},
-	"cel.dev/cel-go":             {"bcp/constraint"},
-	"github.com/goccy/go-yaml":   {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
-	mcpSDK:                       {"agents/mcp", "agents/mcptool", "agents/wrap", "examples/mcp"},
+	natsServer:                 {"cmd/bcpmesh-lab/internal/bench", "mesh/server"},
+	prometheus:                 {"mesh/telemetry"},
+	telemetry:                  {"mesh/trace/otlp"},
+	exporter:                   {"mesh/trace/otlp"},
+	"cel.dev/cel-go":           {"bcp/constraint"},
+	"github.com/goccy/go-yaml": {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
+	mcpSDK:                     {"agents/mcp", "agents/mcptool", "agents/wrap", "examples/mcp"},
 }
 
 // An exception allows one thing to one file. One that is not needed fails.

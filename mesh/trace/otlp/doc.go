@@ -6,7 +6,7 @@
 // Nothing waits for a collector. Decisions go into a queue, their spans into
 // another, and what does not fit is dropped and counted. A collector that is
 // down, slow or hostile only costs traces; the journal is complete. The
-// messages are OpenTelemetry's; the client is ours, since theirs links gRPC.
+// messages and the client are OpenTelemetry's.
 //
 // Traces show what a Controller must not know of its Readers, such as refusals
 // and their times. They go to a loopback address, or over TLS.

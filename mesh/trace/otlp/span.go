@@ -4,7 +4,6 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/trace"
@@ -24,12 +23,9 @@ func newSender(c Config) sender {
 	return sender{&resourcepb.Resource{Attributes: attributes}, &commonpb.InstrumentationScope{Name: "github.com/bcpmesh/bcpmesh/mesh/trace", Version: c.Version}}
 }
 
-// request encodes an OTLP request. ExportTraceServiceRequest, whose package needs gRPC,
-// has the same wire form as TracesData.
-func (s sender) request(spans []*tracepb.Span) ([]byte, error) {
-	return proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{
-		{Resource: s.resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: s.scope, Spans: spans}}},
-	}})
+// resourceSpans are spans as a request has them.
+func (s sender) resourceSpans(spans []*tracepb.Span) []*tracepb.ResourceSpans {
+	return []*tracepb.ResourceSpans{{Resource: s.resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: s.scope, Spans: spans}}}}
 }
 
 // sampled says that a span was recorded, and that its parent is of this process.
