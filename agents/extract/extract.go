@@ -8,11 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -43,8 +41,6 @@ const attempts = 3
 var ErrRefused = errors.New("extract: the model returned no object that fits")
 
 const instruction = `Fill in the object's properties from the document alone. The description of a property says what is asked. `
-
-const notEnough = "not_enough_information"
 
 // Answer has the model answer a query.
 func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
@@ -83,12 +79,7 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 // declined.
 func answerSchema(spec bcp.Spec) (schema jsontext.Value, mayDecline bool, err error) {
 	s := mcp.SpecSchema(spec)
-	mayDecline = (spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation) && s.Properties[notEnough] == nil
-	if mayDecline {
-		s.Required = nil
-		s.Properties[notEnough] = &jsonschema.Schema{Type: "boolean", Enum: []any{true}}
-		s.PropertyOrder = append(slices.Clone(s.PropertyOrder), notEnough)
-	}
+	mayDecline = (spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation) && s.Declinable()
 	schema, err = json.Marshal(s)
 	return schema, mayDecline, err
 }

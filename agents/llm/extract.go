@@ -3,12 +3,14 @@ package llm
 import (
 	"bytes"
 	"context"
+	numbers "encoding/json" // for its name of a number, which the checker of schemas knows
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -102,35 +104,61 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 	return nil, true, nil
 }
 
-// objectSchema judges objects.
-type objectSchema struct{ resolved *jsonschema.Resolved }
+// objectSchema judges objects, with exact numbers.
+type objectSchema struct{ compiled *jsonschema.Schema }
+
+// noLoader loads no schema: one is complete.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, ErrSchema }
 
 func compileSchema(text jsontext.Value) (objectSchema, error) {
-	var schema jsonschema.Schema
-	if len(text) == 0 || text.Kind() != '{' {
+	document, ok := exactObject(text)
+	if !ok {
 		return objectSchema{}, ErrSchema
 	}
-	if err := json.Unmarshal(text, &schema); err != nil {
+	const name = "bcp:extraction"
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	if c.AddResource(name, document) != nil {
 		return objectSchema{}, ErrSchema
 	}
-	resolved, err := schema.Resolve(nil)
+	compiled, err := c.Compile(name)
 	if err != nil {
 		return objectSchema{}, ErrSchema
 	}
-	return objectSchema{resolved}, nil
+	return objectSchema{compiled}, nil
 }
 
-// object returns the arguments of a call without white space, if they are strict JSON
-// (valid Unicode, no duplicate names, nothing after it), an object, and fit the schema.
+// exactObject parses strict JSON of an object (valid Unicode, no duplicate names, nothing after it). Numbers stay exact.
+func exactObject(text jsontext.Value) (object map[string]any, ok bool) {
+	err := json.Unmarshal(text, &object, json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, into *any) error {
+		if d.PeekKind() != '0' {
+			return errors.ErrUnsupported
+		}
+		number, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		if *into, err = number.Float(); err != nil {
+			return err
+		}
+		text := number.String()
+		if e := strings.IndexAny(text, "eE"); e < 0 || len(text)-e <= len("e-999") { // the checker writes 1e-1000000 out
+			*into = numbers.Number(text)
+		}
+		return nil
+	})))
+	return object, err == nil && object != nil
+}
+
+// object returns the arguments of a call without white space, if they are strict JSON of an object, and fit the schema.
 func (s objectSchema) object(arguments jsontext.Value) (jsontext.Value, bool) {
 	if len(arguments) > maxObject {
 		return nil, false
 	}
-	var value map[string]any
-	if err := json.Unmarshal(arguments, &value); err != nil || value == nil {
-		return nil, false
-	}
-	if s.resolved.Validate(value) != nil {
+	value, ok := exactObject(arguments)
+	if !ok || s.compiled.Validate(value) != nil {
 		return nil, false
 	}
 	data := jsontext.Value(bytes.Clone(arguments))

@@ -171,3 +171,19 @@ func TestExtractFailures(t *testing.T) {
 		t.Errorf("%d attempts, %v", len(script.Requests), err)
 	}
 }
+
+// Whole numbers beyond 2^53 are judged as they are written, by bounds that are exact.
+// covers ALF-81
+func TestExtractIsExact(t *testing.T) {
+	t.Parallel()
+	const schema = `{"type":"object","properties":{"n":{"type":"integer","minimum":9007199254740993,"maximum":9223372036854775807}},"required":["n"]}`
+	for arguments, fits := range map[string]bool{
+		`{"n":9007199254740993}`: true, `{"n":9007199254740992}`: false, `{"n":9223372036854775807}`: true, `{"n":9223372036854775808}`: false, `{"n":` + strings.Repeat("9", 500) + `}`: false,
+		`{"n":1e16}`: true, `{"n":12.5e15}`: true, `{"n":9007199254740993.5}`: false, `{"n":1e-9999999}`: false, `{"n":1e9999999}`: false, `{"n":-9007199254740993}`: false,
+	} {
+		data, refused, _, err := extract(t, ExtractOptions{Schema: jsontext.Value(schema)}, structured(arguments))
+		if err != nil || refused == fits || fits && data != arguments {
+			t.Errorf("%s: %s, refused %v, %v", arguments, data, refused, err)
+		}
+	}
+}

@@ -69,3 +69,16 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// Bounds beyond 2^53 are those of the spec.
+// covers BCP-121
+func TestSchemasAreExact(t *testing.T) {
+	t.Parallel()
+	least, most := int64(-9007199254740993), int64(9223372036854775807)
+	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &least, Max: &most}}}
+	got, err := json.Marshal(SpecSchema(spec))
+	want := `{"type":"object","properties":{"n":{"type":"integer","minimum":-9007199254740993,"maximum":9223372036854775807}},"required":["n"],"additionalProperties":false}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v, want\n%s", got, err, want)
+	}
+}

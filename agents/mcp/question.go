@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"github.com/go-json-experiment/json"
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -18,8 +17,8 @@ const Instruction = "Answer the questions of the query, from what you can read. 
 // Schema of its answers, and why the previous answer was refused.
 func QueryJSON(q agents.Query) ([]byte, error) {
 	return json.Marshal(struct {
-		Query          bcp.Spec           `json:"query"`
-		ResponseSchema *jsonschema.Schema `json:"response_schema"`
-		LastDetail     string             `json:"last_detail,omitempty"`
+		Query          bcp.Spec `json:"query"`
+		ResponseSchema *Schema  `json:"response_schema"`
+		LastDetail     string   `json:"last_detail,omitempty"`
 	}{q.Spec, SpecSchema(q.Spec), q.LastDetail})
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -13,19 +14,57 @@ import (
 // Schemas are made from an agent's channels and subscriptions, and from specs.
 // They use only what hosts and models understand: no alternatives at the top.
 
+// Schema is a JSON Schema. Its bounds are exact.
+type Schema struct {
+	Type        any        `json:"type,omitempty"` // a word, or several
+	Title       string     `json:"title,omitempty"`
+	Description string     `json:"description,omitempty"`
+	Properties  properties `json:"properties,omitzero"`
+	Required    []string   `json:"required,omitempty"`
+	Additional  *bool      `json:"additionalProperties,omitempty"`
+	Items       *Schema    `json:"items,omitempty"`
+	MinItems    int        `json:"minItems,omitzero"`
+	MaxItems    int        `json:"maxItems,omitzero"`
+	Enum        []any      `json:"enum,omitempty"`
+	Minimum     *int64     `json:"minimum,omitempty"`
+	Maximum     *int64     `json:"maximum,omitempty"`
+	Pattern     string     `json:"pattern,omitempty"`
+	AnyOf       []*Schema  `json:"anyOf,omitempty"`
+}
+
 // property is one property of an object, required unless marked otherwise.
 type property struct {
 	name     string
-	schema   *jsonschema.Schema
+	schema   *Schema
 	optional bool
 }
 
+type properties []property
+
+// MarshalJSON keeps their order.
+func (all properties) MarshalJSON() ([]byte, error) {
+	b := []byte("{")
+	for i, p := range all {
+		schema, err := json.Marshal(p.schema)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b, err = jsontext.AppendQuote(b, p.name)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, ':'), schema...)
+	}
+	return append(b, '}'), nil
+}
+
 // object takes these properties and no others.
-func object(properties ...property) *jsonschema.Schema {
-	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
-	for _, p := range properties {
-		s.Properties[p.name] = p.schema
-		s.PropertyOrder = append(s.PropertyOrder, p.name)
+func object(all ...property) *Schema {
+	s := &Schema{Type: "object", Properties: all, Additional: new(false)}
+	for _, p := range all {
 		if !p.optional {
 			s.Required = append(s.Required, p.name)
 		}
@@ -33,16 +72,31 @@ func object(properties ...property) *jsonschema.Schema {
 	return s
 }
 
-func text(description string) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Description: description}
+// Declinable lets an answer say not_enough_information in place of what is asked, and reports whether that can be said: not
+// if a field has the name.
+func (s *Schema) Declinable() bool {
+	for _, p := range s.Properties {
+		if p.name == notEnough {
+			return false
+		}
+	}
+	s.Required = nil
+	s.Properties = append(s.Properties, property{name: notEnough, schema: &Schema{Type: "boolean", Enum: []any{true}}})
+	return true
 }
 
-func integer(least, most float64, description string) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "integer", Minimum: &least, Maximum: &most, Description: description}
+const notEnough = "not_enough_information"
+
+func text(description string) *Schema {
+	return &Schema{Type: "string", Description: description}
+}
+
+func integer(least, most int64, description string) *Schema {
+	return &Schema{Type: "integer", Minimum: &least, Maximum: &most, Description: description}
 }
 
 // wordsSchema takes one of these words.
-func wordsSchema[T ~string](words []T, description string) *jsonschema.Schema {
+func wordsSchema[T ~string](words []T, description string) *Schema {
 	s := text(description)
 	for _, w := range words {
 		s.Enum = append(s.Enum, string(w))
@@ -50,18 +104,18 @@ func wordsSchema[T ~string](words []T, description string) *jsonschema.Schema {
 	return s
 }
 
-func list(items *jsonschema.Schema, most int, description string) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "array", Items: items, MaxItems: &most, Description: description}
+func list(items *Schema, most int, description string) *Schema {
+	return &Schema{Type: "array", Items: items, MaxItems: most, Description: description}
 }
 
-func identifier(description string) *jsonschema.Schema {
+func identifier(description string) *Schema {
 	s := text(description)
 	s.Pattern = "^[A-Za-z0-9_-]{1,64}$"
 	return s
 }
 
-func waitSeconds(what string) *jsonschema.Schema {
-	return integer(0, maxWait.Seconds(), "Wait this long for "+what+", if none waits. 0 only looks.")
+func waitSeconds(what string) *Schema {
+	return integer(0, int64(maxWait.Seconds()), "Wait this long for "+what+", if none waits. 0 only looks.")
 }
 
 // words of the wire, for enums of schemas.
@@ -78,11 +132,11 @@ func formatWords() (words []string) {
 
 // QuerySchema returns the JSON Schema of the arguments of BCPQuery: a spec, and the
 // Reader to ask, of a Controller's channels.
-func QuerySchema(channels []bcp.ChannelView) *jsonschema.Schema {
+func QuerySchema(channels []bcp.ChannelView) *Schema {
 	target, highest := targetProperty(channels, "The Reader to ask. ")
 	properties := append([]property{target}, specProperties(highest)...)
 	return object(append(properties,
-		property{name: "allow_not_enough_information", schema: &jsonschema.Schema{Type: "boolean", Description: "Whether the Reader may say that it does not know. Default true"}, optional: true},
+		property{name: "allow_not_enough_information", schema: &Schema{Type: "boolean", Description: "Whether the Reader may say that it does not know. Default true"}, optional: true},
 		property{name: "justification", schema: text(fmt.Sprintf("Only for an escalation (category 3, or 2 after an unanswered 1): why a lower category cannot do, in your own words, at most %d", bcp.MaxJustificationWords)), optional: true},
 		property{name: "request_id", schema: identifier("To repeat a call that got no reply: with the same id and arguments it is charged once"), optional: true},
 	)...)
@@ -90,12 +144,12 @@ func QuerySchema(channels []bcp.ChannelView) *jsonschema.Schema {
 
 // subscribeSchema returns that of BCPSubscribe: the keys of a subscription in a
 // definition, and its Reader.
-func subscribeSchema(channels []bcp.ChannelView) *jsonschema.Schema {
+func subscribeSchema(channels []bcp.ChannelView) *Schema {
 	target, highest := targetProperty(channels, "The Reader that shall publish. ")
 	properties := append([]property{target, {name: "id", schema: identifier("Of your choice: what it publishes comes under it as subscription_id")}}, specProperties(highest)...)
 	return object(append(properties,
-		property{name: "max_rate", schema: described(&jsonschema.Schema{Type: "string", Pattern: "^[1-9][0-9]{0,3}/[smhd]$"}, "How often at most, such as 1/h or 10/d. Always say one"), optional: true},
-		property{name: "batch_window", schema: described(&jsonschema.Schema{Type: "string", Pattern: "^[1-9][0-9]*[smhd]$"}, "Have what comes within each such window delivered together, such as 15m"), optional: true},
+		property{name: "max_rate", schema: described(&Schema{Type: "string", Pattern: "^[1-9][0-9]{0,3}/[smhd]$"}, "How often at most, such as 1/h or 10/d. Always say one"), optional: true},
+		property{name: "batch_window", schema: described(&Schema{Type: "string", Pattern: "^[1-9][0-9]*[smhd]$"}, "Have what comes within each such window delivered together, such as 15m"), optional: true},
 		property{name: "publish_when", schema: text("CEL condition over the answers: only what it holds for is published, such as urgent && score > 5"), optional: true},
 	)...)
 }
@@ -118,13 +172,13 @@ func targetProperty(channels []bcp.ChannelView, what string) (target property, h
 
 // specProperties are the properties of a spec, up to a category.
 func specProperties(highest bcp.Category) []property {
-	category := integer(1, float64(highest), "The lowest that will do: 1 fields, 2 questions, 3 directive.")
+	category := integer(1, int64(highest), "The lowest that will do: 1 fields, 2 questions, 3 directive.")
 	for n := bcp.Category(1); n <= highest; n++ {
 		category.Enum = append(category.Enum, int(n))
 	}
 	words := integer(1, bcp.MaxSpecWords, "")
-	bound := &jsonschema.Schema{Type: "integer"}
-	values := list(&jsonschema.Schema{Type: "string"}, bcp.MaxValues, "enum: the choices")
+	bound := &Schema{Type: "integer"}
+	values := list(&Schema{Type: "string"}, bcp.MaxValues, "enum: the choices")
 	field := object(
 		property{name: "name", schema: text("Of your choice; the answer has it")},
 		property{name: "type", schema: wordsSchema(typeWords(), "")},
@@ -157,11 +211,11 @@ func specProperties(highest bcp.Category) []property {
 	}
 	return append(properties,
 		property{name: "max_words", schema: described(words, "Category 3: the summary's limit. Category 2: the limit of questions without one"), optional: true},
-		property{name: "constraints", schema: list(&jsonschema.Schema{Type: "string"}, bcp.MaxConstraints, "CEL expressions over the answers that must hold, such as start <= end"), optional: true},
+		property{name: "constraints", schema: list(&Schema{Type: "string"}, bcp.MaxConstraints, "CEL expressions over the answers that must hold, such as start <= end"), optional: true},
 	)
 }
 
-func described(s *jsonschema.Schema, description string) *jsonschema.Schema {
+func described(s *Schema, description string) *Schema {
 	c := *s
 	c.Description = description
 	return &c
@@ -169,27 +223,27 @@ func described(s *jsonschema.Schema, description string) *jsonschema.Schema {
 
 // respondSchema returns that of BCPRespond; the list of queries has a more
 // specific one for each.
-func respondSchema() *jsonschema.Schema {
+func respondSchema() *Schema {
 	return object(
 		property{name: "query_id", schema: identifier("Of a query that BCPQueries lists")},
-		property{name: "fields", schema: &jsonschema.Schema{Type: "object", Description: "Category 1: every field's name and value"}, optional: true},
+		property{name: "fields", schema: &Schema{Type: "object", Description: "Category 1: every field's name and value"}, optional: true},
 		property{name: "answers", schema: list(object(
 			property{name: "id", schema: text("Of the question")},
-			property{name: "answer", schema: &jsonschema.Schema{Types: []string{"string", "integer", "boolean"}}},
+			property{name: "answer", schema: &Schema{Type: []string{"string", "integer", "boolean"}}},
 		), bcp.MaxQuestions, "Category 2: an answer to every question"), optional: true},
 		property{name: "summary", schema: text("Category 3"), optional: true},
-		property{name: "not_enough_information", schema: &jsonschema.Schema{Type: "boolean", Description: "true, in place of an answer that you do not know"}, optional: true},
+		property{name: notEnough, schema: &Schema{Type: "boolean", Description: "true, in place of an answer that you do not know"}, optional: true},
 	)
 }
 
 // answerSchema returns that of BCPRespond for one query.
-func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
+func answerSchema(id bcp.QueryID, spec bcp.Spec) *Schema {
 	var named property
 	switch spec.Category {
 	case 1:
 		named = property{name: "fields", schema: SpecSchema(spec)}
 	case 2:
-		items := &jsonschema.Schema{}
+		items := &Schema{}
 		for _, q := range spec.Questions {
 			items.AnyOf = append(items.AnyOf, object(
 				property{name: "id", schema: wordsSchema([]string{q.ID}, "")},
@@ -200,19 +254,18 @@ func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
 		all.MinItems = all.MaxItems
 		named = property{name: "answers", schema: all}
 	default:
-		named = property{name: "summary", schema: SpecSchema(spec).Properties["summary"]}
+		named = SpecSchema(spec).Properties[0]
 	}
 	named.optional = spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation
 	s := object(property{name: "query_id", schema: wordsSchema([]bcp.QueryID{id}, "")}, named)
 	if named.optional {
-		s.Properties["not_enough_information"] = &jsonschema.Schema{Type: "boolean", Enum: []any{true}, Description: "In place of " + named.name}
-		s.PropertyOrder = append(s.PropertyOrder, "not_enough_information")
+		s.Properties = append(s.Properties, property{name: notEnough, schema: &Schema{Type: "boolean", Enum: []any{true}, Description: "In place of " + named.name}})
 	}
 	return s
 }
 
 // SpecSchema is the JSON Schema of an answer to a spec: the map of names to values.
-func SpecSchema(spec bcp.Spec) *jsonschema.Schema {
+func SpecSchema(spec bcp.Spec) *Schema {
 	var properties []property
 	switch spec.Category {
 	case 1:
@@ -229,24 +282,14 @@ func SpecSchema(spec bcp.Spec) *jsonschema.Schema {
 	return object(properties...)
 }
 
-func fieldSchema(f bcp.Field) *jsonschema.Schema {
+func fieldSchema(f bcp.Field) *Schema {
 	switch f.Type {
 	case bcp.TypeEnum:
 		return wordsSchema(f.Values, "")
 	case bcp.TypeInteger:
-		return bounded(&jsonschema.Schema{Type: "integer"}, f.Min, f.Max)
+		return &Schema{Type: "integer", Minimum: f.Min, Maximum: f.Max}
 	}
-	return &jsonschema.Schema{Type: "boolean"}
-}
-
-func bounded(s *jsonschema.Schema, least, most *int64) *jsonschema.Schema {
-	if least != nil {
-		s.Minimum = new(float64(*least))
-	}
-	if most != nil {
-		s.Maximum = new(float64(*most))
-	}
-	return s
+	return &Schema{Type: "boolean"}
 }
 
 func wordCount(n int) string {
@@ -256,7 +299,7 @@ func wordCount(n int) string {
 	return fmt.Sprintf("%d words", n)
 }
 
-func questionSchema(q bcp.Question, standard int) *jsonschema.Schema {
+func questionSchema(q bcp.Question, standard int) *Schema {
 	words := q.MaxWords
 	if words == 0 {
 		words = standard
@@ -269,9 +312,9 @@ func questionSchema(q bcp.Question, standard int) *jsonschema.Schema {
 	}
 	switch q.ExpectedFormat {
 	case bcp.FormatInteger:
-		return bounded(&jsonschema.Schema{Types: []string{"integer", "string"}, Description: say("an integer")}, q.Min, q.Max)
+		return &Schema{Type: []string{"integer", "string"}, Description: say("an integer"), Minimum: q.Min, Maximum: q.Max}
 	case bcp.FormatBoolean:
-		return &jsonschema.Schema{Types: []string{"boolean", "string"}, Description: say("true or false")}
+		return &Schema{Type: []string{"boolean", "string"}, Description: say("true or false")}
 	case bcp.FormatEnum:
 		return wordsSchema(q.Values, say("one of the values"))
 	case bcp.FormatDate:
@@ -292,10 +335,10 @@ func questionSchema(q bcp.Question, standard int) *jsonschema.Schema {
 
 // publishSchema returns that of BCPPublish. With several subscriptions the
 // response is for one of them; the call checks which.
-func publishSchema(subscriptions []bcp.ActiveSubscription) *jsonschema.Schema {
+func publishSchema(subscriptions []bcp.ActiveSubscription) *Schema {
 	var ids []bcp.SubscriptionID
 	var controllers []bcp.AgentName
-	var responses []*jsonschema.Schema
+	var responses []*Schema
 	for _, s := range subscriptions {
 		if !slices.Contains(ids, s.SubscriptionID) {
 			ids = append(ids, s.SubscriptionID)
@@ -309,7 +352,7 @@ func publishSchema(subscriptions []bcp.ActiveSubscription) *jsonschema.Schema {
 	}
 	response := responses[0]
 	if len(responses) > 1 {
-		response = &jsonschema.Schema{Type: "object", AnyOf: responses, Description: "As the subscription's spec says"}
+		response = &Schema{Type: "object", AnyOf: responses, Description: "As the subscription's spec says"}
 	}
 	return object(
 		property{name: "subscription_id", schema: wordsSchema(ids, "")},

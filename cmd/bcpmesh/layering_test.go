@@ -47,7 +47,7 @@ const (
 	fileLock         = "github.com/gofrs/flock"
 	jsonText         = "github.com/go-json-experiment/json"
 	jwtClaims        = "github.com/nats-io/jwt/v2"
-	jsonSchema       = "github.com/google/jsonschema-go/jsonschema"
+	jsonSchema       = "github.com/santhosh-tekuri/jsonschema/v6"
 	logging          = "github.com/hashicorp/go-hclog"
 	jsonWithComments = "github.com/tailscale/hujson"
 	agentToAgent     = "github.com/a2aproject/a2a-go/v2"
@@ -154,7 +154,7 @@ var rules = []rule{
 	{folder: "agents/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
 	{folder: "agents/synadia", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{jsonText, logging, natsClient}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
-	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
+	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK, natsClient}},
 
 	// Copies a mailbox of a server, and reads no message.
 	{folder: "agents/imap", internal: []string{"accounts/durable", "agents/fetch", "agents/mailbox", "bcp/guard"}, external: []string{fileLock, logging}},
@@ -164,7 +164,7 @@ var rules = []rule{
 	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/net/html", textLib}},
 	{folder: "agents/page", internal: []string{"agents/decode", "agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html"}},
 	// A Reader that is a model without tools.
-	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonSchema, jsonText}},
+	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// A planner that is a model, with a tool that does nothing.
 	{folder: "agents/plan", internal: []string{"agents", "agents/llm", "bcp/guard", "bcp/kernel"}, external: []string{jsonText}},
 	// The tool web_fetch, of both.
