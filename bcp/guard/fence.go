@@ -70,8 +70,8 @@ func (f Fenced) Digest() [sha256.Size]byte { return f.digest }
 // IsZero reports whether f is the zero value.
 func (f Fenced) IsZero() bool { return f.source == "" }
 
-// Fence marks text as data. In the body a less-than sign (or a look-alike of one) that the name of the tag follows, in any
-// spelling that a model could read as the tag, becomes "&lt;"; a byte that is not UTF-8 becomes U+FFFD; nothing else
+// Fence marks text as data. The body is the text as [Clean] leaves it, in which a less-than sign (or a look-alike of one)
+// that the name of the tag follows, in any spelling that a model could read as the tag, becomes "&lt;"; nothing else
 // changes. So the only two tags that can be read are those that Fence wrote.
 //
 // The error is [ErrSource]. Text that came from outside is fenced even if it is a fence already.
@@ -84,14 +84,15 @@ func Fence(text string, source Source) (Fenced, error) {
 	b.WriteString(fenceOpen)
 	b.WriteString(string(source))
 	b.WriteString(fenceNote)
-	neutralise(&b, text)
+	neutralise(&b, Clean(text))
 	b.WriteString(fenceClose)
 	f := Fenced{text: b.String(), source: source}
 	f.digest = sha256.Sum256([]byte(f.text))
 	return f, nil
 }
 
-// Prepare makes text that a tool brought in ready for a prompt: [Clean], [Redact] with set, [Fence].
+// Prepare makes text that a tool brought in ready for a prompt: [Clean], [Redact] with set, [Fence]. It is cleaned first so
+// that nothing invisible hides a secret.
 func Prepare(text string, set Set, source Source) (Fenced, error) {
 	if !source.Valid() {
 		return Fenced{}, ErrSource
@@ -113,7 +114,7 @@ func IsTainted(text string) bool {
 		return false
 	}
 	body, ok := strings.CutSuffix(rest, fenceClose)
-	return ok && utf8.ValidString(body) && firstTag(body) < 0
+	return ok && Clean(body) == body && firstTag(body) < 0
 }
 
 // neutralise appends text with every tag in it made harmless.
@@ -121,24 +122,13 @@ func neutralise(b *strings.Builder, text string) {
 	for len(text) > 0 {
 		i := firstTag(text)
 		if i < 0 {
-			writeValid(b, text)
+			b.WriteString(text)
 			return
 		}
-		writeValid(b, text[:i])
+		b.WriteString(text[:i])
 		b.WriteString("&lt;")
 		_, size := utf8.DecodeRuneInString(text[i:])
 		text = text[i+size:]
-	}
-}
-
-// writeValid appends text with U+FFFD in place of each byte that is not UTF-8.
-func writeValid(b *strings.Builder, text string) {
-	if utf8.ValidString(text) {
-		b.WriteString(text)
-		return
-	}
-	for _, r := range text {
-		b.WriteRune(r)
 	}
 }
 

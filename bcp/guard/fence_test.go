@@ -74,14 +74,32 @@ func TestFenceKeepsOtherText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "plain", "<b>x</b> &amp; <script>y</script>", "</untrusted>data", "&lt;/untrusted-data>", "&#60;/untrusted-data>", "untrusted-data", "a < b and c > d", "<untrusted-date>",
-		"<x untrusted-data>", "<<<", "\u201cuntrusted-data\u201d", "tab\tand\r\nlines", "\u2039quoted\u203a", "e\u0301", "日本語 <日本>",
+		"<x untrusted-data>", "<<<", "\u201cuntrusted-data\u201d", "tab\tand\nlines", "\u2039quoted\u203a", "e\u0301", "日本語 <日本>",
 	} {
 		if got := mustFence(t, text, Web).String(); got != testOpen+text+testClose {
 			t.Errorf("%+q: %+q", text, got)
 		}
 	}
-	if got := mustFence(t, "a\xffb\xe2\x80", Web).String(); got != testOpen+"a\ufffdb\ufffd\ufffd"+testClose {
-		t.Errorf("bad UTF-8: %+q", got)
+}
+
+// What nobody sees is in no fence, whoever calls for one, and a fence that holds it is not one of ours.
+//
+// covers ALF-16, A-ANOM
+func TestFenceCleans(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a\xffb\xe2\x80":                      "a\ufffdb\ufffd\ufffd",
+		"pay\U000e0070\U000e0061 \x1b[31mme":  "pay [31mme",
+		"a\u202eb\u2066c\u2069\u200bd\u00ade": "abcde",
+		"tab\tand\r\nlines\u2028more\u00a0x":  "tab\tand\nlines\nmore x",
+		"\ufe0f\U000e0101\ue000\u2800\x00":    "",
+	} {
+		if got := mustFence(t, text, Web).String(); got != testOpen+want+testClose {
+			t.Errorf("%+q: %+q", text, got)
+		}
+		if IsTainted(testOpen + text + testClose) {
+			t.Errorf("%+q inside the tags is taken for a fence", text)
+		}
 	}
 }
 
@@ -159,7 +177,7 @@ func checkFence(t interface{ Errorf(string, ...any) }, text string, source Sourc
 	}
 	// Nothing changed but signs.
 	body := strings.TrimSuffix(got[strings.IndexByte(got, '\n')+1:], testClose)
-	if before, after := signsOf(text), signsOf(body); utf8.ValidString(text) && before != after {
+	if before, after := signsOf(Clean(text)), signsOf(body); before != after {
 		t.Errorf("%+q: more than signs changed: %+q", text, body)
 	}
 }

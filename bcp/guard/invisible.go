@@ -32,7 +32,7 @@ func isLineBreak(r rune) bool {
 // characters, the soft hyphen), default ignorables, variation selectors, private use and U+2800 are removed. CRLF, CR,
 // U+0085, U+2028 and U+2029 become LF; other white space but TAB becomes a space. A byte that is not UTF-8 becomes U+FFFD.
 //
-// All that an agent reads is cleaned before it is redacted and fenced. Clean(Clean(x)) = Clean(x).
+// All that an agent reads is cleaned before it is redacted, and whatever is fenced. Clean(Clean(x)) = Clean(x).
 func Clean(text string) string {
 	i := 0
 	for i < len(text) && (text[i] >= ' ' && text[i] < 0x7f || text[i] == '\n' || text[i] == '\t') {

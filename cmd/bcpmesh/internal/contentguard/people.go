@@ -190,8 +190,9 @@ func guardFenceCommand(p *cli.Program) *cobra.Command {
 		Use:   "fence [FILE]",
 		Short: "Mark a text as data for a model",
 		Long: `Mark a text as data for a model: it is put between two tags that say so, and anything
-inside that a model could read as one of these tags is made harmless. A fence lowers
-the risk that a model obeys the text. It does not remove it.`,
+inside that a model could read as one of these tags is made harmless, and invisible
+characters are removed as "guard clean" does. A fence lowers the risk that a model
+obeys the text. It does not remove it.`,
 		Example: `  bcpmesh guard fence --source mail < message.txt`,
 	}
 	source.AddTo(cmd, "source", "where the text came from")
