@@ -9,7 +9,6 @@ require (
 	code.dny.dev/ssrf v0.3.0
 	codeberg.org/readeck/go-readability/v2 v2.1.3
 	filippo.io/age v1.3.2
-	github.com/a2aproject/a2a-go/v2 v2.3.1
 	github.com/andybalholm/cascadia v1.3.3
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/clipperhouse/uax29/v2 v2.7.0

@@ -146,13 +146,6 @@ var rules = []rule{
 	{folder: "agents/mcptool", internal: []string{"agents", "agents/tool", "agents/wrap", "bcp", "bcp/guard", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, mcpSDK}},
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
-	// A client of somebody else's agent, which is a Reader and nothing more.
-	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{agentToAgent, jsonText, logging}},
-	// What clients of A2A are served by: a Controller like any other.
-	{folder: "agents/a2aserver", internal: []string{"agents", "agents/mcp", "bcp", "bcp/wire"}, external: []string{agentToAgent, jsonText, natsClient}},
-	// Two agents of two meshes, which carries what one hears to the other.
-	{folder: "agents/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
-	{folder: "agents/synadia", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{jsonText, logging, natsClient}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK, natsClient}},
 
@@ -291,7 +284,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/roles", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/a2aserver", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/dispatch", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
 		external: []string{commandLines, nkeys},
 	},
 	{
@@ -346,7 +339,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/relay", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/extract", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -359,6 +352,8 @@ var rules = []rule{
 	},
 	// Finds the other programs, and knows nothing of what they do.
 	{folder: "cmd/bcpmesh/internal/dispatch", program: true, internal: []string{"cmd/internal/cli"}, external: []string{commandLines}},
+	// Serves until it is interrupted, and knows nothing of what.
+	{folder: "cmd/internal/serve", program: true, internal: []string{"agents", "cmd/internal/cli", "cmd/internal/meshdir"}},
 	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"cmd/internal/cli"}, external: []string{"*"}},
 
 	// The laboratory, a module of its own: it attacks and measures the rest, which does not know of it.
@@ -406,6 +401,21 @@ var rules = []rule{
 	{folder: "cmd/bcpmesh-lab", program: true, internal: []string{"cmd/bcpmesh-lab/internal/conform", "cmd/bcpmesh-lab/internal/measure", "cmd/internal/cli"}, external: []string{commandLines}},
 	{folder: "cmd/bcpmesh-lab/judge", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam/judge"}},
 	{folder: "cmd/bcpmesh-lab/weaken", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage"}},
+
+	// The bridges, a module of their own.
+	// A client of somebody else's agent, which is a Reader and nothing more.
+	{folder: "cmd/bcpmesh-bridge/internal/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{agentToAgent, jsonText, logging}},
+	// What clients of A2A are served by: a Controller like any other.
+	{folder: "cmd/bcpmesh-bridge/internal/a2aserver", internal: []string{"agents", "agents/mcp", "bcp", "bcp/wire"}, external: []string{agentToAgent, jsonText, natsClient}},
+	// Two agents of two meshes, which carries what one hears to the other.
+	{folder: "cmd/bcpmesh-bridge/internal/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
+	{folder: "cmd/bcpmesh-bridge/internal/synadia", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{jsonText, logging, natsClient}},
+	{
+		folder: "cmd/bcpmesh-bridge/internal/bridges", program: true,
+		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/bcpmesh-bridge/internal/synadia", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/internal/serve", "mesh", "mesh/home"},
+		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
+	},
+	{folder: "cmd/bcpmesh-bridge", program: true, internal: []string{"cmd/bcpmesh-bridge/internal/bridges", "cmd/internal/cli"}, external: []string{commandLines}},
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.

@@ -74,8 +74,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.HookCommand(p),
 			contentguard.FetchURLCommand(p),
 			contentguard.GuardCommand(p),
-			attach.A2ACommand(p),
-			attach.RelayCommand(p),
+			dispatch.Command(p, dispatch.Bridge, "a2a", "Serve a controller of the mesh to A2A clients"),
+			dispatch.Command(p, dispatch.Bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
 			simulate.RoleCommand(p, roles.Commands(p)...),
 		}},
 		{Title: "Maintain", Commands: []*cobra.Command{

@@ -17,8 +17,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 	researchdesk "github.com/bcpmesh/bcpmesh/examples/mcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -127,7 +127,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var about attach.Address
+		var about serve.Address
 		if err := json.Unmarshal(line, &about); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestMCPOverHTTP(t *testing.T) {
 				t.Error("it shows the token of the file")
 			}
 		}
-		if about.PID != program.Process.Pid || len(token) < attach.LeastToken {
+		if about.PID != program.Process.Pid || len(token) < serve.LeastToken {
 			t.Errorf("it tells %+v", about)
 		}
 		for _, given := range []string{token, token + "x"} {

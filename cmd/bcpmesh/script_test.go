@@ -38,7 +38,7 @@ func (t tests) Run() int {
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoApprove", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
 		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
-		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestRelayIsKilled", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
+		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
 	effort.Parallel(6)

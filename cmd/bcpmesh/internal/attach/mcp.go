@@ -2,13 +2,8 @@ package attach
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net"
-	"net/http"
-	"os"
-	"strings"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -17,15 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-)
-
-const (
-	// LeastToken is how long a token of somebody's own has to be.
-	LeastToken = 16
-	// leaveTimeout is how long hosts may take to end with the program.
-	leaveTimeout = 2 * time.Second
-	// headerTimeout bounds the wait for a request's headers.
-	headerTimeout = 10 * time.Second
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // mcpOptions are the flags of mcp.
@@ -83,10 +70,10 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 	var token string
 	if o.http != "" {
 		var err error
-		if token, err = hostToken(o.tokenFile); err != nil {
+		if token, err = serve.Token(o.tokenFile); err != nil {
 			return err
 		}
-		if listener, err = listenLoopback(ctx, "mcp", o.http); err != nil {
+		if listener, err = serve.Listen(ctx, "mcp", o.http); err != nil {
 			return err
 		}
 		defer listener.Close()
@@ -106,7 +93,7 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 		ended <- err
 	}()
 	if listener != nil {
-		err = serveHTTP(serving, p, server.Handler(token), "/mcp", listener, made(token, o.tokenFile))
+		err = serve.HTTP(serving, p, server.Handler(token), "/mcp", listener, serve.Made(token, o.tokenFile))
 	} else {
 		if cli.IsTerminal(p.In) {
 			p.Out.Talkf("this speaks MCP on stdin and stdout: let a host start it")
@@ -159,104 +146,4 @@ func connectMCP(ctx context.Context, p *cli.Program, o mcpOptions, server *mcp.S
 	<-ctx.Done()
 	// What the host has not dealt with stays with the gateway.
 	return server.Stop(context.WithoutCancel(ctx))
-}
-
-// hostToken reads the token of a file, or makes one.
-func hostToken(file string) (string, error) {
-	if file == "" {
-		return rand.Text(), nil
-	}
-	content, err := cli.ReadSmall(file)
-	if err != nil {
-		return "", cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
-	}
-	token := strings.TrimSpace(string(content))
-	if len(token) < LeastToken || strings.ContainsAny(token, " \t\r\n") {
-		return "", cli.Failf("%s holds no token: expected one word of at least %d characters", cli.Quoted(file), LeastToken).
-			WithHint("without --token-file one is generated and shown")
-	}
-	return token, nil
-}
-
-// listenLoopback listens on this machine alone.
-func listenLoopback(ctx context.Context, command, address string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, cli.Usagef("%s: --http: expected HOST:PORT, got %s", command, cli.Quoted(address)).WithHint("for example --http 127.0.0.1:7070")
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, meshdir.BeyondLoopback("--http", address)
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", address)
-	if err != nil {
-		if meshdir.PortTaken(address) {
-			return nil, cli.Failf("--http %s: another program uses that port", cli.Quoted(address)).WithHint("stop it, or take any free port: --http 127.0.0.1:0")
-		}
-		return nil, cli.Failf("--http %s: %s", cli.Quoted(address), cli.FileReason(err))
-	}
-	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		_ = listener.Close() // nobody has come yet
-		return nil, meshdir.BeyondLoopback("--http", address)
-	}
-	return listener, nil
-}
-
-// Address is where a command that serves over HTTP is reached.
-type Address struct {
-	URL   string `json:"url"`
-	Token string `json:"token,omitempty"` // if it was made
-	PID   int    `json:"pid"`
-}
-
-// made is a token that nobody knows yet.
-func made(token, file string) string {
-	if file != "" {
-		return ""
-	}
-	return token
-}
-
-// serveHTTP tells where it serves, and serves until interrupted.
-func serveHTTP(ctx context.Context, p *cli.Program, handler http.Handler, path string, listener net.Listener, token string) error {
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
-	ended := make(chan error, 1)
-	go func() { ended <- web.Serve(listener) }()
-	about := Address{URL: "http://" + listener.Addr().String() + path, Token: token, PID: os.Getpid()}
-	err := showAddress(p.Out, about)
-	if err == nil {
-		select {
-		case <-ctx.Done():
-		case err = <-ended:
-			ended <- err
-		}
-	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
-	if web.Shutdown(stopping) != nil { // streams to hosts last as long as they want
-		_ = web.Close()
-	}
-	if served := <-ended; err == nil && !errors.Is(served, http.ErrServerClosed) {
-		err = served
-	}
-	if err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return cli.Failf("serving over HTTP: %s", cli.FileReason(err))
-	}
-	return nil
-}
-
-// showAddress shows where hosts find the server, at once.
-func showAddress(o *cli.Output, a Address) error {
-	if o.JSON {
-		if err := o.Line(a); err != nil {
-			return err
-		}
-		return o.Flush()
-	}
-	o.Printf("url    %s\n", a.URL)
-	if a.Token != "" {
-		o.Printf("token  %s\n", a.Token)
-		o.Talkf("hosts send it as \"Authorization: Bearer TOKEN\"; it is not shown again")
-	}
-	return o.Flush()
 }

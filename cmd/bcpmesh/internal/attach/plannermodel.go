@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // plannerModelOptions are the flags of planner model.
@@ -52,8 +53,8 @@ answers the same requests with the same replies.`,
 			if o.model == "" {
 				return cli.Usagef("planner model: expected --model PROVIDER/MODEL").WithHint("such as --model anthropic/claude-sonnet-4-5; the providers are %s", cli.JoinOr(bcp.Providers()))
 			}
-			if o.parallel < 1 || o.parallel > maxParallel {
-				return cli.Usagef("planner model: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
+			if o.parallel < 1 || o.parallel > serve.MaxParallel {
+				return cli.Usagef("planner model: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 			}
 			o.Roles = plannerRoles
 			if o.FromEnvironment(p.Env, plannerRoles...); o.Creds == "" {

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/dispatch"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // ReaderCommand returns the command reader.
@@ -22,7 +22,9 @@ func ReaderCommand(p *cli.Program) *cobra.Command {
 foreign agent, which gets each query and answers it. This program handles
 connections, repeats and reconnects.`,
 		`  bcpmesh reader command --creds researcher.creds -- ./answer.py`,
-		readerProgramCommand(p), readerExtractCommand(p), readerMCPCommand(p), readerA2ACommand(p), readerSynadiaCommand(p))
+		readerProgramCommand(p), readerExtractCommand(p), readerMCPCommand(p),
+		dispatch.Command(p, dispatch.Bridge, "reader a2a", "Answer each query by asking an agent that speaks A2A"),
+		dispatch.Command(p, dispatch.Bridge, "reader synadia", "Answer each query by prompting an agent on another NATS system"))
 }
 
 // readerOptions are the flags of reader command.
@@ -32,9 +34,6 @@ type readerOptions struct {
 	parallel int
 	pass     []string
 }
-
-// maxParallel is how many runs of a program there may be at a time.
-const maxParallel = 64
 
 func readerProgramCommand(p *cli.Program) *cobra.Command {
 	o := readerOptions{timeout: cli.DurationFlag{Value: stdio.DefaultTimeout, Least: 100 * time.Millisecond}}
@@ -66,8 +65,8 @@ environment, and needs no flags.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.parallel < 1 || o.parallel > maxParallel {
-				return cli.Usagef("reader command: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
+			if o.parallel < 1 || o.parallel > serve.MaxParallel {
+				return cli.Usagef("reader command: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 			}
 			o.FromEnvironment(p.Env, bcp.RoleReader)
 			if o.Creds == "" {
@@ -106,22 +105,5 @@ func answerWith(ctx context.Context, p *cli.Program, o readerOptions, command []
 	}
 	defer answers.Output.End()
 	// The runs end with ctx; what they had is asked again.
-	return answerQueries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers with "+cli.Quoted(command[0]))
-}
-
-// answerQueries answers queries as a Reader until ctx ends. Told is what is said once it is
-// there.
-func answerQueries(ctx context.Context, p *cli.Program, conn *agents.Connection, answer func(context.Context, agents.Query) (any, error), told string) error {
-	reader := agents.NewReader(conn)
-	reader.OnQuery(answer)
-	if err := reader.Start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return meshdir.Failure(err)
-	}
-	p.Out.Talkf("%s", told)
-	<-ctx.Done()
-	_ = reader.Stop(context.WithoutCancel(ctx))
-	return nil
+	return serve.Queries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers with "+cli.Quoted(command[0]))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // extractOptions are the flags of reader extract.
@@ -44,8 +45,8 @@ models are for programs in Go: package agents/extract takes any.`,
 			if o.file == "" || o.script == "" {
 				return cli.Usagef("reader extract: expected --file FILE and --script FILE").WithHint("for example bcpmesh reader extract --creds researcher.creds --file page.txt --script model.jsonl")
 			}
-			if o.parallel < 1 || o.parallel > maxParallel {
-				return cli.Usagef("reader extract: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
+			if o.parallel < 1 || o.parallel > serve.MaxParallel {
+				return cli.Usagef("reader extract: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 			}
 			o.FromEnvironment(p.Env, bcp.RoleReader)
 			if o.Creds == "" {
@@ -95,5 +96,5 @@ func answerByExtraction(ctx context.Context, p *cli.Program, o extractOptions) e
 			return string(text), guard.Source(o.source.Value), err
 		},
 	}
-	return answerQueries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers from "+cli.Quoted(o.file))
+	return serve.Queries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers from "+cli.Quoted(o.file))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // ToolCommand returns the command tool.
@@ -68,8 +69,8 @@ func (s *served) close() {
 
 // connect finds the program, and connects in a role.
 func (o *programFlags) connect(ctx context.Context, p *cli.Program, roles []bcp.Role, command []string) (*served, error) {
-	if o.parallel < 1 || o.parallel > maxParallel {
-		return nil, cli.Usagef("--parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
+	if o.parallel < 1 || o.parallel > serve.MaxParallel {
+		return nil, cli.Usagef("--parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 	}
 	o.Roles = roles
 	if o.FromEnvironment(p.Env, roles...); o.Creds == "" {

@@ -25,6 +25,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // wrapOptions are the flags of wrap.
@@ -344,7 +345,7 @@ func answerWithTools(ctx context.Context, p *cli.Program, o readerMCPOptions) er
 	if err != nil {
 		return err
 	}
-	agent, err := o.Connect(ctx, p, "reader", maxParallel)
+	agent, err := o.Connect(ctx, p, "reader", serve.MaxParallel)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,22 +19,25 @@ import (
 // The programs beside this one.
 const (
 	Laboratory = "bcpmesh-lab"
+	Bridge     = "bcpmesh-bridge"
 )
 
-// Command returns the command of this name, which another program has. Whatever follows its name is for that program.
+// Command returns the command of this name, with those above it, which another program has. Whatever follows its name is
+// for that program.
 func Command(p *cli.Program, program, name, short string) *cobra.Command {
+	words := strings.Fields(name)
 	return &cobra.Command{
-		Use:                name,
+		Use:                words[len(words)-1],
 		Short:              short,
 		Long:               short + ".\n\nThis command is in the program " + program + ", beside this one or in PATH.",
 		Example:            "  bcpmesh " + name + " --help",
 		Annotations:        map[string]string{Annotation: program},
 		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return start(p, program, append(words(cmd), args...))
+		RunE: func(_ *cobra.Command, args []string) error {
+			return start(p, program, words, args)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return complete(p, program, append(append(words(cmd), args...), begun))
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return complete(p, program, slices.Concat(words, args, []string{begun}))
 		},
 	}
 }
@@ -41,18 +45,16 @@ func Command(p *cli.Program, program, name, short string) *cobra.Command {
 // Annotation is the key under which a command says which program has it.
 const Annotation = "program"
 
-// words are those that name a command, without the program.
-func words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
-
 // start has the program take the place of this one: its signals and its exit code are its own.
-func start(p *cli.Program, program string, args []string) error {
+func start(p *cli.Program, program string, named, args []string) error {
 	at := find(p, program)
 	if at == "" {
-		return missing(program, strings.Join(args[:1], " "))
+		return missing(program, strings.Join(named, " "))
 	}
 	if err := p.Out.Stdout.Flush(); err != nil {
 		return err
 	}
+	args = slices.Concat(named, args)
 	err := syscall.Exec(at, append([]string{at}, args...), os.Environ())
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return cli.Failf("%s cannot be started: %s", cli.Quoted(at), cli.FileReason(err))

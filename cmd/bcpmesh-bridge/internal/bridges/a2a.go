@@ -1,15 +1,16 @@
-package attach
+package bridges
 
 import (
 	"context"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents/a2aserver"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/a2aserver"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // a2aServerOptions are the flags of a2a.
@@ -53,11 +54,11 @@ func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
 	if o.Creds == "" {
 		return cli.Usagef("a2a: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
 	}
-	token, err := hostToken(o.tokenFile)
+	token, err := serve.Token(o.tokenFile)
 	if err != nil {
 		return err
 	}
-	listener, err := listenLoopback(ctx, "a2a", o.http)
+	listener, err := serve.Listen(ctx, "a2a", o.http)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
 	if err := server.Start(context.WithoutCancel(ctx)); err != nil {
 		return meshdir.Failure(err)
 	}
-	err = serveHTTP(ctx, p, server.Handler(card, token), a2aserver.Path, listener, made(token, o.tokenFile))
+	err = serve.HTTP(ctx, p, server.Handler(card, token), a2aserver.Path, listener, serve.Made(token, o.tokenFile))
 	ended, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cancel()
 	_ = server.Stop(ended) // its error is that it was in a hurry

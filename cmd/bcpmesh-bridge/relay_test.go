@@ -1,9 +1,7 @@
-package main_test
+package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,22 +22,6 @@ import (
 )
 
 var spentBits = regexp.MustCompile(`"settled_bits":([0-9.]+)`)
-
-// says runs a command to its end, and returns its exit code and what it printed.
-func says(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	cmd := exec.Command("bcpmesh", args...)
-	var out, fault bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &fault
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	return code, out.String(), fault.String()
-}
 
 // relayed are the folders of a mesh at a site and of one above it, whose creds lie in a
 // third.
@@ -76,7 +58,7 @@ func TestRelayIsKilled(t *testing.T) {
 	addresses := map[string]string{site: clustertest.FreeAddress(t), head: clustertest.FreeAddress(t)}
 	meshes := map[string]*process{}
 	for dir, address := range addresses {
-		meshes[dir] = startProcess(t, dir, filepath.Join(dir, ".bcpmesh"), address)
+		meshes[dir] = startProcess(t, dir, address)
 	}
 	carry := func() *exec.Cmd {
 		t.Helper()
@@ -134,12 +116,12 @@ func TestRelayIsKilled(t *testing.T) {
 		push(20)
 		switch round % 3 {
 		case 0:
-			meshes[head].kill(t)
+			meshes[head].kill()
 			push(5)
-			meshes[head] = startProcess(t, head, filepath.Join(head, ".bcpmesh"), addresses[head])
+			meshes[head] = startProcess(t, head, addresses[head])
 		case 1:
-			meshes[site].kill(t)
-			meshes[site] = startProcess(t, site, filepath.Join(site, ".bcpmesh"), addresses[site])
+			meshes[site].kill()
+			meshes[site] = startProcess(t, site, addresses[site])
 		}
 		push(5)
 		_ = relay.Process.Kill()
@@ -183,7 +165,7 @@ func TestRelayIsKilled(t *testing.T) {
 func TestRelayIsRefused(t *testing.T) {
 	t.Parallel()
 	site, head, creds := relayed(t)
-	at, up := startProcess(t, site, filepath.Join(site, ".bcpmesh"), "127.0.0.1:0").url, startProcess(t, head, filepath.Join(head, ".bcpmesh"), "127.0.0.1:0").url
+	at, up := startProcess(t, site, "127.0.0.1:0").url, startProcess(t, head, "127.0.0.1:0").url
 	file := func(name string) string { return filepath.Join(creds, name+".creds") }
 	good := []string{"--below", file("gate"), "--below-url", at, "--above", file("site7"), "--above-url", up, "--store", t.TempDir()}
 	taken := t.TempDir()

@@ -1,4 +1,4 @@
-package attach
+package bridges
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/synadia"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/synadia"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // synadiaOptions are the flags of reader synadia.
@@ -25,7 +26,8 @@ type synadiaOptions struct {
 	parallel int
 }
 
-func readerSynadiaCommand(p *cli.Program) *cobra.Command {
+// ReaderSynadiaCommand returns the command reader synadia.
+func ReaderSynadiaCommand(p *cli.Program) *cobra.Command {
 	o := synadiaOptions{timeout: cli.DurationFlag{Value: 2 * time.Minute, Least: time.Second}}
 	cmd := &cobra.Command{
 		Use:   "synadia --context CONTEXT --agent SUBJECT",
@@ -49,8 +51,8 @@ is given up.`,
 			if o.context == "" {
 				return cli.Usagef("reader synadia: expected --context CONTEXT").WithHint("nats context save agents --server nats://HOST --creds FILE makes one")
 			}
-			if o.parallel < 1 || o.parallel > maxParallel {
-				return cli.Usagef("reader synadia: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
+			if o.parallel < 1 || o.parallel > serve.MaxParallel {
+				return cli.Usagef("reader synadia: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 			}
 			if o.agent == "" {
 				return findAgents(cmd.Context(), p, o)
@@ -150,7 +152,7 @@ func answerBySynadia(ctx context.Context, p *cli.Program, o synadiaOptions) erro
 	if err != nil {
 		return synadiaFailure(o.agent, err)
 	}
-	return answerQueries(ctx, p, agent.Conn, asked.Answer, string(agent.Name)+" answers with the agent at "+o.agent)
+	return serve.Queries(ctx, p, agent.Conn, asked.Answer, string(agent.Name)+" answers with the agent at "+o.agent)
 }
 
 func synadiaFailure(agent string, err error) error {

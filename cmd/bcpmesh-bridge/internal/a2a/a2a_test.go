@@ -22,9 +22,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/a2a"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/a2a"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 

@@ -1,4 +1,4 @@
-package roles
+package bridges
 
 import (
 	"crypto/sha256"
@@ -9,17 +9,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents/a2aserver"
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/a2aserver"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-func cardCommand(p *cli.Program) *cobra.Command {
+// CardCommand returns the command role card.
+func CardCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var origin string
 	cmd := &cobra.Command{
@@ -45,10 +46,16 @@ func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error
 	if at, err := url.Parse(origin); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
 		return cli.Usagef("role card: expected --url with an origin, such as https://org1.example")
 	}
-	f := signing{where: where}
-	folder, store, def, err := f.open()
+	folder, store, err := where.KeyStore()
 	if err != nil {
 		return err
+	}
+	def, err := folder.Load()
+	switch {
+	case err != nil:
+		return err
+	case def.Organisation == "":
+		return cli.Failf("mesh.yaml names no organisation").WithHint("add a line such as organisation: org1.example")
 	}
 	if !def.IsKernel(bcp.AgentName(kernel)) {
 		return cli.Usagef("role card: there is no kernel %s", cli.Quoted(kernel))

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/relay"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/relay"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,13 +49,13 @@ func TestReaderSynadia(t *testing.T) {
 	}
 
 	dir := filepath.Join(t.TempDir(), "office")
-	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
+	if code, _, stderr := says(t, "init", dir); code != cli.ExitOK {
+		t.Fatal(stderr)
 	}
-	startMesh(t, dir)
+	startProcess(t, dir, "127.0.0.1:0")
 	creds, named := filepath.Join(dir, "researcher.creds"), filepath.Join(dir, "agents.json")
-	if got := execute(t, "", "creds", "issue", "researcher", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
+	if code, _, stderr := says(t, "creds", "issue", "researcher", "--dir", dir, "--out", creds); code != cli.ExitOK {
+		t.Fatal(stderr)
 	}
 	for text, refusal := range map[string]string{
 		`{"url":"nats://127.0.0.1:1","user":"kim"}`: "connects with user",
@@ -65,33 +65,34 @@ func TestReaderSynadia(t *testing.T) {
 		if err := os.WriteFile(named, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := execute(t, "", "reader", "synadia", "--context", named); got.code != cli.ExitFailed || !strings.Contains(got.stderr, refusal) {
-			t.Errorf("%s: %+v", text, got)
+		if code, _, stderr := says(t, "reader", "synadia", "--context", named); code != cli.ExitFailed || !strings.Contains(stderr, refusal) {
+			t.Errorf("%s: %d %s", text, code, stderr)
 		}
 	}
 	if err := os.WriteFile(named, []byte(`{"url":"`+foreign.ClientURL()+`","description":"theirs"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := execute(t, "", "reader", "synadia", "--context", named); got.code != cli.ExitOK || !strings.Contains(got.stdout, "agents.prompt.pi.kim.desk") || !strings.Contains(got.stdout, "not to be trusted") {
-		t.Errorf("%+v", got)
+	if code, stdout, stderr := says(t, "reader", "synadia", "--context", named); code != cli.ExitOK || !strings.Contains(stdout, "agents.prompt.pi.kim.desk") || !strings.Contains(stdout, "not to be trusted") {
+		t.Errorf("%d %s %s", code, stdout, stderr)
 	}
-	if got := execute(t, "", "reader", "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.other", "--creds", creds); got.code != cli.ExitFailed || !strings.Contains(got.stderr, "no agent serves") {
-		t.Errorf("%+v", got)
+	if code, _, stderr := says(t, "reader", "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.other", "--creds", creds); code != cli.ExitFailed || !strings.Contains(stderr, "no agent serves") {
+		t.Errorf("%d %s", code, stderr)
 	}
 
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan outcome, 1)
-	go func() {
-		var stdout, stderr strings.Builder
-		code := runCommandLine(ctx, []string{"reader", "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.desk", "--creds", creds}, strings.NewReader(""), &stdout, &stderr, none)
-		ended <- outcome{code, stdout.String(), stderr.String()}
-	}()
-	got := execute(t, "", "query", "researcher", "--boolean", "urgent", "--wait", "60s", "--dir", dir)
-	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"urgent":true`) && !strings.Contains(got.stdout, `"urgent": true`) || strings.Contains(got.stdout, "money") {
-		t.Errorf("%+v", got)
+	reader := exec.Command("bcpmesh", "reader", "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.desk", "--creds", creds)
+	var talk strings.Builder
+	reader.Stderr = &talk
+	if err := reader.Start(); err != nil {
+		t.Fatal(err)
 	}
-	cancel()
-	if got := <-ended; got.code != cli.ExitOK || strings.Contains(got.stderr, "oney") {
-		t.Errorf("%+v", got)
+	code, stdout, stderr := says(t, "query", "researcher", "--boolean", "urgent", "--wait", "60s", "--dir", dir)
+	if code != cli.ExitOK || !strings.Contains(stdout, `"urgent":true`) && !strings.Contains(stdout, `"urgent": true`) || strings.Contains(stdout, "money") {
+		t.Errorf("%d %s %s", code, stdout, stderr)
+	}
+	if err := reader.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Wait(); err != nil || strings.Contains(talk.String(), "oney") {
+		t.Errorf("%v %s", err, talk.String())
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/agents/a2aserver"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/a2aserver"
 )
 
 // A signed card is verified as an outsider does, from its JSON alone: without the member

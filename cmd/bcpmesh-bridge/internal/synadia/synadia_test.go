@@ -19,8 +19,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/synadia"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/synadia"
 )
 
 // attackers is what a hostile agent says wherever it can.

@@ -1,4 +1,4 @@
-package attach
+package bridges
 
 import (
 	"bytes"
@@ -13,12 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/a2a"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/a2a"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // a2aOptions are the flags of reader a2a.
@@ -30,7 +31,8 @@ type a2aOptions struct {
 	parallel               int
 }
 
-func readerA2ACommand(p *cli.Program) *cobra.Command {
+// ReaderA2ACommand returns the command reader a2a.
+func ReaderA2ACommand(p *cli.Program) *cobra.Command {
 	o := a2aOptions{timeout: cli.DurationFlag{Value: 2 * time.Minute, Least: time.Second}}
 	cmd := &cobra.Command{
 		Use:   "a2a --agent URL",
@@ -58,8 +60,8 @@ and asks nothing. When the card changes, the command ends.`,
 			if o.agent == "" {
 				return cli.Usagef("reader a2a: expected --agent URL").WithHint("for example bcpmesh reader a2a --agent https://agent.example.com")
 			}
-			if o.parallel < 1 || o.parallel > maxParallel {
-				return cli.Usagef("reader a2a: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
+			if o.parallel < 1 || o.parallel > serve.MaxParallel {
+				return cli.Usagef("reader a2a: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 			}
 			if o.card == "" {
 				return lookAtCard(cmd.Context(), p, o)
