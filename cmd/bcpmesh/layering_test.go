@@ -202,7 +202,7 @@ var rules = []rule{
 	},
 	// Tells people, and knows nothing of what agents said. It only reads the journal.
 	{folder: "mesh/notify/notifytest", testSupport: true},
-	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/process", "bcp", "jetstream"}, external: []string{jsonText, logging, natsClient}},
+	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/process", "bcp", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
 		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/witness", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/notify", "mesh/server", "mesh/supervisor"}, corePackages...),

@@ -5,12 +5,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"mime"
 	"net"
-	"net/smtp"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -53,7 +56,8 @@ func mail(ctx context.Context, route *bcp.Route, place Place, m *Message, now ti
 		if err != nil {
 			return err
 		}
-		if err := client.Auth(login{route.MailUser, password}); err != nil {
+		_, offered := client.Extension("AUTH")
+		if err := client.Auth(login(strings.Fields(offered), host, route.MailUser, string(password))); err != nil {
 			return mailFailure(ctx, err)
 		}
 	}
@@ -90,23 +94,19 @@ func deliver(client *smtp.Client, route *bcp.Route, text []byte) error {
 	return w.Close()
 }
 
-// login is AUTH PLAIN (RFC 4616). The connection is under TLS by then, or to this machine.
-type login struct {
-	user     string
-	password secret
-}
-
-// Start implements [smtp.Auth].
-func (l login) Start(*smtp.ServerInfo) (string, []byte, error) {
-	return "PLAIN", []byte("\x00" + l.user + "\x00" + string(l.password)), nil
-}
-
-// Next implements [smtp.Auth].
-func (l login) Next(_ []byte, more bool) ([]byte, error) {
-	if more {
-		return nil, errors.New("the mail server asks for more than AUTH PLAIN")
+// login is by a token of OAuth 2 if the secret is one, else by the best way that the server offers. The connection is under
+// TLS by then, or to this machine.
+func login(offered []string, host, user, password string) smtp.Auth {
+	token, isToken := strings.CutPrefix(password, "Bearer ")
+	switch {
+	case isToken:
+		return smtp.XOAuth2Auth(user, token)
+	case slices.Contains(offered, "SCRAM-SHA-256"):
+		return smtp.ScramSHA256Auth(user, password)
+	case slices.Contains(offered, "LOGIN") && !slices.Contains(offered, "PLAIN"):
+		return smtp.LoginAuth(user, password, host, true)
 	}
-	return nil, nil
+	return smtp.PlainAuth("", user, password, host, true)
 }
 
 // mailFailure says in our words why a mail was not taken.
@@ -127,12 +127,13 @@ func mailText(route *bcp.Route, m *Message, now time.Time) []byte {
 	for _, line := range []string{
 		"From: " + route.MailFrom,
 		"To: " + strings.Join(route.MailTo, ", "),
-		"Subject: " + m.Title,
+		"Subject: " + mime.QEncoding.Encode("utf-8", m.Title),
 		"Date: " + now.Format(time.RFC1123Z),
 		fmt.Sprintf("Message-ID: <%s@%s>", m.ID, domain),
 		"Auto-Submitted: auto-generated",
 		"MIME-Version: 1.0",
 		"Content-Type: text/plain; charset=utf-8",
+		"Content-Transfer-Encoding: 8bit",
 		"",
 	} {
 		b.WriteString(line + "\r\n")

@@ -136,6 +136,16 @@ func TestMail(t *testing.T) {
 			t.Errorf("no %q in %s", want, mails[0])
 		}
 	}
+	for ways, want := range map[string][2]string{
+		"LOGIN": {"hunter2", "mesh|hunter2|"}, "LOGIN PLAIN": {"hunter2", "\x00mesh\x00hunter2"}, "XOAUTH2 PLAIN": {"Bearer t0ken", "user=mesh\x01auth=Bearer t0ken\x01\x01"}, "PLAIN XOAUTH2": {"hunter2", "\x00mesh\x00hunter2"},
+	} {
+		server.Logins(ways)
+		if err := Send(t.Context(), route, Place{Environ: []string{"PW=" + want[0]}}, &m, nil); err != nil {
+			t.Errorf("%s: %v", ways, err)
+		} else if users := server.Users(); users[len(users)-1] != want[1] {
+			t.Errorf("%s: it logs in with %q", ways, users[len(users)-1])
+		}
+	}
 	route.MailTo = []string{"gone@example.org"}
 	if err := Send(t.Context(), route, place, &m, nil); err == nil || err.Error() != "the mail server answers 550" {
 		t.Errorf("nobody takes it: %v", err)

@@ -17,6 +17,7 @@ type MailServer struct {
 	Address string
 
 	mu      sync.Mutex
+	logins  string // the ways that it offers
 	refuses string
 	mails   []string
 	users   []string
@@ -36,7 +37,14 @@ func (s *MailServer) Mails() []string {
 	return slices.Clone(s.mails)
 }
 
-// Users are the logins by AUTH PLAIN, decoded.
+// Logins makes it offer these ways to log in; PLAIN at first. It takes what comes in one line, and LOGIN.
+func (s *MailServer) Logins(ways string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logins = ways
+}
+
+// Users are the logins, decoded.
 func (s *MailServer) Users() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +64,7 @@ func NewMailServer(t testing.TB) *MailServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &MailServer{Address: listener.Addr().String()}
+	s := &MailServer{Address: listener.Addr().String(), logins: "PLAIN"}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -84,9 +92,24 @@ func (s *MailServer) serve(conn net.Conn) {
 		line = strings.TrimRight(line, "\r\n")
 		switch verb := strings.ToUpper(strings.SplitN(line, " ", 2)[0]); {
 		case verb == "EHLO":
-			say("250-mail.test\r\n250 AUTH PLAIN")
+			s.mu.Lock()
+			say("250-mail.test\r\n250 AUTH " + s.logins)
+			s.mu.Unlock()
 		case verb == "AUTH":
-			user, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(line, "AUTH PLAIN "))
+			words := strings.Fields(line)
+			user, _ := base64.StdEncoding.DecodeString(words[len(words)-1])
+			if words[1] == "LOGIN" {
+				user = nil
+				for _, prompt := range []string{"VXNlcm5hbWU6", "UGFzc3dvcmQ6"} {
+					say("334 " + prompt)
+					line, err := in.ReadString('\n')
+					if err != nil {
+						return
+					}
+					text, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
+					user = append(append(user, text...), '|')
+				}
+			}
 			s.mu.Lock()
 			s.users = append(s.users, string(user))
 			s.mu.Unlock()
