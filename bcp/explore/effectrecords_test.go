@@ -14,14 +14,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// The tools of effects: one that knows the key of a call and does it once, and one that
-// does what it is told each time.
+// The tools of effects: one that knows the key of a call and does it once, one that does
+// what it is told each time, and one that only reads: its calls are begun at once.
 const (
 	keyed = iota
 	plain
+	reads
 )
 
-var toolNames = [2]string{"book", "send"}
+var toolNames = [3]string{"book", "send", "look"}
 
 // intent is a call that the journal says is going to be made.
 type intent struct {
@@ -75,7 +76,7 @@ type change struct {
 	intents  []intent // of all records up to it
 	// overruled is how often a person had a call sent again, and vouched how often one
 	// said that it was done, by tool.
-	overruled, vouched [2]int8
+	overruled, vouched [3]int8
 
 	waits      kernel.WaitKind
 	tool       int8 // that is waited for, or is in doubt
@@ -127,6 +128,12 @@ func errands(r effectRevert) *kernel.Kernel {
 			Output: typ(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`),
 		}
 	}
+	look := tool(reads, kernel.Free)
+	look.Level = kernel.Read
+	book := tool(keyed, kernel.ByKey)
+	if r.hasty {
+		book.Level, book.Idempotency = kernel.Read, kernel.Free
+	}
 	ofPlain := kernel.Once
 	if r.careless {
 		ofPlain = kernel.ByKey
@@ -136,7 +143,7 @@ func errands(r effectRevert) *kernel.Kernel {
 	k, defects := kernel.New(kernel.Definition{
 		Name: "desk", Planner: "planner", Limits: limits,
 		Requesters: map[bcp.AgentName][]string{"kim": {"all"}}, Grants: map[string][]kernel.Capability{"all": {"desk.write"}},
-		Tools: []kernel.Tool{tool(keyed, kernel.ByKey), tool(plain, ofPlain)},
+		Tools: []kernel.Tool{book, tool(plain, ofPlain), look},
 	})
 	if len(defects) > 0 {
 		panic(defects)

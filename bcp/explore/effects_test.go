@@ -26,6 +26,7 @@ type effectRevert struct {
 	rekeyed   bool // a call that is sent again has another key
 	silent    bool // a start does not look at calls without an outcome
 	credulous bool // a call without an outcome counts as done after a start
+	hasty     bool // a call that has an effect is begun like a read
 }
 
 // The promises about effects.
@@ -35,10 +36,11 @@ const (
 	onceUnlessOld = "a call without a key is done once, and again only if a person says that it was not done"
 	committedDone = "a run that is committed did what it says, or a person says so"
 	effectReplays = "the journal makes the state, and every record follows"
+	effectsWait   = "an effect waits for the reads before it"
 	runsEnd       = comesToRest
 )
 
-var effectPromises = []string{intendedFirst, onceByKey, onceUnlessOld, committedDone, effectReplays, comesToRest}
+var effectPromises = []string{intendedFirst, onceByKey, onceUnlessOld, committedDone, effectReplays, effectsWait, comesToRest}
 
 // clerk is a gateway with its dispatcher.
 type clerk struct {
@@ -56,7 +58,7 @@ type office struct {
 	lease   int8
 	late    []*change
 	calls   []intent // on the way to the tools
-	did     [2]int8  // how often each tool did something
+	did     [3]int8  // how often each tool did something
 	keys    []intent // that the tool with keys knows
 	answers []answerOfTool
 	crashes int8
@@ -64,6 +66,8 @@ type office struct {
 	elapsed int8
 	failed  bool
 	found   []breach
+	// firstReads is how many reads the plan has before its first effect.
+	firstReads int8
 }
 
 // answerOfTool is on the way to a gateway, and may come more than once.
@@ -94,8 +98,14 @@ const (
 	declines  // the tool gets a call, and says that it did nothing
 )
 
-func (e *effects) begin() *office { return &office{tip: e.root} }
-func (e *effects) made() int      { return e.changes }
+func (e *effects) begin() *office {
+	w := &office{tip: e.root}
+	for int(w.firstReads) < len(e.cast.calls) && e.cast.calls[w.firstReads] == reads {
+		w.firstReads++
+	}
+	return w
+}
+func (e *effects) made() int { return e.changes }
 
 func (a effectAction) String() string { return fmt.Sprintf("%d (%d, %d, %s)", a.kind, a.n, a.i, a.in) }
 
@@ -320,6 +330,9 @@ func (w *office) arrive(n int8, declined bool) {
 	if !slices.Contains(w.tip.intents, c) {
 		w.found = append(w.found, breach{intendedFirst, fmt.Sprintf("the tool gets %s, and the journal does not have it", c)})
 	}
+	if c.tool != reads && w.did[reads] < w.firstReads {
+		w.found = append(w.found, breach{effectsWait, fmt.Sprintf("%s comes after %d reads of %d", c, w.did[reads], w.firstReads)})
+	}
 	known := c.tool == keyed && slices.ContainsFunc(w.keys, func(k intent) bool { return k.key == c.key })
 	switch {
 	case known:
@@ -377,7 +390,7 @@ func (c *effectCast) names() (all []string) {
 func (e *effects) key(w *office) [16]byte {
 	k := keyWriter{b: make([]byte, 0, 512)}
 	k.b = append(k.b, w.tip.shape[:]...)
-	k.b = append(k.b, byte(w.lease), byte(w.crashes), bit(w.passed), byte(w.elapsed), bit(w.failed), byte(w.did[0]), byte(w.did[1]), byte(len(w.found)))
+	k.b = append(k.b, byte(w.lease), byte(w.crashes), bit(w.passed), byte(w.elapsed), bit(w.failed), byte(w.did[0]), byte(w.did[1]), byte(w.did[2]), byte(len(w.found)))
 	for n := range w.clerks {
 		c := &w.clerks[n]
 		k.number(int(c.phase))
@@ -434,6 +447,8 @@ var effectWorlds = []struct {
 }{
 	{"a call with a key", effectCast{calls: []int{keyed}, crashes: 2}, fast},
 	{"a call without a key", effectCast{calls: []int{plain}, crashes: 2}, fast},
+	{"reads at once, and a call", effectCast{calls: []int{reads, reads, plain}, crashes: 1}, full},
+	{"reads at once, and everything", effectCast{calls: []int{reads, reads, keyed, reads}, crashes: 1, clock: 1}, long},
 	{"both, and a clock", effectCast{calls: []int{keyed, plain}, crashes: 1, clock: 1}, full},
 	{"a call with a key, and two gateways", effectCast{calls: []int{keyed}, crashes: 1, standby: true, clock: 1}, full},
 	{"a call without a key, and two gateways", effectCast{calls: []int{plain}, crashes: 1, standby: true, clock: 1}, full},
@@ -474,6 +489,7 @@ var revertedEffects = []revertOfEffects{
 	{"send again by itself what has no key", effectRevert{careless: true}, effectCast{calls: []int{plain}, crashes: 1}, onceUnlessOld},
 	{"take a call without an outcome as done", effectRevert{credulous: true}, effectCast{calls: []int{keyed}, crashes: 1}, committedDone},
 	{"append whatever sequence was expected", effectRevert{unguarded: true}, effectCast{calls: []int{keyed}, standby: true, crashes: 1}, effectReplays},
+	{"begin an effect ahead of its turn", effectRevert{hasty: true}, effectCast{calls: []int{reads, keyed}}, effectsWait},
 	{"forget a call at a start", effectRevert{silent: true}, effectCast{calls: []int{keyed}, crashes: 1}, comesToRest},
 }
 

@@ -1,8 +1,6 @@
 package kernel
 
 import (
-	"slices"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -18,6 +16,9 @@ func (d *draft) advance() {
 		}
 		d.step(f, &steps[len(f.done)])
 	}
+	if d.change.End == nil && d.change.Wait != nil {
+		d.beginAhead()
+	}
 }
 
 // step runs the next step of the innermost frame.
@@ -30,9 +31,9 @@ func (d *draft) step(f *frame, s *Step) {
 	case MergeStep:
 		d.merge(f, s, record, at)
 	case ToolStep:
-		d.call(f, s, record, at)
+		d.call(f, s, at)
 	case ParseStep:
-		d.parse(f, s, record, at)
+		d.parse(f, s, at)
 	case SubStep:
 		d.sub(f, s, at)
 	}
@@ -94,41 +95,30 @@ func (f *frame) collectInputs(inputs []string, a *Arg) []string {
 }
 
 // call brings a call to the gate, and no further without its leave.
-func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
-	args, code := f.view.arguments(s)
+func (d *draft) call(f *frame, s *Step, at Origin) {
+	g, code := d.prepare(f, &f.view, s, at, f.keys())
 	if code != "" {
 		d.failStep(s, code)
 		return
 	}
-	call := f.checked.buildCall(s, args, d.ownRules())
-	verdict := d.kernel.Gate().Judge(&call)
-	record.Tool, record.Judged = s.Tool, &verdict
-	record.Arguments = namedLabels(args)
-	for i := range s.Args {
-		record.Inputs = f.collectInputs(record.Inputs, &s.Args[i].Arg)
-	}
+	verdict := d.kernel.Gate().Judge(&g.call)
+	g.record.Judged = &verdict
 	if verdict.Ruling == Deny {
-		d.change.Steps = append(d.change.Steps, record)
+		d.change.Steps = append(d.change.Steps, g.record)
 		label := d.errorLabel()
 		d.denied(s.ID, verdict.Code, &label)
 		return
 	}
-	t := d.kernel.tools[s.Tool]
-	bytes := argumentsJSON(args)
-	record.Key = f.nth(func(nth int) bcp.Digest { return d.run.callKey(t, bytes, nth, f.Path) })
-	if value, made := d.run.value(record.Key); made && value != nil {
-		record.Reused = true
-		d.finish(record, d.resultNode(f, t, args, value, at))
+	if d.isTaken(f, &g) {
 		return
 	}
-	d.change.Steps = append(d.change.Steps, record)
-	w := Wait{Step: record.Path, Tool: s.Tool, Key: record.Key}
-	w.Tainted = slices.ContainsFunc(args, func(a Argument) bool { return a.Label.Tainted() })
+	d.change.Steps = append(d.change.Steps, g.record)
+	w := g.wait(d)
 	if verdict.Ruling == NeedPerson {
-		d.askPerson(w, WaitApproval, bytes)
+		d.askPerson(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Tainted: w.Tainted}, WaitApproval, g.bytes)
 		return
 	}
-	d.intend(w, bytes)
+	d.intend(w, g.bytes)
 }
 
 // denied ends the run after a denial. Arguments that do not fit may be mended by
@@ -149,12 +139,6 @@ func argumentsJSON(args []Argument) []byte {
 		v.add(args[i].Name, *args[i].Value)
 	}
 	return v.JSON()
-}
-
-// resultNode is the value of a call.
-func (d *draft) resultNode(f *frame, t *Tool, args []Argument, value *Value, at Origin) node {
-	joined, _ := f.view.joined(args)
-	return node{typ: t.Output, value: value, label: t.ResultLabel(joined, at), at: at}
 }
 
 // intend records that a call is going to be made; it is made once that is stored.
@@ -194,36 +178,29 @@ func (d *draft) pending() int {
 	return n
 }
 
-func (d *draft) parse(f *frame, s *Step, record StepRecord, at Origin) {
-	source, code := f.view.ref(&s.Source)
-	if code != "" {
+func (d *draft) parse(f *frame, s *Step, at Origin) {
+	g, code := d.prepare(f, &f.view, s, at, f.keys())
+	switch {
+	case code != "":
 		d.failStep(s, code)
 		return
-	}
-	schema := d.kernel.schemas[s.Schema]
-	content, ok := d.content(f, &source, record.Path)
-	switch {
-	case !ok:
+	case g.content == nil:
+		d.abort(LimitValueBytes, g.record.Path)
 		return
-	case !source.label.Parsers.Admit([]Capability{Capability(schema.Reader)}):
+	case !g.isGiven():
 		d.failStep(s, ParseRejected)
 		return
-	}
-	record.Inputs = []string{f.origin(&s.Source)}
-	bytes := content.JSON()
-	record.Key = f.nth(func(nth int) bcp.Digest { return d.run.parseKey(schema, bytes, s.Instruction, nth, f.Path) })
-	if value, made := d.run.value(record.Key); made && value != nil {
-		record.Reused = true
-		d.finish(record, node{typ: schema.typ, value: value, label: schema.parseLabel(source.label, at), at: at})
+	case d.isTaken(f, &g):
 		return
-	}
-	if d.run.totals.Parses >= d.run.start.Limits.MaxParses {
-		d.abort(LimitParses, record.Path)
+	case d.run.totals.Parses >= d.run.start.Limits.MaxParses:
+		d.abort(LimitParses, g.record.Path)
 		return
 	}
 	d.run.totals.Parses++
-	d.change.Steps = append(d.change.Steps, record)
-	d.await(Wait{Kind: WaitReader, ID: "k" + d.moment.Fresh, Step: record.Path, Agent: schema.Reader, Key: record.Key, Attempt: 1}, nil)
+	d.change.Steps = append(d.change.Steps, g.record)
+	w := g.wait(d)
+	w.ID = "k" + d.moment.Fresh
+	d.await(w, nil)
 }
 
 // content returns the value that a processor is given, unless it is too large, or so

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -62,6 +64,8 @@ type Wait struct {
 	Overruled bool
 	// Tainted says that content had a part in what the call is given.
 	Tainted bool
+	// Begun says that it was begun ahead of its turn, which it is now: nothing is sent.
+	Begun bool
 	// Outages counts how often in a row the planner said that its model is away, and
 	// NotBefore is when it is asked again.
 	Outages   int
@@ -105,7 +109,9 @@ type Change struct {
 	// Sub begins a sub-run.
 	Sub  *Frame
 	Wait *Wait
-	End  *End
+	// Ahead are calls and parses that are begun ahead of their turn, or sent again.
+	Ahead []Wait
+	End   *End
 	// Totals and Deadline are those of the run afterwards.
 	Totals   Totals
 	Deadline int64
@@ -125,7 +131,7 @@ type Change struct {
 func (c *Change) size() int {
 	p := &c.Private
 	n := recordOverhead + escaped(p.Plan) + escaped(p.Value) + escaped(p.Content) + escaped(p.Arguments) + escaped(p.Final)
-	for _, value := range p.Sub {
+	for _, value := range slices.Concat(p.Sub, p.Ahead) {
 		n += escaped(value)
 	}
 	for i := range c.Steps {
@@ -214,6 +220,8 @@ type StepRecord struct {
 	Inputs []string
 	Key    bcp.Digest
 	Reused bool
+	// Begun says that it was begun ahead of its turn, and had its answer before.
+	Begun bool
 }
 
 // NamedLabel is the label of an argument.
@@ -265,6 +273,9 @@ type Private struct {
 	Content     []byte
 	// Arguments are those of the call that the wait is about, in canonical JSON.
 	Arguments []byte
+	// Ahead are those of the calls that are begun ahead, in the order of Ahead; nil for a
+	// parse.
+	Ahead [][]byte
 	// Final is the value of a run that was committed.
 	Final []byte
 	// Note is what a tool said about its failure.

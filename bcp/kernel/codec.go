@@ -100,6 +100,18 @@ func (c *codec) bytes(key string, p *[]byte) {
 	})
 }
 
+// eachBytes is a list of bytes; nil is written as no bytes.
+func (c *codec) eachBytes(key string, p *[][]byte) {
+	list(c, key, p, func(b *[]byte) Value { return Text(base64.StdEncoding.EncodeToString(*b)) }, func(v *Value, b *[]byte) (ok bool) {
+		if v.text == "" {
+			return v.kind == TextValue
+		}
+		decoded, err := base64.StdEncoding.DecodeString(v.text)
+		*b = decoded
+		return v.kind == TextValue && err == nil
+	})
+}
+
 func (c *codec) digest(key string, p *bcp.Digest) {
 	c.field(key, TextValue, func() Value { return digestValue(*p) }, *p == bcp.Digest{}, func(v *Value) bool { return p.UnmarshalText([]byte(v.text)) == nil && *p != bcp.Digest{} })
 }
@@ -202,6 +214,7 @@ func (c *Change) fields(f *codec) {
 	nested(f, "told", &c.Told, (*PlanError).fields)
 	nested(f, "sub", &c.Sub, (*Frame).fields)
 	nested(f, "wait", &c.Wait, (*Wait).fields)
+	objects(f, "ahead", &c.Ahead, (*Wait).fields)
 	nested(f, "end", &c.End, (*End).fields)
 	totals := &c.Totals
 	if f.reading || c.Totals != (Totals{}) {
@@ -280,6 +293,7 @@ func (s *StepRecord) fields(f *codec) {
 	f.texts("inputs", &s.Inputs)
 	f.digest("key", &s.Key)
 	f.flag("reused", &s.Reused)
+	f.flag("begun", &s.Begun)
 }
 
 func (v *Verdict) fields(f *codec) {
@@ -323,6 +337,7 @@ func (w *Wait) fields(f *codec) {
 	f.flag("approved", &w.Approved)
 	f.flag("overruled", &w.Overruled)
 	f.flag("tainted", &w.Tainted)
+	f.flag("begun", &w.Begun)
 	number(f, "outages", &w.Outages)
 	number(f, "not_before", &w.NotBefore)
 }
@@ -344,14 +359,11 @@ func (p *Private) fields(f *codec) {
 	objects(f, "rules", &p.Rules, (*RunRule).fields)
 	f.bytes("plan", &p.Plan)
 	f.bytes("value", &p.Value)
-	list(f, "sub", &p.Sub, func(b *[]byte) Value { return Text(base64.StdEncoding.EncodeToString(*b)) }, func(v *Value, b *[]byte) (ok bool) {
-		decoded, err := base64.StdEncoding.DecodeString(v.text)
-		*b = decoded
-		return v.kind == TextValue && err == nil
-	})
+	f.eachBytes("sub", &p.Sub)
 	text(f, "instruction", &p.Instruction)
 	f.bytes("content", &p.Content)
 	f.bytes("arguments", &p.Arguments)
+	f.eachBytes("ahead", &p.Ahead)
 	f.bytes("final", &p.Final)
 	text(f, "note", &p.Note)
 }

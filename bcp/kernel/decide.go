@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"crypto/sha256"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -80,13 +81,11 @@ func (c *Change) repeat(before request) Change {
 // open returns the run that waits for an id, if it waits for one of these.
 func (s *State) open(id string, kinds ...WaitKind) *run {
 	r := s.runs[s.waiting[id]]
-	if r == nil || r.end != nil || r.wait.ID != id {
+	if r == nil || r.end != nil || r.wait.ID != id && r.inFlight(id) < 0 {
 		return nil
 	}
-	for _, k := range kinds {
-		if r.wait.Kind == k {
-			return r
-		}
+	if w, _ := r.waitOf(id); slices.Contains(kinds, w.Kind) {
+		return r
 	}
 	return nil
 }
@@ -211,22 +210,17 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 	if r == nil {
 		return s.refused(m, ChangeStep, id, UnknownCall)
 	}
+	failed := answerCode(code)
+	if r.inFlight(id) >= 0 {
+		return s.answerAhead(m, r, id, answer, failed)
+	}
 	d, ok := s.begin(m, ChangeStep, r)
 	if !ok || !d.ready() {
 		return d.decided()
 	}
 	f := d.run.top()
 	step := &f.checked.view.plan.Steps[len(f.done)]
-	failed := Code("")
-	switch code {
-	case "":
-	case bcp.NotEnoughInformation:
-		failed = NotEnoughInformation
-	case bcp.Expired:
-		failed = ParseExpired
-	case bcp.Rejected, bcp.ApprovalRejected, bcp.ApprovalExpired, bcp.EscalationDenied:
-		failed = ParseRejected
-	default: // the channel has no budget, or nobody who could answer
+	if failed == ParseUnavailable {
 		d.recordOutcome(ParseUnavailable, nil)
 		d.end(Errored, ParseUnavailable, d.run.wait.Step)
 		return d.decided()
@@ -254,13 +248,29 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 	return d.decided()
 }
 
+// answerCode is why there is no answer of a Reader, in a word of this package.
+func answerCode(code bcp.Code) Code {
+	switch code {
+	case "":
+		return ""
+	case bcp.NotEnoughInformation:
+		return NotEnoughInformation
+	case bcp.Expired:
+		return ParseExpired
+	case bcp.Rejected, bcp.ApprovalRejected, bcp.ApprovalExpired, bcp.EscalationDenied:
+		return ParseRejected
+	default: // the channel has no budget, or nobody who could answer
+		return ParseUnavailable
+	}
+}
+
 // recordOutcome notes what came of a call or an ask.
 func (d *draft) recordOutcome(code Code, value *Value) {
 	d.change.Result = &Result{Key: d.run.wait.Key, Code: code}
 	if value != nil {
 		d.change.Private.Value = value.JSON()
 	}
-	d.run.setResult(d.change.Result, d.change.Attempt, value)
+	d.run.setResult(d.change.Input, d.change.Result, d.change.Attempt, value)
 }
 
 // answer gives the step that was waited for its value, and goes on.

@@ -168,16 +168,32 @@ func (d *draft) askLater() {
 // ready makes what a plan that runs needs of the definitions: it was checked, and
 // its values have types. A plan that the definitions of today refuse is given up.
 func (d *draft) ready() bool {
+	class, fault, label := d.build()
+	if fault.Code != "" {
+		d.fail(class, fault, label)
+	}
+	return fault.Code == ""
+}
+
+// isBuilt is ready, and gives up nothing.
+func (d *draft) isBuilt() bool {
+	if d.run.top().bytes == nil {
+		return false
+	}
+	_, fault, _ := d.build()
+	return fault.Code == ""
+}
+
+func (d *draft) build() (faultClass, Fault, *Label) {
 	f := d.run.top()
 	if f.checked != nil && f.checked.kernel == d.kernel && len(f.view.nodes) == len(f.done) {
-		return true
+		return 0, Fault{}, nil
 	}
 	next := *f
 	if next.checked == nil || next.checked.kernel != d.kernel {
 		checked, fault := d.kernel.ReadPlan(f.bytes, f.Frame)
 		if fault.Code != "" {
-			d.fail(badPlan, fault, nil)
-			return false
+			return badPlan, fault, nil
 		}
 		next.checked = checked
 	}
@@ -186,13 +202,12 @@ func (d *draft) ready() bool {
 		n, code := next.buildNode(&f.done[i])
 		if code != "" {
 			label := Join(f.Query, f.done[i].label)
-			d.fail(badStep, Fault{Code: code, Step: next.checked.view.plan.Steps[i].ID}, &label)
-			return false
+			return badStep, Fault{Code: code, Step: next.checked.view.plan.Steps[i].ID}, &label
 		}
 		next.view.nodes = append(next.view.nodes, n)
 	}
 	d.run.replaceTop(&next)
-	return true
+	return 0, Fault{}, nil
 }
 
 // buildNode returns the value of the step that is done next.

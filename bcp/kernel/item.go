@@ -65,7 +65,7 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 	}
 	it.Reader = bcp.AgentName(t.Service)
 	e.Service, e.Description, e.Level, e.Result = it.Reader, t.Description, t.Level.Word(), t.Output.AppendJSONSchema(nil)
-	call := s.openCall(k, r)
+	call := s.openCall(k, r, w.ID)
 	if call == nil {
 		return it
 	}

@@ -3,6 +3,7 @@ package kernel
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -37,15 +38,19 @@ func (r *run) hashKey(nth int, parts ...string) bcp.Digest {
 }
 
 // nth makes a key with the number of those that the plan had before.
-func (f *frame) nth(key func(nth int) bcp.Digest) bcp.Digest {
+func nth(had []bcp.Digest, key func(nth int) bcp.Digest) bcp.Digest {
 	for n := 1; ; n++ {
-		k := key(n)
-		found := false
-		for i := range f.done {
-			found = found || f.done[i].key == k
-		}
-		if !found {
+		if k := key(n); !slices.Contains(had, k) {
 			return k
 		}
 	}
+}
+
+// keys are those of the steps that are done.
+func (f *frame) keys() []bcp.Digest {
+	keys := make([]bcp.Digest, len(f.done), len(f.done)+1)
+	for i := range f.done {
+		keys[i] = f.done[i].key
+	}
+	return keys
 }

@@ -13,6 +13,9 @@ func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, att
 	if r == nil || r.service(call) != from {
 		return s.refused(m, ChangeOutcome, call, UnknownCall)
 	}
+	if r.inFlight(call) >= 0 {
+		return s.outcomeAhead(m, r, call, attempt, body)
+	}
 	if r.end != nil || r.wait.call() != call {
 		return s.decideLate(m, r, call, attempt)
 	}
@@ -59,6 +62,9 @@ func (s *State) decideLate(m bcp.Moment, r *run, call string, attempt int) Chang
 
 // service returns whom a call was sent to.
 func (r *run) service(call string) bcp.AgentName {
+	if i := r.inFlight(call); i >= 0 {
+		return r.ahead[i].wait.Agent
+	}
 	if r.end == nil && r.wait.call() == call {
 		return r.wait.Agent
 	}
@@ -100,7 +106,7 @@ func (d *draft) outcome(body []byte) {
 	case o.code != "" || !t.Output.Has(&o.value):
 		d.unperformed(t, BadOutcome, t.Level != Write)
 	default:
-		d.performed(t, &o.value)
+		d.performed(&o.value)
 	}
 }
 
@@ -118,20 +124,16 @@ func (d *draft) unperformed(t *Tool, code Code, again bool) {
 }
 
 // performed gives the step of the call its value.
-func (d *draft) performed(t *Tool, value *Value) {
+func (d *draft) performed(value *Value) {
 	f := d.run.top()
 	s := &f.checked.view.plan.Steps[len(f.done)]
 	at := f.checked.view.nodes[len(f.done)].at
-	args, code := f.view.arguments(s)
+	g, code := d.prepare(f, &f.view, s, at, nil)
 	if code != "" {
 		d.failStep(s, code)
 		return
 	}
-	record := StepRecord{Path: string(at), Kind: ToolStep, Tool: s.Tool}
-	for i := range s.Args {
-		record.Inputs = f.collectInputs(record.Inputs, &s.Args[i].Arg)
-	}
-	d.answer(record, d.resultNode(f, t, args, value, at))
+	d.answer(StepRecord{Path: string(at), Kind: ToolStep, Tool: s.Tool, Inputs: g.record.Inputs}, g.node(&f.view, value))
 }
 
 // DecideUnsent takes it that a call was not sent: the server refused the dispatcher, a
@@ -141,6 +143,14 @@ func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
 	r := s.open(call, WaitTool)
 	if r == nil {
 		return s.refused(m, ChangeCall, call, UnknownCall)
+	}
+	if r.inFlight(call) >= 0 {
+		d, ok := s.draftAhead(m, ChangeCall, r, call)
+		if !ok {
+			return d.decided()
+		}
+		d.change.Alert = code
+		return d.settleAhead(code, nil)
 	}
 	d, ok := s.begin(m, ChangeCall, r)
 	if ok {
@@ -162,6 +172,13 @@ func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
 
 // overdue is what time decides about a run.
 func (s *State) overdue(m bcp.Moment, r *run) Change {
+	if now := s.now(m); r.mainDue() > now {
+		for i := range r.ahead {
+			if a := &r.ahead[i]; !a.settled && a.wait.Deadline > 0 && a.wait.Deadline <= now {
+				return s.resendAhead(m, r, a.wait.ID)
+			}
+		}
+	}
 	kind := ChangeRun
 	switch r.wait.Kind {
 	case WaitPlanner, WaitSubPlanner:
@@ -207,6 +224,9 @@ func (s *State) DecideRestart(m bcp.Moment, call string) Change {
 	if r == nil {
 		return s.refused(m, ChangeCall, call, UnknownCall)
 	}
+	if r.inFlight(call) >= 0 {
+		return s.resendAhead(m, r, call)
+	}
 	d, ok := s.begin(m, ChangeCall, r)
 	if ok {
 		d.unanswered()
@@ -220,6 +240,11 @@ func (s *State) Unanswered() []string {
 	for _, r := range s.sorted() {
 		if r.end == nil && r.wait.Kind == WaitTool {
 			calls = append(calls, r.wait.ID)
+		}
+		for i := range r.ahead {
+			if a := &r.ahead[i]; !a.settled && a.wait.Kind == WaitTool {
+				calls = append(calls, a.wait.ID)
+			}
 		}
 	}
 	return calls
@@ -241,6 +266,6 @@ func (d *draft) unanswered() {
 // resend sends a call again, with its key.
 func (d *draft) resend(w Wait, t *Tool) {
 	w.Kind, w.ID, w.Call, w.Agent, w.Attempt = WaitTool, w.call(), "", bcp.AgentName(t.Service), w.Attempt+1
-	w.Deadline = d.change.Time + int64(t.timeout())
+	w.Deadline, w.Begun = d.change.Time+int64(t.timeout()), false
 	d.await(w, d.run.args)
 }

@@ -73,7 +73,7 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 		if err != nil || !t.Output.Has(&value) {
 			return s.refused(m, ChangeStep, item, BadOutcome)
 		}
-		d.performed(t, &value)
+		d.performed(&value)
 	}
 	return d.decided()
 }

@@ -75,24 +75,37 @@ func (s *State) Releases(c *Change) []Release {
 	switch {
 	case c.End != nil:
 		out = append(out, Release{Kind: ReleaseOutcome, Run: r.id, Kernel: r.start.Kernel, Agent: bcp.AgentName(r.start.Requester.Name), End: c.End, Final: c.Private.Final})
-	case c.Wait != nil:
-		release := s.waitingFor(r)
-		if n := len(c.Steps); n > 0 && c.Steps[n-1].Judged != nil {
-			release.Judged = &c.Steps[n-1]
-		}
+	case c.Wait != nil && !c.Wait.Begun:
+		release := s.waitingFor(r, r.wait.ID)
+		release.Judged = c.judged(c.Wait.Step)
+		out = append(out, release)
+	}
+	for i := range c.Ahead {
+		release := s.waitingFor(r, c.Ahead[i].ID)
+		release.Judged = c.judged(c.Ahead[i].Step)
 		out = append(out, release)
 	}
 	return out
+}
+
+// judged is the record of a verdict about a step; nil if there is none.
+func (c *Change) judged(step string) *StepRecord {
+	for i := range c.Steps {
+		if s := &c.Steps[i]; s.Path == step && s.Judged != nil && !s.Early {
+			return s
+		}
+	}
+	return nil
 }
 
 // Waiting returns what the run waits for that has this id, if one does: sent again it
 // is the same.
 func (s *State) Waiting(id string) (Release, bool) {
 	r := s.runs[s.waiting[id]]
-	if r == nil || r.end != nil || r.wait.ID != id {
+	if r == nil || r.end != nil || r.wait.ID != id && r.inFlight(id) < 0 {
 		return Release{}, false
 	}
-	return s.waitingFor(r), true
+	return s.waitingFor(r, id), true
 }
 
 // RunStatus is what a requester may know of its run.
@@ -127,7 +140,12 @@ func (s *State) Pending() []Release {
 	var out []Release
 	for _, r := range s.sorted() {
 		if r.end == nil && r.wait.Kind != WaitTool {
-			out = append(out, s.waitingFor(r))
+			out = append(out, s.waitingFor(r, r.wait.ID))
+		}
+		for i := range r.ahead {
+			if a := &r.ahead[i]; !a.settled && a.wait.Kind != WaitTool {
+				out = append(out, s.waitingFor(r, a.wait.ID))
+			}
 		}
 	}
 	return out
@@ -143,25 +161,26 @@ func (s *State) sorted() []*run {
 	return runs
 }
 
-// waitingFor returns the release that the run waits for the answer to. It is a
-// function of the run and the definitions.
-func (s *State) waitingFor(r *run) Release {
-	out := Release{Run: r.id, Kernel: r.start.Kernel, Agent: r.wait.Agent, Wait: r.wait, Arguments: r.args}
+// waitingFor returns the release that the run waits for the answer to under an id. It is
+// a function of the run and the definitions.
+func (s *State) waitingFor(r *run, id string) Release {
+	w, args := r.waitOf(id)
+	out := Release{Run: r.id, Kernel: r.start.Kernel, Agent: w.Agent, Wait: w, Arguments: args}
 	k := s.kernels[r.start.Kernel]
 	if k == nil {
 		return out // the next decision about it ends it
 	}
-	switch r.wait.Kind {
+	switch w.Kind {
 	case WaitPlanner:
 		out.Kind, out.Body = ReleasePlan, k.planRequest(r)
 	case WaitSubPlanner:
 		f := r.top()
 		out.Kind, out.Body, out.Instruction, out.Content = ReleaseSubPlan, k.subPlanRequest(r), f.instruction, contentBytes(f.content)
 	case WaitTool:
-		out.Kind, out.Tool, out.Body = ReleaseCall, k.tools[r.wait.Tool], callMessage(r)
-		out.Call = s.openCall(k, r)
+		out.Kind, out.Tool, out.Body = ReleaseCall, k.tools[w.Tool], callMessage(&w, args)
+		out.Call = s.openCall(k, r, id)
 	case WaitApproval, WaitDoubt:
-		out.Kind, out.Tool = ReleaseItem, k.tools[r.wait.Tool]
+		out.Kind, out.Tool = ReleaseItem, k.tools[w.Tool]
 	case WaitReader:
 		out.Kind = ReleaseParse
 		s.ask(k, r, &out)
@@ -195,7 +214,13 @@ func (s *State) waitsAt(k *Kernel, r *run) (*draft, *frame, *Step) {
 }
 
 // openCall returns the call that a run waits for the outcome of.
-func (s *State) openCall(k *Kernel, r *run) *Call {
+func (s *State) openCall(k *Kernel, r *run, id string) *Call {
+	if i := r.inFlight(id); i >= 0 {
+		if g := s.aheadOf(k, r, &r.ahead[i].wait); g != nil && string(g.bytes) == string(r.ahead[i].args) {
+			return &g.call
+		}
+		return nil
+	}
 	d, f, step := s.waitsAt(k, r)
 	if d == nil || step.Kind != ToolStep {
 		return nil
@@ -215,6 +240,12 @@ func known(args []Argument) bool {
 
 // ask fills in what a Reader is asked.
 func (s *State) ask(k *Kernel, r *run, out *Release) {
+	if r.inFlight(out.Wait.ID) >= 0 {
+		if g := s.aheadOf(k, r, &out.Wait); g != nil {
+			out.Schema, out.Instruction, out.Content = g.schema, g.step.Instruction, contentBytes(g.content)
+		}
+		return
+	}
 	d, f, step := s.waitsAt(k, r)
 	if d == nil {
 		return
@@ -342,14 +373,14 @@ func (k *Kernel) schemaList() Value {
 }
 
 // callMessage is what a tool gets.
-func callMessage(r *run) []byte {
-	arguments, err := ParseValue(r.args)
+func callMessage(w *Wait, args []byte) []byte {
+	arguments, err := ParseValue(args)
 	if err != nil {
 		arguments = Null()
 	}
-	key, _ := r.wait.Key.MarshalText()
+	key, _ := w.Key.MarshalText()
 	v := object(
-		member{"type", Text(TypeCall)}, member{"call_id", Text(r.wait.ID)}, member{"attempt", Int(int64(r.wait.Attempt))}, member{"tool", Text(r.wait.Tool)},
+		member{"type", Text(TypeCall)}, member{"call_id", Text(w.ID)}, member{"attempt", Int(int64(w.Attempt))}, member{"tool", Text(w.Tool)},
 		member{"key", Text(string(key))}, member{"args", arguments},
 	)
 	return v.JSON()

@@ -26,6 +26,7 @@ type run struct {
 	settled  []*settled // calls that have an outcome
 	wait     Wait
 	args     []byte // of the call that the wait is about
+	ahead    []ahead
 	end      *End
 	ended    int64
 
@@ -75,7 +76,7 @@ type done struct {
 // copy returns a run that can be changed.
 func (r *run) copy() *run {
 	c := *r
-	c.frames, c.told, c.results, c.settled = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results), slices.Clip(r.settled)
+	c.frames, c.told, c.results, c.settled, c.ahead = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results), slices.Clip(r.settled), slices.Clip(r.ahead)
 	return &c
 }
 
@@ -104,18 +105,29 @@ func begin(c *Change) *run {
 	return r
 }
 
+// isTainted reports whether content had a part in what was waited for under an id.
+func (r *run) isTainted(id string) bool {
+	w, _ := r.waitOf(id)
+	return w.Tainted
+}
+
 // asker is whom the run serves.
 func (r *run) asker() Asker {
 	return Asker{Requester: r.start.Requester, Task: Task{Known: true, Text: r.task, Label: r.start.Task}}
 }
 
-// setResult notes what a tool or a Reader answered.
-func (r *run) setResult(o *Result, attempt int, value *Value) {
-	if o.Code == "" {
-		r.results = append(r.results, &result{o.Key, value, parentPath(r.wait.Step), r.wait.Tool})
+// setResult notes what a tool or a Reader answered to the wait with an id.
+func (r *run) setResult(id string, o *Result, attempt int, value *Value) {
+	w, _ := r.waitOf(id)
+	if i := r.inFlight(id); i >= 0 {
+		r.ahead = slices.Clone(r.ahead)
+		r.ahead[i].settled, r.ahead[i].code, r.ahead[i].args = true, o.Code, nil
 	}
-	if call := r.wait.call(); call != "" {
-		r.settled = append(r.settled, &settled{call: call, service: r.wait.Agent, attempt: attempt, sent: r.wait.Attempt, again: !r.wait.Overruled})
+	if o.Code == "" {
+		r.results = append(r.results, &result{o.Key, value, parentPath(w.Step), w.Tool})
+	}
+	if call := w.call(); call != "" {
+		r.settled = append(r.settled, &settled{call: call, service: w.Agent, attempt: attempt, sent: w.Attempt, again: !w.Overruled})
 	}
 }
 
@@ -135,6 +147,9 @@ func (r *run) finish(s *StepRecord, value *Value) bool {
 	}
 	if r.top().Path != parent {
 		return false
+	}
+	if s.Begun {
+		r.takeAhead(s.Key)
 	}
 	f := *r.top()
 	f.done = append(slices.Clip(f.done), done{s.Kind, value, s.Label, s.Key})
@@ -157,6 +172,7 @@ func (r *run) open(sub Frame, instruction string, content *Value) {
 // that ran, or else the one that it answered with. That of a sub-run is never told.
 func (r *run) addPlanError(e PlanError, answered []byte) {
 	r.told = append(r.told, e)
+	r.dropAhead()
 	if r.failed = r.frames[0].bytes; r.failed == nil {
 		r.failed = answered
 	}
@@ -168,13 +184,17 @@ func (r *run) addPlanError(e PlanError, answered []byte) {
 }
 
 // await sets what the run waits for.
-func (r *run) await(w Wait, args []byte) { r.wait, r.args = w, args }
+func (r *run) await(w Wait, args []byte) {
+	r.takeAhead(w.Key)
+	r.wait, r.args = w, args
+}
 
 // stop ends the run. Of its values nothing is kept.
 func (r *run) stop(e End, at int64) {
 	if call := r.wait.call(); call != "" {
 		r.settled = append(r.settled, &settled{call: call, service: r.wait.Agent, sent: r.wait.Attempt})
 	}
+	r.dropAhead()
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
 	r.frames[0].Asker = Asker{}
@@ -183,9 +203,18 @@ func (r *run) stop(e End, at int64) {
 
 // due is when time has something to decide about the run; 0 is never.
 func (r *run) due() int64 {
-	switch {
-	case r.end != nil:
+	if r.end != nil {
 		return 0
+	}
+	if ahead := r.nextAhead(); ahead > 0 {
+		return min(ahead, r.mainDue())
+	}
+	return r.mainDue()
+}
+
+// mainDue is due for all but what was begun ahead.
+func (r *run) mainDue() int64 {
+	switch {
 	case r.wait.Kind.Person():
 		return r.wait.Deadline
 	case r.wait.Deadline > 0:

@@ -79,6 +79,11 @@ func (s *State) indexAll(r *run) {
 	if call := r.wait.call(); call != "" {
 		s.calls[call] = r.id
 	}
+	for i := range r.ahead {
+		if a := &r.ahead[i]; !a.settled && a.wait.Kind == WaitTool {
+			s.calls[a.wait.ID] = r.id
+		}
+	}
 }
 
 type savedState struct {
@@ -133,8 +138,18 @@ func (r *run) fields(f *codec) {
 	nested(f, "wait", &wait, (*Wait).fields)
 	r.wait = *wait
 	f.bytes("arguments", &r.args)
+	objects(f, "ahead", &r.ahead, (*ahead).fields)
 	nested(f, "end", &r.end, (*End).fields)
 	number(f, "ended", &r.ended)
+}
+
+func (a *ahead) fields(f *codec) {
+	wait := &a.wait
+	nested(f, "wait", &wait, (*Wait).fields)
+	a.wait = *wait
+	f.bytes("arguments", &a.args)
+	f.flag("settled", &a.settled)
+	text(f, "code", &a.code)
 }
 
 // pointed makes of fields those of a pointer.

@@ -106,11 +106,18 @@ func recordedChecks(c *kernel.Change) []check {
 	if c.Kind == kernel.ChangeStep && c.Result != nil && c.Result.Code == "" {
 		checks = append(checks, check{onlyTyped, true})
 	}
-	if w := c.Wait; w != nil && w.Kind == kernel.WaitTool && w.Attempt == 1 {
-		// A call has its verdict in the record that begins it, or a person approved it.
-		n := len(c.Steps) - 1
-		held := w.Approved || n >= 0 && c.Steps[n].Path == w.Step && c.Steps[n].Judged != nil && c.Steps[n].Judged.Ruling == kernel.Allow
-		checks = append(checks, check{gated, held})
+	begun := slices.Clone(c.Ahead)
+	if c.Wait != nil && !c.Wait.Begun {
+		begun = append(begun, *c.Wait)
+	}
+	for _, w := range begun {
+		if w.Kind == kernel.WaitTool && w.Attempt == 1 {
+			// A call has its verdict in the record that begins it, or a person approved it.
+			held := w.Approved || slices.ContainsFunc(c.Steps, func(s kernel.StepRecord) bool {
+				return s.Path == w.Step && s.Judged != nil && s.Judged.Ruling == kernel.Allow
+			})
+			checks = append(checks, check{gated, held})
+		}
 	}
 	return checks
 }

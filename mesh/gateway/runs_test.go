@@ -717,3 +717,46 @@ func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
 		t.Errorf("tools got %s", made)
 	}
 }
+
+const atOncePlan = `{"steps":[{"kind":"tool","id":"inbox","tool":"read_inbox"},{"kind":"const","id":"note","value":"Lunch at noon."},
+{"kind":"q_parse","id":"noon","source":{"ref":"note"},"schema_ref":"Summary","instruction":"When?"},
+{"kind":"q_parse","id":"summary","source":{"ref":"inbox","path":"body"},"schema_ref":"Summary","instruction":"Summarise it."},
+{"kind":"tool","id":"post","tool":"post","args":{"to":"kim","body":{"ref":"summary","path":"text"}}}],"final":"post"}`
+
+// A question and a read that need not wait for each other are out at once, also after a
+// kill in between; the question is paid once, and the write waits for both.
+//
+// covers KER-12, KER-41, P11.1
+func TestStepsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newKernelBench(t)
+	answers := b.outcome
+	b.plan, b.outcome = atOncePlan, func(call) string { return "" }
+	g := b.start(t, b.withKernel)
+	mailer := b.agent(t, "mailer")
+	queries := mailer.Queries(t)
+	mailer.Sync(t)
+	b.request(t, "all", helloTask)
+	b.until(t, "read", func() bool { return len(b.calls) == 1 })
+	query := queries.Next(t) // while the read has no answer
+	if query.Text("content") != "Lunch at noon." {
+		t.Errorf("the reader gets %s", query.JSON)
+	}
+	mailer.Answer(t, query, `"answers":[{"id":"text","answer":"noon"}]`)
+	g.wait(t, 1, of(bcp.KindAcknowledge))
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.set(func() { b.outcome = answers })
+	g = b.start(t, b.withKernel)
+	mailer.Answer(t, queries.Next(t), `"answers":[{"id":"text","answer":"meeting at three"}]`)
+	if end := g.ended(t); end != "committed" {
+		t.Errorf("the run is %s", end)
+	}
+	if got, want := b.made(), `read_inbox{} read_inbox{} post{"body":"meeting at three","to":"kim"}`; got != want {
+		t.Errorf("tools got %s", got)
+	}
+	if asks := b.journal(t).Asks; len(asks) != 2 {
+		t.Errorf("the reader was asked %v", asks)
+	}
+}
