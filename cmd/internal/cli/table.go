@@ -155,11 +155,13 @@ func wrapColumns(cells [][]string, width int) bool {
 	return true
 }
 
-// Wrap breaks harmless text into lines between words, and words only where one is too wide.
+// Wrap breaks the lines of harmless text between words, and words only where one is too wide.
 func Wrap(s string, width int) string {
-	lines := strings.Split(text.WrapSoft(s, width), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+	var lines []string
+	for line := range strings.SplitSeq(s, "\n") { // WrapSoft would join them
+		for part := range strings.SplitSeq(text.WrapSoft(line, width), "\n") {
+			lines = append(lines, strings.TrimRight(part, " "))
+		}
 	}
 	return strings.Join(lines, "\n")
 }

@@ -50,6 +50,12 @@ func TestTableFitsTheTerminal(t *testing.T) {
 			}
 		}
 	}
+	twoLines := [][]string{{"main", "away", "somebody else starts it\nit was issued no creds: bcpmesh creds issue main --out main.creds"}}
+	for _, width := range []int{40, 60, 80} {
+		if got := tableAt(width, []string{"agent", "state", "details"}, twoLines); !strings.Contains(got, "starts it\n") || !strings.Contains(got, "  it was issued") {
+			t.Errorf("two lines of a cell are one at %d:\n%s", width, got)
+		}
+	}
 	if got := tableAt(140, ledgerHeader, ledgerRows); !strings.HasPrefix(got, "╭") {
 		t.Errorf("a table that fits is drawn, got\n%s", got)
 	}
