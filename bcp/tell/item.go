@@ -56,10 +56,10 @@ func ItemFacts(v *bcp.ItemView, now time.Time) []ItemFact {
 	head("channel", channel)
 	head("source", sourceText(v))
 	if v.Kind != bcp.ItemProposal { // it charges nothing
-		head("bits", Bits(v.Nominal)+" nominal, at most "+Bits(v.Capacity)+" in capacity")
+		head("bits", v.Nominal.Words()+" nominal, at most "+v.Capacity.Words()+" in capacity")
 	}
 	if v.JustificationBits > 0 {
-		head("reason", "can carry "+Bits(v.JustificationBits)+" of what the agent was told")
+		head("reason", "can carry "+v.JustificationBits.Words()+" of what the agent was told")
 	}
 	anomalies := "none"
 	if len(v.Anomalies) > 0 {
@@ -320,7 +320,7 @@ func earlierFrame(releases []bcp.Release, now time.Time) Frame {
 		if r.Outcome != "" {
 			said = string(r.Outcome)
 		}
-		parts = append(parts, Part{fmt.Sprintf("%s ago, %s, %s, category %d, %s", Roughly(now.Sub(r.Time)), r.Reader, what, r.Category, Bits(r.Nominal)), said})
+		parts = append(parts, Part{fmt.Sprintf("%s ago, %s, %s, category %d, %s", Roughly(now.Sub(r.Time)), r.Reader, what, r.Category, r.Nominal.Words()), said})
 	}
 	return Frame{Label: "released earlier in this session: what untrusted agents said, and was delivered", Parts: parts, End: "end of the earlier releases"}
 }

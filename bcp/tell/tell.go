@@ -193,7 +193,7 @@ func describeOutcome(d *bcp.Decision) string {
 			add(strings.TrimPrefix(inert.Line(d.FieldName())+": "+d.Reason.String(), ": "))
 		}
 		if d.Lack > 0 {
-			add(BitCount(d.Lack) + " bits too many")
+			add(d.Lack.Words() + " too many")
 		}
 	case d.Verdict == bcp.Hold:
 		add(words("held for a person", rule))
@@ -237,7 +237,7 @@ func describeOutcome(d *bcp.Decision) string {
 		add("because: " + inert.Cut(inert.Line(d.Justification), longest))
 	}
 	if d.JustificationBits > 0 {
-		add("which can carry " + BitCount(d.JustificationBits) + " bits")
+		add("which can carry " + d.JustificationBits.Words())
 	}
 	if d.Note != "" && (d.Kind == bcp.KindApproval || d.Kind == bcp.KindProcess) {
 		add(inert.Cut(inert.Line(d.Note), longest))
@@ -269,7 +269,7 @@ func egress(d *bcp.Decision, rule string) string {
 	case e.Act == bcp.EgressSettle:
 		return fmt.Sprintf("%s on the wire, for decision %d", Count(int(e.Bytes), "byte"), e.Reserved)
 	}
-	return fmt.Sprintf("a request (%s) to %s; %s at most", e.By, inert.Line(e.Entry), Bits(e.Bits))
+	return fmt.Sprintf("a request (%s) to %s; %s at most", e.By, inert.Line(e.Entry), e.Bits.Words())
 }
 
 // usage says what became of a call of a model.
@@ -302,7 +302,7 @@ func bitsMoved(d *bcp.Decision) string {
 	if d.Nominal == 0 && d.Capacity == 0 {
 		return ""
 	}
-	text := Bits(d.Nominal) + " (capacity " + BitCount(d.Capacity) + ")"
+	text := d.Nominal.Words() + " (capacity " + d.Capacity.Rounded() + ")"
 	switch {
 	case d.Prepaid:
 		return text + ", charged before"

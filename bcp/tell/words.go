@@ -16,12 +16,6 @@ func Channel(controller, reader bcp.AgentName) string {
 	return string(controller) + " ← " + string(reader)
 }
 
-// Bits writes bits with their unit: "1 bit", "18.4 bits".
-func Bits(b bcp.Bits) string { return b.Words() }
-
-// BitCount writes bits rounded up to a tenth: "6.9", "671".
-func BitCount(b bcp.Bits) string { return b.Rounded() }
-
 // Moment writes a time to the second, in UTC.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 

@@ -136,7 +136,7 @@ func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {
 			escalations, remaining := []string{}, []string{}
 			for _, c := range v.Channels {
 				escalations = append(escalations, string(c.Reader)+" "+strconv.Itoa(c.Escalations)+"/"+strconv.Itoa(c.MaxEscalations))
-				remaining = append(remaining, string(c.Reader)+" "+tell.BitCount(c.Remaining))
+				remaining = append(remaining, string(c.Reader)+" "+c.Remaining.Rounded())
 			}
 			id, since := m.Text("none"), ""
 			if v.Session != "" {

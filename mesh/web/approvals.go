@@ -77,7 +77,7 @@ func (s *Server) itemList(ctx context.Context, person *Person, items []waiting) 
 			}
 		}
 		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(words), cell(string(tell.Said(&it.Item))+" on "+tell.Channel(it.Controller, it.Reader)),
-			cell(tell.Roughly(now.Sub(it.Since))), cell(tell.TimeLeft(now, it.Deadline)), cell(strings.Join(it.Anomalies, ", ")), number(tell.BitCount(it.Nominal))))
+			cell(tell.Roughly(now.Sub(it.Since))), cell(tell.TimeLeft(now, it.Deadline)), cell(strings.Join(it.Anomalies, ", ")), number(it.Nominal.Rounded())))
 	}
 	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Kind"), column("Untrusted words"), column("Of"), column("Age"), column("Deadline"), column("Anomalies"), numbers("Nominal bits")}, rows)}
 }

@@ -139,8 +139,8 @@ func decisionParts(f *facts, e *entry) []m.Node {
 	parts := []m.Node{m.El(m.P, nil, timeElement(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision)))}
 	facts := []fact{}
 	if _, ok := e.Line(); ok {
-		facts = append(facts, fact{"Nominal bits", tell.BitCount(e.Nominal)}, fact{"Capacity bits", tell.BitCount(e.Capacity)},
-			fact{"Epoch's nominal bits", tell.BitCount(e.Balance.Spent())}, fact{"Epoch's capacity bits", tell.BitCount(e.Balance.SpentCapacity())})
+		facts = append(facts, fact{"Nominal bits", e.Nominal.Rounded()}, fact{"Capacity bits", e.Capacity.Rounded()},
+			fact{"Epoch's nominal bits", e.Balance.Spent().Rounded()}, fact{"Epoch's capacity bits", e.Balance.SpentCapacity().Rounded()})
 	}
 	if e.Taint != bcp.TaintUnknown {
 		facts = append(facts, fact{"Taint", e.Taint.String()})

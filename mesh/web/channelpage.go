@@ -55,7 +55,7 @@ func budgetTable(c *channel) m.Node {
 		}
 		for _, b := range part.room.Budgets {
 			rows = append(rows, row(rowHead(m.El(m.Code, nil, bdi(b.Key))), cell(part.name),
-				number(tell.BitCount(b.Limit-b.Left)), number(tell.BitCount(b.Limit)), number(tell.BitCount(b.Left)), m.El(m.Td, nil, gauge(b))))
+				number((b.Limit-b.Left).Rounded()), number(b.Limit.Rounded()), number(b.Left.Rounded()), m.El(m.Td, nil, gauge(b))))
 		}
 	}
 	return table("Each budget, in bits", []m.Node{column("Budget"), column("Of"), numbers("Used"), numbers("Limit"), numbers("Left"), column("Share used")}, rows)
@@ -90,7 +90,7 @@ func fitTable(f *bcp.Forecast) m.Node {
 				until = "waiting deliveries"
 			}
 			rows = append(rows, row(rowHead(bdi(what)), number(strconv.Itoa(int(fit.Category))),
-				number(tell.BitCount(fit.Nominal)), number(tell.BitCount(fit.Capacity)), number(strconv.Itoa(fit.Times)), cell(until)))
+				number(fit.Nominal.Rounded()), number(fit.Capacity.Rounded()), number(strconv.Itoa(fit.Times)), cell(until)))
 		}
 	}
 	return table("Accepted now: this many of each", []m.Node{column("Form"), numbers("Category"), numbers("Nominal bits"), numbers("Capacity bits"), numbers("Fit"), column("Then refused by")}, rows)
@@ -103,7 +103,7 @@ func frees(f *bcp.Forecast) m.Node {
 	}
 	var lines []m.Node
 	for _, part := range f.Frees[:min(10, len(f.Frees))] {
-		lines = append(lines, m.El(m.Li, nil, timeElement(part.At), m.Text(" "+tell.Bits(part.Bits))))
+		lines = append(lines, m.El(m.Li, nil, timeElement(part.At), m.Text(" "+part.Bits.Words())))
 	}
 	return m.El(m.Details, nil, m.El(m.Summary, nil, m.Text("When the window returns bits")), m.El(m.Ul, nil, lines...))
 }

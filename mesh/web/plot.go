@@ -78,13 +78,13 @@ func spending(now time.Time, c *channel) m.Node {
 	}
 	used := budget.Limit - budget.Left
 	parts := []m.Node{
-		m.El(m.SVGTitle, nil, m.Text("Bits of this epoch: "+tell.BitCount(used)+" of "+tell.BitCount(budget.Limit))),
+		m.El(m.SVGTitle, nil, m.Text("Bits of this epoch: "+used.Rounded()+" of "+budget.Limit.Rounded())),
 		m.El(m.Path, []m.Attr{m.Class("area queries"), area(func(s step) bcp.Bits { return s.spent })}),
 		m.El(m.Path, []m.Attr{m.Class("area pushes"), area(func(s step) bcp.Bits { return s.pushed })}),
 		m.El(m.Path, []m.Attr{m.Class("limit"), m.Through(m.Point{X: 0, Y: plotTop}, m.Point{X: plotWidth, Y: plotTop})}),
 		m.El(m.Path, []m.Attr{m.Class("axis"), m.Through(m.Point{X: plotNow, Y: plotTop}, m.Point{X: plotNow, Y: plotBottom})}),
 		m.El(m.Path, []m.Attr{m.Class("axis"), m.Through(m.Point{X: 0, Y: plotBottom}, m.Point{X: plotWidth, Y: plotBottom})}),
-		m.El(m.SVGText, []m.Attr{m.Class("count"), m.X.Is(4), m.Y.Is(plotTop - 6), m.Anchor("start")}, m.Text("limit "+tell.Bits(budget.Limit))),
+		m.El(m.SVGText, []m.Attr{m.Class("count"), m.X.Is(4), m.Y.Is(plotTop - 6), m.Anchor("start")}, m.Text("limit "+budget.Limit.Words())),
 		m.El(m.SVGText, []m.Attr{m.Class("count"), m.X.Is(plotNow), m.Y.Is(plotHeight - 6), m.Anchor("middle")}, m.Text("now")),
 		m.El(m.SVGText, []m.Attr{m.Class("count"), m.X.Is(4), m.Y.Is(plotHeight - 6), m.Anchor("start")}, m.Text(written(begin))),
 	}
@@ -101,7 +101,7 @@ func spending(now time.Time, c *channel) m.Node {
 			grown := used + bcp.Bits(float64(charged)*float64(ahead)/float64(last.span))
 			parts = append(parts, m.El(m.Path, []m.Attr{m.Class("ahead"), m.Through(m.Point{X: plotNow, Y: y(used)}, m.Point{X: plotWidth, Y: y(grown)})}))
 		}
-		rows = append(rows, row(rowHead(m.Text("the last "+last.name)), number(tell.BitCount(charged)), cell(end)))
+		rows = append(rows, row(rowHead(m.Text("the last "+last.name)), number(charged.Rounded()), cell(end)))
 	}
 	return m.El(m.Figure, []m.Attr{m.Class("plot")},
 		m.El(m.SVG, []m.Attr{m.Role("img"), m.Spoken("Bits used over time; the table below has the numbers"), m.ViewBox(plotWidth, plotHeight)}, parts...),

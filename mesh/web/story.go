@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
@@ -136,7 +135,7 @@ func saidNextToHeard(e *Exchange) m.Node {
 	default:
 		with = append(with, paragraph("Nothing."))
 	}
-	about := tell.BitCount(e.Nominal) + " bits charged"
+	about := e.Nominal.Words() + " charged"
 	if e.Why != "" {
 		about = e.Why + "; " + about
 	}

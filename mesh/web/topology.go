@@ -112,9 +112,9 @@ func counts(c *channel) (nominal, capacity string) {
 func describeUse(used bcp.Bits, c *channel, check bcp.Check) string {
 	b, ok := c.budget(check)
 	if !ok {
-		return tell.BitCount(used)
+		return used.Rounded()
 	}
-	return tell.BitCount(b.Limit-b.Left) + " of " + tell.BitCount(b.Limit)
+	return (b.Limit - b.Left).Rounded() + " of " + b.Limit.Rounded()
 }
 
 // channelTable has the data of the topology.

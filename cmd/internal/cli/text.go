@@ -12,7 +12,7 @@ import (
 )
 
 // ShortBits writes bits for reading. The exact figures are in the JSON.
-func ShortBits(b bcp.Bits) string { return tell.BitCount(b) }
+func ShortBits(b bcp.Bits) string { return b.Rounded() }
 
 // Compact returns the parts that are not empty.
 func Compact(parts ...string) []string {
@@ -29,7 +29,7 @@ func Compact(parts ...string) []string {
 func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // Bits writes bits with their unit: "1 bit", "18.4 bits".
-func Bits(b bcp.Bits) string { return tell.Bits(b) }
+func Bits(b bcp.Bits) string { return b.Words() }
 
 // Moment writes a time for people.
 func Moment(t time.Time) string { return tell.Moment(t) }

@@ -121,7 +121,7 @@ func showItems(o *cli.Output, items []client.Sharded[bcp.Item], now time.Time) e
 	var rows [][]string
 	for i := range items {
 		it := &items[i].Of
-		rows = append(rows, []string{items[i].Cell(), string(it.ID), string(it.Kind), channelText(it), categoryText(it), cli.ShortBits(it.Nominal),
+		rows = append(rows, []string{items[i].Cell(), string(it.ID), string(it.Kind), channelText(it), categoryText(it), it.Nominal.Rounded(),
 			strings.Join(it.Anomalies, ", "), tell.Roughly(now.Sub(it.Since)), tell.Roughly(it.Deadline.Sub(now))})
 	}
 	client.TableOfShards(o, []string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)

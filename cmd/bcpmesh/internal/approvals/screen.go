@@ -151,7 +151,7 @@ func (m *watchModel) listRows() []string {
 		if it.Subscription != "" {
 			row += "  " + string(it.Subscription)
 		}
-		row += "  " + cli.Bits(it.Nominal)
+		row += "  " + it.Nominal.Words()
 		if len(it.Anomalies) > 0 {
 			row += "  " + strings.Join(it.Anomalies, ", ")
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
@@ -270,7 +269,7 @@ func compared(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome, wa
 	}
 	for _, t := range []*total{&recorded, &now} {
 		if t.conversations > 0 {
-			rows = append(rows, []string{"all", "", t.model, "", fmt.Sprintf("%d accepted", t.accepted), tell.BitCount(t.bits), strconv.Itoa(t.calls), strconv.FormatInt(t.tokens, 10), describeCost(t.cost, t.priced == t.conversations)})
+			rows = append(rows, []string{"all", "", t.model, "", fmt.Sprintf("%d accepted", t.accepted), t.bits.Rounded(), strconv.Itoa(t.calls), strconv.FormatInt(t.tokens, 10), describeCost(t.cost, t.priced == t.conversations)})
 		}
 	}
 	p.Out.Table([]string{"conversation", "kind", "model", "answer", "verdict", "bits", "calls", "tokens", "cost"}, rows)
@@ -326,7 +325,7 @@ func replayRow(l played, t *taken) []string {
 	if t.Cost != nil {
 		spent = *t.Cost
 	}
-	return []string{l.Conversation, l.Kind, t.Model, inert.Cut(inert.Line(answer), longestAnswer), t.Verdict, tell.BitCount(t.Bits), strconv.Itoa(t.Calls), strconv.FormatInt(t.Tokens.Sum(), 10), describeCost(spent, t.Cost != nil)}
+	return []string{l.Conversation, l.Kind, t.Model, inert.Cut(inert.Line(answer), longestAnswer), t.Verdict, t.Bits.Rounded(), strconv.Itoa(t.Calls), strconv.FormatInt(t.Tokens.Sum(), 10), describeCost(spent, t.Cost != nil)}
 }
 
 func describeCost(spent cost.USD, known bool) string {

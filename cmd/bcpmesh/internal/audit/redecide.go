@@ -363,7 +363,7 @@ func (r *Redecided) words(j *state.Judgement) string {
 	}
 	bits := ""
 	if j.Nominal > 0 || j.Capacity > 0 {
-		bits = cli.Bits(j.Nominal) + ", capacity " + cli.ShortBits(j.Capacity)
+		bits = j.Nominal.Words() + ", capacity " + j.Capacity.Rounded()
 	}
 	cell := strings.Join(cli.Compact(verdict, string(j.Code), string(j.Outcome), strings.Join(j.Anomalies, "+"), bits), " ")
 	if reason != "" {

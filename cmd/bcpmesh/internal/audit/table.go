@@ -55,7 +55,7 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	}
 	bits := ""
 	if d.Nominal > 0 && !d.Prepaid && !d.Unfunded {
-		bits = cli.ShortBits(d.Nominal)
+		bits = d.Nominal.Rounded()
 	}
 	note := ""
 	if d.Kind == bcp.KindProcess || d.Kind == bcp.KindApproval {
@@ -70,7 +70,7 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	if e := d.Egress; e != nil {
 		note = strings.Join(cli.Compact(string(e.Act), string(e.Why), cli.Plain(e.Entry)), " ")
 		if e.Act == bcp.EgressReserve && d.Verdict == bcp.Accept {
-			bits = cli.ShortBits(e.Bits)
+			bits = e.Bits.Rounded()
 		}
 	}
 	if u := d.Usage; u != nil && u.Act == bcp.UsageReport {

@@ -167,7 +167,7 @@ func showArrived(o *cli.Output, d bcp.Delivery) error {
 		if d.SubscriptionID != "" {
 			source = "subscription " + string(d.SubscriptionID)
 		}
-		what, price := string(d.Outcome), cli.Bits(d.BandwidthBits)+", "
+		what, price := string(d.Outcome), d.BandwidthBits.Words()+", "
 		switch d.Outcome {
 		case "":
 			what = answerText(d)

@@ -211,7 +211,7 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 		if p.Out.JSON {
 			return p.Out.Value(accepted)
 		}
-		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, cli.Bits(accepted.NominalBits), cli.ShortBits(accepted.RemainingBits))
+		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, accepted.NominalBits.Words(), accepted.RemainingBits.Rounded())
 		if spec.Category == 3 {
 			p.Out.Talkf("a person decides whether it may be asked, and then about the summary: bcpmesh approvals list")
 		}
@@ -325,7 +325,7 @@ func showDelivery(o *cli.Output, d bcp.Delivery) error {
 		return err
 	}
 	if !o.JSON && d.Outcome == "" {
-		o.Talkf("from %s, category %d, %s, delivered taint %s", d.FromAgent, d.Category, cli.Bits(d.BandwidthBits), d.Taint)
+		o.Talkf("from %s, category %d, %s, delivered taint %s", d.FromAgent, d.Category, d.BandwidthBits.Words(), d.Taint)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func showSessions(o *cli.Output, sessions []client.Sharded[bcp.SessionView]) {
 			taint += " (" + strings.Join(s.Sources, ", ") + ")"
 		}
 		for i, c := range s.Channels {
-			row := []string{"", "", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), cli.ShortBits(c.Remaining),
+			row := []string{"", "", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), c.Remaining.Rounded(),
 				fmt.Sprintf("%d of %d", c.Escalations, c.MaxEscalations), fmt.Sprintf("%d / %d / %d", c.Open, c.Held, c.Waiting)}
 			if i == 0 {
 				copy(row, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})

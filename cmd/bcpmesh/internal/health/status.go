@@ -305,7 +305,7 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 		for i := range s.Held {
 			it := &s.Held[i].Of
 			rows = append(rows, []string{s.Held[i].Cell(), string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
-				cli.ShortBits(it.Nominal), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
+				it.Nominal.Rounded(), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
 		}
 		client.TableOfShards(o, []string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)
 		o.Printf("decide: bcpmesh approvals watch, or bcpmesh approvals --help\n")

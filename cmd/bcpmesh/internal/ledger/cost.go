@@ -58,7 +58,7 @@ func costTable(o *cli.Output, uses []client.Sharded[tally.Use]) {
 		if u.ReservedTokens > 0 {
 			tokens += fmt.Sprintf(" + %d reserved", u.ReservedTokens)
 		}
-		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, cli.ShortBits(u.Delivered), perBit(u), strconv.Itoa(u.Refused), budget, window})
+		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, u.Delivered.Rounded(), perBit(u), strconv.Itoa(u.Refused), budget, window})
 	}
 	client.TableOfShards(o, []string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, rows)
 }

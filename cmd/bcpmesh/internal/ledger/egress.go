@@ -37,14 +37,14 @@ func egressTable(o *cli.Output, uses []client.Sharded[state.EgressUse]) {
 		u := &uses[i].Of
 		budget, left, limit, window := "", "", "", ""
 		if u.Window > 0 {
-			budget, left = cli.ShortBits(u.Budget), cli.ShortBits(max(0, u.Budget-u.Bits))
+			budget, left = u.Budget.Rounded(), max(0, u.Budget-u.Bits).Rounded()
 			limit, window = strconv.FormatInt(u.MaxBytes, 10), cli.Duration(u.Window)
 		}
 		bytes := strconv.FormatInt(u.Bytes, 10)
 		if u.ReservedBytes > 0 {
 			bytes += fmt.Sprintf(" + %d reserved", u.ReservedBytes)
 		}
-		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), cli.ShortBits(u.Bits), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window})
+		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), u.Bits.Rounded(), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window})
 	}
 	client.TableOfShards(o, []string{"agent", "bits", "budget", "remaining", "bytes", "limit", "requests", "refused", "window"}, rows)
 }

@@ -116,13 +116,13 @@ func historyTable(o *cli.Output, lines []client.Sharded[bcp.LedgerLine]) {
 		if l.Subscription != "" {
 			what = string(l.Subscription)
 		}
-		reserved, settled := "", cli.ShortBits(l.Nominal)
+		reserved, settled := "", l.Nominal.Rounded()
 		if l.Kind == bcp.KindAsk {
 			reserved, settled = settled, ""
 		}
 		rows = append(rows, []string{lines[i].Cell(), strconv.FormatUint(l.Seq, 10), l.Time.Local().Format(time.DateTime), cli.ChannelName(l.Controller, l.Reader),
-			strconv.FormatUint(l.Epoch, 10), l.Kind.String(), what, strconv.Itoa(int(l.Category)), reserved, settled, cli.ShortBits(l.Capacity),
-			cli.ShortBits(l.Balance.Settled), cli.ShortBits(l.Balance.Reserved)})
+			strconv.FormatUint(l.Epoch, 10), l.Kind.String(), what, strconv.Itoa(int(l.Category)), reserved, settled, l.Capacity.Rounded(),
+			l.Balance.Settled.Rounded(), l.Balance.Reserved.Rounded()})
 	}
 	client.TableOfShards(o, []string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, rows)
 }

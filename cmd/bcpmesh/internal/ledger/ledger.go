@@ -271,14 +271,14 @@ func LedgerTable(o *cli.Output, books []client.Sharded[ledgerBook]) {
 		b := &books[i].Of
 		window := ""
 		if w := b.Window; w != nil && w.Limit > 0 {
-			window = fmt.Sprintf("%s of %s in %s", cli.ShortBits(w.Used), cli.ShortBits(w.Limit), w.Span)
+			window = fmt.Sprintf("%s of %s in %s", w.Used.Rounded(), w.Limit.Rounded(), w.Span)
 		} else if w != nil {
-			window = cli.ShortBits(w.Used) + " in " + w.Span + ", no limit"
+			window = w.Used.Rounded() + " in " + w.Span + ", no limit"
 		}
 		rows = append(rows,
-			[]string{books[i].Cell(), cli.ChannelName(b.Controller, b.Reader), strconv.FormatUint(b.Epoch, 10), "nominal", bitsOrNot(b.Budget), cli.ShortBits(b.Balance.Settled),
-				cli.ShortBits(b.Balance.Reserved), bitsOrNot(b.Remaining), cli.ShortBits(b.Balance.Pushed), window, b.Exposure.String()},
-			[]string{"", "", "", "capacity", bitsOrNone(b.CapacityBudget), cli.ShortBits(b.Balance.SettledCapacity), cli.ShortBits(b.Balance.ReservedCapacity),
+			[]string{books[i].Cell(), cli.ChannelName(b.Controller, b.Reader), strconv.FormatUint(b.Epoch, 10), "nominal", bitsOrNot(b.Budget), b.Balance.Settled.Rounded(),
+				b.Balance.Reserved.Rounded(), bitsOrNot(b.Remaining), b.Balance.Pushed.Rounded(), window, b.Exposure.String()},
+			[]string{"", "", "", "capacity", bitsOrNone(b.CapacityBudget), b.Balance.SettledCapacity.Rounded(), b.Balance.ReservedCapacity.Rounded(),
 				leftOrNone(b), "", "", ""})
 	}
 	client.TableOfShards(o, []string{"channel", "epoch", "bits", "budget", "settled", "reserved", "remaining", "by pushes", "window", "exposure"}, rows)
@@ -288,7 +288,7 @@ func bitsOrNot(b *bcp.Bits) string {
 	if b == nil {
 		return ""
 	}
-	return cli.ShortBits(*b)
+	return (*b).Rounded()
 }
 
 // bitsOrNone writes a budget that may not be set.

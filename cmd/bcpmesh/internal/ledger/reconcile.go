@@ -106,8 +106,8 @@ func showReconciliation(p *cli.Program, of *client.Sharded[status.Reconciliation
 		var rows [][]string
 		for _, pool := range r.Pools {
 			b := &pool.Balance
-			rows = append(rows, []string{cli.ChannelName(pool.Controller, pool.Reader), strconv.FormatUint(pool.Epoch, 10), cli.ShortBits(b.Settled), cli.ShortBits(b.Reserved),
-				cli.ShortBits(b.Pushed), cli.ShortBits(b.SettledCapacity), cli.ShortBits(b.ReservedCapacity), strconv.Itoa(b.Cat2Queries)})
+			rows = append(rows, []string{cli.ChannelName(pool.Controller, pool.Reader), strconv.FormatUint(pool.Epoch, 10), b.Settled.Rounded(), b.Reserved.Rounded(),
+				b.Pushed.Rounded(), b.SettledCapacity.Rounded(), b.ReservedCapacity.Rounded(), strconv.Itoa(b.Cat2Queries)})
 		}
 		if of.Several {
 			p.Out.Heading("shard " + of.Cell())

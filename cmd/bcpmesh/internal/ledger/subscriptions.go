@@ -99,7 +99,7 @@ func PushTable(o *cli.Output, counts []client.Sharded[state.PushCount]) {
 		if c.Invalid > 0 {
 			invalid += " (" + strconv.Itoa(c.InvalidPercent()) + " %)"
 		}
-		rows = append(rows, append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), cli.ShortBits(c.Nominal), cli.ShortBits(c.Capacity), last))
+		rows = append(rows, append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), c.Nominal.Rounded(), c.Capacity.Rounded(), last))
 	}
 	client.TableOfShards(o, []string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, rows)
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -375,7 +374,7 @@ func (c *deskScene) tell(o *cli.Output, number int) {
 			if r.Refused != "" {
 				o.Printf("    a request is refused, and nothing is sent: %s\n", r.Refused)
 			} else {
-				o.Printf("    reads %s (%s, %s at most)\n", inert.Line(r.URL), r.By, tell.Bits(r.Bits))
+				o.Printf("    reads %s (%s, %s at most)\n", inert.Line(r.URL), r.By, r.Bits.Words())
 			}
 		}
 		for _, said := range e.Said {
@@ -387,9 +386,9 @@ func (c *deskScene) tell(o *cli.Output, number int) {
 			o.Printf("    its answer is refused %s\n", why)
 		}
 		if e.Delivered != nil {
-			o.Printf("    delivered: %s (%s)\n", inert.Line(string(e.Delivered)), tell.Bits(e.Nominal))
+			o.Printf("    delivered: %s (%s)\n", inert.Line(string(e.Delivered)), e.Nominal.Words())
 		} else {
-			o.Printf("    %s hears %s (%s)\n", researchdesk.Editor, e.Outcome, tell.Bits(e.Nominal))
+			o.Printf("    %s hears %s (%s)\n", researchdesk.Editor, e.Outcome, e.Nominal.Words())
 		}
 	}
 	o.Printf("%s says:\n", researchdesk.Editor)
@@ -398,7 +397,7 @@ func (c *deskScene) tell(o *cli.Output, number int) {
 	}
 	t := c.Totals
 	o.Table([]string{"pages read", "requests refused", "answers delivered", "bits", "capacity", "egress bits", "tokens", "words of attackers delivered"}, [][]string{{
-		strconv.Itoa(t.Pages), strconv.Itoa(t.Refused), strconv.Itoa(t.Answers), cli.ShortBits(t.Nominal), cli.ShortBits(t.Capacity), cli.ShortBits(t.EgressBits), strconv.FormatInt(t.Tokens, 10), strconv.Itoa(t.Words),
+		strconv.Itoa(t.Pages), strconv.Itoa(t.Refused), strconv.Itoa(t.Answers), t.Nominal.Rounded(), t.Capacity.Rounded(), t.EgressBits.Rounded(), strconv.FormatInt(t.Tokens, 10), strconv.Itoa(t.Words),
 	}})
 	if c.point != "" {
 		o.Printf("%s\n", c.point)

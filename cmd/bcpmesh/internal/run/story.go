@@ -256,7 +256,7 @@ func (s *story) begin(def *bcp.Mesh, mbox string) {
 	}
 	s.out.Heading("A mailroom with a hijacked reader")
 	s.out.Printf("%s\n\n", cli.Wrap(fmt.Sprintf("%s reads %s. Instructions in the mail hijack it: then it speaks for the attacker. %s acts, and never sees a mail. The gateway between them lets through what was declared, at most %s bits of it.",
-		c.Reader, cli.Plain(source), c.Controller, cli.ShortBits(c.Budget)), s.width()))
+		c.Reader, cli.Plain(source), c.Controller, c.Budget.Rounded()), s.width()))
 	_ = s.out.Flush() // the next one says so, too
 }
 
@@ -398,7 +398,7 @@ func describeVerdict(e *demoEvent) (mark string, colour text.Color, what string)
 	if e.Rule != "" {
 		why = strings.Join(cli.Compact(why, "["+e.Rule+"]"), " ")
 	}
-	cost := ", " + cli.Bits(e.Nominal)
+	cost := ", " + e.Nominal.Words()
 	switch {
 	case e.Kind == bcp.KindApproval && e.Delivered != nil:
 		return "✓ delivered", text.FgGreen, string(e.Delivered)

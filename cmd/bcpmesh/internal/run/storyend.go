@@ -70,14 +70,16 @@ func (s *story) comesTo(budget bcp.Bits, keep string) {
 	if t.Fragments > 0 {
 		say("Category 2 text lets through what no rule recognises, up to its word limit, counted. If that is too much, ask in category 1, or set on_anomaly and alphabets tighter.")
 	}
-	say("%s delivered, for %s of the budget of %s: the usual estimate, 11 bits a word. Had every letter of them been chosen to carry something, it would be at most %s, a proven bound; capacity_budget_bits limits it.",
-		cli.Count(t.Delivered, "answer"), cli.Bits(t.Nominal), cli.ShortBits(budget), cli.Bits(t.Capacity))
+	say("With the honest answers, %d were delivered, for %s of the budget of %s: the usual estimate, 11 bits a word. Had every letter of them been chosen to carry something, it would be at most %s, a proven bound; capacity_budget_bits limits it.",
+		t.Delivered, t.Nominal.Words(), budget.Rounded(), t.Capacity.Words())
 	if n := t.Approved + t.Rejected + t.Edited; n > 0 {
 		say("A person decided %s: %d approved, %d edited, %d rejected.", cli.Count(n, "item"), t.Approved, t.Edited, t.Rejected)
 	}
 	switch {
 	case t.Waiting > 0 && keep != "":
 		say("%s for a person: bcpmesh approvals watch decides, once the mesh runs.", waitsText(t.Waiting))
+	case t.Waiting > t.Held && t.Held > 0:
+		say("%s for a person, %d of them honest.", waitsText(t.Waiting), t.Waiting-t.Held)
 	case t.Waiting > 0:
 		say("%s for a person.", waitsText(t.Waiting))
 	}
