@@ -72,13 +72,14 @@ func (s *story) comesTo(budget bcp.Bits, keep string) {
 	}
 	say("With the honest answers, %d were delivered, for %s of the budget of %s: the usual estimate, 11 bits a word. Had every letter of them been chosen to carry something, it would be at most %s, a proven bound; capacity_budget_bits limits it.",
 		t.Delivered, t.Nominal.Words(), budget.Rounded(), t.Capacity.Words())
-	if n := t.Approved + t.Rejected + t.Edited; n > 0 {
-		say("A person decided %s: %d approved, %d edited, %d rejected.", cli.Count(n, "item"), t.Approved, t.Edited, t.Rejected)
+	decided := t.Approved + t.Rejected + t.Edited
+	if decided > 0 {
+		say("A person decided %s: %d approved, %d edited, %d rejected.", cli.Count(decided, "item"), t.Approved, t.Edited, t.Rejected)
 	}
 	switch {
 	case t.Waiting > 0 && keep != "":
 		say("%s for a person: bcpmesh approvals watch decides, once the mesh runs.", waitsText(t.Waiting))
-	case t.Waiting > t.Held && t.Held > 0:
+	case decided == 0 && t.Waiting > t.Held && t.Held > 0:
 		say("%s for a person, %d of them honest.", waitsText(t.Waiting), t.Waiting-t.Held)
 	case t.Waiting > 0:
 		say("%s for a person.", waitsText(t.Waiting))
