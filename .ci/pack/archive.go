@@ -83,11 +83,11 @@ func zipped(files []file, date time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// archives packs each program with its documents.
+// archives packs the programs of each platform with their documents.
 func (r *release) archives() error {
 	for _, t := range r.targets {
 		base := fmt.Sprintf("bcpmesh_%s_%s_%s", r.version, t.os, t.arch)
-		files := []file{{path.Join(base, t.program()), 0o755, t.binary}}
+		files := t.in(base + "/")
 		for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"} {
 			f, err := read(path.Join(base, name), name)
 			if err != nil {

@@ -12,12 +12,12 @@ import (
 
 const variables = "github.com/bcpmesh/bcpmesh/cmd/internal/cli."
 
-// compile builds the program for a platform; an empty one is that of this machine.
-func (r *release) compile(system, arch, out string) error {
+// compile builds a program for a platform; an empty one is that of this machine.
+func (r *release) compile(system, arch, program, out string) error {
 	link := fmt.Sprintf("-s -w -funcalign=16 -buildid= -X %sbuildVersion=v%s -X %sbuildCommit=%s -X %sbuildDate=%s",
 		variables, r.version, variables, r.commit, variables, r.date.Format(time.RFC3339))
 	// funcalign: see the step build of .ci/run.
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", link, "-o", out, "./cmd/bcpmesh")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", link, "-o", out, "./cmd/"+program)
 	// The oldest machines of each kind, whatever this environment says.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFLAGS=-mod=readonly")
 	if system != "" {
@@ -27,16 +27,23 @@ func (r *release) compile(system, arch, out string) error {
 	return cmd.Run()
 }
 
-// build builds the program for every platform.
+// build builds the programs for every platform.
 func (r *release) build() error {
 	for _, t := range r.targets {
-		t.path = filepath.Join(r.work, t.os+"-"+t.arch+"-"+t.program())
-		if err := r.compile(t.os, t.arch, t.path); err != nil {
-			return fmt.Errorf("%s/%s: %w", t.os, t.arch, err)
-		}
-		var err error
-		if t.binary, err = os.ReadFile(t.path); err != nil {
-			return err
+		for _, name := range programs {
+			program := name
+			if t.os == "windows" {
+				program += ".exe"
+			}
+			at := filepath.Join(r.work, t.os+"-"+t.arch+"-"+program)
+			if err := r.compile(t.os, t.arch, name, at); err != nil {
+				return fmt.Errorf("%s for %s/%s: %w", name, t.os, t.arch, err)
+			}
+			content, err := os.ReadFile(at)
+			if err != nil {
+				return err
+			}
+			t.programs, t.paths = append(t.programs, file{program, 0o755, content}), append(t.paths, at)
 		}
 	}
 	return nil
@@ -45,9 +52,11 @@ func (r *release) build() error {
 // document has a program of this machine write the completions, and makes the man pages
 // of its help.
 func (r *release) document() error {
-	program := filepath.Join(r.work, "here")
-	if err := r.compile("", "", program); err != nil {
-		return err
+	program := filepath.Join(r.work, "here", programs[0])
+	for _, name := range programs { // bcpmesh asks the others for their help
+		if err := r.compile("", "", name, filepath.Join(r.work, "here", name)); err != nil {
+			return err
+		}
 	}
 	for shell, name := range map[string]string{"bash": "completions/bcpmesh.bash", "zsh": "completions/_bcpmesh", "fish": "completions/bcpmesh.fish"} {
 		script, err := exec.Command(program, "completion", shell).Output()

@@ -21,7 +21,7 @@ type platform struct {
 	Architecture string `json:"architecture"`
 }
 
-// image writes one image for all platforms of Linux, from nothing but the program, as an
+// image writes one image for all platforms of Linux, from nothing but the programs, as an
 // OCI layout in a tar file: skopeo, crane, podman and docker load it.
 func (r *release) image() error {
 	const oci = "application/vnd.oci.image."
@@ -40,7 +40,7 @@ func (r *release) image() error {
 		if t.os != "linux" {
 			continue
 		}
-		layer, err := tarball([]file{{"bcpmesh", 0o755, t.binary}}, r.date)
+		layer, err := tarball(t.in(""), r.date)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func pythonVersion(version string) string {
 	return strings.NewReplacer("-alpha.", "a", "-beta.", "b", "-rc.", "rc").Replace(version)
 }
 
-// wheels packs the Python package with each program, which becomes a script.
+// wheels packs the Python package with the programs of each platform, which become scripts.
 func (r *release) wheels() error {
 	version := pythonVersion(r.version)
 	readme, err := os.ReadFile("agents/python/README.md")
@@ -69,7 +69,7 @@ func (r *release) wheels() error {
 			"\nSummary: Agents of a bcpmesh in Python: Readers and Controllers on asyncio, with the program\n" +
 			"License-Expression: Apache-2.0\nLicense-File: LICENSE\nRequires-Python: >=3.10\nClassifier: Typing :: Typed\n" +
 			"Description-Content-Type: text/markdown\n\n" + string(readme)
-		files := append(slices.Clone(package_), file{data + "scripts/" + t.program(), 0o755, t.binary},
+		files := append(slices.Concat(package_, t.in(data+"scripts/")),
 			file{info + "METADATA", 0o644, []byte(metadata)}, file{info + "WHEEL", 0o644, []byte(wheel)}, file{info + "licenses/LICENSE", 0o644, license})
 		var record strings.Builder
 		for _, f := range files {
@@ -114,7 +114,7 @@ type manifest struct {
 	Engines     map[string]string `json:"engines,omitempty"`
 }
 
-// npm packs each program into a package of its own, and agents/typescript into one that
+// npm packs the programs of each platform into a package of its own, and agents/typescript into one that
 // depends on the one for its machine.
 func (r *release) npm() error {
 	small := manifest{Name: "bcpmesh", Version: r.version, Description: "Agents of a bcpmesh in TypeScript: Readers and Controllers, with the program", License: "Apache-2.0",
@@ -125,7 +125,7 @@ func (r *release) npm() error {
 		m := manifest{Name: "@bcpmesh/" + system + "-" + cpu, Version: r.version, Description: "The program bcpmesh for " + system + " " + cpu,
 			License: "Apache-2.0", OS: []string{system}, CPU: []string{cpu}}
 		small.Optional[m.Name] = r.version
-		if err := r.npmPackage(m, file{"package/bin/" + t.program(), 0o755, t.binary}); err != nil {
+		if err := r.npmPackage(m, t.in("package/bin/")...); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,7 +68,7 @@ func (r *release) packages() error {
 	}
 	for _, t := range r.targets {
 		if t.os == "linux" {
-			if err := r.linuxPackages(t, append(files[:len(files):len(files)], file{"/usr/bin/bcpmesh", 0o755, t.binary})); err != nil {
+			if err := r.linuxPackages(t, slices.Concat(files, t.in("/usr/bin/"))); err != nil {
 				return err
 			}
 		}

@@ -27,20 +27,24 @@ type release struct {
 	pages   []file // man pages and completions
 }
 
-// target is the program for one platform.
+// target is the programs for one platform.
 type target struct {
 	os, arch string
-	binary   []byte
-	path     string // of it
+	programs []file
+	paths    []string // of them
 }
 
-// program is the name of the binary.
-func (t *target) program() string {
-	if t.os == "windows" {
-		return "bcpmesh.exe"
+// in are the programs as files of a package, below a prefix.
+func (t *target) in(prefix string) []file {
+	var files []file
+	for _, p := range t.programs {
+		files = append(files, file{prefix + p.name, p.mode, p.content})
 	}
-	return "bcpmesh"
+	return files
 }
+
+// programs are bcpmesh and those that it starts, which lie beside it.
+var programs = []string{"bcpmesh", "bcpmesh-lab", "bcpmesh-bridge"}
 
 var versions = regexp.MustCompile(`^v?([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?)$`)
 

@@ -18,16 +18,20 @@ func (r *release) sbom() error {
 	seen := map[modules]bool{}
 	goVersion := ""
 	for _, t := range r.targets {
-		info, err := buildinfo.ReadFile(t.path)
-		if err != nil {
-			return fmt.Errorf("%s/%s: %w", t.os, t.arch, err)
-		}
-		goVersion = strings.TrimPrefix(info.GoVersion, "go")
-		for _, m := range info.Deps {
-			if m.Replace != nil {
-				m = m.Replace
+		for _, at := range t.paths {
+			info, err := buildinfo.ReadFile(at)
+			if err != nil {
+				return fmt.Errorf("%s/%s: %w", t.os, t.arch, err)
 			}
-			seen[modules{m.Path, m.Version}] = true
+			goVersion = strings.TrimPrefix(info.GoVersion, "go")
+			for _, m := range info.Deps {
+				if m.Replace != nil {
+					m = m.Replace
+				}
+				if !strings.HasPrefix(m.Path, "github.com/bcpmesh/bcpmesh") { // what is packed is no part of itself
+					seen[modules{m.Path, m.Version}] = true
+				}
+			}
 		}
 	}
 	all := []modules{{"std", goVersion}}

@@ -228,10 +228,13 @@ func HelpCommand(p *Program) *cobra.Command {
 		Short:   "Show the help of a command",
 		Long:    "Show the help of a command, like COMMAND --help.",
 		Example: "  bcpmesh help creds issue",
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			at, _, err := cmd.Root().Find(args)
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			at, rest, err := cmd.Root().Find(args)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			if at.DisableFlagParsing { // another program has it, and its help
+				return at.ValidArgsFunction(cmd, rest, begun)
 			}
 			return childNames(at), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -239,6 +242,9 @@ func HelpCommand(p *Program) *cobra.Command {
 			at, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 && at.HasSubCommands() {
 				return MissingCommand(at, rest)
+			}
+			if at.DisableFlagParsing {
+				return at.RunE(cmd, rest)
 			}
 			if p.Out.JSON {
 				return p.Out.Value(map[string]string{"command": at.CommandPath(), "help": strings.TrimSpace(at.Long), "usage": at.UsageString()})

@@ -26,6 +26,12 @@ const (
 // for that program.
 func Command(p *cli.Program, program, name, short string) *cobra.Command {
 	words := strings.Fields(name)
+	named := func(by *cobra.Command) []string { // the command itself, or help of it
+		if by.Name() == "help" {
+			return slices.Concat([]string{"help"}, words)
+		}
+		return words
+	}
 	return &cobra.Command{
 		Use:                words[len(words)-1],
 		Short:              short,
@@ -33,11 +39,14 @@ func Command(p *cli.Program, program, name, short string) *cobra.Command {
 		Example:            "  bcpmesh " + name + " --help",
 		Annotations:        map[string]string{Annotation: program},
 		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return start(p, program, words, args)
+		RunE: func(by *cobra.Command, args []string) error {
+			if p.Out.JSON { // only help has read it
+				args = append(args, "--json")
+			}
+			return start(p, program, named(by), args)
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return complete(p, program, slices.Concat(words, args, []string{begun}))
+		ValidArgsFunction: func(by *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return complete(p, program, slices.Concat(named(by), args, []string{begun}))
 		},
 	}
 }
