@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -331,6 +332,33 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	}
 	if secrets != 2 {
 		t.Errorf("%d sealing keys lie open, of 2: say so in docs/credentials.md", secrets)
+	}
+
+	if runtime.GOOS != "linux" {
+		return // it starts no command from a sealed folder
+	}
+	// Those of a command are nowhere in the folder either.
+	state := m.State
+	m = meshtest.Prepare(t, map[string]string{
+		"main.md":   agentFile("main", "", controls("mailer", 1000)),
+		"mailer.md": agentFile("mailer", "sandbox: none\ncommand: [sleep, '600']\n", reads("main")),
+	}, func(c *mesh.Config) {
+		c.Keys, c.Folder, c.Environ = []accounts.OpenOption{opener}, t.TempDir(), os.Environ()
+	})
+	m.State = state
+	m.Start(t)
+	m.Wait(t, meshtest.Of(bcp.KindProcess))
+	place, err := os.ReadFile(filepath.Join(state, "run", "in-memory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := os.ReadFile(filepath.Join(string(place), "mailer", "reader.creds"))
+	seed := regexp.MustCompile(`\bSU[A-Z2-7]{56}\b`).Find(creds)
+	if err != nil || seed == nil {
+		t.Fatalf("the command got no credentials: %v", err)
+	}
+	if found := filesWith(t, state, seed); len(found) > 0 {
+		t.Errorf("the credentials of a command are in %v", found)
 	}
 }
 

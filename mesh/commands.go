@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,13 +19,63 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
-// commandFolder is the folder, in the state folder, of the credentials of
-// agents that the mesh itself starts.
-const commandFolder = "run"
+const (
+	// commandFolder is the folder, in the state folder, of the credentials of agents that the mesh itself starts.
+	commandFolder = "run"
+	// inMemory is the file in it that names the folder in memory that has them instead, where keys are sealed.
+	inMemory = "in-memory"
+	// memory is the folder whose files are on no disk, and memoryPrefix begins what we make there.
+	memory       = "/dev/shm"
+	memoryPrefix = "bcpmesh-run-"
+)
+
+// makeCommandFolder makes the folder of credentials, without those that a killed mesh left, and returns its absolute
+// path. Where the keys of a state folder are sealed, nothing that opens the mesh lies on its disk in the clear, and the
+// folder is in memory. Of systems that have no such place the error is [ErrNoMemory].
+func makeCommandFolder(state string, sealed bool) (string, error) {
+	folder, err := filepath.Abs(filepath.Join(state, commandFolder))
+	if err = errors.Join(err, removeCommandFolder(state)); err != nil || !sealed {
+		return folder, err
+	}
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil || !strings.Contains(string(mounts), " "+memory+" tmpfs ") {
+		return "", ErrNoMemory
+	}
+	made, err := os.MkdirTemp(memory, memoryPrefix)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", errors.Join(err, os.Remove(made))
+	}
+	if err := os.WriteFile(filepath.Join(folder, inMemory), []byte(made), 0o600); err != nil {
+		return "", errors.Join(err, os.Remove(made))
+	}
+	return made, nil
+}
+
+// removeCommandFolder removes the folder of credentials, also the one in memory.
+func removeCommandFolder(state string) error {
+	folder := filepath.Join(state, commandFolder)
+	content, err := os.ReadFile(filepath.Join(folder, inMemory))
+	switch made := string(content); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err == nil && filepath.Dir(made) == memory && strings.HasPrefix(filepath.Base(made), memoryPrefix):
+		if err := os.RemoveAll(made); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(folder)
+}
+
+// ErrNoMemory says that the keys are sealed, and that the system has no folder in memory for the credentials of commands.
+var ErrNoMemory = errors.New("the keys are sealed, and this system has no folder in memory for the credentials of the agents that the mesh starts")
 
 // commands runs the commands in agents' definitions (PROTOCOL P9.2).
 type commands struct {
 	mesh       *Mesh
+	folder     string // of the credentials, absolute
 	supervisor *supervisor.Supervisor
 
 	mu      sync.Mutex
@@ -47,12 +98,22 @@ func (m *Mesh) startCommands() error {
 	if m.config.Folder == "" {
 		return nil
 	}
-	folder := filepath.Join(m.config.State, commandFolder)
-	// Remove what a killed mesh left there.
-	if err := os.RemoveAll(folder); err != nil {
+	sealed := false
+	if m.store != nil { // it is nil on a cluster
+		var err error
+		if sealed, err = m.store.Sealed(); err != nil {
+			return fmt.Errorf("start the commands: %w", err)
+		}
+	}
+	folder, err := makeCommandFolder(m.config.State, sealed)
+	if errors.Is(err, ErrNoMemory) {
+		m.config.Logger.Warn("no agent's command is started", "reason", err)
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("start the commands: %w", err)
 	}
-	c := &commands{mesh: m, issued: map[string]server.Party{}, resting: map[bcp.AgentName]*restingCommand{}}
+	c := &commands{mesh: m, folder: folder, issued: map[string]server.Party{}, resting: map[bcp.AgentName]*restingCommand{}}
 	c.supervisor = supervisor.New(supervisor.Config{
 		Logger: m.config.Logger.Named("agents"), Environ: m.config.Environ, Prepare: c.prepare, OnChange: c.changed,
 	})
@@ -62,7 +123,7 @@ func (m *Mesh) startCommands() error {
 		defer cancel()
 		err := c.supervisor.Stop(ctx)
 		c.stopTimers()
-		return errors.Join(err, os.RemoveAll(folder))
+		return errors.Join(err, removeCommandFolder(m.config.State))
 	})
 	m.renewCommands(c)
 	c.use(m.definition.Load())
@@ -256,9 +317,9 @@ var errGone = errors.New("the agent is not in the definitions any more")
 func (c *commands) creds(agent bcp.AgentName, role bcp.Role) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	file, err := filepath.Abs(filepath.Join(c.mesh.config.State, commandFolder, string(agent), role.String()+".creds"))
-	if _, written := c.issued[file]; err != nil || written {
-		return file, err
+	file := filepath.Join(c.folder, string(agent), role.String()+".creds")
+	if _, written := c.issued[file]; written {
+		return file, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", err

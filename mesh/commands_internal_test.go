@@ -1,6 +1,10 @@
 package mesh
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -34,6 +38,70 @@ func TestRestGrows(t *testing.T) {
 	}{{[]string{"q1", "q2"}, 0}, {[]string{"q1", "q2"}, 1}, {[]string{"q1", "q2"}, 2}, {[]string{"q2"}, 0}, {[]string{"q2"}, 1}, {nil, 0}, {[]string{"q3"}, 0}} {
 		if got := ends(step.waits...); got != step.ends {
 			t.Errorf("step %d, %q waits: %d ends in a row, want %d", i, step.waits, got, step.ends)
+		}
+	}
+}
+
+// Credentials of commands lie in memory where keys are sealed, and what a killed mesh left there, or before they were
+// sealed, goes at the next start.
+//
+// covers P7.5
+func TestCommandCredentialsOfASealedFolder(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	open, err := makeCommandFolder(state, false)
+	if err != nil || open != filepath.Join(state, "run") {
+		t.Fatalf("%q, %v", open, err)
+	}
+	left := filepath.Join(open, "reader", "reader.creds")
+	if err := os.MkdirAll(filepath.Dir(left), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(left, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := makeCommandFolder(state, true)
+	if runtime.GOOS != "linux" {
+		if !errors.Is(err, ErrNoMemory) {
+			t.Errorf("without a place in memory: %v", err)
+		}
+		return
+	}
+	if err != nil || filepath.Dir(first) != memory {
+		t.Fatalf("%q, %v", first, err)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("what lay open before: %v", err)
+	}
+	second, err := makeCommandFolder(state, true) // after a kill
+	if err != nil || second == first {
+		t.Fatalf("%q, %v", second, err)
+	}
+	if info, err := os.Stat(second); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	// A file that names anything else deletes nothing.
+	kept := filepath.Join(t.TempDir(), memoryPrefix+"kept")
+	for name, want := range map[string]bool{second: false, kept: true} {
+		if err := os.MkdirAll(kept, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(open, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(open, inMemory), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := removeCommandFolder(state); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(name); want != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, gone := range []string{first, open} {
+		if _, err := os.Stat(gone); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", gone, err)
 		}
 	}
 }
