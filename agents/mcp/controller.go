@@ -33,11 +33,12 @@ type controller struct {
 	inbox   keyedQueue[bcp.DeliveryID, bcp.Delivery]
 	prompts *prompts
 	files   []*wrap.File
-	nudge   chan struct{} // has an element if the agent's channels may have changed
+	away    func(context.Context, bcp.AgentName) bool // nil: nobody knows
+	nudge   chan struct{}                             // has an element if the agent's channels may have changed
 }
 
 func newController(s *Server, conn *agents.Connection, o Options) *controller {
-	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), refresh: o.Refresh, prompts: newPrompts(), files: o.Tools, nudge: make(chan struct{}, 1)}
+	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), refresh: o.Refresh, prompts: newPrompts(), files: o.Tools, away: o.Away, nudge: make(chan struct{}, 1)}
 	if c.refresh <= 0 {
 		c.refresh = defaultRefresh
 	}

@@ -14,6 +14,8 @@ const (
 	maxAcknowledged = 256
 	// maxWait is how long a call waits at most. Hosts give up after a minute.
 	maxWait = 50 * time.Second
+	// silence is how long a wrapped tool says nothing before its Reader is looked for.
+	silence = time.Second
 	// maxArguments bounds the arguments of a call, in bytes, and maxMessage a
 	// whole message of a host.
 	maxArguments = 256 << 10

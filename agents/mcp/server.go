@@ -31,6 +31,10 @@ type Options struct {
 	Refresh time.Duration
 	// Tools are wrapped servers whose tools a Controller's host also gets.
 	Tools []*wrap.File
+	// Away reports whether a Reader of this Controller is not connected, for the host of
+	// whoever may know that: the mesh's owner, of a channel whose timing is not counted,
+	// since a Reader chooses when it is there. Nil knows of none.
+	Away func(ctx context.Context, reader bcp.AgentName) bool
 }
 
 // Server serves one agent of a mesh, in one role, to any number of MCP hosts. Its

@@ -91,9 +91,17 @@ func (c *controller) callWrapped(ctx context.Context, reader bcp.AgentName, t *w
 		return nil, f
 	}
 	c.server.updated(budgetURI)
-	found, _ := c.inbox.wait(ctx, maxWait, nil, 1, func(d bcp.Delivery) bool { return d.QueryID == accepted.QueryID })
+	its := func(d bcp.Delivery) bool { return d.QueryID == accepted.QueryID }
+	found, _ := c.inbox.wait(ctx, silence, nil, 1, its)
+	if len(found) == 0 && c.away != nil && ctx.Err() == nil && c.away(ctx, reader) {
+		return nil, newFault(bcp.ReaderUnavailable).saying("the Reader %s, which calls this tool, is not connected", reader).
+			next("tell whoever runs the mesh that bcpmesh reader mcp has to run for %s. If it does before the query expires the tool is called, and BCPInbox with query_id %s has what comes of it", reader, accepted.QueryID)
+	}
 	if len(found) == 0 {
-		return typed{Query: accepted.QueryID, Next: "Go on with something else. The answer comes later, once: BCPInbox with this query_id waits for it."}, nil
+		found, _ = c.inbox.wait(ctx, maxWait-silence, nil, 1, its)
+	}
+	if len(found) == 0 {
+		return typed{Query: accepted.QueryID, Next: "Go on with something else. " + string(reader) + " has not answered yet. The answer comes later, once: BCPInbox with this query_id waits for it."}, nil
 	}
 	d := found[0]
 	result := typed{Query: d.QueryID, Outcome: d.Outcome}

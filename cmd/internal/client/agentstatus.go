@@ -3,12 +3,15 @@ package client
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // How the agents are, in words. Whoever owns the state folder may see it, and nobody
@@ -109,6 +112,37 @@ func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {
 		}
 	}
 	return ""
+}
+
+// Away reports whether the reader of a channel is not connected, and is nobody whom the
+// mesh starts. It knows only where the creds of the channel's controller lie in the folder
+// of a mesh of one's own, and of no channel whose timing is counted: there a controller
+// must not hear when its reader comes and goes.
+func (f *AgentFlags) Away(ctx context.Context, controller, reader bcp.AgentName) bool {
+	folder, err := meshdir.Find(filepath.Dir(f.Creds))
+	if err != nil {
+		return false
+	}
+	def, err := folder.Load()
+	if err != nil || !slices.ContainsFunc(def.Channels, func(c bcp.Channel) bool {
+		return c.Controller == controller && c.Reader == reader && c.ReleaseInterval == 0
+	}) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	asker := Flags{Where: meshdir.StateFlags{Dir: folder.Dir, State: folder.State}, URL: f.url, CA: f.ca}
+	o, err := asker.Connect(ctx, bcp.RoleOperator)
+	if err != nil {
+		return false
+	}
+	defer o.Close()
+	for _, shard := range o.On(reader) {
+		if a, ok, err := o.Operator(shard).Agent(ctx, reader); err == nil && ok {
+			return a.State == status.Away
+		}
+	}
+	return false
 }
 
 // WhileSilent tells a person at a terminal why nobody answers, if nothing has come for a

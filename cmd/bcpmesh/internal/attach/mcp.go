@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -118,7 +119,8 @@ func mcpServer(p *cli.Program, o mcpOptions) (*mcp.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := mcp.Options{Version: cli.ProgramVersion(), Logger: cli.NewLogger(hclog.Info, p.Out.Stderr)}
+	options := mcp.Options{Version: cli.ProgramVersion(), Logger: cli.NewLogger(hclog.Info, p.Out.Stderr),
+		Away: func(ctx context.Context, reader bcp.AgentName) bool { return o.Away(ctx, name, reader) }}
 	for _, name := range o.tools {
 		file, err := readTools(name)
 		if err != nil {
