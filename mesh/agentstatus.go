@@ -33,7 +33,7 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 			a := &agents[i]
 			suspended[a.Name] = s.Suspended(a.Name)
 			if fault, since := s.ModelFault(a.Name); !since.IsZero() {
-				failing[a.Name] = &status.ModelFailing{ModelFault: fault, Since: since}
+				failing[a.Name] = &status.ModelFailing{ModelFault: fault, Since: since, Said: m.gateway.ModelSaid(a.Name)}
 			}
 			if tokens, usd := s.ModelUse(a.Name, now); tokens > 0 {
 				models[a.Name] = &status.ModelUse{Tokens: tokens, USD: usd, TokenBudget: a.Run.TokenBudget, CostBudget: a.Run.CostBudget}

@@ -89,6 +89,9 @@ type ModelUse struct {
 type ModelFailing struct {
 	bcp.ModelFault `json:",inline"`
 	Since          time.Time `json:"since"`
+	// Said is what the provider says: text from outside, without secrets, empty after the
+	// gateway has begun again until the model is called.
+	Said string `json:"untrusted_provider_says,omitempty"`
 }
 
 // Wait counts what waits for an agent, and what it waits for.

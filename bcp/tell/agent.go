@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
@@ -35,9 +36,13 @@ func Agent(a *status.Agent, now time.Time) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// ModelFails tells why an agent's model fails, and since when.
+// ModelFails tells why an agent's model fails, since when, and what its provider says.
 func ModelFails(f *status.ModelFailing) string {
-	return "its model fails since " + Moment(f.Since) + ": " + f.String()
+	says := "its model fails since " + Moment(f.Since) + ": " + f.String()
+	if f.Said != "" {
+		says += ", which says │" + inert.Line(f.Said) + "│"
+	}
+	return says
 }
 
 // modelTook tells what an agent's model takes.

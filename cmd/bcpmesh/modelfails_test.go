@@ -89,7 +89,7 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 			c.run(ctx, `sed -i -e 's/base_url: /key: "env:MODEL_KEY", base_url: /' mesh.yaml`)
 			log := startDesk(ctx, t, c)
 			out, err := c.command(ctx, "bcpmesh query researcher --boolean breaking --wait 4s").CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "researcher cannot answer: its model fails since ") || !strings.Contains(string(out), ": "+p.why) {
+			if err == nil || !strings.Contains(string(out), "researcher cannot answer: its model fails since ") || !strings.Contains(string(out), ": "+p.why) || !strings.Contains(string(out), p.says) {
 				t.Errorf("query: %v\n%s", err, out)
 			}
 			eventually(ctx, t, c, "bcpmesh status --json", `"model_failing":{"fault":"`)

@@ -88,6 +88,7 @@ type Gateway struct {
 	journal   *jetstream.Journal
 	agents    map[agentRole]*connection
 	leaving   map[bcp.AgentName]func([]string) // callers that wait for the absence of an agent
+	modelSaid map[bcp.AgentName]string         // what the provider of an agent's model says while that fails
 	sending   map[bcp.DeliveryID]*sending
 	notices   map[bcp.DeliveryID]*sending
 	failed    error // of a reload whose record was not acknowledged
@@ -202,7 +203,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	g := &Gateway{
 		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), interrupter: config.Interrupter,
 		inbox: newInbox(), links: make(map[agentRole]link), done: make(chan struct{}),
-		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
+		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), modelSaid: make(map[bcp.AgentName]string), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
 		flaps: make(map[agentRole]connectionEvents), crowding: make(map[bcp.AgentName]time.Time), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),

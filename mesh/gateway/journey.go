@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -470,19 +471,29 @@ func usageReceipt(d *bcp.Decision) bcp.UsageReceipt {
 	return bcp.UsageReceipt{Type: bcp.TypeUsage, Allowed: d.Verdict == bcp.Accept, Code: d.Code}
 }
 
-// logModel says when the model of an agent begins to fail, and when it works again.
+// logModel says when the model of an agent begins to fail, and when it works again. What
+// its provider says is kept for the operator as long as it fails.
 func (g *Gateway) logModel(d *bcp.Decision, in *input) {
+	if d.Usage.Act != bcp.UsageReport || d.Verdict != bcp.Accept {
+		return
+	}
+	said := ""
+	if r, code := bcp.ParseUsage(in.body); code == "" {
+		said = inert.Line(r.Said)
+	}
+	g.modelSaid[d.Agent] = said
 	switch alert, _ := d.Alert(); alert.Alert {
 	case bcp.AlertModelFails:
-		said := "nothing"
-		if r, code := bcp.ParseUsage(in.body); code == "" && r.Said != "" {
-			said = inert.Line(r.Said)
-		}
-		g.log.Warn("an agent's model did not answer", "agent", d.Agent, "why", alert.Model.String(), "provider_says", hclog.Quote(said))
+		g.log.Warn("an agent's model did not answer", "agent", d.Agent, "why", alert.Model.String(), "provider_says", hclog.Quote(cmp.Or(said, "nothing")))
 	case bcp.AlertModelWorks:
+		delete(g.modelSaid, d.Agent)
 		g.log.Warn("the model of an agent works again", "agent", d.Agent, "failed_for", d.At().Sub(time.Unix(0, d.Usage.Since)).Round(time.Second))
 	}
 }
+
+// ModelSaid is what the provider of an agent's model says while that fails, harmless to
+// show, and for the operator alone. Call it within [Gateway.Inspect].
+func (g *Gateway) ModelSaid(agent bcp.AgentName) string { return g.modelSaid[agent] }
 
 // receipt answers an ask.
 func (g *Gateway) receipt(d *bcp.Decision) any {

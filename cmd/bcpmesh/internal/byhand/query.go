@@ -285,7 +285,7 @@ func withReason(ctx context.Context, who *client.Flags, reader bcp.AgentName, er
 		return err
 	}
 	code, _, refused := strings.Cut(f.Message, ": ")
-	if refused && code != string(bcp.Expired) && code != string(bcp.ReaderUnavailable) {
+	if refused && code != string(bcp.Expired) && code != string(bcp.ReaderUnavailable) && code != string(bcp.NotEnoughInformation) {
 		return err
 	}
 	if why := client.WhyNobody(ctx, who, reader); why != "" {
