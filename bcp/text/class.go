@@ -1,6 +1,24 @@
 package text
 
-//go:generate go run gen/gen.go gen/looks.go
+import (
+	_ "embed"
+	"encoding/binary"
+)
+
+//go:generate go run ../../cmd/bcpmesh-lab/letters
+
+// tablesFile has the tables of tables.go.
+//
+//go:embed tables.bin
+var tablesFile []byte
+
+// tableAt reads the table that begins at a place of the file.
+func tableAt[T any](at int) (table T) {
+	if _, err := binary.Decode(tablesFile[at:], binary.LittleEndian, &table); err != nil {
+		panic(err) // the file was compiled in
+	}
+	return table
+}
 
 // A class says what the scanner does with a code point. The zero class refuses.
 type class uint8

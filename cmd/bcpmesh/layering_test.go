@@ -18,8 +18,7 @@ import (
 )
 
 // Imports point from effects to decisions. The table below is the rule for every package of the module; the check
-// parses the source, whatever its build tags say, so that an import under any tag counts. Tests and generators may import
-// what they like.
+// parses the source, whatever its build tags say, so that an import under any tag counts. Tests may import what they like.
 
 const modulePath = "github.com/bcpmesh/bcpmesh"
 
@@ -86,7 +85,6 @@ var rules = []rule{
 	{folder: "bcp/cost", core: true, external: []string{jsonText}},
 	{folder: "bcp/cost/tally", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
-	{folder: "bcp/text/gen", core: true}, // programs for go generate, which no rule looks at
 	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
 	{folder: "bcp/guard", core: true, external: []string{internationalNames, jsonText, textLib}},
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
@@ -399,6 +397,7 @@ var rules = []rule{
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{folder: "cmd/bcpmesh-lab", program: true, internal: []string{"cmd/bcpmesh-lab/internal/conform", "cmd/bcpmesh-lab/internal/measure", "cmd/internal/cli"}, external: []string{commandLines}},
+	{folder: "cmd/bcpmesh-lab/letters", program: true, external: []string{"github.com/clipperhouse/uax29/v2", textLib}},
 	{folder: "cmd/bcpmesh-lab/judge", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam/judge"}},
 	{folder: "cmd/bcpmesh-lab/weaken", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage"}},
 
@@ -631,9 +630,6 @@ func (l *layering) checkFile(root fs.FS, name string) {
 	if lines := bytes.Count(source, []byte("\n")); lines >= maxLines && !ast.IsGenerated(file) {
 		l.failf("%s: %d lines: split it by noun, below %d", name, lines, maxLines)
 	}
-	if isGenerator(file) {
-		return
-	}
 	f := &sourceFile{layering: l, name: name, rule: l.rules[path.Dir(name)], files: files, imports: map[string]string{}}
 	isTest := strings.HasSuffix(name, "_test.go")
 	for _, spec := range file.Imports {
@@ -642,22 +638,6 @@ func (l *layering) checkFile(root fs.FS, name string) {
 	if !isTest {
 		ast.Inspect(file, f.checkNode)
 	}
-}
-
-// isGenerator reports whether a file is a program for go generate that lies beside the package that it writes for: it is
-// no part of any package, which the words `//go:build ignore` and `package main` say.
-func isGenerator(file *ast.File) bool {
-	if file.Name.Name != "main" {
-		return false
-	}
-	for _, group := range file.Comments {
-		for _, comment := range group.List {
-			if comment.Pos() < file.Package && comment.Text == "//go:build ignore" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // sourceFile is one file that is being checked.

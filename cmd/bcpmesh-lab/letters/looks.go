@@ -1,5 +1,3 @@
-//go:build ignore
-
 // What letters look like: which letters stay, what the others are spelled as, which marks a letter may bear, and which
 // letters of different scripts look alike. It works from the data files in unicode.
 package main
@@ -498,19 +496,18 @@ const (
 	keyCapital = 1 << 61 // and a capital: the class of small letters like it << 48, the scripts that have a letter or capital like it << 1, and 1 where its own has another one
 )
 
-// writeLooks writes which letters look alike. names are the scripts by their numbers in entries.
-func writeLooks(b *bytes.Buffer, table []uint32, names []string, classes []lookClass, scripts []string) {
-	place := make([]int, len(names)+1)
+// lookPlaces has the place of each script among those with looks, from 1, by its number, and names them.
+func lookPlaces(names, scripts []string) (places []uint8, list string) {
+	places = make([]uint8, len(names)+1)
 	for i, name := range scripts {
-		place[slices.Index(names, name)+1] = i + 1
+		places[slices.Index(names, name)+1] = uint8(i + 1)
 	}
-	fmt.Fprintf(b, "// lookScripts counts the scripts that have letters like those of another one, Latin being the first; lookPlaces has the place\n")
-	fmt.Fprintf(b, "// of each script among them, from 1, by its number: %s.\n", strings.Join(scripts, ", "))
-	fmt.Fprintf(b, "const lookScripts = %d\n\nvar lookPlaces = [...]uint8{", len(scripts))
-	for _, p := range place {
-		fmt.Fprintf(b, "%d,", p)
-	}
-	fmt.Fprintf(b, "}\n\n// lookMasks are the scripts of each class of letters that look alike, as bits by their places.\nvar lookMasks = [...]uint64{\n0,\n")
+	return places, strings.Join(scripts, ", ")
+}
+
+// looks adds which letters look alike.
+func (t *tables) looks(table []uint32, classes []lookClass, scripts []string) {
+	masks := []uint64{0}
 	var keys, values []uint64
 	rares := 0
 	byLook := map[string]uint64{}
@@ -543,9 +540,10 @@ func writeLooks(b *bytes.Buffer, table []uint32, names []string, classes []lookC
 			}
 			keys, values = append(keys, pairKey(k[0], k[1])), append(values, value)
 		}
-		fmt.Fprintf(b, "%#x,\n", mask)
+		masks = append(masks, mask)
 	}
-	fmt.Fprintf(b, "}\n\n")
+	fmt.Fprintf(&t.source, "// lookMasks are the scripts of each class of letters that look alike, as bits by their places.\n")
+	t.add("lookMasks", fmt.Sprintf("[%d]uint64", len(masks)), masks)
 	if rares >= lookRare || len(scripts) > 40 || len(classes) > 0xffff {
 		fail("no room in a value of lookTable")
 	}
@@ -572,7 +570,7 @@ func writeLooks(b *bytes.Buffer, table []uint32, names []string, classes []lookC
 			keys, values = append(keys, keyCapital|uint64(r)), append(values, value)
 		}
 	}
-	slots(b, "lookTable", keys, values)
+	t.slots("lookTable", keys, values)
 	fmt.Fprintf(os.Stderr, "%d letters spelled as others, %d refused, %d symbols, %d classes of looks in %d scripts\n",
 		len(look.folds), len(look.refused), len(look.symbols), len(classes), len(scripts))
 }
