@@ -215,6 +215,7 @@ func (s *server) roleMethods(role bcp.Role) map[string]Method {
 		"close":   withoutParams(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.CloseSession(ctx) }),
 		"propose": s.propose,
 		"taint":   s.taint,
+		"run":     s.run,
 	}
 }
 
@@ -294,6 +295,29 @@ func (s *server) propose(ctx context.Context, params jsontext.Value) (any, error
 	return map[string]bcp.ItemID{"item_id": item}, err
 }
 
+// run does a task with a kernel, and returns how it ended.
+func (s *server) run(ctx context.Context, params jsontext.Value) (any, error) {
+	var in struct {
+		timed          `json:",inline"`
+		agents.RunTask `json:",inline"`
+		Kernel         bcp.AgentName `json:"kernel"`
+		Grant          string        `json:"grant"`
+	}
+	if err := readParams(params, &in); err != nil {
+		return nil, err
+	}
+	if _, err := bcp.ParseAgentName(string(in.Kernel)); err != nil {
+		return nil, invalidParam("kernel", err)
+	}
+	ctx, cancel := in.within(ctx)
+	defer cancel()
+	run, err := agents.NewRequester(s.Connection).Run(ctx, in.Kernel, in.Grant, in.RunTask)
+	if err != nil {
+		return nil, err
+	}
+	return run.Wait(ctx)
+}
+
 func (s *server) taint(ctx context.Context, params jsontext.Value) (any, error) {
 	var in struct {
 		timed  `json:",inline"`
@@ -345,6 +369,7 @@ func invalidParam(name string, err error) error {
 func toRPCError(err error) *rpcError {
 	var own *rpcError
 	var refused *agents.RefusedError
+	var run *agents.RunRefusedError
 	var call *CallError
 	switch {
 	case errors.As(err, &own):
@@ -353,6 +378,8 @@ func toRPCError(err error) *rpcError {
 		return &rpcError{Code: codeRefused, Message: call.Message, Data: &rpcCause{Code: call.Code}}
 	case errors.As(err, &refused):
 		return &rpcError{Code: codeRefused, Message: refused.Detail, Data: &rpcCause{Code: string(refused.Code), RetryAfter: int64(refused.RetryAfter / time.Second)}}
+	case errors.As(err, &run):
+		return &rpcError{Code: codeRefused, Message: run.Error(), Data: &rpcCause{Code: run.Code}}
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return &rpcError{Code: codeRefused, Message: "the server refuses it: this agent has no such channel or subscription", Data: &rpcCause{Code: string(bcp.NoChannel)}}
 	}

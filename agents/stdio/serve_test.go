@@ -184,6 +184,8 @@ func TestServeRefuses(t *testing.T) {
 		{"ask", `{"target":"nobody","spec":{"category":1,"fields":[{"name":"a","type":"boolean"}]}}`, `"data":{"code":"no_channel"}`},
 		{"ask", `{"target":"researcher","spec":{"category":3,"directive":"say all","max_words":5}}`, `"code":-32000,`},
 		{"taint", `{"source":"nowhere"}`, `"error"`},
+		{"run", `{"kernel":"No Name","grant":"go","task":"x"}`, `"code":-32602,"message":"kernel: `},
+		{"run", `{"kernel":"desk","grant":"go","task":"x","attacker":"words"}`, `"code":-32602`},
 		{"close", `[]`, `"code":-32602`},
 	} {
 		c.say(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}`, i, wrong.method, wrong.params)

@@ -126,6 +126,11 @@ export class Controller extends Agent {
   openSession(options?: Call): Promise<void>;
   /** Ends the session, and cancels its open queries. */
   closeSession(options?: Call): Promise<void>;
+  /** Says that this agent's context is cleared: it knows nothing of what it was told, which counts no more. */
+  newSession(options?: Call): Promise<void>;
+  /** Does a task with a kernel, and returns how it ended. newSession says the same as the method, and needs no channel. */
+  runTask(kernel: string, grant: string, task: string,
+    options?: Call & { newSession?: boolean; forbid?: { tool: string; when: string }[]; requestId?: string }): Promise<{ run_id: string; status: string; code?: string }>;
   /** Asks people for a subscription, and returns the id of the item that waits. */
   propose(reader: string, subscription: Message, options?: Call): Promise<string>;
   /** Says that this agent has read something that others may have written, such as "web". */

@@ -215,6 +215,15 @@ export class Controller extends Agent {
     await this._call("close", { timeoutSeconds });
   }
 
+  async newSession(options) {
+    await this.closeSession(options);
+    await this.openSession(options);
+  }
+
+  runTask(kernel, grant, task, { newSession, forbid, requestId, timeoutSeconds } = {}) {
+    return this._call("run", { kernel, grant, task, new_session: newSession || undefined, forbid, request_id: requestId, timeoutSeconds });
+  }
+
   async propose(reader, subscription, { timeoutSeconds } = {}) {
     return (await this._call("propose", { reader, subscription, timeoutSeconds })).item_id;
   }

@@ -282,6 +282,21 @@ class Controller(_Agent):
         """End the session, and cancel its open queries."""
         await self._call("close", timeout)
 
+    async def new_session(self, *, timeout: float | None = None) -> None:
+        """Say that this agent's context is cleared: it knows nothing of what it was told, which counts no more."""
+        await self.close_session(timeout=timeout)
+        await self.open_session(timeout=timeout)
+
+    async def run_task(self, kernel: str, grant: str, task: str, *, new_session: bool = False, forbid: list[Message] | None = None,
+                       request_id: str | None = None, timeout: float | None = None) -> Message:
+        """Do a task with a kernel, and return how it ended: its ``run_id``, ``status`` and ``code``.
+
+        ``new_session`` says that the context is cleared, as the method does, which needs no channel. ``forbid`` are rules
+        of this agent's own, such as ``{"tool": "send_email", "when": "true"}``. The same request_id is done once.
+        """
+        return await self._call("run", timeout, kernel=kernel, grant=grant, task=task, new_session=new_session or None,
+                                forbid=forbid, request_id=request_id)
+
     async def propose(self, reader: str, subscription: Message, *, timeout: float | None = None) -> str:
         """Ask people for a subscription, and return the id of the item that waits."""
         return (await self._call("propose", timeout, reader=reader, subscription=subscription))["item_id"]

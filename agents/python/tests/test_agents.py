@@ -34,6 +34,25 @@ bcp_channels:
   - {peer: main, role: reader, max_category: 2, budget_bits: 1000}
 ---
 """
+KERNEL = """---
+name: desk
+kernel:
+  planner: ann
+  requesters: {main: [go]}
+  grants: {go: [note.write]}
+---
+"""
+# Nobody serves it: a call that the gate lets through ends the run as tool_unavailable.
+TOOLS = """service: notes
+tools:
+  - name: note
+    effect_level: write
+    required_caps: [note.write]
+    timeout: 1s
+    input_schema: {type: object, properties: {text: {type: string, critical: true}}}
+    output_schema: {type: boolean}
+"""
+PLANS = '''[{"task": "*", "plan": {"steps": [{"kind": "tool", "id": "n", "tool": "note", "args": {"text": "hello"}}], "final": "n"}}]'''
 URGENT = {"category": 1, "fields": [{"name": "urgent", "type": "boolean"}]}
 
 
@@ -46,6 +65,10 @@ class MeshTest(unittest.IsolatedAsyncioTestCase):
         (self.folder / "mesh.yaml").write_text("name: desk\n")
         (self.folder / "agents/main.md").write_text(MAIN)
         (self.folder / "agents/researcher.md").write_text(RESEARCHER)
+        (self.folder / "agents/desk.md").write_text(KERNEL)
+        (self.folder / "agents/ann.md").write_text("---\nname: ann\n---\n")
+        (self.folder / "tools").mkdir()
+        (self.folder / "tools/notes.yaml").write_text(TOOLS)
         ready = self.folder / "ready.json"
         log = open(self.folder / "up.log", "w")
         self.addCleanup(log.close)
@@ -58,7 +81,7 @@ class MeshTest(unittest.IsolatedAsyncioTestCase):
             self.assertLess(time.monotonic() - begin, PATIENCE)
             time.sleep(0.02)
         self.url = json.loads(ready.read_text())["url"]
-        for name in ("main", "researcher"):
+        for name in ("main", "researcher", "ann"):
             subprocess.run([PROGRAM, "creds", "issue", name, "--dir", str(self.folder), "--out", str(self.creds(name))], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def creds(self, name: str) -> Path:
@@ -115,6 +138,36 @@ class MeshTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(len(seen), 2)
         self.assertEqual(seen[0], seen[1])
         self.assertEqual(seen[0]["response"], {"urgent": True})
+
+    async def test_new_session(self) -> None:
+        """covers KER-106: a task may be a Reader's words until its requester says that its context is cleared."""
+        (self.folder / "plans.json").write_text(PLANS)
+        planner = subprocess.Popen([PROGRAM, "planner", "script", "--creds", str(self.creds("ann")), "--url", self.url, str(self.folder / "plans.json")],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(planner.wait)
+        self.addCleanup(planner.terminate)
+        reader = self.reader()
+
+        @reader.on_query
+        async def answer(query):
+            return {"urgent": True}
+
+        async with reader, self.controller() as controller:
+            async def ends(**options) -> tuple[str, str]:
+                end = await controller.run_task("desk", "go", "Write it.", timeout=PATIENCE, **options)
+                return end["status"], end["code"]
+
+            await controller.ask_and_wait("researcher", URGENT, timeout=PATIENCE)
+            self.assertEqual(await ends(), ("blocked", "not_declassified"))
+            self.assertEqual(await ends(new_session=True), ("errored", "tool_unavailable"))
+            self.assertEqual(await ends(forbid=[{"tool": "note", "when": "true"}]), ("blocked", "forbidden"))
+            await controller.ask_and_wait("researcher", URGENT, timeout=PATIENCE)
+            self.assertEqual(await ends(), ("blocked", "not_declassified"))
+            await controller.new_session(timeout=PATIENCE)
+            self.assertEqual(await ends(), ("errored", "tool_unavailable"))
+            with self.assertRaises(bcpmesh.Refused) as refused:
+                await ends(forbid=[{"tool": "note", "when": "no CEL"}])
+            self.assertEqual(refused.exception.code, "bad_rule")
 
     async def test_refusals(self) -> None:
         """covers P10: what is refused has its code, and a wrong call of ours is no refusal."""

@@ -34,6 +34,27 @@ bcp_channels:
 ---
 `);
   writeFileSync(join(folder, "agents/researcher.md"), "---\nname: researcher\nbcp_channels:\n  - {peer: main, role: reader, max_category: 2, budget_bits: 1000}\n---\n");
+  writeFileSync(join(folder, "agents/desk.md"), `---
+name: desk
+kernel:
+  planner: ann
+  requesters: {main: [go]}
+  grants: {go: [note.write]}
+---
+`);
+  writeFileSync(join(folder, "agents/ann.md"), "---\nname: ann\n---\n");
+  mkdirSync(join(folder, "tools"));
+  // Nobody serves it: a call that the gate lets through ends the run as tool_unavailable.
+  writeFileSync(join(folder, "tools/notes.yaml"), `service: notes
+tools:
+  - name: note
+    effect_level: write
+    required_caps: [note.write]
+    timeout: 1s
+    input_schema: {type: object, properties: {text: {type: string, critical: true}}}
+    output_schema: {type: boolean}
+`);
+  writeFileSync(join(folder, "plans.json"), `[{"task": "*", "plan": {"steps": [{"kind": "tool", "id": "n", "tool": "note", "args": {"text": "hello"}}], "final": "n"}}]`);
   const ready = join(folder, "ready.json");
   mesh = spawn(PROGRAM, ["up", folder, "--listen", "127.0.0.1:0", "--ready-file", ready], { stdio: "ignore" });
   while (!existsSync(ready)) {
@@ -41,7 +62,7 @@ bcp_channels:
     await pause(20);
   }
   url = JSON.parse(readFileSync(ready, "utf8")).url;
-  for (const name of ["main", "researcher"]) await run(PROGRAM, ["creds", "issue", name, "--dir", folder, "--out", creds(name)]);
+  for (const name of ["main", "researcher", "ann"]) await run(PROGRAM, ["creds", "issue", name, "--dir", folder, "--out", creds(name)]);
 });
 
 after(async () => {
@@ -85,6 +106,31 @@ test("question and answer", async () => {
     assert.deepEqual(channels.map((c) => c.reader), ["researcher"]);
     assert.ok(channels[0].remaining_bits < 1000);
   });
+});
+
+// covers KER-106: a task may be a Reader's words until its requester says that its context is cleared.
+test("a new session", async () => {
+  const planner = spawn(PROGRAM, ["planner", "script", "--creds", creds("ann"), "--url", url, join(folder, "plans.json")], { stdio: "ignore" });
+  const reader = readerOf().onQuery(() => ({ urgent: true }));
+  const controller = controllerOf();
+  const ends = async (options) => {
+    const { status, code } = await controller.runTask("desk", "go", "Write it.", { ...patient, ...options });
+    return [status, code];
+  };
+  try {
+    await together([reader, controller], async () => {
+      await controller.askAndWait("researcher", URGENT, patient);
+      assert.deepEqual(await ends(), ["blocked", "not_declassified"]);
+      assert.deepEqual(await ends({ newSession: true }), ["errored", "tool_unavailable"]);
+      await controller.askAndWait("researcher", URGENT, patient);
+      assert.deepEqual(await ends(), ["blocked", "not_declassified"]);
+      await controller.newSession(patient);
+      assert.deepEqual(await ends(), ["errored", "tool_unavailable"]);
+      await assert.rejects(ends({ forbid: [{ tool: "note", when: "no CEL" }] }), (error) => error instanceof Refused && error.code === "bad_rule");
+    });
+  } finally {
+    planner.kill();
+  }
 });
 
 // covers P9.1: a delivery whose handler rejects is handled again, and one push is one delivery.

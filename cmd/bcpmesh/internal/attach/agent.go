@@ -25,8 +25,8 @@ per line. The creds file determines the agent. docs/agents.md lists the methods;
 package bcpmesh of agents/python implements them.
 
 A Reader's program is asked "query" and calls "push"; a Controller's is asked
-"delivery" and calls "ask", "ask_and_wait", "channels", "open", "close", "propose" and
-"taint". Both are asked "prompt". It ends when stdin does.
+"delivery" and calls "ask", "ask_and_wait", "channels", "open", "close", "propose",
+"taint" and "run". Both are asked "prompt". It ends when stdin does.
 
 With a COMMAND, it starts the program itself in a Linux sandbox (Landlock and
 seccomp). The program has stdin and stdout, on which it speaks as above, and no
