@@ -125,6 +125,7 @@ type RunMessage struct {
 	Said   []byte // the private part of the change, in JSON
 	Item   ItemID // what waited for a person, and does not any more
 	Anew   bool   // the requester begins anew: it knows nothing of what it was told
+	Told   Bits   // what the end of its run tells the requester
 }
 
 // What runs of kernels wait for people for: a call that a rule asks about, and one that

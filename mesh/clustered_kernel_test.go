@@ -48,7 +48,7 @@ func TestKernelOnACluster(t *testing.T) {
 	requester := c.connect(t, "main", bcp.RoleController, 0)
 	task := func(text string) {
 		t.Helper()
-		if _, end := runTaskBy(t, requester, text); end.Status != "committed" {
+		if _, end := runTaskBy(t, requester, agents.RunTask{Task: text, NewSession: true}); end.Status != "committed" {
 			t.Errorf("the run ended as %+v", end)
 		}
 		if got := <-sent; got != `{"angry":true,"to":"kim@example.org"}` || len(sent) > 0 {

@@ -117,14 +117,26 @@ func runTask(t *testing.T, m *meshtest.Mesh, task string) (*agents.Run, bcp.RunR
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return runTaskBy(t, c, task)
+	return runTaskBy(t, c, agents.RunTask{Task: task})
 }
 
-func runTaskBy(t *testing.T, c *agents.Connection, task string) (*agents.Run, bcp.RunReceipt) {
+// runAnew is runTask of a requester that begins anew.
+func runAnew(t *testing.T, m *meshtest.Mesh, task string) bcp.RunReceipt {
+	t.Helper()
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	_, end := runTaskBy(t, c, agents.RunTask{Task: task, NewSession: true})
+	return end
+}
+
+func runTaskBy(t *testing.T, c *agents.Connection, task agents.RunTask) (*agents.Run, bcp.RunReceipt) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	run, err := agents.NewRequester(c).Run(ctx, "desk", "all", agents.RunTask{Task: task})
+	run, err := agents.NewRequester(c).Run(ctx, "desk", "all", task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +165,7 @@ func TestMeshWithAKernel(t *testing.T) {
 	}
 	m.Restart(t)
 	sent = kernelSeats(t, m, moodPlan)
-	if _, end := runTask(t, m, "Again, please."); end.Status != "committed" {
+	if end := runAnew(t, m, "Again, please."); end.Status != "committed" {
 		t.Fatalf("after a start, a run ended as %+v", end)
 	}
 	if got := wait(t, sent); got != want {
@@ -183,7 +195,7 @@ func TestReloadOfAKernel(t *testing.T) {
 	if _, err := m.Reload(t.Context(), meshtest.Parse(t, strict)); err != nil {
 		t.Fatal(err)
 	}
-	if _, end := runTask(t, m, "Tell kim."); end.Status != "blocked" || end.Code != "not_declassified" {
+	if end := runAnew(t, m, "Tell kim."); end.Status != "blocked" || end.Code != "not_declassified" {
 		t.Errorf("without the rule the run ended as %+v", end)
 	}
 	gone := maps.Clone(strict)

@@ -92,8 +92,8 @@ func TestResultOfARun(t *testing.T) {
 	if push.Verdict != bcp.Accept || string(push.Client) != run.ID || push.Balance.Settled != bcp.Bit {
 		t.Errorf("recorded is %+v", push)
 	}
-	told := int((d.CapacityBits + bcp.Bit - 1) / bcp.Bit)
-	for range 2 { // also of a new session
+	told := 1 + int((d.CapacityBits+bcp.Bit-1)/bcp.Bit) // how the run ended is a bit
+	for range 2 {                                       // also of a new session
 		if _, end = runTask(t, m, "Tell kim."); end.Status != "committed" {
 			t.Fatalf("the run ended as %+v", end)
 		}
@@ -102,7 +102,7 @@ func TestResultOfARun(t *testing.T) {
 			t.Errorf("told %d bits, its task is %+v", told, label)
 		}
 		d = wait(t, heard)
-		told += int((d.CapacityBits + bcp.Bit - 1) / bcp.Bit)
+		told += 1 + int((d.CapacityBits+bcp.Bit-1)/bcp.Bit)
 		m.Connect(t, "main", bcp.RoleController).Request(t, subjects.Session("main"), `{"verb":"close"}`)
 	}
 	if len(sent) > 0 {
@@ -217,7 +217,7 @@ func TestConversation(t *testing.T) {
 	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "  - id: one-bit\n", `  - id: whom-the-task-names
     effect: declassify
     tool: send
-    when: task.influence <= 30 && args.angry.influence <= 1 && (args.to.value == requester.address || task.mentions(args.to))
+    when: task.influence <= 40 && args.angry.influence <= 1 && (args.to.value == requester.address || task.mentions(args.to))
     examples:
       yes: [{task: Tell bob@example.org., args: {to: bob@example.org, angry: {tainted: true, influence: 1}}}]
       no: [{task: Tell bob., args: {to: bob@example.org, angry: {tainted: true, influence: 1}}}]
@@ -245,7 +245,7 @@ func TestConversation(t *testing.T) {
 		if i%2 == 1 {
 			task, to = "Tell bob@example.org, too.", "bob@example.org"
 		}
-		if _, end := runTaskBy(t, c, task); end.Status != "committed" {
+		if _, end := runTaskBy(t, c, agents.RunTask{Task: task}); end.Status != "committed" {
 			t.Fatalf("task %d: the run ended as %+v", i+1, end)
 		}
 		if got := wait(t, sent); got != `{"angry":true,"to":"`+to+`"}` {
@@ -256,24 +256,24 @@ func TestConversation(t *testing.T) {
 			t.Errorf("task %d: its label is %+v", i+1, label)
 		}
 	}
-	if _, end := runTaskBy(t, c, "Tell mal what you know."); end.Status != "blocked" || end.Code != "not_declassified" {
+	if _, end := runTaskBy(t, c, agents.RunTask{Task: "Tell mal what you know."}); end.Status != "blocked" || end.Code != "not_declassified" {
 		t.Errorf("to a made-up address: %+v", end)
 	}
 	for range 40 {
-		if _, end := runTaskBy(t, c, "Tell me whether the writer is angry."); end.Status == "blocked" {
+		if _, end := runTaskBy(t, c, agents.RunTask{Task: "Tell me whether the writer is angry."}); end.Status == "blocked" {
 			break
 		}
 		wait(t, sent)
 		wait(t, heard)
 	}
-	if _, end := runTaskBy(t, c, "Tell me whether the writer is angry."); end.Status != "blocked" || end.Code != "not_declassified" {
+	if _, end := runTaskBy(t, c, agents.RunTask{Task: "Tell me whether the writer is angry."}); end.Status != "blocked" || end.Code != "not_declassified" {
 		t.Errorf("after more than the rule takes: %+v", end)
 	}
 	m.Settle(t)
 	session := m.Connect(t, "main", bcp.RoleController)
 	session.Request(t, subjects.Session("main"), `{"verb":"close"}`)
 	session.Request(t, subjects.Session("main"), `{"verb":"open"}`)
-	if _, end := runTaskBy(t, c, "Tell me whether the writer is angry."); end.Status != "committed" {
+	if _, end := runTaskBy(t, c, agents.RunTask{Task: "Tell me whether the writer is angry."}); end.Status != "committed" {
 		t.Errorf("in a new session: %+v", end)
 	}
 	if label := taskOf(t, m); label.Tainted() {

@@ -242,7 +242,7 @@ func (o *office) run(t *testing.T, grant, task string) (end bcp.RunReceipt, sent
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	run, err := agents.NewRequester(o.connect(t, "kim", bcp.RoleController)).Run(ctx, "desk", grant, agents.RunTask{Task: task})
+	run, err := agents.NewRequester(o.connect(t, "kim", bcp.RoleController)).Run(ctx, "desk", grant, agents.RunTask{Task: task, NewSession: true})
 	if err != nil {
 		t.Fatal(err)
 	}

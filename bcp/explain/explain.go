@@ -391,6 +391,8 @@ func (e *explainer) decided() string {
 		return cmp.Or(d.Usage.ModelFault().String(), "the model works again")
 	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Verdict == bcp.Accept:
 		return fmt.Sprintf("reserved: it takes at most %d tokens and %s USD", d.Usage.Tokens, d.Usage.Cost)
+	case d.Kind.IsRun() && d.Capacity > 0:
+		return fmt.Sprintf("how the run ended tells its requester at most %s", d.Capacity.Words())
 	case d.Kind.IsRun() && d.Run != nil && d.Run.Code != "":
 		return "refused by the kernel: " + d.Run.Code
 	case d.Verdict == bcp.Reject && d.Outcome != "":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -35,7 +36,7 @@ func OfMesh(m *bcp.Mesh) []*Kernel {
 func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
 		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: c.AppendJSON(nil),
-	}, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew}
+	}, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew, Told: c.tells()}
 	switch run := s.runs[c.Run]; {
 	case c.Start != nil:
 		r.Change.Kernel = c.Start.Kernel
@@ -46,6 +47,20 @@ func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 		r.Said = said
 	}
 	return r
+}
+
+// tells bounds what the end of a run tells its requester: nothing, if nothing was read or
+// called before; a bit, if it was committed; else a bit more than it takes to say which
+// status and code it has. So the weights of all ends add up to less than 1 (CAPACITY, 7).
+func (c *Change) tells() bcp.Bits {
+	switch {
+	case c.End == nil || c.Code == "" && c.Totals.Parses+c.Totals.Effects == 0:
+		return 0
+	case c.End.Status == Committed:
+		return bcp.Bit
+	}
+	others := (len(Statuses()) - 1) * (len(Codes()) + 1)
+	return bcp.Bits(1+bits.Len(uint(others-1))) * bcp.Bit
 }
 
 // ReadRecord reads the change of a decision. The private part is empty if that was

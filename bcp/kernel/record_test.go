@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/big"
 	"testing"
 	"time"
 
@@ -25,10 +26,10 @@ type ledger struct {
 	g       *gateway // decides
 }
 
-func newLedger(t *testing.T) *ledger {
+func newLedger(t *testing.T, agents ...bcp.Agent) *ledger {
 	t.Helper()
 	k := mustKernel(t, nil)
-	l := &ledger{t: t, config: state.Config{Mesh: &bcp.Mesh{}, Version: "test", Runs: kernel.Open(k)}, g: newGateway(t, k)}
+	l := &ledger{t: t, config: state.Config{Mesh: &bcp.Mesh{Agents: agents}, Version: "test", Runs: kernel.Open(k)}, g: newGateway(t, k)}
 	var err error
 	if l.key, err = bcp.NewSealingKey(sha256.Sum256([]byte("key"))); err != nil {
 		t.Fatal(err)
@@ -46,20 +47,24 @@ func (l *ledger) record(c kernel.Change, from bcp.AgentName, body string) bcp.De
 	r := l.state.Runs().(*kernel.State).Record(&c, from)
 	r.Body = []byte(body)
 	d := l.state.DecideRun(m, r)
-	if d.Says() {
-		if err := d.Seal(l.key); err != nil {
-			l.t.Fatal(err)
-		}
+	l.commit(&d)
+	return d
+}
+
+// commit records a decision and applies it.
+func (l *ledger) commit(d *bcp.Decision) {
+	l.t.Helper()
+	if err := d.Seal(l.key); err != nil {
+		l.t.Fatal(err)
 	}
-	record, err := bcp.EncodeDecision(&d)
+	record, err := bcp.EncodeDecision(d)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	l.records = append(l.records, record)
-	if err := l.state.Apply(&d, bcp.RecordDigest(record)); err != nil {
+	if err := l.state.Apply(d, bcp.RecordDigest(record)); err != nil {
 		l.t.Fatal(err)
 	}
-	return d
 }
 
 // example records the run of the seed's example, up to the end of its last step but n.
@@ -91,10 +96,12 @@ func (l *ledger) replay(config state.Config, erased bool) *state.State {
 	}
 	for i, record := range l.records {
 		d, err := bcp.DecodeDecision(record)
-		if err == nil && !erased {
-			err = d.Open(l.key)
-		} else if err == nil && len(d.Sealed) > 0 {
+		switch {
+		case err != nil || len(d.Sealed) == 0:
+		case erased:
 			d.Private = bcp.Private{Erased: true}
+		default:
+			err = d.Open(l.key)
 		}
 		if err == nil {
 			err = s.Apply(&d, bcp.RecordDigest(record))
@@ -292,5 +299,79 @@ func TestKeysAreSalted(t *testing.T) {
 	digest, _ := bcp.Digest(sha256.Sum256([]byte(`{"task":"Do it."}`))).MarshalText()
 	if bytes.Contains(open(1), digest) {
 		t.Error("a record has the digest of a message")
+	}
+}
+
+// The weights of all ends that a requester can hear of add up to at most 1, and nothing that
+// content had no part in is counted.
+//
+// covers DUAL-9, P4.1
+func TestEndsAreWeighed(t *testing.T) {
+	t.Parallel()
+	sum, runs := new(big.Rat), kernel.NewState()
+	for _, status := range kernel.Statuses() {
+		for _, code := range append(kernel.Codes(), "") {
+			if status == kernel.Committed && code != "" {
+				continue
+			}
+			c := kernel.Change{Kind: kernel.ChangeOutcome, End: &kernel.End{Status: status, Code: code}}
+			if got := runs.Record(&c, "").Told; got != 0 {
+				t.Errorf("%s %s of a run that read nothing tells %s", status, code, got)
+			}
+			for _, totals := range []kernel.Totals{{Parses: 1}, {Effects: 1}} {
+				if c.Totals = totals; runs.Record(&c, "").Told < bcp.Bit {
+					t.Errorf("%s %s of a run with %+v tells %s", status, code, totals, runs.Record(&c, "").Told)
+				}
+			}
+			sum.Add(sum, new(big.Rat).SetFrac64(1, 1<<(runs.Record(&c, "").Told/bcp.Bit)))
+		}
+	}
+	if sum.Cmp(big.NewRat(1, 1)) > 0 || sum.Cmp(big.NewRat(9, 10)) < 0 {
+		t.Errorf("all ends weigh %s", sum.FloatString(6))
+	}
+}
+
+// How its run ends counts into what a requester was told, and exposes it. Once it has begun
+// anew it may ask again, and that counts again, once for each time; in between it is free.
+//
+// covers P8.2, P9.2, DUAL-9
+func TestEndsAreTold(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, bcp.Agent{Name: "kim", Controller: true, Encoding: bcp.JSON, BaseTaint: bcp.TaintLow})
+	told := func(want bcp.Bits) {
+		t.Helper()
+		if got, _ := l.state.Told("kim", l.g.moment()); got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+	}
+	l.example(1)
+	told(0)
+	last := l.g.result(sent)
+	if d := l.record(last, "mail", ""); d.Capacity != bcp.Bit || d.Taint != bcp.TaintMedium {
+		t.Errorf("the end is recorded with %s and %s", d.Capacity, d.Taint)
+	}
+	told(bcp.Bit)
+	runs := l.state.Runs().(*kernel.State)
+	if runs.Ended(last.Run) != last.Time || l.state.HasForgotten("kim", last.Time) || runs.Ended("r") != 0 {
+		t.Error("it has forgotten what it was told just now")
+	}
+	m := l.g.moment()
+	m.Salt = [16]byte{9}
+	d := l.state.DecideSession(m, "kim", []byte(`{"verb":"open"}`))
+	l.commit(&d)
+	told(0)
+	if !l.state.HasForgotten("kim", last.Time) || l.state.HasForgotten("kim", d.Time+1) || l.state.HasForgotten("nobody", 0) {
+		t.Error("it has begun anew, and has not forgotten")
+	}
+	again := kernel.Change{Kind: kernel.ChangeRun, Run: last.Run, Code: kernel.Repeated, Start: &kernel.Start{Kernel: "desk", Requester: kim}, End: last.End}
+	for n := range bcp.Bits(2) {
+		again.Time = l.g.moment().Now.UnixNano()
+		if d := l.record(again, "kim", ""); d.Verdict != bcp.Accept {
+			t.Errorf("asked again, it is %s", d.Verdict)
+		}
+		told((n + 1) * bcp.Bit)
+	}
+	if made := l.replay(l.config, false); !bytes.Equal(checkpoint(t, made), checkpoint(t, l.state)) {
+		t.Error("the records make another state")
 	}
 }

@@ -131,6 +131,14 @@ func (s *State) Status(id RunID) (RunStatus, bool) {
 	return status, true
 }
 
+// Ended returns when a run ended, in Unix nanoseconds: 0 of one that is open or forgotten.
+func (s *State) Ended(id RunID) int64 {
+	if r := s.runs[id]; r != nil {
+		return r.ended
+	}
+	return 0
+}
+
 // Kernels returns the definitions of today, by name.
 func (s *State) Kernels() map[bcp.AgentName]*Kernel { return s.kernels }
 

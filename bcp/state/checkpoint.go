@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 16
+const checkpointVersion = 17
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11

@@ -77,7 +77,7 @@ func (s *State) costs(d *bcp.Decision) costs {
 			return costsElsewhere
 		}
 		return costsReport
-	case d.Kind == bcp.KindSession, d.Kind == bcp.KindDeclare:
+	case d.Kind == bcp.KindSession, d.Kind == bcp.KindDeclare, d.Run != nil && d.Run.Code != "": // an end that is told again
 		return costsReport
 	}
 	return costsElsewhere

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -38,6 +39,13 @@ func (s *State) Anew(controller bcp.AgentName, m bcp.Moment) (bits bcp.Bits, tol
 	return then.told, then.told > 0
 }
 
+// HasForgotten reports whether a Controller said that it began anew since a time, in Unix
+// nanoseconds: what it is told again of before counts again.
+func (s *State) HasForgotten(controller bcp.AgentName, since int64) bool {
+	a := s.agents[controller]
+	return a != nil && a.forgot > 0 && a.forgot >= since
+}
+
 // DecideContent records that a Reader is given content by a kernel: it has read what
 // anybody may have written. It is false if its taint is high already.
 func (s *State) DecideContent(m bcp.Moment, reader bcp.AgentName) (bcp.Decision, bool) {
@@ -60,7 +68,9 @@ func (s *State) Runs() bcp.Runs { return s.runs }
 func (s *State) DecideRun(m bcp.Moment, r bcp.RunMessage) bcp.Decision {
 	d := s.next(m, r.Kind)
 	d.Agent, d.Role, d.Run, d.Verdict = r.Agent, r.Role, &r.Change, bcp.Accept
-	if r.Change.Code != "" {
+	if r.Told > 0 {
+		d.Capacity, d.Taint = r.Told, bcp.TaintHigh.StepDown()
+	} else if r.Change.Code != "" {
 		d.Verdict = bcp.Reject
 	}
 	d.Item, d.SessionBegins = r.Item, r.Anew
@@ -90,6 +100,10 @@ func (s *State) applyRun(d *bcp.Decision) error {
 	if s.runs == nil {
 		s.runsUnkept = true
 		return nil
+	}
+	if a := s.agents[cmp.Or(d.Agent, s.runs.Requester(d.Run.Run))]; a != nil && d.Capacity > 0 {
+		s.settleArrivals(a, d.Time) // the end itself is told at once, and begins no session
+		a.hear(&arrival{at: d.Time, late: true, exposure: d.Taint, told: d.Capacity}, int64(s.mesh.IdleTimeout))
 	}
 	seen, err := s.runs.ApplyRun(d)
 	s.see(d, seen)

@@ -54,7 +54,7 @@ type (
 		Mark               bcp.Digest
 		Reported, Exposure bcp.Taint
 		Told               bcp.Bits
-		Forgot             bool
+		Forgot             int64
 		Renewed            int64
 		RefusedIn          int64
 		Refused            int

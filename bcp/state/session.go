@@ -205,7 +205,7 @@ func (a *agentState) forget(now int64) {
 			}
 		}
 	}
-	a.told, a.forgot = 0, true
+	a.told, a.forgot = 0, now
 	for i := range a.arrivals {
 		a.arrivals[i].told = a.arrivals[i].full
 	}
@@ -225,7 +225,7 @@ func (a *agentState) learnt(now int64) (exposure bcp.Taint, told bcp.Bits) {
 // tells is what the Controller is told by a delivery. That an answer is held, is a part of
 // what the answer is charged, and so is what becomes of it.
 func (a *agentState) tells(d *bcp.Decision) bcp.Bits {
-	if !a.forgot && d.Prepaid && d.Query != "" && d.Category != 3 {
+	if a.forgot == 0 && d.Prepaid && d.Query != "" && d.Category != 3 {
 		return 0
 	}
 	return d.Capacity

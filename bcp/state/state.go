@@ -83,7 +83,7 @@ type agentState struct {
 	reported      bcp.Taint // TaintLow until somebody reports more
 	exposure      bcp.Taint // the greatest of all its sessions: what it learnt, it may tell
 	told          bcp.Bits  // capacity of all that was released to it since it last began anew
-	forgot        bool      // it did once
+	forgot        int64     // when it did; 0 is never
 	session       sessionState
 	arrivals      []arrival    // the next release first
 	renewed       int64        // when it last had its channels open new epochs

@@ -32,7 +32,7 @@ func ofRun(d *bcp.Decision) string {
 	if d.Run == nil {
 		return ""
 	}
-	if d.Run.Code != "" {
+	if d.Run.Code != "" && d.Capacity == 0 {
 		return "refused: " + inert.Line(d.Run.Code)
 	}
 	change, err := kernel.ParseChange(d.Run.Change, nil)
@@ -42,6 +42,9 @@ func ofRun(d *bcp.Decision) string {
 	var parts []string
 	for _, e := range change.Events() {
 		parts = append(parts, inert.Line(e.String()))
+	}
+	if d.Capacity > 0 {
+		parts = append(parts, "tells its requester "+d.Capacity.Words())
 	}
 	if change.Told != nil {
 		parts = append(parts, "told the planner "+inert.Line(string(change.Told.Code)))

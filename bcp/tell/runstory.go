@@ -119,11 +119,17 @@ type RunEvent struct {
 	Detail   string        `json:"detail,omitempty"`
 }
 
-// RunStories collects the runs of a journal. The zero value has none.
+// RunStories collects the runs of a journal.
 type RunStories struct {
-	byRun map[kernel.RunID]*RunStory
-	order []*RunStory
-	told  map[bcp.AgentName][]RunTold
+	byRun      map[kernel.RunID]*RunStory
+	order      []*RunStory
+	requesters map[string]bcp.AgentName // of all runs
+	told       map[bcp.AgentName][]RunTold
+}
+
+// NewRunStories returns those of a journal that is not read yet.
+func NewRunStories() *RunStories {
+	return &RunStories{byRun: map[kernel.RunID]*RunStory{}, requesters: map[string]bcp.AgentName{}, told: map[bcp.AgentName][]RunTold{}}
 }
 
 // maxTold is how many deliveries a run's story names.
@@ -133,15 +139,15 @@ const maxTold = 8
 func (s *RunStories) Hear(d *bcp.Decision) {
 	controller, from := d.Controller, d.Reader
 	if d.Run != nil {
-		controller, from = d.Agent, d.Run.Kernel
-	}
-	switch {
-	case d.Verdict == bcp.Accept && d.SessionBegins && !d.SessionByDelivery && d.Role == bcp.RoleController && (d.Kind == bcp.KindSession || d.Kind == bcp.KindRun):
-		delete(s.told, controller)
-	case d.Delivery != "" && d.Capacity > 0 && d.Kind != bcp.KindAcknowledge:
-		if s.told == nil {
-			s.told = map[bcp.AgentName][]RunTold{}
+		if d.Agent != "" && d.Verdict == bcp.Accept {
+			s.requesters[d.Run.Run] = d.Agent
 		}
+		controller, from = s.requesters[d.Run.Run], d.Run.Kernel
+	}
+	if d.Verdict == bcp.Accept && d.SessionBegins && !d.SessionByDelivery && d.Role == bcp.RoleController && (d.Kind == bcp.KindSession || d.Kind == bcp.KindRun) {
+		delete(s.told, controller)
+	}
+	if (d.Delivery != "" || d.Run != nil) && d.Capacity > 0 && d.Kind != bcp.KindAcknowledge {
 		told := append(s.told[controller], RunTold{d.Seq, d.At(), d.Delivery, from, d.Capacity})
 		s.told[controller] = told[max(0, len(told)-maxTold):]
 	}
@@ -157,17 +163,15 @@ func (s *RunStories) Add(d *bcp.Decision) *RunStory {
 	if err != nil {
 		return nil
 	}
-	if c.Start != nil && c.Start.Anew {
-		s.Hear(d)
-	}
+	s.Hear(d)
 	r := s.byRun[c.Run]
+	if c.Code == kernel.Repeated {
+		return r
+	}
 	switch {
 	case r == nil && c.Start == nil:
 		return nil // what it began with is not there any more, or never began
 	case r == nil:
-		if s.byRun == nil {
-			s.byRun = make(map[kernel.RunID]*RunStory)
-		}
 		r = &RunStory{
 			Run: c.Run, Kernel: c.Start.Kernel, Requester: bcp.AgentName(c.Start.Requester.Name), Grant: c.Start.GrantName, Status: bcp.RunOpen, Began: d.At(),
 			Task: c.Start.Task, Verdicts: []RunCall{}, Values: []RunValue{}, Events: []RunEvent{},

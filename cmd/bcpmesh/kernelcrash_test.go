@@ -319,7 +319,7 @@ func (e *errands) ask(name string, requester *agents.Requester) {
 	for n := 0; !e.ended(); n++ {
 		task := fmt.Sprintf("%s-%d", name, n)
 		ctx, cancel := context.WithTimeout(e.t.Context(), 2*stepPatience)
-		run, err := requester.Run(ctx, "desk", "all", agents.RunTask{ID: bcp.ClientID(task), Task: task})
+		run, err := requester.Run(ctx, "desk", "all", agents.RunTask{ID: bcp.ClientID(task), Task: task, NewSession: true})
 		end := bcp.RunReceipt{}
 		if err == nil {
 			end, err = run.Wait(ctx)

@@ -152,9 +152,9 @@ func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
 	return s, nil
 }
 
-// Do has the kernel do a task, and waits for its end.
+// Do has the kernel do a task, and waits for its end. Nobody remembers the task before.
 func (s *Seats) Do(ctx context.Context, task string) (bcp.RunReceipt, error) {
-	run, err := s.requester.Run(ctx, Kernel, Grant, agents.RunTask{Task: task})
+	run, err := s.requester.Run(ctx, Kernel, Grant, agents.RunTask{Task: task, NewSession: true})
 	if err != nil {
 		return bcp.RunReceipt{}, err
 	}

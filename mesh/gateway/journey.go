@@ -153,7 +153,7 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	if in.unheard {
 		return bcp.Decision{}, false
 	}
-	in.change, in.releases, in.gathered = nil, nil, false
+	in.change, in.releases, in.repeats, in.gathered = nil, nil, "", false
 	s, m := in.subject, g.moment()
 	if g.closes(in) {
 		return bcp.Decision{Code: bcp.Unavailable}, false
@@ -423,7 +423,7 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.unheardPlan(in.subject.ID)
 	case in.unheard:
 		g.noteUnheard(in.subject)
-	case in.repeats != "":
+	case in.repeats != "" && code == "":
 		g.answer(in, g.receiptOr(in.repeats, in.ended))
 	case in.subject.Kind == subjects.KindRole:
 		g.answerRole(in, &o.decision)

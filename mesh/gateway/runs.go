@@ -81,8 +81,9 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		requester, _ := g.config.State.Mesh.Agent(s.Agent)
 		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, in.body)
 		if c.Code == kernel.Repeated {
-			in.repeats, in.ended = c.Run, c.End
-			return bcp.Decision{}, false
+			if in.repeats, in.ended = c.Run, c.End; c.End == nil || !g.state.HasForgotten(s.Agent, state.Ended(c.Run)) {
+				return bcp.Decision{}, false
+			}
 		}
 		return g.recordRun(m, in, c, s.Agent), true
 	case bcp.KindPlan:
@@ -228,6 +229,10 @@ func (g *Gateway) appliedRun(o *outcome) {
 func (g *Gateway) releaseRun(o *outcome) {
 	for i := range o.in.releases {
 		r := &o.in.releases[i]
+		if r.Kind == kernel.ReleaseReply && o.in.repeats != "" {
+			g.answer(o.in, g.receiptOr(o.in.repeats, o.in.ended))
+			continue
+		}
 		if r.Kind == kernel.ReleaseReply {
 			receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(r.Run), Code: string(r.Code)}
 			if at := r.Place; at != nil {

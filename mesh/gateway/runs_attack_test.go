@@ -135,7 +135,7 @@ func TestCompromisedPlannerAndHijackedReader(t *testing.T) {
 		{"64 KiB and a byte", "all", padded(plan(post(`"kim"`, `"long"`)), kernel.MaxPlanBytes+1), "plan_rejected too_large"},
 	} {
 		b.set(func() { b.plan = c.plan })
-		receipt := b.request(t, c.grant, `{"task":"Say hello to kim."}`)
+		receipt := b.request(t, c.grant, `{"task":"Say hello to kim.","new_session":true}`)
 		if end := g.endOf(t, receipt.RunID); end != c.end {
 			t.Errorf("%s: the run is %s, want %s", c.name, end, c.end)
 		}
@@ -293,7 +293,7 @@ func TestForgedOutcomesAndPlans(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	run := b.request(t, "all", `{"task":"x"}`).RunID
+	run := b.request(t, "all", `{"task":"x","new_session":true}`).RunID
 	request := next("plan request")
 	respond(request, `{"plan_id":"pelse","plan":%s}`, sendPlan)
 	respond(request, `{"plan_id":%q,"plan":%s}`, idOf(request), sendPlan) // too late
@@ -306,7 +306,7 @@ func TestForgedOutcomesAndPlans(t *testing.T) {
 		t.Errorf("after an outcome of another call the run is %s", end)
 	}
 
-	run = b.request(t, "all", `{"task":"x"}`).RunID
+	run = b.request(t, "all", `{"task":"x","new_session":true}`).RunID
 	request = next("plan request")
 	respond(request, `{"plan_id":%q,"plan":%s}`, idOf(request), postPlan)
 	first, second := next("call"), next("call again")
@@ -356,7 +356,7 @@ func TestToolsThatMisbehave(t *testing.T) {
 			b.plan, b.outcome = c.plan, func(call) string { return c.outcome }
 			before = len(b.calls)
 		})
-		run := b.request(t, "all", `{"task":"x"}`).RunID
+		run := b.request(t, "all", `{"task":"x","new_session":true}`).RunID
 		if end := g.endOf(t, run); end != c.end {
 			t.Errorf("%s: the run is %s, want %s", c.name, end, c.end)
 		}

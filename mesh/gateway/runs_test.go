@@ -315,6 +315,55 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	}
 }
 
+// A requester that has begun anew may ask how an earlier run ended, and then it was told so:
+// that is recorded, and is in the label of its next task. Asked in the same session it is
+// neither.
+//
+// covers P9.2, DUAL-9
+func TestEndsAreToldAnew(t *testing.T) {
+	t.Parallel()
+	b := newKernelBench(t)
+	g := b.start(t, b.withKernel)
+	main := b.agent(t, "main")
+	told := func(id string, want kernel.Width) {
+		t.Helper()
+		run := b.request(t, "all", fmt.Sprintf(`{"request_id":%q,"task":"Say hello to kim.","plan_only":true}`, id))
+		begun := g.wait(t, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindRun && d.Run.Run == run.RunID })[0]
+		c, err := kernel.ReadRecord(&begun)
+		if err != nil || c.Start.Task.Width() != want || c.Start.Task.Tainted() != (want > 0) {
+			t.Errorf("the task of %s is %+v, %v, want %d bits", id, c.Start.Task, err, want)
+		}
+	}
+	b.request(t, "all", helloTask)
+	if end := g.ended(t); end != "committed" {
+		t.Errorf("the run is %s", end)
+	}
+	again := func() {
+		t.Helper()
+		if again := b.request(t, "all", helloTask); again.Status != "committed" {
+			t.Errorf("asked again, it is %+v", again)
+		}
+	}
+	again()
+	again()
+	told("b1", 1)
+	main.Request(t, subjects.Session("main"), `{"verb":"open"}`)
+	told("b2", 0)
+	again()
+	told("b3", 1)
+	repeats := 0
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, d := range g.decisions {
+		if d.Run != nil && d.Run.Code == string(kernel.Repeated) {
+			repeats++
+		}
+	}
+	if repeats != 1 {
+		t.Errorf("%d repeats are recorded", repeats)
+	}
+}
+
 const helloTask = `{"request_id":"a1","task":"The canary task."}`
 
 // Content goes to the Reader of its schema alone, as a question of the kernel that its

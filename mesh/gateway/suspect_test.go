@@ -71,7 +71,7 @@ func TestSuspendedAgentsMakeNoCalls(t *testing.T) {
 			}
 			g.disconnect()
 			g = b.start(t, suspends)
-			receipt := b.request(t, "all", `{"request_id":"a2","task":"Say hello."}`)
+			receipt := b.request(t, "all", `{"request_id":"a2","task":"Say hello.","new_session":true}`)
 			switch tt.next {
 			case "suspended":
 				if receipt.Code != tt.next {

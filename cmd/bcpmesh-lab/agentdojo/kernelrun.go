@@ -25,7 +25,7 @@ func (st *stage) run(ctx context.Context, p play) (play, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
 	grant := s.grant(p.user)
-	task := agents.RunTask{Task: p.user.Text}
+	task := agents.RunTask{Task: p.user.Text, NewSession: true}
 	if !st.bare {
 		task.Forbid = s.ownRules(p.user)
 	}

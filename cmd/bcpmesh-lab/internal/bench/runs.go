@@ -104,7 +104,7 @@ func (a *agent) reply(subject string, answer func(*nats.Msg) []byte) error {
 func (p *agentsPart) run(ctx context.Context, mode string, controller int) (time.Duration, error) {
 	a := p.controllers[controllerName(controller)]
 	begin := time.Now()
-	m, err := a.NATS().RequestWithContext(ctx, subjects.Run(a.name, kernelName, grantName), []byte(`{"task":"`+mode+`"}`))
+	m, err := a.NATS().RequestWithContext(ctx, subjects.Run(a.name, kernelName, grantName), []byte(`{"task":"`+mode+`","new_session":true}`))
 	if err != nil {
 		return 0, fmt.Errorf("a run: %w", err)
 	}

@@ -114,7 +114,7 @@ type task struct {
 // begin starts a run, and waits for the request to its planner.
 func (s *stage) begin(grant string) task {
 	s.runs++
-	t := task{subject: subjects.Run(main, s.kernel, grant), text: fmt.Sprintf(`{"request_id":"red-%s-%d","task":"Tell kim whether the writer is angry."}`, s.kernel, s.runs)}
+	t := task{subject: subjects.Run(main, s.kernel, grant), text: fmt.Sprintf(`{"request_id":"red-%s-%d","task":"Tell kim whether the writer is angry.","new_session":true}`, s.kernel, s.runs)}
 	if receipt := s.requester.Request(t.subject, t.text); receipt.Text("run_id") == "" {
 		s.abandon("the run was not started: %s", receipt.Data)
 	}

@@ -216,7 +216,7 @@ func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw boo
 	if err != nil {
 		return nil, err
 	}
-	var stories tell.RunStories
+	stories := tell.NewRunStories()
 	var contexts []tell.RunSaid
 	err = eachOpened(cmd, "--context", who, func(one *replayed) error {
 		d := &one.Decision
@@ -236,7 +236,7 @@ func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw boo
 	if err != nil {
 		return nil, err
 	}
-	r, err := onlyRun(&stories, id)
+	r, err := onlyRun(stories, id)
 	if err != nil {
 		return nil, err
 	}

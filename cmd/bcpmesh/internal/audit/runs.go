@@ -42,7 +42,7 @@ stopped.`,
 		Example: "  bcpmesh kernel list --since 24h\n  bcpmesh kernel list --open --json",
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var stories tell.RunStories
+			stories := tell.NewRunStories()
 			err := EachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) })
 			if err != nil {
 				return err
@@ -154,7 +154,7 @@ stopped.`,
 
 // readRunStory tells one run, with raw from the opened journal.
 func readRunStory(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) (*tell.RunStory, error) {
-	var stories tell.RunStories
+	stories := tell.NewRunStories()
 	add := func(d *bcp.Decision) {
 		if d.Run != nil && d.Run.Run == id {
 			stories.Add(d)
@@ -169,7 +169,7 @@ func readRunStory(cmd *cobra.Command, p *cli.Program, who *client.Flags, id stri
 	} else if err := EachDecision(cmd.Context(), p, who, add); err != nil {
 		return nil, err
 	}
-	return onlyRun(&stories, id)
+	return onlyRun(stories, id)
 }
 
 // onlyRun is the run that a story is told of, if there is one.
@@ -292,7 +292,7 @@ func explainTask(o *cli.Output, r *tell.RunStory) {
 	o.Heading("Why the task is tainted")
 	var rows [][]string
 	for _, told := range r.Told {
-		rows = append(rows, []string{strconv.FormatUint(told.Decision, 10), told.At.Format(tell.TimeFormat), string(told.From), string(told.Delivery), told.Bits.String()})
+		rows = append(rows, []string{strconv.FormatUint(told.Decision, 10), told.At.Format(tell.TimeFormat), string(told.From), cmp.Or(string(told.Delivery), "how a run ended"), told.Bits.String()})
 	}
 	if len(rows) == 0 {
 		o.Printf("%s reads content, or is defined so: bcpmesh session list. Readers may have written its tasks.\n", r.Requester)

@@ -248,7 +248,7 @@ func openEvents(ctx context.Context, p *cli.Program, who *client.Flags) (*runEve
 
 // show shows the events of a run until its end.
 func (e *runEvents) show(ctx context.Context, o *cli.Output, id string) error {
-	var stories tell.RunStories
+	stories := tell.NewRunStories()
 	shown := 0
 	for record, err := range e.auditor.Auditor(0).Follow(ctx, e.from) {
 		if err != nil {

@@ -61,7 +61,7 @@ func kernelScenes() []*kernelScene {
 // kernelStory follows the runs.
 type kernelStory struct {
 	mu      sync.Mutex
-	stories tell.RunStories
+	stories *tell.RunStories
 	ended   map[string]chan struct{} // by run
 	scene   *kernelScene
 }
@@ -143,7 +143,7 @@ func demoKernel(ctx context.Context, p *cli.Program, keep string) (err error) {
 	if err != nil {
 		return cli.Failf("%s", err)
 	}
-	s := &kernelStory{ended: map[string]chan struct{}{}}
+	s := &kernelStory{stories: tell.NewRunStories(), ended: map[string]chan struct{}{}}
 	m, err := launch(ctx, mesh.Config{
 		Definition: def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: s.decided, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
 	})

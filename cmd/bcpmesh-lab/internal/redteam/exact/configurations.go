@@ -33,8 +33,11 @@ type Configuration struct {
 	moves func(p *Position) []Move
 	act   func(p *Position)
 	most  int64 // the weight of everything: 1, or 2 for each channel with subscriptions
-	free  bool  // nothing but silence is free of charge
-	more  bool  // a transcript may be charged more in another play: held items are charged, and not always seen
+	// planner: what the planner of a kernel hears is counted. Errors are charged, that there
+	// is none is not: as many things can be heard as the greatest charge has bits for.
+	planner bool
+	free    bool // nothing but silence is free of charge
+	more    bool // a transcript may be charged more in another play: held items are charged, and not always seen
 }
 
 // gameMesh has a Controller and two Readers, small in everything.
@@ -406,6 +409,26 @@ var configurations = []Configuration{
 			}
 			p.Run()
 		}, most: 2},
+	{ID: "X-ENDS", Text: "a requester that hears how its run ended, and again after it began anew", slots: 8, ticks: 1,
+		edit:  func(*bcp.Mesh) {},
+		moves: func(p *Position) []Move { return append(answering(p), doNothing) },
+		act: func(p *Position) {
+			if first(p) {
+				p.Read()
+			}
+			if p.replan(); p.Tick == 7 {
+				p.Ended()
+			}
+		}},
+	{ID: "X-ERRORS", Text: "a planner that is told why its plans failed", slots: 2, ticks: 5, planner: true,
+		edit:  func(*bcp.Mesh) {},
+		moves: answering,
+		act: func(p *Position) {
+			if first(p) {
+				p.Read()
+			}
+			p.replan()
+		}},
 	{ID: "X-RATE", Text: "a rate", slots: 3, ticks: 2,
 		edit: func(m *bcp.Mesh) {
 			subscribe(m, "mail", "alarm", askYes).MaxRate = bcp.Rate{Count: 1, Span: time.Second}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
@@ -25,6 +26,9 @@ import (
 type Game struct {
 	Config     state.Config
 	Controller bcp.AgentName
+	// Planner says that not the Controller, but the planner of its kernel is the one that
+	// hears.
+	Planner bool
 	// Ticks are the moments at which somebody acts, in order. At each of them
 	// due decisions are made, the Controller gets what has been released, the
 	// adversary makes a move, and the Controller acts.
@@ -51,6 +55,7 @@ type Position struct {
 
 	game              *Game
 	state             *state.State
+	run               kernel.RunID    // the newest
 	sessions          []bcp.SessionID // whose ids the Controller knows
 	moments           int
 	nominal, capacity bcp.Bits          // settled on the Controller's channels
@@ -145,6 +150,7 @@ type event struct {
 	charge  bcp.Bits
 	answers bool // an answer to the query was accepted or held, so it is priced as one
 	push    bool
+	run     bool // how a run ended, or an error of a plan
 }
 
 // note adds the charges of a decision.
@@ -199,6 +205,14 @@ func (p *Position) releaseDue() {
 		m.Now = at
 		if d, due := p.state.DecideDue(m); due {
 			p.commit(d)
+		}
+	}
+	for runs, due := p.state.Runs().(*kernel.State), true; due; {
+		m := p.moment()
+		m.Now = p.state.JournalTime(m)
+		var c kernel.Change
+		if c, due = runs.DecideDue(m); due {
+			p.record(m, runs, &c, "")
 		}
 	}
 	for _, key := range p.state.ChannelsOf(p.game.Controller) {

@@ -22,6 +22,8 @@ type Outcome struct {
 	// Parts are the weights of single queries and subscriptions, with all other
 	// events fixed: the greatest for each limit.
 	Parts []Part
+	// Most is the greatest charge of a transcript.
+	Most bcp.Bits
 	// Free is the number of transcripts without charged nominal bits. One of
 	// them is that of silent Readers.
 	Free int
@@ -109,6 +111,7 @@ func (s *search) play(p *Position) error {
 func (s *search) end(p *Position) {
 	s.out.Strategies++
 	now := charge{p.nominal, p.capacity}
+	s.out.Most = max(s.out.Most, p.capacity)
 	before, again := s.charges[p.heard]
 	switch {
 	case !again:
@@ -146,20 +149,22 @@ func (s *search) addWeights(p *Position) {
 	for name, n := range names {
 		var rest []string
 		var charge bcp.Bits
-		pushes, answers := 0, false
+		pushes, answers, run := 0, false, false
 		for _, e := range p.charged {
 			if e.part != name {
 				rest = append(rest, e.slot.Format(time.TimeOnly)+" "+e.what)
 				continue
 			}
 			charge += e.charge
-			answers = answers || e.answers
+			answers, run = answers || e.answers, run || e.run
 			if e.push {
 				pushes++
 			}
 		}
 		slices.Sort(rest)
 		switch {
+		case run:
+			s.add("the ends of a run", name, rest, charge, big.NewRat(1, 1))
 		case n == 0 && answers:
 			s.add("answers to a query", name, rest, charge, big.NewRat(1, 2))
 		case n == 0:
