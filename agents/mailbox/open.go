@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
 
 // Errors of Open and Next. Damage of a single message is never an error.
@@ -81,10 +83,13 @@ func OpenFS(fsys fs.FS, name string, limits Limits) (*Mailbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.IsDir() {
+	switch {
+	case info.IsDir():
 		box.source, err = openMaildir(fsys, name)
-	} else {
+	case info.Mode().IsRegular():
 		box.source, err = openFile(fsys, name)
+	default: // a pipe would have us wait
+		err = folder.ErrNotRegular
 	}
 	if err != nil {
 		return nil, err
@@ -153,8 +158,8 @@ func openMaildir(fsys fs.FS, name string) (*maildir, error) {
 	found := false
 	// Mail moves from new to cur: a file moved between the two lists is in both of
 	// them, never in neither.
-	for _, folder := range []string{"new", "cur"} {
-		names, err := messageFiles(fsys, path.Join(name, folder))
+	for _, part := range []string{"new", "cur"} {
+		names, err := messageFiles(fsys, path.Join(name, part))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -180,26 +185,26 @@ func openMaildir(fsys fs.FS, name string) (*maildir, error) {
 
 // messageFiles lists the regular files of a folder. Symbolic links are left out:
 // mail cannot make the Reader read other files.
-func messageFiles(fsys fs.FS, folder string) ([]string, error) {
-	f, err := fsys.Open(folder)
+func messageFiles(fsys fs.FS, dir string) ([]string, error) {
+	f, err := fsys.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	dir, ok := f.(fs.ReadDirFile)
+	list, ok := f.(fs.ReadDirFile)
 	if !ok {
 		return nil, ErrNotMailbox
 	}
 	var names []string
 	for seen := 0; ; {
-		entries, err := dir.ReadDir(1024)
+		entries, err := list.ReadDir(1024)
 		seen += len(entries)
 		if seen > maxDirEntries {
 			return nil, ErrTooManyMessages
 		}
 		for _, e := range entries {
 			if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
-				names = append(names, path.Join(folder, e.Name()))
+				names = append(names, path.Join(dir, e.Name()))
 			}
 		}
 		if errors.Is(err, io.EOF) {

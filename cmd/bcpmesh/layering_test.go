@@ -187,7 +187,7 @@ var rules = []rule{
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},
-	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys, "golang.org/x/net/http/httpguts"}},
+	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "agents/folder", "bcp", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys, "golang.org/x/net/http/httpguts"}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -200,7 +200,7 @@ var rules = []rule{
 	},
 	// Tells people, and knows nothing of what agents said. It only reads the journal.
 	{folder: "mesh/notify/notifytest", testSupport: true},
-	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/process", "bcp", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
+	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
 		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/witness", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/notify", "mesh/server", "mesh/supervisor"}, corePackages...),

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -38,11 +38,13 @@ func (p Place) read(name bcp.SecretName) (secret, error) {
 			}
 		}
 	case name.File != "":
-		content, err := readSecret(p.path(name.File))
-		if err != nil {
+		content, err := folder.ReadFile(p.path(name.File), maxSecret)
+		if err != nil && !errors.Is(err, folder.ErrTooLarge) {
 			return "", failure(fmt.Sprintf("%s cannot be read", name))
 		}
-		text = content
+		if text = string(content); err != nil {
+			return "", failure(fmt.Sprintf("%s is longer than %d bytes", name, maxSecret))
+		}
 	}
 	if text = strings.TrimSpace(text); text == "" {
 		return "", failure(fmt.Sprintf("%s is empty or not there", name))
@@ -58,18 +60,6 @@ func (p Place) path(file string) string {
 		return file
 	}
 	return filepath.Join(p.Folder, file)
-}
-
-func readSecret(name string) (string, error) {
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // a pipe would block
-		return "", errors.Join(err, errors.New("not a regular file"))
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	content, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	return string(content), errors.Join(err, f.Close())
 }
 
 // failure is why a message was not sent, in our words: it contains nothing of a server's

@@ -6,11 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
 
 // lookTime is how often to look for a newer certificate, while clients connect.
@@ -32,6 +33,9 @@ func IssuedTLS(issue func(now time.Time) (tls.Certificate, error), log hclog.Log
 	return renewingConfig(next, log, time.Now)
 }
 
+// maxCertificate bounds a PEM file.
+const maxCertificate = 1 << 20
+
 // FileTLS returns a config for [Config.TLS] with the certificate, followed by
 // its intermediates, and the key from two PEM files. They are read again when
 // they change; while they do not match, the previous ones stay in use, and that
@@ -39,11 +43,11 @@ func IssuedTLS(issue func(now time.Time) (tls.Certificate, error), log hclog.Log
 func FileTLS(certFile, keyFile string, log hclog.Logger) (*tls.Config, error) {
 	var lastCert, lastKey []byte
 	next := func(current *tls.Certificate, now time.Time) (*tls.Certificate, error) {
-		cert, err := os.ReadFile(certFile)
+		cert, err := folder.ReadFile(certFile, maxCertificate)
 		if err != nil {
 			return nil, err
 		}
-		key, err := os.ReadFile(keyFile)
+		key, err := folder.ReadFile(keyFile, maxCertificate)
 		if err != nil {
 			return nil, err
 		}
