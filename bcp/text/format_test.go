@@ -204,7 +204,7 @@ func TestParseEmail(t *testing.T) {
 			t.Errorf("%q: %q %v, want %q %v", c.in, got, err, c.want, c.err)
 		}
 	}
-	for s, want := range map[string]Set{"john.smith@example.com": 0, "ignore.all@evil.com": Instruction | WeakSign} {
+	for s, want := range map[string]Set{"john.smith@example.com": 0, "ignore.all@evil.com": WeakSign} {
 		if got := DefaultRules().Screen([]byte(s), []byte(s)); got != want {
 			t.Errorf("%q raises %v", s, got.Codes())
 		}

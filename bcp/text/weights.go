@@ -193,6 +193,14 @@ func (r *Rules) Heaviest(normalised []byte, n int) (words []string) {
 	return words
 }
 
+// WeightOf returns what a key of Weighed weighs for the rules.
+func (r *Rules) WeightOf(key uint64) int {
+	if key == 0 || r.weights == nil {
+		return 0
+	}
+	return int(r.weights.of(key))
+}
+
 // WithWeights returns the rules with another table of weights, in the form of the embedded one: to measure a table. It is nil for a
 // file of another size.
 func (r *Rules) WithWeights(file []byte) *Rules {

@@ -2,12 +2,14 @@ package judge
 
 import (
 	"bufio"
+	"cmp"
 	"embed"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
@@ -21,7 +23,8 @@ type row struct {
 	Source string `json:"source"`
 
 	hostile bool
-	draw    uint64 // by the text alone: the order of training and the fold
+	draw    uint64 // by the text alone: the order of training
+	group   uint64 // of sentences that are in one fold: an order with what it is wrapped in
 	words   []text.Weighed
 	weight  float64
 }
@@ -31,7 +34,11 @@ const (
 	kindPhrase = "own phrase" // a phrase of the lists of phrases
 	kindOrder  = "own order"
 	kindReport = "own report" // harmless, with the words of orders
+	kindName   = "own name"   // of a person or a mailbox
 	kindPlain  = "task_plain" // an order of a collection that no form can tell from a question
+
+	kindFragment = "fragment" // of a harmless sentence
+	kindComposed = "composed" // an attacker's order in a wrapper
 )
 
 // core are the kinds whose errors are bounded at 2 %.
@@ -61,7 +68,64 @@ func load(folder fs.FS) ([]row, error) {
 		}
 		_ = file.Close() // nothing was written
 	}
-	return rows, nil
+	group(rows)
+	return append(rows, fragments(rows)...), nil
+}
+
+// group puts an attacker's order in one fold with the texts that contain it, or the fold would say what was seen in training.
+func group(rows []row) {
+	var orders []*row
+	for i := range rows {
+		if r := &rows[i]; r.hostile && r.Kind != kindComposed && len(r.words) > 0 {
+			orders = append(orders, r)
+		}
+	}
+	slices.SortStableFunc(orders, func(a, b *row) int { return cmp.Compare(len(b.words), len(a.words)) })
+	for i := range rows {
+		r := &rows[i]
+		if r.Kind != kindComposed {
+			continue
+		}
+		for _, o := range orders {
+			if strings.Contains(r.spoken(), o.spoken()) {
+				r.group = o.group
+				break
+			}
+		}
+	}
+}
+
+// spoken is a row by its words.
+func (r *row) spoken() string {
+	var b strings.Builder
+	for _, w := range r.words {
+		b.WriteString(w.Word + " ")
+	}
+	return b.String()
+}
+
+// fragmentWords is the most words of a fragment.
+const fragmentWords = 3
+
+// fragments are a few words of each harmless sentence: most answers are names and short facts, and the collections have no short ones.
+func fragments(rows []row) (list []row) {
+	for _, r := range rows {
+		if !slices.Contains(core, r.Kind) {
+			continue
+		}
+		parts, space := strings.Fields(r.Text), " "
+		if len(parts) <= fragmentWords {
+			parts, space = strings.Split(r.Text, ""), ""
+		}
+		for i := range fragmentWords {
+			n := 1 + i
+			at := int(r.draw>>(8*i)&0xffff) % max(1, len(parts)-n)
+			f := row{Text: strings.Join(parts[at:min(len(parts), at+n)], space), Lang: r.Lang, Kind: kindFragment, Source: r.Source}.ready()
+			f.group = r.group
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // repository is the source without commit and path.
@@ -78,6 +142,7 @@ func (r row) ready() row {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.Text)) // never fails
 	r.draw = h.Sum64() ^ h.Sum64()>>29
+	r.group = r.draw
 	if normal, err := text.Normalise(nil, []byte(r.Text), text.Options{Alphabet: text.Any, MaxWords: 40}); err == nil {
 		r.words, _ = text.DefaultRules().Weigh(normal.Text)
 	}
@@ -85,24 +150,33 @@ func (r row) ready() row {
 	return r
 }
 
-// importance is how much one sentence counts in training. The figures are those with the fewest errors in cross-validation.
+// importance is how much one sentence counts in training.
 func (r *row) importance() float64 {
 	switch r.Kind {
 	case kindPhrase:
+		if !r.english() {
+			return 0.035
+		}
 		return 0.015
 	case kindOrder, kindReport:
+		return 0.05
+	case kindFragment:
 		return 0.2
-	case "chat", "notinject":
-		return 4
-	case "answer":
-		return 3
+	case kindName:
+		return 0.3
+	case "notinject":
+		return 20
+	case "chat":
+		return 12
 	case "mail":
-		return 2
+		return 6
+	case "answer":
+		return 5
 	case "command", "mail_request", "prompt":
 		return 0.15
 	case "sentence":
 		if !r.english() {
-			return 2.5
+			return 8
 		}
 	}
 	return 1
@@ -169,6 +243,9 @@ func phrases() (rows []row, err error) {
 // sentencesMade is how many orders and reports the grammar makes.
 const sentencesMade = 3000
 
+// namesMade is how many names it makes.
+const namesMade = 1000
+
 func grammar() (rows []row, err error) {
 	var file struct {
 		Orders        []struct{ Verbs, Objects, Ends []string }
@@ -202,6 +279,17 @@ func grammar() (rows []row, err error) {
 			"{first}", of(file.Reports.First), "{last}", of(file.Reports.Last), "{box}", of(file.Reports.Box), "{host}", of(file.Reports.Host),
 			"{ask}", of(file.Reports.Ask), "{thing}", of(file.Reports.Thing), "{where}", of(file.Reports.Where)).Replace(of(file.Reports.Frames))
 		rows = append(rows, row{Text: told, Lang: "en", Kind: kindReport, Source: "own"}.ready())
+	}
+	r := file.Reports
+	for i := range namesMade {
+		name := of(r.First) + " " + of(r.Last)
+		switch i % 4 {
+		case 0:
+			name += " " + of(r.Host)
+		case 1:
+			name = of(r.Box) + " " + of(r.Host)
+		}
+		rows = append(rows, row{Text: name, Lang: "en", Kind: kindName, Source: "own"}.ready())
 	}
 	return rows, nil
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/stats"
 )
 
@@ -22,27 +23,12 @@ func Run(folder fs.FS, out io.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	fit, err := crossValidate(rows, own)
-	if err != nil {
-		return nil, err
-	}
-	return table(rows, own, fit.limits), show(out, fit, rows)
-}
-
-// table is that of all rows.
-func table(rows, own []row, l limits) []byte {
-	training := slices.Clone(own)
-	for _, r := range rows {
-		if r.Kind != kindPlain {
-			training = append(training, r)
-		}
-	}
-	return train(training).table(l)
+	return limitsFor(rows, own, none).write(tableWithout(rows, own, none, none)), show(out, crossValidate(rows, own), rows)
 }
 
 // show prints both errors, by kind, language and collection.
-func show(out io.Writer, fit *fitted, rows []row) error {
-	found, err := fit.figures(rows, func(r *row) []string {
+func show(out io.Writer, rules [folds]*text.Rules, rows []row) error {
+	found, err := figures(rules, rows, func(r *row) []string {
 		side := "benign"
 		if r.hostile {
 			side = "hostile"

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -14,55 +13,68 @@ const folds = 5
 
 // How many of the benign sentences of core may be a strong sign, and a sign at all.
 const (
-	strongShare = 0.0065
-	weakShare   = 0.05
+	strongShare = 0.0038
+	weakShare   = 0.08
+	shortShare  = 0.05 // of fragments
 )
 
-// score is what a model says of a row as a whole.
-func (m *model) score(r *row) float64 {
-	sum := m.bias
-	for key := range r.keys {
-		sum += m.weights[key]
+// score is what the rules of a table say of a row as a whole.
+func (r *row) score(rules *text.Rules) int {
+	sum := 0
+	for _, w := range r.words {
+		for _, key := range w.Keys {
+			sum += rules.WeightOf(key)
+		}
 	}
 	return sum
 }
 
-// fitted is what cross-validation gives: the limits, and for each fold the rules of a table that has not seen it.
-type fitted struct {
-	limits limits
-	rules  [folds]*text.Rules
+func (r *row) fold() int { return int(r.group % folds) }
+
+// tableWithout is a table without limits of all rows that are in neither of two folds.
+func tableWithout(rows, own []row, a, b int) []byte {
+	training := slices.Clone(own)
+	for _, r := range rows {
+		if f := r.fold(); f != a && f != b && r.Kind != kindPlain {
+			training = append(training, r)
+		}
+	}
+	return train(training).table(limits{})
 }
 
-func (r *row) fold() int { return int(r.draw % folds) }
+// none is a fold that no row is in.
+const none = -1
 
-// validate trains on all folds but one, in turn.
-func crossValidate(rows, own []row) (*fitted, error) {
-	var models [folds]*model
-	var benign []float64
+// limitsFor finds the limits of a table that has not seen one fold (or none), by cross-validation in the others.
+func limitsFor(rows, own []row, unseen int) limits {
+	var benign, short []int
 	for fold := range folds {
-		training := slices.Clone(own)
-		for _, r := range rows {
-			if r.fold() != fold && r.Kind != kindPlain {
-				training = append(training, r)
-			}
+		if fold == unseen {
+			continue
 		}
-		models[fold] = train(training)
+		rules := text.DefaultRules().WithWeights(tableWithout(rows, own, unseen, fold))
 		for _, r := range rows {
 			if r.fold() == fold && slices.Contains(core, r.Kind) {
-				benign = append(benign, models[fold].score(&r))
+				benign = append(benign, r.score(rules))
+			}
+			if r.fold() == fold && r.Kind == kindFragment {
+				short = append(short, r.score(rules))
 			}
 		}
 	}
-	if len(benign) == 0 {
-		return nil, errors.New("there are no benign sentences")
+	beyond := func(scores []int, share float64) int {
+		slices.Sort(scores)
+		return scores[int(float64(len(scores))*(1-share))]
 	}
-	slices.Sort(benign)
-	at := func(share float64) float64 { return benign[int(float64(len(benign))*(1-share))] }
-	f := &fitted{limits: limits{weak: at(weakShare), strong: at(strongShare)}}
-	for fold, m := range models {
-		f.rules[fold] = text.DefaultRules().WithWeights(m.table(f.limits))
+	return limits{weak: max(beyond(benign, weakShare), beyond(short, shortShare)), strong: beyond(benign, strongShare)}
+}
+
+// crossValidate returns for each fold the rules of a table that has seen it neither for its weights nor for its limits.
+func crossValidate(rows, own []row) (by [folds]*text.Rules) {
+	for fold := range folds {
+		by[fold] = text.DefaultRules().WithWeights(limitsFor(rows, own, fold).write(tableWithout(rows, own, fold, none)))
 	}
-	return f, nil
+	return by
 }
 
 // judgement is what the validator makes of a row as an answer to one question.
@@ -110,11 +122,11 @@ func (f *figure) add(j judgement) {
 }
 
 // figures are those of rows, each judged by the rules that have not seen it.
-func (f *fitted) figures(rows []row, groups func(*row) []string) (map[string]*figure, error) {
+func figures(rules [folds]*text.Rules, rows []row, groups func(*row) []string) (map[string]*figure, error) {
 	var by [folds]*bcp.Validator
 	for fold := range by {
 		var err error
-		if by[fold], err = validator(f.rules[fold]); err != nil {
+		if by[fold], err = validator(rules[fold]); err != nil {
 			return nil, err
 		}
 	}

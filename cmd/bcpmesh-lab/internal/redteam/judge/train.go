@@ -11,20 +11,16 @@ import (
 
 // A model is a logistic regression with L2, over words, pairs of neighbours and stems. Products are written float64(a*b), so that no
 // machine joins them with a sum: the table is the same everywhere, byte for byte.
-type model struct {
-	weights map[uint64]float64
-	bias    float64
-}
+type model struct{ weights map[uint64]float64 }
 
 // How it is trained.
 const (
 	passes   = 30
-	rate     = 0.3
-	decay    = 0.001
-	share    = 0.2 // of its weight that a sign adds: it keeps early steps small
-	excuse   = -1  // the least weight: no word excuses much, or attackers would add it
-	rarest   = 2   // signs that fewer sentences have are left out
-	scale    = 100 // of whole-number weights
+	rate     = 0.1
+	decay    = 0.003
+	share    = 0.2  // of its weight that a sign adds: it keeps early steps small
+	excuse   = -0.7 // the least weight: no word excuses much, or attackers would add it
+	scale    = 200  // of whole-number weights
 	greatest = 127
 )
 
@@ -32,19 +28,10 @@ const (
 func train(rows []row) *model {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.draw, b.draw) })
-	count := map[uint64]int{}
-	for _, r := range rows {
-		for key := range r.keys {
-			count[key]++
-		}
-	}
 	place := map[uint64]int{}
 	signs := make([][]int, len(rows))
 	for i, r := range rows {
 		for key := range r.keys {
-			if count[key] < rarest {
-				continue
-			}
 			at, ok := place[key]
 			if !ok {
 				at = len(place)
@@ -81,7 +68,7 @@ func train(rows []row) *model {
 			move(bias, off)
 		}
 	}
-	m := &model{weights: map[uint64]float64{}, bias: weights[bias]}
+	m := &model{weights: map[uint64]float64{}}
 	for key, at := range place {
 		m.weights[key] = float64(weights[at] * share)
 	}
@@ -108,8 +95,8 @@ func logistic(x float64) float64 {
 	return 1 / (1 + e)
 }
 
-// limits are the sums from which on a text is a weak and a strong sign, the bias included.
-type limits struct{ weak, strong float64 }
+// limits are the sums from which on a text is a weak and a strong sign.
+type limits struct{ weak, strong int }
 
 // table writes a model as package text reads it. Where a bucket is full the lightest are left out.
 func (m *model) table(l limits) []byte {
@@ -127,10 +114,7 @@ func (m *model) table(l limits) []byte {
 	slices.SortFunc(signs, func(a, b sign) int {
 		return cmp.Or(cmp.Compare(heft(b.weight), heft(a.weight)), cmp.Compare(a.key, b.key))
 	})
-	file := make([]byte, 8+8*text.WeightBuckets)
-	for i, limit := range []float64{l.weak, l.strong} {
-		binary.LittleEndian.PutUint32(file[4*i:], uint32(int32(math.Round(float64((limit-m.bias)*scale)))))
-	}
+	file := l.write(make([]byte, 8+8*text.WeightBuckets))
 	for _, s := range signs {
 		at, mark := text.WeightPlace(s.key)
 		bucket := file[8+8*at : 16+8*at]
@@ -144,5 +128,12 @@ func (m *model) table(l limits) []byte {
 			}
 		}
 	}
+	return file
+}
+
+// write puts the limits into a table.
+func (l limits) write(file []byte) []byte {
+	binary.LittleEndian.PutUint32(file, uint32(int32(l.weak)))
+	binary.LittleEndian.PutUint32(file[4:], uint32(int32(l.strong)))
 	return file
 }
