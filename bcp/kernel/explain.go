@@ -73,7 +73,7 @@ var explanations = map[Code]string{
 	ApprovalExpired:   "Nobody decided about the call within limits.approval_ttl.",
 	ApprovalQueueFull: "limits.max_pending_approvals items of the kernel wait already.",
 	InDoubt:           "Nobody knows whether the call was made. A tool with idempotency: key could be asked again.",
-	ParseUnavailable:  "The Reader could not be asked: explain of the ask says why, such as a budget that is spent.",
+	ParseUnavailable:  "The Reader could not be asked, such as for a budget that is spent: bcpmesh status shows what is left, and bcpmesh explain says why of the refused ask.",
 	ToolUnavailable:   "The call could not be sent, or the server refused it. It was not made.",
 	ToolChanged:       "The tool is not the one any more that the plan or the person was shown.",
 	SecondOutcome:     "The tool answered twice to a call that may be made once: the effect may have been made twice.",

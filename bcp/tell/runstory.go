@@ -210,6 +210,9 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 	if c.Told != nil {
 		r.event(d, "planner_told", c.Told.Step, "", string(c.Told.Code))
 	}
+	if c.Wait != nil && c.Wait.Outages > 0 {
+		r.event(d, "planner_away", "", "", "")
+	}
 	if c.Alert != "" {
 		r.event(d, "alert", "", "", string(c.Alert))
 	}
