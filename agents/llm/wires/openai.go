@@ -3,6 +3,7 @@ package wires
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"net/http"
 	"strings"
 
@@ -28,7 +29,12 @@ type openAICall struct {
 	ID       string         `json:"id"`
 	Type     string         `json:"type"`
 	Function openAIFunction `json:"function"`
+	Extra    jsontext.Value `json:"extra_content,omitzero"`
 }
+
+// extraMark stands in the ID of a call, which nobody else reads, before what has to be
+// sent back with the call as it came: the signatures of Google's models.
+const extraMark = ".extra-"
 
 type openAIFunction struct {
 	Name        string         `json:"name"`
@@ -81,6 +87,7 @@ type openAIPiece struct {
 			Name      string         `json:"name"`
 			Arguments jsontext.Value `json:"arguments"` // JSON as a text, or not
 		} `json:"function"`
+		Extra jsontext.Value `json:"extra_content"`
 	} `json:"tool_calls"`
 }
 
@@ -193,6 +200,9 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 			o.open[t.Index] = c
 		}
 		c.id, c.name = cmp.Or(c.id, t.ID), cmp.Or(c.name, t.Function.Name)
+		if t.Extra.Kind() == '{' && o.fits(len(t.Extra)) {
+			c.extra = base64.RawURLEncoding.EncodeToString(t.Extra)
+		}
 		o.addArguments(c, arguments)
 	}
 }
@@ -256,7 +266,12 @@ func openAIMessages(r *llm.Request) []openAIMessage {
 		if turn.Role == llm.Model {
 			m := openAIMessage{Role: "assistant", Content: joinText(turn.Parts)}
 			for _, call := range turn.Calls {
-				m.ToolCalls = append(m.ToolCalls, openAICall{call.ID, "function", openAIFunction{Name: call.Name, Arguments: new(string(objectOrEmpty(call.Arguments)))}})
+				id, extra, _ := strings.Cut(call.ID, extraMark)
+				back, err := base64.RawURLEncoding.DecodeString(extra)
+				if !jsontext.Value(back).IsValid() || err != nil {
+					back = nil
+				}
+				m.ToolCalls = append(m.ToolCalls, openAICall{id, "function", openAIFunction{Name: call.Name, Arguments: new(string(objectOrEmpty(call.Arguments)))}, back})
 			}
 			if m.Content != "" || len(m.ToolCalls) > 0 { // others are refused by some endpoints
 				messages = append(messages, m)
@@ -264,7 +279,8 @@ func openAIMessages(r *llm.Request) []openAIMessage {
 			continue
 		}
 		for _, result := range turn.Results {
-			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: result.Call, Content: joinText(result.Parts)})
+			id, _, _ := strings.Cut(result.Call, extraMark)
+			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: id, Content: joinText(result.Parts)})
 		}
 		if len(turn.Parts) > 0 {
 			messages = append(messages, openAIMessage{Role: "user", Content: joinText(turn.Parts)})

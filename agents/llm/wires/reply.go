@@ -28,6 +28,7 @@ type openCall struct {
 	id, name  string
 	arguments []byte
 	first     []byte // came with the call, and count if no others come
+	extra     string // is a part of its ID
 }
 
 // written returns the arguments as the model wrote them, but for the spelling of whole numbers (JSON Schema has one integer
@@ -124,6 +125,9 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 			c.id += "-" + strconv.Itoa(i+1)
 		}
 		ids[c.id] = true
+		if c.extra != "" {
+			c.id += extraMark + c.extra
+		}
 		reply.Calls = append(reply.Calls, llm.Call{ID: c.id, Name: c.name, Arguments: c.written()})
 	}
 	if b.bad != "" {
