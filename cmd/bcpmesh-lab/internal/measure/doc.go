@@ -1,3 +1,2 @@
-// Package measure has the commands bench, which measures this machine, and
-// scale, which computes what a mesh of a given size needs.
+// Package measure has the command bench, which measures this machine.
 package measure
