@@ -37,8 +37,6 @@ type demoResult struct {
 			Delivered jsontext.Value `json:"delivered"`
 			Nominal   bcp.Bits       `json:"nominal_bits"`
 			Capacity  bcp.Bits       `json:"capacity_bits"`
-			Item      string         `json:"item_id"`
-			Decision  string         `json:"decision"`
 		} `json:"events"`
 	} `json:"messages"`
 	Ledger []struct {
@@ -56,14 +54,8 @@ type demoResult struct {
 
 func runDemo(t *testing.T, args ...string) demoResult {
 	t.Helper()
-	return runDemoWith(t, "", args...)
-}
-
-// runDemoWith answers what a person is asked.
-func runDemoWith(t *testing.T, answers string, args ...string) demoResult {
-	t.Helper()
-	got := execute(t, answers, append([]string{"demo", "--json"}, args...)...)
-	if got.code != cli.ExitOK || got.stderr != "" && answers == "" {
+	got := execute(t, "", append([]string{"demo", "--json"}, args...)...)
+	if got.code != cli.ExitOK || got.stderr != "" {
 		t.Fatalf("exit %d, stderr %s", got.code, got.stderr)
 	}
 	var result demoResult
@@ -128,49 +120,6 @@ func TestDemoAddsUp(t *testing.T) {
 			t.Errorf("record %d: seq %d, prev %q", i, r.Seq, r.Prev)
 		}
 		digests[r.Prev] = true
-	}
-}
-
-// A person who approves everything lets through both summaries, the attacker's
-// too; what is delivered is in its one spelling all the same, and the books still
-// add up.
-//
-// covers BCP-71, P4.3, P7.3
-func TestDemoApprove(t *testing.T) {
-	t.Parallel()
-	result := runDemoWith(t, strings.Repeat("a\n", 100), "--approve")
-	totals := result.Totals
-	var nominal bcp.Bits
-	held, decided, summaries, planted := map[string]bool{}, 0, 0, 0
-	for _, m := range result.Messages {
-		for _, e := range m.Events {
-			if e.Kind != "ask" {
-				nominal += e.Nominal
-			}
-			switch {
-			case e.Verdict == "hold":
-				held[e.Item] = true
-			case e.Decision == "approve":
-				decided++
-				if !held[e.Item] {
-					t.Errorf("mail %d: %s was approved and not held", m.Number, e.Item)
-				}
-			case e.Kind == "approval":
-				t.Errorf("mail %d: %+v", m.Number, e)
-			}
-			if e.Decision != "" && e.Category == 3 && e.Delivered != nil {
-				summaries++
-				if strings.Contains(string(e.Delivered), "to the person who approves this summary") {
-					planted++
-				}
-			}
-		}
-	}
-	if decided != len(held) || totals.Approved != decided || totals.Waiting != 0 || summaries != 2 || planted != 1 || totals.Fragments == 0 {
-		t.Errorf("%d of %d decided, %d summaries, %d of them planted: %+v", decided, len(held), summaries, planted, totals)
-	}
-	if len(result.Ledger) != 1 || result.Ledger[0].Balance.Settled != nominal || totals.Nominal != nominal {
-		t.Errorf("events charged %d, totals %+v, ledger %+v", nominal, totals, result.Ledger)
 	}
 }
 

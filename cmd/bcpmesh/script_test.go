@@ -36,7 +36,7 @@ type tests struct{ *testing.M }
 func (t tests) Run() int {
 	effort.LeaveOut(
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
-		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoApprove", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
+		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
 		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
 		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
 		"TestWatchOnATerminal",

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -31,7 +30,7 @@ import (
 // DemoCommand returns the command demo.
 func DemoCommand(p *cli.Program) *cobra.Command {
 	var mbox, keep, pagesAt string
-	var approve, runs, desk, all bool
+	var runs, desk bool
 	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -41,9 +40,9 @@ clean assistant learns from it through the gateway.
 
 On mail with a planted instruction the reader acts hijacked and says, word for
 word, what the attacker wants. It shows three of the mails, and what it comes to.
-With --all it tells of each mail what was said, what was delivered, what was refused
-or held and by which rule of the protocol, and what it cost in bits; then the ledger
-and the audit. Nothing is kept, unless --keep names a folder.
+--json has each mail: what was said, what was delivered, what was refused or held and
+by which rule of the protocol, and what it cost in bits; then the ledger and the end of
+the audit. Nothing is kept, unless --keep names a folder.
 
 With --kernel it is the story of a task instead: a kernel has a mail summarised and
 sent to its owner, with a planted instruction in the mail, a reader that obeys it,
@@ -57,14 +56,8 @@ With --desk it is the story of agents that models run: an editor, who reads noth
 asks a reader of saved web pages and a reader of mail, some of them hostile, for the
 brief of the week; then the same with readers that obey whatever they read. The models
 are scripts, unless BCPMESH_MODEL names one, and the pages are part of the program,
-unless BCPMESH_ARCHIVE names a folder of saved responses, or off for the live web.
-
-With --approve, you are the approver: each held item is shown as bcpmesh approvals
-show does, and you approve, reject, edit or skip it. The answers are read from stdin,
-one per line.`,
+unless BCPMESH_ARCHIVE names a folder of saved responses, or off for the live web.`,
 		Example: `  bcpmesh demo
-  bcpmesh demo --all
-  bcpmesh demo --approve
   bcpmesh demo --web localhost:4280
   bcpmesh demo --desk
   bcpmesh demo --kernel
@@ -86,25 +79,20 @@ one per line.`,
 				if !other.asked {
 					continue
 				}
-				for _, name := range []string{"all", "mbox", "limit", "approve", "web", "kernel", "desk"} {
+				for _, name := range []string{"mbox", "limit", "web", "kernel", "desk"} {
 					if name != other.name && cmd.Flags().Changed(name) {
 						return cli.Usagef("demo: --%s and --%s cannot be combined", other.name, name)
 					}
 				}
 				return other.tell(cmd.Context(), p, keep)
 			}
-			if approve && pagesAt != "" {
-				return cli.Usagef("demo: --approve and --web cannot be combined").WithHint("with --web you decide on the page")
-			}
-			return demo(cmd.Context(), p, demoOptions{mbox, keep, pagesAt, limit.Value, approve, all})
+			return demo(cmd.Context(), p, demoOptions{mbox, keep, pagesAt, limit.Value})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "tell each mail, the ledger and the audit")
 	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
 	cmd.Flags().StringVar(&pagesAt, "web", "", "serve the story and the pages of the mesh at this `ADDRESS` of this machine; port 0: any")
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().BoolVar(&approve, "approve", false, "decide about held items yourself")
 	cmd.Flags().BoolVar(&desk, "desk", false, "tell the story of agents that models run")
 	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
 	cmd.Flags().Var(&limit, "limit", "read at most this many messages")
@@ -115,7 +103,6 @@ one per line.`,
 type demoOptions struct {
 	mbox, keep, web string
 	limit           int
-	approve, all    bool
 }
 
 func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
@@ -124,7 +111,7 @@ func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
 		return err
 	}
 	defer func() { _ = box.Close() }() // it was only read
-	s := newStory(p.Out, !o.all && !o.approve)
+	s := newStory(p.Out)
 	var server *web.Server // nil without --web
 	if o.web != "" {
 		if server, err = pages.Listen(p, "--web", o.web, s.scenes); err != nil {
@@ -159,7 +146,6 @@ func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
 	defer func() { err = errors.Join(err, stopMesh(m)) }()
 
 	s.begin(def, o.mbox)
-	progress := readingProgress(p, o.limit)
 	reader, err := credentials(m, mailroom.ReaderAgent, bcp.RoleReader)
 	if err != nil {
 		return err
@@ -168,35 +154,19 @@ func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	decideHeld := func(context.Context) error { return nil }
-	if o.approve {
-		person, done, err := s.person(ctx, p, m, def)
-		if err != nil {
-			return err
-		}
-		defer done()
-		decideHeld = person.decideHeld
-	}
 	err = mailroom.Run(ctx, mailroom.Options{
 		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: o.limit, Said: s.said, Did: s.addAction,
 		After: func(done mailroom.Done) error {
 			if err := s.waitSettled(ctx); err != nil {
 				return err
 			}
-			progress(done.Number)
-			if err := s.tell(done); err != nil {
-				return err
-			}
-			return decideHeld(ctx)
+			s.tell(done)
+			return nil
 		},
 	})
-	progress(0)
-	var told *cli.Failure
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &told):
-		return err
 	case err != nil:
 		return cli.Failf("the demonstration stopped: %s", err)
 	}
@@ -233,30 +203,6 @@ func showStory(ctx context.Context, p *cli.Program, m *mesh.Mesh, server *web.Se
 		return err
 	case <-m.Done():
 		return cli.Failf("the gateway stopped by itself")
-	}
-}
-
-// manyMail is how many messages take long enough to show how far it is.
-const manyMail = 200
-
-// readingProgress returns what is told of each message that was read, by its
-// number, and 0 at the end. With --json nothing else is to be seen until then.
-func readingProgress(p *cli.Program, limit int) func(number int) {
-	if !p.Out.JSON || !p.Out.TalkTerminal || limit <= manyMail {
-		return func(int) {}
-	}
-	var bar *progressbar.ProgressBar
-	return func(number int) {
-		switch {
-		case number == 0 && bar != nil:
-			_ = bar.Exit() // it is talk
-		case number > manyMail:
-			if bar == nil {
-				bar = progressbar.NewOptions(limit, progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowCount(),
-					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("messages"))
-			}
-			_ = bar.Set(number)
-		}
 	}
 }
 

@@ -27,8 +27,7 @@ const settleTimeout = 30 * time.Second
 // story follows a mesh decision by decision and tells it mail by mail. Its
 // methods may be called concurrently.
 type story struct {
-	out   *cli.Output
-	brief bool // only what it comes to, with examples: mails are not told one by one
+	out *cli.Output
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed and replaced by every decision
@@ -39,13 +38,11 @@ type story struct {
 	deliveries map[bcp.DeliveryID]bool  // not acknowledged
 	queries    map[bcp.QueryID]bool     // with the reader
 	waiting    map[bcp.ItemID]bool      // for a person
-	decisions  map[bcp.ItemID]bool      // of a person, recorded
 	acts       []string
 
-	current mailroom.Done // the message that is told
-	told    []demoMail
-	shown   []web.Scene
-	total   DemoTotals
+	told  []demoMail
+	shown []web.Scene
+	total DemoTotals
 }
 
 // demoEvent is one decision of the gateway about what an agent said.
@@ -108,9 +105,9 @@ type DemoTotals struct {
 	Capacity  bcp.Bits `json:"capacity_bits"`
 }
 
-func newStory(out *cli.Output, brief bool) *story {
-	return &story{out: out, brief: brief, changed: make(chan struct{}), raw: map[string]mailroom.Said{}, asked: map[bcp.QueryID]string{},
-		deliveries: map[bcp.DeliveryID]bool{}, queries: map[bcp.QueryID]bool{}, waiting: map[bcp.ItemID]bool{}, decisions: map[bcp.ItemID]bool{}}
+func newStory(out *cli.Output) *story {
+	return &story{out: out, changed: make(chan struct{}), raw: map[string]mailroom.Said{}, asked: map[bcp.QueryID]string{},
+		deliveries: map[bcp.DeliveryID]bool{}, queries: map[bcp.QueryID]bool{}, waiting: map[bcp.ItemID]bool{}}
 }
 
 // said hears the reader before anybody judges it.
@@ -143,7 +140,6 @@ func (s *story) decided(d *bcp.Decision) {
 		if d.Verdict != bcp.Accept {
 			break // it decides nothing
 		}
-		s.decisions[d.Item] = true
 		delete(s.waiting, d.Item)
 		if d.Delivery != "" {
 			s.deliveries[d.Delivery] = true
@@ -260,15 +256,14 @@ func (s *story) begin(def *bcp.Mesh, mbox string) {
 	_ = s.out.Flush() // the next one says so, too
 }
 
-// tell tells what one message led to.
-func (s *story) tell(done mailroom.Done) error {
+// tell adds what one message led to.
+func (s *story) tell(done mailroom.Done) {
 	s.mu.Lock()
 	m := demoMail{Number: done.Number, ID: done.Message.ID, From: done.Message.From.Name, Subject: done.Message.Subject,
 		Hostile: done.Injection != nil, Events: s.news, Acts: s.acts}
 	s.news, s.acts = nil, nil
 	clear(s.raw)
 	s.mu.Unlock()
-	s.current = done
 	if m.From == "" {
 		m.From = done.Message.From.Address
 	}
@@ -277,28 +272,7 @@ func (s *story) tell(done mailroom.Done) error {
 	}
 	s.sum(m, done)
 	s.show(&m, done)
-	if s.out.JSON || s.brief {
-		s.told = append(s.told, m)
-		return nil
-	}
-	s.tellMail(&m)
-	return s.out.Flush()
-}
-
-// tellMore tells what came of decisions about what was held.
-func (s *story) tellMore() error {
-	s.mu.Lock()
-	m := demoMail{Events: s.news, Acts: s.acts}
-	s.news, s.acts = nil, nil
-	s.mu.Unlock()
-	s.sumEvents(m, s.current)
-	if s.out.JSON {
-		last := &s.told[len(s.told)-1]
-		last.Events, last.Acts = append(last.Events, m.Events...), append(last.Acts, m.Acts...)
-		return nil
-	}
-	s.tellEvents(&m)
-	return s.out.Flush()
+	s.told = append(s.told, m)
 }
 
 // The layout of the story: a mail is one line, what was said about it another,
@@ -438,10 +412,6 @@ func (s *story) sum(m demoMail, done mailroom.Done) {
 	if m.Hostile {
 		s.total.Hostile++
 	}
-	s.sumEvents(m, done)
-}
-
-func (s *story) sumEvents(m demoMail, done mailroom.Done) {
 	for i := range m.Events {
 		e := &m.Events[i]
 		switch e.Decision {

@@ -6,12 +6,10 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// end sums up, and then shows the books.
+// end tells three mails, sums up, and says what next.
 func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decision, keep string) error {
 	tail := records[max(0, len(records)-audit.AuditTail):]
 	s.total.Waiting = s.waits()
@@ -23,32 +21,18 @@ func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decisio
 			Totals   DemoTotals       `json:"totals"`
 		}{s.told, lines, tail, s.total})
 	}
-	if s.brief {
-		s.examples()
-	}
+	s.examples()
 	s.comesTo(def.Channels[0].Budget, keep)
-	if !s.brief {
-		s.out.Printf("\n")
-		s.out.Heading("The ledger")
-		ledger.LedgerTable(s.out, ledger.NewBooks(def, client.Alone(lines)))
-		s.out.Printf("\n")
-		s.out.Heading(fmt.Sprintf("The last %s of the audit, of %d", cli.Count(len(tail), "record"), len(records)))
-		audit.AuditTable(s.out, client.Alone(tail))
-	}
 	s.out.Printf("\n")
 	s.out.Heading("What next")
 	if keep != "" {
 		s.out.Printf("  cd %s && bcpmesh up  run this mesh; then bcpmesh status\n", cli.Plain(keep))
 	}
-	if s.brief {
-		s.out.Printf("  bcpmesh demo --all                 each mail, the ledger and the audit\n")
-	}
 	s.out.Printf("%s", whatNext)
 	return nil
 }
 
-const whatNext = `  bcpmesh demo --web localhost:4280  the same in a browser, with and without
-  bcpmesh demo --approve             decide yourself about what is held
+const whatNext = `  bcpmesh demo --web localhost:4280  every mail in a browser, with and without; decide there
   bcpmesh init office                a mesh of your own
 `
 
