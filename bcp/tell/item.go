@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // What follows tells an approver about what is held. Unlike all else of this package it
@@ -382,6 +383,15 @@ func Excerpt(v *bcp.ItemView, now time.Time) string {
 		return string(text[:excerptLength-1]) + "…"
 	}
 	return string(text)
+}
+
+// Signs returns where the words begin and end for which an item's text was held: those that
+// read most like an instruction.
+func Signs(it *bcp.Item, said string) [][2]int {
+	if !slices.Contains(it.Anomalies, "instruction") && !slices.Contains(it.Anomalies, "weak_sign") {
+		return nil
+	}
+	return text.DefaultRules().Signs([]byte(said))
 }
 
 // Said is the agent whose words an item holds.

@@ -1,13 +1,11 @@
 package text
 
 import (
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
 	"math/bits"
-	"slices"
 	"sync"
 )
 
@@ -150,9 +148,10 @@ func (w *weighed) code() Set {
 // walk begins a walk over the words of a text.
 func (r *Rules) walk() walk { return walk{phrases: r.phrases, sum: weighed{weights: r.weights}} }
 
-// Weighed is a word of a normalised text, its keys in the table of weights (0 for none) and what they weigh together.
+// Weighed is a word of a normalised text and where it begins, its keys in the table of weights (0 for none) and what they weigh together.
 type Weighed struct {
 	Word   string
+	At     int
 	Keys   [3]uint64
 	Weight int
 }
@@ -177,20 +176,27 @@ func (r *Rules) Weigh(normalised []byte) (list []Weighed, codes Set) {
 		if r.weights != nil {
 			weight = int(sum.each[(sum.words-1)%judged])
 		}
-		list = append(list, Weighed{Word: string(t.text[begun:t.at]), Keys: k, Weight: weight})
+		list = append(list, Weighed{Word: string(t.text[begun:t.at]), At: begun, Keys: k, Weight: weight})
 	}
 }
 
-// Heaviest returns the words of a normalised text that speak most for an instruction, at most n.
-func (r *Rules) Heaviest(normalised []byte, n int) (words []string) {
-	list, _ := r.Weigh(normalised)
-	slices.SortStableFunc(list, func(a, b Weighed) int { return cmp.Compare(b.Weight, a.Weight) })
+// Signs returns where the words of a normalised text begin and end that speak most for an instruction: those that weigh
+// at least a third of what the heaviest does. A text whose words are no sign together has none.
+func (r *Rules) Signs(normalised []byte) (places [][2]int) {
+	list, codes := r.Weigh(normalised)
+	if codes == 0 {
+		return nil
+	}
+	heaviest := 0
 	for _, w := range list {
-		if len(words) < n && w.Weight > 0 && !slices.Contains(words, w.Word) {
-			words = append(words, w.Word)
+		heaviest = max(heaviest, w.Weight)
+	}
+	for _, w := range list {
+		if w.Weight > 0 && 3*w.Weight >= heaviest {
+			places = append(places, [2]int{w.At, w.At + len(w.Word)})
 		}
 	}
-	return words
+	return places
 }
 
 // WeightOf returns what a key of Weighed weighs for the rules.

@@ -56,8 +56,16 @@ func TestWordsAreWeighedTogether(t *testing.T) {
 			t.Errorf("%q raises %v and weighs %v, %v", s, got.Anomalies.Codes(), weighed.Codes(), err)
 		}
 	}
-	if got := strings.Join(r.Heaviest([]byte("beta x gamma alpha beta"), 3), " "); got != "alpha beta" {
-		t.Errorf("heaviest: %s", got)
+	var signs []string
+	const said = "beta x alpha beta"
+	for _, at := range r.Signs([]byte(said)) {
+		signs = append(signs, said[at[0]:at[1]])
+	}
+	if got := strings.Join(signs, " "); got != "alpha" {
+		t.Errorf("signs: %s", got)
+	}
+	if got := r.Signs([]byte("alpha gamma")); got != nil {
+		t.Errorf("signs of nothing: %v", got)
 	}
 }
 

@@ -109,7 +109,7 @@ func agentParts(word string, f *facts, a *agent) []m.Node {
 	}
 	parts := []m.Node{factList(facts...)}
 	for _, f := range a.lastLine() {
-		parts = append(parts, section("last", "Last output of its command", framed(word, f)))
+		parts = append(parts, section("last", "Last output of its command", framed(word, f, nil)))
 	}
 	var channels []*channel
 	taints := f.taints()

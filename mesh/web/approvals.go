@@ -174,7 +174,7 @@ func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 			facts = append(facts, fact{f.Name, f.Value})
 		}
 	}
-	parts := []m.Node{framed(word, frames[0]), factRows(facts)} // what it is about first
+	parts := []m.Node{framed(word, frames[0], &v.Item), factRows(facts)} // what it is about first
 	path := itemPath(d.shard, v.ID)
 	var content []byte
 	if v.Kind != bcp.ItemEscalation { // whose digest covers more than is shown
@@ -196,7 +196,7 @@ func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 				m.El(m.Button, nil, m.Text("Look at it first")))))
 	}
 	for _, f := range frames[1:] {
-		parts = append(parts, framed(word, f))
+		parts = append(parts, framed(word, f, nil))
 	}
 	return append(parts, section("numbers", "What the audit calls it", factRows(numbers)))
 }
@@ -212,14 +212,15 @@ func (d *desk) form(act bcp.Act, of bcp.Digest, content []byte, parts ...m.Node)
 }
 
 // framed shows hostile text: a label and an end with the word of the session, which no
-// agent knows, and bars at every line between them.
-func framed(word string, f tell.Frame) m.Node {
+// agent knows, and bars at every line between them. Of an item, the words are marked for
+// which it was held.
+func framed(word string, f tell.Frame, of *bcp.Item) m.Node {
 	var parts []m.Node
 	for _, part := range f.Parts {
 		if part.Asked != "" {
-			parts = append(parts, m.El(m.P, []m.Attr{m.Class("asked")}, m.El(m.Bdi, nil, runs(part.Asked)...)))
+			parts = append(parts, m.El(m.P, []m.Attr{m.Class("asked")}, m.El(m.Bdi, nil, runs(part.Asked, nil)...)))
 		}
-		parts = append(parts, m.El(m.Div, []m.Attr{m.Class("said")}, m.El(m.Bdi, nil, runs(part.Text)...)))
+		parts = append(parts, m.El(m.Div, []m.Attr{m.Class("said")}, m.El(m.Bdi, nil, runs(part.Text, of)...)))
 	}
 	label := f.Label
 	if f.Length != "" {
@@ -231,15 +232,22 @@ func framed(word string, f tell.Frame) m.Node {
 	return m.El(m.Figure, []m.Attr{m.Class("frame"), m.Role("group"), m.Spoken(label)}, edge(label), m.El(m.Div, []m.Attr{m.Class("bars")}, parts...), edge(f.End))
 }
 
-// runs are plain text and marks.
-func runs(text string) []m.Node {
+// runs are plain text and marks, with the words marked for which an item was held, if it is one.
+func runs(text string, of *bcp.Item) []m.Node {
 	var parts []m.Node
 	for _, run := range inert.Runs(text) {
 		if run.Mark {
 			parts = append(parts, m.El(m.Mark, nil, m.Text(run.Text)))
-		} else {
-			parts = append(parts, m.Text(run.Text))
+			continue
 		}
+		at := 0
+		if of != nil {
+			for _, sign := range tell.Signs(of, run.Text) {
+				parts = append(parts, m.Text(run.Text[at:sign[0]]), m.El(m.Mark, []m.Attr{m.Class("sign")}, m.Text(run.Text[sign[0]:sign[1]])))
+				at = sign[1]
+			}
+		}
+		parts = append(parts, m.Text(run.Text[at:]))
 	}
 	return parts
 }
@@ -348,7 +356,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	frames := tell.PreviewFrames(&d.view, preview)
 	word := s.framing(r, frames)
 	for _, f := range frames {
-		parts = append(parts, framed(word, f))
+		parts = append(parts, framed(word, f, nil))
 	}
 	path := itemPath(d.shard, d.view.ID)
 	if len(frames) == 1 {
