@@ -29,6 +29,12 @@ func TestHostileDocuments(t *testing.T) {
 		"the same in a title":      "<svg><title>" + numbered("<font id=#>", 500) + fill("<p>x", 80<<10),
 		"behind a blinded look":    "<script>'<!--'</script><svg><title>" + numbered("<font id=#>", 390) + fill("<p>x", 80<<10),
 		"ends in comments":         numbered("<b id=#><!--</b>-->", 390) + fill("<p>x", 80<<10),
+		"ends in a select":         "<p>" + numbered("<b id=#>", 390) + "</p><select>" + fill("</b>", 390*4) + "</select>" + fill("<p>x", 80<<10),
+		"ends in a template":       "<p>" + numbered("<b id=#>", 390) + "</p><x><template></x>" + fill("</b>", 390*4) + "</template>" + fill("<p>x", 80<<10),
+		"ends in a cell":           "<p>" + numbered("<b id=#>", 390) + "</p><table><td>" + fill("</b>", 390*4) + "</table>" + fill("<p>x", 80<<10),
+		"a link in a cell":         "<p><a " + fill("a=b ", 2000) + "></p><table><td><a></a></table>" + fill("<p>x", 400<<10),
+		"ends that end others":     "<b>" + numbered("<i id=#>", 390) + "</b>" + fill("<div>x</div>", 200<<10),
+		"a paragraph in a button":  "<p><button></p></button>" + numbered("<b id=#>", 390) + fill("<div>x</div>", 200<<10),
 		"links in comments":        fill("<a "+fill("a=b ", 2000)+"><p><!--<a>--><p>x", 400<<10),
 		"ends of what is no row":   "<table><tr>" + numbered("<b id=#></tbody><tr>", 390) + fill("<td>x", 80<<10),
 		"with attributes":          numbered("<i "+fill("a#=b ", 2000)+">", 200) + fill("<p>x", 400<<10),
@@ -94,6 +100,7 @@ func TestCopiesAreCounted(t *testing.T) {
 	t.Parallel()
 	pieces := []string{"<b>", "</b>", "<i a=#>", "</i>", "<a href=#>", "</a>", "<font b=#>", "</font>", "<p>", "</p>", "<div>", "</div>", "<h1>", "</h1>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</td>", "</tr>", "</tbody>", "</table>",
 		"<svg>", "<title>", "</title>", "<script>", "</script>", "<!--", "-->", "<select>", "<button>", "</button>", "<template>", "</x>", "<br>", "</p>", "<section>", "</section>", "<nobr>", "x", "<applet>", "</applet>", "<x>", "</x>", "</body>", "<dd>", "<form>", "<math>", "<mi>"}
+	barred := []string{"", "<template>", "<table><td>", "<select>", "<applet>", "<svg><desc>", "<svg><title>", "<button>", "<x><template>", "<p><button></p></button>", "<math><mi>"}
 	rapid.Check(t, func(rt *rapid.T) {
 		var b strings.Builder
 		write := func(times int, unit ...string) {
@@ -105,7 +112,10 @@ func TestCopiesAreCounted(t *testing.T) {
 		write(1, some.Draw(rt, "before")...)
 		write(rapid.IntRange(0, 400).Draw(rt, "formats"), append(some.Draw(rt, "with"), rapid.SampledFrom([]string{"<p><b c=#>", "<i a=#>", "<li><font b=#>"}).Draw(rt, "format"))...)
 		write(1, some.Draw(rt, "between")...)
-		write(rapid.SampledFrom([]int{1, 300, 6000}).Draw(rt, "times"), append(some.Draw(rt, "after"), rapid.SampledFrom([]string{"<p>x", "<li>x", "</p>", "<div>x</div>"}).Draw(rt, "block"))...)
+		write(1, rapid.SampledFrom(barred).Draw(rt, "barrier"))
+		write(rapid.SampledFrom([]int{0, 400}).Draw(rt, "ends"), rapid.SampledFrom([]string{"</b>", "</i>", "</font>"}).Draw(rt, "end"))
+		write(1, append(some.Draw(rt, "closing"), rapid.SampledFrom([]string{"</x>", "</template>", "</table>", "</select>", "</applet>", "</svg>", "</button>", "</p>"}).Draw(rt, "closed"))...)
+		write(rapid.SampledFrom([]int{1, 300, 2000}).Draw(rt, "times"), append(some.Draw(rt, "after"), rapid.SampledFrom([]string{"<p>x", "<li>x", "</p>", "<div>x</div>"}).Draw(rt, "block"))...)
 		root, _ := parse(b.String())
 		made, implied := 0, 0
 		for n := range root.Descendants() {

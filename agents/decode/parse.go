@@ -34,6 +34,9 @@ var (
 	// phrases end nothing that is open, and blocks nothing but a paragraph.
 	phrases = wordSet("span img br wbr svg path picture source label")
 	blocks  = wordSet("div section article header footer main nav aside figure figcaption ul ol")
+	// barriers hold end tags back that are not their own, and rows those that are not of a table.
+	barriers = wordSet("template select button applet object marquee table svg math foreignobject desc title mi mo mn ms mtext annotation-xml")
+	rows     = wordSet("td th tr tbody thead tfoot caption table")
 )
 
 // format is a formatting element that is open.
@@ -49,22 +52,27 @@ type format struct {
 func affordable(source string) int {
 	ends := [2]map[int]bool{formattingEnds(source, true), formattingEnds(source, false)}
 	var open []format
-	var around []string // elements that are open, if the tags are in order
-	count := map[string]int{}
-	spent, copied, weight := 0, 0, 0 // weight is that of all that are open, copied that of the orphans
-	orphan := func(within int) {
-		for i, f := range open {
+	var around []string                 // elements that are open, if the tags are in order
+	places := map[string][]int{}        // of the elements of a name in around
+	var bars, walls []int               // the places of barriers and rows, and of barriers alone
+	spent, copied, weight := 0, 0, 0    // weight is that of all that are open, copied that of the orphans
+	orphan := func(begin, within int) { // those from begin on that are deeper within
+		for i, f := range open[begin:] {
 			if !f.orphan && f.within > within {
-				open[i].orphan = true
+				open[begin+i].orphan = true
 				copied += f.weight
 			}
 		}
 	}
 	for _, found := range tag.FindAllStringSubmatchIndex(source, -1) {
 		at, name, begins := found[0], strings.ToLower(source[found[4]:found[5]]), found[2] == found[3]
+		bar := lastOf(bars) // what is further out an end tag does not reach
 		last := len(open) - 1
 		for last >= 0 && open[last].name != name {
 			last--
+		}
+		if last >= 0 && open[last].within <= bar {
+			last = -1
 		}
 		switch {
 		case !formatting[name]:
@@ -72,21 +80,36 @@ func affordable(source string) int {
 				return at
 			}
 			switch top := len(around) - 1; {
-			case begins && (phrases[name] || blocks[name] && count["p"] == 0), !begins && top >= 0 && around[top] == name:
+			case begins && (phrases[name] || blocks[name] && len(places["p"]) == 0), !begins && top >= 0 && around[top] == name:
 			default:
-				orphan(-1)
+				orphan(0, -1)
 			}
 			switch {
 			case begins && !isVoid(name):
-				around = append(around, name)
-				count[name]++
-			case !begins && count[name] > 0:
-				for ended := ""; ended != name; {
-					ended = around[len(around)-1]
-					around = around[:len(around)-1]
-					count[ended]--
+				if rows[name] || barriers[name] {
+					bars = append(bars, len(around))
 				}
-				orphan(len(around))
+				if barriers[name] {
+					walls = append(walls, len(around))
+				}
+				places[name] = append(places[name], len(around))
+				around = append(around, name)
+			case !begins:
+				at := lastOf(places[name])
+				if at < 0 || at < bar && (!rows[name] || at < lastOf(walls)) {
+					break
+				}
+				for _, ended := range around[at:] {
+					places[ended] = places[ended][:len(places[ended])-1]
+				}
+				around = around[:at]
+				for lastOf(bars) >= at {
+					bars = bars[:len(bars)-1]
+				}
+				for lastOf(walls) >= at {
+					walls = walls[:len(walls)-1]
+				}
+				orphan(0, at)
 			}
 		case begins:
 			size := strings.IndexByte(source[at:], '>') + 1
@@ -101,6 +124,7 @@ func affordable(source string) int {
 				}
 			}
 			if last >= 0 && (name == "a" || name == "nobr") { // it ends the one before, unless that was none
+				orphan(last+1, -1)
 				f.weight = max(f.weight, open[last].weight)
 				f.orphan = open[last].orphan
 				weight -= open[last].weight
@@ -115,6 +139,7 @@ func affordable(source string) int {
 			open = append(open, f)
 			weight += f.weight
 		case last >= 0 && ends[0][at] && ends[1][at]:
+			orphan(last+1, -1) // they end with it, and go on
 			if f := open[last]; f.orphan {
 				copied -= f.weight
 				spent += 8 * weight // it is divided among the blocks in it
@@ -126,6 +151,14 @@ func affordable(source string) int {
 		}
 	}
 	return len(source)
+}
+
+// lastOf returns the last place, -1 if there is none.
+func lastOf(places []int) int {
+	if len(places) == 0 {
+		return -1
+	}
+	return places[len(places)-1]
 }
 
 // formattingEnds returns where the end tags of formatting elements are.
