@@ -13,7 +13,7 @@ import (
 // order: each step gets its value, or its failure, in its turn, with the label that it
 // has there. But a call of a tool that writes nothing and may be repeated, and a parse,
 // are begun ahead of their turn once all that they are given is known, up to the next
-// step that may have an effect. What becomes of them before is kept until their turn, so
+// step that may have an effect or that a person decides about. What becomes of them before is kept until their turn, so
 // that nothing depends on who answers first. If the plan is given up meanwhile, those
 // that have no answer are let go: they count, and later answers are of no use.
 
@@ -236,7 +236,7 @@ func mayBegin(k *Kernel, steps []Step) bool {
 func (d *draft) beginAhead() {
 	f := d.run.top()
 	w := &d.run.wait
-	if d.run.end != nil || f.checked == nil || f.checked.kernel != d.kernel || len(f.view.nodes) != len(f.done) || w.Step == "" || parentPath(w.Step) != f.Path || w.Kind == WaitSubPlanner {
+	if d.run.end != nil || f.checked == nil || f.checked.kernel != d.kernel || len(f.view.nodes) != len(f.done) || w.Step == "" || parentPath(w.Step) != f.Path || w.Kind == WaitSubPlanner || w.Kind.Person() {
 		return
 	}
 	d.eachAhead(f, func(g *given) bool {
@@ -248,7 +248,10 @@ func (d *draft) beginAhead() {
 		w := g.wait(d)
 		if g.tool != nil {
 			verdict := d.kernel.Gate().Judge(&g.call)
-			if verdict.Ruling != Allow || g.tool.idempotency() != Free || totals.Effects >= limits.MaxEffects {
+			if verdict.Ruling != Allow {
+				return false
+			}
+			if g.tool.idempotency() != Free || totals.Effects >= limits.MaxEffects {
 				return true
 			}
 			w.ID, g.record.Judged = "c"+id, &verdict
