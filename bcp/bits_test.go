@@ -99,3 +99,14 @@ func TestBitsText(t *testing.T) {
 		t.Errorf("the least figure is written as %s", got)
 	}
 }
+
+func TestBitsWords(t *testing.T) {
+	t.Parallel()
+	for bits, want := range map[bcp.Bits]string{
+		0: "0 bits", 1: "0.1 bits", bcp.Bit: "1 bit", bcp.Bit + 1: "1.1 bits", 2 * bcp.Bit: "2 bits", 6906890596: "7 bits", 671 * bcp.Bit: "671 bits",
+	} {
+		if got := bits.Words(); got != want {
+			t.Errorf("%d nano-bits are %s, want %s", bits, got, want)
+		}
+	}
+}

@@ -61,11 +61,6 @@ func LookupClaimsOf(account string) string {
 	return around("$SYS.REQ.ACCOUNT.", account, ".CLAIMS.LOOKUP")
 }
 
-// ConnectionsOf returns the subject for asking a server of a cluster for its
-// connections. server is the server's public key; anything else gives the empty
-// string.
-func ConnectionsOf(server string) string { return around("$SYS.REQ.SERVER.", server, ".CONNZ") }
-
 // KickAt returns the subject for making a server disconnect a client. server is
 // the server's public key; anything else gives the empty string.
 func KickAt(server string) string { return around("$SYS.REQ.SERVER.", server, ".KICK") }

@@ -150,6 +150,8 @@ func whereRole(role bcp.Role) *jsonSchema {
 	return &jsonSchema{Required: []string{"role"}, Properties: properties{{"role", &jsonSchema{Word: role.String()}}}}
 }
 
+const controllerOnly = "Controller's entry only."
+
 // schema makes the schema of the key's value.
 func (k *Key) schema() *jsonSchema {
 	s := k.valueSchema()

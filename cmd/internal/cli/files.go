@@ -82,21 +82,3 @@ const (
 // IgnoreBrokenPipes makes writing to a pipe that nobody reads an error, where
 // it would otherwise end the program on the spot, with its traces left behind.
 func IgnoreBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }
-
-// FromHere is the path of a folder from the one that the command is run in, which code
-// scanning takes for the root of the repository; "." for a folder that is not below it.
-func FromHere(folder string) string {
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return "."
-	}
-	folder, err = filepath.Abs(folder)
-	if err != nil {
-		return "."
-	}
-	at, err := filepath.Rel(here, folder)
-	if err != nil || at == ".." || strings.HasPrefix(at, ".."+string(filepath.Separator)) {
-		return "."
-	}
-	return filepath.ToSlash(at)
-}

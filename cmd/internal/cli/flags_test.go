@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"testing"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
-)
+import "testing"
 
 func TestNumberFlag(t *testing.T) {
 	t.Parallel()
@@ -19,17 +15,6 @@ func TestNumberFlag(t *testing.T) {
 		f := NumberFlag{Least: c.least}
 		if err := f.Set(c.text); (err == nil) != c.ok {
 			t.Errorf("%q from %d: %v", c.text, c.least, err)
-		}
-	}
-}
-
-func TestBitsOf(t *testing.T) {
-	t.Parallel()
-	for bits, want := range map[bcp.Bits]string{
-		0: "0 bits", 1: "0.1 bits", bcp.Bit: "1 bit", bcp.Bit + 1: "1.1 bits", 2 * bcp.Bit: "2 bits", 6906890596: "7 bits", 671 * bcp.Bit: "671 bits",
-	} {
-		if got := Bits(bits); got != want {
-			t.Errorf("%d nano-bits are %s, want %s", bits, got, want)
 		}
 	}
 }

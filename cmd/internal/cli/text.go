@@ -11,9 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
-// ShortBits writes bits for reading. The exact figures are in the JSON.
-func ShortBits(b bcp.Bits) string { return b.Rounded() }
-
 // Compact returns the parts that are not empty.
 func Compact(parts ...string) []string {
 	var kept []string
@@ -27,9 +24,6 @@ func Compact(parts ...string) []string {
 
 // Seconds returns the whole seconds of d.
 func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
-
-// Bits writes bits with their unit: "1 bit", "18.4 bits".
-func Bits(b bcp.Bits) string { return b.Words() }
 
 // Moment writes a time for people.
 func Moment(t time.Time) string { return tell.Moment(t) }

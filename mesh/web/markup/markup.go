@@ -206,9 +206,6 @@ func Href(path string) Attr { return Attr{"href", own(path)} }
 // Action returns the attribute action of a form, a path like that of [Href].
 func Action(path string) Attr { return Attr{"action", own(path)} }
 
-// FormAction makes a button submit its form to another path than the form's action.
-func FormAction(path string) Attr { return Attr{"formaction", own(path)} }
-
 // Post makes a form send its fields in a body.
 func Post() Attr { return Attr{"method", "post"} }
 

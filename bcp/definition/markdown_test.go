@@ -11,8 +11,6 @@ import (
 //go:embed introduction.md
 var introduction string
 
-const controllerOnly = "Controller's entry only."
-
 // Markdown returns the reference of definitions for people: a written
 // introduction with examples, then every key of [Schema] and every code of
 // [Codes]. It is the same at every call.
