@@ -33,14 +33,18 @@ import (
 const hostileMesh = "hostilemesh"
 
 func init() {
-	programs[hostileMesh] = main
+	cells := map[string]func(){hostileMesh: playHostileCell, fragileMesh: playFragileCell}
+	for name := range cells {
+		programs[name] = main
+	}
 	takenOver = func() bool {
 		self, err := os.Executable()
-		hostile := err == nil && filepath.Base(self) == hostileMesh && slices.Equal(os.Args[1:], []string{"agent", "cell"})
-		if hostile {
-			playHostileCell()
+		play := cells[filepath.Base(self)]
+		taken := err == nil && play != nil && slices.Equal(os.Args[1:], []string{"agent", "cell"}) && os.Getenv(realCell) == ""
+		if taken {
+			play()
 		}
-		return hostile
+		return taken
 	}
 }
 
