@@ -9,16 +9,22 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 // readers are commands that read a FILE which a stranger may have sent, with variables of the environment before them. One
@@ -120,6 +126,92 @@ func TestStrangeFiles(t *testing.T) {
 					t.Errorf("%s: %d MiB", file, most>>10)
 				}
 			}
+		})
+	}
+}
+
+// hostile is a text that says more than a person sees, or gives orders to a terminal.
+const hostile = "\u202eevil\u200b\U000e0041\U000e0042\x1b[31mred\u2066x\u2069\ufeff\u00ad\u009b31m\x07"
+
+// harmful are the characters of an output that nobody sees, or that a terminal obeys.
+func harmful(out []byte) (found []rune) {
+	for _, r := range string(out) {
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) && !slices.Contains(found, r) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// What came from outside is shown inert by each command: as an argument of all of them, in the files that they read, and
+// as a file's name. guard redact alone is a filter, and gives back what it does not take out.
+//
+// covers A-ANSI
+func TestOutputsAreHarmless(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	quoted, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := string(quoted)
+	files := map[string]string{
+		"raw":                        hostile + "\n" + hostile + ": " + hostile + "\n",
+		"json":                       `{"name":` + q + `,"type":` + q + `,` + q + `:` + q + "}\n",
+		"rpc":                        `{"jsonrpc":"2.0","id":1,"method":` + q + `,"params":{` + q + `:` + q + "}}\n",
+		"list":                       `[{"task":` + q + `,"plan":{` + q + `:1}}]`,
+		"yaml":                       "---\nname: " + q + "\n" + q + ": x\n---\n" + hostile + "\n",
+		"mail":                       "From: " + hostile + "\nSubject: " + hostile + "\n\n" + hostile + "\n",
+		"name\u202e\u200b\U000e0041": "x", "file": "x\n", "script": `{"structured": {"urgent": true}}`, "x": "x", "key.pem": hostile,
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("bcpmesh", "init", filepath.Join(dir, "mesh")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	run := func(t *testing.T, words ...string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "bcpmesh", words...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir)
+		out, err := cmd.CombinedOutput()
+		if ctx.Err() != nil {
+			t.Errorf("%q: %v", words, err)
+		}
+		if found := harmful(out); len(found) > 0 {
+			t.Errorf("%q shows %U: %q", words, found, out[:min(len(out), 500)])
+		}
+	}
+	for _, command := range slices.Concat(readers, []string{"agent replay FILE --json", "validate FILE --json", "audit verify FILE x --key FILE --json", "creds show FILE --json", "guard clean FILE", "guard tainted FILE"}) {
+		words := strings.Fields(command)
+		if strings.Contains(words[0], "=") || slices.Contains([]string{"up", "demo", "adopt"}, words[0]) {
+			continue // these read no text, or start something
+		}
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			for _, name := range effort.Sample(slices.Sorted(maps.Keys(files)), 3) {
+				given := slices.Clone(words)
+				for i, word := range given {
+					given[i] = strings.ReplaceAll(word, "FILE", name)
+				}
+				run(t, given...)
+			}
+		})
+	}
+	help, err := filepath.Glob("testdata/help/*.txt")
+	if err != nil || len(help) < 50 {
+		t.Fatal(help, err)
+	}
+	for _, name := range effort.Sample(help, 3) {
+		words := strings.Split(strings.TrimSuffix(filepath.Base(name), ".txt"), "-")[1:]
+		t.Run("argument of "+strings.Join(words, " "), func(t *testing.T) {
+			t.Parallel()
+			run(t, append(slices.Clone(words), hostile, "--json")...)
+			run(t, append(slices.Clone(words), "--"+hostile)...)
 		})
 	}
 }
