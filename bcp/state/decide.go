@@ -115,7 +115,7 @@ func (s *State) escalate(d *bcp.Decision, ch *channelState, escalation *bcp.Esca
 	current := ch.session == d.Session
 	a := s.agents[d.Controller]
 	session := s.sessionAt(a, d.Time)
-	armed := current && ch.armedAt(d.Time) > 0
+	armed := current && ch.armedAt(d.Time) > 0 && !s.mesh.IsKernel(d.Controller)
 	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
 	reason, carries, ok := "", bcp.Bits(0), false
 	if d.Escalation {

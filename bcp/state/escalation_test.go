@@ -83,6 +83,19 @@ func TestWhatIsAnEscalation(t *testing.T) {
 	}
 }
 
+// A Reader that answers nothing keeps no later run of a kernel from asking: a kernel gives no reasons.
+//
+// covers P6.1
+func TestKernelEscalatesNothing(t *testing.T) {
+	t.Parallel()
+	m := testMesh()
+	m.Kernels = []bcp.KernelRights{{Kernel: "planner"}}
+	newWorld(t, m).play(`
+		ask planner mail yes  => accept
+		answer mail 1 nei     => accept
+		ask planner mail name => accept !escalation`)
+}
+
 // Whatever a Reader does, no query of a higher category comes of it.
 //
 // covers BCP-78, BCP-79, BCP-86, P6.2, A-ESCAL
