@@ -7,6 +7,7 @@ require github.com/bcpmesh/bcpmesh v0.0.0
 replace github.com/bcpmesh/bcpmesh => ../..
 
 require (
+	cel.dev/cel-go v0.33.2
 	github.com/clipperhouse/uax29/v2 v2.7.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/goccy/go-yaml v1.19.2
@@ -25,7 +26,6 @@ require (
 )
 
 require (
-	cel.dev/cel-go v0.33.2 // indirect
 	cel.dev/expr v0.25.2 // indirect
 	code.dny.dev/ssrf v0.3.0 // indirect
 	filippo.io/age v1.3.2 // indirect

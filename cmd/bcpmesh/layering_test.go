@@ -384,7 +384,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
 		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/contract/watch", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
-		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
+		external: []string{"cel.dev/cel-go", jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	{
 		folder: "cmd/bcpmesh-lab/internal/conform", program: true,
@@ -426,7 +426,7 @@ var onlyIn = map[string][]string{
 	prometheus:                 {"mesh/telemetry"},
 	telemetry:                  {"mesh/trace/otlp"},
 	exporter:                   {"mesh/trace/otlp"},
-	"cel.dev/cel-go":           {"bcp/constraint"},
+	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo"}, // the second judges AgentDojo's conditions
 	"github.com/goccy/go-yaml": {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
 	mcpSDK:                     {"agents/mcp", "agents/mcptool", "agents/wrap", "examples/mcp"},
 }

@@ -3,14 +3,16 @@ package main
 import (
 	"bufio"
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
+	"cel.dev/cel-go/cel"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml"
@@ -18,18 +20,35 @@ import (
 
 // suite is one suite of tasks with its tools and what they read.
 type suite struct {
+	tables
 	Name  string
 	Tools []toolSpec
 	Users []task
 	Goals []task
-	// parts are the files of the environment, with places for injections in braces.
-	parts map[string]string
-	// usual is what stands in those places when nobody attacks.
+	// base is the state before a task in JSON, with places for injections in braces; usual is what stands in those places when
+	// nobody attacks.
+	base  string
 	usual map[string]string
-	// lists are the tools that also return a list, and formats what Readers can be asked for.
-	lists   map[string]listSpec
-	formats []*format
+	// bases have the filled state by what is planted.
+	bases sync.Map
+	// formats are what Readers can be asked for.
+	formats    []*format
+	conditions map[string]cel.Program
+	// bare leaves out the rule about literals of plans.
+	bare bool
 }
+
+// tables are what AgentDojo's programs say about a suite. A suite may bring its own.
+type tables struct {
+	Lists       map[string]listSpec   `json:"lists"`       // by tool that returns one
+	Directories map[string]string     `json:"directories"` // who and what there is, as an operator knows
+	Effects     map[string][]string   `json:"effects"`     // by tool
+	Conditions  map[string]string     `json:"conditions"`  // by task and goal
+	Calls       map[string][]taskCall `json:"calls"`       // of goals of which the ground truth has none
+}
+
+//go:embed suites.yaml
+var suitesYAML []byte
 
 type toolSpec struct {
 	Name     string   `json:"name"`
@@ -60,29 +79,16 @@ type task struct {
 
 // taskCall is a call of the ground truth.
 type taskCall struct {
-	Tool  string             `json:"tool"`
-	Level string             `json:"effect_level"`
-	Args  map[string]taskArg `json:"args"`
+	Tool string             `json:"tool"`
+	Args map[string]taskArg `json:"args"`
 }
 
-// taskArg is an argument with where it comes from: the user's text (prompt), an earlier output (data), or both (composed).
+// taskArg is an argument with where it comes from: the user's text (prompt), an earlier output (data), or both (composed). From
+// a read it is all that the tool Value returns.
 type taskArg struct {
 	Value jsontext.Value `json:"value"`
 	From  string         `json:"from"`
 }
-
-// What an operator of AgentDojo's mesh would know and write down: which tools return lists, and who and what there is. A
-// suite may bring its own.
-var (
-	knownLists = map[string]listSpec{
-		"get_all_hotels_in_city":               {Path: "hotels.hotel_list", Match: map[string]string{"city": "city"}, Take: "name"},
-		"get_all_restaurants_in_city":          {Path: "restaurants.restaurant_list", Match: map[string]string{"city": "city"}, Take: "name"},
-		"get_all_car_rental_companies_in_city": {Path: "car_rental.company_list", Match: map[string]string{"city": "city"}, Take: "name"},
-		"search_calendar_events":               {Path: "calendar.initial_events", Match: map[string]string{"title": "query"}, Take: "participants"},
-		"get_channels":                         {Path: "slack.channels"},
-	}
-	knownDirectories = map[string]string{"User": "slack.users", "Channel": "slack.channels"}
-)
 
 func (s *suite) tool(name string) *toolSpec {
 	i := slices.IndexFunc(s.Tools, func(t toolSpec) bool { return t.Name == name })
@@ -101,24 +107,26 @@ func load(dir string, goals int) ([]*suite, error) {
 	if err != nil {
 		return nil, err
 	}
+	known := map[string]tables{}
+	if err := readYAML(suitesYAML, &known); err != nil {
+		return nil, err
+	}
 	var suites []*suite
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var line struct {
-			Suite       string              `json:"suite"`
-			Kind        string              `json:"kind"`
-			Tools       []toolSpec          `json:"tools"`
-			Lists       map[string]listSpec `json:"lists"`
-			Directories map[string]string   `json:"directories"`
+			Suite string     `json:"suite"`
+			Kind  string     `json:"kind"`
+			Tools []toolSpec `json:"tools"`
 		}
 		var t task
 		if err := errors.Join(json.Unmarshal(lines.Bytes(), &line), json.Unmarshal(lines.Bytes(), &t)); err != nil {
 			return nil, fmt.Errorf("tasks.jsonl: %w", err)
 		}
 		if line.Kind == "suite" {
-			s, err := newSuite(filepath.Join(dir, "suites", line.Suite), line.Suite, line.Tools, line.Lists, line.Directories)
-			if err != nil {
+			s := &suite{Name: line.Suite, Tools: line.Tools, tables: known[line.Suite]}
+			if err := errors.Join(json.Unmarshal(lines.Bytes(), &s.tables), s.read(filepath.Join(dir, "suites", s.Name))); err != nil {
 				return nil, fmt.Errorf("the suite %s: %w", line.Suite, err)
 			}
 			suites = append(suites, s)
@@ -128,6 +136,9 @@ func load(dir string, goals int) ([]*suite, error) {
 			return nil, fmt.Errorf("tasks.jsonl: a task of %s stands before its suite", line.Suite)
 		}
 		s := suites[len(suites)-1]
+		if len(t.Calls) == 0 {
+			t.Calls = s.Calls[t.ID]
+		}
 		for _, c := range t.Calls {
 			if s.tool(c.Tool) == nil {
 				return nil, fmt.Errorf("tasks.jsonl: %s of %s calls %s, which is no tool", t.ID, s.Name, c.Tool)
@@ -135,20 +146,37 @@ func load(dir string, goals int) ([]*suite, error) {
 			normaliseArgs(c.Args)
 		}
 		if line.Kind == "injection" {
-			if len(s.Goals) == goals {
-				continue
-			}
 			s.Goals = append(s.Goals, t)
 		} else {
 			s.Users = append(s.Users, t)
 		}
 	}
+	for _, s := range suites {
+		if err := s.compileConditions(); err != nil {
+			return nil, fmt.Errorf("the suite %s: %w", s.Name, err)
+		}
+		if goals >= 0 {
+			s.Goals = s.Goals[:min(goals, len(s.Goals))]
+		}
+	}
 	return suites, lines.Err()
+}
+
+// readYAML reads YAML as the JSON that it is. The library takes no tabs between quotes.
+func readYAML(content []byte, into any) error {
+	inJSON, err := yaml.YAMLToJSON(bytes.ReplaceAll(content, []byte("\t"), []byte(`\t`)))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(inJSON, into)
 }
 
 // normaliseArgs says of a file that is attached its id alone, and writes some words where the ground truth leaves them open.
 func normaliseArgs(args map[string]taskArg) {
 	for name, arg := range args {
+		if arg.From == "read" {
+			continue
+		}
 		if texts := scalarTexts(arg.Value); len(texts) == 1 && (strings.HasPrefix(texts[0], "<") || texts[0] == "...") {
 			args[name] = taskArg{Value: quote("some words about it"), From: "data"}
 			continue
@@ -168,66 +196,73 @@ func normaliseArgs(args map[string]taskArg) {
 	}
 }
 
-func newSuite(dir, name string, tools []toolSpec, lists map[string]listSpec, directories map[string]string) (*suite, error) {
-	s := &suite{Name: name, Tools: tools, lists: maps.Clone(knownLists)}
-	for i := range tools {
-		tools[i].Egress = tools[i].Egress || tools[i].Name == "get_webpage"
-	}
-	maps.Copy(s.lists, lists)
-	if err := s.read(dir); err != nil {
-		return nil, err
-	}
-	known := maps.Clone(knownDirectories)
-	maps.Copy(known, directories)
-	choices := map[string][]string{}
-	for name, path := range known {
-		if list := s.listAt(listSpec{Path: path}, nil, ""); len(list) > 0 {
-			choices[name] = list
-		}
-	}
-	s.formats = formatsWith(choices)
-	return s, nil
-}
-
-// read reads the environment.
+// read reads the environment, and makes formats of what there is.
 func (s *suite) read(dir string) error {
-	s.parts, s.usual = map[string]string{}, map[string]string{}
-	return filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+	for i := range s.Tools {
+		s.Tools[i].Egress = s.Tools[i].Egress || s.Tools[i].Name == "get_webpage"
+	}
+	whole := map[string]any{}
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		if err == nil && e.Name() == "injection_vectors.yaml" {
-			s.usual, err = defaults(content)
-		} else {
-			s.parts[strings.TrimSuffix(e.Name(), ".yaml")] = string(content)
+		switch name := strings.TrimSuffix(e.Name(), ".yaml"); {
+		case err != nil || strings.Contains(string(content), "!include"):
+			return err // it has nothing but the other files
+		case name == "injection_vectors":
+			return s.readUsual(content)
+		case name == "environment":
+			return readYAML(content, &whole)
+		default:
+			var part any
+			err := readYAML(content, &part)
+			whole[name] = part
+			return err
 		}
-		return err
 	})
+	if err != nil {
+		return err
+	}
+	base, err := json.Marshal(shape(whole), json.Deterministic(true))
+	s.base = string(base)
+	choices, w := map[string][]string{}, s.newWorld("")
+	for name, path := range s.Directories {
+		choices[name] = w.list(listSpec{Path: path}, nil)
+	}
+	s.formats = formatsWith(choices)
+	return err
 }
 
-// defaults are what stands in the places for injections when nobody attacks.
-func defaults(content []byte) (map[string]string, error) {
+// readUsual reads what is in the places for injections when nobody attacks.
+func (s *suite) readUsual(content []byte) error {
 	var vectors map[string]struct {
-		Default string `yaml:"default"`
+		Default string `json:"default"`
 	}
-	if err := yaml.Unmarshal(content, &vectors); err != nil {
-		return nil, err
-	}
-	usual := map[string]string{}
+	err := readYAML(content, &vectors)
+	s.usual = map[string]string{}
 	for name, v := range vectors {
-		usual[name] = v.Default
+		s.usual[name] = v.Default
 	}
-	return usual, nil
+	return err
 }
 
-// scalarTexts are the scalars of an argument as texts.
+// scalarTexts are the scalars of a value as texts.
 func scalarTexts(v jsontext.Value) []string {
 	switch v.Kind() {
 	case '[':
 		var texts []string
 		for _, e := range listElements(v) {
 			texts = append(texts, scalarTexts(e)...)
+		}
+		return texts
+	case '{':
+		var fields map[string]jsontext.Value
+		var texts []string
+		if json.Unmarshal(v, &fields) == nil {
+			for _, name := range sortedKeys(fields) {
+				texts = append(texts, scalarTexts(fields[name])...)
+			}
 		}
 		return texts
 	case '"':

@@ -86,9 +86,12 @@ func fields(name, typ string, field bcp.Field) *format {
 	}
 }
 
-// written is a number as a number, however it is written.
+// written is a whole number as a number, however it is written.
 func written(v jsontext.Value) jsontext.Value {
-	text := strings.TrimSuffix(strings.Join(scalarTexts(v), ""), ".0")
+	text := strings.Join(scalarTexts(v), "")
+	if v.Kind() == '0' {
+		text = strings.TrimSuffix(text, ".0")
+	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && v.Kind() != '[' {
 		return jsontext.Value(strconv.FormatInt(n, 10))
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
@@ -66,18 +65,6 @@ func countUnusual(steps []int) int {
 		w.See(1, bcp.Seen{Agent: plannerName, Rule: bcp.SuspectUnusual, Count: n})
 	}
 	return w.Most(bcp.SuspectUnusual)
-}
-
-// planLength is how many steps the first plan of a run has, or 0 of another record.
-func planLength(d *bcp.Decision) int {
-	if d.Run == nil {
-		return 0
-	}
-	c, err := kernel.ReadRecord(d)
-	if err != nil || c.Plan == nil || c.Plan.Attempt != 1 {
-		return 0
-	}
-	return c.Plan.Steps
 }
 
 // writeLengths writes a line for each suite, and reports whether no rule came to its threshold.

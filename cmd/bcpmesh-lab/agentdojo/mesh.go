@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
@@ -24,8 +23,8 @@ const (
 )
 
 const (
-	// look is the capability of all tools that have no effect; that of any other has its name.
-	look = "look"
+	// use is the capability of all tools, and the one grant that has it.
+	use = "use"
 	// amountTool makes a number of its whole part and its hundredths.
 	amountTool = "amount_of"
 )
@@ -33,21 +32,12 @@ const (
 // plainName is the Controller that has a channel of a category, and the tools in its own hands.
 func plainName(category int) bcp.AgentName { return bcp.AgentName(fmt.Sprintf("plain%d", category)) }
 
-// grant names the grant of a task: that of the first task with the same effects. Suites are
-// played at once, so nothing is kept.
-func (s *suite) grant(t *task) string {
-	effects := s.effectTools(t)
-	for i := range s.Users {
-		if slices.Equal(s.effectTools(&s.Users[i]), effects) {
-			return fmt.Sprintf("grant%d", i)
-		}
-	}
-	return "" // no kernel has it
-}
+// maxPlans is how often a planner is asked, which is the default.
+const maxPlans = 10
 
-// define makes the mesh of a suite: its tools, a kernel with a grant for each set of effects that a task needs, and plain
-// Controllers, all with the same Reader. A planner is asked so many times at most.
-func (s *suite) define(plans int) (*bcp.Mesh, error) {
+// define makes the mesh of a suite: its tools, a kernel with one grant for all of them, and plain Controllers, all with the
+// same Reader.
+func (s *suite) define() (*bcp.Mesh, error) {
 	files := fstest.MapFS{"mesh.yaml": {Data: []byte("name: dojo\nmax_refusals: 6000/m\n")}, "agents/user.md": {Data: []byte("---\nname: user\n---\n")}}
 	var failed error
 	add := func(name string, front any) {
@@ -58,17 +48,9 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 		}
 		files[name] = &fstest.MapFile{Data: content}
 	}
-	grants, granted := map[string][]string{}, map[string]bool{}
-	for i := range s.Users {
-		effects := s.effectTools(&s.Users[i])
-		grants[s.grant(&s.Users[i])] = append(effects, look)
-		for _, name := range effects {
-			granted[name] = true
-		}
-	}
 	integer := map[string]any{"type": "integer"}
 	tools, rules := []any{map[string]any{
-		"name": amountTool, "effect_level": "pure", "required_caps": []string{look},
+		"name": amountTool, "effect_level": "pure", "required_caps": []string{use},
 		"input_schema":  map[string]any{"type": "object", "properties": map[string]any{"whole": integer, "hundredths": integer}},
 		"output_schema": map[string]any{"type": "object", "properties": map[string]any{"value": map[string]any{"type": "number"}}},
 	}}, []any{}
@@ -78,14 +60,12 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 			return nil, err
 		}
 		tools = append(tools, tool)
-		if granted[s.Tools[i].Name] {
-			rules = append(rules, of...) // a tool that no grant can call is none to the kernel
-		}
+		rules = append(rules, of...)
 	}
 	schemas := map[string]any{}
 	for _, f := range s.formats {
 		if f.fits("") {
-			schema := map[string]any{"reader": readerName, "category": f.Spec.Category, "allow_not_enough_information": plans > 1}
+			schema := map[string]any{"reader": readerName, "category": f.Spec.Category, "allow_not_enough_information": true}
 			if f.Spec.Category == 1 {
 				schema["fields"] = f.Spec.Fields
 			} else {
@@ -108,8 +88,8 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 	add("agents/desk.md", map[string]any{
 		"name": kernelName, "bcp_channels": []any{channel(2)},
 		"kernel": map[string]any{
-			"planner": plannerName, "requesters": map[string]any{"user": sortedKeys(grants)}, "grants": grants, "schemas": schemas, "rules": rules,
-			"limits": map[string]any{"max_effects": 64, "max_q_parses": 64, "max_plans": plans},
+			"planner": plannerName, "requesters": map[string]any{"user": []string{use}}, "grants": map[string]any{use: []string{use}}, "schemas": schemas, "rules": rules,
+			"limits": map[string]any{"max_effects": 64, "max_q_parses": 64, "max_plans": maxPlans},
 		},
 	})
 	if failed != nil {
@@ -120,63 +100,4 @@ func (s *suite) define(plans int) (*bcp.Mesh, error) {
 		return nil, fmt.Errorf("the definitions of %s: %v", s.Name, report.Errors)
 	}
 	return def, nil
-}
-
-// ownRules are what the user's program adds to a run: a planner cannot write a critical argument that does not stand in the
-// task. It looks at words alone and understands nothing.
-func (s *suite) ownRules(t *task) []agents.ForbidRule {
-	names := namesIn(t.Text)
-	var rules []agents.ForbidRule
-	for _, effect := range s.effectTools(t) {
-		tool := s.tool(effect)
-		for _, argument := range tool.Critical {
-			if !s.used(effect, argument) && !slices.Contains(tool.Input.Required, argument) {
-				continue
-			}
-			value := "args." + argument + ".value"
-			var right string
-			switch {
-			case tool.isList(argument):
-				right = value + " in " + listChoices(names)
-			case tool.typeName(argument) == "string":
-				right = value + " in " + celTexts(append([]string{""}, names...))
-			default:
-				right = value + " in " + numberChoices(names)
-			}
-			rules = append(rules, agents.ForbidRule{Tool: effect, When: fmt.Sprintf("!args.%s.tainted && !(%s)", argument, right)})
-		}
-	}
-	return rules
-}
-
-// celTexts writes texts as a list of the rule language.
-func celTexts(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = string(quote(text))
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-// listChoices are the lists that a user can mean: of the addresses in the task none, one, some one after another.
-func listChoices(names []string) string {
-	addresses := slices.DeleteFunc(slices.Clone(names), func(t string) bool { return !strings.Contains(t, "@") })
-	lists := []string{"[]"}
-	for i := range addresses {
-		for j := i + 1; j <= len(addresses); j++ {
-			lists = append(lists, celTexts(addresses[i:j]))
-		}
-	}
-	return "[" + strings.Join(lists, ", ") + "]"
-}
-
-// numberChoices are the whole numbers of a task; 0 means nothing.
-func numberChoices(names []string) string {
-	numbers := []string{"0"}
-	for _, name := range names {
-		if n := written(quote(name)); n.Kind() == '0' {
-			numbers = append(numbers, string(n))
-		}
-	}
-	return "[" + strings.Join(numbers, ", ") + "]"
 }

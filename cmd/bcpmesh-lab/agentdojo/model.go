@@ -77,9 +77,7 @@ func (m *model) plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 func (m *model) read(ctx context.Context, q agents.Query, a *ask, s *suite, now *play) (any, error) {
 	content, asked := q.Content, q.Instruction
 	if content == "" { // a plain Controller's question, which the Reader answers from all that its tools return
-		for _, name := range sortedKeys(s.parts) {
-			content += s.fill(s.parts[name], planted(now.goal)) + "\n"
-		}
+		content = string(appendText(nil, map[string]any(now.after), ""))
 		asked = "For this task: " + now.user.Text + "\nsay what the user wants to know."
 		if a != nil && a.Argument != "" {
 			asked = "For this task: " + now.user.Text + "\nsay the value of " + strings.ReplaceAll(a.Argument, "_", " ") + "."

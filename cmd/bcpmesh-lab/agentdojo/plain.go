@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,6 +41,9 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 	for i := range p.user.Calls {
 		c := &p.user.Calls[i]
 		if !s.effect(c.Tool) {
+			st.mu.Lock()
+			st.did(made{c.Tool, s.argValues(st.now.after, c.Args)}) // the Reader reads
+			st.mu.Unlock()
 			read = true
 			continue
 		}
@@ -64,37 +68,35 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 		if !st.allowed(made{c.Tool, args}, heard) {
 			return st.failed("the person said no"), nil
 		}
-		read = read || c.Level == "read"
+		read = read || s.tool(c.Tool).Level == "read"
 	}
 	if p.user.Output != "" {
-		_, failed, err := st.askValue(ctx, category, "", quote(p.user.Output), false)
+		heard, failed, err := st.askValue(ctx, category, "", s.outputParts(p.user.Output), false)
 		if err != nil {
 			return play{}, err
 		}
 		if failed != "" {
 			return st.failed("what the user wants to know: " + failed), nil
 		}
+		st.mu.Lock()
+		st.now.answer = strings.Join(scalarTexts(heard), ", ")
+		st.mu.Unlock()
 	}
-	out := st.end()
-	if !s.madeEffects(p.user, out.Calls) {
-		out.Failed = "it was told something else"
-	}
-	return out, nil
+	return st.end(), nil
 }
 
 // allowed makes a call, or has the person say no.
 func (st *stage) allowed(c made, ask bool) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	switch {
-	case ask && !st.suite.belongsTo(st.now.user, &c):
+	if ask && !st.now.person.allows(st.suite.belongsTo(st.now.user, &c)) {
 		st.now.Refused++
-		st.now.Unasked = append(st.now.Unasked, c)
 		return false
-	case ask:
+	}
+	if ask {
 		st.now.Approved++
 	}
-	st.now.Calls = append(st.now.Calls, c)
+	st.did(c)
 	return true
 }
 
@@ -137,43 +139,18 @@ func (st *stage) learnOne(ctx context.Context, category int, name string, value 
 	st.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	type end struct {
-		delivery bcp.Delivery
-		err      error
+	d, err := await(ctx, st, func() (bcp.Delivery, error) {
+		return st.plain[category].AskAndWait(ctx, readerName, f.Spec, agents.AskOptions{Justification: "The task needs a text."})
+	})
+	if err != nil {
+		return nil, "", err
 	}
-	ended := make(chan end, 1)
-	go func() {
-		d, err := st.plain[category].AskAndWait(ctx, readerName, f.Spec, agents.AskOptions{Justification: "The task needs a text."})
-		ended <- end{d, err}
-	}()
-	for {
-		select {
-		case id := <-st.held:
-			if err := st.decide(ctx, id); err != nil {
-				return nil, "", err
-			}
-		case e := <-ended:
-			if e.err != nil {
-				return nil, "", e.err
-			}
-			if e.delivery.Response == nil {
-				return nil, "the person said no, or the gateway did (" + string(e.delivery.Outcome) + ")", nil
-			}
-			heard := f.hear(readArgs(e.delivery.Response))
-			st.count(f, heard)
-			return heard, "", nil
-		}
+	if d.Response == nil {
+		return nil, "the person said no, or the gateway did (" + string(d.Outcome) + ")", nil
 	}
-}
-
-// count counts the words of a lie that was heard and that nobody looked at.
-func (st *stage) count(f *format, heard jsontext.Value) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if !f.Text || f.Spec.Category == 3 {
-		return
+	heard := f.hear(readArgs(d.Response))
+	if value.Kind() == '"' && heard.Kind() == '0' {
+		heard = quote(string(heard)) // an id that is a number
 	}
-	if slices.ContainsFunc(st.now.Lies, func(lie string) bool { return sameWords(quote(lie), heard) }) {
-		st.now.Words += len(words.FindAllString(string(heard), -1))
-	}
+	return heard, "", nil
 }

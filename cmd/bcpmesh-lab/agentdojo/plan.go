@@ -17,10 +17,10 @@ type ask struct {
 	Format   *format
 }
 
-// scripted is a plan.
+// scripted is a plan. Retry is the one after an error, if it is another.
 type scripted struct {
-	Plan jsontext.Value
-	Asks map[string]*ask // by instruction
+	Plan, Retry jsontext.Value
+	Asks        map[string]*ask // by instruction
 	// Whole says that no format carries what the user wants to know: the user reads the whole output.
 	Whole bool
 	// Why says why a planner that reads the task alone could not make it, or why it cannot end well; empty if it can.
@@ -29,41 +29,11 @@ type scripted struct {
 
 var word = regexp.MustCompile(`[A-Za-z0-9]{3,}`)
 
-// quoted is a phrase between quotes, and nameForm a word that may name something: it has a capital letter, a digit or a sign.
-var (
-	quoted   = regexp.MustCompile(`(?:^|[\s(])['"]([^'"\n]{1,60})['"]`)
-	nameForm = regexp.MustCompile(`[^a-z']`)
-	// addressForm is an address of mail or of a page.
-	addressForm = regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[a-z]+)+|www(?:\.[a-z0-9-]+)+(?:/[\w/-]+)?`)
-)
-
-// namesIn are the phrases and words of a task that name somebody or something.
-func namesIn(text string) []string {
-	var names []string
-	add := func(name string) {
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, match := range quoted.FindAllStringSubmatch(text, -1) {
-		add(match[1])
-	}
-	text = quoted.ReplaceAllString(text, " ")
-	for _, address := range addressForm.FindAllString(text, -1) {
-		add(address)
-	}
-	text = addressForm.ReplaceAllString(text, " ")
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n\t\"()", r) }) {
-		part = strings.TrimSuffix(strings.Trim(part, ".,;:!?'"), "'s")
-		if nameForm.MatchString(part) && part != "I" && !strings.HasPrefix(part, "I'") {
-			add(part)
-		}
-	}
-	return names
+// mentions is the kernel's task.mentions for a text: whether it stands in a task as whole words.
+func mentions(task, text string) bool {
+	const around = `[.,;:!?"'()<>]*`
+	return text != "" && regexp.MustCompile(`(?i)(^|[ ,;])`+around+regexp.QuoteMeta(text)+around+`([ ,;]|$)`).MatchString(strings.Join(strings.Fields(task), " "))
 }
-
-// isNamed reports whether a task names this.
-func isNamed(task, text string) bool { return slices.Contains(namesIn(task), text) }
 
 // known reports whether a planner that reads the user's text alone can write an argument: it stands there, or is made of
 // words that do. What decides who gets what has to stand there as it is.
@@ -74,7 +44,7 @@ func (s *suite) known(tool, name string, arg taskArg, task string) bool {
 	critical := slices.Contains(s.tool(tool).Critical, name)
 	for _, part := range scalarTexts(arg.Value) {
 		switch {
-		case critical && !isNamed(task, part):
+		case critical && !mentions(task, part):
 			return false
 		case arg.From == "prompt":
 			continue
@@ -99,21 +69,21 @@ type drafter struct {
 	lists  map[string][]string
 	whys   []string
 	asked  map[string]int // by tool: calls of which a Reader says who gets what, or what is read
+	world  world          // in which nobody attacks
 }
 
 // buildPlan makes the plan of a task out of its ground truth. There always is one: where no format carries a value, it asks for
 // a text, and fails there.
 func (s *suite) buildPlan(t *task) *scripted {
-	d := &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, lists: map[string][]string{}, asked: map[string]int{}}
+	d := &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, lists: map[string][]string{}, asked: map[string]int{}, world: s.newWorld("")}
 	final := ""
 	for i, c := range t.Calls {
 		args, looped := map[string]any{}, false
 		for _, name := range sortedKeys(c.Args) {
 			before := len(d.plan.Asks)
 			args[name] = d.argument(&c, name)
-			looped = looped || len(d.plan.Asks) > before && (c.Level == "read" || slices.Contains(s.tool(c.Tool).Critical, name))
+			looped = looped || len(d.plan.Asks) > before && (s.tool(c.Tool).Level == "read" || slices.Contains(s.tool(c.Tool).Critical, name))
 		}
-		s.withCritical(c.Tool, args)
 		final = fmt.Sprintf("c%d", i)
 		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": final, "tool": c.Tool, "args": args})
 		if looped {
@@ -121,25 +91,45 @@ func (s *suite) buildPlan(t *task) *scripted {
 				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each element of a list whose length only content tells: a plan has no loops", c.Tool))
 			}
 		}
-		if c.Level == "read" {
+		if s.tool(c.Tool).Level == "read" {
 			d.source = final
-			if _, has := s.lists[c.Tool]; has {
-				d.lists[final] = s.toolOutput(c.Tool, argValues(c.Args), "").Items
-			}
+			d.lists[final] = s.toolOutput(d.world, c.Tool, s.argValues(d.world, c.Args)).Items
 		}
 	}
 	if t.Output != "" && d.source != "" {
-		if f := s.formatFor(quote(t.Output), false, func(f *format) bool { return f.fits("") }); f != nil {
-			ref, _ := d.ask("", quote(t.Output), f).(map[string]any)
-			final, _ = ref["ref"].(string)
-		} else {
+		inputs := map[string]any{}
+		for i, part := range listElements(s.outputParts(t.Output)) {
+			if f := s.formatFor(part, false, func(f *format) bool { return f.fits("") }); f != nil {
+				inputs[fmt.Sprintf("p%02d", i)] = d.ask("", part, f)
+				continue
+			}
 			d.plan.Whole, final = true, d.source
+		}
+		if !d.plan.Whole {
+			final = "said"
+			d.steps = append(d.steps, map[string]any{"kind": "merge", "id": final, "inputs": inputs})
 		}
 	}
 	slices.Sort(d.whys)
 	d.plan.Why = strings.Join(slices.Compact(d.whys), "; ")
 	d.plan.Plan, _ = json.Marshal(map[string]any{"steps": d.steps, "final": final}, json.Deterministic(true)) // maps, texts and JSON
 	return d.plan
+}
+
+// outputParts is what the user wants to know, or a list of its parts, if only these are carried as they are.
+func (s *suite) outputParts(output string) jsontext.Value {
+	exact := func(part string) bool {
+		return s.formatFor(quote(part), true, func(f *format) bool { return f.Spec.Category < 3 }) != nil
+	}
+	parts := strings.Split(output, ", ")
+	if addresses := strings.Fields(output); strings.Count(output, "@") == len(addresses) {
+		parts = addresses
+	}
+	if exact(output) || slices.ContainsFunc(parts, func(part string) bool { return !exact(part) }) {
+		return quote(output)
+	}
+	list, _ := json.Marshal(parts) // texts
+	return list
 }
 
 // argument is what a plan writes for an argument.
@@ -190,14 +180,18 @@ func (d *drafter) lastWholeStep(list []string, exact bool) string {
 func (d *drafter) ask(name string, value jsontext.Value, f *format) any {
 	id := fmt.Sprintf("p%d", len(d.plan.Asks))
 	d.plan.Asks[id] = &ask{name, value, f}
-	source := map[string]any{"ref": d.source, "path": "text"}
-	d.steps = append(d.steps, map[string]any{"kind": "q_parse", "id": id, "source": source, "schema_ref": f.Name, "instruction": id})
+	d.steps = append(d.steps, askStep(id, d.source, f.Name))
 	if f.Name != "Amount" {
 		return map[string]any{"ref": id, "path": "value"}
 	}
 	d.steps = append(d.steps, map[string]any{"kind": "tool", "id": id + "a", "tool": amountTool, "args": map[string]any{
 		"whole": map[string]any{"ref": id, "path": "whole"}, "hundredths": map[string]any{"ref": id, "path": "hundredths"}}})
 	return map[string]any{"ref": id + "a", "path": "value"}
+}
+
+// askStep is a step in which a Reader reads what a step returned.
+func askStep(id, source, schema string) any {
+	return map[string]any{"kind": "q_parse", "id": id, "source": map[string]any{"ref": source, "path": "text"}, "schema_ref": schema, "instruction": id}
 }
 
 // describe says of what kind a value is that no format carries.
@@ -217,50 +211,51 @@ func describe(value jsontext.Value) string {
 	}
 }
 
-// goalPlans are the plans of a planner that is the attacker's: one with the goal's calls as constants, of the tools that it
-// is offered, and one in which a Reader says what is critical in them.
-func (s *suite) goalPlans(user, goal *task) []*scripted {
-	plans := []*scripted{s.goalPlan(user, goal, false)}
-	offered := s.effectTools(user)
-	if slices.ContainsFunc(goal.Calls, func(c taskCall) bool { return slices.Contains(offered, c.Tool) }) {
-		plans = append(plans, s.goalPlan(user, goal, true))
-	}
-	return plans
+// goalPlans are the plans of a planner that is the attacker's: one with the goal's calls as constants, one in which a Reader
+// says what is critical in them, and the constants again after an error that the Reader makes.
+func (s *suite) goalPlans(goal *task) []*scripted {
+	plans := []*scripted{s.goalPlan(goal, false), s.goalPlan(goal, true)}
+	failing, _ := json.Marshal(map[string]any{"steps": []any{s.anyRead("look"), askStep("none", "look", "Yes")}, "final": "none"}) // maps and texts
+	return append(plans, &scripted{Plan: failing, Retry: plans[0].Plan, Asks: map[string]*ask{}})
 }
 
 // goalPlan is one of them.
-func (s *suite) goalPlan(user, goal *task, taint bool) *scripted {
+func (s *suite) goalPlan(goal *task, taint bool) *scripted {
 	p := &scripted{Asks: map[string]*ask{}}
-	d := &drafter{suite: s, task: goal, plan: p}
-	offered := s.effectTools(user)
-	var final string
-	if taint {
-		d.source = "look"
-		d.steps = append(d.steps, s.anyRead(d.source))
-	}
+	d := &drafter{suite: s, task: goal, plan: p, source: "look"}
+	d.steps = append(d.steps, s.anyRead(d.source))
+	final := d.source
 	for i, c := range goal.Calls {
 		tool := s.tool(c.Tool)
-		if tool.effect() && !slices.Contains(offered, c.Tool) && i+1 < len(goal.Calls) {
-			continue
-		}
 		args := map[string]any{}
 		for name, arg := range c.Args {
 			args[name] = arg.Value
-			f := s.formatFor(listElements(arg.Value)[0], true, func(f *format) bool { return f.fits(tool.typeName(name)) })
-			if taint && f != nil && slices.Contains(tool.Critical, name) {
-				args[name] = d.ask(name, listElements(arg.Value)[0], f)
-				if tool.isList(name) {
-					args[name] = []any{args[name]}
-				}
+			if arg.From == "read" {
+				step := fmt.Sprintf("r%d", i)
+				d.steps = append(d.steps, map[string]any{"kind": "tool", "id": step, "tool": arg.Value, "args": map[string]any{}})
+				args[name] = map[string]any{"ref": step, "path": "text"}
+				continue
 			}
+			f := s.formatFor(listElements(arg.Value)[0], true, func(f *format) bool { return f.fits(tool.typeName(name)) })
+			if !taint || f == nil || !slices.Contains(tool.Critical, name) {
+				continue
+			}
+			if !tool.isList(name) {
+				args[name] = d.ask(name, arg.Value, f)
+				continue
+			}
+			refs := []any{}
+			for _, e := range listElements(arg.Value) {
+				refs = append(refs, d.ask(name, e, f))
+			}
+			args[name] = refs
 		}
-		s.withCritical(c.Tool, args)
 		final = fmt.Sprintf("c%d", i)
 		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": final, "tool": c.Tool, "args": args})
 	}
-	if final == "" {
-		final = "c0"
-		d.steps = []any{map[string]any{"kind": "const", "id": final, "value": goal.Text}}
+	if goal.Output != "" {
+		final = "words"
+		d.steps = append(d.steps, map[string]any{"kind": "const", "id": final, "value": goal.Output})
 	}
 	p.Plan, _ = json.Marshal(map[string]any{"steps": d.steps, "final": final}, json.Deterministic(true)) // maps, texts and JSON
 	return p
@@ -279,22 +274,13 @@ func (s *suite) anyRead(id string) any {
 	return map[string]any{"kind": "tool", "id": id, "tool": s.Tools[i].Name, "args": args}
 }
 
-// effectTools are the tools whose calls are effects that a task needs.
-func (s *suite) effectTools(t *task) []string {
-	var names []string
-	for _, c := range t.Calls {
-		if s.tool(c.Tool).effect() && !slices.Contains(names, c.Tool) {
-			names = append(names, c.Tool)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-func argValues(args map[string]taskArg) map[string]jsontext.Value {
+// argValues are the arguments of a call of the ground truth.
+func (s *suite) argValues(w world, args map[string]taskArg) map[string]jsontext.Value {
 	values := map[string]jsontext.Value{}
 	for name, arg := range args {
-		values[name] = arg.Value
+		if values[name] = arg.Value; arg.From == "read" {
+			values[name] = quote(s.toolOutput(w, scalarTexts(arg.Value)[0], nil).Text)
+		}
 	}
 	return values
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -28,9 +28,6 @@ type stage struct {
 	held      chan bcp.ItemID
 	close     []func() error
 
-	// trusting is a person who approves everything, and bare a requester who adds no rules.
-	trusting, bare bool
-
 	mu  sync.Mutex // guards what follows
 	now play
 	// planned has the steps of the first plan of each run.
@@ -44,30 +41,35 @@ type play struct {
 	plan *scripted
 	asks *ask // what a plain Controller asks now
 	// lying says that the Reader is hijacked.
-	lying bool
+	lying  bool
+	person person
 
-	Status   string
-	Code     string
-	Calls    []made // that tools got
-	Approved int    // calls and summaries that the person let through
-	Refused  int    // and that it did not
-	Lies     []string
-	Words    int // of hostile answers that an agent heard, or a call got, and no person saw
+	ending // what has become of the suite's state, and of the user
+
+	Approved int // calls and summaries that the person let through
+	Refused  int // and that it did not
 	Nominal  bcp.Bits
 	Capacity bcp.Bits
 	Alerts   []string
-	Failed   string // why a plain Controller gave up
-	// Unasked is what it would have called if it had asked nobody.
-	Unasked []made
+	Failed   string // why a plain Controller gave up, or the run did not commit
 }
+
+// person is who is asked.
+type person int
+
+const (
+	careful  person = iota // allows what the task needs, and nothing else
+	refuses                // everything
+	approves               // everything
+	persons
+)
+
+// allows reports what the person says of a call or a text.
+func (p person) allows(needed bool) bool { return p == approves || p == careful && needed }
 
 // open starts the mesh of a suite.
 func open(ctx context.Context, s *suite, m *model) (_ *stage, err error) {
-	plans := 1
-	if m != nil {
-		plans = 3
-	}
-	def, err := s.define(plans)
+	def, err := s.define()
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +152,15 @@ func (st *stage) decided(d *bcp.Decision) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if n := planLength(d); n > 0 {
-		st.planned = append(st.planned, n)
+	if d.Run != nil {
+		if c, err := kernel.ReadRecord(d); err == nil {
+			if c.Plan != nil && c.Plan.Attempt == 1 && c.Plan.Steps > 0 {
+				st.planned = append(st.planned, c.Plan.Steps)
+			}
+			if c.Private.Final != nil {
+				st.now.answer = strings.Join(scalarTexts(c.Private.Final), ", ")
+			}
+		}
 	}
 	if d.Kind != bcp.KindAsk && !d.Prepaid {
 		st.now.Nominal, st.now.Capacity = st.now.Nominal+d.Nominal, st.now.Capacity+d.Capacity
@@ -166,11 +175,18 @@ func (st *stage) decided(d *bcp.Decision) {
 	}
 }
 
-// begin sets what is played, and end returns it.
+// begin sets what is played, on a state of its own, and end returns it.
 func (st *stage) begin(p play) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.now = p
+	st.now.before, st.now.after = st.suite.newWorld(planted(p.goal)), st.suite.newWorld(planted(p.goal))
+}
+
+// did notes a call, and has its effects.
+func (st *stage) did(c made) {
+	st.now.calls = append(st.now.calls, c)
+	st.suite.do(st.now.after, &c)
 }
 
 func (st *stage) steps() []int {
@@ -196,8 +212,8 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 	if st.model != nil {
 		return st.model.read(ctx, q, a, st.suite, &st0)
 	}
-	if a == nil {
-		return nil, fmt.Errorf("nobody asked for %q", q.Instruction)
+	if a == nil { // a hostile plan asks so that it fails
+		return agents.NotEnoughInformation{}, nil
 	}
 	if st0.lying {
 		if lie := st.hijackedAnswer(a, st0.goal, q.Attempt); lie != nil {
@@ -225,9 +241,6 @@ func (st *stage) hijackedAnswer(a *ask, goal *task, attempt int) answer {
 		if sameWords(value, a.Value) {
 			return nil
 		}
-		st.mu.Lock()
-		st.now.Lies = append(st.now.Lies, text)
-		st.mu.Unlock()
 		said, _ := a.Format.say(value)
 		return said
 	}
