@@ -298,15 +298,3 @@ func (d *draft) finishSub(inner *frame, value *Value, label Label) {
 	d.change.Private.Sub = append(d.change.Private.Sub, n.value.JSON())
 	d.finish(StepRecord{Path: inner.Path, Kind: SubStep, Inputs: []string{f.origin(&s.Source)}}, n)
 }
-
-// ownRules are the requester's own forbid rules, by tool.
-func (d *draft) ownRules() map[string]*toolRules {
-	if len(d.run.rules) > 0 && d.run.kernel != d.kernel {
-		own, wrong := d.kernel.compileOwn(d.run.rules, d.run.start.Grant)
-		if wrong != nil {
-			own = d.kernel.forbidAll()
-		}
-		d.run.own, d.run.kernel = own, d.kernel
-	}
-	return d.run.own
-}

@@ -13,6 +13,8 @@ import (
 // not safe for concurrent use.
 type State struct {
 	kernels  map[bcp.AgentName]*Kernel
+	prepared *OwnRules // of the message that is decided about
+	own      map[RunID]compiledOwn
 	time     int64
 	runs     map[RunID]*run
 	waiting  map[string]RunID // by the id of what is waited for
@@ -67,7 +69,7 @@ func (e requestEnd) compare(o requestEnd) int {
 func NewState(kernels ...*Kernel) *State {
 	s := &State{
 		runs: map[RunID]*run{}, waiting: map[string]RunID{}, calls: map[string]RunID{}, pending: map[bcp.AgentName]int{},
-		openBy: map[string]int{}, requests: map[requestKey]request{}, told: map[string][]requestEnd{},
+		own: map[RunID]compiledOwn{}, openBy: map[string]int{}, requests: map[requestKey]request{}, told: map[string][]requestEnd{},
 	}
 	s.Define(kernels...)
 	return s
@@ -213,6 +215,7 @@ func (s *State) forget(r *run) {
 // index finds the run by what it waits for, and when it is due.
 func (s *State) index(r *run) {
 	if r.end != nil {
+		delete(s.own, r.id)
 		s.ended = append(s.ended, endedRun{r.ended, r.id})
 		for i := len(s.ended) - 1; i > 0 && s.ended[i].at == s.ended[i-1].at && s.ended[i].run < s.ended[i-1].run; i-- {
 			s.ended[i], s.ended[i-1] = s.ended[i-1], s.ended[i]

@@ -22,7 +22,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	if message.request != "" {
 		if before, known := s.asked(requestKey{kernel, from.Name, message.request}, c.Time); known {
 			if c = c.repeat(before); c.Code == BadRule && k != nil {
-				_, c.Place = k.checkOwn(message.rules, k.grants[grant])
+				_, _, c.Place = s.checkOwn(k, message.rules, k.grants[grant])
 			}
 			return c
 		}
@@ -44,12 +44,14 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		c.Code = LimitOpenRuns
 		return c
 	}
-	if c.Code, c.Place = k.checkOwn(message.rules, held); c.Code != "" {
+	own, code, wrong := s.checkOwn(k, message.rules, held)
+	if c.Code, c.Place = code, wrong; code != "" {
 		return c
 	}
 	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.definition.Limits, message.planOnly, message.anew
 	c.Private.Task, c.Private.Rules, c.Private.Salt = message.task, message.rules, runSalt(m)
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
+	s.keepOwn(c.Run, k, own)
 	d.run.deadline = c.Time + int64(c.Start.Limits.RunTTL)
 	d.askPlanner()
 	return d.decided()

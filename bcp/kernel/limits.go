@@ -48,6 +48,8 @@ const (
 
 // Limits of messages.
 const (
+	// maxOwn is the number of runs whose own rules are kept compiled.
+	maxOwn = 4 * MaxOpenRuns
 	// MaxTask is the size of a task, in bytes.
 	MaxTask = 64 << 10
 	// MaxContent is the size of what a Reader or a sub-planner is given, and the

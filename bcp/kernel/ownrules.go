@@ -2,14 +2,62 @@ package kernel
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
+// OwnRules are forbid rules of a requester, compiled before its message is decided about.
+// The zero value is of nothing.
+type OwnRules struct {
+	kernel *Kernel
+	rules  []RunRule
+	grant  Grant
+	own    map[string]*toolRules
+	wrong  *RulePlace
+}
+
+// Prepare compiles the rules of a requester's message, if the message gets so far: that
+// takes long. Any goroutine may call it; nil is nothing.
+func (k *Kernel) Prepare(from bcp.AgentName, grant string, body []byte) *OwnRules {
+	held, ok := k.GrantOf(from, grant)
+	message, code := parseRun(body)
+	if !ok || code != "" || len(message.rules) == 0 {
+		return nil
+	}
+	if code, _ := k.countOwn(message.rules, held); code != "" {
+		return nil
+	}
+	p := &OwnRules{kernel: k, rules: message.rules, grant: held}
+	p.own, p.wrong = k.compileOwn(p.rules, held)
+	return p
+}
+
+// Adopt has the state use what was prepared for the message that it decides about next.
+func (s *State) Adopt(p *OwnRules) { s.prepared = p }
+
 // checkOwn refuses forbid rules of a requester that are about no tool, that take too
-// long to compile, or that cannot be compiled, and says at which place.
-func (k *Kernel) checkOwn(rules []RunRule, g Grant) (Code, *RulePlace) {
+// long to compile, or that cannot be compiled, and says at which place. It returns the
+// others compiled.
+func (s *State) checkOwn(k *Kernel, rules []RunRule, g Grant) (own map[string]*toolRules, code Code, wrong *RulePlace) {
+	if code, wrong = k.countOwn(rules, g); code != "" {
+		return nil, code, wrong
+	}
+	if p := s.prepared; p != nil && p.kernel == k && slices.Equal(p.rules, rules) && slices.Equal(p.grant.held, g.held) {
+		own, wrong = p.own, p.wrong
+	} else {
+		own, wrong = k.compileOwn(rules, g)
+	}
+	if wrong != nil {
+		return nil, BadRule, wrong
+	}
+	return own, "", nil
+}
+
+// countOwn is what checkOwn does before it compiles.
+func (k *Kernel) countOwn(rules []RunRule, g Grant) (Code, *RulePlace) {
 	pairs := 0
 	for i := range rules {
 		if rules[i].Tool != AnyTool && k.tools[rules[i].Tool] == nil {
@@ -19,9 +67,6 @@ func (k *Kernel) checkOwn(rules []RunRule, g Grant) (Code, *RulePlace) {
 	}
 	if pairs > maxRunRuleTools {
 		return TooLarge, nil
-	}
-	if _, wrong := k.compileOwn(rules, g); wrong != nil {
-		return BadRule, wrong
 	}
 	return "", nil
 }
@@ -73,4 +118,38 @@ func (k *Kernel) forbidAll() map[string]*toolRules {
 		own[name] = &toolRules{forbid: []compiledRule{{id: "requester"}}}
 	}
 	return own
+}
+
+// compiledOwn are the rules of one run, compiled for the calls of a kernel.
+type compiledOwn struct {
+	kernel *Kernel
+	own    map[string]*toolRules
+}
+
+// keepOwn keeps the compiled rules of a run until it ends. They follow from the run and the
+// definitions, and are compiled again where they are not kept: after a start or a reload.
+func (s *State) keepOwn(run RunID, k *Kernel, own map[string]*toolRules) {
+	if len(s.own) >= maxOwn {
+		clear(s.own)
+	}
+	if len(own) > 0 {
+		s.own[run] = compiledOwn{k, own}
+	}
+}
+
+// ownRules are the requester's own forbid rules, by tool.
+func (d *draft) ownRules() map[string]*toolRules {
+	if len(d.run.rules) == 0 {
+		return nil
+	}
+	kept := d.state.own[d.run.id]
+	if kept.kernel != d.kernel {
+		own, wrong := d.kernel.compileOwn(d.run.rules, d.run.start.Grant)
+		if wrong != nil {
+			own = d.kernel.forbidAll()
+		}
+		d.state.keepOwn(d.run.id, d.kernel, own)
+		return own
+	}
+	return kept.own
 }

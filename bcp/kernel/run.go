@@ -29,10 +29,6 @@ type run struct {
 	ahead    []ahead
 	end      *End
 	ended    int64
-
-	own map[string]*toolRules // rules, compiled for kernel
-	// kernel is whose definition own was compiled for.
-	kernel *Kernel
 }
 
 // result is a value that a tool or a Reader gave.
@@ -198,7 +194,7 @@ func (r *run) stop(e End, at int64) {
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
 	r.frames[0].Asker = Asker{}
-	r.results, r.args, r.failed, r.task, r.salt, r.rules, r.own = nil, nil, nil, "", bcp.Digest{}, nil, nil
+	r.results, r.args, r.failed, r.task, r.salt, r.rules = nil, nil, nil, "", bcp.Digest{}, nil
 }
 
 // due is when time has something to decide about the run; 0 is never.

@@ -120,6 +120,7 @@ type Gateway struct {
 	// definitions are those that messages are prepared under, before they are decided about.
 	definitions atomic.Pointer[state.Config]
 	preparing   sync.Mutex
+	judged      int // of the batch of this step
 }
 
 // input is a message or event to decide.
@@ -136,7 +137,9 @@ type input struct {
 	lane  *lane // where it arrived
 	// prepared is an ask's spec, compiled.
 	prepared *state.Prepared
-	dropped  bool // it found a mistake
+	// rules are those of a run, compiled.
+	rules   *kernel.OwnRules
+	dropped bool // it found a mistake
 	// gathered says that its decision is only counted, with others of its sender.
 	gathered bool
 
@@ -467,7 +470,8 @@ func (g *Gateway) run(ctx context.Context) {
 			return
 		}
 		err := g.interrupter.Do(context.WithoutCancel(ctx), func(ctx context.Context) error { return g.stepSafely(ctx, batch) })
-		if err == nil { // everybody of the batch has been answered
+		if err == nil { // everybody of the batch has been answered, or waits again
+			g.mistakes = append(g.mistakes, g.inbox.putBack(batch[g.judged:])...)
 			clear(batch)
 			batch, err, g.failed = batch[:0], g.failed, nil
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -146,6 +147,29 @@ func (b *inbox) take(batch []*input) []*input {
 		l.room.Broadcast()
 	}
 	return batch
+}
+
+// putBack has messages of a batch that was too long wait again, each in front of its lane's.
+// It returns those of no lane.
+func (b *inbox) putBack(batch []*input) (rest []*input) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, in := range slices.Backward(batch) {
+		l := in.lane
+		if l == nil {
+			rest = append(rest, in)
+			continue
+		}
+		l.waiting = slices.Insert(l.waiting, 0, in)
+		l.bytes += len(in.body)
+		if len(l.waiting) == 1 && !l.held {
+			b.turns = append(b.turns, l)
+		}
+	}
+	if len(b.turns) > 0 {
+		b.wake()
+	}
+	return rest
 }
 
 // next waits until there are messages for an empty batch, or until the time comes.
@@ -451,7 +475,16 @@ func (g *Gateway) receive(l *lane, m *nats.Msg) {
 		}
 		switch subject.Kind {
 		case subjects.KindAsk:
-			in.prepared = g.prepare(&subject, m.Data)
+			in.prepared = prepare(g, m.Data, "constraints", func(c *state.Config) *state.Prepared {
+				return c.Prepare(bcp.ChannelKey{Controller: subject.Controller, Reader: subject.Reader}, m.Data)
+			})
+		case subjects.KindRun:
+			in.rules = prepare(g, m.Data, "forbid", func(c *state.Config) *kernel.OwnRules {
+				if k := kernelOf(c, subject.Kernel); k != nil {
+					return k.Prepare(subject.Agent, subject.Grant, m.Data)
+				}
+				return nil
+			})
 		case subjects.KindReply:
 			in.unheard = nobodyListens(m)
 		case subjects.KindApproval, subjects.KindRole:
@@ -461,22 +494,33 @@ func (g *Gateway) receive(l *lane, m *nats.Msg) {
 	}
 }
 
-// prepare compiles an ask's conditions, which takes long, outside of the one goroutine that
-// decides: each agent's messages wait for their own. One is compiled at a time, so that a
-// processor is left for the rest.
-func (g *Gateway) prepare(s *subjects.Subject, body []byte) *state.Prepared {
+// prepare compiles the conditions that a message has under a key, which takes long, outside
+// of the one goroutine that decides: each agent's messages wait for their own. One is
+// compiled at a time, so that a processor is left for the rest.
+func prepare[T any](g *Gateway, body []byte, key string, compile func(*state.Config) *T) (prepared *T) {
 	definitions := g.definitions.Load()
-	if definitions == nil || !bytes.Contains(body, []byte("constraints")) && !bytes.Contains(body, []byte(`\u`)) {
+	if definitions == nil || !bytes.Contains(body, []byte(key)) && !bytes.Contains(body, []byte(`\u`)) {
 		return nil
 	}
 	g.preparing.Lock()
 	defer g.preparing.Unlock()
-	var prepared *state.Prepared
 	_ = safely(func() error { // deciding meets the mistake again
-		prepared = definitions.Prepare(bcp.ChannelKey{Controller: s.Controller, Reader: s.Reader}, body)
+		prepared = compile(definitions)
 		return nil
 	})
 	return prepared
+}
+
+// kernelOf returns a kernel of definitions, or nil.
+func kernelOf(c *state.Config, name bcp.AgentName) *kernel.Kernel {
+	if c.Runs == nil {
+		return nil
+	}
+	runs, _ := c.Runs(nil)
+	if s, ok := runs.(*kernel.State); ok {
+		return s.Kernels()[name]
+	}
+	return nil
 }
 
 // nobodyListens recognises the server's own message to a reply subject when no

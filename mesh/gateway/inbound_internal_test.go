@@ -45,6 +45,44 @@ func TestLanesTakeTurns(t *testing.T) {
 	}
 }
 
+// What a batch had no time for waits again, in its order, and others have a turn before it. An
+// input of no lane, such as an alert of the gateway's own, comes with the next batch.
+//
+// covers A-FLOODRESP
+func TestRestOfABatchWaitsAgain(t *testing.T) {
+	t.Parallel()
+	b := newInbox()
+	slow, held := b.lane(), b.lane()
+	named := func(name string) *input { return &input{reply: name, body: []byte(name)} }
+	for _, name := range []string{"s1", "s2", "s3"} {
+		slow.put(named(name))
+	}
+	held.put(named("h1"))
+	batch := append(b.take(nil), named("alert"))
+	slow.put(named("s4"))
+	held.hold(true)
+	b.lane().put(named("o1"))
+	if rest := b.putBack(batch[1:]); len(rest) != 1 || rest[0].reply != "alert" {
+		t.Errorf("of no lane are %v", rest)
+	}
+	if slow.bytes != 6 || held.bytes != 2 {
+		t.Errorf("%d and %d bytes wait", slow.bytes, held.bytes)
+	}
+	got := ""
+	for len(b.turns) > 0 {
+		for _, in := range b.take(nil) {
+			got += in.reply + " "
+		}
+	}
+	held.hold(false)
+	for _, in := range b.take(nil) {
+		got += in.reply + " "
+	}
+	if got != "s2 o1 s3 s4 h1 " {
+		t.Errorf("taken in the order %s", got)
+	}
+}
+
 // covers A-FLOODRESP, A-SLOW
 func TestLaneIsBounded(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,10 @@ import (
 const (
 	maxBatch      = jetstream.MaxRecordDecisions / 4
 	maxBatchBytes = jetstream.MaxRecordBytes / 4
+	// maxDeciding is how long a batch is decided about. What is left of it waits again, and
+	// others have their turns first: an agent whose messages take long does not keep them
+	// waiting.
+	maxDeciding = 20 * time.Millisecond
 )
 
 // outcome is a decided message: the decision and its receivers. Some outcomes
@@ -48,7 +52,9 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 		clear(outcomes)
 		g.outcomes = outcomes
 	}()
-	for _, in := range batch {
+	began := g.clock()
+	for g.judged = 0; g.judged < len(batch) && (g.judged == 0 || g.clock().Sub(began) < maxDeciding); g.judged++ {
+		in := batch[g.judged]
 		g.readMark(ctx, in)
 		decision, recorded := g.decideSafely(in)
 		outcomes = append(outcomes, outcome{in: in, decision: decision})

@@ -79,6 +79,7 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 			task = kernel.Told(wholeBits(bits))
 		}
 		requester, _ := g.config.State.Mesh.Agent(s.Agent)
+		state.Adopt(in.rules)
 		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, in.body)
 		if c.Code == kernel.Repeated {
 			if in.repeats, in.ended = c.Run, c.End; c.End == nil || !g.state.HasForgotten(s.Agent, state.Ended(c.Run)) {
@@ -555,8 +556,8 @@ func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
 	return receipt
 }
 
-// connectKernels makes the dispatchers of the kernels, and listens to their planners and
-// tools; it connects only to new ones.
+// connectKernels listens to the planners and tools of kernels, and makes their dispatchers
+// anew, which connect at their next calls.
 func (g *Gateway) connectKernels(state *state.State) error {
 	runs, _ := state.Runs().(*kernel.State)
 	if runs == nil {
