@@ -3,7 +3,6 @@ package kernel
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -381,16 +380,11 @@ func (s *State) answerAhead(m bcp.Moment, r *run, id string, answer []byte, code
 		return d.settleAhead(code, nil)
 	}
 	w, _ := r.waitOf(id)
-	if !d.isBuilt() {
+	g := s.aheadOf(d.kernel, r, &w)
+	if g == nil {
 		return d.settleAhead(ParseRejected, nil)
 	}
-	name := w.Step[strings.LastIndexByte(w.Step, '/')+1:]
-	steps := d.run.top().checked.view.plan.Steps
-	i := slices.IndexFunc(steps, func(s Step) bool { return s.ID == name })
-	if i < 0 || d.kernel.schemas[steps[i].Schema] == nil {
-		return d.settleAhead(ParseRejected, nil)
-	}
-	value, ok := d.kernel.schemas[steps[i].Schema].read(answer)
+	value, ok := g.schema.read(answer)
 	switch {
 	case !ok:
 		return d.settleAhead(ParseRejected, nil)
