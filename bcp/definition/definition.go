@@ -66,18 +66,15 @@ func Keys(read func(place, of string) error) Option { return func(b *builder) { 
 // [Parse].
 func Load(fsys fs.FS, options ...Option) (*bcp.Mesh, Report) {
 	files, report := Read(fsys)
-	if !report.OK() {
-		// What cannot be read may be what the others refer to: their own
-		// errors are shown, and nothing that depends on the whole.
-		b := builderWith(options)
-		b.incomplete = true
-		b.parse(files)
-		report.Errors = append(report.Errors, b.report.Errors...)
-		report.Warnings = append(report.Warnings, b.report.Warnings...)
-		report.sort()
-		return nil, report
-	}
-	return parse(files, options)
+	b := builderWith(options)
+	// What cannot be read may be what the others refer to: their own errors are shown, and
+	// nothing that depends on the whole.
+	b.incomplete = !report.OK()
+	mesh := b.parse(files)
+	report.Errors = append(report.Errors, b.report.Errors...)
+	report.Warnings = append(report.Warnings, b.report.Warnings...)
+	report.sort()
+	return mesh, report
 }
 
 func builderWith(options []Option) *builder {
@@ -86,12 +83,6 @@ func builderWith(options []Option) *builder {
 		option(b)
 	}
 	return b
-}
-
-func parse(files map[string][]byte, options []Option) (*bcp.Mesh, Report) {
-	b := builderWith(options)
-	mesh := b.parse(files)
-	return mesh, b.report
 }
 
 // Read returns the files that [Load] decides on, by path inside the folder. They are
@@ -123,7 +114,10 @@ func Read(fsys fs.FS) (files map[string][]byte, report Report) {
 // Parse decides on files that somebody else read: content by path inside the
 // folder. It has no effects, keeps nothing of the maps, and returns a mesh only
 // where the report has no error.
-func Parse(files map[string][]byte) (*bcp.Mesh, Report) { return parse(files, nil) }
+func Parse(files map[string][]byte) (*bcp.Mesh, Report) {
+	b := builderWith(nil)
+	return b.parse(files), b.report
+}
 
 // parse reads what it is given. There is no mesh where it is incomplete, and nothing is
 // said about what is not there.
@@ -225,7 +219,10 @@ func list(fsys fs.FS, folder *source) []string {
 			case contractFolder:
 				suffix = contractSuffix
 			}
-			wanted := strings.HasSuffix(name, suffix) && !strings.HasPrefix(name, ".")
+			if strings.HasPrefix(name, ".") {
+				continue
+			}
+			wanted := strings.HasSuffix(name, suffix)
 			if !wanted && dir != "." && !e.IsDir() && slices.Contains(meantFor[dir], strings.ToLower(path.Ext(name))) {
 				s := &source{path: path.Join(dir, name), report: folder.report}
 				s.warnf(position{}, CodeIgnoredFile, "", "not read: files of this folder end with %s", suffix)

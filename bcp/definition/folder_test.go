@@ -127,6 +127,12 @@ func TestNothingIsLeftOutSilently(t *testing.T) {
 	if mesh == nil || !cmp.Equal(codes(report.Warnings), []string{definition.CodeIgnoredFile}) {
 		t.Errorf("mesh.yml: %v", report)
 	}
+	for _, name := range []string{"agents/router.MD", "tools/mail.yml", "contracts/mail.JSON"} {
+		mesh, report := definition.Load(fstest.MapFS{"agents/a.md": {Data: []byte(agent)}, name: {}})
+		if mesh == nil || !cmp.Equal(codes(report.Warnings), []string{definition.CodeIgnoredFile}) {
+			t.Errorf("%s: %v", name, report)
+		}
+	}
 }
 
 // unreadable fails to open one file, or to list one folder.
