@@ -17,7 +17,7 @@ import (
 
 // ReaderCommand returns the command reader.
 func ReaderCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("reader", "Run a Reader on top of a program, model, MCP server or foreign agent",
+	return cli.Group("reader", "Run a Reader on a program, model, MCP server or foreign agent",
 		`Run a Reader of the mesh on top of a program, a model, an MCP server or a
 foreign agent, which gets each query and answers it. This program handles
 connections, repeats and reconnects.`,

@@ -24,8 +24,8 @@ import (
 
 // ProposalsCommand returns the command proposals.
 func ProposalsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("proposals", "Propose a subscription, or write an approved one into the definitions",
-		`Propose a subscription, or write an approved one into the definitions. A
+	return cli.Group("proposals", "Propose subscriptions, or write approved ones into definitions",
+		`Propose subscriptions, or write approved ones into definitions. A
 controller's proposal changes nothing: it waits for an approver like a held item
 (bcpmesh approvals), and once approved waits a day for whoever may write the
 definitions.`,

@@ -32,7 +32,7 @@ func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decisio
 	return nil
 }
 
-const whatNext = `  bcpmesh demo --web localhost:4280  every mail in a browser, with and without; decide there
+const whatNext = `  bcpmesh demo --web localhost:4280  each mail in a browser; decide there
   bcpmesh init office                a mesh of your own
 `
 
