@@ -68,9 +68,9 @@ type ledgerState struct {
 	channel map[bcp.ChannelKey]uint64 // the same for a channel, if it was looked up
 }
 
-// shows reports whether the ledger has a line. It has everything that was projected
-// together before its newest message; for the rest, each channel's newest message
-// decides, since a channel's lines come in order.
+// shows reports whether the ledger has a line. It has none after its newest, and all that
+// are too far before it to have been projected together with it. For those between, the
+// newest message of the channel decides, since a channel's lines come in order.
 func (s *ledgerState) shows(ctx context.Context, line *bcp.LedgerLine) (bool, error) {
 	if line.Seq > s.newest || line.Seq+maxProjected <= s.newest {
 		return line.Seq <= s.newest, nil
