@@ -57,9 +57,7 @@ func (w *weights) of(key uint64) int32 {
 	bucket := w.buckets[at]
 	x := uint32(bucket) ^ uint32(mark)*0x01010101
 	found := (x - 0x01010101) &^ x & 0x80808080
-	if found == 0 {
-		return 0
-	}
+	// Of 0 there are 32 trailing zeros, so that nothing is left: a branch would be guessed wrong for every other word.
 	return int32(int8(bucket >> (32 + bits.TrailingZeros32(found)&^7)))
 }
 
@@ -119,10 +117,8 @@ func (w *weighed) add(word, stem uint64) {
 	}
 	k, as := keys(w.before, word, stem)
 	w.before = as
-	weight := w.weights.of(k[0]) + w.weights.of(k[1])
-	if k[2] != 0 {
-		weight += w.weights.of(k[2])
-	}
+	hasStem := -int32((k[2] | -k[2]) >> 63) // all bits or none, without a branch
+	weight := w.weights.of(k[0]) + w.weights.of(k[1]) + w.weights.of(k[2])&hasStem
 	at := w.words % judged
 	if w.words >= judged {
 		w.sum -= int32(w.each[at])

@@ -371,7 +371,7 @@ var rules = []rule{
 	// Says what attackers have written, and counts what arrives.
 	{folder: "cmd/bcpmesh-lab/internal/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
 	// Makes the table of what words weigh, and measures it.
-	{folder: "cmd/bcpmesh-lab/internal/redteam/judge", internal: []string{"bcp", "bcp/text", "cmd/bcpmesh-lab/internal/redteam/stats"}},
+	{folder: "cmd/bcpmesh-lab/internal/redteam/judge", internal: []string{"bcp", "bcp/text", "cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam/stats"}},
 	{folder: "cmd/bcpmesh-lab/internal/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "cmd/bcpmesh-lab/internal/plot"},
@@ -398,7 +398,7 @@ var rules = []rule{
 	},
 	{folder: "cmd/bcpmesh-lab", program: true, internal: []string{"cmd/bcpmesh-lab/internal/conform", "cmd/bcpmesh-lab/internal/measure", "cmd/internal/cli"}, external: []string{commandLines}},
 	{folder: "cmd/bcpmesh-lab/letters", program: true, external: []string{"github.com/clipperhouse/uax29/v2", textLib}},
-	{folder: "cmd/bcpmesh-lab/judge", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam/judge"}},
+	{folder: "cmd/bcpmesh-lab/judge", program: true, internal: []string{"cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam/judge"}},
 	{folder: "cmd/bcpmesh-lab/weaken", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage"}},
 
 	// The bridges, a module of their own.

@@ -184,6 +184,27 @@ func notLoaded(path string, err error) error {
 	return cli.Failf("%s: %s", cli.Quoted(path), cli.Plain(err.Error())).WithHint("%s", hint)
 }
 
+// bothErrors are those of each category and on_anomaly, side by side.
+func bothErrors(r corpus.Report) (rows [][]string) {
+	for _, hostile := range r.Attacks {
+		for _, honest := range r.Benign {
+			if hostile.Way == corpus.Whole && honest.Category == hostile.Category && honest.OnAnomaly == hostile.OnAnomaly {
+				rows = append(rows, []string{fmt.Sprint(hostile.Category), hostile.OnAnomaly, percent(hostile.Reached, hostile.Strings, hostile.Low, hostile.High),
+					percent(honest.Strings-honest.Reached, honest.Strings, 1-honest.High, 1-honest.Low)})
+			}
+		}
+	}
+	return rows
+}
+
+// percent is a share with its interval; empty for none of none.
+func percent(n, of int, low, high float64) string {
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %% (%.1f to %.1f)", 100*float64(n)/float64(of), 100*low, 100*high)
+}
+
 func showCorpus(p *cli.Program, r corpus.Report) error {
 	if p.Out.JSON {
 		return p.Out.Value(struct {
@@ -193,10 +214,7 @@ func showCorpus(p *cli.Program, r corpus.Report) error {
 	}
 	rows := func(list []corpus.Row, benign bool) (rows [][]string) {
 		for _, row := range list {
-			rate := ""
-			if row.Strings > 0 {
-				rate = fmt.Sprintf("%.1f %% (%.1f to %.1f)", 100*float64(row.Reached)/float64(row.Strings), 100*row.Low, 100*row.High)
-			}
+			rate := percent(row.Reached, row.Strings, row.Low, row.High)
 			cells := []string{fmt.Sprint(row.Category), row.OnAnomaly, string(row.Way), fmt.Sprint(row.Strings), fmt.Sprint(row.Reached), rate, fmt.Sprint(row.Held), fmt.Sprint(row.Refused)}
 			if benign {
 				cells = append(cells[:2], cells[3:]...)
@@ -205,6 +223,8 @@ func showCorpus(p *cli.Program, r corpus.Report) error {
 		}
 		return rows
 	}
+	p.Out.Heading("Both errors: strings that reached, said whole, and honest answers that did not")
+	p.Out.Table([]string{"category", "on_anomaly", "attackers reached (95 %)", "honest stopped (95 %)"}, bothErrors(r))
 	p.Out.Heading("Strings of attackers")
 	p.Out.Table([]string{"category", "on_anomaly", "said", "strings", "reached", "rate (95 %)", "held", "refused"}, rows(r.Attacks, false))
 	p.Out.Heading("Answers of honest Readers")

@@ -8,13 +8,23 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/stats"
 )
 
-// Run measures tables of the sentences of a folder, which has benign.jsonl and hostile.jsonl, and returns the table of all of them.
-func Run(folder fs.FS, out io.Writer) ([]byte, error) {
+// Result is what is made of sentences.
+type Result struct {
+	Table   []byte // for package text
+	Figures string // the tables of docs/guard.md
+	Curve   []byte // its picture, as SVG
+}
+
+// Run makes a table of the sentences of a folder, which has benign.jsonl and hostile.jsonl, and measures it. Errors by kind, language
+// and collection go to out.
+func Run(folder fs.FS, out io.Writer) (*Result, error) {
 	rows, err := load(folder)
 	if err != nil {
 		return nil, err
@@ -23,38 +33,117 @@ func Run(folder fs.FS, out io.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return limitsFor(rows, own, none).write(tableWithout(rows, own, none, none)), show(out, crossValidate(rows, own), rows)
-}
-
-// show prints both errors, by kind, language and collection.
-func show(out io.Writer, rules [folds]*text.Rules, rows []row) error {
-	found, err := figures(rules, rows, func(r *row) []string {
-		side := "benign"
-		if r.hostile {
-			side = "hostile"
-			if r.Kind == kindPlain {
-				return []string{"hostile " + kindPlain}
-			}
-			return []string{"hostile", "hostile " + r.Kind, "hostile by " + r.repository(), "hostile in " + r.Lang}
-		}
-		list := []string{side + " " + r.Kind}
-		if slices.Contains(core, r.Kind) {
-			list = append(list, "benign of bounded kinds", side+" in "+r.Lang)
-		}
-		if slices.Contains(orders, r.Kind) {
-			list = append(list, "benign orders")
-		}
-		return list
-	})
+	rules := crossValidate(rows, own)
+	found, err := figures(rules, rows, groups)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, group := range slices.Sorted(maps.Keys(found)) {
-		f := found[group]
-		low, high := stats.Wilson(f.held, f.rows)
-		fmt.Fprintf(out, "%-45s %5d  held %5.1f %% (%.1f to %.1f)  hold_all %5.1f %%  refused %4.1f %%\n", group, f.rows, share100(f.held, f.rows), 100*low, 100*high, share100(f.signed, f.rows), share100(f.refused, f.rows))
+		fmt.Fprintf(out, "%-45s %5d  held %s  hold_all %s  refused %s\n", group, found[group].rows, found[group].rate(found[group].held), found[group].rate(found[group].signed), found[group].rate(found[group].refused))
 	}
-	return nil
+	evaded, err := evaded(rules, rows)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{
+		Table:   limitsFor(rows, own, none).write(tableWithout(rows, own, none, none)),
+		Figures: markdown(found) + "\n" + evaded,
+		Curve:   curve(rules, rows),
+	}, nil
+}
+
+// groups are those that a row counts in.
+func groups(r *row) []string {
+	switch {
+	case r.Kind == kindPlain:
+		return []string{"hostile " + kindPlain}
+	case r.hostile:
+		list := []string{"hostile", "hostile " + r.Kind, "hostile by " + r.repository(), "hostile in " + r.Lang}
+		if !r.english() {
+			list = append(list, "hostile outside English")
+		}
+		return list
+	case slices.Contains(core, r.Kind):
+		return []string{"benign", "benign " + r.Kind, "benign in " + r.Lang}
+	case slices.Contains(orders, r.Kind):
+		return []string{"benign orders", "benign " + r.Kind}
+	}
+	return []string{"benign " + r.Kind}
+}
+
+// rate is a share with its interval of 95 %.
+func (f *figure) rate(n int) string {
+	low, high := stats.Wilson(n, f.rows)
+	return fmt.Sprintf("%.1f %% (%.1f to %.1f)", share100(n, f.rows), 100*low, 100*high)
+}
+
+// phrasesHeld are the groups of the table, and what the phrases before it held of each, in percent (commit 5098b920^).
+var phrasesHeld = []struct {
+	group, name string
+	held        float64
+}{
+	{"benign mail", "mail", 8.7}, {"benign chat", "chat, with links", 11.3}, {"benign answer", "answers", 7.1}, {"benign support", "support", 6.1}, {"benign review", "reviews", 2.3},
+	{"benign narrative", "narrative", 1.7}, {"benign sentence", "sentences, 19 languages", 3.6}, {"benign", "all of these", benignBefore}, {"benign mail_request", "requests in mail", 39.6}, {"benign notinject", "NotInject", 47.9},
+	{"benign command", "commands", 8.2}, {"benign prompt", "prompts", 2.9}, {"hostile", "**hostile collections** without plain questions", hostileBefore}, {"hostile task", "their tasks for tools", 78.0}, {"hostile outside English", "their sentences outside English", 34.8},
+}
+
+// What the phrases before the table held of the bounded kinds and of hostile sentences.
+const (
+	benignBefore  = 5.8
+	hostileBefore = 65.6
+)
+
+// mostLanguages is how many languages the table shows.
+const mostLanguages = 8
+
+func markdown(found map[string]*figure) string {
+	var b strings.Builder
+	b.WriteString("| sentences | number | `hold` holds | `hold_all` holds | refused | phrases held |\n|---|---|---|---|---|---|\n")
+	line := func(group, name, before string) {
+		if f := found[group]; f != nil {
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %.1f %% | %s |\n", name, f.rows, f.rate(f.held), f.rate(f.signed), share100(f.refused, f.rows), before)
+		}
+	}
+	for _, p := range phrasesHeld {
+		line(p.group, p.name, fmt.Sprintf("%.1f %%", p.held))
+	}
+	var languages []string
+	for _, group := range slices.SortedStableFunc(maps.Keys(found), func(a, b string) int { return 2*(found[b].rows-found[a].rows) + strings.Compare(a, b) }) {
+		if strings.HasPrefix(group, "benign in ") && len(languages) < mostLanguages {
+			languages = append(languages, group)
+		}
+	}
+	for _, group := range languages {
+		line(group, "harmless, language "+strings.TrimPrefix(group, "benign in "), "")
+	}
+	return b.String()
+}
+
+// curve draws what is caught by language alone against what is held of the bounded kinds.
+func curve(rules [folds]*text.Rules, rows []row) []byte {
+	var benign, hostile []int
+	for _, r := range rows {
+		switch score := r.score(rules[r.fold()]); {
+		case slices.Contains(core, r.Kind):
+			benign = append(benign, score)
+		case r.hostile && r.Kind != kindPlain:
+			hostile = append(hostile, score)
+		}
+	}
+	p := plot.Plot{Title: "Hostile sentences caught, by how many harmless ones are signs", Unit: "%", Kind: plot.Line, Limit: hostileBefore, LimitName: fmt.Sprintf("phrases before: %.0f %% at %.1f %% held", hostileBefore, benignBefore)}
+	for _, at := range []struct {
+		share float64
+		name  string
+	}{{0.001, ""}, {0.002, ""}, {strongShare, " hold"}, {0.01, ""}, {0.02, ""}, {0.05, ""}, {weakShare, " hold_all"}, {0.15, ""}, {0.3, ""}} {
+		limit, caught := beyond(benign, at.share), 0
+		for _, score := range hostile {
+			if score >= limit {
+				caught++
+			}
+		}
+		p.Set(fmt.Sprintf("%.4g%%%s", 100*at.share, at.name), "caught", share100(caught, len(hostile)))
+	}
+	return plot.SVG(p)
 }
 
 func share100(n, of int) float64 { return 100 * float64(n) / float64(of) }

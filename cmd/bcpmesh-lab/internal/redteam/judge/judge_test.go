@@ -74,8 +74,8 @@ func TestWhatContainsAnOrderIsInItsFold(t *testing.T) {
 func TestSentencesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []fstest.MapFS{{}, {"benign.jsonl": {Data: []byte("{")}}, {"benign.jsonl": {}}} {
-		if table, err := Run(folder, io.Discard); err == nil {
-			t.Errorf("%d bytes are made of nothing", len(table))
+		if made, err := Run(folder, io.Discard); err == nil {
+			t.Errorf("%d bytes are made of nothing", len(made.Table))
 		}
 	}
 }

@@ -42,6 +42,12 @@ func tableWithout(rows, own []row, a, b int) []byte {
 	return train(training).table(limits{})
 }
 
+// beyond is the score that a share of scores reaches. It sorts them.
+func beyond(scores []int, share float64) int {
+	slices.Sort(scores)
+	return scores[int(float64(len(scores))*(1-share))]
+}
+
 // none is a fold that no row is in.
 const none = -1
 
@@ -61,10 +67,6 @@ func limitsFor(rows, own []row, unseen int) limits {
 				short = append(short, r.score(rules))
 			}
 		}
-	}
-	beyond := func(scores []int, share float64) int {
-		slices.Sort(scores)
-		return scores[int(float64(len(scores))*(1-share))]
 	}
 	return limits{weak: max(beyond(benign, weakShare), beyond(short, shortShare)), strong: beyond(benign, strongShare)}
 }
