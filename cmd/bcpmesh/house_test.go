@@ -26,20 +26,20 @@ type room struct {
 func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
-	{"lines: bcp", 52935, lines("bcp")},
-	{"lines: mesh", 27503, lines("mesh")},
-	{"lines: cmd", 34151, lines("cmd/bcpmesh", "cmd/internal")},
-	{"lines: agents", 29400, lines("agents")},
-	{"lines: jetstream, accounts, subjects", 15268, lines("jetstream", "accounts", "subjects")},
+	{"lines: bcp", 53200, lines("bcp")},
+	{"lines: mesh", 27700, lines("mesh")},
+	{"lines: cmd", 34300, lines("cmd/bcpmesh", "cmd/internal")},
+	{"lines: agents", 29800, lines("agents")},
+	{"lines: jetstream, accounts, subjects", 15400, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 1973, lines("examples")},
-	{"lines: all of the root module", 161426, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
-	{"lines: lab, bridge, .ci", 25400, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
-	{"lines: all", 186326, lines(".")},
-	{"lines of tests", 134500, func(t *tree) int { return t.tests }},
+	{"lines: all of the root module", 162300, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
+	{"lines: lab, bridge, .ci", 25600, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
+	{"lines: all", 187600, lines(".")},
+	{"lines of tests", 135800, func(t *tree) int { return t.tests }},
 	{"packages", 130, func(t *tree) int { return len(t.packages) }},
 	{"commands", 151, func(t *tree) int { return t.commands }},
 	{"flags declared", 658, func(t *tree) int { return t.flags }},
-	{"words of documents", 179500, func(t *tree) int { return t.words }},
+	{"words of documents", 182500, func(t *tree) int { return t.words }},
 	{"decision records", 115, func(t *tree) int { return t.records }},
 }
 
