@@ -74,9 +74,3 @@ func (b Bundle) Admits(issuerKey, connection string) bool {
 	s, ok := b.scopes[issuerKey]
 	return slices.Contains(b.joiners, issuerKey) || ok && (len(s.Restriction.Connections) == 0 || slices.Contains(s.Restriction.Connections, connection))
 }
-
-// OnShard reports whether the agent of an issuer key is on a shard. People are on all.
-func (b Bundle) OnShard(issuerKey string, shard int) bool {
-	s, ok := b.scopes[issuerKey]
-	return ok && (roleAccount(s.Role) == Operators || s.shard == shard)
-}

@@ -16,50 +16,27 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
-// CheckpointKeyFile returns the name of the file with the key that signs checkpoints of
-// a shard: a note's signer key, and on the next line its verifier key. If it is sealed,
-// the line with the verifier key comes first.
-func CheckpointKeyFile(shard int) string {
-	if shard == 0 {
-		return checkpointKeyPrefix + checkpointKeySuffix
-	}
-	return fmt.Sprintf("%s.%d%s", checkpointKeyPrefix, shard, checkpointKeySuffix)
-}
+// CheckpointKeyFile is the name of the file with the key that signs checkpoints: a note's
+// signer key, and on the next line its verifier key. If it is sealed, the line with the
+// verifier key comes first.
+const CheckpointKeyFile = "checkpoint.key"
 
-const (
-	checkpointKeyPrefix = "checkpoint"
-	checkpointKeySuffix = ".key"
-)
+// checkpointOrigin returns a name for the key, and so for its log. It is random: after a
+// lost key there is another log, not another history of the same one.
+func checkpointOrigin() string { return "bcpmesh/" + strings.ToLower(rand.Text()) }
 
-// IsCheckpointKeyFile reports whether a file of the keys is the [CheckpointKeyFile] of
-// a shard.
-func IsCheckpointKeyFile(name string) bool {
-	return strings.HasPrefix(name, checkpointKeyPrefix) && strings.HasSuffix(name, checkpointKeySuffix)
-}
-
-// checkpointOrigin returns a name for the key of a shard, and so for its log. A part
-// is random: after a lost key there is another log, not another history of the same
-// one. The rest has the shard, so that its log is not taken for another's.
-func checkpointOrigin(shard int) string {
-	name := "bcpmesh/" + strings.ToLower(rand.Text())
-	if shard > 0 {
-		name = fmt.Sprintf("%s/shard-%d", name, shard)
-	}
-	return name
-}
-
-// CheckpointKey returns the signer of a shard's checkpoints, which never shows its
+// CheckpointKey returns the signer of the checkpoints, which never shows its
 // key, and the public key that verifies them. The key is made at the first call. It
 // cannot issue or open anything.
-func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err error) {
-	name := filepath.Join(s.folder, CheckpointKeyFile(shard))
+func (s *Store) CheckpointKey() (signer note.Signer, public string, err error) {
+	name := filepath.Join(s.folder, CheckpointKeyFile)
 	content, err := s.readSecret(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = s.locked(func() error {
 			if content, err = s.readSecret(name); !errors.Is(err, fs.ErrNotExist) {
 				return err // somebody was quicker
 			}
-			private, public, err := note.GenerateKey(rand.Reader, checkpointOrigin(shard))
+			private, public, err := note.GenerateKey(rand.Reader, checkpointOrigin())
 			if err != nil {
 				return err
 			}
@@ -71,7 +48,7 @@ func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err
 		return nil, "", fmt.Errorf("the key of the checkpoints: %w", err)
 	}
 	if signer, public, err = splitCheckpointKey(content); err != nil {
-		return nil, "", fmt.Errorf("%s %w", CheckpointKeyFile(shard), err)
+		return nil, "", fmt.Errorf("%s %w", CheckpointKeyFile, err)
 	}
 	return signer, public, nil
 }
@@ -83,11 +60,11 @@ func (s *Store) GatewaySigner() (Signer, error) { return s.key(gatewayKey) }
 // MarkSecret returns the 32-byte secret that seals marks (PROTOCOL P11.7). It is derived
 // from the key that signs checkpoints, which is as old as the mesh: a state that was
 // rolled back has it too.
-func (s *Store) MarkSecret(shard int) ([]byte, error) {
-	if _, _, err := s.CheckpointKey(shard); err != nil { // it is made
+func (s *Store) MarkSecret() ([]byte, error) {
+	if _, _, err := s.CheckpointKey(); err != nil { // it is made
 		return nil, err
 	}
-	content, err := s.readSecret(filepath.Join(s.folder, CheckpointKeyFile(shard)))
+	content, err := s.readSecret(filepath.Join(s.folder, CheckpointKeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("the key of the checkpoints: %w", err)
 	}
@@ -111,15 +88,15 @@ func splitCheckpointKey(content []byte) (signer note.Signer, public string, err 
 
 // CheckpointPublic returns only the public key; a sealed store needs no passphrase
 // for it.
-func (s *Store) CheckpointPublic(shard int) (string, error) {
-	content, err := readFile(filepath.Join(s.folder, CheckpointKeyFile(shard)))
+func (s *Store) CheckpointPublic() (string, error) {
+	content, err := readFile(filepath.Join(s.folder, CheckpointKeyFile))
 	if err != nil || sealedPart(content) == nil {
-		_, public, err := s.CheckpointKey(shard)
+		_, public, err := s.CheckpointKey()
 		return public, err
 	}
 	line, _, _ := bytes.Cut(content, []byte("\n"))
 	if _, err := note.NewVerifier(string(line)); err != nil {
-		return "", fmt.Errorf("%s %w", CheckpointKeyFile(shard), errNoCheckpointKey)
+		return "", fmt.Errorf("%s %w", CheckpointKeyFile, errNoCheckpointKey)
 	}
 	return string(line), nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -25,11 +24,11 @@ func TestCheckpointKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, public, err := store.CheckpointKey(0)
+	signer, public, err := store.CheckpointKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, samePublic, err := store.CheckpointKey(0)
+	again, samePublic, err := store.CheckpointKey()
 	if err != nil || samePublic != public || again.KeyHash() != signer.KeyHash() {
 		t.Fatalf("the second call gave another key: %v", err)
 	}
@@ -67,60 +66,15 @@ func TestCheckpointKey(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := store.CheckpointKey(0); !errors.Is(err, accounts.ErrUnsafe) {
+	if _, _, err := store.CheckpointKey(); !errors.Is(err, accounts.ErrUnsafe) {
 		t.Errorf("a key that others may read: %v", err)
 	}
 	for _, damaged := range []string{"", string(content[1:]), string(content) + "x", string(content[:len(content)/2])} {
 		if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(damaged), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := store.CheckpointKey(0); err == nil || strings.Contains(err.Error(), secret) {
+		if _, _, err := store.CheckpointKey(); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("a damaged key was taken, or shown: %v", err)
-		}
-	}
-}
-
-// Each shard has a key of its own, whose name says the shard: what one signs, the public
-// key of another does not open.
-//
-// covers P11.2, P4.5
-func TestCheckpointKeysOfShards(t *testing.T) {
-	t.Parallel()
-	store, err := accounts.Create(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var verifiers []note.Verifier
-	var signed [][]byte
-	for _, c := range []struct {
-		shard int
-		name  string
-	}{{0, `^bcpmesh/[a-z2-7]{26}$`}, {1, `^bcpmesh/[a-z2-7]{26}/shard-1$`}, {63, `^bcpmesh/[a-z2-7]{26}/shard-63$`}} {
-		signer, public, err := store.CheckpointKey(c.shard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !regexp.MustCompile(c.name).MatchString(signer.Name()) {
-			t.Errorf("the key of shard %d is named %q", c.shard, signer.Name())
-		}
-		if same, err := store.CheckpointPublic(c.shard); err != nil || same != public {
-			t.Errorf("shard %d: %q, and then %q: %v", c.shard, public, same, err)
-		}
-		verifier, err := note.NewVerifier(public)
-		if err != nil {
-			t.Fatal(err)
-		}
-		note, err := note.Sign(&note.Note{Text: signer.Name() + "\n"}, signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		verifiers, signed = append(verifiers, verifier), append(signed, note)
-	}
-	for i := range signed {
-		for j, verifier := range verifiers {
-			if _, err := note.Open(signed[i], note.VerifierList(verifier)); (err == nil) != (i == j) {
-				t.Errorf("key %d opens what key %d has signed: %t", j, i, err == nil)
-			}
 		}
 	}
 }

@@ -45,13 +45,13 @@ func draft(keys map[string]string) map[string]*jwt.AccountClaims {
 }
 
 // addExports adds the exports that package subjects lists, between the gateway's
-// account of each shard and the accounts of the roles. There are none between shards.
+// account and the accounts of the roles.
 func addExports(claims map[string]*jwt.AccountClaims) {
 	for name, account := range claims {
 		n, _ := parseAccount(name)
 		for _, e := range subjects.Exports() {
 			if n.kind == Core && !e.Dispatched || n.kind == Dispatchers && e.Dispatched {
-				addExport(claims, account, n.shard, e)
+				addExport(claims, account, e)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func addExports(claims map[string]*jwt.AccountClaims) {
 	claims[Joiners].Imports.Add(&jwt.Import{Name: subjects.Joins, Account: core.Subject, Subject: subjects.Joins, Type: jwt.Service})
 }
 
-func addExport(claims map[string]*jwt.AccountClaims, core *jwt.AccountClaims, shard int, e subjects.Export) {
+func addExport(claims map[string]*jwt.AccountClaims, core *jwt.AccountClaims, e subjects.Export) {
 	kind, response := jwt.Service, jwt.ResponseType(jwt.ResponseTypeSingleton)
 	switch {
 	case e.Stream:
@@ -71,14 +71,10 @@ func addExport(claims map[string]*jwt.AccountClaims, core *jwt.AccountClaims, sh
 	core.Exports.Add(&jwt.Export{Name: e.Subject, Subject: jwt.Subject(e.Subject), Type: kind, ResponseType: response})
 	for name, account := range claims {
 		n, _ := parseAccount(name)
-		people := n.kind == Operators
-		if !people && n.shard != shard || !slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccount(r) == n.kind }) {
+		if !slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccount(r) == n.kind }) {
 			continue
 		}
 		local := e.Local
-		if people && !e.Stream {
-			local = subjects.InShard(shard, local)
-		}
 		i := &jwt.Import{
 			Name: local, Account: core.Subject, Subject: jwt.Subject(e.Subject),
 			Type: kind, Share: e.Identify,

@@ -53,16 +53,15 @@ const forEver = 1<<53 - 1
 // It applies what is due by now: revocations take effect, and replaced signing
 // keys are removed.
 //
-// It refuses a scope that package subjects could not have made, an agent that would leave
-// its fixed shard ([bcp.ErrMoved]), and an account that would become too large
-// ([ErrTooManyScopes]); then everything compiled before is unchanged.
+// It refuses a scope that package subjects could not have made, and an account that would
+// become too large ([ErrTooManyScopes]); then everything compiled before is unchanged.
 func Compile(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, error) {
 	return compile(store, scopes, now, false)
 }
 
 // CompileCluster is [Compile] for servers outside this process. They accept no gateway
 // inside them, only logins from [Store.Gateway], and the program that pushes claims.
-// The bundle has no logins. The shards of its agents become fixed.
+// The bundle has no logins.
 func CompileCluster(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, error) {
 	return compile(store, scopes, now, true)
 }
@@ -139,9 +138,7 @@ func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, c
 			restrictions[u.party()] = append(of, u.Restriction)
 		}
 	}
-	if err := st.assignHomes(scopes, cluster); err != nil {
-		return nil, nil, err
-	}
+	st.assignHomes(scopes)
 	for _, scope := range scopes {
 		who := party{scope.Agent, scope.Role}
 		for _, r := range append([]Restriction{{}}, restrictions[who]...) {
@@ -191,7 +188,6 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 			continue
 		}
 		home := st.assignHome(record.party())
-		record.shard = ShardOf(home)
 		if record.Role == bcp.RoleDispatcher && !cluster {
 			if err := s.dispatcherLogin(&b, record, claims[home].Subject); err != nil {
 				return Bundle{}, err

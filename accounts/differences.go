@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/jwt/v2"
@@ -50,7 +49,7 @@ func (b Bundle) Differences(scopes []subjects.Scope) []string {
 	}
 	known := map[party]bool{}
 	for _, record := range b.scopes {
-		known[record.party()] = known[record.party()] || record.Restriction.none() && record.shard == granted[record.party()].Shard
+		known[record.party()] = known[record.party()] || record.Restriction.none()
 	}
 	for who := range granted {
 		if !known[who] {
@@ -81,9 +80,6 @@ func (b Bundle) wantedScope(account string, had *jwt.UserScope, key string, gran
 	scope, ok := granted[record.party()]
 	if !ok {
 		return title(record.party()), nil
-	}
-	if scope.Shard != record.shard {
-		return title(record.party()) + " on shard " + strconv.Itoa(record.shard), nil
 	}
 	return title(record.party()), templateLines(agentScope(scope, record, true).Template)
 }

@@ -132,7 +132,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 			return fmt.Errorf("%s is in %s as well", scope.Role, home)
 		}
 		e.homes[who] = claims.Name
-		e.bundle.scopes[key] = scopeRecord{Agent: agent, Role: role, Key: key, Restriction: restrictionIn(scope.Template), shard: ShardOf(claims.Name)}
+		e.bundle.scopes[key] = scopeRecord{Agent: agent, Role: role, Key: key, Restriction: restrictionIn(scope.Template)}
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func ownScopes(account string) []outside {
 	n, _ := parseAccount(account)
 	switch n.kind {
 	case Core:
-		return []outside{gatewayLogin(n.shard)}
+		return []outside{outsideGateway}
 	case System:
 		return []outside{outsideMonitor, outsidePush}
 	case Joiners:

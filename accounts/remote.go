@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -34,7 +33,7 @@ const (
 type Remote struct {
 	// Gateway is the owner; empty for the program that pushes claims.
 	Gateway   bcp.AgentName `json:"gateway,omitempty"`
-	Account   string        `json:"account"` // [CoreOf] a shard, [System], or a dispatcher's
+	Account   string        `json:"account"` // [Core], [System], or a dispatcher's
 	PublicKey string        `json:"public_key"`
 	Made      time.Time     `json:"made"`
 	Revoked   time.Time     `json:"revoked,omitzero"` // zero: not
@@ -53,22 +52,14 @@ var (
 		publish, subscribe := subjects.RemoteMonitorPermissions()
 		return standardScope(key, monitorKey, publish, subscribe)
 	}}
+	outsideGateway = outside{Core, gatewayKey, remoteGatewayScope, func(key string) *jwt.UserScope {
+		return gatewayScope(key, jwt.ConnectionTypeStandard)
+	}}
 	outsidePush = outside{System, pushKey, pushScopeKey, func(key string) *jwt.UserScope {
 		publish, subscribe := subjects.PushPermissions()
 		return standardScope(key, pushKey, publish, subscribe)
 	}}
 )
-
-// gatewayLogin is the login of a gateway to a shard.
-func gatewayLogin(shard int) outside {
-	o := outside{CoreOf(shard), gatewayKey, remoteGatewayScope, func(key string) *jwt.UserScope {
-		return gatewayScope(key, jwt.ConnectionTypeStandard)
-	}}
-	if shard > 0 {
-		o.scopeKey += "." + strconv.Itoa(shard)
-	}
-	return o
-}
 
 func standardScope(key, role string, publish, subscribe []string) *jwt.UserScope {
 	scope := newScope(key, role, publish, subscribe)
@@ -79,11 +70,7 @@ func standardScope(key, role string, publish, subscribe []string) *jwt.UserScope
 // letInFromOutside adds the scopes of logins from outside to the claims of a
 // cluster, and refuses the revoked ones. The caller holds the lock.
 func (s *Store) letInFromOutside(st state, claims map[string]*jwt.AccountClaims) error {
-	all := []outside{outsideMonitor, outsidePush}
-	for _, shard := range st.shards() {
-		all = append(all, gatewayLogin(shard))
-	}
-	for _, o := range all {
+	for _, o := range []outside{outsideMonitor, outsidePush, outsideGateway} {
 		if _, err := s.addScope(o.scopeKey, claims[o.account], o.template); err != nil {
 			return err
 		}
@@ -96,27 +83,23 @@ func (s *Store) letInFromOutside(st state, claims map[string]*jwt.AccountClaims)
 	return nil
 }
 
-// Gateway returns the logins of a gateway of a cluster: to the account of each shard,
-// from 0 on, and to SYS. They are the same each time until [Store.RevokeGateway]. The
+// Gateway returns the logins of a gateway of a cluster: to CORE and to SYS. They are the same each time until [Store.RevokeGateway]. The
 // first call of this or of [Store.Push] marks the store as exported.
-func (s *Store) Gateway(name bcp.AgentName, shards int) (cores []Creds, system Creds, err error) {
+func (s *Store) Gateway(name bcp.AgentName) (core, system Creds, err error) {
 	if _, err := bcp.ParseAgentName(string(name)); err != nil {
-		return nil, Creds{}, fmt.Errorf("a gateway's name: %w", err)
+		return Creds{}, Creds{}, fmt.Errorf("a gateway's name: %w", err)
 	}
-	cores = make([]Creds, shards)
 	err = s.change(func(st *state, now time.Time) error {
-		for shard := range cores {
-			if cores[shard], err = s.remote(st, now, gatewayLogin(shard), name); err != nil {
-				return err
-			}
+		if core, err = s.remote(st, now, outsideGateway, name); err != nil {
+			return err
 		}
 		system, err = s.remote(st, now, outsideMonitor, name)
 		return err
 	})
 	if err != nil {
-		return nil, Creds{}, fmt.Errorf("creds of a gateway: %w", err)
+		return Creds{}, Creds{}, fmt.Errorf("creds of a gateway: %w", err)
 	}
-	return cores, system, nil
+	return core, system, nil
 }
 
 // Dispatchers returns the logins of a gateway of a cluster for calling tools for kernels:
@@ -155,9 +138,6 @@ func (s *Store) Push() (creds Creds, err error) {
 // remoteKey is the file of a login's key. No name of an agent has a dot.
 func (o outside) remoteKey(name bcp.AgentName) string {
 	key := o.name
-	if shard := ShardOf(o.account); shard > 0 {
-		key += "." + strconv.Itoa(shard)
-	}
 	if name != "" {
 		key += "." + string(name)
 	}

@@ -24,11 +24,11 @@ const patience = 45 * time.Second
 
 func remote(t *testing.T, store *accounts.Store, name bcp.AgentName) (core, system accounts.Creds) {
 	t.Helper()
-	cores, system, err := store.Gateway(name, 1)
+	core, system, err := store.Gateway(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cores[0], system
+	return core, system
 }
 
 func push(t *testing.T, store *accounts.Store) accounts.Creds {
@@ -88,7 +88,7 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 		}
 	}
 	for _, name := range []bcp.AgentName{"", "a.b", "../x", "*", "gateway"} {
-		if _, _, err := store.Gateway(name, 1); err == nil {
+		if _, _, err := store.Gateway(name); err == nil {
 			t.Errorf("made a gateway %q", name)
 		}
 	}
@@ -261,7 +261,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: subjects.JournalStream, Subjects: []string{subjects.All(subjects.KindCommit)}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := js.Publish(t.Context(), subjects.Commit(0), nil); err != nil {
+	if _, err := js.Publish(t.Context(), subjects.Commit(), nil); err != nil {
 		t.Error(err)
 	}
 	for _, subject := range []string{

@@ -103,12 +103,6 @@ func (st *state) allAccounts() []string {
 	return names
 }
 
-// rotated returns the names of the accounts whose keys are replaced: all except those
-// with only logins from outside.
-func (st *state) rotated() []string {
-	return slices.DeleteFunc(st.allAccounts(), func(name string) bool { return name != Core && CoreOf(ShardOf(name)) == name })
-}
-
 // RotateAccount replaces all signing keys of an account. Users that the old keys
 // signed, or open invitations of [Joiners], are accepted until overlap has passed,
 // and then refused. The logins in [Core] and [System] belong to this process: they
@@ -120,7 +114,7 @@ func (s *Store) RotateAccount(name string, overlap time.Duration) error {
 		return fmt.Errorf("rotate an account's keys: %w", err)
 	}
 	err := s.change(func(st *state, now time.Time) error {
-		if names := st.rotated(); !slices.Contains(names, name) {
+		if names := st.allAccounts(); !slices.Contains(names, name) {
 			return fmt.Errorf("%w: no account %q; it has %s", ErrUnknown, name, strings.Join(names, ", "))
 		}
 		return s.rotateAccount(st, name, now, now.Add(overlap))
@@ -146,7 +140,7 @@ func (s *Store) RotateAll(identity bool, overlap time.Duration) error {
 		if err := s.rotateOperator(st, now, identity); err != nil {
 			return err
 		}
-		for _, name := range st.rotated() {
+		for _, name := range st.allAccounts() {
 			if err := s.rotateAccount(st, name, now, now.Add(overlap)); err != nil {
 				return err
 			}

@@ -201,7 +201,7 @@ func sealedPart(content []byte) []byte {
 // sealedFile returns the sealed content for a file with a private key.
 func sealedFile(path string, content []byte, to age.Recipient) ([]byte, error) {
 	sealed, err := sealFor(to, content)
-	if err != nil || !IsCheckpointKeyFile(filepath.Base(path)) {
+	if err != nil || filepath.Base(path) != CheckpointKeyFile {
 		return sealed, err
 	}
 	_, public, err := splitCheckpointKey(content)
@@ -367,7 +367,7 @@ func (s *Store) eachSecret(f func(path string, content []byte) error) (changed b
 	authority := filepath.Join(filepath.Dir(s.folder), authorityFolder, authorityKey)
 	paths := []string{authority}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), keySuffix) || IsCheckpointKeyFile(e.Name()) || e.Name() == AttestKeyFile {
+		if strings.HasSuffix(e.Name(), keySuffix) || e.Name() == CheckpointKeyFile || e.Name() == AttestKeyFile {
 			paths = append(paths, filepath.Join(s.folder, e.Name()))
 		}
 	}

@@ -205,7 +205,7 @@ func secretFiles(t *testing.T, folder string) map[string][]byte {
 		t.Fatal(err)
 	}
 	found := map[string][]byte{}
-	for _, file := range append(files, filepath.Join(folder, "keys", "checkpoint.key"), filepath.Join(folder, "keys", "checkpoint.1.key"), filepath.Join(folder, "tls", "ca.key")) {
+	for _, file := range append(files, filepath.Join(folder, "keys", "checkpoint.key"), filepath.Join(folder, "tls", "ca.key")) {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -226,12 +226,9 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	store, folder := newStore(t)
 	store.LittleWork()
 	compile(t, store, scopes())
-	var public [2]string // by shard
-	for shard := range public {
-		var err error
-		if _, public[shard], err = store.CheckpointKey(shard); err != nil {
-			t.Fatal(err)
-		}
+	_, public, err := store.CheckpointKey()
+	if err != nil {
+		t.Fatal(err)
 	}
 	authority, err := accounts.OpenAuthority(folder, time.Now())
 	if err != nil {
@@ -261,10 +258,8 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		for shard, want := range public {
-			if _, got, err := opened.CheckpointKey(shard); err != nil || got != want {
-				t.Fatalf("%s: the key of checkpoints of shard %d: %v", what, shard, err)
-			}
+		if _, got, err := opened.CheckpointKey(); err != nil || got != public {
+			t.Fatalf("%s: the key of checkpoints: %v", what, err)
 		}
 		if _, err := accounts.OpenAuthority(folder, time.Now(), option); err != nil {
 			t.Fatalf("%s: the authority: %v", what, err)
@@ -275,13 +270,11 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for shard, want := range public {
-		if _, _, err := locked.CheckpointKey(shard); !errors.Is(err, accounts.ErrSealed) {
-			t.Errorf("the key of checkpoints of shard %d without a passphrase: %v", shard, err)
-		}
-		if got, err := locked.CheckpointPublic(shard); err != nil || got != want {
-			t.Errorf("its public key: %v", err)
-		}
+	if _, _, err := locked.CheckpointKey(); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("the key of checkpoints without a passphrase: %v", err)
+	}
+	if got, err := locked.CheckpointPublic(); err != nil || got != public {
+		t.Errorf("its public key: %v", err)
 	}
 	if _, err := accounts.OpenAuthority(folder, time.Now()); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("the authority without a passphrase: %v", err)
@@ -349,10 +342,8 @@ func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for shard := range 2 {
-		if _, _, err := opened.CheckpointKey(shard); err != nil {
-			t.Fatal(err)
-		}
+	if _, _, err := opened.CheckpointKey(); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := accounts.OpenAuthority(folder, time.Now()); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("made an authority without a passphrase: %v", err)

@@ -292,8 +292,6 @@ type scopeRecord struct {
 	Key   string        `json:"key"`
 	Restriction
 	Until time.Time `json:"until,omitzero"` // of one that was replaced
-
-	shard int // in a bundle: the shard of the agent's account
 }
 
 func (r scopeRecord) party() party { return party{r.Agent, r.Role} }

@@ -303,7 +303,6 @@ func (s *Store) sign(st *state, u *User, now time.Time, expires time.Duration) (
 	if err != nil {
 		return "", err
 	}
-	st.keepHomes(u.party())
 	st.Users = append(st.Users, *u)
 	return token, nil
 }

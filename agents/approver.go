@@ -28,22 +28,17 @@ import (
 // was lost is retried, and may then be refused as already_decided because of itself.
 type Approver struct {
 	conn    *Connection
-	shard   int
 	passkey *bcp.Assertion // that signed the one decision that is made
 }
 
-// NewApprover returns the Approver of a connection, on shard 0.
+// NewApprover returns the Approver of a connection.
 func NewApprover(c *Connection) *Approver { return &Approver{conn: c} }
-
-// OnShard returns the Approver for the held items of a shard, from 0 to
-// [bcp.MaxShard].
-func (a *Approver) OnShard(shard int) *Approver { return &Approver{conn: a.conn, shard: shard} }
 
 // By returns an Approver for one decision that a passkey has already signed. The
 // passkey's challenge was SHA-256 of the [bcp.Statement] of just that decision, which
 // ends with the item's deadline in whole seconds.
 func (a *Approver) By(passkey *bcp.Assertion) *Approver {
-	return &Approver{conn: a.conn, shard: a.shard, passkey: passkey}
+	return &Approver{conn: a.conn, passkey: passkey}
 }
 
 // List returns the items that wait for this person: oldest first, channels in
@@ -133,7 +128,7 @@ func (a *Approver) Decide(ctx context.Context, act bcp.Act, signed bcp.Approval)
 }
 
 func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, reply any) error {
-	return a.conn.askJSON(ctx, subjects.InShard(a.shard, subjects.Approval(a.conn.options.Name, verb)), message, reply)
+	return a.conn.askJSON(ctx, subjects.Approval(a.conn.options.Name, verb), message, reply)
 }
 
 // ErrBound says that the creds are bound to a passkey, so their own key cannot decide:

@@ -23,27 +23,14 @@ import (
 // people. It needs no Start, and can change nothing. Whether the chain of
 // records is whole is for the offline verifier to say, not for this client.
 type Auditor struct {
-	conn  *Connection
-	shard int
+	conn *Connection
 }
 
-// NewAuditor returns the Auditor of a connection, on shard 0.
+// NewAuditor returns the Auditor of a connection.
 func NewAuditor(c *Connection) *Auditor { return &Auditor{conn: c} }
 
-// OnShard returns the Auditor of a shard, from 0 to [bcp.MaxShard]. Each shard has its
-// own audit and ledger.
-func (a *Auditor) OnShard(shard int) *Auditor { return &Auditor{conn: a.conn, shard: shard} }
-
 // recordsSubject returns the subject on which a stream's records are requested.
-func (a *Auditor) recordsSubject(stream string) (string, error) {
-	subject := subjects.InShard(a.shard, subjects.AuditPrefix+".DIRECT.GET."+stream)
-	if subject == "" {
-		return "", errNoShard
-	}
-	return subject, nil
-}
-
-var errNoShard = fmt.Errorf("agents: shards have the numbers 0 to %d", bcp.MaxShard)
+func recordsSubject(stream string) string { return subjects.AuditPrefix + ".DIRECT.GET." + stream }
 
 // Record is one message of a stream.
 type Record struct {
@@ -305,10 +292,7 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 	if err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}
-	subject, err := a.recordsSubject(stream)
-	if err != nil {
-		return err
-	}
+	subject := recordsSubject(stream)
 	var last error
 	begun := time.Now()
 	for n := 1; ; n++ {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	effort.LeaveOut(
-		"TestNoSuchShard", "TestCredentialsAreSwappedUnderTraffic",
+		"TestCredentialsAreSwappedUnderTraffic",
 	)
 	effort.Parallel(8)
 	goleak.VerifyTestMain(m)

@@ -19,17 +19,11 @@ import (
 // Errors of all methods: [*RefusedError]; [*UnansweredError] when ctx ended
 // first.
 type Operator struct {
-	conn  *Connection
-	shard int
+	conn *Connection
 }
 
-// NewOperator returns the Operator of a connection, on shard 0.
+// NewOperator returns the Operator of a connection.
 func NewOperator(c *Connection) *Operator { return &Operator{conn: c} }
-
-// OnShard returns the Operator of a shard, from 0 to [bcp.MaxShard]. In a mesh on a
-// cluster, only an agent's shard knows about it and its channels. Changes of
-// credentials are recorded on shard 0.
-func (o *Operator) OnShard(shard int) *Operator { return &Operator{conn: o.conn, shard: shard} }
 
 // Sessions returns the newest session of each Controller.
 func (o *Operator) Sessions(ctx context.Context) ([]bcp.SessionView, error) {
@@ -221,7 +215,7 @@ func (o *Operator) Key(ctx context.Context, subject string) (bcp.GivenKey, error
 // for the first, to the current last one, as needed for an export. The error, always
 // the last value, is [ErrNoRecords], or an [*UnansweredError] when ctx ended.
 func (o *Operator) Journal(ctx context.Context, from uint64) iter.Seq2[Record, error] {
-	return NewAuditor(o.conn).OnShard(o.shard).read(ctx, subjects.JournalStream, from, "", false)
+	return NewAuditor(o.conn).read(ctx, subjects.JournalStream, from, "", false)
 }
 
 type receipt struct {
@@ -229,7 +223,7 @@ type receipt struct {
 }
 
 func (o *Operator) request(ctx context.Context, act string, message, reply any) error {
-	return o.conn.askJSON(ctx, subjects.InShard(o.shard, subjects.Control(act)), message, reply)
+	return o.conn.askJSON(ctx, subjects.Control(act), message, reply)
 }
 
 // OnAlert calls handler with each alert of the mesh until the connection ends,

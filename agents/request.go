@@ -18,7 +18,7 @@ import (
 // retried.
 func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientID, body []byte, read func(reply []byte) error) error {
 	if subject == "" {
-		return errors.New("agents: a name, an id or a shard is not valid")
+		return errors.New("agents: a name or an id is not valid")
 	}
 	var last error
 	begun := time.Now()

@@ -61,11 +61,6 @@ type Mesh struct {
 	OpenRuns OpenRuns `json:"-"`
 	// Files are the files that the mesh was read from, for the audit.
 	Files []File
-
-	// Shard and Elsewhere are set by [Mesh.OfShard]: the shard that these definitions are
-	// of, and the agents of the others, with theirs.
-	Shard     int
-	Elsewhere map[AgentName]int
 }
 
 // JournalShare is the journal's part of MaxDisk, in sixteenths.
@@ -154,7 +149,6 @@ type Agent struct {
 	BaseTaint      Taint
 	MaxConnections int
 	ShareQueries   bool   // each query goes to one of the Reader's connections
-	Shard          int    // 0 to MaxShard; the same at both ends of a channel
 	TotalBudget    Bits   // nominal, over all its channels as Controller; 0 none
 	Address        string // of whom it acts for, for the rules of kernels
 	Execution      Execution

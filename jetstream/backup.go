@@ -48,8 +48,6 @@ type Manifest struct {
 	Format  int       `json:"format"`
 	Program string    `json:"program"`
 	Made    time.Time `json:"made"`
-	// Shard is the shard of the journal, for a mesh on a cluster.
-	Shard int `json:"shard,omitzero"`
 	// Begins is the position after which its journal begins, zero for a whole
 	// journal. Consecutive backups of a mesh are its whole history if each begins
 	// where another ends.
@@ -118,9 +116,6 @@ func NewBackupWriter(w io.Writer, program string, made time.Time) *BackupWriter 
 	zip := gzip.NewWriter(w)
 	return &BackupWriter{zip: zip, tar: tar.NewWriter(zip), manifest: Manifest{Format: backupFormat, Program: program, Made: made.UTC()}}
 }
-
-// OfShard sets the shard of the journal that follows; the default is 0.
-func (w *BackupWriter) OfShard(shard int) { w.manifest.Shard = shard }
 
 // Put writes one file.
 func (w *BackupWriter) Put(name string, content []byte) error {
@@ -261,7 +256,7 @@ func checkWhole(ctx context.Context, js natsjs.JetStream, tree *Tree, chain Chai
 	if err := CheckEnd(ctx, js, chain.Decisions); errors.Is(err, ErrLost) {
 		return err
 	}
-	journal, err := OpenJournal(ctx, js, 0)
+	journal, err := OpenJournal(ctx, js)
 	if err != nil {
 		return err
 	}

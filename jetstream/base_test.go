@@ -39,7 +39,7 @@ func appendAll(t *testing.T, j *jetstream.Journal, decisions ...[]byte) {
 // chainOf reads the journal and says whether its chain holds.
 func chainOf(t *testing.T, js natsjs.JetStream) (chain jetstream.Chain, err error) {
 	t.Helper()
-	j, err := jetstream.OpenJournal(t.Context(), js, 0)
+	j, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func part(subject, number string, data []byte) *nats.Msg {
 func TestRestoreAwaitsItsStream(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
-	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	if short.Err() == nil {
 		t.Error("it was not waited for")
 	}
-	asked, err := js.Conn().SubscribeSync(subjects.Commit(0))
+	asked, err := js.Conn().SubscribeSync(subjects.Commit())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@
 // record may or may not be stored: the caller discards its state and opens the
 // journal again.
 //
-//	journal, err := jetstream.OpenJournal(ctx, js, 0)
+//	journal, err := jetstream.OpenJournal(ctx, js)
 //	err = journal.Replay(ctx, func(record []byte) error { … })
 //	err = journal.Append(ctx, records)
 //

@@ -39,7 +39,7 @@ var (
 	errEnds = fmt.Errorf("%w: it ends", ErrPosition)
 )
 
-// Journal is the commit log of one shard. It is not safe for concurrent use:
+// Journal is the commit log. It is not safe for concurrent use:
 // the gateway's one goroutine owns it.
 type Journal struct {
 	js      natsjs.JetStream
@@ -51,12 +51,12 @@ type Journal struct {
 // Last returns the sequence of the newest record read or written.
 func (j *Journal) Last() uint64 { return j.last }
 
-// OpenJournal returns the journal of a shard. Call Replay before Append.
-func OpenJournal(ctx context.Context, js natsjs.JetStream, shard int) (*Journal, error) {
+// OpenJournal returns the journal. Call Replay before Append.
+func OpenJournal(ctx context.Context, js natsjs.JetStream) (*Journal, error) {
 	if _, err := js.Stream(ctx, CommitStream); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	return &Journal{js: js, subject: subjects.Commit(shard)}, nil
+	return &Journal{js: js, subject: subjects.Commit()}, nil
 }
 
 // Replay calls apply with each decision's bytes, oldest first, from wherever the

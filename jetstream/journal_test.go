@@ -224,11 +224,11 @@ func TestDamagedRecords(t *testing.T) {
 			t.Parallel()
 			js := streams(t)
 			for _, b := range [][]byte{record(2, good), c.data} {
-				if _, err := js.Publish(t.Context(), subjects.Commit(0), b); err != nil {
+				if _, err := js.Publish(t.Context(), subjects.Commit(), b); err != nil {
 					t.Fatal(err)
 				}
 			}
-			j, err := jetstream.OpenJournal(t.Context(), js, 0)
+			j, err := jetstream.OpenJournal(t.Context(), js)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +270,7 @@ func TestMissingRecords(t *testing.T) {
 			if err := stream.DeleteMsg(within(t), missing); err != nil {
 				t.Fatal(err)
 			}
-			journal, err = jetstream.OpenJournal(within(t), js, 0)
+			journal, err = jetstream.OpenJournal(within(t), js)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +331,7 @@ func TestTopology(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.Publish(t.Context(), subjects.Commit(0), []byte("x")); err != nil {
+	if _, err := js.Publish(t.Context(), subjects.Commit(), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	// Not even a connection that may do anything deletes from the journal.
@@ -370,7 +370,7 @@ func TestTopology(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), jetstream.CommitStream); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := jetstream.OpenJournal(t.Context(), empty, 0); !errors.Is(err, natsjs.ErrStreamNotFound) {
+	if _, err := jetstream.OpenJournal(t.Context(), empty); !errors.Is(err, natsjs.ErrStreamNotFound) {
 		t.Errorf("a journal that is not there: %v", err)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,8 +14,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// LeaseBucket is the key-value bucket of the leases of a cluster's gateways: a key
-// for each shard, whose value names the holder.
+// LeaseBucket is the key-value bucket of the lease of a cluster's gateways: the value
+// of its key names the holder.
 const LeaseBucket = "BCP_LEASES"
 
 // LeaseTime is how long a lease is valid after it was last renewed, and so how
@@ -33,7 +31,7 @@ type LeaseHolder struct {
 // ErrLeaseLost says that another gateway holds the lease, or none does.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// Lease is permission to serve a shard. It only keeps gateways out of each
+// Lease is permission to serve. It only keeps gateways out of each
 // other's way: the journal stays exact because it refuses writers that do not
 // know its end. It is not safe for concurrent use.
 type Lease struct {
@@ -51,7 +49,7 @@ func OpenLeases(ctx context.Context, js natsjs.JetStream, replicas int) (bucket 
 		attempt, cancel := context.WithTimeout(ctx, createAttempt)
 		defer cancel()
 		bucket, err = js.CreateOrUpdateKeyValue(attempt, natsjs.KeyValueConfig{
-			Bucket: LeaseBucket, Description: "which gateway serves a shard", TTL: LeaseTime, Replicas: replicas,
+			Bucket: LeaseBucket, Description: "which gateway serves", TTL: LeaseTime, Replicas: replicas,
 			// A cluster that loses all servers at once starts with new leases.
 			Storage: natsjs.MemoryStorage,
 		})
@@ -63,20 +61,12 @@ func OpenLeases(ctx context.Context, js natsjs.JetStream, replicas int) (bucket 
 	return bucket, nil
 }
 
-// NewLease returns the lease of a shard in a bucket, not held yet.
-func NewLease(js natsjs.JetStream, bucket natsjs.KeyValue, shard int) *Lease {
-	return &Lease{conn: js.Conn(), bucket: bucket, key: leasePrefix + strconv.Itoa(shard)}
+// NewLease returns the lease in a bucket, not held yet.
+func NewLease(js natsjs.JetStream, bucket natsjs.KeyValue) *Lease {
+	return &Lease{conn: js.Conn(), bucket: bucket, key: leaseKey}
 }
 
-const leasePrefix = "shard."
-
-// ShardOfLease returns the shard whose lease has a key of the bucket; false for other
-// keys.
-func ShardOfLease(key string) (shard int, ok bool) {
-	number, ok := strings.CutPrefix(key, leasePrefix)
-	shard, err := strconv.Atoi(number)
-	return shard, ok && err == nil
-}
+const leaseKey = "gateway"
 
 // Take takes the lease if it is free, or is this holder's: of an earlier Take of the same
 // holder whose answer was lost. Otherwise the error is [ErrLeaseLost].

@@ -12,7 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// inTime takes steps with leases of two shards, of which none may end meanwhile: where
+// inTime takes steps with leases, of which none may end meanwhile: where
 // they fail and took long, as on a busy machine, it takes them again with others.
 func inTime(t *testing.T, steps func(js natsjs.JetStream, bucket natsjs.KeyValue) error) {
 	t.Helper()
@@ -32,7 +32,7 @@ func inTime(t *testing.T, steps func(js natsjs.JetStream, bucket natsjs.KeyValue
 	}
 }
 
-// A shard has one holder at a time. Who is gone without a word is waited for, who
+// A mesh has one holder at a time. Who is gone without a word is waited for, who
 // goes in order is not, and whoever has lost the lease hears of it.
 // covers P11.1
 func TestLeaseHasOneHolder(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	var begin time.Time // of two's lease
 	holder := jetstream.LeaseHolder{Gateway: "one", Since: time.Unix(1, 0).UTC()}
 	inTime(t, func(js natsjs.JetStream, bucket natsjs.KeyValue) error {
-		one, two = jetstream.NewLease(js, bucket, 0), jetstream.NewLease(js, bucket, 0)
+		one, two = jetstream.NewLease(js, bucket), jetstream.NewLease(js, bucket)
 		if err := one.Take(t.Context(), holder); err != nil {
 			return err
 		}
@@ -50,9 +50,6 @@ func TestLeaseHasOneHolder(t *testing.T) {
 		}
 		if err := two.Take(t.Context(), jetstream.LeaseHolder{Gateway: "two"}); !errors.Is(err, jetstream.ErrLeaseLost) {
 			return fmt.Errorf("a second one takes it: %v", err)
-		}
-		if err := jetstream.NewLease(js, bucket, 1).Take(t.Context(), jetstream.LeaseHolder{Gateway: "two"}); err != nil {
-			return fmt.Errorf("another shard: %w", err)
 		}
 		freed, stop, err := two.Freed()
 		if err != nil {
@@ -120,7 +117,7 @@ func TestLeaseStaysWithItsHolder(t *testing.T) {
 	holder := jetstream.LeaseHolder{Gateway: "one", Since: time.Unix(1, 0).UTC()}
 	later := jetstream.LeaseHolder{Gateway: "one", Since: time.Unix(2, 0).UTC()}
 	inTime(t, func(js natsjs.JetStream, bucket natsjs.KeyValue) error {
-		held, unheard := jetstream.NewLease(js, bucket, 0), jetstream.NewLease(js, bucket, 0)
+		held, unheard := jetstream.NewLease(js, bucket), jetstream.NewLease(js, bucket)
 		if err := held.Take(t.Context(), holder); err != nil {
 			return err
 		}

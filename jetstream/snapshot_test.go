@@ -98,7 +98,7 @@ func TestReplayBehind(t *testing.T) {
 	}
 	for _, p := range at {
 		var read [][]byte
-		j, err := jetstream.OpenJournal(within(t), js, 0)
+		j, err := jetstream.OpenJournal(within(t), js)
 		if err == nil {
 			err = j.ReplayBehind(within(t), p, func(b []byte) error { read = append(read, b); return nil })
 		}

@@ -99,7 +99,7 @@ func makerKey(t testing.TB) bcp.SealingKey {
 // open opens the journal and replays it into records.
 func open(t testing.TB, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
 	t.Helper()
-	j, err := jetstream.OpenJournal(t.Context(), js, 0)
+	j, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,7 +189,7 @@ func TestSignatures(t *testing.T) {
 	replies := []string{
 		subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.InboxPrefix("main") + ".x", subjects.Deliver(bcp.RoleReader, "mailer", "main"),
 		subjects.Query("mailer", "main"), subjects.InboxPrefix("mailer") + ".x", subjects.Approval("ann", subjects.VerbApprove), subjects.Control(bcp.ControlReload),
-		subjects.Ask("main", "mailer"), pushAlert, subjects.Commit(0), subjects.Alert(bcp.AlertHeld), "$SYS.REQ.CLAIMS.UPDATE",
+		subjects.Ask("main", "mailer"), pushAlert, subjects.Commit(), subjects.Alert(bcp.AlertHeld), "$SYS.REQ.CLAIMS.UPDATE",
 	}
 	for _, reply := range replies {
 		if err := ann.PublishRequest(subjects.Approval("ann", subjects.VerbList), reply, nil); err != nil {

@@ -96,19 +96,19 @@ func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 		err = out.Keys(ctx, js)
 	}
 	if err == nil {
-		err = out.Journal(ctx, js, Tree(state, 0), known, o.Salvage, o.Progress)
+		err = out.Journal(ctx, js, Tree(state), known, o.Salvage, o.Progress)
 	}
 	if err == nil {
 		err = putSnapshot(out, state, snapshots)
 	}
 	if err == nil && (hashes || begin.Truncated()) {
-		err = putFile(out, state, path.Join(treeFolder(0), jetstream.TreeHashes))
+		err = putFile(out, state, path.Join(treeFolder, jetstream.TreeHashes))
 	}
 	// A journal that continues from an earlier place than what was signed is a
 	// different history. It gets a new key, and so a new name.
 	if err == nil && !o.WithoutKeys && !out.Salvaged() {
-		err = errors.Join(putFile(out, state, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(0))), putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCheckpoints)),
-			putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCosignatures)))
+		err = errors.Join(putFile(out, state, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile)), putFile(out, state, path.Join(treeFolder, jetstream.TreeCheckpoints)),
+			putFile(out, state, path.Join(treeFolder, jetstream.TreeCosignatures)))
 	}
 	if err != nil {
 		return jetstream.Manifest{}, err
@@ -130,7 +130,7 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || accounts.IsCheckpointKeyFile(e.Name()) {
+		if !e.Type().IsRegular() || e.Name() == accounts.CheckpointKeyFile {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(filepath.Join(state, accounts.KeyFolder), e.Name()))
@@ -333,8 +333,8 @@ func isBackedUp(name string) bool {
 	switch folder = strings.TrimSuffix(folder, "/"); {
 	case isKey(name):
 		return true
-	case isTree(name):
-		return !strings.Contains(folder, "/") && slices.Contains([]string{jetstream.TreeHashes, jetstream.TreeCheckpoints, jetstream.TreeCosignatures}, file)
+	case folder == treeFolder:
+		return slices.Contains([]string{jetstream.TreeHashes, jetstream.TreeCheckpoints, jetstream.TreeCosignatures}, file)
 	}
 	return (folder == jetstream.BaseFolder || folder == snapshotFolder) && jetstream.IsSnapshotName(file)
 }
@@ -347,7 +347,7 @@ func isKey(name string) bool {
 func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all jetstream.Manifest, o BackupOptions) error {
 	for i, f := range from {
 		if _, err := readBackup(f, jetstream.Restoring{File: func(name string, content io.Reader) error {
-			if isKey(name) || isTree(name) && i < len(from)-1 {
+			if isKey(name) || path.Dir(name) == treeFolder && i < len(from)-1 {
 				return nil // the newest has what its key signed
 			}
 			return writeFile(draft, name, content)
@@ -387,7 +387,7 @@ func restoreJournal(ctx context.Context, js natsjs.JetStream, from []io.ReadSeek
 	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: 1, Begins: all.Begins.Sequence}); err != nil {
 		return err
 	}
-	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func TestSalvage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	for _, b := range [][]byte{[]byte("no record"), []byte("another")} {
-		if _, err := js.Publish(ctx, subjects.Commit(0), b, natsjs.WithRetryAttempts(0)); err != nil {
+		if _, err := js.Publish(ctx, subjects.Commit(), b, natsjs.WithRetryAttempts(0)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,11 +43,11 @@ func backupRunning(ctx context.Context, state string, journal RunningJournal, w 
 	// The journal has everything that these files refer to, since it is read after
 	// them.
 	followed := fileContents{}
-	hashes := path.Join(treeFolder(0), jetstream.TreeHashes)
+	hashes := path.Join(treeFolder, jetstream.TreeHashes)
 	names := []string{hashes}
 	if !o.WithoutKeys {
-		names = append(names, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(0)),
-			path.Join(treeFolder(0), jetstream.TreeCheckpoints), path.Join(treeFolder(0), jetstream.TreeCosignatures))
+		names = append(names, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile),
+			path.Join(treeFolder, jetstream.TreeCheckpoints), path.Join(treeFolder, jetstream.TreeCosignatures))
 	}
 	for _, name := range names {
 		if err := followed.read(state, name); err != nil {
@@ -65,7 +65,7 @@ func backupRunning(ctx context.Context, state string, journal RunningJournal, w 
 	if out.Decisions() < known {
 		return m, fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", jetstream.ErrLost, out.Decisions(), known)
 	}
-	if err := Tree(state, 0).Check(ctx, jetstream.NewReading(journal.From, 0)); err != nil {
+	if err := Tree(state).Check(ctx, jetstream.NewReading(journal.From, 0)); err != nil {
 		return m, err
 	}
 	if begin.Truncated() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -18,20 +17,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// treeFolder has the Merkle tree over the journal of a shard and its checkpoints, in
-// the state folder.
-func treeFolder(shard int) string {
-	if shard == 0 {
-		return "tree"
-	}
-	return fmt.Sprintf("tree.%d", shard)
-}
-
-// isTree reports whether a file is in the [treeFolder] of a shard.
-func isTree(name string) bool {
-	folder, _, inside := strings.Cut(name, "/")
-	return inside && (folder == treeFolder(0) || strings.HasPrefix(folder, treeFolder(0)+"."))
-}
+// treeFolder has the Merkle tree over the journal and its checkpoints, in the state folder.
+const treeFolder = "tree"
 
 // checkpointEvery is the time between two checkpoints, if there are new
 // decisions. One more is signed when the mesh stops in order.
@@ -41,23 +28,23 @@ const checkpointEvery = 10 * time.Minute
 // the timeout for stopping. The next start signs the rest.
 const lastExtend = 5 * time.Second
 
-// Tree returns the checkpoints of a shard in a state folder.
-func Tree(state string, shard int) *jetstream.Tree {
-	return jetstream.NewTree(filepath.Join(state, treeFolder(shard)))
+// Tree returns the checkpoints in a state folder.
+func Tree(state string) *jetstream.Tree {
+	return jetstream.NewTree(filepath.Join(state, treeFolder))
 }
 
-// CheckpointKey returns the key of a state folder that signs the checkpoints of a
-// shard. keys say how to open it if it is sealed.
-func CheckpointKey(state string, shard int, keys ...accounts.OpenOption) (jetstream.CheckpointKey, error) {
+// CheckpointKey returns the key of a state folder that signs the checkpoints.
+// keys say how to open it if it is sealed.
+func CheckpointKey(state string, keys ...accounts.OpenOption) (jetstream.CheckpointKey, error) {
 	store, err := accounts.Open(state, keys...)
 	if err != nil {
 		return jetstream.CheckpointKey{}, err
 	}
-	return loadCheckpointKey(store, shard)
+	return loadCheckpointKey(store)
 }
 
-func loadCheckpointKey(store *accounts.Store, shard int) (jetstream.CheckpointKey, error) {
-	signer, public, err := store.CheckpointKey(shard)
+func loadCheckpointKey(store *accounts.Store) (jetstream.CheckpointKey, error) {
+	signer, public, err := store.CheckpointKey()
 	return jetstream.CheckpointKey{Signer: signer, Public: public}, err
 }
 
@@ -67,17 +54,17 @@ const signingPatience = 10 * time.Second
 // ErrSigning says that another process is extending the tree.
 var ErrSigning = errors.New("checkpoints of this journal are being signed")
 
-// SignCheckpoint extends the tree of a shard with the journal of a cluster, and returns
+// SignCheckpoint extends the tree with the journal of a cluster, and returns
 // the newest checkpoint; if anything is new, it signs it, since gateways have no key for
 // that. Records that the servers return are on their disks. If the journal is not that of
 // the newest checkpoint, nothing is signed and the error wraps [jetstream.ErrLost] or
 // [jetstream.ErrRewritten].
-func SignCheckpoint(ctx context.Context, state string, shard int, records jetstream.RecordsFrom, keys ...accounts.OpenOption) (signed []byte, err error) {
-	key, err := CheckpointKey(state, shard, keys...)
+func SignCheckpoint(ctx context.Context, state string, records jetstream.RecordsFrom, keys ...accounts.OpenOption) (signed []byte, err error) {
+	key, err := CheckpointKey(state, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("sign a checkpoint: %w", err)
 	}
-	folder := filepath.Join(state, treeFolder(shard))
+	folder := filepath.Join(state, treeFolder)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("sign a checkpoint: %w", err)
 	}
@@ -120,11 +107,11 @@ type checkpoints struct {
 // prepareCheckpoints runs before the server starts, so that the last checkpoint
 // is signed when all of it is on disk.
 func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
-	key, err := loadCheckpointKey(m.store, 0)
+	key, err := loadCheckpointKey(m.store)
 	if err != nil {
 		return nil, fmt.Errorf("start the checkpoints: %w", err)
 	}
-	c := &checkpoints{tree: Tree(m.config.State, 0), key: key, log: log}
+	c := &checkpoints{tree: Tree(m.config.State), key: key, log: log}
 	if def := m.config.Definition; !def.SyncAlways {
 		c.wait = 2 * def.SyncInterval
 	}
@@ -155,7 +142,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	var journal *jetstream.Journal
 	err = jetstream.AwaitAnswer(ctx, func() error {
 		return c.interrupter.Do(ctx, func(ctx context.Context) (err error) {
-			if journal, err = jetstream.OpenJournal(ctx, js, 0); err == nil {
+			if journal, err = jetstream.OpenJournal(ctx, js); err == nil {
 				err = c.tree.Check(ctx, journal)
 			}
 			if errors.Is(err, natsjs.ErrStreamNotFound) { // just created: the server reopens it

@@ -150,7 +150,7 @@ func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config sta
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err == nil {
 		err = journal.Replay(t.Context(), func([]byte) error { return nil })
 	}

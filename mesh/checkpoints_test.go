@@ -25,11 +25,11 @@ import (
 // signed is the newest checkpoint of a state folder, and the key that opens it.
 func signed(t *testing.T, state string) (verify.Checkpoint, string) {
 	t.Helper()
-	key, err := mesh.CheckpointKey(state, 0)
+	key, err := mesh.CheckpointKey(state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := mesh.Tree(state, 0).Newest()
+	text, err := mesh.Tree(state).Newest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,13 +43,13 @@ func signed(t *testing.T, state string) (verify.Checkpoint, string) {
 // exported exports a mesh that rests and verifies what came of it.
 func exported(t *testing.T, m *meshtest.Mesh, since ...verify.Checkpoint) verify.Summary {
 	t.Helper()
-	key, err := mesh.CheckpointKey(m.State, 0)
+	key, err := mesh.CheckpointKey(m.State)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
 	err = mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		_, err := jetstream.Export(t.Context(), &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State, 0)})
+		_, err := jetstream.Export(t.Context(), &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)})
 		return err
 	})
 	if err != nil {
@@ -120,10 +120,10 @@ func TestCheckpoints(t *testing.T) {
 		if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := mesh.Tree(state, 0).Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
+		if _, err := mesh.Tree(state).Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
 			t.Errorf("%+v: the checkpoints came along: %v", o, err)
 		}
-		if other, err := mesh.CheckpointKey(state, 0); err != nil || other.Public == key {
+		if other, err := mesh.CheckpointKey(state); err != nil || other.Public == key {
 			t.Errorf("%+v: the key came along: %v", o, err)
 		}
 	}
@@ -136,7 +136,7 @@ func damageEnd(t *testing.T, m *meshtest.Mesh) {
 	defer end()
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	if _, err := js.Publish(ctx, subjects.Commit(0), []byte("no record"), natsjs.WithRetryAttempts(0)); err != nil {
+	if _, err := js.Publish(ctx, subjects.Commit(), []byte("no record"), natsjs.WithRetryAttempts(0)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -164,12 +164,12 @@ func TestRewrittenJournal(t *testing.T) {
 		t.Errorf("it starts: %v", err)
 	}
 	other.Mesh = nil
-	key, err := mesh.CheckpointKey(other.State, 0)
+	key, err := mesh.CheckpointKey(other.State)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = mesh.ReadSealed(t.Context(), other.State, other.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		_, err := jetstream.Export(t.Context(), new(bytes.Buffer), records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(other.State, 0)})
+		_, err := jetstream.Export(t.Context(), new(bytes.Buffer), records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(other.State)})
 		return err
 	})
 	if !errors.Is(err, jetstream.ErrRewritten) && !errors.Is(err, jetstream.ErrLost) {
@@ -178,9 +178,9 @@ func TestRewrittenJournal(t *testing.T) {
 }
 
 // Commands that sign at the same time sign once, one behind the other; one that finds
-// another at it for too long signs nothing. Each shard has a tree and a key of its own.
+// another at it for too long signs nothing.
 //
-// covers P11.2, P4.5
+// covers P11.2
 func TestSignCheckpointsTogether(t *testing.T) {
 	t.Parallel()
 	m := busy(t)
@@ -199,8 +199,8 @@ func TestSignCheckpointsTogether(t *testing.T) {
 	if _, err := accounts.Create(state); err != nil {
 		t.Fatal(err)
 	}
-	sign := func(ctx context.Context, shard, records int) ([]byte, error) {
-		return mesh.SignCheckpoint(ctx, state, shard, func(_ context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
+	sign := func(ctx context.Context, records int) ([]byte, error) {
+		return mesh.SignCheckpoint(ctx, state, func(_ context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
 			for n := from; n <= uint64(records); n++ {
 				if err := each(n, journal[n-1]); err != nil {
 					return err
@@ -209,60 +209,41 @@ func TestSignCheckpointsTogether(t *testing.T) {
 			return nil
 		})
 	}
-	if _, err := sign(t.Context(), 1, 0); !errors.Is(err, jetstream.ErrNoCheckpoint) {
+	if _, err := sign(t.Context(), 0); !errors.Is(err, jetstream.ErrNoCheckpoint) {
 		t.Errorf("of nothing: %v", err)
 	}
 	for lines, records := range []int{len(journal) / 2, len(journal)} {
 		var signing sync.WaitGroup
 		for range 8 {
 			signing.Go(func() {
-				if _, err := sign(t.Context(), 1, records); err != nil {
+				if _, err := sign(t.Context(), records); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		signing.Wait()
-		content, err := os.ReadFile(filepath.Join(state, "tree.1", "checkpoints"))
+		content, err := os.ReadFile(filepath.Join(state, "tree", "checkpoints"))
 		if n := bytes.Count(content, []byte("\n")); err != nil || n != lines+1 {
 			t.Errorf("%d checkpoints, want %d: %v", n, lines+1, err)
 		}
 	}
-	of0, err := sign(t.Context(), 0, len(journal))
-	if err != nil {
-		t.Fatal(err)
-	}
-	of1, err := mesh.Tree(state, 1).Newest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for shard, text := range [][]byte{of0, of1} {
-		for other := range 2 {
-			key, err := mesh.CheckpointKey(state, other)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := verify.OpenCheckpoint(text, []string{key.Public}); (err == nil) != (shard == other) {
-				t.Errorf("the key of shard %d, a checkpoint of shard %d: %v", other, shard, err)
-			}
-		}
-	}
-	if _, err := sign(t.Context(), 1, len(journal)-1); !errors.Is(err, jetstream.ErrLost) {
+	if _, err := sign(t.Context(), len(journal)-1); !errors.Is(err, jetstream.ErrLost) {
 		t.Errorf("a journal that lost its last record: %v", err)
 	}
 
-	lock := flock.New(filepath.Join(state, "tree.1", "lock"))
+	lock := flock.New(filepath.Join(state, "tree", "lock"))
 	if ok, err := lock.TryLock(); !ok {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := sign(ctx, 1, len(journal)); !errors.Is(err, mesh.ErrSigning) {
+	if _, err := sign(ctx, len(journal)); !errors.Is(err, mesh.ErrSigning) {
 		t.Errorf("while another signs: %v", err)
 	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mesh.SignCheckpoint(t.Context(), t.TempDir(), 0, nil); err == nil {
+	if _, err := mesh.SignCheckpoint(t.Context(), t.TempDir(), nil); err == nil {
 		t.Error("signed without keys")
 	}
 }

@@ -432,7 +432,7 @@ func (m *watchedMesh) told(t *testing.T) map[string][]byte {
 	m.Settle(t)
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, telemetry.Path, nil)
 	r.Host = "127.0.0.1:9464"
-	telemetry.Handler("", telemetry.Shard{Metrics: m.metrics, Source: m.Mesh}).ServeHTTP(w, r)
+	telemetry.Handler("", m.metrics, m.Mesh).ServeHTTP(w, r)
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "bcpmesh_violations_total") {
 		t.Fatalf("metrics: %d", w.Code)
 	}
@@ -499,13 +499,13 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	key, err := mesh.CheckpointKey(m.State, 0)
+	key, err := mesh.CheckpointKey(m.State)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var export, backup bytes.Buffer
 	if err := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
-		if _, err := jetstream.Export(t.Context(), &export, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State, 0)}); err != nil {
+		if _, err := jetstream.Export(t.Context(), &export, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)}); err != nil {
 			return err
 		}
 		return records(t.Context(), func(decisions [][]byte, _ uint64) error {

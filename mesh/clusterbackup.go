@@ -17,20 +17,15 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 )
 
-// ErrOtherShard says that a backup is of another shard than the one to restore.
-var ErrOtherShard = errors.New("the backup is of another shard")
-
-// BackupCluster writes what a cluster has of one shard of a mesh to w, with the keys of a
+// BackupCluster writes what a cluster has of a mesh to w, with the keys of a
 // state folder. Gateways may serve meanwhile: it ends with the newest decision when it
 // begins.
 func BackupCluster(ctx context.Context, config cluster.Config, state string, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
 	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
-	out.OfShard(config.Shard)
 	err := error(nil)
 	if !o.WithoutKeys {
 		err = putKeys(out, state)
@@ -38,13 +33,13 @@ func BackupCluster(ctx context.Context, config cluster.Config, state string, w i
 	// What was signed until now, the journal has when it is read.
 	signed := fileContents{}
 	if err == nil {
-		signed, err = readSigned(state, config.Shard)
+		signed, err = readSigned(state)
 	}
 	if err == nil {
 		err = onCluster(ctx, config, func(js natsjs.JetStream) error {
-			err := putCluster(ctx, out, js, state, config.Shard, o)
+			err := putCluster(ctx, out, js, state, o)
 			if err == nil {
-				err = checkSigned(ctx, js, state, config.Shard)
+				err = checkSigned(ctx, js, state)
 			}
 			if o.Salvage && (errors.Is(err, jetstream.ErrLost) || errors.Is(err, jetstream.ErrRewritten)) {
 				signed, err = nil, nil
@@ -77,10 +72,10 @@ func (f fileContents) read(state, name string) error {
 	return nil
 }
 
-// readSigned returns the key of a shard's checkpoints, and these.
-func readSigned(state string, shard int) (fileContents, error) {
+// readSigned returns the key of the checkpoints, and these.
+func readSigned(state string) (fileContents, error) {
 	files := fileContents{}
-	for _, name := range []string{path.Join(treeFolder(shard), jetstream.TreeCheckpoints), path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(shard))} {
+	for _, name := range []string{path.Join(treeFolder, jetstream.TreeCheckpoints), path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile)} {
 		if err := files.read(state, name); err != nil {
 			return nil, err
 		}
@@ -98,17 +93,17 @@ func (f fileContents) writeTo(out *jetstream.BackupWriter) error {
 }
 
 // checkSigned checks that a journal is that of the newest checkpoint.
-func checkSigned(ctx context.Context, js natsjs.JetStream, state string, shard int) error {
-	journal, err := jetstream.OpenJournal(ctx, js, 0)
+func checkSigned(ctx context.Context, js natsjs.JetStream, state string) error {
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return err
 	}
-	return Tree(state, shard).Check(ctx, journal)
+	return Tree(state).Check(ctx, journal)
 }
 
 // putCluster writes the contents of a cluster's streams, and, if the journal is
 // truncated, the hashes of the records that were cut off.
-func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetStream, state string, shard int, o BackupOptions) error {
+func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetStream, state string, o BackupOptions) error {
 	var begin jetstream.Beginning
 	err := jetstream.AwaitAnswer(ctx, func() (err error) {
 		begin, err = jetstream.Begin(ctx, js)
@@ -126,7 +121,7 @@ func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 			err = out.Put(base.Name, base.Content)
 		}
 		if err == nil {
-			err = putFile(out, state, path.Join(treeFolder(shard), jetstream.TreeHashes))
+			err = putFile(out, state, path.Join(treeFolder, jetstream.TreeHashes))
 		}
 		if err != nil {
 			return err
@@ -136,35 +131,18 @@ func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 	return errors.Join(out.Journal(ctx, js, nil, 0, o.Salvage, o.Progress), out.Keys(ctx, js))
 }
 
-// RestoreCluster fills the streams of one shard from backups of it, and continues where
+// RestoreCluster fills the streams of a mesh from backups of it, and continues where
 // an earlier attempt ended. If the streams have anything else, the error is
-// [ErrNotEmpty]. It ignores the backups' keys of accounts. def are the definitions of the
-// shard, with the number of replicas; if they put an agent of the backups on another
-// shard, the error is [bcp.ErrMoved] and nothing is written.
+// [ErrNotEmpty]. It ignores the backups' keys of accounts. def are its
+// definitions, with the number of replicas.
 func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
-	moves := state.NewMovedAgents(def)
 	bases := map[string][]byte{}
 	all, err := readBackups(from, jetstream.Restoring{File: func(name string, content io.Reader) (err error) {
 		if path.Dir(name) == jetstream.BaseFolder {
 			bases[name], err = io.ReadAll(content)
 		}
 		return err
-	}, Record: func(decisions [][]byte) error {
-		for _, record := range decisions {
-			d, err := bcp.DecodeDecision(record)
-			if err != nil {
-				return err
-			}
-			moves.Add(&d)
-		}
-		return nil
 	}})
-	if err == nil && all.Shard != config.Shard {
-		err = fmt.Errorf("%w: of %d, and not of %d", ErrOtherShard, all.Shard, config.Shard)
-	}
-	if err == nil {
-		err = moves.Err()
-	}
 	base := jetstream.BaseFile{Name: jetstream.BaseName(all.Begins.Decision)}
 	if base.Content = bases[base.Name]; err == nil && all.Begins.Sequence > 0 {
 		_, err = restoredBase(base, newStateConfig(def, o.Version)) // else no gateway would serve
@@ -199,7 +177,7 @@ func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.Bas
 	if err := jetstream.Create(ctx, js, topology); err != nil {
 		return nil, jetstream.Position{}, err
 	}
-	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return nil, jetstream.Position{}, err
 	}

@@ -6,23 +6,27 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// On a cluster there are several gateways. Each has a shard server for each shard of the
-// mesh. At a shard only the holder of its lease serves; the others are on standby, and
-// take over when the lease is given back or expires. The lease keeps them apart, and the
+// On a cluster there are several gateways. Only the holder of the lease serves; the others
+// are on standby, and take over when the lease is given back or expires. The lease keeps them apart, and the
 // journal keeps them exact: a write by a gateway that does not know the journal's end is
 // refused, so that gateway stores nothing and releases nothing.
 
@@ -38,13 +42,9 @@ const (
 	// termPause is the pause after a term that could not begin. If only the leaders
 	// of the streams were missing, it is leaseKept.
 	termPause = 2 * time.Second
-	// movedPause is the pause after a term that could not begin because of the
-	// definitions: it took reading a whole journal, and only an edit of the definitions
-	// changes the result.
-	movedPause = 30 * time.Second
 	// releaseTimeout bounds giving the lease back.
 	releaseTimeout = 2 * time.Second
-	// prepareTimeout is the timeout for a gateway's checks of a shard before it goes on
+	// prepareTimeout is the timeout for a gateway's checks before it goes on
 	// standby: a gateway that starts together with its cluster waits for leaders to be
 	// elected.
 	prepareTimeout = 30 * time.Second
@@ -52,9 +52,8 @@ const (
 
 // GatewayConfig is the configuration of a gateway on a cluster.
 type GatewayConfig struct {
-	// Load loads the definitions of all shards: at the start, when this gateway takes
-	// over, and at a reload. The number of shards is fixed at the start. Load is
-	// required.
+	// Load loads the definitions: at the start, when this gateway takes over, and at a
+	// reload. It is required.
 	Load func() (*bcp.Mesh, error)
 	// URL is the URLs of some servers of the cluster, separated by commas. Creds is
 	// the folder of the gateway's creds files, and Name its name, unique among the
@@ -69,38 +68,44 @@ type GatewayConfig struct {
 	// the folder of the definitions, and the environment of this program.
 	Folder  string
 	Environ []string
-	// OnNotified is as in [Config], with the number of the shard.
-	OnNotified func(shard int, route string, err error)
+	// OnDecision, OnReload and OnNotified are as in [Config]; OnReload is also called when
+	// this gateway takes over.
+	OnDecision func(*bcp.Decision)
+	OnReload   func(*bcp.Mesh)
+	OnNotified func(route string, err error)
 	// Version, Now, SnapshotEvery and Logger are as in [Config].
 	Version       string
 	Now           func() time.Time
 	SnapshotEvery uint64
 	Logger        hclog.Logger
-	// Observe, if set, is called once for each shard, before the first decision on it.
-	// It returns functions as in [Config]; OnReload is also called when this gateway
-	// takes over. Either may be nil.
-	Observe func(shard int) (onDecision func(*bcp.Decision), onReload func(*bcp.Mesh))
 }
 
 // ErrStandby says that this gateway is not serving: another one is, or none.
 var ErrStandby = errors.New("this gateway is on standby")
 
-// Gateway is one of the gateways on a cluster. Its methods may be used concurrently.
+// Gateway is one of the gateways on a cluster: active, or on standby. Its methods may be
+// used concurrently.
 type Gateway struct {
-	config       GatewayConfig
-	log          hclog.Logger
-	shardServers []*ShardServer // by shard
-	coordinator  *coordinator   // nil if there is only one shard
-	lock         *flock.Flock
-	cancel       context.CancelFunc
-	done         chan struct{}
-	err          error // why it ended, once done is closed
+	config  GatewayConfig
+	log     hclog.Logger
+	cluster *cluster.Cluster
+	conn    *nats.Conn
+	js      natsjs.JetStream
+	lease   *jetstream.Lease
+
+	def  atomic.Pointer[bcp.Mesh] // as last served, or loaded
+	mesh atomic.Pointer[Mesh]     // nil while on standby
+
+	lock   *flock.Flock
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // why it ended, once done is closed
 
 	stopping sync.Once
 }
 
-// StartGateway connects to a cluster and, until Stop, serves each shard or is on
-// standby for it. If the cluster's permissions differ from those of the definitions,
+// StartGateway connects to a cluster and, until Stop, serves or is on
+// standby. If the cluster's permissions differ from those of the definitions,
 // the error wraps [cluster.ErrClaims].
 func StartGateway(ctx context.Context, config GatewayConfig) (*Gateway, error) {
 	if config.Logger == nil {
@@ -132,35 +137,30 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	if err := g.lockState(); err != nil {
 		return err
 	}
-	for shard := range def.Shards() {
-		shardServer := &ShardServer{gateway: g, shard: shard, log: g.log, state: g.config.State}
-		if def.Shards() > 1 {
-			shardServer.log = g.log.With("shard", shard)
-		}
-		if shard > 0 {
-			shardServer.state = filepath.Join(g.config.State, "shards", strconv.Itoa(shard))
-		}
-		g.shardServers = append(g.shardServers, shardServer)
-		if err := shardServer.prepare(ctx, def); err != nil {
-			return err
-		}
-	}
+	g.def.Store(def)
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	// The leases of all shards are with the first.
-	bucket, err := jetstream.OpenLeases(ctx, g.shardServers[0].js, def.Replicas)
+	g.cluster, err = cluster.Connect(ctx, cluster.Config{URL: g.config.URL, Creds: g.config.Creds, NATS: g.config.NATS, Name: g.config.Name, Logger: g.log.Named("cluster")})
 	if err != nil {
 		return err
 	}
-	for _, shardServer := range g.shardServers {
-		shardServer.lease = jetstream.NewLease(g.shardServers[0].js, bucket, shardServer.shard)
-		if g.config.Observe != nil {
-			shardServer.onDecision, shardServer.onReload = g.config.Observe(shardServer.shard)
-		}
+	if err := g.check(ctx, def); err != nil {
+		return err
 	}
-	if len(g.shardServers) > 1 {
-		g.coordinator = newCoordinator(bucket, g.config.Name, len(g.shardServers), g.log.Named("fleet"))
+	if g.conn, err = g.cluster.Gateway(); err != nil {
+		return err
 	}
+	if g.js, err = natsjs.New(g.conn); err != nil {
+		return err
+	}
+	if err := awaitStreams(ctx, g.js); err != nil {
+		return err
+	}
+	bucket, err := jetstream.OpenLeases(ctx, g.js, def.Replicas)
+	if err != nil {
+		return err
+	}
+	g.lease = jetstream.NewLease(g.js, bucket)
 	return nil
 }
 
@@ -176,39 +176,19 @@ func (g *Gateway) lockState() error {
 	return err
 }
 
-// run runs all shard servers until ctx ends or none is left: a shard server ends by
-// itself if no gateway can serve its journal.
-func (g *Gateway) run(ctx context.Context) {
-	defer close(g.done)
-	defer g.leave()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var all sync.WaitGroup
-	errs := make([]error, len(g.shardServers))
-	for i, shardServer := range g.shardServers {
-		all.Go(func() { errs[i] = shardServer.run(ctx) })
-	}
-	sharing := make(chan struct{})
-	go func() {
-		defer close(sharing)
-		g.coordinator.run(ctx, func(shard int) { g.shardServers[shard].give() })
-	}()
-	all.Wait()
-	cancel()
-	<-sharing
-	g.err = errors.Join(errs...)
-}
-
 func (g *Gateway) leave() {
 	if g.lock != nil {
 		_ = g.lock.Close() // the end of the process gives it back
 	}
-	for _, shardServer := range g.shardServers {
-		shardServer.leave()
+	if g.conn != nil {
+		g.conn.Close()
+	}
+	if g.cluster != nil {
+		g.cluster.Close()
 	}
 }
 
-// Stop stops this gateway: it gives its leases back, so that others take over at
+// Stop stops this gateway: it gives its lease back, so that another takes over at
 // once. It may be called several times; ctx bounds the wait of the first call.
 func (g *Gateway) Stop(ctx context.Context) error {
 	g.stopping.Do(g.cancel)
@@ -220,12 +200,57 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	}
 }
 
-// Done is closed when this gateway has ended, by Stop or because the journals of all
-// shards are damaged; [Gateway.Stop] then says why.
+// Done is closed when this gateway has ended, by Stop or because the journal is
+// damaged; [Gateway.Stop] then says why.
 func (g *Gateway) Done() <-chan struct{} { return g.done }
 
 // URL returns the URL for agents.
 func (g *Gateway) URL() string { return g.config.URL }
 
-// ShardServers returns this gateway's shard servers, by shard.
-func (g *Gateway) ShardServers() []*ShardServer { return g.shardServers }
+// check makes sure that the cluster enforces the permissions of the definitions.
+func (g *Gateway) check(ctx context.Context, def *bcp.Mesh) error {
+	return g.cluster.Check(ctx, subjects.Permissions(def))
+}
+
+// Active reports whether this gateway serves.
+func (g *Gateway) Active() bool { return g.mesh.Load() != nil }
+
+// Definition returns what this gateway serves or would serve; it must not be changed.
+func (g *Gateway) Definition() *bcp.Mesh {
+	if m := g.mesh.Load(); m != nil {
+		return m.Definition()
+	}
+	return g.def.Load()
+}
+
+// Inspect is [Mesh.Inspect] if this gateway serves; otherwise it returns [ErrStandby].
+func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
+	if m := g.mesh.Load(); m != nil {
+		return m.Inspect(ctx, f)
+	}
+	return ErrStandby
+}
+
+// Connected is [Mesh.Connected] if this gateway serves.
+func (g *Gateway) Connected() map[bcp.Role]int {
+	if m := g.mesh.Load(); m != nil {
+		return m.Connected()
+	}
+	return nil
+}
+
+// Storage is [Mesh.Storage] if this gateway serves.
+func (g *Gateway) Storage() status.Storage {
+	if m := g.mesh.Load(); m != nil {
+		return m.Storage()
+	}
+	return status.Storage{}
+}
+
+// Shown is [Mesh.Shown] if this gateway serves.
+func (g *Gateway) Shown() uint64 {
+	if m := g.mesh.Load(); m != nil {
+		return m.Shown()
+	}
+	return 0
+}

@@ -29,7 +29,7 @@ func TestKernelOnACluster(t *testing.T) {
 	def := meshOf(t, kernelMesh())
 	c := startCluster(t, def, "one", "two")
 	one := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", one.ShardServers()[0].Active)
+	until(t, "a gateway that serves", one.Active)
 	two := c.gateway(t, def, "two")
 
 	const slow = "Tell kim slowly whether the writer is angry."
@@ -67,7 +67,7 @@ func TestKernelOnACluster(t *testing.T) {
 		}
 	}()
 	task(slow)
-	if !two.ShardServers()[0].Active() {
+	if !two.Active() {
 		t.Error("nobody has taken over")
 	}
 }
@@ -92,7 +92,7 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	defer caller.Close()
 	refused := make(chan error, 8)
 	caller.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
-	for _, subject := range []string{subjects.Call("mail", "send", "desk"), subjects.Commit(0), subjects.Plan("ann", "desk")} {
+	for _, subject := range []string{subjects.Call("mail", "send", "desk"), subjects.Commit(), subjects.Plan("ann", "desk")} {
 		if err := errors.Join(caller.Publish(subject, nil), caller.FlushTimeout(patience)); err != nil {
 			t.Fatal(err)
 		}

@@ -69,11 +69,11 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 	c := &clustered{store: store, state: state, folder: t.TempDir()}
 	logins := map[bcp.AgentName][]accounts.Creds{}
 	for _, name := range gateways {
-		cores, system, err := store.Gateway(name, def.Shards())
+		core, system, err := store.Gateway(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		logins[name] = append(cores, system)
+		logins[name] = []accounts.Creds{core, system}
 	}
 	if c.bundle, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
 		t.Fatal(err)
@@ -86,10 +86,8 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 		for dispatcher, creds := range calls {
 			c.write(t, name, cluster.DispatcherCreds(dispatcher), creds.Text())
 		}
-		for shard := range def.Shards() {
-			c.write(t, name, cluster.CoreCreds(shard), files[shard].Text())
-		}
-		c.write(t, name, cluster.SystemCreds, files[def.Shards()].Text())
+		c.write(t, name, cluster.CoreCreds, files[0].Text())
+		c.write(t, name, cluster.SystemCreds, files[1].Text())
 		c.write(t, name, cluster.OperatorFile, []byte(c.bundle.Operator))
 	}
 	c.Cluster = clustertest.Start(t, clustertest.Config{Text: func(_ int, folder string) string {
@@ -177,7 +175,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one", "two")
 	one := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", one.ShardServers()[0].Active)
+	until(t, "a gateway that serves", one.Active)
 	two := c.gateway(t, def, "two")
 
 	deliveries := make(chan bcp.Delivery, 16)
@@ -199,15 +197,15 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		}
 	}
 	push("first")
-	if err := two.ShardServers()[0].Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.ShardServers()[0].Active() {
+	if err := two.Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Active() {
 		t.Errorf("both serve: %v", err)
 	}
 
 	c.stop(t, one)
 	push("first") // the same, again
 	push("second")
-	until(t, "a gateway that took over", two.ShardServers()[0].Active) // it answers a moment before it says so
-	if one.ShardServers()[0].Active() {
+	until(t, "a gateway that took over", two.Active) // it answers a moment before it says so
+	if one.Active() {
 		t.Error("both serve")
 	}
 	seen := map[bcp.DeliveryID]bool{}
@@ -220,9 +218,9 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		return len(seen) == 2
 	})
 	until(t, "two bits spent, and both agents connected", func() bool {
-		connected := two.ShardServers()[0].Connected()
+		connected := two.Connected()
 		var spent bcp.Bits
-		err := two.ShardServers()[0].Inspect(t.Context(), func(s *state.State) {
+		err := two.Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}
@@ -231,7 +229,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	})
 
 	until(t, "how full the nodes are", func() bool {
-		s := two.ShardServers()[0].Storage()
+		s := two.Storage()
 		return s.DiskSize == clustertest.MaxStore && s.DiskFree > 0 && s.DiskFree < s.DiskSize && s.Journal > 0
 	})
 
@@ -275,7 +273,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 // core connects with a gateway's creds.
 func (c *clustered) core(t *testing.T, gateway string) *nats.Conn {
 	t.Helper()
-	conn, err := nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, cluster.CoreCreds(0))), nats.CustomInboxPrefix(subjects.GatewayInbox),
+	conn, err := nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, cluster.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox),
 		nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +289,7 @@ func (c *clustered) decisions(t *testing.T, gateway string) func(func(bcp.Decisi
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +312,7 @@ func TestNewLeaderIsHeardWhereItIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
-	seat := c.gateway(t, def, "one").ShardServers()[0]
+	seat := c.gateway(t, def, "one")
 	until(t, "a gateway that serves", seat.Active)
 	seat.Disconnect()
 	core := c.core(t, "one")
@@ -369,7 +367,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.stop(t, g)
-	until(t, "a gateway that serves", g.ShardServers()[0].Active)
+	until(t, "a gateway that serves", g.Active)
 	if again, err := mesh.StartGateway(t.Context(), config); !errors.Is(err, server.ErrInUse) {
 		t.Errorf("two gateways in one folder: %v", err)
 		if err == nil {
@@ -382,7 +380,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	if err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], cluster.ErrClaims.Error()) {
 		t.Errorf("definitions hold that the cluster does not enforce: %+v, %v", result, err)
 	}
-	if len(g.ShardServers()[0].Definition().Channels) != 1 {
+	if len(g.Definition().Channels) != 1 {
 		t.Error("a reload that was refused changed something")
 	}
 	rich := pair(200)
@@ -390,7 +388,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	if result, err := operator.Reload(t.Context()); err != nil || len(result.Errors) > 0 {
 		t.Errorf("another budget: %+v, %v", result, err)
 	}
-	until(t, "the new budget", func() bool { return g.ShardServers()[0].Definition().Channels[0].Budget == 200*bcp.Bit })
+	until(t, "the new budget", func() bool { return g.Definition().Channels[0].Budget == 200*bcp.Bit })
 }
 
 // A journal that is backed up while it is written to goes on at another cluster, with
@@ -402,7 +400,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
 	g := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", g.ShardServers()[0].Active)
+	until(t, "a gateway that serves", g.Active)
 	reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
 	push := func() {
 		t.Helper()
@@ -457,7 +455,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	second := other.gateway(t, def, "one")
 	until(t, "two bits spent there", func() bool {
 		var spent bcp.Bits
-		err := second.ShardServers()[0].Inspect(t.Context(), func(s *state.State) {
+		err := second.Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}

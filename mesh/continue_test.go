@@ -128,7 +128,7 @@ func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proof, err := mesh.Tree(m.State, 0).Prove(part.First, first)
+	proof, err := mesh.Tree(m.State).Prove(part.First, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,12 +152,12 @@ func damagedHashes(t *testing.T, m *meshtest.Mesh, file string) {
 		if err := os.WriteFile(hashes, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		key, err := mesh.CheckpointKey(m.State, 0)
+		key, err := mesh.CheckpointKey(m.State)
 		if err != nil {
 			t.Fatal(err)
 		}
 		export := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-			_, err := jetstream.Export(t.Context(), io.Discard, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State, 0)})
+			_, err := jetstream.Export(t.Context(), io.Discard, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)})
 			return err
 		})
 		_, backup := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})

@@ -204,7 +204,7 @@ func checkErased(t *testing.T, m *meshtest.Mesh, when string) {
 	if _, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), nil); err != nil {
 		t.Errorf("%s: %v", when, err)
 	}
-	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestRawRetention(t *testing.T) {
 		m.Settle(t)
 		m.Stop(t)
 		js, end := m.Streams(t)
-		journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+		journal, err := jetstream.OpenJournal(t.Context(), js)
 		if err != nil {
 			t.Fatal(err)
 		}

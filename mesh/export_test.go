@@ -7,11 +7,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// Disconnect closes the connection that a seat has beside those of its terms.
-func (s *ShardServer) Disconnect() { s.conn.Close() }
+// Disconnect closes the connection that a gateway has beside those of its terms.
+func (g *Gateway) Disconnect() { g.conn.Close() }
 
 // Interrupter makes the requests to the journal in this term.
-func (s *ShardServer) Interrupter() *jetstream.Interrupter { return &s.mesh.Load().interrupter }
+func (g *Gateway) Interrupter() *jetstream.Interrupter { return &g.mesh.Load().interrupter }
 
 // Denied is what the server tells the gateway of an agent that was refused a subject.
 func (m *Mesh) Denied(agent bcp.AgentName, role bcp.Role, act, subject string) {

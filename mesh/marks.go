@@ -19,11 +19,11 @@ const setBackFile = "set-back"
 // openMarks prepares to detect a rollback of the journal by the marks of agents and
 // people.
 func (m *Mesh) openMarks() (*gateway.Marks, error) {
-	secret, err := m.store.MarkSecret(0)
+	secret, err := m.store.MarkSecret()
 	if err != nil {
 		return nil, fmt.Errorf("start the mesh: %w", err)
 	}
-	folder := filepath.Join(m.config.State, treeFolder(0))
+	folder := filepath.Join(m.config.State, treeFolder)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("start the mesh: %w", err)
 	}

@@ -31,8 +31,8 @@ import (
 
 // Config configures a mesh.
 type Config struct {
-	// Definition is the mesh as package definition loaded it. It is required. It is
-	// run as a whole: shards are a cluster's. Its replicas must be 1.
+	// Definition is the mesh as package definition loaded it. It is required. Its
+	// replicas must be 1.
 	Definition *bcp.Mesh
 	// Load, if set, loads the definitions again, for a reload by the operator.
 	// An error lists the problems of the definitions, one a line.
@@ -139,10 +139,7 @@ type Mesh struct {
 
 	// switchAccounts makes the bus enforce definitions, or refuses them.
 	switchAccounts func(context.Context, *bcp.Mesh) error
-	// notes, which may be nil, lists further settings that a running gateway cannot
-	// change.
-	notes     func() []string
-	reloading sync.Mutex // one reload at a time
+	reloading      sync.Mutex // one reload at a time
 
 	stopping  sync.Once
 	stopped   error
@@ -166,7 +163,6 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Definition.RequireWitness > 0 && len(config.Witnesses) == 0 {
 		return nil, fmt.Errorf("start the mesh: %w", ErrRequireWitness)
 	}
-	config.Definition = config.Definition.Whole()
 	m := &Mesh{config: config}
 	m.definition.Store(config.Definition)
 	if err := m.start(ctx, config); err != nil {
@@ -559,8 +555,7 @@ func (m *Mesh) Shown() uint64 { return m.projector.Shown() }
 func (m *Mesh) Flush(ctx context.Context) error { return m.gateway.Flush(ctx) }
 
 // Keys opens or creates the key store of a state folder, and compiles the permissions
-// of a mesh into it: by shard if it was exported to a cluster, otherwise for the mesh
-// as a whole. The mesh may be running or stopped. If the keys are sealed, an option
+// of a mesh into it. The mesh may be running or stopped. If the keys are sealed, an option
 // says how to get their passphrase.
 func Keys(state string, m *bcp.Mesh, options ...accounts.OpenOption) (*accounts.Store, accounts.Bundle, error) {
 	store, err := accounts.Open(state, options...)
@@ -572,13 +567,6 @@ func Keys(state string, m *bcp.Mesh, options ...accounts.OpenOption) (*accounts.
 	}
 	if err != nil {
 		return nil, accounts.Bundle{}, err
-	}
-	remotes, err := store.Remotes()
-	if err != nil {
-		return nil, accounts.Bundle{}, err
-	}
-	if len(remotes) == 0 {
-		m = m.Whole()
 	}
 	bundle, err := compile(store, m)
 	return store, bundle, err

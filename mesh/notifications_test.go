@@ -233,7 +233,7 @@ func TestNotificationsOnACluster(t *testing.T) {
 		return g
 	}
 	one := start("one")
-	until(t, "a gateway that serves", one.ShardServers()[0].Active)
+	until(t, "a gateway that serves", one.Active)
 	two := start("two")
 	conn := c.connect(t, "mailer", bcp.RoleReader, 1)
 	push := func() {
@@ -256,7 +256,7 @@ func TestNotificationsOnACluster(t *testing.T) {
 	h.mu.Lock()
 	h.refuse = false
 	h.mu.Unlock()
-	until(t, "a gateway that took over", two.ShardServers()[0].Active)
+	until(t, "a gateway that took over", two.Active)
 	if n := h.next(t, seen); n.Seq <= first.Seq {
 		t.Errorf("after the takeover %+v is told, and %+v was", n, first)
 	}

@@ -35,7 +35,7 @@ func began(t *testing.T, m *meshtest.Mesh, ago time.Duration) {
 	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
-	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}

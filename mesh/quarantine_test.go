@@ -109,7 +109,7 @@ func TestQuarantine(t *testing.T) {
 
 	js, end := m.Streams(t)
 	defer end()
-	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}

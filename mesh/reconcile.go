@@ -19,7 +19,7 @@ import (
 // keys are opened.
 func Reconcile(ctx context.Context, state string, def *bcp.Mesh, version string, keys ...accounts.OpenOption) (r status.Reconciliation, err error) {
 	err = withStreams(ctx, state, def, keys, func(js natsjs.JetStream) error {
-		journal, err := jetstream.OpenJournal(ctx, js, 0)
+		journal, err := jetstream.OpenJournal(ctx, js)
 		if err != nil {
 			return err
 		}

@@ -313,7 +313,7 @@ func TestViolationsAreAudited(t *testing.T) {
 		subscriptions := []string{">", "bcp.>", "*.*", "bcp.v1.deliver.>", "bcp.v1.query.>", "bcp.v1.commit.0", "$SYS.>", "$JS.>", "_INBOX.>", "_R_.>"}
 		publishes := []string{
 			subjects.Ask("main", "someone"), subjects.Push("mailer", "main", "new"), subjects.Query("mailer", "main"),
-			subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.Commit(0), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
+			subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.Commit(), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
 		}
 		for _, s := range subscriptions {
 			if _, err := a.Subscribe(s, func(*nats.Msg) {}); err != nil {
@@ -359,7 +359,7 @@ func TestReplySubjects(t *testing.T) {
 	replies := []string{
 		subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.InboxPrefix("main") + ".x", subjects.Query("spy", "other"),
 		subjects.Deliver(bcp.RoleReader, "spy", "other"), subjects.InboxPrefix("spy") + ".x", subjects.Ask("main", "mailer"), subjects.Session("main"),
-		subjects.Commit(0), subjects.Audit("main", "mailer", "ask"), subjects.Ledger("main", "mailer"), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
+		subjects.Commit(), subjects.Audit("main", "mailer", "ask"), subjects.Ledger("main", "mailer"), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
 		subjects.ReplyController("main", "d1"), subjects.ReplyReader("spy", "q1", 0), pushAlert,
 	}
 	spied := spy.Listen(t, subjects.InboxesOf("spy"))

@@ -29,13 +29,9 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 		if err := CheckReplicas(next); err != nil {
 			return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
 		}
-		next = next.Whole()
 	}
 	before := m.definition.Load()
 	result := gateway.Reloaded{Changes: changes(before, next), Notes: restartNotes(before, next)}
-	if m.notes != nil {
-		result.Notes = append(result.Notes, m.notes()...)
-	}
 	switched := false
 	switchOver := func() error {
 		if err := m.switchAccounts(ctx, next); err != nil {

@@ -150,7 +150,7 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 		t.Errorf("the streams are %v, and docs/operators.md tells what %v hold", names, want)
 	}
 	raw, keys := 0, jetstream.NewSealingKeys(js)
-	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}

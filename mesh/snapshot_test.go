@@ -245,7 +245,7 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		t.Fatal(err)
 	}

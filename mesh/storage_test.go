@@ -64,7 +64,7 @@ func TestStorage(t *testing.T) {
 	}
 	fill := func(js natsjs.JetStream, until func(status.Storage, error) bool) {
 		t.Helper()
-		journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+		journal, err := jetstream.OpenJournal(t.Context(), js)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -133,7 +133,7 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 	if err := jetstream.Create(ctx, js, topology); err != nil {
 		return err
 	}
-	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 	if err := t.step("extending the tree"); err != nil {
 		return err
 	}
-	if t.tree, err = Tree(t.state, 0).Extend(ctx, journal); err != nil {
+	if t.tree, err = Tree(t.state).Extend(ctx, journal); err != nil {
 		return err
 	}
 	if err := t.step("bringing the projections up to date"); err != nil {
@@ -201,12 +201,12 @@ func (t *truncation) sign() error {
 	if err := t.step("signing a checkpoint"); err != nil {
 		return err
 	}
-	key, err := CheckpointKey(t.state, 0, t.o.Keys...)
+	key, err := CheckpointKey(t.state, t.o.Keys...)
 	if err == nil {
 		err = syncAll(t.state)
 	}
 	if err == nil {
-		err = Tree(t.state, 0).Sign(t.tree, key)
+		err = Tree(t.state).Sign(t.tree, key)
 	}
 	return err
 }
@@ -276,7 +276,7 @@ var errWentOn = errors.New("a mesh ran meanwhile: the journal went on")
 
 // append writes the record with which the journal will begin.
 func (t *truncation) append(ctx context.Context, js natsjs.JetStream) error {
-	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return err
 	}

@@ -22,21 +22,18 @@ var (
 	errSalvaged     = errors.New("the backup is of a damaged journal, and is incomplete")
 )
 
-// TruncateBackup turns a backup of a cluster into one of the same shard whose journal is
+// TruncateBackup turns a backup of a cluster into one whose journal is
 // truncated after all of it, and writes it to w. whole is the file of the original, which
-// has what is cut off and must be kept, and def the definitions of all shards. What is
+// has what is cut off and must be kept, and def the definitions. What is
 // cut off is signed first, with the keys of the state folder.
 func TruncateBackup(ctx context.Context, whole string, from io.ReadSeeker, state string, def *bcp.Mesh, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
 	t := backupTruncation{from: from, bases: map[string][]byte{}}
 	m, err := t.read()
-	if err == nil && m.Shard >= def.Shards() {
-		err = fmt.Errorf("%w: of %d, and the mesh has %d", ErrOtherShard, m.Shard, def.Shards())
+	if err == nil {
+		err = t.prove(ctx, m, newStateConfig(def, o.Version), o)
 	}
 	if err == nil {
-		err = t.prove(ctx, m, newStateConfig(def.OfShard(m.Shard), o.Version), o)
-	}
-	if err == nil {
-		_, err = SignCheckpoint(ctx, state, m.Shard, t.recordsFrom, o.Keys...)
+		_, err = SignCheckpoint(ctx, state, t.recordsFrom, o.Keys...)
 	}
 	if err == nil {
 		m, err = t.write(m, filepath.Base(whole), state, w, o)
@@ -76,7 +73,7 @@ func (t *backupTruncation) read() (jetstream.Manifest, error) {
 			t.bases[name] = content
 		case strings.HasPrefix(name, snapshotFolder+"/"):
 			of = errNotOfCluster
-		case isTree(name), accounts.IsCheckpointKeyFile(path.Base(name)): // they are signed again
+		case path.Dir(name) == treeFolder, path.Base(name) == accounts.CheckpointKeyFile: // they are signed again
 		default:
 			t.keyed = t.keyed || strings.HasPrefix(name, accounts.KeyFolder+"/")
 			t.files = append(t.files, jetstream.BaseFile{Name: name, Content: content})
@@ -139,9 +136,6 @@ func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, conf
 		}
 		return ctx.Err()
 	})
-	if err == nil {
-		err = t.state.Moved()
-	}
 	if err != nil {
 		return err
 	}
@@ -164,16 +158,15 @@ func (t *backupTruncation) write(m jetstream.Manifest, whole, state string, w io
 		return m, err
 	}
 	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
-	out.OfShard(m.Shard)
 	for _, file := range append(t.files, t.base) {
 		if err := out.Put(file.Name, file.Content); err != nil {
 			return m, err
 		}
 	}
-	err = errors.Join(out.Truncated(record), out.PutKeys(t.keys), putFile(out, state, path.Join(treeFolder(m.Shard), jetstream.TreeHashes)))
+	err = errors.Join(out.Truncated(record), out.PutKeys(t.keys), putFile(out, state, path.Join(treeFolder, jetstream.TreeHashes)))
 	if err == nil && t.keyed {
 		var signed fileContents
-		if signed, err = readSigned(state, m.Shard); err == nil {
+		if signed, err = readSigned(state); err == nil {
 			err = signed.writeTo(out)
 		}
 	}

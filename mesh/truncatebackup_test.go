@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -26,17 +25,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func (c *clustered) access(shard int) cluster.Config {
-	return cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup", Shard: shard}
+func (c *clustered) access() cluster.Config {
+	return cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}
 }
 
-// backup writes one of a shard to a file.
-func (c *clustered) backup(t *testing.T, shard int, name string) string {
+// backup writes one to a file.
+func (c *clustered) backup(t *testing.T, name string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(file)
 	if err == nil {
-		_, err = mesh.BackupCluster(t.Context(), c.access(shard), c.state, f, mesh.BackupOptions{Version: "test"})
+		_, err = mesh.BackupCluster(t.Context(), c.access(), c.state, f, mesh.BackupOptions{Version: "test"})
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
@@ -60,7 +59,7 @@ func (c *clustered) cut(t *testing.T, def *bcp.Mesh, whole string) (string, erro
 	return file, errors.Join(err, f.Close())
 }
 
-func (c *clustered) restore(t *testing.T, def *bcp.Mesh, shard int, files ...string) error {
+func (c *clustered) restore(t *testing.T, def *bcp.Mesh, files ...string) error {
 	t.Helper()
 	var from []io.ReadSeeker
 	for _, name := range files {
@@ -70,7 +69,7 @@ func (c *clustered) restore(t *testing.T, def *bcp.Mesh, shard int, files ...str
 		}
 		from = append(from, bytes.NewReader(content))
 	}
-	_, err := mesh.RestoreCluster(t.Context(), from, c.access(shard), def.OfShard(shard), mesh.BackupOptions{})
+	_, err := mesh.RestoreCluster(t.Context(), from, c.access(), def, mesh.BackupOptions{})
 	return err
 }
 
@@ -87,13 +86,13 @@ func (c *clustered) empty(t *testing.T) {
 	c.AwaitHealthy(t)
 }
 
-// sign signs a checkpoint of a shard as the operator reads it.
-func (c *clustered) sign(t *testing.T, shard int) ([]byte, error) {
+// sign signs a checkpoint as the operator reads it.
+func (c *clustered) sign(t *testing.T) ([]byte, error) {
 	t.Helper()
 	conn := c.connect(t, bcp.Operator, bcp.RoleOperator, 0)
 	defer conn.Close()
-	o := agents.NewOperator(conn).OnShard(shard)
-	return mesh.SignCheckpoint(t.Context(), c.state, shard, func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
+	o := agents.NewOperator(conn)
+	return mesh.SignCheckpoint(t.Context(), c.state, func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
 		for r, err := range o.Journal(ctx, from) {
 			if err != nil {
 				return err
@@ -110,10 +109,10 @@ func (c *clustered) sign(t *testing.T, shard int) ([]byte, error) {
 	})
 }
 
-// streams are those of the gateway's account of a shard.
-func (c *clustered) streams(t *testing.T, shard int) natsjs.JetStream {
+// streams are those of the gateway's account.
+func (c *clustered) streams(t *testing.T) natsjs.JetStream {
 	t.Helper()
-	all, err := cluster.Connect(t.Context(), c.access(shard))
+	all, err := cluster.Connect(t.Context(), c.access())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,16 +129,15 @@ func (c *clustered) streams(t *testing.T, shard int) natsjs.JetStream {
 	return js
 }
 
-// The journals of two shards are cut behind backups, and go on in a cluster that was
-// emptied, twice: what was spent is spent, what was pushed before is not charged again,
+// A journal is cut behind backups, and goes on in a cluster that was emptied, twice: what was spent is spent, what was pushed before is not charged again,
 // gateways need nothing in their folders, and checkpoints go on. All backups together are
 // the whole journal, which a checker that knows nothing of the writer agrees with; the
 // newest alone is a mesh.
 //
-// covers P4.3, P4.5, P11.1, P11.2
+// covers P4.3, P11.1, P11.2
 func TestTruncateBackup(t *testing.T) {
 	t.Parallel()
-	def := meshOf(t, shardedPairs(2, 100))
+	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
 	var g *mesh.Gateway
 	pushed := 0
@@ -147,79 +145,59 @@ func TestTruncateBackup(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		for k := range 2 {
-			conn := c.connect(t, bcp.AgentName(fmt.Sprint("mailer", k)), bcp.RoleReader, 0)
-			for n := range 10 {
-				if _, err := agents.NewReader(conn).Push(ctx, bcp.AgentName(fmt.Sprint("main", k)), "alerts", map[string]bool{"urgent": true},
-					agents.PushOptions{PushID: bcp.ClientID(fmt.Sprint("p", from+n))}); err != nil {
-					t.Fatalf("shard %d: %v", k, err)
-				}
+		conn := c.connect(t, "mailer", bcp.RoleReader, 0)
+		defer conn.Close()
+		for n := range 10 {
+			if _, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: bcp.ClientID(fmt.Sprint("p", from+n))}); err != nil {
+				t.Fatal(err)
 			}
-			conn.Close()
 		}
 		pushed = max(pushed, from+10)
 	}
 	exact := func() {
 		t.Helper()
-		until(t, fmt.Sprint(pushed, " bits spent on each shard"), func() bool {
-			exact := 0
-			for _, seat := range g.ShardServers() {
-				_ = seat.Inspect(t.Context(), func(s *state.State) {
-					if pools := s.Pools(); len(pools) == 1 && pools[0].Balance.Settled == bcp.Bits(pushed)*bcp.Bit {
-						exact++
-					}
-				})
-			}
-			return exact == 2
+		until(t, fmt.Sprint(pushed, " bits spent"), func() (exact bool) {
+			_ = g.Inspect(t.Context(), func(s *state.State) {
+				pools := s.Pools()
+				exact = len(pools) == 1 && pools[0].Balance.Settled == bcp.Bits(pushed)*bcp.Bit
+			})
+			return exact
 		})
 	}
-	signed := [2][]byte{}
+	var signed []byte
 	sign := func() {
 		t.Helper()
-		for k := range signed {
-			newest, err := c.sign(t, k)
-			if err != nil || bytes.Equal(newest, signed[k]) {
-				t.Errorf("shard %d: the checkpoint %q, %v", k, newest, err)
-			}
-			signed[k] = newest
+		newest, err := c.sign(t)
+		if err != nil || bytes.Equal(newest, signed) {
+			t.Errorf("the checkpoint %q, %v", newest, err)
 		}
+		signed = newest
 	}
 
 	g = c.gateway(t, def, "one")
 	push(0)
 	exact()
 	sign()
-	wholes := [2][]string{}
+	var wholes []string
 	for round := range 2 {
 		c.stop(t, g)
-		var cuts [2]string
-		for k := range cuts {
-			whole := c.backup(t, k, fmt.Sprintf("office-%d-%d.tar.gz", k, round))
-			wholes[k] = append(wholes[k], whole)
-			var err error
-			if cuts[k], err = c.cut(t, def, whole); err != nil {
-				t.Fatal(err)
-			}
+		wholes = append(wholes, c.backup(t, fmt.Sprintf("office-%d.tar.gz", round)))
+		cut, err := c.cut(t, def, wholes[round])
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err := c.restore(t, def, 0, cuts[0]); !errors.Is(err, mesh.ErrNotEmpty) {
+		if err := c.restore(t, def, cut); !errors.Is(err, mesh.ErrNotEmpty) {
 			t.Errorf("into a cluster that has a journal: %v", err)
 		}
 		c.empty(t)
-		if err := c.restore(t, def, 1, cuts[0]); !errors.Is(err, mesh.ErrOtherShard) {
-			t.Errorf("into another shard: %v", err)
-		}
 		for range 2 { // the second as if the first had been interrupted at its end
-			for k := range cuts {
-				if err := c.restore(t, def, k, cuts[k]); err != nil {
-					t.Fatal(err)
-				}
+			if err := c.restore(t, def, cut); err != nil {
+				t.Fatal(err)
 			}
 		}
-		for k := range cuts {
-			begin, err := jetstream.Begin(t.Context(), c.streams(t, k))
-			if err != nil || begin.Truncation.File != filepath.Base(wholes[k][round]) {
-				t.Errorf("shard %d begins behind %+v: %v", k, begin, err)
-			}
+		begin, err := jetstream.Begin(t.Context(), c.streams(t))
+		if err != nil || begin.Truncation.File != filepath.Base(wholes[round]) {
+			t.Errorf("it begins behind %+v: %v", begin, err)
 		}
 		g = c.gateway(t, def, "one") // with an empty folder
 		exact()
@@ -229,48 +207,43 @@ func TestTruncateBackup(t *testing.T) {
 		exact()
 		sign()
 	}
-	for k := range 2 {
-		if err := c.restore(t, def, k, wholes[k][0]); !errors.Is(err, mesh.ErrNotEmpty) {
-			t.Errorf("an older backup: %v", err)
-		}
+	if err := c.restore(t, def, wholes[0]); !errors.Is(err, mesh.ErrNotEmpty) {
+		t.Errorf("an older backup: %v", err)
 	}
 	c.stop(t, g)
 
-	for k := range 2 {
-		last := c.backup(t, k, "last.tar.gz")
-		for name, files := range map[string][]string{"the newest": {last}, "all": append(wholes[k], last)} {
-			state, _, err := restored(t, files...)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			js, end := meshtest.OpenStreams(t, state, def)
-			if name == "all" {
-				var records [][]byte
-				for _, msg := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-					records = append(records, msg.Data)
-				}
-				if _, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), map[string]int64{fmt.Sprintf("main%d mailer%d", k, k): int64(100 * bcp.Bit)}); err != nil {
-					t.Errorf("the whole journal of shard %d: %v", k, err)
-				}
-			}
-			end()
+	last := c.backup(t, "last.tar.gz")
+	for name, files := range map[string][]string{"the newest": {last}, "all": append(wholes, last)} {
+		state, _, err := restored(t, files...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
+		js, end := meshtest.OpenStreams(t, state, def)
+		if name == "all" {
+			var records [][]byte
+			for _, msg := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
+				records = append(records, msg.Data)
+			}
+			if _, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), map[string]int64{"main mailer": int64(100 * bcp.Bit)}); err != nil {
+				t.Errorf("the whole journal: %v", err)
+			}
+		}
+		end()
 	}
 }
 
-// A backup is not truncated that is damaged, of another mesh's shards, or of one process;
-// a cluster does not take one whose agents are on another shard now, and gateways do not
-// begin behind a base that was altered, and say which backup has it.
+// A backup is not truncated that is damaged, or of one process, and gateways do not begin
+// behind a base that was altered, and say which backup has it.
 //
-// covers P4.5, P11.2, A-CHAIN
+// covers P11.2, A-CHAIN
 func TestTruncatedClusterRefuses(t *testing.T) {
 	t.Parallel()
-	def := meshOf(t, shardedPairs(2, 100))
+	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
 	g := c.gateway(t, def, "one")
-	until(t, "a gateway that serves both", func() bool { return serving(g) == "0 1" })
+	until(t, "a gateway that serves", g.Active)
 	c.stop(t, g)
-	whole := c.backup(t, 1, "office.tar.gz")
+	whole := c.backup(t, "office.tar.gz")
 	content, err := os.ReadFile(whole)
 	if err != nil {
 		t.Fatal(err)
@@ -281,9 +254,6 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	}
 	if _, err := c.cut(t, def, half); !errors.Is(err, jetstream.ErrBackup) {
 		t.Errorf("a half: %v", err)
-	}
-	if _, err := c.cut(t, meshOf(t, pair(100)), whole); !errors.Is(err, mesh.ErrOtherShard) {
-		t.Errorf("of a mesh with one shard: %v", err)
 	}
 	m := busy(t)
 	m.Stop(t)
@@ -297,13 +267,10 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.empty(t)
-	if err := c.restore(t, meshOf(t, swapped(shardedPairs(2, 100))), 1, cut); !errors.Is(err, state.ErrDefinitions) {
-		t.Errorf("whose agents are on another shard: %v", err)
-	}
-	if err := c.restore(t, def, 1, cut); err != nil {
+	if err := c.restore(t, def, cut); err != nil {
 		t.Fatal(err)
 	}
-	js := c.streams(t, 1)
+	js := c.streams(t)
 	base, err := js.Stream(t.Context(), jetstream.BaseStream)
 	if err != nil {
 		t.Fatal(err)
@@ -326,9 +293,9 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	if g, err = mesh.StartGateway(t.Context(), c.config(t, def, "one")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a gateway that serves the other shard", func() bool { return serving(g) == "0" })
+	<-g.Done()
 	var b bytes.Buffer
-	_, err = mesh.BackupCluster(t.Context(), c.access(1), "", &b, mesh.BackupOptions{WithoutKeys: true})
+	_, err = mesh.BackupCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
 	if !errors.Is(err, jetstream.ErrBase) || !bytes.Contains([]byte(err.Error()), []byte("office.tar.gz")) {
 		t.Errorf("an altered base: %v", err)
 	}
@@ -349,7 +316,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	def.Replicas = 1
 	c := startCluster(t, def, "one")
 	g := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", g.ShardServers()[0].Active)
+	until(t, "a gateway that serves", g.Active)
 	push := func(id bcp.ClientID) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -361,13 +328,13 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	}
 	push("first")
 	c.stop(t, g)
-	whole := c.backup(t, 0, "office.tar.gz")
+	whole := c.backup(t, "office.tar.gz")
 	cut, err := c.cut(t, def, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.empty(t)
-	if err := c.restore(t, def, 0, cut); err != nil {
+	if err := c.restore(t, def, cut); err != nil {
 		t.Fatal(err)
 	}
 	g = c.gateway(t, def, "one") // with an empty folder
@@ -375,22 +342,11 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	push("second")
 	until(t, "two bits spent", func() bool {
 		var spent bcp.Bits
-		err := g.ShardServers()[0].Inspect(t.Context(), func(s *state.State) {
+		err := g.Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}
 		})
 		return err == nil && spent == 2*bcp.Bit
 	})
-}
-
-// swapped has each pair of two shards on the other one.
-func swapped(files map[string]string) map[string]string {
-	changed := map[string]string{}
-	for name, text := range files {
-		text = strings.Replace(text, "shard: 0", "shard: x", 1)
-		text = strings.Replace(text, "shard: 1", "shard: 0", 1)
-		changed[name] = strings.Replace(text, "shard: x", "shard: 1", 1)
-	}
-	return changed
 }

@@ -92,10 +92,10 @@ func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, re
 	return failed, nil
 }
 
-// CosignNewest asks the witnesses to cosign the newest checkpoint of a shard in a state
+// CosignNewest asks the witnesses to cosign the newest checkpoint in a state
 // folder in which no mesh signs: that of a cluster.
-func CosignNewest(ctx context.Context, state string, shard int, peers []*witness.Peer) error {
-	failed, err := cosign(ctx, Tree(state, shard), peers, 0)
+func CosignNewest(ctx context.Context, state string, peers []*witness.Peer) error {
+	failed, err := cosign(ctx, Tree(state), peers, 0)
 	errs := []error{err}
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
 		errs = append(errs, failed[name].err)
@@ -131,7 +131,7 @@ const acceptedFile = "accepted"
 
 func newWitnesses(config Config, tree *jetstream.Tree, alert func(bcp.AlertKind), log hclog.Logger) *witnesses {
 	w := &witnesses{tree: tree, peers: config.Witnesses, require: config.Definition.RequireWitness, alert: alert, log: log.Named("witnesses"),
-		now: config.Now, signed: make(chan struct{}, 1), told: make(map[string]string), seen: make(map[string]int64), file: filepath.Join(config.State, treeFolder(0), acceptedFile)}
+		now: config.Now, signed: make(chan struct{}, 1), told: make(map[string]string), seen: make(map[string]int64), file: filepath.Join(config.State, treeFolder, acceptedFile)}
 	w.accepted = readAccepted(w.file, log)
 	if w.now == nil {
 		w.now = time.Now

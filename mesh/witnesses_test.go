@@ -50,7 +50,7 @@ func TestRequireWitness(t *testing.T) {
 	if _, _, err := mesh.Keys(m.State, m.Definition); err != nil {
 		t.Fatal(err)
 	}
-	key, err := mesh.CheckpointKey(m.State, 0)
+	key, err := mesh.CheckpointKey(m.State)
 	if err != nil {
 		t.Fatal(err)
 	}

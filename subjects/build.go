@@ -1,8 +1,6 @@
 package subjects
 
 import (
-	"strconv"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -129,8 +127,8 @@ func Alerts() string { return tree(KindAlert) }
 // Controls matches every act of the operator.
 func Controls() string { return tree(KindControl) }
 
-// Commit returns the journal's subject of a shard.
-func Commit(shard int) string { return Subject{Kind: KindCommit, Shard: shard}.String() }
+// Commit returns the journal's subject.
+func Commit() string { return Subject{Kind: KindCommit}.String() }
 
 // Key returns the subject of a sealing key: of a channel, or, if both names are
 // empty, of the decisions without one.
@@ -153,20 +151,6 @@ func Audit(controller, reader bcp.AgentName, event string) string {
 // Ledger returns the subject of a channel's ledger records.
 func Ledger(controller, reader bcp.AgentName) string {
 	return Subject{Kind: KindLedger, Controller: controller, Reader: reader}.String()
-}
-
-// InShard returns the subject on which people send to a shard what they send to shard 0
-// on subject: it is the local name of what their account imports from the gateway's
-// account of the shard. Agents are on one shard and know nothing of it. An impossible
-// shard gives the empty string.
-func InShard(shard int, subject string) string {
-	switch {
-	case shard == 0:
-		return subject
-	case shard < 0 || shard > bcp.MaxShard || subject == "":
-		return ""
-	}
-	return "shard." + strconv.Itoa(shard) + "." + subject
 }
 
 // InboxPrefix returns the prefix of an agent's own inboxes, without the dot

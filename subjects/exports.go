@@ -24,8 +24,7 @@ func DirectGet(stream string) string { return apiPrefix + ".DIRECT.GET." + strea
 // reach the gateway only through these.
 type Export struct {
 	// Subject is the pattern in the gateway's account, Local its name in the
-	// importing accounts; they differ only for reading streams, and by
-	// [InShard] if people import a service from several shards.
+	// importing accounts; they differ only for reading streams.
 	Subject, Local string
 	// Stream: messages flow from the gateway to agents. Otherwise it is a
 	// service: messages flow from agents to the gateway.

@@ -24,10 +24,6 @@ const (
 type Scope struct {
 	Agent bcp.AgentName
 	Role  bcp.Role
-	// Shard is the shard of an agent's channels. It is 0 for people, who are on all.
-	Shard int
-	// Island is the first agent of the agent's island. People have none.
-	Island bcp.AgentName
 	// PubAllow and SubAllow are the only subjects that may be published and
 	// subscribed to: sorted, without duplicates. An empty list allows nothing,
 	// and must be compiled to a refusal of everything (NATS treats an empty
@@ -81,59 +77,34 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 		}
 	}
 	shows := mesh.RolesRequired()
-	islands := make(map[bcp.AgentName]bcp.AgentName, len(mesh.Agents))
-	for _, island := range mesh.Islands() {
-		for _, name := range island.Agents {
-			islands[name] = island.Agents[0]
-		}
-	}
 	maxAnswer := mesh.MaxAnswerBytes()
 	for _, a := range mesh.Agents {
 		if agent(a.Name) == "" || kernels[a.Name] { // the gateway itself is the kernel
 			continue
 		}
 		if a.Controller {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], controllerScope(a.Name, asks[a.Name], roles(a.Name, shows, runs[a.Name]))))
+			scopes = append(scopes, controllerScope(a.Name, asks[a.Name], roles(a.Name, shows, runs[a.Name])))
 		}
 		if a.Reader {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], roles(a.Name, shows, nil), maxAnswer)))
+			scopes = append(scopes, readerScope(a.Name, answers[a.Name], roles(a.Name, shows, nil), maxAnswer))
 		}
 		if a.Kept() {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(mesh, &a)))
+			scopes = append(scopes, keeperScope(mesh, &a))
 		}
 	}
 	scopes = append(scopes, kernelScopes(mesh)...)
-	shards := mesh.Shards()
 	for _, name := range mesh.Approvers {
-		scopes = append(scopes, onShards(shards, approverScope(name)))
+		scopes = append(scopes, approverScope(name))
 	}
 	for _, name := range mesh.Auditors {
-		scopes = append(scopes, onShards(shards, auditorScope(name)))
+		scopes = append(scopes, auditorScope(name))
 	}
-	scopes = append(scopes, onShards(shards, operatorScope()))
+	scopes = append(scopes, operatorScope())
 	scopes = slices.DeleteFunc(scopes, func(s Scope) bool { return agent(s.Agent) == "" })
 	slices.SortFunc(scopes, func(a, b Scope) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Role, b.Role))
 	})
 	return slices.CompactFunc(scopes, func(a, b Scope) bool { return a.Agent == b.Agent && a.Role == b.Role })
-}
-
-func onShard(shard int, island bcp.AgentName, s Scope) Scope {
-	s.Shard, s.Island = shard, island
-	return s
-}
-
-// onShards returns the scope of a person who may send to each shard what s allows for
-// one.
-func onShards(shards int, s Scope) Scope {
-	of := s.PubAllow
-	for shard := 1; shard < shards; shard++ {
-		for _, subject := range of {
-			s.PubAllow = append(s.PubAllow, InShard(shard, subject))
-		}
-	}
-	s.PubAllow = list(s.PubAllow)
-	return s
 }
 
 // roles adds the subjects on which an agent proves its roles, if it must, and asks

@@ -58,12 +58,12 @@ func TestPermissionsAreExact(t *testing.T) {
 		auditor("alice"),
 		auditor("bob"),
 		{
-			Agent: "mailer", Role: bcp.RoleReader, Island: "mailer",
+			Agent: "mailer", Role: bcp.RoleReader,
 			SubAllow: []string{"_INBOX_mailer.>", "bcp.v1.deliver.reader.mailer.>", "bcp.v1.query.mailer.>"},
 			Respond:  true, RespondFor: 3*time.Hour + subjects.RespondSlack,
 		},
 		{
-			Agent: "main", Role: bcp.RoleController, Island: "mailer",
+			Agent: "main", Role: bcp.RoleController,
 			PubAllow: []string{"bcp.v1.ask.main.relay", "bcp.v1.ask.main.researcher", "bcp.v1.session.main"},
 			SubAllow: []string{"_INBOX_main.>", "bcp.v1.deliver.controller.main.>"},
 			Respond:  true, RespondFor: time.Hour + subjects.RespondSlack,
@@ -76,19 +76,19 @@ func TestPermissionsAreExact(t *testing.T) {
 			SubAllow: []string{"_INBOX_operator.>", "bcp.v1.alert.>"},
 		},
 		{
-			Agent: "relay", Role: bcp.RoleController, Island: "mailer",
+			Agent: "relay", Role: bcp.RoleController,
 			PubAllow: []string{"bcp.v1.ask.relay.mailer", "bcp.v1.session.relay"},
 			SubAllow: []string{"_INBOX_relay.>", "bcp.v1.deliver.controller.relay.>"},
 			Respond:  true, RespondFor: 3*time.Hour + subjects.RespondSlack,
 		},
 		{
-			Agent: "relay", Role: bcp.RoleReader, Island: "mailer",
+			Agent: "relay", Role: bcp.RoleReader,
 			PubAllow: []string{"bcp.v1.push.relay.main.digest"},
 			SubAllow: []string{"_INBOX_relay.>", "bcp.v1.deliver.reader.relay.>", "bcp.v1.query.relay.>"},
 			Respond:  true, RespondFor: time.Hour + subjects.RespondSlack,
 		},
 		{
-			Agent: "researcher", Role: bcp.RoleReader, Island: "mailer",
+			Agent: "researcher", Role: bcp.RoleReader,
 			PubAllow: []string{"bcp.v1.push.researcher.main.alerts", "bcp.v1.push.researcher.main.findings"},
 			SubAllow: []string{"_INBOX_researcher.>", "bcp.v1.deliver.reader.researcher.>", "bcp.v1.query.researcher.>"},
 			Respond:  true, RespondFor: quarter,

@@ -20,6 +20,9 @@ const expired = "expired"
 // P11.1). It is not a valid agent name.
 const none = "_"
 
+// journal is the last part of the journal's subject.
+const journal = "0"
+
 const (
 	maxSubject = 512 // longer than the longest subject of the builders
 	maxEvent   = 64
@@ -27,8 +30,6 @@ const (
 
 	// MaxAttempt is the greatest number of a sending in a reply subject.
 	MaxAttempt = 999_999_999
-	// MaxShard is the greatest number of a journal shard.
-	MaxShard = 65_535
 )
 
 // ErrSubject says that a text is not a subject of the mesh. It never quotes it.
@@ -124,7 +125,6 @@ type Subject struct {
 	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
 
 	Verb  Verb   // approval
-	Shard int    // commit: 0 to MaxShard
 	Event string // audit, alert: the kind of event; control: the act; a-z, 0-9, _ and -, 1 to 64, a letter first
 
 	Kernel bcp.AgentName // run, plan, subplan, call
@@ -165,7 +165,7 @@ func (s Subject) String() string {
 	case KindCall:
 		return join(s.Kind, agent(s.Agent), tool(s.Tool), agent(s.Kernel))
 	case KindCommit:
-		return join(s.Kind, number(s.Shard, 0, MaxShard))
+		return join(s.Kind, journal)
 	case KindAudit:
 		return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), event(s.Event))
 	case KindLedger:
@@ -252,8 +252,7 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Agent, s.Kernel = bcp.AgentName(t[0]), bcp.AgentName(t[1])
 	case s.Kind == KindCall && width == 3:
 		s.Agent, s.Tool, s.Kernel = bcp.AgentName(t[0]), t[1], bcp.AgentName(t[2])
-	case s.Kind == KindCommit && width == 1:
-		s.Shard = parseNumber(t[0])
+	case s.Kind == KindCommit && width == 1 && t[0] == journal:
 	case s.Kind == KindAudit && width == 3:
 		s.Controller, s.Reader, s.Event = unlessNone(t[0]), unlessNone(t[1]), t[2]
 	case s.Kind == KindLedger && width == 2:

@@ -1,7 +1,6 @@
 package subjects_test
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +34,7 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.ReplyDelivery(bcp.RoleReader, "researcher", "d-1"), "bcp.v1.reply.reader.researcher.d-1"},
 		{subjects.Session("main"), "bcp.v1.session.main"},
 		{subjects.Approval("alice", subjects.VerbEdit), "bcp.v1.approval.alice.edit"},
-		{subjects.Commit(0), "bcp.v1.commit.0"},
+		{subjects.Commit(), "bcp.v1.commit.0"},
 		{subjects.Key("main", "researcher", subjects.SealedPayload, "2026-03-15"), "bcp.v1.key.main.researcher.payload.2026-03-15"},
 		{subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.key._._.raw.2026-03-15"},
 		{subjects.Expiry(subjects.SealedRaw), "bcp.v1.key._._.raw.expired"},
@@ -120,7 +119,6 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 		}
 	}
 	for _, got := range []string{
-		subjects.Commit(-1), subjects.Commit(subjects.MaxShard + 1), subjects.Commit(math.MaxInt), subjects.Commit(math.MinInt),
 		subjects.Expiry(""), subjects.Expiry("spec"), subjects.Key("c", "r", subjects.SealedRaw, "expired"), subjects.Key("", "", subjects.SealedRaw, "expired"),
 		subjects.Subject{Kind: subjects.KindKey, Controller: "c", Reader: "r", Sealed: subjects.SealedRaw, Expiry: true}.String(),
 		subjects.Key("c", "", subjects.SealedRaw, "2026-03-15"), subjects.Key("", "r", subjects.SealedRaw, "2026-03-15"),
@@ -136,7 +134,7 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 			t.Errorf("made %q", got)
 		}
 	}
-	for _, at := range []string{subjects.Commit(subjects.MaxShard), subjects.ReplyReader("r", "q", subjects.MaxAttempt)} {
+	for _, at := range []string{subjects.Commit(), subjects.ReplyReader("r", "q", subjects.MaxAttempt)} {
 		if at == "" {
 			t.Error("refused a part at its limit")
 		}
@@ -178,7 +176,6 @@ func anySubject(t *rapid.T) subjects.Subject {
 	case subjects.KindApproval:
 		s.Agent, s.Verb = agent("approver"), rapid.SampledFrom(subjects.Verbs()).Draw(t, "verb")
 	case subjects.KindCommit:
-		s.Shard = rapid.IntRange(0, subjects.MaxShard).Draw(t, "shard")
 	case subjects.KindKey:
 		s.Sealed = rapid.SampledFrom([]subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw}).Draw(t, "sealed")
 		if s.Expiry = rapid.Bool().Draw(t, "is an expiry"); s.Expiry {

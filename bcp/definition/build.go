@@ -17,9 +17,6 @@ type builder struct {
 	// incomplete says that a file could not be read far enough to know what it
 	// declares: no mesh results, and nothing is said about what is not there.
 	incomplete bool
-	// unplaced says that the agents have no shards yet, so that nothing is said
-	// about them.
-	unplaced bool
 
 	meshSource *source
 	mesh       *object
@@ -118,7 +115,6 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.trust(m)
 	b.checkRequired(m)
 	b.roles(m)
-	b.checkShards(m)
 	b.checkWitness(m)
 	b.warnTotals(m)
 	b.warnFlow(m)
@@ -198,7 +194,6 @@ func (a *agent) agent() bcp.Agent {
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),
 		ShareQueries:   o.get("share_queries").boolean,
-		Shard:          int(o.get("shard").number),
 		TotalBudget:    o.get("total_budget_bits").bits,
 		Address:        canonicalAddress(o.get("address").text),
 		Execution:      buildExecution(o),

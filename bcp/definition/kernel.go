@@ -418,9 +418,6 @@ func (b *builder) checkSeat(m *bcp.Mesh, agent *bcp.Agent, a *agent) {
 			a.source.errorf(a.object.at(key), CodeKernel, key, "a kernel is a part of the gateway: it has no %s", key)
 		}
 	}
-	if m.Shards() > 1 {
-		a.source.errorf(a.object.at("kernel"), CodeKernel, "kernel", "a mesh with a kernel has one shard: leave out shard")
-	}
 }
 
 // checkPlanner refuses a planner that may have seen content (K8, DUAL-11).

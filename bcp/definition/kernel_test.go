@@ -192,7 +192,6 @@ func TestWrongKernels(t *testing.T) {
 		{"agents/desk.md", "kernel:\n", "command: [cat]\nsandbox: none\nkernel:\n", "command", "part of the gateway"},
 		{"agents/desk.md", "kernel:\n", "kernel:\n  result: {category: 1, fields: [{name: angry, type: enum}]}\n", "", ""}, // nobody hears it
 		{"agents/desk.md", "name: desk\n", "name: desk\nmodel: x/y\n", "model", "part of the gateway"},
-		{"agents/desk.md", "kernel:\n", "shard: 1\nkernel:\n", "kernel", "one shard"},
 		{"mesh.yaml", "approvers: [kim]\n", meshRules, "rules[0]", ""},
 		{"mesh.yaml", "approvers: [kim]\n", "rules: [{id: x, effect: ask, tool: send, when: 'true', examples: {yes: [{}], no: [{}]}}]\n", "rules[0]", "forbids"},
 		{"mesh.yaml", "approvers: [kim]\n", "rules: [{id: to-kim, effect: forbid, tool: send, when: 'true', examples: {yes: [{}], no: [{}]}}]\n", "kernel.rules[0].id", "in mesh.yaml"},

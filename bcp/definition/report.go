@@ -75,7 +75,6 @@ const (
 	CodeContract        = "contract"         // a file in contracts that is none
 	CodeTrust           = "trust"            // an entry of trust or a role requirement that is none, or is missing
 	CodeOneProgram      = "one_program"      // warning: planner and processor are one program
-	CodeShard           = "shard"            // a channel between two, or one without agents
 	CodeWitness         = "witness"          // require_witness on a cluster
 	CodeCommandUser     = "command_user"     // a command as the user of the mesh
 	CodeNoCommand       = "no_command"       // a program that is not there

@@ -236,8 +236,6 @@ var meshKeys = []Key{
 		Doc: "Connections of the agent at one time in each role; beyond it the oldest is closed."},
 	{Level: LevelAgent, Name: "share_queries", Type: TypeBoolean, Default: "false", Rule: "P9.5",
 		Doc: "Each query goes to one connection of the Reader that has a free handler, not to all: several processes with the same creds share the work."},
-	{Level: LevelAgent, Name: "shard", Type: TypeInteger, Min: 0, Max: bcp.MaxShard, Default: "0", Rule: "P4.5",
-		Doc: "The shard, and so the journal, of its channels: both ends of a channel have the same. It cannot be changed."},
 	{Level: LevelAgent, Name: "total_budget_bits", Type: TypeBits, Words: []string{"none"}, Min: 1, Max: bcp.MaxBits, Default: "none", Rule: "P1.3",
 		Doc: "Limits the nominal bits of all channels together on which the agent is the Controller. The pushes of each channel have a part of it: their push_budget_bits, or in proportion half of the total; questions have the rest."},
 	{Level: LevelAgent, Name: "bcp_channels", Type: TypeObjects, Child: LevelChannel, Min: 0, Max: 1000, DefaultRule: "none", Rule: "SUB-20, P1.4",

@@ -42,7 +42,6 @@ func (s *State) applyQuotable(d *bcp.Decision, record bcp.Digest, runs [][8]byte
 
 func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	s.noteUndefined(d)
-	s.moves.Add(d)
 	s.countShare(d)
 	s.countRecord(d)
 	if d.Repeat {

@@ -15,7 +15,7 @@ import (
 //
 // It fails with [ErrDefinitions] where history would have to tell what the
 // checkpoint does not know: an agent or a channel is back that was gone when it
-// was made, an agent is on another shard now, or a budget_window is longer than what
+// was made, or a budget_window is longer than what
 // was counted.
 func RestoreBase(c Config, checkpoint []byte) (*State, error) {
 	s, saved, err := restoring(c, checkpoint)

@@ -65,7 +65,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled prepared foreign moves marks runs share roles watch suspended runsUnkept"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled prepared foreign marks runs share roles watch suspended runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure told forgot session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted fault since"},
@@ -214,8 +214,6 @@ func edits() map[string]edit {
 		}},
 		"Mesh.Organisation": {kept, func(m *bcp.Mesh) { m.Organisation = "org1.example" }},
 		"Mesh.Contracts":    {kept, func(m *bcp.Mesh) { m.Contracts = []bcp.ContractFile{{Name: "x"}} }},
-		"Mesh.Shard":        {kept, func(m *bcp.Mesh) { m.Shard = 3 }},
-		"Mesh.Elsewhere":    {refused, func(m *bcp.Mesh) { m.Elsewhere = map[bcp.AgentName]int{"mail": 1} }},
 		"Mesh.Files":        {kept, func(m *bcp.Mesh) { m.Files = []bcp.File{{Path: "x"}} }},
 
 		"Agent.Name":           {refused, func(m *bcp.Mesh) { m.Agents[1].Name = "post"; m.Channels = nil }},
@@ -239,7 +237,6 @@ func edits() map[string]edit {
 		"Agent.BaseTaint":      {kept, agents(func(a *bcp.Agent) { a.BaseTaint = bcp.TaintHigh })},
 		"Agent.ShareQueries":   {kept, agents(func(a *bcp.Agent) { a.ShareQueries = !a.ShareQueries })},
 		"Agent.MaxConnections": {kept, agents(func(a *bcp.Agent) { a.MaxConnections += 3 })},
-		"Agent.Shard":          {kept, agents(func(a *bcp.Agent) { a.Shard++ })},
 		"Agent.TotalBudget":    {kept, agents(func(a *bcp.Agent) { a.TotalBudget = bcp.Bit })},
 		"Agent.CronSchedules":  {refused, agents(func(a *bcp.Agent) { a.CronSchedules = []bcp.CronSchedule{{Schedule: "2h", Message: "Plan"}} })},
 		"Agent.Prompt":         {kept, agents(func(a *bcp.Agent) { a.Prompt = "x" })},

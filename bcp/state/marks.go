@@ -60,7 +60,7 @@ func newUndefinedNames() undefinedNames {
 }
 
 // noteUndefined leaves out who is named without a trace: what credentials are of, people,
-// and whose channel is erased that had nothing. On shard 0 that would be all agents.
+// and whose channel is erased that had nothing.
 func (s *State) noteUndefined(d *bcp.Decision) {
 	names := [...]bcp.AgentName{d.Agent, d.Controller, d.Reader, d.Target}
 	switch {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -37,8 +36,7 @@ func Restore(c Config, checkpoint []byte) (*State, error) {
 	return s, nil
 }
 
-// restoring returns a state without history, and the checkpoint that it is to have: none
-// of somebody who is on another shard now.
+// restoring returns a state without history, and the checkpoint that it is to have.
 func restoring(c Config, checkpoint []byte) (*State, *savedState, error) {
 	saved, err := readCheckpoint(checkpoint)
 	if err != nil {
@@ -51,7 +49,7 @@ func restoring(c Config, checkpoint []byte) (*State, *savedState, error) {
 	if err := s.openRuns(c, saved.Runs); err != nil {
 		return nil, nil, err
 	}
-	return s, saved, s.nobodyMoved(saved)
+	return s, saved, nil
 }
 
 func readCheckpoint(checkpoint []byte) (*savedState, error) {
@@ -73,21 +71,6 @@ func readCheckpoint(checkpoint []byte) (*savedState, error) {
 }
 
 var errSaved = fmt.Errorf("%w: it contradicts itself", ErrCheckpoint)
-
-// nobodyMoved refuses a checkpoint that knows of an agent which is on another shard now:
-// the journal says whether it is in it.
-func (s *State) nobodyMoved(saved *savedState) error {
-	names := slices.Clone(saved.ForeignAgents)
-	for i := range saved.Agents {
-		names = append(names, saved.Agents[i].Name)
-	}
-	for _, name := range names {
-		if _, ok := s.mesh.Elsewhere[name]; ok {
-			return fmt.Errorf("%w: agent %s is on another shard", ErrDefinitions, name)
-		}
-	}
-	return nil
-}
 
 // sameHistory reports whether the definitions of today make of the history what
 // those of the checkpoint made of it. What is new may be there as long as no

@@ -48,7 +48,6 @@ type State struct {
 	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
 	prepared *Prepared                       // the spec of the ask that is decided about
 	foreign  undefinedNames
-	moves    MovedAgents
 	marks    definitionDigests
 	runs     bcp.Runs
 	share    journalShare
@@ -245,7 +244,7 @@ func New(c Config) (*State, error) {
 	if err := s.readSchedules(c.Schedules); err != nil {
 		return nil, err
 	}
-	s.foreign, s.moves, s.marks = newUndefinedNames(), NewMovedAgents(c.Mesh), s.readMarks(c)
+	s.foreign, s.marks = newUndefinedNames(), s.readMarks(c)
 	return s, nil
 }
 

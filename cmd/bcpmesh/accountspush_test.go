@@ -118,7 +118,7 @@ func (x *exported) waiting() int {
 func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 	x.t.Helper()
 	ended := make(chan struct{})
-	nc, err := nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, gateway, cluster.CoreCreds(0))), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience))
+	nc, err := nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, gateway, cluster.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience))
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestAccountsPush(t *testing.T) {
 	if diff := cmp.Diff([]string{accounts.Readers, accounts.System}, third.Updated); diff != "" {
 		t.Error(diff)
 	}
-	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", cluster.CoreCreds(0)))); err == nil {
+	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", cluster.CoreCreds))); err == nil {
 		nc.Close()
 		t.Error("a gateway that was revoked is let in")
 	}
@@ -254,7 +254,7 @@ func TestAccountsPush(t *testing.T) {
 
 	// A gateway's logins read and do not write.
 	x.edit("carol", "dave")
-	for _, creds := range []string{cluster.SystemCreds, cluster.CoreCreds(0)} {
+	for _, creds := range []string{cluster.SystemCreds, cluster.CoreCreds} {
 		if _, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "two", creds)); !strings.Contains(talk, "these creds may not push") {
 			t.Errorf("%s: %s", creds, talk)
 		}

@@ -37,9 +37,6 @@ var (
 // gatewayNames are the gateways of a cluster in these tests.
 var gatewayNames = []string{"one", "two"}
 
-// clusterShards are the shards of the mesh in these tests.
-const clusterShards = 2
-
 // clustered is a mesh on a cluster of three nodes, with two gateways and clients
 // that repeat what was not accepted.
 type clustered struct {
@@ -48,8 +45,8 @@ type clustered struct {
 	out        string // what was exported
 	nodes      *clustertest.Cluster
 	gateways   []*gatewayProcess
-	core       *nats.Conn         // as the first gateway, on shard 0
-	js         []natsjs.JetStream // by shard
+	core       *nats.Conn // as the first gateway
+	js         natsjs.JetStream
 }
 
 // gatewayProcess is a running bcpmesh gateway.
@@ -65,9 +62,7 @@ func startClustered(t *testing.T, config clustertest.Config) *clustered {
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for shard := range clusterShards {
-		writeFiles(t, c.dir, crashFilesOf(shard))
-	}
+	writeFiles(t, c.dir, crashFiles)
 	writeFiles(t, c.dir, map[string]string{"mesh.yaml": "replicas: 3\n"})
 	export := []string{"accounts", "export", c.dir, "--state", c.state, "--out", c.out}
 	for _, name := range gatewayNames {
@@ -89,32 +84,19 @@ func startClustered(t *testing.T, config clustertest.Config) *clustered {
 		c.gateways = append(c.gateways, nil)
 		c.startGateway(i)
 	}
-	for shard := range clusterShards {
-		conn := c.dialCore(shard)
-		js, err := natsjs.New(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.js = append(c.js, js); shard == 0 {
-			c.core = conn
-		}
+	if c.core, err = nats.Connect(c.nodes.URL(), c.coreOptions()...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.core.Close)
+	if c.js, err = natsjs.New(c.core); err != nil {
+		t.Fatal(err)
 	}
 	return c
 }
 
-func (c *clustered) dialCore(shard int) *nats.Conn {
-	c.t.Helper()
-	conn, err := nats.Connect(c.nodes.URL(), c.coreOptions(shard)...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(conn.Close)
-	return conn
-}
-
-// coreOptions let in to the account of the streams of a shard.
-func (c *clustered) coreOptions(shard int) []nats.Option {
-	return append(clustertest.Attentive(), nats.UserCredentials(filepath.Join(c.out, "gateways", gatewayNames[0], cluster.CoreCreds(shard))))
+// coreOptions let in to the account of the streams.
+func (c *clustered) coreOptions() []nats.Option {
+	return append(clustertest.Attentive(), nats.UserCredentials(filepath.Join(c.out, "gateways", gatewayNames[0], cluster.CoreCreds)))
 }
 
 // startGateway starts a gateway that does not run.
@@ -171,35 +153,22 @@ func (c *clustered) awaitGateway(i int) {
 	}
 }
 
-// active is the gateway that serves shard 0, once one does.
-func (c *clustered) active() int { return c.serving(0) }
-
-// serving is the gateway that serves a shard, once one does.
-func (c *clustered) serving(shard int) int {
+// active is the gateway that serves, once one does.
+func (c *clustered) active() int {
 	c.t.Helper()
 	for deadline := time.Now().Add(clustertest.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for i := range c.gateways {
-			if c.metric(i, "gateway_up", shard) == "1" {
+			if c.metric(i, "gateway_up") == "1" {
 				return i
 			}
 		}
 	}
-	c.t.Fatalf("no gateway serves shard %d", shard)
+	c.t.Fatal("no gateway serves")
 	return -1
 }
 
-// awaitShared waits until each gateway serves a shard.
-func (c *clustered) awaitShared() {
-	c.t.Helper()
-	for deadline := time.Now().Add(clustertest.Patience); c.serving(0) == c.serving(1); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.t.Fatal("one gateway keeps all shards")
-		}
-	}
-}
-
-// metric is what a gateway shows of a shard, empty where it does not answer.
-func (c *clustered) metric(i int, name string, shard int) string {
+// metric is what a gateway shows, empty where it does not answer.
+func (c *clustered) metric(i int, name string) string {
 	client := http.Client{Timeout: time.Second}
 	reply, err := client.Get(c.gateways[i].metrics + "/metrics")
 	if err != nil {
@@ -207,11 +176,11 @@ func (c *clustered) metric(i int, name string, shard int) string {
 	}
 	text, _ := io.ReadAll(reply.Body) // or what there is of it
 	_ = reply.Body.Close()
-	return metricOf(text, fmt.Sprintf("bcpmesh_%s{shard=\"%d\"}", name, shard))
+	return metricOf(text, "bcpmesh_"+name)
 }
 
 // clusterFault is something that happens to a mesh on a cluster. It is told the node
-// that leads the journal of shard 0 and the gateway that serves it, another node and the
+// that leads the journal and the gateway that serves it, another node and the
 // other gateway.
 type clusterFault struct {
 	name  string
@@ -307,20 +276,14 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// allTraffic is that of all shards.
-type allTraffic []*traffic
-
 // startTraffic connects all clients.
-func (c *clustered) startTraffic() allTraffic {
+func (c *clustered) startTraffic() *traffic {
 	c.t.Helper()
 	store, err := accounts.Open(c.state)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	var all allTraffic
-	for shard := range clusterShards {
-		all = append(all, startTraffic(c.t, store, c.nodes.URL(), shard, clustertest.Patience, clustertest.Attentive()...))
-	}
+	all := startTraffic(c.t, store, c.nodes.URL(), clustertest.Patience, clustertest.Attentive()...)
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
 			c.t.Logf("who knows who listens for deliveries:\n%s", c.nodes.Interest(".deliver."))
@@ -329,42 +292,19 @@ func (c *clustered) startTraffic() allTraffic {
 	return all
 }
 
-// mark is the longest of all.
-func (a allTraffic) mark() (longest time.Duration) {
-	for _, t := range a {
-		longest = max(longest, t.mark())
-	}
-	return longest
-}
-
-// await waits for so much progress on each shard.
-func (a allTraffic) await(what string, count int) {
-	for _, t := range a {
-		t.t.Helper()
-		t.await(fmt.Sprint(what, " on shard ", t.shard), func() bool { return t.count >= count })
-	}
-}
-
-func (a allTraffic) end() {
-	for _, t := range a {
-		t.t.Helper()
-		t.end()
-	}
-}
-
 // Nodes and gateways are killed, paused, cut off and slowed at random moments, while
 // clients repeat what was not accepted. Afterwards a checker that knows nothing of the
 // writer reads the journal: what was accepted is there once and paid for once, and
 // each channel was delivered in its order. It prints for how long nothing was
 // accepted, beside a stream of the same cluster that is written without a mesh.
 //
-// covers P4.5, P9.1, P2.6, P11.1, A-CRASH, A-RECONN, A-RACE
+// covers P9.1, P2.6, P11.1, A-CRASH, A-RECONN, A-RACE
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
 	c := startClustered(t, clustertest.Config{Wires: true})
-	clustertest.CreateFloor(t, c.js[0])
-	floor := clustertest.StartPublisher(t, c.nodes.URL(), 300, c.coreOptions(0)...)
+	clustertest.CreateFloor(t, c.js)
+	floor := clustertest.StartPublisher(t, c.nodes.URL(), 300, c.coreOptions()...)
 	traffic := c.startTraffic()
 	faults := slices.DeleteFunc(clusterFaults(), func(f clusterFault) bool {
 		chosen, err := regexp.MatchString(*clusterOnly, f.name)
@@ -377,7 +317,7 @@ func TestClusterFaults(t *testing.T) {
 		}
 		f := faults[round%len(faults)]
 		length := 1 + random.IntN(2*roundLength)
-		traffic.await("progress", length)
+		traffic.awaitCount("progress", length)
 		leader := c.nodes.Leader(t, jetstream.CommitStream)
 		c.nodes.Lead(t, c.core, clustertest.Floor, leader)
 		other := (leader + 1 + random.IntN(c.nodes.Size()-1)) % c.nodes.Size()
@@ -387,13 +327,13 @@ func TestClusterFaults(t *testing.T) {
 		floor.Gap()
 		f.begin(c, leader, other, active, 1-active)
 		until := time.Now().Add(time.Second) // a fault may show late
-		traffic.await("service under the fault "+f.name, roundLength)
+		traffic.awaitCount("service under the fault "+f.name, roundLength)
 		time.Sleep(time.Until(until))
 		floor.Await(t, 1)
 		during, bare := traffic.mark(), first(floor.Gap())
 		f.end(c, leader, other, active, 1-active)
 		c.nodes.AwaitHealthy(t)
-		traffic.await("service after the fault "+f.name, roundLength/4)
+		traffic.awaitCount("service after the fault "+f.name, roundLength/4)
 		floor.Await(t, 1)
 		after, bareAfter := traffic.mark(), first(floor.Gap())
 		t.Logf("round %d: %s: %.2f s without service, %.2f s of the bus alone; when it ended %.2f s and %.2f s", round+1, f.name,
@@ -414,13 +354,13 @@ func first(gap time.Duration, _ int) time.Duration { return gap }
 // All nodes and all gateways are restarted one after the other, in order, under
 // traffic: nothing is lost, and nobody waits long.
 //
-// covers P4.5, P9.1, P11.1, A-RECONN
+// covers P9.1, P11.1, A-RECONN
 func TestClusterRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := startClustered(t, clustertest.Config{})
 	traffic := c.startTraffic()
 	step := func(what string, do func()) {
-		traffic.await("progress", roundLength)
+		traffic.awaitCount("progress", roundLength)
 		traffic.mark()
 		do()
 		t.Logf("%s: %.2f s without service", what, traffic.mark().Seconds())
@@ -438,7 +378,7 @@ func TestClusterRollingRestart(t *testing.T) {
 			c.startGateway(i)
 		})
 	}
-	traffic.await("progress", roundLength)
+	traffic.awaitCount("progress", roundLength)
 	traffic.end()
 	c.end()
 	c.check(traffic)
@@ -453,20 +393,16 @@ func (c *clustered) end() {
 	c.nodes.AwaitHealthy(c.t)
 }
 
-// awaitProjected waits until a gateway serves all shards and has nothing to show any more.
+// awaitProjected waits until a gateway serves and has nothing to show any more.
 func (c *clustered) awaitProjected(i int) {
 	c.t.Helper()
 	behind := ""
 	for deadline := time.Now().Add(clustertest.Patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		behind = ""
-		for shard := range clusterShards {
-			if projected, journal := c.metric(i, "projected_decisions", shard), c.metric(i, "journal_decisions", shard); projected == "" || projected != journal {
-				behind += fmt.Sprintf(" %q of %q on shard %d", projected, journal, shard)
-			}
-		}
-		if behind == "" {
+		projected, journal := c.metric(i, "projected_decisions"), c.metric(i, "journal_decisions")
+		if projected != "" && projected == journal {
 			return
 		}
+		behind = fmt.Sprintf("%q of %q", projected, journal)
 	}
 	c.t.Fatalf("decisions are shown: %s", behind)
 }
@@ -481,22 +417,15 @@ func metricOf(text []byte, name string) string {
 	return ""
 }
 
-// check reads the journals from the cluster and compares.
-func (c *clustered) check(all allTraffic) {
+// check reads the journal from the cluster and compares.
+func (c *clustered) check(traffic *traffic) {
 	c.t.Helper()
-	for _, traffic := range all {
-		c.checkShard(traffic)
-	}
-}
-
-func (c *clustered) checkShard(traffic *traffic) {
-	c.t.Helper()
-	js := c.js[traffic.shard]
+	js := c.js
 	var records [][]byte
 	for _, m := range meshtest.ReadStream(c.t, js, jetstream.CommitStream) {
 		records = append(records, m.Data)
 	}
-	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(c.t, js), crashBudgets(clusterShards))
+	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(c.t, js), crashBudgets)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -562,4 +491,10 @@ func (g gapTable) String() string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// awaitCount waits for so much progress since the last mark.
+func (c *traffic) awaitCount(what string, count int) {
+	c.t.Helper()
+	c.await(what, func() bool { return c.count >= count })
 }

@@ -68,7 +68,7 @@ func TestCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
-	traffic := startTraffic(t, store, mesh.url, 0, stepPatience)
+	traffic := startTraffic(t, store, mesh.url, stepPatience)
 	for range *rounds {
 		length := 1 + random.IntN(2*roundLength)
 		traffic.await("progress", func() bool { return traffic.count >= length })

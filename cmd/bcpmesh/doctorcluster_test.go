@@ -14,16 +14,16 @@ import (
 // has, before and after it was signed, and each check says one thing. A journal that ends
 // before what was signed is a failure.
 //
-// covers P11.2, P4.5
+// covers P11.2
 func TestDoctorOnCluster(t *testing.T) {
 	t.Parallel()
-	x := startShards(t)
+	x := startClusterDesk(t)
 	x.says(cli.ExitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
-	unsigned := x.says(cli.ExitOK, "doctor", "ok journal shard 0: on the cluster, nothing of it was signed yet", "ok resolver the claims are those of the cluster", "ok gateway shard 0: it decides")
+	unsigned := x.says(cli.ExitOK, "doctor", "ok journal on the cluster, nothing of it was signed yet", "ok resolver the claims are those of the cluster", "ok gateway it decides")
 	x.says(cli.ExitOK, "audit checkpoint")
-	signed := x.says(cli.ExitOK, "doctor", "ok journal shard 0: on the cluster, records, of which are signed", "ok journal shard 1: on the cluster")
+	signed := x.says(cli.ExitOK, "doctor", "ok journal on the cluster, records, of which are signed")
 	for _, text := range []string{unsigned, signed} {
-		if n := len(regexp.MustCompile(`(?m)^\s*ok\s+journal\s`).FindAllString(text, -1)); n != 2 || strings.Contains(text, "nothing was decided") || strings.Contains(text, "no claims yet") {
+		if n := len(regexp.MustCompile(`(?m)^\s*ok\s+journal\s`).FindAllString(text, -1)); n != 1 || strings.Contains(text, "nothing was decided") || strings.Contains(text, "no claims yet") {
 			t.Errorf("doctor says of the journal %d times\n%s", n, text)
 		}
 	}
@@ -36,5 +36,5 @@ func TestDoctorOnCluster(t *testing.T) {
 	if err := os.WriteFile(file, ahead, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x.says(cli.ExitFailed, "doctor", "fail journal shard 0: it ends with record , and 99999 were signed", "ok journal shard 1: on the cluster")
+	x.says(cli.ExitFailed, "doctor", "fail journal it ends with record , and 99999 were signed")
 }

@@ -230,7 +230,7 @@ func (p *pushing) check(t *testing.T, state string) meshtest.Journal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal, err := meshtest.CheckJournal(records, keys, crashBudgets(1))
+	journal, err := meshtest.CheckJournal(records, keys, crashBudgets)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,6 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			archive.BackupCommand(p),
 			archive.RestoreCommand(p),
 			run.GatewayCommand(p),
-			define.ShardsCommand(p),
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
 			define.ValidateCommand(p),

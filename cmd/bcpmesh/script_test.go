@@ -35,9 +35,9 @@ type tests struct{ *testing.M }
 // Run runs them.
 func (t tests) Run() int {
 	effort.LeaveOut(
-		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
-		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
-		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
+		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfACluster", "TestCommandsOfDocumentsWork",
+		"TestCommandsOfPeopleOnACluster", "TestCrash", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
+		"TestFlowsWithRestarts", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
 		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
@@ -56,7 +56,7 @@ var (
 	longScripts = []string{
 		"accounts", "agents", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
 		"auditredecide", "backup", "command", "creds", "credsissueall", "credsrevoke", "damage", "demo",
-		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reader", "reload", "sandbox", "session", "shards", "status", "taint", "toolmcp", "traces", "up",
+		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reader", "reload", "sandbox", "session", "status", "taint", "toolmcp", "traces", "up",
 	}
 )
 

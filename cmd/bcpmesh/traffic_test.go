@@ -26,7 +26,6 @@ import (
 // traffic is what clients had acknowledged, and what they received.
 type traffic struct {
 	t        *testing.T
-	shard    int           // whose agents they are
 	patience time.Duration // how long anything may take
 	stop     chan struct{}
 	running  sync.WaitGroup
@@ -45,16 +44,16 @@ type traffic struct {
 	repeats   int                 // requests that had to be repeated
 }
 
-// startTraffic connects all agents of a shard and a person, who do what they can until
+// startTraffic connects all agents and a person, who do what they can until
 // end.
-func startTraffic(t *testing.T, store *accounts.Store, url string, shard int, patience time.Duration, options ...nats.Option) *traffic {
+func startTraffic(t *testing.T, store *accounts.Store, url string, patience time.Duration, options ...nats.Option) *traffic {
 	t.Helper()
 	c := &traffic{
-		t: t, shard: shard, patience: patience, asks: map[string]string{}, pushes: map[string]bool{}, decided: map[bcp.ItemID]bool{},
+		t: t, patience: patience, asks: map[string]string{}, pushes: map[string]bool{}, decided: map[bcp.ItemID]bool{},
 		delivered: map[string]string{}, arrived: map[string][]string{}, stop: make(chan struct{}), last: time.Now(),
 	}
 	c.progress.L = &c.mu
-	readers, controllers := c.agents()
+	readers, controllers := []bcp.AgentName{"clerk", "mailer"}, []bcp.AgentName{"boss", "main"}
 	conns := map[bcp.AgentName]*nats.Conn{}
 	for _, reader := range readers {
 		conn := dial(t, store, url, reader, options...)
@@ -71,15 +70,9 @@ func startTraffic(t *testing.T, store *accounts.Store, url string, shard int, pa
 			c.run(func() { c.ask(conn, controller, reader) })
 		}
 	}
-	person := approver(t, store, url).OnShard(shard)
+	person := approver(t, store, url)
 	c.run(func() { c.hold(conns[readers[0]], readers[0], person) })
 	return c
-}
-
-// agents are those of the shard.
-func (c *traffic) agents() (readers, controllers []bcp.AgentName) {
-	return []bcp.AgentName{onShard[bcp.AgentName]("clerk", c.shard), onShard[bcp.AgentName]("mailer", c.shard)},
-		[]bcp.AgentName{onShard[bcp.AgentName]("boss", c.shard), onShard[bcp.AgentName]("main", c.shard)}
 }
 
 // end waits for what clients have begun, and for all deliveries.
@@ -238,7 +231,7 @@ func (c *traffic) push(conn *nats.Conn, reader, controller bcp.AgentName) {
 
 // hold pushes digests, which wait for a person, and is that person.
 func (c *traffic) hold(conn *nats.Conn, reader bcp.AgentName, person *agents.Approver) {
-	_, controllers := c.agents()
+	controllers := []bcp.AgentName{"boss", "main"}
 	for n := 0; !c.ended(); n++ {
 		for _, controller := range controllers {
 			id := fmt.Sprintf("d%d", n)
@@ -369,23 +362,13 @@ func journalOf(t *testing.T, files map[string]string, state string, budgets map[
 	return journal, js
 }
 
-// crashBudgets are those of the pools of crashFilesOf shards, in nano-bits.
-func crashBudgets(shards int) map[string]int64 {
-	budgets := map[string]int64{}
-	for shard := range shards {
-		for _, controller := range []string{"boss", "main"} {
-			for _, reader := range []string{"clerk", "mailer"} {
-				budgets[onShard(controller, shard)+" "+onShard(reader, shard)] = 1e15
-			}
-		}
-	}
-	return budgets
-}
+// crashBudgets are those of the pools of crashFiles, in nano-bits.
+var crashBudgets = map[string]int64{"boss clerk": 1e15, "boss mailer": 1e15, "main clerk": 1e15, "main mailer": 1e15}
 
 // check compares what clients know with the journal of a mesh that was killed.
 func (c *traffic) check(state string) {
 	c.t.Helper()
-	journal, js := journalOf(c.t, crashFiles, state, crashBudgets(1))
+	journal, js := journalOf(c.t, crashFiles, state, crashBudgets)
 	c.t.Logf("%d kills", *rounds)
 	if starts := journal.Kinds[uint64(bcp.KindStart)]; starts != *rounds+2 {
 		c.t.Errorf("%d starts", starts)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,21 +22,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// The files in a gateway's folder, besides those of [CoreCreds]: creds for the
-// system account, and the root of trust that must have signed the cluster's claims.
+// The files in a gateway's folder: creds for the gateway's account and for the system
+// account, and the root of trust that must have signed the cluster's claims.
 const (
+	CoreCreds    = "core.creds"
 	SystemCreds  = "system.creds"
 	OperatorFile = "operator.jwt"
 )
-
-// CoreCreds returns the name of the file with creds for the gateway's account of a
-// shard.
-func CoreCreds(shard int) string {
-	if shard == 0 {
-		return "core.creds"
-	}
-	return "core." + strconv.Itoa(shard) + ".creds"
-}
 
 // DispatcherCreds returns the name of the creds file of a dispatcher, which calls one
 // tool for one kernel, by its name in package subjects.
@@ -77,8 +68,6 @@ type Config struct {
 	URL   string // of some of its servers, with commas between them
 	Creds string // folder with the files
 	Name  string // of the gateway, shown by servers
-	// Shard is the shard of the gateway's account and of the reported agents.
-	Shard int
 	// NATS are further options of each connection, for example for TLS.
 	NATS []nats.Option
 	// Logger, nil discards.
@@ -162,7 +151,7 @@ func (c *Cluster) Slow(server.Party) {}
 // server is cut off from the others, it reconnects to another server, until the
 // caller closes it. The cluster sets the closed handler.
 func (c *Cluster) Gateway(options ...nats.Option) (*nats.Conn, error) {
-	conn, err := c.connect(CoreCreds(c.config.Shard), subjects.GatewayInbox, append(slices.Clip(options), nats.ClosedHandler(c.forget))...)
+	conn, err := c.connect(CoreCreds, subjects.GatewayInbox, append(slices.Clip(options), nats.ClosedHandler(c.forget))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the gateway's account: %w", err)
 	}

@@ -59,8 +59,6 @@ type Config struct {
 	Marks *Marks
 	// Now is the clock; nil is the machine's.
 	Now func() time.Time
-	// Shard is the number of the journal, 0 on a single machine.
-	Shard int
 	// Cluster says that the streams are on a cluster, where leaders change and
 	// another gateway may take over. It does not depend on the number of replicas.
 	Cluster bool

@@ -53,7 +53,7 @@ func follow(ctx context.Context, config Config, seen uint64) (uint64, error) {
 	}
 	// The keys are read again each time: some may be destroyed.
 	g := &Gateway{config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js)}
-	journal, err := jetstream.OpenJournal(ctx, js, config.Shard)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return seen, err
 	}

@@ -325,7 +325,7 @@ func (g *Gateway) openSafely(ctx context.Context) error {
 
 // open makes the state from the journal and records that this gateway starts.
 func (g *Gateway) open(ctx context.Context) error {
-	journal, err := jetstream.OpenJournal(ctx, g.js, g.config.Shard)
+	journal, err := jetstream.OpenJournal(ctx, g.js)
 	if err != nil {
 		return err
 	}
@@ -357,15 +357,11 @@ func (g *Gateway) open(ctx context.Context) error {
 	return nil
 }
 
-// takeJournal records that this gateway writes from here on, unless the journal has
-// agents that are on another shard ([bcp.ErrMoved]). If another gateway wrote first, its
+// takeJournal records that this gateway writes from here on. If another gateway wrote first, its
 // records are read, with each called, and it tries again. The record fences the other
 // gateway off, which steps down.
 func (g *Gateway) takeJournal(ctx context.Context, each func(*bcp.Decision)) error {
 	for tries := 1; ; tries++ {
-		if err := g.state.Moved(); err != nil {
-			return err
-		}
 		start := g.state.DecideStart(g.moment(), g.config.State.Version)
 		record, err := bcp.EncodeDecision(&start)
 		if err != nil {

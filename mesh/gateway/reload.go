@@ -139,9 +139,6 @@ func (g *Gateway) reload(ctx context.Context, next nextState, changes []string, 
 	if err := next.catchUp(ctx, g, g.journal); err != nil {
 		return err
 	}
-	if err := next.state.Moved(); err != nil {
-		return err
-	}
 	old, before := g.state, g.config.State
 	// What the journal does not have is not in force.
 	goBack := func(err error) error {

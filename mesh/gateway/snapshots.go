@@ -225,7 +225,7 @@ func (g *Gateway) readJournal(ctx context.Context) (*jetstream.Journal, func(), 
 		conn.Close()
 		return nil, nil, err
 	}
-	journal, err := jetstream.OpenJournal(ctx, js, g.config.Shard)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		conn.Close()
 		return nil, nil, err

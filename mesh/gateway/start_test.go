@@ -183,7 +183,7 @@ func (b *bench) damaged(t *testing.T, snapshots *jetstream.Snapshots) {
 		}
 		records = append(records, record)
 	}
-	journal, err := jetstream.OpenJournal(t.Context(), b.js, 0)
+	journal, err := jetstream.OpenJournal(t.Context(), b.js)
 	if err != nil {
 		t.Fatal(err)
 	}

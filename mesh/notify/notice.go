@@ -80,7 +80,7 @@ func noticeOfAlert(def *bcp.Mesh, route *bcp.Route, alert *bcp.Alert) (Notice, b
 		return Notice{}, false
 	}
 	n := Notice{
-		ID:   def.Name + "." + strconv.Itoa(def.Shard) + "." + strconv.FormatUint(alert.Seq, 10),
+		ID:   def.Name + "." + strconv.FormatUint(alert.Seq, 10),
 		Kind: kind, Severity: kind.Severity(), Seq: alert.Seq, Time: alert.Time.UTC(), Count: max(0, alert.Count),
 	}
 	if known(def, alert.Agent) {

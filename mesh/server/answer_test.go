@@ -249,7 +249,7 @@ func TestAnswersGoToInboxesOfTheSender(t *testing.T) {
 		for _, reply := range []string{
 			subjects.Session("writer"), subjects.Ask("writer", "researcher"), subjects.Push("mailer", "main", "x"), subjects.Push("researcher", "main", "alerts"),
 			subjects.ReplyController("writer", "d1"), subjects.ReplyReader("mailer", "q1", 0), subjects.Approval("bob", subjects.VerbApprove),
-			"$JS.API.STREAM.DELETE.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Commit(0), subjects.Deliver(bcp.RoleController, "writer", "researcher"),
+			"$JS.API.STREAM.DELETE.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Commit(), subjects.Deliver(bcp.RoleController, "writer", "researcher"),
 			subjects.Query("mailer", "main"), subjects.InboxPrefix("writer") + ".x", "_R_.x.y", "$JS.ACK.S.C.1.1.1.1.1", "_GR_.a.b.c", "_INBOX.x",
 		} {
 			if err := party.a.PublishRequest(party.subject, reply, []byte("x")); err != nil {

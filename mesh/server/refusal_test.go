@@ -67,7 +67,7 @@ func universe(scopes []subjects.Scope) []string {
 	list = append(
 		list, ">", "*", "*.*", "*.>", "**", ".", "..", "bcp", "bcp.>", "bcp.*", "bcp.v1", "bcp.v1.>", "bcp.v2.ask.main.researcher",
 		subjects.Joins, subjects.Join("UABC"), "bcp.v1.join.>", subjects.JoinInbox("UABC")+".x",
-		subjects.Commit(0), subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.commit.>", "bcp.v1.key.>", "bcp.v1.audit.>", "bcp.v1.ledger.>",
+		subjects.Commit(), subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.commit.>", "bcp.v1.key.>", "bcp.v1.audit.>", "bcp.v1.ledger.>",
 		"$JS.>", "$JS.API.>", "$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.X",
 		"$JS.API.STREAM.INFO.BCP_AUDIT", "$JS.API.STREAM.INFO.BCP_COMMIT", "$JS.API.STREAM.PURGE.BCP_COMMIT", "$JS.API.STREAM.DELETE.BCP_COMMIT",
 		"$JS.API.STREAM.MSG.GET.BCP_KEYS", "$JS.API.STREAM.MSG.DELETE.BCP_AUDIT", "$JS.API.CONSUMER.CREATE.BCP_AUDIT", "$JS.API.CONSUMER.DURABLE.CREATE.BCP_LEDGER.x",

@@ -23,7 +23,7 @@ const (
 // alertRules are the alerts for Prometheus: what a person has to act on, and nothing that
 // only somebody may want to look at.
 var alertRules = []struct{ name, expr, wait, severity, summary string }{
-	{"BcpmeshDown", `sum by (job, shard) (bcpmesh_gateway_up) < 1 or absent(bcpmesh_gateway_up)`, "30s", "critical", "No gateway serves the mesh, or a shard of it. Nothing is let through."},
+	{"BcpmeshDown", `sum by (job) (bcpmesh_gateway_up) < 1 or absent(bcpmesh_gateway_up)`, "30s", "critical", "No gateway serves the mesh. Nothing is let through."},
 	{"BcpmeshNotScraped", `up{job="bcpmesh"} == 0`, "2m", "warning", "A process of the mesh is away, or its metrics are."},
 	{"BcpmeshProjectionsBehind", `bcpmesh_journal_decisions - bcpmesh_projected_decisions > 10000`, "5m", "warning", "Audit and ledger show less than was decided."},
 	{"BcpmeshDiskLow", `bcpmesh_disk_free_bytes / bcpmesh_disk_size_bytes < 0.2`, "5m", "warning", "The file system of the journal is four fifths full. A full one stops the mesh."},
@@ -65,7 +65,7 @@ func dashboard(t *testing.T) []byte {
 		if unit == "dateTimeFromNow" {
 			expr += " * 1000"
 		}
-		legend := "{{" + strings.Join(append(slices.Clone(f.Labels), "shard"), "}} {{") + "}}"
+		legend := strings.TrimSuffix("{{"+strings.Join(f.Labels, "}} {{")+"}}", "{{}}")
 		panels = append(panels, object{
 			"id": i + 1, "type": "timeseries", "title": strings.ReplaceAll(f.Name, "_", " "), "description": f.Help + ".",
 			"gridPos":     object{"x": i % columns * width, "y": y, "w": width, "h": height},
@@ -88,12 +88,12 @@ func dashboard(t *testing.T) []byte {
 // panelQuery shows a counter as its rate, a histogram as its 99th percentile, and a gauge
 // as it is.
 func panelQuery(f *telemetry.Family) string {
-	by := strings.Join(append(slices.Clone(f.Labels), "shard"), ", ")
+	by := strings.Join(f.Labels, ", ")
 	switch f.Type {
 	case telemetry.Counter:
 		return fmt.Sprintf("sum by (%s) (rate(%s[$__rate_interval])) > 0", by, f.FullName())
 	case telemetry.Histogram:
-		return fmt.Sprintf("histogram_quantile(0.99, sum by (le, %s) (rate(%s_bucket[$__rate_interval])))", by, f.FullName())
+		return fmt.Sprintf("histogram_quantile(0.99, sum by (%s) (rate(%s_bucket[$__rate_interval])))", strings.Join(append([]string{"le"}, f.Labels...), ", "), f.FullName())
 	}
 	return f.FullName()
 }

@@ -2,7 +2,7 @@
 //
 //	metrics := telemetry.New(definition)
 //	m, err := mesh.Start(ctx, mesh.Config{…, OnDecision: metrics.Observe, OnReload: metrics.Use})
-//	server, err := telemetry.Serve(ctx, "127.0.0.1:9464", telemetry.Shard{metrics, m})
+//	server, err := telemetry.Serve(ctx, "127.0.0.1:9464", "", metrics, m)
 //
 // Counters count the gateway's decisions since the process began. Gauges, such
 // as the remaining budget, are read from the gateway at each scrape, so they

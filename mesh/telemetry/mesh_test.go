@@ -438,7 +438,7 @@ func TestReload(t *testing.T) {
 func TestScrapeWhileTrafficFlows(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
-	server, err := telemetry.Serve(t.Context(), "127.0.0.1:0", "", telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
+	server, err := telemetry.Serve(t.Context(), "127.0.0.1:0", "", m.metrics.Load(), m.Mesh)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 // Metrics counts decisions. Its methods may be used concurrently.
 type Metrics struct {
-	labels   prometheus.Labels    // of all series
 	registry *prometheus.Registry // our own: metrics that others register are not shown
 	vecs     map[*Family]any      // CounterVec, GaugeVec or HistogramVec
 
@@ -39,25 +37,16 @@ type Metrics struct {
 const maxAsked = 1 << 16
 
 // New returns the metrics of a mesh, with all its series at 0.
-func New(definition *bcp.Mesh) *Metrics { return newMetrics(definition, nil) }
-
-// NewOfShard returns the metrics of one shard of several: all series have its number
-// under the label shard.
-func NewOfShard(definition *bcp.Mesh, shard int) *Metrics {
-	return newMetrics(definition, prometheus.Labels{"shard": strconv.Itoa(shard)})
-}
-
-func newMetrics(definition *bcp.Mesh, labels prometheus.Labels) *Metrics {
+func New(definition *bcp.Mesh) *Metrics {
 	m := &Metrics{
-		labels: labels, registry: prometheus.NewRegistry(), vecs: make(map[*Family]any),
+		registry: prometheus.NewRegistry(), vecs: make(map[*Family]any),
 		kinds: make(map[bcp.DecisionKind]prometheus.Counter), alerts: make(map[bcp.AlertKind]prometheus.Counter),
 		took: make(map[bcp.Code]prometheus.Observer), asked: make(map[bcp.QueryID]int64),
 	}
-	registerer := prometheus.WrapRegistererWith(labels, m.registry)
 	for _, f := range families {
 		if vec := f.vec(); vec != nil {
 			m.vecs[f] = vec
-			registerer.MustRegister(vec)
+			m.registry.MustRegister(vec)
 		}
 	}
 	k := maker{vecs: m.vecs, made: map[string]series{}}

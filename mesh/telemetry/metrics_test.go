@@ -147,7 +147,7 @@ func BenchmarkObserve(b *testing.B) {
 
 func BenchmarkScrape(b *testing.B) {
 	m := start(b, office(""))
-	h := telemetry.Handler("", telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
+	h := telemetry.Handler("", m.metrics.Load(), m.Mesh)
 	b.ReportAllocs()
 	for b.Loop() {
 		if w := get(h, telemetry.Path); w.Code != 200 {

@@ -56,23 +56,16 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// Shard is the metrics of a shard, and their source.
-type Shard struct {
-	Metrics *Metrics
-	Source  Source
-}
-
-// Handler serves GET /metrics of all shards; GET /healthz: 200 if the gateway answers
-// for one of them, otherwise 503; and GET /livez: 200, since the process runs. Other
-// requests are refused.
+// Handler serves GET /metrics; GET /healthz: 200 if the gateway of the source answers,
+// otherwise 503; and GET /livez: 200, since the process runs. Other requests are refused.
 //
 // Without a token, so are requests to a host name that is not this machine's: a web page
 // must not read metrics by DNS rebinding. With a token, /metrics requires it
 // (Authorization: Bearer), with any host name, and the others are for everybody.
-func Handler(token string, shards ...Shard) http.Handler {
+func Handler(token string, metrics *Metrics, source Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /healthz", (&health{shards: shards}).serve)
+	mux.HandleFunc("GET /healthz", (&health{source: source}).serve)
 	busy := make(chan struct{}, maxScrapes)
 	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && !hasToken(r, token) {
@@ -83,7 +76,7 @@ func Handler(token string, shards ...Shard) http.Handler {
 		select {
 		case busy <- struct{}{}:
 			defer func() { <-busy }()
-			scrape(w, r, shards)
+			scrape(w, r, metrics, source)
 		default:
 			http.Error(w, "too many scrapes at once", http.StatusServiceUnavailable)
 		}
@@ -108,7 +101,7 @@ func hasToken(r *http.Request, token string) bool {
 
 // health asks the gateway, and keeps the answer for a moment.
 type health struct {
-	shards []Shard
+	source Source
 
 	mu    sync.Mutex
 	asked time.Time
@@ -123,7 +116,7 @@ func (h *health) serve(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "the gateway does not answer", http.StatusServiceUnavailable)
 }
 
-// answers reports whether the gateway answers for a shard. Concurrent callers wait for
+// answers reports whether the gateway answers. Concurrent callers wait for
 // the same result.
 func (h *health) answers(ctx context.Context) bool {
 	h.mu.Lock()
@@ -134,43 +127,19 @@ func (h *health) answers(ctx context.Context) bool {
 	// The answer is for others too: it does not end with this request.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inspectTimeout)
 	defer cancel()
-	answers := make(chan error, len(h.shards))
-	for _, s := range h.shards {
-		go func() {
-			_, err := readSnapshot(ctx, s.Source)
-			answers <- err
-		}()
-	}
-	h.good = false
-	for range h.shards {
-		if err := <-answers; err == nil {
-			h.good = true
-			break
-		}
-	}
+	_, err := readSnapshot(ctx, h.source)
+	h.good = err == nil
 	h.asked = time.Now()
 	return h.good
 }
 
-func scrape(w http.ResponseWriter, r *http.Request, shards []Shard) {
+func scrape(w http.ResponseWriter, r *http.Request, metrics *Metrics, source Source) {
 	ctx, cancel := context.WithTimeout(r.Context(), inspectTimeout)
 	defer cancel()
-	readings := make([]*reading, len(shards))
-	var asking sync.WaitGroup // concurrently, so that a slow one does not delay the others
-	for i, s := range shards {
-		asking.Go(func() {
-			snapshot, err := readSnapshot(ctx, s.Source)
-			readings[i] = &reading{now: time.Now(), up: err == nil, snapshot: snapshot, connected: s.Source.Connected(), storage: s.Source.Storage(), shown: s.Source.Shown()}
-		})
-	}
-	asking.Wait()
-	var all prometheus.Gatherers
-	for i, s := range shards {
-		registry := prometheus.NewRegistry()
-		prometheus.WrapRegistererWith(s.Metrics.labels, registry).MustRegister(readings[i])
-		all = append(all, s.Metrics.registry, registry)
-	}
-	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	snapshot, err := readSnapshot(ctx, source)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&reading{now: time.Now(), up: err == nil, snapshot: snapshot, connected: source.Connected(), storage: source.Storage(), shown: source.Shown()})
+	promhttp.HandlerFor(prometheus.Gatherers{metrics.registry, registry}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
 // cutPort returns a host without its port.
@@ -201,7 +170,7 @@ type Server struct {
 // Serve serves the metrics at an address until Stop, or until ctx is cancelled; port 0
 // means any free one. Without a token the address must be loopback, otherwise the
 // error is [ErrNotLoopback]; a token must pass [CheckToken].
-func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server, error) {
+func Serve(ctx context.Context, address, token string, metrics *Metrics, source Source) (*Server, error) {
 	if token != "" {
 		if err := CheckToken(token); err != nil {
 			return nil, fmt.Errorf("serve metrics: %w", err)
@@ -216,7 +185,7 @@ func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	s := &Server{address: listener.Addr().String(), done: make(chan struct{}), http: &http.Server{
-		Handler: Handler(token, shards...), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: Handler(token, metrics, source), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: hclog.NewNullLogger().StandardLogger(nil), // clients' mistakes are not logged
 	}}

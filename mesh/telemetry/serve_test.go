@@ -44,15 +44,15 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 	t.Parallel()
 	metrics := metricsOf(t)
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0", "10.0.0.1:1", "127.0.0.1.example.com:0", ""} {
-		if s, err := telemetry.Serve(t.Context(), address, "", telemetry.Shard{Metrics: metrics, Source: resting{}}); !errors.Is(err, telemetry.ErrNotLoopback) {
+		if s, err := telemetry.Serve(t.Context(), address, "", metrics, resting{}); !errors.Is(err, telemetry.ErrNotLoopback) {
 			t.Errorf("%q: %v, %v", address, s, err)
 		}
 	}
-	if s, err := telemetry.Serve(t.Context(), "127.0.0.1:99999", "", telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
+	if s, err := telemetry.Serve(t.Context(), "127.0.0.1:99999", "", metrics, resting{}); err == nil {
 		t.Errorf("got %v", s)
 	}
 	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
-		s, err := telemetry.Serve(t.Context(), address, "", telemetry.Shard{Metrics: metrics, Source: resting{}})
+		s, err := telemetry.Serve(t.Context(), address, "", metrics, resting{})
 		if err != nil {
 			t.Fatalf("%s: %v", address, err)
 		}
@@ -73,7 +73,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), "", telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
+	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), "", metrics, resting{}); err == nil {
 		t.Errorf("got %v", s)
 	}
 }
@@ -81,7 +81,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := telemetry.Serve(ctx, "127.0.0.1:0", "", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}})
+	s, err := telemetry.Serve(ctx, "127.0.0.1:0", "", metricsOf(t), resting{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 func TestHandlerRefuses(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
-	h := telemetry.Handler("", telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
+	h := telemetry.Handler("", m.metrics.Load(), m.Mesh)
 	for _, tt := range []struct {
 		method, path, host string
 		want               int
@@ -133,7 +133,7 @@ func TestHandlerRefuses(t *testing.T) {
 	if w := get(h, "/healthz"); w.Body.String() != "ok\n" {
 		t.Errorf("healthz says %q", w.Body)
 	}
-	if w := get(telemetry.Handler("", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}}), "/healthz"); w.Code != http.StatusServiceUnavailable {
+	if w := get(telemetry.Handler("", metricsOf(t), resting{}), "/healthz"); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("healthz of a mesh that rests: %d", w.Code)
 	}
 }
@@ -158,7 +158,7 @@ func (stuck) Shown() uint64               { return 0 }
 func TestScrapesAreBounded(t *testing.T) {
 	t.Parallel()
 	source := stuck{make(chan struct{})}
-	h := telemetry.Handler("", telemetry.Shard{Metrics: metricsOf(t), Source: source})
+	h := telemetry.Handler("", metricsOf(t), source)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string)
 	for range 2 {
@@ -177,26 +177,6 @@ func TestScrapesAreBounded(t *testing.T) {
 	for range 2 {
 		if text := <-done; !strings.Contains(text, "bcpmesh_gateway_up 0") {
 			t.Errorf("got %q", text)
-		}
-	}
-}
-
-// A shard that does not come round to anything takes no time from the others: they are
-// seen to serve.
-//
-// covers P4.5
-func TestShardThatIsStuck(t *testing.T) {
-	t.Parallel()
-	m := start(t, office(""))
-	stuckOne := telemetry.Shard{Metrics: telemetry.NewOfShard(meshtest.Parse(t, office("")), 0), Source: stuck{make(chan struct{})}}
-	h := telemetry.Handler("", stuckOne, telemetry.Shard{Metrics: telemetry.NewOfShard(meshtest.Parse(t, office("")), 1), Source: m.Mesh})
-	if w := get(h, "/healthz"); w.Code != http.StatusOK {
-		t.Errorf("healthz: %d", w.Code)
-	}
-	text := get(h, telemetry.Path).Body.String()
-	for _, want := range []string{`bcpmesh_gateway_up{shard="0"} 0`, `bcpmesh_gateway_up{shard="1"} 1`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q does not say %s", text, want)
 		}
 	}
 }
@@ -221,13 +201,12 @@ func TestServeWithToken(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef"
 	m := start(t, office(""))
-	shard := telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh}
 	for _, bad := range []string{"0123456789abcde", "0123456789 abcdef", "0123456789abcdefö", "0123456789abcdef\n"} {
-		if s, err := telemetry.Serve(t.Context(), "127.0.0.1:0", bad, shard); !errors.Is(err, telemetry.ErrToken) {
+		if s, err := telemetry.Serve(t.Context(), "127.0.0.1:0", bad, m.metrics.Load(), m.Mesh); !errors.Is(err, telemetry.ErrToken) {
 			t.Errorf("%q: %v, %v", bad, err, s)
 		}
 	}
-	s, err := telemetry.Serve(t.Context(), "0.0.0.0:0", token, shard)
+	s, err := telemetry.Serve(t.Context(), "0.0.0.0:0", token, m.metrics.Load(), m.Mesh)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +262,7 @@ func (c askedOften) Inspect(ctx context.Context, f func(*state.State)) error {
 func TestHealthIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	source := askedOften{asked: &atomic.Int64{}}
-	h := telemetry.Handler("0123456789abcdef", telemetry.Shard{Metrics: metricsOf(t), Source: source})
+	h := telemetry.Handler("0123456789abcdef", metricsOf(t), source)
 	begin := time.Now()
 	var all sync.WaitGroup
 	for range 50 {
@@ -293,7 +272,7 @@ func TestHealthIsAskedOnce(t *testing.T) {
 	if n, most := source.asked.Load(), 1+int64(time.Since(begin)/time.Second); n < 1 || n > most {
 		t.Errorf("the gateway was asked %d times, not %d", n, most)
 	}
-	if w := get(telemetry.Handler("0123456789abcdef", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}}), "/livez"); w.Code != http.StatusOK {
+	if w := get(telemetry.Handler("0123456789abcdef", metricsOf(t), resting{}), "/livez"); w.Code != http.StatusOK {
 		t.Errorf("livez of a mesh that rests: %d", w.Code)
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	effort.LeaveOut(
-		"TestShardThatIsStuck", "TestFloodOfNamesMakesNoSeries",
+		"TestFloodOfNamesMakesNoSeries",
 	)
 	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
@@ -104,7 +104,7 @@ func (m *measured) scrape(t testing.TB) scrape {
 
 func scrapeOf(t testing.TB, metrics *telemetry.Metrics, source telemetry.Source) scrape {
 	t.Helper()
-	w := get(telemetry.Handler("", telemetry.Shard{Metrics: metrics, Source: source}), telemetry.Path)
+	w := get(telemetry.Handler("", metrics, source), telemetry.Path)
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}

@@ -130,21 +130,19 @@ func agentParts(word string, f *facts, a *agent) []m.Node {
 func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
 	var rows []m.Node
-	for i := range f.known {
-		for j := range f.known[i].sessions {
-			v := &f.known[i].sessions[j]
-			escalations, remaining := []string{}, []string{}
-			for _, c := range v.Channels {
-				escalations = append(escalations, string(c.Reader)+" "+strconv.Itoa(c.Escalations)+"/"+strconv.Itoa(c.MaxEscalations))
-				remaining = append(remaining, string(c.Reader)+" "+c.Remaining.Rounded())
-			}
-			id, since := m.Text("none"), ""
-			if v.Session != "" {
-				id, since = link("/sessions/"+string(v.Session), bdi(string(v.Session))), written(v.Since)
-			}
-			rows = append(rows, row(rowHead(link(agentPath(v.Controller), bdi(string(v.Controller)))),
-				m.El(m.Td, nil, id), cell(v.Status), cell(since), m.El(m.Td, nil, taintMark(v.Exposure)), cell(strings.Join(escalations, ", ")), cell(strings.Join(remaining, ", "))))
+	for j := range f.known.sessions {
+		v := &f.known.sessions[j]
+		escalations, remaining := []string{}, []string{}
+		for _, c := range v.Channels {
+			escalations = append(escalations, string(c.Reader)+" "+strconv.Itoa(c.Escalations)+"/"+strconv.Itoa(c.MaxEscalations))
+			remaining = append(remaining, string(c.Reader)+" "+c.Remaining.Rounded())
 		}
+		id, since := m.Text("none"), ""
+		if v.Session != "" {
+			id, since = link("/sessions/"+string(v.Session), bdi(string(v.Session))), written(v.Since)
+		}
+		rows = append(rows, row(rowHead(link(agentPath(v.Controller), bdi(string(v.Controller)))),
+			m.El(m.Td, nil, id), cell(v.Status), cell(since), m.El(m.Td, nil, taintMark(v.Exposure)), cell(strings.Join(escalations, ", ")), cell(strings.Join(remaining, ", "))))
 	}
 	parts := []m.Node{table("The newest session of each Controller", []m.Node{column("Controller"), column("Session"), column("Status"), column("Since"), column("Exposure"), column("Escalations"), column("Bits left")}, rows)}
 	if rows == nil {

@@ -24,12 +24,6 @@ import (
 // maxReason is how long the reason of a rejection may be, as the gateway has it.
 const maxReason = 500
 
-// waiting is an item of a shard.
-type waiting struct {
-	shard int
-	bcp.Item
-}
-
 func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
@@ -38,19 +32,12 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 		s.show(w, r, http.StatusOK, "Approvals", "", nobodyDecides()...)
 		return
 	}
-	var items []waiting
 	fault := ""
-	for _, shard := range mesh.Shards {
-		list, err := person.On(shard.Number).List(ctx)
-		if err != nil {
-			fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
-			continue
-		}
-		for _, it := range list {
-			items = append(items, waiting{shard.Number, it})
-		}
+	items, err := person.Approver.List(ctx)
+	if err != nil {
+		fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
 	}
-	slices.SortStableFunc(items, func(a, b waiting) int { return a.Deadline.Compare(b.Deadline) })
+	slices.SortStableFunc(items, func(a, b bcp.Item) int { return a.Deadline.Compare(b.Deadline) })
 	s.show(w, r, http.StatusOK, "Approvals", fault, s.itemList(ctx, person, items)...)
 }
 
@@ -62,7 +49,7 @@ func nobodyDecides() []m.Node {
 // maxExcerpts is of how many items the list shows the words.
 const maxExcerpts = 50
 
-func (s *Server) itemList(ctx context.Context, person *Person, items []waiting) []m.Node {
+func (s *Server) itemList(ctx context.Context, person *Person, items []bcp.Item) []m.Node {
 	you := paragraph("You decide as " + inert.Line(string(person.Name)) + ".")
 	if len(items) == 0 {
 		return []m.Node{you, paragraph("Nothing waits for you.")}
@@ -72,23 +59,20 @@ func (s *Server) itemList(ctx context.Context, person *Person, items []waiting) 
 	for i, it := range items {
 		words := ""
 		if i < maxExcerpts {
-			if view, err := person.On(it.shard).View(ctx, it.ID); err == nil && tell.Intact(&view) {
+			if view, err := person.Approver.View(ctx, it.ID); err == nil && tell.Intact(&view) {
 				words = tell.Excerpt(&view, now)
 			}
 		}
-		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(words), cell(string(tell.Said(&it.Item))+" on "+tell.Channel(it.Controller, it.Reader)),
+		rows = append(rows, row(rowHead(link(itemPath(it.ID), bdi(string(it.Kind)))), cell(words), cell(string(tell.Said(&it))+" on "+tell.Channel(it.Controller, it.Reader)),
 			cell(tell.Roughly(now.Sub(it.Since))), cell(tell.TimeLeft(now, it.Deadline)), cell(strings.Join(it.Anomalies, ", ")), number(it.Nominal.Rounded())))
 	}
 	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Kind"), column("Untrusted words"), column("Of"), column("Age"), column("Deadline"), column("Anomalies"), numbers("Nominal bits")}, rows)}
 }
 
-func itemPath(shard int, id bcp.ItemID) string {
-	return "/approvals/" + strconv.Itoa(shard) + "/" + string(id)
-}
+func itemPath(id bcp.ItemID) string { return "/approvals/" + string(id) }
 
 // desk is the item of a request, and the person who decides about it.
 type desk struct {
-	shard    int
 	approver *agents.Approver
 	passkey  accounts.Passkey // signs the decision; zero: the approver's own key does
 	view     bcp.ItemView
@@ -98,9 +82,8 @@ type desk struct {
 // sends the response itself.
 func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Context) (desk, bool) {
 	mesh, person := s.mesh.Load(), s.person(r)
-	number, err := strconv.ParseUint(r.PathValue("shard"), 10, 31)
 	id := bcp.ItemID(r.PathValue("item"))
-	if _, wrong := bcp.ParseItemID(string(id)); err != nil || wrong != nil {
+	if _, err := bcp.ParseItemID(string(id)); err != nil {
 		s.missing(w, r)
 		return desk{}, false
 	}
@@ -108,23 +91,17 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 		s.show(w, r, http.StatusForbidden, "Approvals", "", nobodyDecides()...)
 		return desk{}, false
 	}
-	for _, shard := range mesh.Shards {
-		if shard.Number != int(number) {
-			continue
-		}
-		d := desk{shard: shard.Number, passkey: person.Passkey, approver: person.On(shard.Number)}
-		if d.view, err = d.approver.View(ctx, id); err != nil {
-			s.showUndecided(w, r, err)
-			return desk{}, false
-		}
-		if !tell.Intact(&d.view) {
-			s.show(w, r, http.StatusConflict, "Not what its digest says", "", paragraph("The content of this item does not match its digest. Do not decide about it, and tell the operator: gateway and program may have different versions."))
-			return desk{}, false
-		}
-		return d, true
+	d := desk{passkey: person.Passkey, approver: person.Approver}
+	var err error
+	if d.view, err = d.approver.View(ctx, id); err != nil {
+		s.showUndecided(w, r, err)
+		return desk{}, false
 	}
-	s.missing(w, r)
-	return desk{}, false
+	if !tell.Intact(&d.view) {
+		s.show(w, r, http.StatusConflict, "Not what its digest says", "", paragraph("The content of this item does not match its digest. Do not decide about it, and tell the operator: gateway and program may have different versions."))
+		return desk{}, false
+	}
+	return d, true
 }
 
 // showUndecided says why nothing was decided.
@@ -175,7 +152,7 @@ func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 		}
 	}
 	parts := []m.Node{framed(word, frames[0], &v.Item), factRows(facts)} // what it is about first
-	path := itemPath(d.shard, v.ID)
+	path := itemPath(v.ID)
 	var content []byte
 	if v.Kind != bcp.ItemEscalation { // whose digest covers more than is shown
 		content = v.Content
@@ -203,7 +180,7 @@ func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
 
 // form decides about the item in one way, over bytes of a digest.
 func (d *desk) form(act bcp.Act, of bcp.Digest, content []byte, parts ...m.Node) m.Node {
-	attrs := []m.Attr{m.Post(), m.Action(itemPath(d.shard, d.view.ID) + "/" + string(act))}
+	attrs := []m.Attr{m.Post(), m.Action(itemPath(d.view.ID) + "/" + string(act))}
 	parts = append([]m.Node{hidden("sha256", digest(d.view.SHA256))}, parts...)
 	if d.passkey != (accounts.Passkey{}) {
 		attrs, parts = append(attrs, d.toSign(act, of, content)...), append(parts, signing()...)
@@ -358,7 +335,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	for _, f := range frames {
 		parts = append(parts, framed(word, f, nil))
 	}
-	path := itemPath(d.shard, d.view.ID)
+	path := itemPath(d.view.ID)
 	if len(frames) == 1 {
 		parts = append(parts, paragraph("The edit changes nothing. Approve the item instead."))
 	} else {

@@ -116,16 +116,15 @@ func (s *Server) byID(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
-	shard, err1 := strconv.ParseUint(r.PathValue("shard"), 10, 31)
-	seq, err2 := strconv.ParseUint(r.PathValue("seq"), 10, 64)
-	if err1 != nil || err2 != nil {
+	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+	if err != nil {
 		s.missing(w, r)
 		return
 	}
 	f := s.facts()
-	e := s.history.find(int(shard), seq)
+	e := s.history.find(seq)
 	if e == nil {
-		e = s.read(r.Context(), int(shard), seq)
+		e = s.read(r.Context(), seq)
 	}
 	if e == nil {
 		s.problem(w, r, "No such decision", "The audit has no decision of this number that can be read now.", "bcpmesh explain "+strconv.FormatUint(seq, 10))
@@ -184,7 +183,7 @@ func decisionParts(f *facts, e *entry) []m.Node {
 // exchangeEntries returns the kept decisions of the same exchange, oldest first.
 func exchangeEntries(f *facts, e *entry) []*entry {
 	same := func(other *entry) bool {
-		return other.shard == e.shard && (e.Query != "" && other.Query == e.Query || e.Delivery != "" && other.Delivery == e.Delivery || e.Item != "" && other.Item == e.Item)
+		return e.Query != "" && other.Query == e.Query || e.Delivery != "" && other.Delivery == e.Delivery || e.Item != "" && other.Item == e.Item
 	}
 	found := newest(f.entries, 0, perPage, same)
 	slices.Reverse(found)

@@ -24,10 +24,10 @@ func BenchmarkPage(b *testing.B) {
 		forecasts = append(forecasts, bcp.Forecast{Controller: key.Controller, Reader: key.Reader})
 	}
 	s.mesh.Store(&Mesh{Connected: func() bool { return true }, Definition: func() *bcp.Mesh { return definition }})
-	s.views.mesh, s.views.known, s.views.at = s.mesh.Load(), []known{{forecasts: forecasts}}, time.Now().Add(time.Hour)
+	s.views.mesh, s.views.known, s.views.at = s.mesh.Load(), &known{forecasts: forecasts}, time.Now().Add(time.Hour)
 	for i := range uint64(2 * maxHistory) {
 		c := definition.Channels[i%channels]
-		s.history.add(0, 1000+i, &bcp.Decision{Seq: 1000 + i, Time: s.now.UnixNano(), Kind: bcp.KindPush, Verdict: bcp.Accept, Agent: c.Reader, Controller: c.Controller, Reader: c.Reader, Nominal: bcp.Bit})
+		s.history.add(1000+i, &bcp.Decision{Seq: 1000 + i, Time: s.now.UnixNano(), Kind: bcp.KindPush, Verdict: bcp.Accept, Agent: c.Reader, Controller: c.Controller, Reader: c.Reader, Nominal: bcp.Bit})
 	}
 	s.logins.renew()
 	id, place, ok := s.logins.enter(s.codes[len(s.codes)-1])

@@ -173,7 +173,7 @@ func (e *entry) tell() jsontext.Value {
 		of.Word = "event"
 	}
 	if e.Item != "" && (e.Kind == bcp.KindExpire || e.Kind == bcp.KindApproval && e.Verdict == bcp.Accept) {
-		of.Over = itemPath(e.shard, e.Item)
+		of.Over = itemPath(e.Item)
 	}
 	b, err := json.Marshal(of)
 	if err != nil {

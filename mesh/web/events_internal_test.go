@@ -88,9 +88,9 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%q is not inert", e.Line)
 		}
 	}
-	s.history.add(0, total+1, &bcp.Decision{Seq: total + 1, Kind: bcp.KindAsk, Verdict: bcp.Accept, Time: 1})
+	s.history.add(total+1, &bcp.Decision{Seq: total + 1, Kind: bcp.KindAsk, Verdict: bcp.Accept, Time: 1})
 	s.streams.wake()
-	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || read(t, m.Events)[0].Word != "accept" || !strings.HasPrefix(read(t, m.Events)[0].Path, "/decisions/0/") {
+	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || read(t, m.Events)[0].Word != "accept" || !strings.HasPrefix(read(t, m.Events)[0].Path, "/decisions/") {
 		t.Errorf("after one decision: %+v", m)
 	}
 	for _, from := range []string{"", "?from=99999999", "?from=x"} { // of a server before this one

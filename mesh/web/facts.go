@@ -3,8 +3,6 @@ package web
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -20,7 +18,7 @@ type facts struct {
 	fault      string // why the data may be old; empty if it is not
 	definition *bcp.Mesh
 	flow       *lint.Flow // of definition, or nil
-	known      []known
+	known      *known
 	entries    []*entry // oldest first
 	total      uint64   // number of decisions up to the last of entries
 	channels   []*channel
@@ -30,7 +28,6 @@ type facts struct {
 // channel is everything known about a channel.
 type channel struct {
 	key      bcp.ChannelKey
-	shard    int
 	forecast *bcp.Forecast   // or nil
 	line     *bcp.LedgerLine // the newest, or nil
 	taint    bcp.Taint       // of its deliveries
@@ -51,7 +48,7 @@ type agent struct {
 	violations         int
 }
 
-func newFacts(now time.Time, definition *bcp.Mesh, said []known, entries []*entry) *facts {
+func newFacts(now time.Time, definition *bcp.Mesh, said *known, entries []*entry) *facts {
 	f := &facts{now: now, definition: definition, known: said, entries: entries}
 	if definition != nil {
 		f.flow = lint.FlowOf(definition)
@@ -61,32 +58,24 @@ func newFacts(now time.Time, definition *bcp.Mesh, said []known, entries []*entr
 	return f
 }
 
-type place struct {
-	shard int
-	key   bcp.ChannelKey
-}
-
 func (f *facts) findChannels() {
-	found := map[place]*channel{}
-	at := func(shard int, key bcp.ChannelKey) *channel {
-		p := place{shard, key}
-		if found[p] == nil {
-			found[p] = &channel{key: key, shard: shard, verdicts: map[bcp.Outcome]int{}}
+	found := map[bcp.ChannelKey]*channel{}
+	at := func(key bcp.ChannelKey) *channel {
+		if found[key] == nil {
+			found[key] = &channel{key: key, verdicts: map[bcp.Outcome]int{}}
 		}
-		return found[p]
+		return found[key]
 	}
-	for i := range f.known {
-		k := &f.known[i]
-		for j := range k.forecasts {
-			c := &k.forecasts[j]
-			at(k.shard, bcp.ChannelKey{Controller: c.Controller, Reader: c.Reader}).forecast = c
-		}
-		for j := range k.ledger {
-			l := &k.ledger[j]
-			c := at(k.shard, bcp.ChannelKey{Controller: l.Controller, Reader: l.Reader})
-			if c.line == nil || l.Seq > c.line.Seq {
-				c.line = l
-			}
+	k := f.known
+	for j := range k.forecasts {
+		c := &k.forecasts[j]
+		at(bcp.ChannelKey{Controller: c.Controller, Reader: c.Reader}).forecast = c
+	}
+	for j := range k.ledger {
+		l := &k.ledger[j]
+		c := at(bcp.ChannelKey{Controller: l.Controller, Reader: l.Reader})
+		if c.line == nil || l.Seq > c.line.Seq {
+			c.line = l
 		}
 	}
 	for _, e := range f.entries {
@@ -94,7 +83,7 @@ func (f *facts) findChannels() {
 		if !ok {
 			continue
 		}
-		c := at(e.shard, key)
+		c := at(key)
 		c.entries = append(c.entries, e)
 		c.verdicts[tell.Verdict(&e.Decision)]++
 		if line, ok := e.Line(); ok {
@@ -116,7 +105,7 @@ func (f *facts) findChannels() {
 		f.channels = append(f.channels, c)
 	}
 	slices.SortFunc(f.channels, func(a, b *channel) int {
-		return cmp.Or(cmp.Compare(a.key.Controller, b.key.Controller), cmp.Compare(a.key.Reader, b.key.Reader), cmp.Compare(a.shard, b.shard))
+		return cmp.Or(cmp.Compare(a.key.Controller, b.key.Controller), cmp.Compare(a.key.Reader, b.key.Reader))
 	})
 }
 
@@ -157,18 +146,16 @@ func (f *facts) findAgents() {
 			}
 		}
 	}
-	for i := range f.known {
-		k := &f.known[i]
-		for j := range k.agents {
-			at(k.agents[j].Agent).status = &k.agents[j]
-		}
-		for j := range k.sessions {
-			s := &k.sessions[j]
-			a := at(s.Controller)
-			a.session = s
-			if f.definition == nil {
-				a.taint = bcp.MaxTaint(a.taint, s.Exposure)
-			}
+	k := f.known
+	for i := range k.agents {
+		at(k.agents[i].Agent).status = &k.agents[i]
+	}
+	for i := range k.sessions {
+		s := &k.sessions[i]
+		a := at(s.Controller)
+		a.session = s
+		if f.definition == nil {
+			a.taint = bcp.MaxTaint(a.taint, s.Exposure)
 		}
 	}
 	for _, e := range f.entries {
@@ -207,11 +194,9 @@ func (c *channel) budget(check bcp.Check) (b bcp.BudgetRoom, ok bool) {
 
 // held counts the items that wait for a person on all channels.
 func (f *facts) held() (n int) {
-	for i := range f.known {
-		for j := range f.known[i].sessions {
-			for _, c := range f.known[i].sessions[j].Channels {
-				n += c.Held
-			}
+	for i := range f.known.sessions {
+		for _, c := range f.known.sessions[i].Channels {
+			n += c.Held
 		}
 	}
 	return n
@@ -237,24 +222,13 @@ func (f *facts) name() string {
 	return f.definition.Name
 }
 
-// severalShards says whether numbers of decisions need a shard number.
-func (f *facts) severalShards() bool { return len(f.known) > 1 }
-
 // describeFault says why the data may be old, or nothing.
-func describeFault(connected, unread bool, said []known) string {
+func describeFault(connected, unread bool, said *known) string {
 	if !connected {
 		return "The mesh cannot be reached. This page shows what was known before. Check whether the mesh runs (bcpmesh status), and load the page again."
 	}
-	var silent []string
-	for i := range said {
-		if said[i].err != nil {
-			silent = append(silent, strconv.Itoa(said[i].shard))
-		}
-	}
 	switch {
-	case len(silent) > 0 && len(said) > 1:
-		return "Shards of the mesh do not answer: " + strings.Join(silent, ", ") + ". Their figures are missing or old. Check their gateways, and load the page again."
-	case len(silent) > 0:
+	case said != nil && said.err != nil:
 		return "The mesh does not answer. Budgets, sessions and agents are missing or old. Check it with bcpmesh doctor, and load the page again."
 	case unread:
 		return "New decisions of the audit cannot be read. Check the mesh with bcpmesh doctor, and load the page again."

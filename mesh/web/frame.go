@@ -154,9 +154,6 @@ func story(f *facts, entries []*entry, empty string) m.Node {
 	var lines []m.Node
 	for _, e := range entries {
 		name := strconv.FormatUint(e.Seq, 10)
-		if f.severalShards() {
-			name = strconv.Itoa(e.shard) + "/" + name
-		}
 		lines = append(lines, m.El(m.Li, nil,
 			m.El(m.A, []m.Attr{m.Href(decisionPath(e)), m.Spoken("Decision " + name)}, m.Text(name)), m.Text(" "),
 			timeElement(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision))))
@@ -180,6 +177,4 @@ func channelPath(key bcp.ChannelKey) string {
 
 func agentPath(name bcp.AgentName) string { return "/agents/" + url.PathEscape(string(name)) }
 
-func decisionPath(e *entry) string {
-	return "/decisions/" + strconv.Itoa(e.shard) + "/" + strconv.FormatUint(e.Seq, 10)
-}
+func decisionPath(e *entry) string { return "/decisions/" + strconv.FormatUint(e.Seq, 10) }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,12 +10,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// maxHistory is how many of the newest decisions are kept, over all shards.
+// maxHistory is how many of the newest decisions are kept.
 const maxHistory = 20_000
 
-// entry is a decision of a shard.
+// entry is a decision.
 type entry struct {
-	shard int
 	bcp.Decision
 	// told is the decision as live pages get it, once one did: it is the same for all.
 	told atomic.Pointer[jsontext.Value]
@@ -26,25 +24,22 @@ type entry struct {
 // be called concurrently. Kept decisions are immutable.
 type history struct {
 	mu      sync.RWMutex
-	entries []*entry     // oldest first, at most 2*maxHistory; the last maxHistory count
-	failed  map[int]bool // shards with an unreadable audit
-	nexts   map[int]uint64
-	added   uint64 // decisions, ever
+	entries []*entry // oldest first, at most 2*maxHistory; the last maxHistory count
+	failed  bool     // the audit is unreadable
+	behind  uint64   // the sequence number after the last
+	added   uint64   // decisions, ever
 }
 
-// add keeps a decision, which has a sequence number in the audit of a shard.
-func (h *history) add(shard int, sequence uint64, d *bcp.Decision) {
+// add keeps a decision, which has a sequence number in the audit.
+func (h *history) add(sequence uint64, d *bcp.Decision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.nexts == nil {
-		h.nexts = map[int]uint64{}
-	}
-	h.nexts[shard] = sequence + 1
+	h.behind = sequence + 1
 	h.added++
 	if len(h.entries) == 2*maxHistory {
 		h.entries = append(make([]*entry, 0, 2*maxHistory), h.entries[maxHistory:]...)
 	}
-	h.entries = append(h.entries, &entry{shard: shard, Decision: *d})
+	h.entries = append(h.entries, &entry{Decision: *d})
 }
 
 // total returns the number of decisions ever added.
@@ -64,35 +59,31 @@ func (h *history) after(seen uint64) (entries []*entry, total uint64) {
 	return h.entries[len(h.entries)-n : len(h.entries) : len(h.entries)], h.added
 }
 
-// next returns the sequence number after the last added decision of a shard, 0 if none
-// was.
-func (h *history) next(shard int) uint64 {
+// next returns the sequence number after the last added decision, 0 if none was.
+func (h *history) next() uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.nexts[shard]
+	return h.behind
 }
 
-func (h *history) fail(shard int, failed bool) {
+func (h *history) fail(failed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.failed == nil {
-		h.failed = map[int]bool{}
-	}
-	h.failed[shard] = failed
+	h.failed = failed
 }
 
-// all returns the kept decisions, oldest first, and whether the audit of some shard
-// cannot be read. The caller must not change it.
+// all returns the kept decisions, oldest first, and whether the audit cannot be
+// read. The caller must not change it.
 func (h *history) all() (entries []*entry, failed bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.entries[max(0, len(h.entries)-maxHistory):len(h.entries):len(h.entries)], slices.Contains(slices.Collect(maps.Values(h.failed)), true)
+	return h.entries[max(0, len(h.entries)-maxHistory):len(h.entries):len(h.entries)], h.failed
 }
 
-func (h *history) find(shard int, seq uint64) *entry {
+func (h *history) find(seq uint64) *entry {
 	entries, _ := h.all()
 	for _, e := range slices.Backward(entries) {
-		if e.shard == shard && e.Seq == seq {
+		if e.Seq == seq {
 			return e
 		}
 	}

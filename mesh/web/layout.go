@@ -43,7 +43,7 @@ func layOut(channels []*channel) layout {
 			return (2*left[c.key.Reader]+1)*len(l.controllers) + (2*right[c.key.Controller]+1)*len(l.readers)
 		}
 		return cmp.Or(cmp.Compare(high(a), high(b)), cmp.Compare(left[a.key.Reader], left[b.key.Reader]),
-			cmp.Compare(right[a.key.Controller], right[b.key.Controller]), cmp.Compare(a.shard, b.shard))
+			cmp.Compare(right[a.key.Controller], right[b.key.Controller]))
 	})
 	return l
 }

@@ -14,49 +14,35 @@ import (
 
 // Mesh is the mesh that the pages show. Its functions are called concurrently.
 type Mesh struct {
-	Shards []Shard
+	// Auditor reads the audit, Budgets what is asked of the gateway: forecasts, sessions
+	// and storage, with creds of an auditor or of the operator. Without them (nil) the
+	// pages know nothing of either.
+	Auditor *agents.Auditor
+	Budgets *agents.Operator
+	// Operator is asked how agents are, with creds of the operator; nil without them.
+	Operator *agents.Operator
 	// Connected reports whether the mesh can be reached; pages say when it cannot.
 	Connected func() bool
 	// Owner is the person for decisions by users who logged in with a code of the
 	// terminal; nil if these may not decide.
 	Owner *Person
-	// Proofs returns the newest checkpoint of each shard; nil if the state folder is not at
-	// hand.
-	Proofs func() []Proof
+	// Proof returns the newest checkpoint; nil if the state folder is not at hand.
+	Proof func() Proof
 	// Definition returns the definitions, nil if they are not at hand.
 	Definition func() *bcp.Mesh
 }
 
-// Shard is the way to one shard of a mesh.
-type Shard struct {
-	Number  int
-	Auditor *agents.Auditor
-	// Budgets is asked for forecasts, sessions and storage, with creds of an auditor or
-	// of the operator.
-	Budgets *agents.Operator
-	// Operator is asked how agents are, with creds of the operator; nil without them.
-	Operator *agents.Operator
-}
-
-// Attend shows a mesh until ctx ends: it follows the audit of each shard, beginning with
-// the newest decisions, as many as are kept. If a shard cannot be read, the pages say
-// so, and it retries. Only one mesh is shown at a time.
+// Attend shows a mesh until ctx ends: it follows the audit, beginning with the newest
+// decisions, as many as are kept. If it cannot be read, the pages say so, and it retries.
+// Only one mesh is shown at a time.
 func (s *Server) Attend(ctx context.Context, mesh Mesh) {
 	s.mesh.Store(&mesh)
-	var following sync.WaitGroup
-	defer following.Wait()
-	for _, shard := range mesh.Shards {
-		following.Go(func() { s.followShard(ctx, shard) })
-	}
-}
-
-func (s *Server) followShard(ctx context.Context, shard Shard) {
 	for ctx.Err() == nil {
-		err := s.follow(ctx, shard)
+		err := s.follow(ctx, mesh.Auditor)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		s.history.fail(shard.Number, true)
+		s.history.fail(true)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
@@ -64,49 +50,46 @@ func (s *Server) followShard(ctx context.Context, shard Shard) {
 	}
 }
 
-func (s *Server) follow(ctx context.Context, shard Shard) error {
-	last, err := shard.Auditor.Last(ctx)
+func (s *Server) follow(ctx context.Context, auditor *agents.Auditor) error {
+	last, err := auditor.Last(ctx)
 	if err != nil && !errors.Is(err, agents.ErrNoRecords) {
 		return err
 	}
-	next := s.history.next(shard.Number)
+	next := s.history.next()
 	if next == 0 || next > last.Sequence+1 {
 		next = max(last.Sequence, maxHistory) - maxHistory + 1
 	}
-	s.history.fail(shard.Number, false)
-	return s.take(shard.Auditor.Follow(ctx, next), shard.Number)
+	s.history.fail(false)
+	return s.take(auditor.Follow(ctx, next))
 }
 
-func (s *Server) take(records iter.Seq2[agents.AuditRecord, error], shard int) error {
+func (s *Server) take(records iter.Seq2[agents.AuditRecord, error]) error {
 	for r, err := range records {
 		if err != nil {
 			return err
 		}
-		s.history.add(shard, r.Sequence, &r.Decision)
+		s.history.add(r.Sequence, &r.Decision)
 		s.streams.wake()
 	}
 	return nil
 }
 
 // read returns the decision with a number from the audit, if it is not kept.
-func (s *Server) read(ctx context.Context, number int, seq uint64) *entry {
+func (s *Server) read(ctx context.Context, seq uint64) *entry {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	mesh := s.mesh.Load()
-	for _, shard := range mesh.Shards {
-		if shard.Number != number {
-			continue
-		}
-		if r, ok, err := shard.Auditor.At(ctx, seq); err == nil && ok && r.Decision.Seq == seq {
-			return &entry{shard: number, Decision: r.Decision}
-		}
+	auditor := s.mesh.Load().Auditor
+	if auditor == nil {
+		return nil
+	}
+	if r, ok, err := auditor.At(ctx, seq); err == nil && ok && r.Decision.Seq == seq {
+		return &entry{Decision: r.Decision}
 	}
 	return nil
 }
 
-// known is the reply of a shard.
+// known is the reply of a mesh. It is immutable.
 type known struct {
-	shard     int
 	forecasts []bcp.Forecast
 	sessions  []bcp.SessionView
 	agents    []status.Agent
@@ -118,26 +101,26 @@ type known struct {
 const (
 	// readTime is the timeout for a page's data.
 	readTime = 5 * time.Second
-	// viewAge is the age at which a shard's reply is refreshed, and viewPatience the
+	// viewAge is the age at which the mesh's reply is refreshed, and viewPatience the
 	// age at which a page waits for the refresh: a younger one is shown as it is.
 	viewAge      = time.Second
 	viewPatience = 5 * time.Second
 )
 
-// viewCache caches the replies of shards for a moment, so that many pages cause as many
+// viewCache caches the reply of a mesh for a moment, so that many pages cause as many
 // requests as one.
 type viewCache struct {
-	asking sync.Mutex // held during requests to the shards
+	asking sync.Mutex // held during requests to the mesh
 
 	mu    sync.Mutex
-	mesh  *Mesh // the mesh of the replies
+	mesh  *Mesh // whose reply it is
 	at    time.Time
-	known []known
+	known *known
 }
 
-// shardViews returns the last replies of a mesh's shards; it refreshes them if they are
-// old and the mesh is reachable.
-func (c *viewCache) shardViews(mesh *Mesh, connected bool) []known {
+// current returns the last reply of a mesh; it refreshes it if it is old and the mesh is
+// reachable.
+func (c *viewCache) current(mesh *Mesh, connected bool) *known {
 	said, age := c.last(mesh)
 	switch {
 	case said != nil && (!connected || age < viewAge):
@@ -159,8 +142,8 @@ func (c *viewCache) shardViews(mesh *Mesh, connected bool) []known {
 	return c.ask(mesh)
 }
 
-// last returns the cached replies, nil if there are none, and their age.
-func (c *viewCache) last(mesh *Mesh) ([]known, time.Duration) {
+// last returns the cached reply, nil if there is none, and its age.
+func (c *viewCache) last(mesh *Mesh) (*known, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mesh != mesh {
@@ -169,45 +152,40 @@ func (c *viewCache) last(mesh *Mesh) ([]known, time.Duration) {
 	return c.known, time.Since(c.at)
 }
 
-// ask asks the shards. What one does not say stays as it was.
-func (c *viewCache) ask(mesh *Mesh) []known {
+// ask asks the mesh. What it does not say stays as it was.
+func (c *viewCache) ask(mesh *Mesh) *known {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
-	said := make([]known, len(mesh.Shards))
-	var asking sync.WaitGroup
-	for i, shard := range mesh.Shards {
-		asking.Go(func() { said[i] = ask(ctx, shard) })
-	}
-	asking.Wait()
+	said := ask(ctx, mesh)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mesh != mesh {
-		return said // of a mesh that is no longer shown
+		return &said // of a mesh that is no longer shown
 	}
-	for i := range said {
-		if said[i].err != nil && c.known != nil {
-			old := c.known[i]
-			old.err = said[i].err
-			said[i] = old
-		}
+	if said.err != nil && c.known != nil {
+		err := said.err
+		said = *c.known
+		said.err = err
 	}
-	c.known, c.at = said, time.Now()
-	return said
+	c.known, c.at = &said, time.Now()
+	return c.known
 }
 
-// ask asks a shard for everything but its audit.
-func ask(ctx context.Context, shard Shard) known {
-	k := known{shard: shard.Number}
+// ask asks a mesh for everything but its audit.
+func ask(ctx context.Context, mesh *Mesh) (k known) {
+	if mesh.Budgets == nil {
+		return k
+	}
 	var wrong [5]error
 	var all sync.WaitGroup
-	all.Go(func() { k.forecasts, wrong[0] = shard.Budgets.Forecasts(ctx) })
-	all.Go(func() { k.sessions, wrong[1] = shard.Budgets.Sessions(ctx) })
-	all.Go(func() { k.storage, wrong[2] = shard.Budgets.Storage(ctx) })
-	if shard.Operator != nil {
-		all.Go(func() { k.agents, wrong[3] = shard.Operator.Agents(ctx) })
+	all.Go(func() { k.forecasts, wrong[0] = mesh.Budgets.Forecasts(ctx) })
+	all.Go(func() { k.sessions, wrong[1] = mesh.Budgets.Sessions(ctx) })
+	all.Go(func() { k.storage, wrong[2] = mesh.Budgets.Storage(ctx) })
+	if mesh.Operator != nil {
+		all.Go(func() { k.agents, wrong[3] = mesh.Operator.Agents(ctx) })
 	}
 	all.Go(func() {
-		records, err := shard.Auditor.Ledger(ctx)
+		records, err := mesh.Auditor.Ledger(ctx)
 		if errors.Is(err, agents.ErrNoRecords) {
 			return
 		}

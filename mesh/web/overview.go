@@ -18,10 +18,10 @@ import (
 func (s *Server) facts() *facts {
 	mesh := s.mesh.Load()
 	if mesh == nil {
-		return &facts{now: s.logins.now(), fault: "The mesh is not there yet. Load the page again."}
+		return &facts{now: s.logins.now(), known: &known{}, fault: "The mesh is not there yet. Load the page again."}
 	}
 	connected := mesh.Connected()
-	said := s.views.shardViews(mesh, connected)
+	said := s.views.current(mesh, connected)
 	total := s.history.total()
 	entries, unread := s.history.all()
 	f := *s.drawn.current(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.logins.now(), mesh.Definition(), said, entries) })
@@ -37,7 +37,7 @@ const drawnAge = 200 * time.Millisecond
 type drawnFrom struct {
 	mesh  *Mesh
 	total uint64
-	said  []known
+	said  *known
 }
 
 // drawn keeps the facts of the last page. Its method may be called concurrently.
@@ -51,7 +51,7 @@ type drawn struct {
 func (d *drawn) current(from drawnFrom, draw func() *facts) *facts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	same := d.facts != nil && d.from.mesh == from.mesh && len(d.from.said) == len(from.said) && (len(from.said) == 0 || &d.from.said[0] == &from.said[0])
+	same := d.facts != nil && d.from.mesh == from.mesh && d.from.said == from.said
 	if age := time.Since(d.at); !same || age >= viewAge || d.from.total != from.total && age >= drawnAge {
 		d.from, d.at, d.facts = from, time.Now(), draw()
 		d.facts.total = from.total
@@ -76,10 +76,8 @@ func overviewParts(f *facts) []m.Node {
 		tile("/alerts", strconv.Itoa(f.since(24*time.Hour, isAlert)), "alerts in 24 hours"),
 		tile("/audit", strconv.Itoa(f.since(time.Minute, anyEntry)), "decisions in a minute"),
 		tile("/agents", connected(f), "agents connected"))}
-	for i := range f.known {
-		if line := disk(f, &f.known[i]); line != "" {
-			parts = append(parts, paragraph(line))
-		}
+	if line := disk(f.known); line != "" {
+		parts = append(parts, paragraph(line))
 	}
 	if len(f.channels) == 0 {
 		parts = append(parts, paragraph("The mesh has no channels yet. An entry in bcp_channels of two definitions makes one."))
@@ -128,16 +126,12 @@ func connected(f *facts) string {
 	return fmt.Sprintf("%d of %d", here, all)
 }
 
-// disk describes how full a shard's journal is.
-func disk(f *facts, k *known) string {
+// disk describes how full the journal is.
+func disk(k *known) string {
 	if k.storage.JournalLimit <= 0 {
 		return ""
 	}
-	line := fmt.Sprintf("The journal holds %s in %s, %d %% of its limit.", tell.Count(int(k.storage.Records), "record"), size(k.storage.Journal), 100*k.storage.Journal/k.storage.JournalLimit)
-	if f.severalShards() {
-		return "Shard " + strconv.Itoa(k.shard) + ": " + line
-	}
-	return line
+	return fmt.Sprintf("The journal holds %s in %s, %d %% of its limit.", tell.Count(int(k.storage.Records), "record"), size(k.storage.Journal), 100*k.storage.Journal/k.storage.JournalLimit)
 }
 
 func size(bytes int64) string {

@@ -163,7 +163,7 @@ func TestWordsThatWereGuessed(t *testing.T) {
 	s.logins.renew()
 	cookie := s.logIn(t, s.codes[0])
 	_, id, _ := strings.Cut(cookie, " ")
-	r := request("GET", "/approvals/0/i1", cookie, nil)
+	r := request("GET", "/approvals/i1", cookie, nil)
 	for text, guessed := range map[string]bool{"amber heron end": true, "Amber \n HERON": true, "amber": false, "amber, heron": false} {
 		s.logins.sessions[id].word = "amber heron"
 		got := s.framing(r, []tell.Frame{{Parts: []tell.Part{{Text: "x"}, {Asked: "y", Text: text}}}})
@@ -171,7 +171,7 @@ func TestWordsThatWereGuessed(t *testing.T) {
 			t.Errorf("%q is framed with %q", text, got)
 		}
 	}
-	if got := s.framing(request("GET", "/approvals/0/i1", "", nil), nil); got != "" {
+	if got := s.framing(request("GET", "/approvals/i1", "", nil), nil); got != "" {
 		t.Errorf("somebody without a session has the words %q", got)
 	}
 }
@@ -233,14 +233,14 @@ func TestItemIsOver(t *testing.T) {
 		{Kind: bcp.KindApproval, Verdict: bcp.Reject, Item: "i3"}, {Kind: bcp.KindAnswer, Verdict: bcp.Hold, Item: "i4"}, {Kind: bcp.KindExpire},
 	} {
 		d.Seq = 1000 + uint64(i)
-		s.history.add(2, d.Seq, &d)
+		s.history.add(d.Seq, &d)
 	}
 	events, _, _ := s.since(begin)
 	var over []string
 	for _, e := range read(t, events) {
 		over = append(over, e.Over)
 	}
-	if strings.Join(over, " ") != "/approvals/2/i1 /approvals/2/i2   " {
+	if strings.Join(over, " ") != "/approvals/i1 /approvals/i2   " {
 		t.Errorf("over are %q", over)
 	}
 }

@@ -16,8 +16,8 @@ import (
 // concurrently.
 type Person struct {
 	Name bcp.AgentName
-	// On returns who decides on a shard, over a connection with this person's creds.
-	On func(shard int) *agents.Approver
+	// Approver decides, over a connection with this person's creds.
+	Approver *agents.Approver
 
 	// The rest is only for people of a [Site].
 

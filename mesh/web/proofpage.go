@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,10 +10,9 @@ import (
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
-// Proof is the newest signed checkpoint of a shard's journal, which makes any later
+// Proof is the newest signed checkpoint of the journal, which makes any later
 // change of the earlier decisions detectable.
 type Proof struct {
-	Shard int
 	// Checkpoint is the signed checkpoint, verbatim (C2SP tlog-checkpoint), with the
 	// cosignatures of witnesses. It is empty if there is none.
 	Checkpoint string
@@ -36,12 +34,11 @@ func (s *Server) proof(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
 	var parts []m.Node
 	mesh := s.mesh.Load()
-	if mesh == nil || mesh.Proofs == nil {
+	if mesh == nil || mesh.Proof == nil {
 		parts = append(parts, paragraph("Checkpoints are with the owner of the state folder: bcpmesh web in the folder of the mesh shows them here, and so does"), commandLine("bcpmesh audit checkpoint"))
 	} else {
-		for _, p := range mesh.Proofs() {
-			parts = append(parts, s.proofSection(f, &p)...)
-		}
+		p := mesh.Proof()
+		parts = append(parts, s.proofSection(&p))
 	}
 	parts = append(parts, section("verify", "Verify it yourself",
 		paragraph("An export is the audit as a file with a checkpoint at its end. Verifying it needs the key and that file, and no trust in the operator of the mesh."),
@@ -52,18 +49,15 @@ func (s *Server) proof(w http.ResponseWriter, r *http.Request) {
 
 func commandLine(text string) m.Node { return m.El(m.P, nil, m.El(m.Code, nil, m.Text(text))) }
 
-func (s *Server) proofSection(f *facts, p *Proof) []m.Node {
-	title, id := "Newest checkpoint", "checkpoint"
-	if f.severalShards() {
-		title, id = title+" of shard "+strconv.Itoa(p.Shard), id+strconv.Itoa(p.Shard)
-	}
+func (s *Server) proofSection(p *Proof) m.Node {
+	const title, id = "Newest checkpoint", "checkpoint"
 	if p.Checkpoint == "" {
-		return []m.Node{section(id, title, paragraph("There is none yet: one is signed every ten minutes in which something was decided, and when the mesh ends."))}
+		return section(id, title, paragraph("There is none yet: one is signed every ten minutes in which something was decided, and when the mesh ends."))
 	}
 	list := []fact{{"records", p.Records()}, {"signed", written(p.Signed) + ", " + tell.Roughly(s.logins.now().Sub(p.Signed)) + " ago"}, {"key", p.Key}}
 	var note []m.Node
 	for line := range strings.Lines(p.Checkpoint) {
 		note = append(note, m.Text(inert.Line(strings.TrimSuffix(line, "\n"))+"\n"))
 	}
-	return []m.Node{section(id, title, factRows(list), m.El(m.P, []m.Attr{m.Class("note")}, note...))}
+	return section(id, title, factRows(list), m.El(m.P, []m.Attr{m.Class("note")}, note...))
 }

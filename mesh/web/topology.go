@@ -124,9 +124,6 @@ func channelTable(f *facts, channels []*channel) m.Node {
 	for _, c := range channels {
 		nominal, capacity := counts(c)
 		name := tell.Channel(c.key.Controller, c.key.Reader)
-		if f.severalShards() {
-			name += " (shard " + strconv.Itoa(c.shard) + ")"
-		}
 		rows = append(rows, row(
 			rowHead(link(channelPath(c.key), bdi(name))),
 			number(nominal), number(capacity), m.El(m.Td, nil, taintMark(c.taint)),

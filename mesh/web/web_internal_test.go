@@ -55,14 +55,12 @@ func newSite(text string) *site {
 	s.logins.now = func() time.Time { return s.now }
 	definition := hostileDefinition(text)
 	s.mesh.Store(&Mesh{Connected: func() bool { return !s.away }, Definition: func() *bcp.Mesh { return definition },
-		Proofs: func() []Proof {
-			return []Proof{{Checkpoint: text + "\n" + text + "\n" + text, Signed: s.now, Key: text}, {Shard: 1}}
-		}})
+		Proof: func() Proof { return Proof{Checkpoint: text + "\n" + text + "\n" + text, Signed: s.now, Key: text} }})
 	s.views.mesh = s.mesh.Load()
 	s.views.known, s.views.at = hostileKnown(text, s.now), time.Now().Add(time.Hour)
 	for i, kind := range bcp.DecisionKinds() {
 		for j, verdict := range []bcp.Outcome{bcp.Accept, bcp.Hold, bcp.Reject} {
-			s.history.add(0, uint64(3*i+j+1), &bcp.Decision{Seq: uint64(3*i + j + 1), Time: 1, Kind: kind, Verdict: verdict, Agent: "main", Controller: "main", Reader: "mailer",
+			s.history.add(uint64(3*i+j+1), &bcp.Decision{Seq: uint64(3*i + j + 1), Time: 1, Kind: kind, Verdict: verdict, Agent: "main", Controller: "main", Reader: "mailer",
 				Justification: text, Family: text, Note: text, Field: text, Event: text, Key: text, Query: bcp.QueryID(text), Delivery: bcp.DeliveryID(text),
 				Item: bcp.ItemID(text), Subscription: bcp.SubscriptionID(text), Session: bcp.SessionID(text), Code: bcp.ValidationFailed, Reason: bcp.ReasonValue,
 				Run: &bcp.RunChange{Run: text, From: bcp.AgentName(text), Kernel: bcp.AgentName(text), Code: text}})
@@ -91,19 +89,19 @@ func hostileDefinition(text string) *bcp.Mesh {
 }
 
 // hostileKnown has a text wherever the answers of a mesh may have one.
-func hostileKnown(text string, now time.Time) []known {
+func hostileKnown(text string, now time.Time) *known {
 	room := bcp.Room{Epoch: 1, Budgets: []bcp.BudgetRoom{{Key: text, Limit: 9 * bcp.Bit, Left: bcp.Bit}, {Key: "budget_bits", Limit: 9 * bcp.Bit, Left: bcp.Bit}},
 		Fits: []bcp.Fit{{Form: text, Category: 1}, {Subscription: bcp.SubscriptionID(text), Category: 2}}}
 	forecast := bcp.Forecast{Controller: "main", Reader: "mailer", Queries: room, Pushes: room, Frees: []bcp.Freed{{At: now, Bits: bcp.Bit}}}
 	foreign := forecast
 	foreign.Controller, foreign.Reader = bcp.AgentName("c"+text), bcp.AgentName("r"+text)
-	return []known{{
+	return &known{
 		forecasts: []bcp.Forecast{forecast, foreign},
 		sessions: []bcp.SessionView{{Controller: "main", Session: bcp.SessionID(text), Status: text, BegunBy: text, Sources: []string{text},
 			Channels: []bcp.SessionChannel{{Reader: bcp.AgentName(text), Held: 1}}}},
 		agents: []status.Agent{{Agent: "mailer", State: status.Crashed, NotStarted: text, Command: &status.Command{Failures: 2, Exit: text, LastLine: text}}},
 		ledger: []bcp.LedgerLine{{Controller: "main", Reader: "mailer", Epoch: 1, Time: now}},
-	}}
+	}
 }
 
 func (s *site) do(r *http.Request) *http.Response {
@@ -149,8 +147,8 @@ func (s *site) logIn(t *testing.T, code string) string {
 
 func cookieOf(c *http.Cookie) string { return strings.Trim(c.Path, "/") + " " + c.Value }
 
-var pagesShown = []string{"/", "/approvals", "/approvals/0/i1", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
-	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing", "/proof", storyPath}
+var pagesShown = []string{"/", "/approvals", "/approvals/i1", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
+	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/1", "/decisions/2", "/decisions/3", "/decisions/99999", "/decisions/x/1", "/nothing", "/proof", storyPath}
 
 // Every route, of whatever method and outcome, bears the policy; none but the login
 // shows anything without a session.
@@ -168,7 +166,7 @@ func TestRoutes(t *testing.T) {
 	for _, pattern := range slices.AppendSeq(slices.Collect(maps.Keys(s.inner())), maps.Keys(s.routes())) {
 		_, path, ok := strings.Cut(pattern, " ")
 		if ok {
-			paths = append(paths, strings.NewReplacer("{$}", "", "{controller}", "a", "{reader}", "b", "{shard}", "0", "{seq}", "1", "{agent}", "mailer", "{id}", "q1", "{session}", "s1", "{item}", "i1").Replace(path))
+			paths = append(paths, strings.NewReplacer("{$}", "", "{controller}", "a", "{reader}", "b", "{seq}", "1", "{agent}", "mailer", "{id}", "q1", "{session}", "s1", "{item}", "i1").Replace(path))
 		}
 	}
 	for _, path := range paths {
@@ -266,7 +264,7 @@ func TestSessionIsOfItsPlace(t *testing.T) {
 		}
 	}
 	for _, cookie := range []string{" " + value, other + " " + value, place[1:] + " " + value, place + " ", place + " " + value + "x"} {
-		for _, path := range []string{"/", "/approvals", "/approvals/0/i1"} {
+		for _, path := range []string{"/", "/approvals", "/approvals/i1"} {
 			if got := s.do(request("GET", path, cookie, nil)); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != loginPath {
 				t.Errorf("%s with %q: %d", path, cookie, got.StatusCode)
 			}
@@ -519,14 +517,14 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	var h history
 	for i := range uint64(2*maxHistory + 1) {
-		h.add(1, i+1, &bcp.Decision{Seq: i + 1, Kind: bcp.KindAsk})
+		h.add(i+1, &bcp.Decision{Seq: i + 1, Kind: bcp.KindAsk})
 	}
 	entries, _ := h.all()
-	if len(entries) != maxHistory || entries[0].Seq != maxHistory+2 || h.find(1, maxHistory+1) != nil || h.find(1, maxHistory+2) == nil || h.find(0, maxHistory+2) != nil {
+	if len(entries) != maxHistory || entries[0].Seq != maxHistory+2 || h.find(maxHistory+1) != nil || h.find(maxHistory+2) == nil {
 		t.Errorf("%d entries from %d", len(entries), entries[0].Seq)
 	}
-	if h.next(1) != 2*maxHistory+2 || h.next(0) != 0 {
-		t.Errorf("the next decision is %d", h.next(1))
+	if h.next() != 2*maxHistory+2 {
+		t.Errorf("the next decision is %d", h.next())
 	}
 }
 
@@ -538,7 +536,7 @@ func TestFault(t *testing.T) {
 	cookie := s.logIn(t, s.codes[0])
 	check := func(want string) {
 		t.Helper()
-		for _, path := range []string{"/", "/agents", "/sessions", "/audit", "/alerts", "/channels/main/mailer", "/decisions/0/1"} {
+		for _, path := range []string{"/", "/agents", "/sessions", "/audit", "/alerts", "/channels/main/mailer", "/decisions/1"} {
 			body, err := io.ReadAll(s.do(request("GET", path, cookie, nil)).Body)
 			if err != nil {
 				t.Fatal(err)
@@ -552,15 +550,12 @@ func TestFault(t *testing.T) {
 	s.away = true
 	check("cannot be reached")
 	s.away = false
-	s.history.fail(1, true)
-	s.history.fail(0, false)
+	s.history.fail(true)
 	check("cannot be read")
-	s.history.fail(1, false)
+	s.history.fail(false)
 	check("")
-	s.views.known[0].err = errors.New("no answer")
+	s.views.known.err = errors.New("no answer")
 	check("does not answer")
-	s.views.known = append(s.views.known, known{shard: 1})
-	check("Shards of the mesh do not answer: 0.")
 }
 
 // A server serves this machine alone, from a real port, until its context ends.
@@ -644,24 +639,26 @@ func TestViewsAreAskedForBeside(t *testing.T) {
 	for name, c := range map[string]struct {
 		age       time.Duration
 		connected bool
-		shown     int
+		shown     bool
 		asked     bool
 	}{
-		"new": {viewAge / 2, true, 1, false}, "old": {2 * viewAge, true, 1, true}, "too old": {viewPatience, true, 0, true},
-		"of a mesh that is away": {time.Hour, false, 1, false},
+		"new": {viewAge / 2, true, true, false}, "old": {2 * viewAge, true, true, true}, "too old": {viewPatience, true, false, true},
+		"of a mesh that is away": {time.Hour, false, true, false},
 	} {
-		v := viewCache{mesh: mesh, known: make([]known, 1), at: time.Now().Add(-c.age)} // the mesh has no shards: asked again, it says nothing
-		if got := v.shardViews(mesh, c.connected); len(got) != c.shown {
-			t.Errorf("%s: %d views are shown, want %d", name, len(got), c.shown)
+		before := &known{}
+		v := viewCache{mesh: mesh, known: before, at: time.Now().Add(-c.age)}
+		if got := v.current(mesh, c.connected); (got == before) != c.shown {
+			t.Errorf("%s: what it said before is shown: %t, want %t", name, got == before, c.shown)
 		}
 		v.asking.Lock() // until whoever asks beside is done
-		if said, _ := v.last(mesh); (len(said) == 0) != c.asked {
-			t.Errorf("%s: asked again: %t, want %t", name, len(said) == 0, c.asked)
+		if said, _ := v.last(mesh); (said != before) != c.asked {
+			t.Errorf("%s: asked again: %t, want %t", name, said != before, c.asked)
 		}
 		v.asking.Unlock()
 	}
-	v := viewCache{mesh: &Mesh{}, known: make([]known, 1), at: time.Now()}
-	if got := v.shardViews(mesh, true); len(got) != 0 {
+	before := &known{}
+	v := viewCache{mesh: &Mesh{}, known: before, at: time.Now()}
+	if got := v.current(mesh, true); got == before {
 		t.Error("what another mesh said is shown")
 	}
 }

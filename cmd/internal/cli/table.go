@@ -197,3 +197,16 @@ func stackedTable(cells [][]string, width int, bold bool) string {
 	}
 	return b.String()
 }
+
+// ShowList shows a list in a table or as JSON, or says that there is nothing.
+func ShowList[T any](o *Output, list []T, none string, table func(*Output, []T)) error {
+	switch {
+	case o.JSON:
+		return o.Value(append([]T{}, list...)) // never null
+	case len(list) == 0:
+		o.Talkf("%s", none)
+	default:
+		table(o, list)
+	}
+	return nil
+}

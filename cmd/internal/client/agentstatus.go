@@ -32,28 +32,23 @@ func inTrouble(a *status.Agent) bool {
 
 // AgentTable shows each agent, and what those printed last whose commands fail. creds
 // says whom of those that somebody else starts nothing can be started with.
-func AgentTable(o *cli.Output, list []Sharded[status.Agent], creds map[bcp.AgentName]string) {
+func AgentTable(o *cli.Output, list []status.Agent, creds map[bcp.AgentName]string) {
 	now := time.Now()
 	var rows [][]string
 	for i := range list {
-		a := &list[i].Of
+		a := &list[i]
 		says := tell.Agent(a, now)
 		if problem := creds[a.Agent]; a.State == status.Away && problem != "" {
 			says += "\n" + problem
 		}
-		rows = append(rows, []string{list[i].Cell(), string(a.Agent), string(a.State), tell.Waits(a), says})
+		rows = append(rows, []string{string(a.Agent), string(a.State), tell.Waits(a), says})
 	}
-	TableOfShards(o, []string{"agent", "state", "waits", "details"}, rows)
+	o.Table([]string{"agent", "state", "waits", "details"}, rows)
 	for i := range list {
-		if line := lastLine(&list[i].Of); line != "" {
+		if line := lastLine(&list[i]); line != "" {
 			o.Printf("%s\n", cli.Plain(line))
 		}
 	}
-}
-
-// AgentStatuses asks the shards of a mesh how their agents are.
-func AgentStatuses(ctx context.Context, o *Client) ([]Sharded[status.Agent], error) {
-	return ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]status.Agent, error) { return o.Operator(shard).Agents(ctx) })
 }
 
 // TalkOfTroubles tells whose commands fail: it is seldom what somebody asked for, and
@@ -62,10 +57,10 @@ func TalkOfTroubles(p *cli.Program, ctx context.Context, o *Client) {
 	if p.Out.JSON {
 		return
 	}
-	list, _ := AgentStatuses(ctx, o) // of the shards that answer
+	list, _ := o.Operator().Agents(ctx) // without an answer there is nothing to add
 	for i := range list {
-		if a := &list[i].Of; inTrouble(a) {
-			p.Out.Talkf("%s%s: %s; bcpmesh status shows more", list[i].Label(), a.Agent, tell.Agent(a, time.Now()))
+		if a := &list[i]; inTrouble(a) {
+			p.Out.Talkf("%s: %s; bcpmesh status shows more", a.Agent, tell.Agent(a, time.Now()))
 		}
 	}
 }
@@ -92,26 +87,22 @@ func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {
 		return ""
 	}
 	defer o.Close()
-	for _, shard := range o.On(reader) {
-		a, ok, err := o.Operator(shard).Agent(ctx, reader)
-		if err != nil || !ok {
-			continue
-		}
-		now := time.Now()
-		switch says := tell.Agent(&a, now); {
-		case a.Connected(bcp.RoleReader) && a.Failing != nil:
-			return string(reader) + " cannot answer: " + tell.ModelFails(a.Failing)
-		case a.Connected(bcp.RoleReader):
-			return ""
-		case a.State == status.Connected:
-			return string(reader) + " is not connected as a reader"
-		case a.State == status.Away:
-			return string(reader) + " is " + says
-		default:
-			return string(reader) + " is not connected: " + says
-		}
+	a, ok, err := o.Operator().Agent(ctx, reader)
+	if err != nil || !ok {
+		return ""
 	}
-	return ""
+	switch says := tell.Agent(&a, time.Now()); {
+	case a.Connected(bcp.RoleReader) && a.Failing != nil:
+		return string(reader) + " cannot answer: " + tell.ModelFails(a.Failing)
+	case a.Connected(bcp.RoleReader):
+		return ""
+	case a.State == status.Connected:
+		return string(reader) + " is not connected as a reader"
+	case a.State == status.Away:
+		return string(reader) + " is " + says
+	default:
+		return string(reader) + " is not connected: " + says
+	}
 }
 
 // Away reports whether the reader of a channel is not connected, and is nobody whom the
@@ -137,12 +128,8 @@ func (f *AgentFlags) Away(ctx context.Context, controller, reader bcp.AgentName)
 		return false
 	}
 	defer o.Close()
-	for _, shard := range o.On(reader) {
-		if a, ok, err := o.Operator(shard).Agent(ctx, reader); err == nil && ok {
-			return a.State == status.Away
-		}
-	}
-	return false
+	a, ok, err := o.Operator().Agent(ctx, reader)
+	return err == nil && ok && a.State == status.Away
 }
 
 // WhileSilent tells a person at a terminal why nobody answers, if nothing has come for a

@@ -34,7 +34,6 @@ type Flags struct {
 	As, Creds, URL string
 	CA             string
 	Encoding       cli.WordFlag
-	Shard          ShardFlag
 	Where          meshdir.StateFlags
 	// attempt is how long one request may take, 0 for as long as most do.
 	Attempt time.Duration
@@ -52,11 +51,7 @@ func (f *Flags) AddTo(cmd *cobra.Command, who string) {
 	cmd.Flags().StringVar(&f.CA, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
 	f.Encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
 	f.Encoding.AddTo(cmd, "encoding", "with --creds: the encoding in the agent's definition")
-	people := who == "approver" || who == "auditor"
-	cli.Complete(cmd, "as", meshdir.CompleteAgents(people))
-	if people {
-		f.Shard.AddTo(cmd, OfPeople+" (default: all; with --creds: 0)")
-	}
+	cli.Complete(cmd, "as", meshdir.CompleteAgents(who == "approver" || who == "auditor"))
 	f.Where.AddTo(cmd)
 }
 
@@ -67,9 +62,13 @@ type Client struct {
 	Name       bcp.AgentName
 	Encoding   bcp.Encoding
 	Definition *bcp.Mesh // nil with a creds file, and for the operator
-	Shards     []int     // that a person speaks to
-	Places     *bcp.Mesh // says which agent is on which of several shards, unless nil
 }
+
+// Operator is the operator's way over the connection.
+func (c *Client) Operator() *agents.Operator { return agents.NewOperator(c.Connection) }
+
+// Auditor is the auditor's way over the connection.
+func (c *Client) Auditor() *agents.Auditor { return agents.NewAuditor(c.Connection) }
 
 // Connect connects in a role.
 func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
@@ -93,13 +92,12 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 		}
 	}
 	url, gone, known := f.URL, false, meshdir.Trust{CA: f.CA}
-	clustered := url != "" && meshdir.WasExported(folder.State)
 	if url == "" {
 		about, err := folder.Running()
 		if err != nil {
 			return nil, err
 		}
-		url, gone, known, clustered = about.URL, !about.Alive(), about.Trust, about.Cluster
+		url, gone, known = about.URL, !about.Alive(), about.Trust
 	}
 	secure, err := known.Options()
 	if err != nil {
@@ -108,10 +106,6 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 	store, err := accounts.Open(folder.State, meshdir.Unlock())
 	if err != nil {
 		return nil, cli.Failf("the keys of the mesh: %s", err).WithHint("the state folder is %s; --state names another", folder.State)
-	}
-	shards, places, err := f.Shard.Of(folder, def, store, clustered)
-	if err != nil {
-		return nil, err
 	}
 	creds, err := store.Issue(name, role, OwnCredsTTL, accounts.ForItself)
 	if err != nil {
@@ -132,7 +126,7 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 	case err != nil:
 		return nil, meshdir.NotReached(url, err)
 	}
-	return &Client{Connection: conn, Name: name, Encoding: encoding, Definition: def, Shards: shards, Places: places}, nil
+	return &Client{Connection: conn, Name: name, Encoding: encoding, Definition: def}, nil
 }
 
 // Remote connects with a creds file, which says who it is; role is what the command
@@ -170,7 +164,7 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 	case err != nil:
 		return nil, meshdir.NotTaken(url, f.Creds, err)
 	}
-	return &Client{Connection: conn, Name: name, Encoding: encoding, Shards: []int{f.Shard.number}}, nil
+	return &Client{Connection: conn, Name: name, Encoding: encoding}, nil
 }
 
 // actor is the agent or person that a command acts as.
@@ -230,39 +224,6 @@ func (c *Client) FindChannel(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, e
 	return nil, f.WithHint("it has one to %s", cli.JoinOr(peers))
 }
 
-// ShardConfig is the way to one shard: the one that is named, or the only one. Def, where
-// it is at hand, and the gateway's files say how many there are.
-func (f *ClusterFlags) ShardConfig(command string, shard ShardFlag, def *bcp.Mesh) (cluster.Config, error) {
-	access, err := f.Config(command, command)
-	if err != nil {
-		return access, err
-	}
-	n := 1
-	if def != nil {
-		n = def.Shards()
-	}
-	there := func(shard int) error {
-		_, err := os.Stat(filepath.Join(f.Creds, cluster.CoreCreds(shard)))
-		return err
-	}
-	for n <= bcp.MaxShard && there(n) == nil {
-		n++
-	}
-	shards, err := shard.Among(n)
-	if err != nil {
-		return access, err
-	}
-	if len(shards) > 1 {
-		return access, cli.Usagef("%s: the mesh has %d shards, each with a journal of its own", command, n).WithHint("do it for each, to its own file: --shard 0, --shard 1 and so on")
-	}
-	access.Shard = shards[0]
-	if err := there(access.Shard); err != nil {
-		return access, cli.Failf("%s cannot be read: %s", cli.Quoted(filepath.Join(f.Creds, cluster.CoreCreds(access.Shard))), cli.FileReason(err)).
-			WithHint("bcpmesh accounts export --force --gateway NAME writes creds for all shards")
-	}
-	return access, nil
-}
-
 // ClusterFlags say which cluster, and as which gateway.
 type ClusterFlags struct{ URL, Creds, CA string }
 
@@ -279,7 +240,7 @@ func (f *ClusterFlags) Config(command, name string) (cluster.Config, error) {
 	if f.URL == "" || f.Creds == "" {
 		return cluster.Config{}, cli.Usagef("%s: it needs --url and --creds", command).WithHint("bcpmesh accounts export writes the creds; bcpmesh up runs a mesh without a cluster")
 	}
-	for _, name := range []string{cluster.CoreCreds(0), cluster.SystemCreds, cluster.OperatorFile} {
+	for _, name := range []string{cluster.CoreCreds, cluster.SystemCreds, cluster.OperatorFile} {
 		file := filepath.Join(f.Creds, name)
 		if _, err := os.Stat(file); err != nil {
 			return cluster.Config{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err)).WithHint("--creds names the folder that bcpmesh accounts export --gateway NAME writes")

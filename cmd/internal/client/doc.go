@@ -1,5 +1,4 @@
 // Package client connects a command to a running mesh as an agent, operator,
 // auditor or approver, with the credentials that the flags name or the state
-// folder allows. On a cluster it asks each shard and merges the results. It
-// decides nothing.
+// folder allows. It decides nothing.
 package client

@@ -16,10 +16,9 @@ const (
 	booksPause    = 50 * time.Millisecond
 )
 
-// Late is how far the audit and ledger of some shards are, before they are read.
-type Late []Sharded[position]
-
-type position struct {
+// Late is how far the audit and ledger are, before they are read. The zero value says
+// nothing.
+type Late struct {
 	shown  uint64    // the newest decision of the audit
 	at     time.Time // its time
 	behind uint64    // decisions that the gateway made before, and nobody is shown
@@ -39,7 +38,7 @@ func (f *Flags) Owner(ctx context.Context) *Client {
 	return o
 }
 
-// Books connects as an auditor of all shards. Where the command is of the owner of the state
+// Books connects as an auditor. Where the command is of the owner of the state
 // folder, the audit shows then what the gateway had decided before, or what it lacks is said.
 func (f *Flags) Books(ctx context.Context, p *cli.Program) (*Client, error) {
 	c, err := f.Connect(ctx, bcp.RoleAuditor)
@@ -50,7 +49,7 @@ func (f *Flags) Books(ctx context.Context, p *cli.Program) (*Client, error) {
 		defer operator.Close()
 		ctx, cancel := context.WithTimeout(ctx, booksPatience)
 		defer cancel()
-		Lateness(ctx, c, operator, c.Shards).Talk(p)
+		Lateness(ctx, c, operator).Talk(p)
 	}
 	return c, nil
 }
@@ -58,18 +57,19 @@ func (f *Flags) Books(ctx context.Context, p *cli.Program) (*Client, error) {
 // Lateness looks how far the books are that an auditor reads. With the operator the gateway says
 // what it has decided, and is waited for; where that is nil, or when it does not answer, the audit
 // alone is looked at.
-func Lateness(ctx context.Context, auditor, operator *Client, shards []int) Late {
-	list, _ := OnShards(ctx, shards, func(ctx context.Context, shard int) (position, error) { // a shard that does not answer has no books either
-		var o *agents.Operator
-		if operator != nil {
-			o = operator.Operator(shard)
-		}
-		return readPosition(ctx, auditor.Auditor(shard), o)
-	})
-	return list
+func Lateness(ctx context.Context, auditor, operator *Client) Late {
+	var o *agents.Operator
+	if operator != nil {
+		o = operator.Operator()
+	}
+	p, err := readPosition(ctx, auditor.Auditor(), o)
+	if err != nil {
+		return Late{} // whoever reads the books says so
+	}
+	return p
 }
 
-func readPosition(ctx context.Context, auditor *agents.Auditor, operator *agents.Operator) (p position, err error) {
+func readPosition(ctx context.Context, auditor *agents.Auditor, operator *agents.Operator) (p Late, err error) {
 	var decided uint64
 	for deadline := time.Now().Add(booksPatience); ; {
 		shown := ^uint64(0)
@@ -99,24 +99,15 @@ func readPosition(ctx context.Context, auditor *agents.Auditor, operator *agents
 	}
 }
 
-// Of is how many decisions the books of a shard lack.
-func (l Late) Of(shard int) uint64 {
-	for i := range l {
-		if l[i].Shard == shard {
-			return l[i].Of.behind
-		}
-	}
-	return 0
-}
+// Behind is how many decisions the books lack.
+func (l Late) Behind() uint64 { return l.behind }
 
 // Talk says what the books lack, or how far they are if the gateway was not asked.
 func (l Late) Talk(p *cli.Program) {
-	for i := range l {
-		switch at := &l[i].Of; {
-		case at.behind > 0:
-			p.Out.Talkf(l[i].Label()+"the ledger does not show the last %s yet", cli.Count(int(at.behind), "decision"))
-		case !at.asked && at.shown > 0:
-			p.Out.Talkf(l[i].Label()+"as of decision %d of %s; the gateway was not asked for newer ones", at.shown, cli.Moment(at.at))
-		}
+	switch {
+	case l.behind > 0:
+		p.Out.Talkf("the ledger does not show the last %s yet", cli.Count(int(l.behind), "decision"))
+	case !l.asked && l.shown > 0:
+		p.Out.Talkf("as of decision %d of %s; the gateway was not asked for newer ones", l.shown, cli.Moment(l.at))
 	}
 }

@@ -21,7 +21,6 @@ func Within(d time.Duration) string { return tell.Within(d) }
 // connection.
 func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, about string) error, do func(ctx context.Context, o *Client, about string) error) *cobra.Command {
 	var where meshdir.StateFlags
-	var shard ShardFlag
 	var wait cli.DurationFlag
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		about := strings.Join(args, "")
@@ -33,7 +32,7 @@ func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, ab
 		ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 		defer cancel()
 		// What takes long must not be begun again before it is answered.
-		who := Flags{Where: where, Attempt: wait.Value / operatorAttempts, Shard: shard}
+		who := Flags{Where: where, Attempt: wait.Value / operatorAttempts}
 		c, err := who.Connect(ctx, bcp.RoleOperator)
 		if err != nil {
 			return err
@@ -42,7 +41,6 @@ func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, ab
 		return meshdir.Failure(do(ctx, c, about))
 	}
 	where.AddTo(cmd)
-	shard.AddTo(cmd, OfPeople)
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }

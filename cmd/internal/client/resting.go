@@ -15,7 +15,7 @@ import (
 // Resting returns the journal of the folder's mesh if that is stopped, for a command that
 // auditors use: the owner of the state folder may read it. It is nil if the mesh runs, is
 // reached with creds or a URL, or has no journal there.
-func (f *Flags) Resting(ctx context.Context) (*Journals, error) {
+func (f *Flags) Resting(ctx context.Context) (*Journal, error) {
 	if f.Creds != "" || f.URL != "" {
 		return nil, nil
 	}
@@ -26,17 +26,17 @@ func (f *Flags) Resting(ctx context.Context) (*Journals, error) {
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil || folder.Serves() {
 		return nil, nil
 	}
-	return OpenJournals(ctx, f.Where, f.Shard)
+	return OpenJournal(ctx, f.Where)
 }
 
 var errEnough = errors.New("the rest is not asked for")
 
 // Decisions returns the decisions of the journal of a stopped mesh, which has one, as
 // the audit shows them. It says so.
-func (j *Journals) Decisions(ctx context.Context, p *cli.Program) iter.Seq2[bcp.Decision, error] {
+func (j *Journal) Decisions(ctx context.Context, p *cli.Program) iter.Seq2[bcp.Decision, error] {
 	p.Out.Talkf("the mesh is stopped: this is read from its journal")
 	return func(yield func(bcp.Decision, error) bool) {
-		err := j.Read(ctx, j.Shards[0], func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		err := j.Read(ctx, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 			return records(ctx, func(decisions [][]byte, _ uint64) error {
 				for _, record := range decisions {
 					d, err := bcp.DecodeDecision(record)

@@ -133,8 +133,6 @@ func KeysFailure(err error, state string) error {
 	switch {
 	case errors.Is(err, accounts.ErrUnsafe):
 		return cli.Failf("the keys in %s cannot be used: %s", cli.Quoted(state), err).WithHint("only you may read them: chmod -R go= %s", state)
-	case errors.Is(err, bcp.ErrMoved):
-		return MovedFailure(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failf("there are no keys in %s yet", cli.Quoted(state)).WithHint("bcpmesh up and bcpmesh creds issue make them")
 	}
@@ -184,12 +182,6 @@ func AgentArgument(command, name string) (bcp.AgentName, error) {
 		return "", cli.Usagef("%s: %s is not a valid name: %s", command, cli.Quoted(name), err)
 	}
 	return agent, nil
-}
-
-// MovedFailure says what to do about an agent that would be on another shard of a
-// cluster than its keys are.
-func MovedFailure(err error) *cli.Failure {
-	return cli.Failf("%s", err).WithHint("its creds and its ledger are there: leave it on that shard (shard: N in its definition), or give the agent on the other shard another name; an agent keeps its shard once creds were issued in its island, or an export or a push gave it to a cluster")
 }
 
 // CheckKeys refuses a state that has lost its keys: with new ones the mesh would

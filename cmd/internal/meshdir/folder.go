@@ -203,15 +203,6 @@ func TalkProblem(p *cli.Program, folder Folder, kind string, w definition.Proble
 	p.Out.Talkf("%s", w)
 }
 
-// InForce returns definitions as they are enforced: with their shards where the
-// accounts were given to a cluster, and as a whole elsewhere.
-func (m Folder) InForce(def *bcp.Mesh) *bcp.Mesh {
-	if WasExported(m.State) {
-		return def
-	}
-	return def.Whole()
-}
-
 // LoadRunning is LoadAll for a mesh that starts the commands of its agents.
 func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Commands()...) }
 

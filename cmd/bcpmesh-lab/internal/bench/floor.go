@@ -204,7 +204,7 @@ func (f *floor) serve(batch []floorInput) error {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		ack, err := f.js.PublishMsg(ctx, &nats.Msg{Subject: subjects.Commit(0), Data: data}, natsjs.WithExpectLastSequence(f.last), natsjs.WithRetryAttempts(0))
+		ack, err := f.js.PublishMsg(ctx, &nats.Msg{Subject: subjects.Commit(), Data: data}, natsjs.WithExpectLastSequence(f.last), natsjs.WithRetryAttempts(0))
 		if err != nil {
 			return err
 		}

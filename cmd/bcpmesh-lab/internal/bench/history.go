@@ -43,7 +43,7 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: def.Replicas}); err != nil {
 		return err
 	}
-	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func startPages(ctx context.Context, o order) (p *pagesPart, r reply, err error)
 	ctx, stop := context.WithCancel(ctx)
 	p = &pagesPart{conn: conn, stop: stop}
 	shown := web.Mesh{Connected: conn.NATS().IsConnected, Definition: func() *bcp.Mesh { return def },
-		Shards: []web.Shard{{Auditor: agents.NewAuditor(conn), Budgets: agents.NewOperator(conn)}}}
+		Auditor: agents.NewAuditor(conn), Budgets: agents.NewOperator(conn)}
 	p.ends.Go(func() { s.Attend(ctx, shown) })
 	p.ends.Go(func() { _ = s.Serve(ctx) }) // requests fail then, and say so
 	r.URL = <-announced
@@ -215,12 +215,12 @@ func (r *runner) pages() error {
 	}
 	defer s.stop()
 	defer pages.stop()
-	newest := "/decisions/0/" + strconv.Itoa(decisions-1)
+	newest := "/decisions/" + strconv.Itoa(decisions-1)
 	if err := b.await(r, "/audit", newest); err != nil {
 		return err
 	}
 	paths := []string{"/", "/channels/" + string(controllerName(0)) + "/" + string(readerName(0)), "/agents", "/agents/" + string(readerName(0)), "/sessions", "/audit", "/audit?page=9",
-		"/audit?agent=" + string(readerName(1)), "/alerts", newest, "/decisions/0/" + strconv.Itoa(decisions/3)}
+		"/audit?agent=" + string(readerName(1)), "/alerts", newest, "/decisions/" + strconv.Itoa(decisions/3)}
 	for _, people := range []int{1, 8} {
 		var slowest Latencies
 		worst := ""

@@ -137,7 +137,7 @@ func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptio
 	return nil
 }
 
-// ownMesh is the mesh of a folder. A mesh of several shards cannot be started alone.
+// ownMesh is the mesh of a folder.
 func ownMesh(args []string) (*bcp.Mesh, error) {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
@@ -146,9 +146,6 @@ func ownMesh(args []string) (*bcp.Mesh, error) {
 	m, err := folder.Load()
 	if err != nil {
 		return nil, err
-	}
-	if m.Shards() > 1 {
-		return nil, cli.Failf("the definitions have %d shards, and only one can be attacked at a time", m.Shards()).WithHint("put the agents of one shard into a folder of their own")
 	}
 	return m, nil
 }

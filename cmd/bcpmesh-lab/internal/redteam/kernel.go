@@ -407,7 +407,7 @@ func kernels() []Attack {
 			all := []string{
 				"bcp.v1.call.mailbox.send.desk", "bcp.v1.call.mailbox.look.shop", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Plan(rival, shop),
 				subjects.ReplyPlanner(bcp.RolePlanner, sage, t.asked.Text("plan_id"), 2), subjects.ReplyPlanner(bcp.RolePlanner, rival, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.ReplyReader(mailer, "q1", 1),
-				subjects.Ask(desk, mailer), subjects.Push(desk, main, bcp.ResultSubscription), subjects.Control(bcp.ControlStopRun), subjects.Session(main), subjects.Commit(0),
+				subjects.Ask(desk, mailer), subjects.Push(desk, main, bcp.ResultSubscription), subjects.Control(bcp.ControlStopRun), subjects.Session(main), subjects.Commit(),
 			}
 			for _, who := range []*Client{s.planner, s.service, s.reads, r.Client(rival, bcp.RolePlanner)} {
 				who.publishes(all...)

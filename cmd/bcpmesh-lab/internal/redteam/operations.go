@@ -23,13 +23,13 @@ import (
 func (r *Rig) exported() ([]byte, string) {
 	r.Settle()
 	r.stop()
-	key, err := mesh.CheckpointKey(r.state, 0)
+	key, err := mesh.CheckpointKey(r.state)
 	if err != nil {
 		r.abandon("the checkpoints' key: %v", err)
 	}
 	var file bytes.Buffer
 	err = mesh.ReadSealed(r.ctx, r.state, r.definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		_, err := jetstream.Export(r.ctx, &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(r.state, 0)})
+		_, err := jetstream.Export(r.ctx, &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(r.state)})
 		return err
 	})
 	if err != nil {

@@ -166,7 +166,7 @@ func inBits(b bcp.Bits) float64 { return float64(b) / float64(bcp.Bit) }
 
 // recorded: the journal exports, and its chain verifies (invariant 4).
 func (r *Rig) recorded() {
-	key, err := mesh.CheckpointKey(r.state, 0)
+	key, err := mesh.CheckpointKey(r.state)
 	if err != nil {
 		r.Broken("no key signs the journal: %v", err)
 		return
@@ -174,7 +174,7 @@ func (r *Rig) recorded() {
 	var file bytes.Buffer
 	ctx := context.WithoutCancel(r.ctx)
 	err = mesh.ReadSealed(ctx, r.state, r.definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		_, err := jetstream.Export(ctx, &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(r.state, 0)})
+		_, err := jetstream.Export(ctx, &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(r.state)})
 		return err
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func (r *Rig) ownListens() {
 func (r *Rig) ownPublishes() {
 	scopes := subjects.Permissions(r.definition)
 	r.eachAgent(func(s *Client, own subjects.Scope) {
-		tried := []string{subjects.Commit(0), subjects.Control("reload"), subjects.Alert("budget_threshold"), "$JS.API.STREAM.INFO.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Deliver(bcp.RoleController, own.Agent, own.Agent)}
+		tried := []string{subjects.Commit(), subjects.Control("reload"), subjects.Alert("budget_threshold"), "$JS.API.STREAM.INFO.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Deliver(bcp.RoleController, own.Agent, own.Agent)}
 		var others []string
 		for _, other := range scopes {
 			for _, subject := range other.PubAllow {

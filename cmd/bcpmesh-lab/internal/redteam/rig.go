@@ -246,7 +246,7 @@ func (r *Rig) Metrics() string {
 	if err != nil {
 		r.abandon("a scrape: %v", err)
 	}
-	telemetry.Handler("", telemetry.Shard{Metrics: r.metrics, Source: r.Mesh()}).ServeHTTP(w, request)
+	telemetry.Handler("", r.metrics, r.Mesh()).ServeHTTP(w, request)
 	if !strings.Contains(w.String(), "bcpmesh_decisions_total") {
 		r.abandon("the metrics cannot be read: %.200s", w.String())
 	}

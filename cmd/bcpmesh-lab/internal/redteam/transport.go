@@ -77,7 +77,7 @@ func transports() []Attack {
 			forged := []string{
 				subjects.Deliver(bcp.RoleController, main, mailer), subjects.Deliver(bcp.RoleController, main, "gateway"), subjects.Query(mailer, main), subjects.Query(clerk, boss),
 				subjects.Ask(boss, clerk), subjects.Session(boss), subjects.Push(clerk, boss, "alerts"), subjects.Alert("budget_threshold"), subjects.Control("reload"),
-				subjects.Approval(ann, subjects.VerbApprove), subjects.Audit(main, mailer, "accepted"), subjects.Ledger(main, mailer), subjects.Commit(0), subjects.InboxPrefix(main) + ".x", "_INBOX.x", "bcp.v1", "bcp.v2.ask.main.mailer",
+				subjects.Approval(ann, subjects.VerbApprove), subjects.Audit(main, mailer, "accepted"), subjects.Ledger(main, mailer), subjects.Commit(), subjects.InboxPrefix(main) + ".x", "_INBOX.x", "bcp.v1", "bcp.v2.ask.main.mailer",
 			}
 			r.Client(mailer, bcp.RoleReader).publishes(append(forged, subjects.Ask(main, mailer), subjects.Session(main), subjects.Push(mailer, main, "none"), subjects.Push(mailer, boss, "alerts"), subjects.InboxPrefix(mailer)+".x")...)
 			r.Client(main, bcp.RoleController).publishes(append(forged, subjects.Ask(main, clerk), subjects.Push(mailer, main, "alerts"), subjects.Push(packer, main, "alerts"))...)
@@ -89,7 +89,7 @@ func transports() []Attack {
 			person := r.Client(ann, bcp.RoleApprover)
 			person.Listen(subjects.Alerts())
 			for _, reply := range []string{
-				subjects.Deliver(bcp.RoleController, main, mailer), subjects.InboxPrefix(main) + ".x", subjects.Query(mailer, main), subjects.Commit(0), subjects.Alert("budget_threshold"), "$JS.API.STREAM.PURGE.BCP_COMMIT", "$SYS.REQ.SERVER.PING",
+				subjects.Deliver(bcp.RoleController, main, mailer), subjects.InboxPrefix(main) + ".x", subjects.Query(mailer, main), subjects.Commit(), subjects.Alert("budget_threshold"), "$JS.API.STREAM.PURGE.BCP_COMMIT", "$SYS.REQ.SERVER.PING",
 				subjects.Ask(main, mailer), subjects.Control("reload"), "_INBOX.x", "bcp.v1.push.mailer.main.alerts", ">", "*", subjects.InboxPrefix(mailer) + ".>",
 			} {
 				msg := &nats.Msg{Subject: subjects.Push(mailer, main, "alerts"), Reply: reply, Data: []byte(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":"no"}}`)}

@@ -54,7 +54,7 @@ func (f *approverFlags) withTimeout(ctx context.Context, exchange func(context.C
 	return exchange(ctx)
 }
 
-func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver *approvers, err error) {
+func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver *agents.Approver, err error) {
 	err = f.withTimeout(ctx, func(ctx context.Context) error {
 		c, err = f.who.Connect(ctx, bcp.RoleApprover)
 		return err
@@ -62,11 +62,11 @@ func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, ApproverOf(c), nil
+	return c, agents.NewApprover(c.Connection), nil
 }
 
 // view fetches an item, and makes sure that what is shown is what is signed.
-func (f *approverFlags) view(ctx context.Context, p *cli.Program, a *approvers, id bcp.ItemID) (view bcp.ItemView, err error) {
+func (f *approverFlags) view(ctx context.Context, p *cli.Program, a *agents.Approver, id bcp.ItemID) (view bcp.ItemView, err error) {
 	err = f.withTimeout(ctx, func(ctx context.Context) error {
 		view, err = a.View(ctx, id)
 		return err
@@ -94,15 +94,15 @@ content: use show for that.`,
 				return err
 			}
 			defer c.Close()
-			var items []client.Sharded[bcp.Item]
+			var items []bcp.Item
 			err = f.withTimeout(cmd.Context(), func(ctx context.Context) error {
-				items, err = approver.list(ctx)
+				items, err = approver.List(ctx)
 				return err
 			})
-			if items == nil {
+			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}
-			return errors.Join(showItems(p.Out, items, time.Now()), err)
+			return showItems(p.Out, items, time.Now())
 		},
 	}
 	f.addTo(cmd)
@@ -110,7 +110,7 @@ content: use show for that.`,
 }
 
 // showItems shows what waits.
-func showItems(o *cli.Output, items []client.Sharded[bcp.Item], now time.Time) error {
+func showItems(o *cli.Output, items []bcp.Item, now time.Time) error {
 	if o.JSON {
 		return o.Value(items)
 	}
@@ -120,11 +120,11 @@ func showItems(o *cli.Output, items []client.Sharded[bcp.Item], now time.Time) e
 	}
 	var rows [][]string
 	for i := range items {
-		it := &items[i].Of
-		rows = append(rows, []string{items[i].Cell(), string(it.ID), string(it.Kind), channelText(it), categoryText(it), it.Nominal.Rounded(),
+		it := &items[i]
+		rows = append(rows, []string{string(it.ID), string(it.Kind), channelText(it), categoryText(it), it.Nominal.Rounded(),
 			strings.Join(it.Anomalies, ", "), tell.Roughly(now.Sub(it.Since)), tell.Roughly(it.Deadline.Sub(now))})
 	}
-	client.TableOfShards(o, []string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
+	o.Table([]string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
 	return nil
 }
 
@@ -219,7 +219,7 @@ func completeItems(who *client.Flags) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer c.Close()
-		items, err := ApproverOf(c).List(ctx)
+		items, err := agents.NewApprover(c.Connection).List(ctx)
 		if items == nil && err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

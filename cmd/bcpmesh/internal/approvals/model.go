@@ -208,7 +208,7 @@ func (m *watchModel) onList(msg listMsg) tea.Cmd {
 			return nil
 		}
 	}
-	m.items = msg.items // with trouble, those of the shards that answered
+	m.items = msg.items
 	return tea.Batch(m.ring(), m.follow())
 }
 

@@ -73,7 +73,7 @@ with --json.`,
 	return cmd
 }
 
-// decider is what a person does about items: approvers, or a desk that
+// decider is what a person does about items: an [agents.Approver], or a desk that
 // comes back when the mesh does.
 type decider interface {
 	List(ctx context.Context) ([]bcp.Item, error)
@@ -102,11 +102,11 @@ type desk struct {
 
 	mu    sync.Mutex
 	c     *client.Client
-	on    *approvers // of c
+	on    *agents.Approver // of c
 	since time.Time
 }
 
-func (d *desk) approver(ctx context.Context) (*approvers, error) {
+func (d *desk) approver(ctx context.Context) (*agents.Approver, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.c != nil && (d.c.NATS().IsClosed() || time.Since(d.since) > deskRenewal) {
@@ -129,7 +129,7 @@ func (d *desk) approver(ctx context.Context) (*approvers, error) {
 			c.Close()
 			return nil, meshdir.Failure(err)
 		}
-		d.c, d.on, d.since = c, ApproverOf(c), time.Now()
+		d.c, d.on, d.since = c, agents.NewApprover(c.Connection), time.Now()
 	}
 	return d.on, nil
 }
@@ -150,7 +150,7 @@ func (d *desk) close() {
 
 // try runs one exchange. A mesh that does not answer is dialled again the next
 // time: it may serve somewhere else by then.
-func (d *desk) try(ctx context.Context, exchange func(context.Context, *approvers) error) error {
+func (d *desk) try(ctx context.Context, exchange func(context.Context, *agents.Approver) error) error {
 	ctx, cancel := context.WithTimeout(ctx, deskTime)
 	defer cancel()
 	a, err := d.approver(ctx)
@@ -168,7 +168,7 @@ func (d *desk) try(ctx context.Context, exchange func(context.Context, *approver
 // List implements decider.
 func (d *desk) List(ctx context.Context) (items []bcp.Item, err error) {
 	var missing error
-	err = d.try(ctx, func(ctx context.Context, a *approvers) error {
+	err = d.try(ctx, func(ctx context.Context, a *agents.Approver) error {
 		if items, missing = a.List(ctx); items == nil {
 			return missing
 		}
@@ -179,7 +179,7 @@ func (d *desk) List(ctx context.Context) (items []bcp.Item, err error) {
 
 // View implements decider.
 func (d *desk) View(ctx context.Context, id bcp.ItemID) (view bcp.ItemView, err error) {
-	err = d.try(ctx, func(ctx context.Context, a *approvers) error {
+	err = d.try(ctx, func(ctx context.Context, a *agents.Approver) error {
 		view, err = a.View(ctx, id)
 		return err
 	})
@@ -188,17 +188,17 @@ func (d *desk) View(ctx context.Context, id bcp.ItemID) (view bcp.ItemView, err 
 
 // Approve implements decider.
 func (d *desk) Approve(ctx context.Context, view bcp.ItemView) error {
-	return d.try(ctx, func(ctx context.Context, a *approvers) error { return a.Approve(ctx, view) })
+	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Approve(ctx, view) })
 }
 
 // Reject implements decider.
 func (d *desk) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
-	return d.try(ctx, func(ctx context.Context, a *approvers) error { return a.Reject(ctx, view, reason) })
+	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Reject(ctx, view, reason) })
 }
 
 // Preview implements decider.
 func (d *desk) Preview(ctx context.Context, view bcp.ItemView, response any) (preview bcp.EditPreview, err error) {
-	err = d.try(ctx, func(ctx context.Context, a *approvers) error {
+	err = d.try(ctx, func(ctx context.Context, a *agents.Approver) error {
 		preview, err = a.Preview(ctx, view, response)
 		return err
 	})
@@ -207,7 +207,7 @@ func (d *desk) Preview(ctx context.Context, view bcp.ItemView, response any) (pr
 
 // Edit implements decider.
 func (d *desk) Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error {
-	return d.try(ctx, func(ctx context.Context, a *approvers) error { return a.Edit(ctx, view, preview) })
+	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Edit(ctx, view, preview) })
 }
 
 // alerted waits for the next alert of something held.

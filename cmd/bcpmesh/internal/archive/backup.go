@@ -52,7 +52,6 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	var truncate bool
 	var whole string
 	var of client.ClusterFlags
-	var shard client.ShardFlag
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up a mesh to one file",
@@ -78,8 +77,7 @@ snapshot is proven. Keep the file: with those of earlier truncations it is your 
 copy of those decisions.
 
 With --url and --creds, the journal is that of a cluster, also while gateways serve,
-and the keys are those of the state folder that it was exported from. If the mesh has
-several shards, each has a journal: back them up one by one, with --shard.
+and the keys are those of the state folder that it was exported from.
 
 To truncate a cluster's journal, truncate a backup of it while no gateway serves:
 --truncate --from WHOLE makes FILE from WHOLE, with a journal that begins after all of
@@ -95,9 +93,6 @@ it, and signs a checkpoint of that. Then empty the streams and restore FILE
 			if truncate && o.Salvage {
 				return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
 			}
-			if shard.Named && of == (client.ClusterFlags{}) {
-				return cli.Usagef("backup: --shard needs --url and --creds: a mesh of one process has no shards")
-			}
 			if whole != "" && (!truncate || of != (client.ClusterFlags{})) {
 				return cli.Usagef("backup: --from needs --truncate, without --url and --creds: it names the backup that is truncated")
 			}
@@ -112,7 +107,7 @@ it, and signs a checkpoint of that. Then empty the streams and restore FILE
 					return cli.Usagef("backup: a cluster's journal is not truncated in place").
 						WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
 				}
-				return backupCluster(cmd.Context(), p, &where, args[0], o, of, shard)
+				return backupCluster(cmd.Context(), p, &where, args[0], o, of)
 			}
 			if folder, err := where.Folder(); err == nil && folder.Serves() && args[0] != "" {
 				if _, err := os.Stat(home.Streams(folder.State)); err == nil {
@@ -124,7 +119,6 @@ it, and signs a checkpoint of that. Then empty the streams and restore FILE
 	}
 	where.AddTo(cmd)
 	of.AddTo(cmd, "of a cluster: ")
-	shard.AddTo(cmd, "of a cluster: the shard, if the mesh has several")
 	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")
 	cmd.Flags().BoolVar(&truncate, "truncate", false, "remove the backed-up decisions from the journal")
 	cmd.Flags().StringVar(&whole, "from", "", "with --truncate: truncate the cluster's backup in `FILE`")
@@ -179,7 +173,6 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 // RestoreCommand returns the command restore.
 func RestoreCommand(p *cli.Program) *cobra.Command {
 	var of client.ClusterFlags
-	var shard client.ShardFlag
 	cmd := &cobra.Command{
 		Use:   "restore FILE... [DIR]",
 		Short: "Restore a backup into a new state folder or a cluster",
@@ -201,9 +194,7 @@ and put DIR in its place.
 
 With --url and --creds, and without DIR, the journal goes into the streams of a
 cluster that has none, for the mesh of the current folder, before its first gateway
-starts. An interrupted restore continues where it stopped. It is refused if the mesh
-has agents of that journal on another shard: there they would spend their budgets
-again.`,
+starts. An interrupted restore continues where it stopped.`,
 		Example: `  bcpmesh restore office.tar.gz ./office/.bcpmesh
   bcpmesh restore office.tar.gz /tmp/look && bcpmesh up --state /tmp/look
   bcpmesh restore office-2025.tar.gz office-2026.tar.gz ./whole
@@ -215,17 +206,13 @@ again.`,
 			return cli.Arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if shard.Named && of == (client.ClusterFlags{}) {
-				return cli.Usagef("restore: --shard needs --url and --creds: a mesh of one process has no shards")
-			}
 			if of != (client.ClusterFlags{}) {
-				return restoreCluster(cmd.Context(), p, args, of, shard)
+				return restoreCluster(cmd.Context(), p, args, of)
 			}
 			return restoreBackup(cmd.Context(), p, args[:len(args)-1], args[len(args)-1])
 		},
 	}
 	of.AddTo(cmd, "into a cluster: ")
-	shard.AddTo(cmd, "into a cluster: the shard, if the mesh has several")
 	return cmd
 }
 
@@ -252,7 +239,7 @@ func restoreBackup(ctx context.Context, p *cli.Program, files []string, dir stri
 	if err != nil {
 		return r.failure(err, len(files), dir)
 	}
-	if size, err := mesh.Tree(state, 0).Witnessed(); err == nil && size > 0 {
+	if size, err := mesh.Tree(state).Witnessed(); err == nil && size > 0 {
 		p.Out.Talkf("witnesses have cosigned this journal: if they have seen more than %s, they will refuse it from now on, and \"bcpmesh up --witness\" says so", cli.Count(int(m.Decisions), "decision"))
 	} else {
 		p.Out.Talkf("if a witness has cosigned more of this journal than the backup has, it will refuse it from now on")

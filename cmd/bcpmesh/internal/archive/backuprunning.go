@@ -14,7 +14,7 @@ func backupRunning(ctx context.Context, p *cli.Program, where meshdir.StateFlags
 	if truncate || o.Salvage {
 		return cli.Failf("a mesh runs on %s", cli.Quoted(folder.State)).WithHint("stop it first: the journal of a running mesh can be backed up, but neither truncated nor salvaged")
 	}
-	j, err := client.OpenJournals(ctx, where, client.ShardFlag{})
+	j, err := client.OpenJournal(ctx, where)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func backupRunning(ctx context.Context, p *cli.Program, where meshdir.StateFlags
 	o.Version = cli.ProgramVersion()
 	var finish func()
 	o.Progress, finish = RecordProgress(p, "backing up")
-	operator := j.Client.Operator(0)
+	operator := j.Client.Operator()
 	m, err := mesh.BackupRunning(ctx, folder.State, mesh.RunningJournal{
 		Records: client.OperatorRecords(operator, 0), From: client.OperatorRecordsFrom(operator), Key: operator.Key,
 	}, out, o)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -15,7 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
-func backupCluster(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, of client.ClusterFlags, shard client.ShardFlag) error {
+func backupCluster(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, of client.ClusterFlags) error {
 	if file == "" {
 		return cli.Usagef("backup: expected a file, got an empty name")
 	}
@@ -23,7 +22,7 @@ func backupCluster(ctx context.Context, p *cli.Program, where *meshdir.StateFlag
 	if err != nil {
 		return err
 	}
-	access, err := of.ShardConfig("backup", shard, folder.Definition())
+	access, err := of.Config("backup", "backup")
 	if err != nil {
 		return err
 	}
@@ -86,8 +85,6 @@ func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFla
 	switch {
 	case errors.Is(err, jetstream.ErrBackup):
 		return of.failure(err, 1, folder.State)
-	case errors.Is(err, mesh.ErrOtherShard):
-		return cli.Failf("%s: %s", cli.Quoted(whole), After(err, mesh.ErrOtherShard)).WithHint("--dir names the folder of its mesh")
 	case err != nil:
 		return BackupFailure(err, folder.State)
 	}
@@ -100,10 +97,7 @@ func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFla
 	return nil
 }
 
-func restoreCluster(ctx context.Context, p *cli.Program, files []string, of client.ClusterFlags, shard client.ShardFlag) error {
-	if _, err := of.Config("restore", "restore"); err != nil {
-		return err
-	}
+func restoreCluster(ctx context.Context, p *cli.Program, files []string, of client.ClusterFlags) error {
 	folder, err := meshdir.Find(".")
 	if err != nil {
 		return err
@@ -112,7 +106,7 @@ func restoreCluster(ctx context.Context, p *cli.Program, files []string, of clie
 	if err != nil {
 		return err
 	}
-	access, err := of.ShardConfig("restore", shard, def)
+	access, err := of.Config("restore", "restore")
 	if err != nil {
 		return err
 	}
@@ -123,17 +117,13 @@ func restoreCluster(ctx context.Context, p *cli.Program, files []string, of clie
 		return err
 	}
 	progress, finish := RecordProgress(p, "restoring")
-	m, err := mesh.RestoreCluster(ctx, from, access, def.OfShard(access.Shard), mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress})
+	m, err := mesh.RestoreCluster(ctx, from, access, def, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress})
 	finish()
 	switch {
 	case errors.Is(err, mesh.ErrNotEmpty):
 		return cli.Failf("the cluster has another journal").WithHint("a backup goes into a cluster that has none")
 	case errors.Is(err, state.ErrDefinitions):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was written")
-	case errors.Is(err, bcp.ErrMoved):
-		return cli.Failf("%s", err).WithHint("nothing was written")
-	case errors.Is(err, mesh.ErrOtherShard):
-		return cli.Failf("%s: %s", cli.Quoted(r.File), After(err, mesh.ErrOtherShard)).WithHint("--shard must name the shard that it was taken from")
 	case errors.Is(err, jetstream.ErrBackup):
 		return r.failure(err, len(files), "")
 	case err != nil:

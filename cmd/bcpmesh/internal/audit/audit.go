@@ -3,8 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -75,37 +73,21 @@ func everyRecord(*bcp.Decision) bool { return true }
 func exceptConnections(d *bcp.Decision) bool { return !tell.Connection(d) }
 
 func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool, wanted func(*bcp.Decision) bool) error {
-	var mu sync.Mutex
-	next := map[int]uint64{} // by shard
-	lists, missing := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
-		records, behind, err := NewestRecords(ctx, c.Auditor(shard), number, wanted)
-		mu.Lock()
-		defer mu.Unlock()
-		next[shard] = behind
-		return records, err
-	})
-	if lists == nil {
-		return missing
+	records, next, err := NewestRecords(ctx, c.Auditor(), number, wanted)
+	if err != nil {
+		return err
 	}
-	records := client.OneList(lists)
-	slices.SortStableFunc(records, func(a, b client.Sharded[bcp.Decision]) int { return a.Of.At().Compare(b.Of.At()) })
-	if len(lists) > 1 {
-		records = records[max(0, len(records)-number):]
+	if err := showRecords(p.Out, records, follow); err != nil || !follow {
+		return err
 	}
-	if err := showRecords(p.Out, records, follow); err != nil || missing != nil || !follow {
-		return errors.Join(err, missing)
-	}
-	from := func(_ context.Context, shard int) (agents.Selection, error) {
-		return agents.Selection{From: next[shard], Follow: true}, nil
-	}
-	for r, err := range c.Records(ctx, c.Shards, from) {
+	for r, err := range c.Auditor().Select(ctx, agents.Selection{From: next, Follow: true}) {
 		if err != nil {
-			return err
+			return meshdir.Failure(err)
 		}
-		if !wanted(&r.Of.Decision) {
+		if !wanted(&r.Decision) {
 			continue
 		}
-		if err := showRecords(p.Out, []client.Sharded[bcp.Decision]{{Of: r.Of.Decision, Shard: r.Shard, Several: r.Several}}, true); err != nil {
+		if err := showRecords(p.Out, []bcp.Decision{r.Decision}, true); err != nil {
 			return err
 		}
 	}
@@ -151,7 +133,7 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wan
 }
 
 // showRecords shows records: in a table, or line by line where more follow.
-func showRecords(o *cli.Output, records []client.Sharded[bcp.Decision], follow bool) error {
+func showRecords(o *cli.Output, records []bcp.Decision, follow bool) error {
 	switch {
 	case o.JSON:
 		for i := range records {

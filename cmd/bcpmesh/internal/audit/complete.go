@@ -19,7 +19,7 @@ const (
 )
 
 // completeExchanges completes the ids of queries, deliveries and items in the newest
-// records of each shard, newest first.
+// records, newest first.
 func completeExchanges(who *client.Flags) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -30,11 +30,7 @@ func completeExchanges(who *client.Flags) cobra.CompletionFunc {
 			return nil, none
 		}
 		defer c.Close()
-		var ids []string
-		for _, shard := range c.Shards {
-			ids = append(ids, newestExchanges(ctx, c.Auditor(shard))...)
-		}
-		return ids, none | cobra.ShellCompDirectiveKeepOrder
+		return newestExchanges(ctx, c.Auditor()), none | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 
 func auditEraseCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var shard client.ShardFlag
 	var wait cli.DurationFlag
 	var channel client.ChannelFlag
 	var before cli.DateFlag
@@ -62,17 +61,13 @@ told. The mesh must be running.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
 			// Asked again, it would record another erasure.
-			who := client.Flags{Where: where, Attempt: wait.Value, Shard: shard}
+			who := client.Flags{Where: where, Attempt: wait.Value}
 			c, err := who.Connect(ctx, bcp.RoleOperator)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			on, err := c.One(channel.Value.Controller)
-			if err != nil {
-				return err
-			}
-			result, err := c.Operator(on).Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
+			result, err := c.Operator().Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
 				Before: before.Text, Raw: raw})
 			if err != nil {
 				return meshdir.Failure(err)
@@ -81,7 +76,6 @@ told. The mesh must be running.`,
 		},
 	}
 	where.AddTo(cmd)
-	shard.AddTo(cmd, "on a cluster: the shard, for content of no channel or of a removed one")
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long to try")
 	cmd.Flags().Var(&channel, "channel", "the channel, or _ for content of no channel")
 	cmd.Flags().Var(&before, "before", "the first day to keep")

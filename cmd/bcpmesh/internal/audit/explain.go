@@ -27,7 +27,6 @@ import (
 // explained is what explain shows.
 type explained struct {
 	ID        string              `json:"id"`
-	Shard     int                 `json:"shard,omitzero"`
 	Decisions []explainedDecision `json:"decisions"`
 }
 
@@ -73,7 +72,7 @@ stopped.`,
 				if err != nil {
 					return err
 				}
-				return showExplained(p, rests.Folder.Definition(), client.Alone([][]bcp.Decision{found}), args[0])
+				return showExplained(p, rests.Folder.Definition(), found, args[0])
 			}
 			c, err := who.Books(cmd.Context(), p)
 			if err != nil {
@@ -88,13 +87,8 @@ stopped.`,
 }
 
 func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
-	if _, err := strconv.ParseUint(id, 10, 64); err == nil && len(c.Shards) > 1 {
-		return cli.Usagef("explain: each of %d shards has decisions with numbers", len(c.Shards)).WithHint("name one with --shard")
-	}
-	found, err := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
-		return readDecisions(func(from uint64) iter.Seq2[bcp.Decision, error] { return audited(ctx, c.Auditor(shard), from) }, id)
-	})
-	if err != nil && !slices.ContainsFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) > 0 }) {
+	found, err := readDecisions(func(from uint64) iter.Seq2[bcp.Decision, error] { return audited(ctx, c.Auditor(), from) }, id)
+	if err != nil {
 		return err
 	}
 	return showExplained(p, c.Definition, found, id)
@@ -114,15 +108,13 @@ func audited(ctx context.Context, auditor *agents.Auditor, from uint64) iter.Seq
 	}
 }
 
-// showExplained explains what was found of an id, on one of the shards.
-func showExplained(p *cli.Program, def *bcp.Mesh, found []client.Sharded[[]bcp.Decision], id string) error {
-	found = slices.DeleteFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) == 0 })
-	if len(found) == 0 {
+// showExplained explains what was found of an id.
+func showExplained(p *cli.Program, def *bcp.Mesh, decisions []bcp.Decision, id string) error {
+	if len(decisions) == 0 {
 		return cli.Failf("the audit has nothing with the id %s", cli.Quoted(id)).WithHint("bcpmesh audit replay shows the ids and numbers")
 	}
 	today, known := todaysContext(def)
-	decisions := found[0].Of // ids are of one shard
-	result := explained{ID: id, Shard: found[0].Shard}
+	result := explained{ID: id}
 	for i := range decisions {
 		d := &decisions[i]
 		e := explainedDecision{Explanation: explain.Explain(d, def), Decision: *d}

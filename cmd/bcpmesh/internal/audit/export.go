@@ -21,7 +21,6 @@ import (
 // exportResult is what audit export says.
 type exportResult struct {
 	File       string     `json:"file"`
-	Shard      int        `json:"shard,omitzero"`
 	Bytes      int64      `json:"bytes"`
 	SHA256     bcp.Digest `json:"sha256"` // of File
 	First      uint64     `json:"first"`
@@ -34,7 +33,6 @@ type exportResult struct {
 
 func auditExportCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var shard client.ShardFlag
 	var since, until client.TimeFlag
 	var witnessed bool
 	cmd := &cobra.Command{
@@ -46,49 +44,42 @@ with the key of the mesh. "bcpmesh audit verify" needs that file and the public
 key ("bcpmesh audit key"), and no mesh.
 
 --since and --until choose a period; earlier decisions are then represented by hashes.
-It works for the owner of the state folder, whether the mesh runs or not; on a
-cluster, each shard has its own journal and so its own file. With --witnessed, it ends
-at the newest decision that "bcpmesh audit verify --witness" finds cosigned. The
+It works for the owner of the state folder, whether the mesh runs or not. With
+--witnessed, it ends at the newest decision that "bcpmesh audit verify --witness" finds cosigned. The
 journal is read from its beginning, and one that contradicts an earlier checkpoint is
 refused. If the journal was truncated, the file begins where the journal does.`,
 		Example: `  bcpmesh audit export office.bcpaudit
-  bcpmesh audit export may.bcpaudit --since 2026-05-01 --until 2026-06-01
-  bcpmesh audit export office-1.bcpaudit --shard 1`,
+  bcpmesh audit export may.bcpaudit --since 2026-05-01 --until 2026-06-01`,
 		Args: cli.Arguments(1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return auditExport(cmd.Context(), p, where, shard, args[0], witnessed, jetstream.ExportOptions{Since: since.At, Until: until.At})
+			return auditExport(cmd.Context(), p, where, args[0], witnessed, jetstream.ExportOptions{Since: since.At, Until: until.At})
 		},
 	}
 	where.AddTo(cmd)
-	shard.AddTo(cmd, client.OfJournal)
 	cmd.Flags().Var(&since, "since", "leave out decisions before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
 	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "end with the newest decision that a witness has cosigned")
 	cmd.Flags().Var(&until, "until", "leave out decisions at this `TIME` or later")
 	return cmd
 }
 
-func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, shard client.ShardFlag, file string, witnessed bool, o jetstream.ExportOptions) error {
+func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, file string, witnessed bool, o jetstream.ExportOptions) error {
 	if file == "" {
 		return cli.Usagef("audit export: expected a file, got an empty name")
 	}
-	j, err := client.OpenJournals(ctx, where, shard)
+	j, err := client.OpenJournal(ctx, where)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	of, err := j.One("")
-	if err != nil {
-		return err
-	}
 	out, err := cli.CreateFile(file)
 	if err != nil {
 		return err
 	}
 	defer out.Discard()
-	if o.Key, err = mesh.CheckpointKey(j.Folder.State, of, meshdir.Unlock()); err != nil {
+	if o.Key, err = mesh.CheckpointKey(j.Folder.State, meshdir.Unlock()); err != nil {
 		return checkpointKeyFailure(err, j.Folder)
 	}
-	o.Tree = mesh.Tree(j.Folder.State, of)
+	o.Tree = mesh.Tree(j.Folder.State)
 	if witnessed {
 		last, err := o.Tree.Witnessed()
 		if err != nil {
@@ -101,7 +92,7 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	var exported jetstream.Exported
 	var finish func()
 	o.Progress, finish = archive.RecordProgress(p, "exporting")
-	err = j.Read(ctx, of, func(records jetstream.Records, _ *jetstream.SealingKeys) (err error) {
+	err = j.Read(ctx, func(records jetstream.Records, _ *jetstream.SealingKeys) (err error) {
 		exported, err = jetstream.Export(ctx, out, records, o)
 		return err
 	})
@@ -113,7 +104,7 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	if err != nil {
 		return err
 	}
-	r := exportResult{File: file, Shard: of, Bytes: size, SHA256: sum, First: exported.First, Last: exported.Last,
+	r := exportResult{File: file, Bytes: size, SHA256: sum, First: exported.First, Last: exported.Last,
 		From: exported.From, To: exported.To, Key: o.Key.Public, Checkpoint: string(exported.Checkpoint)}
 	if p.Out.JSON {
 		return p.Out.Value(r)

@@ -22,7 +22,6 @@ import (
 
 func auditProveCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var shard client.ShardFlag
 	cmd := &cobra.Command{
 		Use:   "prove DECISION",
 		Short: "Write a proof that one decision was made",
@@ -38,34 +37,29 @@ key. The proof shows nothing else of the journal.`,
 			if err != nil || number == 0 {
 				return cli.Usagef("audit prove: expected the number of a decision, got %s", cli.Quoted(args[0]))
 			}
-			return auditProve(cmd.Context(), p, where, shard, number)
+			return auditProve(cmd.Context(), p, where, number)
 		},
 	}
 	where.AddTo(cmd)
-	shard.AddTo(cmd, client.OfJournal)
 	return cmd
 }
 
 // errFound ends the reading of a journal.
 var errFound = errors.New("found")
 
-func auditProve(ctx context.Context, p *cli.Program, where meshdir.StateFlags, shard client.ShardFlag, number uint64) error {
-	j, err := client.OpenJournals(ctx, where, shard)
+func auditProve(ctx context.Context, p *cli.Program, where meshdir.StateFlags, number uint64) error {
+	j, err := client.OpenJournal(ctx, where)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	of, err := j.One("")
-	if err != nil {
-		return err
-	}
-	tree := mesh.Tree(j.Folder.State, of)
+	tree := mesh.Tree(j.Folder.State)
 	if _, err := tree.Newest(); err != nil {
 		return checkpointFailure(err)
 	}
 	var decision []byte
 	var next uint64 // number of the decision that is due
-	err = j.Read(ctx, of, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	err = j.Read(ctx, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		return records(ctx, func(decisions [][]byte, _ uint64) error {
 			if next == 0 { // a journal may begin later
 				first, err := bcp.DecodeDecision(decisions[0])

@@ -30,7 +30,6 @@ import (
 // redecideFlags are those of one run.
 type redecideFlags struct {
 	where       meshdir.StateFlags
-	shard       client.ShardFlag
 	definitions string
 	backup      string
 	span        client.SpanFlags
@@ -54,10 +53,9 @@ decisions of people are not decided again, but a person's edits are, and the sig
 of each decision of a person is verified. A difference under the version and
 definitions that decided is an incident.
 
-It reads the state folder (whether the mesh runs or not), one shard of a cluster, or a
-backup. A truncated journal is decided again from where it begins. The output contains
-no reader's text. --raw adds normalised answers, with secrets hidden except with
---json.
+It reads the state folder (whether the mesh runs or not), or a backup. A truncated
+journal is decided again from where it begins. The output contains no reader's text.
+--raw adds normalised answers, with secrets hidden except with --json.
 
 Exit codes: 0 everything was decided again and is the same; 1 something differs,
 nothing matches, or it failed; 4 nothing differs, but messages were erased, have expired with
@@ -69,7 +67,6 @@ raw_retention or are longer than what is kept: --since leaves them out.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return redecide(cmd.Context(), p, &f) },
 	}
 	f.where.AddTo(cmd)
-	f.shard.AddTo(cmd, client.OfJournal)
 	cmd.Flags().StringVar(&f.definitions, "definitions", "", "decide by the definitions in `DIR` (default: those of the mesh)")
 	cmd.Flags().StringVar(&f.backup, "backup", "", "decide about the journal in this `FILE` (default: that of the mesh)")
 	f.span.AddTo(cmd)
@@ -85,9 +82,6 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	var folder meshdir.Folder
 	var current *bcp.Mesh
 	var err error
-	if f.backup != "" && f.shard.Named {
-		return cli.Usagef("audit redecide: --shard is for the journals of a mesh, and a backup has one")
-	}
 	if f.backup == "" || f.definitions == "" {
 		if folder, err = f.where.Folder(); err != nil {
 			return err
@@ -137,22 +131,15 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 // redecideFolder reads the journal over the mesh if it runs, and from the folder
 // if it is stopped.
 func redecideFolder(ctx context.Context, f *redecideFlags, current *bcp.Mesh, o mesh.RedecideOptions) (bcp.Digest, error) {
-	j, err := client.OpenJournals(ctx, f.where, f.shard)
+	j, err := client.OpenJournal(ctx, f.where)
 	if err != nil {
 		return bcp.Digest{}, err
 	}
 	defer j.Close()
-	shard, err := j.One(f.channel.Value.Controller)
-	if err != nil {
-		return bcp.Digest{}, err
-	}
 	if j.Client == nil {
 		return mesh.Redecide(ctx, j.Folder.State, current, o)
 	}
-	if j.Client.Places != nil { // on a cluster
-		o.Definition = o.Definition.OfShard(shard)
-	}
-	operator := j.Client.Operator(shard)
+	operator := j.Client.Operator()
 	return mesh.RedecideRunning(ctx, j.Folder.State, client.OperatorRecords(operator, 0), operator.Key, o)
 }
 

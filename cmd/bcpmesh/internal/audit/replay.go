@@ -119,12 +119,12 @@ func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flag
 	if r.follow {
 		return cli.Usagef("audit replay: --raw shows the past, and takes no --follow")
 	}
-	j, err := client.OpenJournals(cmd.Context(), who.Where, who.Shard)
+	j, err := client.OpenJournal(cmd.Context(), who.Where)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	return r.run(cmd.Context(), out, r.ofJournals(cmd.Context(), j))
+	return r.run(cmd.Context(), out, r.ofJournal(cmd.Context(), j))
 }
 
 func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[*replayed, error]) error {
@@ -139,7 +139,7 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 	if out.JSON {
 		write := writeDecisions(out)
 		tell = func(one *replayed) error {
-			if one.Raw == nil && one.Shard == 0 {
+			if one.Raw == nil {
 				return write(&one.Decision)
 			}
 			return out.Line(one)
@@ -303,7 +303,7 @@ func (t *teller) tell(one *replayed) error {
 		e = &exchange{begun: d.At(), waiting: map[bcp.DeliveryID]bool{}}
 		t.open[key] = e
 		t.order = append(t.order, key)
-		e.lines.WriteString(one.on + tell.Head(d))
+		e.lines.WriteString(tell.Head(d))
 	}
 	e.lines.WriteString(tell.Line(d, e.begun) + one.rawLines(t.unredacted))
 	switch {
@@ -331,9 +331,9 @@ func (t *teller) standalone(one *replayed) error {
 	d := &one.Decision
 	switch d.Kind {
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindApproval, bcp.KindExpire:
-		t.out.Printf("%s", one.on+tell.Head(d)+tell.Line(d, d.At())+one.rawLines(t.unredacted))
+		t.out.Printf("%s", tell.Head(d)+tell.Line(d, d.At())+one.rawLines(t.unredacted))
 	default:
-		t.out.Printf("%s", one.on+tell.Event(d)+one.rawLines(t.unredacted))
+		t.out.Printf("%s", tell.Event(d)+one.rawLines(t.unredacted))
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func benchedAudit(b *testing.B) (*meshtest.Mesh, *client.Client, int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return m, &client.Client{Connection: conn, Shards: []int{0}}, int(last.Sequence)
+	return m, &client.Client{Connection: conn}, int(last.Sequence)
 }
 
 // bareLoop returns what requests all records in batches and looks at none.

@@ -1,11 +1,9 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -14,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -21,10 +20,7 @@ import (
 // somebody may see it. Its JSON is that of the decision, and raw.
 type replayed struct {
 	bcp.Decision
-	Shard int         `json:"shard,omitzero"`
-	Raw   *rawMessage `json:"raw,omitzero"`
-
-	on string // names the shard in front of a line, of several
+	Raw *rawMessage `json:"raw,omitzero"`
 }
 
 // rawMessage is a verbatim message.
@@ -36,19 +32,19 @@ type rawMessage struct {
 
 // OfAudit returns what an auditor reads. A decision holds until the next.
 func (r *Replaying) OfAudit(ctx context.Context, c *client.Client) iter.Seq2[*replayed, error] {
-	of := func(ctx context.Context, shard int) (agents.Selection, error) {
-		from, err := r.span.From(ctx, c.Auditor(shard))
-		return agents.Selection{From: from, Controller: r.channel.Value.Controller, Reader: r.channel.Value.Reader, Kind: r.decisionKind(), Follow: r.follow}, err
-	}
-	about := cmp.Or(r.channel.Value.Controller, bcp.AgentName(r.agent))
 	return func(yield func(*replayed, error) bool) {
+		from, err := r.span.From(ctx, c.Auditor())
+		if err != nil {
+			yield(nil, meshdir.Failure(err))
+			return
+		}
 		var one replayed
-		for record, err := range c.Records(ctx, c.On(about), of) {
+		for record, err := range c.Auditor().Select(ctx, agents.Selection{From: from, Controller: r.channel.Value.Controller, Reader: r.channel.Value.Reader, Kind: r.decisionKind(), Follow: r.follow}) {
 			if err != nil {
-				yield(nil, err)
+				yield(nil, meshdir.Failure(err))
 				return
 			}
-			one.Decision, one.Shard, one.on = record.Of.Decision, record.Shard, record.Label()
+			one.Decision = record.Decision
 			if !yield(&one, nil) {
 				return
 			}
@@ -59,33 +55,19 @@ func (r *Replaying) OfAudit(ctx context.Context, c *client.Client) iter.Seq2[*re
 // errTold ends the reading of a journal.
 var errTold = errors.New("enough is told")
 
-// ofJournals returns what the owner of the state folder reads: the journals of all
-// shards that are meant, opened, in the order of time.
-func (r *Replaying) ofJournals(ctx context.Context, j *client.Journals) iter.Seq2[*replayed, error] {
-	shards := j.Shards
-	if j.Client != nil {
-		shards = j.Client.On(cmp.Or(r.channel.Value.Controller, bcp.AgentName(r.agent)))
-	}
-	all := make([]iter.Seq2[*replayed, error], len(shards))
-	for i, shard := range shards {
-		all[i] = r.ofJournal(ctx, j, client.Sharded[struct{}]{Shard: shard, Several: len(shards) > 1})
-	}
-	return client.ByTime(all, func(one *replayed) time.Time { return one.At() })
-}
-
-func (r *Replaying) ofJournal(ctx context.Context, j *client.Journals, of client.Sharded[struct{}]) iter.Seq2[*replayed, error] {
+// ofJournal returns what the owner of the state folder reads: the journal, opened.
+func (r *Replaying) ofJournal(ctx context.Context, j *client.Journal) iter.Seq2[*replayed, error] {
 	kind := r.decisionKind()
 	wanted := func(d *bcp.Decision) bool {
 		return !d.At().Before(r.span.Since.At) && (kind == 0 || d.Kind == kind) &&
 			(r.channel.Text == "" || d.Controller == r.channel.Value.Controller && d.Reader == r.channel.Value.Reader)
 	}
 	return func(yield func(*replayed, error) bool) {
-		err := j.Read(ctx, of.Shard, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
+		err := j.Read(ctx, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 			return records(ctx, func(decisions [][]byte, _ uint64) error {
 				for _, record := range decisions {
 					one, err := openReplayed(ctx, keys, record, wanted)
 					if err == nil && one != nil {
-						one.Shard, one.on = of.Shard, of.Label()
 						if !yield(one, nil) {
 							err = errTold
 						}
@@ -100,7 +82,7 @@ func (r *Replaying) ofJournal(ctx context.Context, j *client.Journals, of client
 		switch {
 		case err == nil, errors.Is(err, errTold):
 		case errors.Is(err, jetstream.ErrKeyLost):
-			yield(nil, cli.Failf("%s%s", of.Label(), cli.Plain(err.Error())))
+			yield(nil, cli.Failf("%s", cli.Plain(err.Error())))
 		default:
 			yield(nil, archive.BackupFailure(err, j.Folder.State))
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // restingDecisions returns the decisions of a stopped mesh, which has one journal.
-func restingDecisions(ctx context.Context, p *cli.Program, j *client.Journals) iter.Seq2[bcp.Decision, error] {
+func restingDecisions(ctx context.Context, p *cli.Program, j *client.Journal) iter.Seq2[bcp.Decision, error] {
 	decisions := j.Decisions(ctx, p)
 	return func(yield func(bcp.Decision, error) bool) {
 		for d, err := range decisions {
@@ -26,7 +26,7 @@ func restingDecisions(ctx context.Context, p *cli.Program, j *client.Journals) i
 }
 
 // tailResting shows the newest records of a stopped mesh.
-func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number int, follow bool, wanted func(*bcp.Decision) bool) error {
+func tailResting(ctx context.Context, p *cli.Program, j *client.Journal, number int, follow bool, wanted func(*bcp.Decision) bool) error {
 	if follow {
 		return cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", j.Folder.Dir)
 	}
@@ -42,11 +42,11 @@ func tailResting(ctx context.Context, p *cli.Program, j *client.Journals, number
 			newest = append(newest[:0], newest[len(newest)-number:]...)
 		}
 	}
-	return showRecords(p.Out, client.Alone(newest[max(0, len(newest)-number):]), false)
+	return showRecords(p.Out, newest[max(0, len(newest)-number):], false)
 }
 
 // ofResting returns the records that a replay shows of a stopped mesh.
-func (r *Replaying) ofResting(ctx context.Context, p *cli.Program, j *client.Journals) iter.Seq2[*replayed, error] {
+func (r *Replaying) ofResting(ctx context.Context, p *cli.Program, j *client.Journal) iter.Seq2[*replayed, error] {
 	kind := r.decisionKind()
 	return func(yield func(*replayed, error) bool) {
 		var one replayed

@@ -69,7 +69,7 @@ func planTask(ctx context.Context, p *cli.Program, who *client.Flags, name bcp.A
 		return runFailure(err)
 	}
 	var plan []byte
-	err = readOpened(ctx, &client.Flags{Where: who.Where, Shard: who.Shard}, func(one *replayed) error {
+	err = readOpened(ctx, &client.Flags{Where: who.Where}, func(one *replayed) error {
 		if one.Run == nil || one.Run.Run != run.ID {
 			return nil
 		}

@@ -326,7 +326,7 @@ func completeRuns(who *client.Flags) cobra.CompletionFunc {
 			return nil, none
 		}
 		defer c.Close()
-		records, _, err := NewestRecords(ctx, c.Auditor(0), completedRecords, nil)
+		records, _, err := NewestRecords(ctx, c.Auditor(), completedRecords, nil)
 		if err != nil {
 			return nil, none
 		}
@@ -355,7 +355,7 @@ func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each f
 			return err
 		}
 		defer c.Close()
-		all = audited(ctx, c.Auditor(0), 0) // kernels are on a mesh of one server
+		all = audited(ctx, c.Auditor(), 0) // kernels are on a mesh of one server
 	}
 	for d, err := range all {
 		if err != nil {
@@ -379,13 +379,13 @@ func eachOpened(cmd *cobra.Command, needs string, who *client.Flags, each func(*
 
 // readOpened reads the journal of the folder with what was said.
 func readOpened(ctx context.Context, who *client.Flags, each func(*replayed) error) error {
-	j, err := client.OpenJournals(ctx, who.Where, who.Shard)
+	j, err := client.OpenJournal(ctx, who.Where)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
 	var all Replaying
-	for one, err := range all.ofJournals(ctx, j) {
+	for one, err := range all.ofJournal(ctx, j) {
 		if err != nil && !errors.Is(err, errTold) {
 			return err
 		}

@@ -104,7 +104,7 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 				p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel show %s --raw", run.ID)
 				return nil
 			}
-			return showValue(ctx, p.Out, &client.Flags{Where: who.Where, Shard: who.Shard}, run.ID)
+			return showValue(ctx, p.Out, &client.Flags{Where: who.Where}, run.ID)
 		},
 	}
 	who.AddTo(cmd, "requester")
@@ -238,7 +238,7 @@ func openEvents(ctx context.Context, p *cli.Program, who *client.Flags) (*runEve
 	if err != nil {
 		return nil, err
 	}
-	_, next, err := NewestRecords(ctx, c.Auditor(0), 0, nil)
+	_, next, err := NewestRecords(ctx, c.Auditor(), 0, nil)
 	if err != nil {
 		c.Close()
 		return nil, err
@@ -250,7 +250,7 @@ func openEvents(ctx context.Context, p *cli.Program, who *client.Flags) (*runEve
 func (e *runEvents) show(ctx context.Context, o *cli.Output, id string) error {
 	stories := tell.NewRunStories()
 	shown := 0
-	for record, err := range e.auditor.Auditor(0).Follow(ctx, e.from) {
+	for record, err := range e.auditor.Auditor().Follow(ctx, e.from) {
 		if err != nil {
 			return meshdir.Failure(err)
 		}
@@ -348,7 +348,7 @@ a call under way may still be made, and its outcome is recorded.`,
 				return err
 			}
 			defer c.Close()
-			end, err := c.Operator(0).StopRun(cmd.Context(), args[0])
+			end, err := c.Operator().StopRun(cmd.Context(), args[0])
 			switch {
 			case err != nil:
 				return runFailure(err)

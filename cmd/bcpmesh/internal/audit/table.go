@@ -9,32 +9,31 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
 // AuditTable shows records of the audit, with the date if it is not the same
 // for all.
-func AuditTable(o *cli.Output, records []client.Sharded[bcp.Decision]) {
+func AuditTable(o *cli.Output, records []bcp.Decision) {
 	layout := time.TimeOnly
-	if n := len(records); n > 0 && records[0].Of.At().UTC().YearDay() != records[n-1].Of.At().UTC().YearDay() {
+	if n := len(records); n > 0 && records[0].At().UTC().YearDay() != records[n-1].At().UTC().YearDay() {
 		layout = time.DateTime
 	}
 	var rows [][]string
 	for i := range records {
-		rows = append(rows, append([]string{records[i].Cell()}, auditRow(&records[i].Of, layout)...))
+		rows = append(rows, auditRow(&records[i], layout))
 	}
-	client.TableOfShards(o, []string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
+	o.Table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
 }
 
 // auditLine shows a record as it comes, where no table can be drawn since its
 // end is not known.
-func auditLine(o *cli.Output, of *client.Sharded[bcp.Decision]) {
-	row := auditRow(&of.Of, time.DateTime)
+func auditLine(o *cli.Output, d *bcp.Decision) {
+	row := auditRow(d, time.DateTime)
 	for i := range row {
 		row[i] = cli.Plain(row[i])
 	}
 	line := fmt.Sprintf("%6s  %s  %-11s  %-30s  %-7s  %s", row[0], row[1], row[2], row[3], row[4], strings.Join(cli.Compact(row[5:]...), "  "))
-	o.Printf("%s%s\n", of.Label(), strings.TrimRight(line, " "))
+	o.Printf("%s\n", strings.TrimRight(line, " "))
 }
 
 // auditRow is a record in the columns of AuditTable.

@@ -2,7 +2,6 @@ package byhand
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -88,11 +87,7 @@ func renewEpochs(ctx context.Context, where meshdir.StateFlags, controller bcp.A
 		return err
 	}
 	defer o.Close()
-	shard, err := o.One(controller)
-	if err != nil {
-		return err
-	}
-	return o.Operator(shard).Renew(ctx, controller)
+	return o.Operator().Renew(ctx, controller)
 }
 
 func sessionListCommand(p *cli.Program) *cobra.Command {
@@ -107,29 +102,27 @@ or not yet acknowledged.`,
   bcpmesh session list --json`,
 		Args: cli.Arguments(0),
 	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
-		sessions, missing := client.ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]bcp.SessionView, error) {
-			return o.Operator(shard).Sessions(ctx)
-		})
-		if sessions == nil {
-			return missing
+		sessions, err := o.Operator().Sessions(ctx)
+		if err != nil {
+			return err
 		}
 		if p.Out.JSON {
-			return errors.Join(p.Out.Value(map[string]any{"sessions": sessions}), missing)
+			return p.Out.Value(map[string]any{"sessions": sessions})
 		}
 		showSessions(p.Out, sessions)
 		client.TalkOfTroubles(p, ctx, o)
-		return missing
+		return nil
 	})
 }
 
-func showSessions(o *cli.Output, sessions []client.Sharded[bcp.SessionView]) {
+func showSessions(o *cli.Output, sessions []bcp.SessionView) {
 	if len(sessions) == 0 {
 		o.Talkf("the mesh has no controller")
 		return
 	}
 	var rows [][]string
 	for i := range sessions {
-		s, shard := &sessions[i].Of, sessions[i].Cell()
+		s := &sessions[i]
 		begun, last := "", ""
 		if s.Session != "" {
 			begun = s.Since.Local().Format(time.DateTime) + " by " + s.BegunBy
@@ -140,16 +133,16 @@ func showSessions(o *cli.Output, sessions []client.Sharded[bcp.SessionView]) {
 			taint += " (" + strings.Join(s.Sources, ", ") + ")"
 		}
 		for i, c := range s.Channels {
-			row := []string{"", "", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), c.Remaining.Rounded(),
+			row := []string{"", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), c.Remaining.Rounded(),
 				fmt.Sprintf("%d of %d", c.Escalations, c.MaxEscalations), fmt.Sprintf("%d / %d / %d", c.Open, c.Held, c.Waiting)}
 			if i == 0 {
-				copy(row, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+				copy(row, []string{string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
 			}
 			rows = append(rows, row)
 		}
 		if len(s.Channels) == 0 {
-			rows = append(rows, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+			rows = append(rows, []string{string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
 		}
 	}
-	client.TableOfShards(o, []string{"controller", "session", "begun", "last activity", "own taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
+	o.Table([]string{"controller", "session", "begun", "last activity", "own taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
 }

@@ -62,11 +62,7 @@ remembers nothing. Its base_taint stays.`,
 func taintVerbCommand(p *cli.Program, cmd *cobra.Command, check func(meshdir.StateFlags, string) error, do func(context.Context, *agents.Operator, bcp.AgentName) error) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cli.Arguments(1, "AGENT"), cli.FirstArgument(meshdir.CompleteAgents(false))
 	return client.OperatorCommand(cmd, check, func(ctx context.Context, o *client.Client, agent string) error {
-		shard, err := o.One(bcp.AgentName(agent))
-		if err != nil {
-			return err
-		}
-		if err := do(ctx, o.Operator(shard), bcp.AgentName(agent)); err != nil {
+		if err := do(ctx, o.Operator(), bcp.AgentName(agent)); err != nil {
 			return err
 		}
 		if p.Out.JSON {

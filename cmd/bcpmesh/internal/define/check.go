@@ -45,7 +45,7 @@ choice of URLs; the use of other ways out is not counted. "What keepers speak to
 lists the model, the MCP servers, the mailbox and the hosts of each agent.
 
 With --json the result is {ok, errors, warnings, channels, permissions, agents}, with
-kernels if there are any, shards if there are several, and replicas if they are above
+kernels if there are any, and replicas if they are above
 1; advice is the warnings whose code begins with advice_.
 
 With --schema, nothing is checked: it prints the JSON Schema of mesh.yaml, of the
@@ -94,7 +94,6 @@ type checkResult struct {
 	Kernels     []kernelInfo         `json:"kernels,omitzero"`
 	Permissions permissions          `json:"permissions"`
 	Agents      []reachInfo          `json:"agents,omitzero"`   // what each holds, reads and may send out
-	Shards      int                  `json:"shards,omitzero"`   // if there are several
 	Replicas    int                  `json:"replicas,omitzero"` // if above 1: only a cluster can run it
 }
 
@@ -160,9 +159,6 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 		}
 		result.Agents = describeReach(mesh)
 		result.Permissions = collectPermissions(subjects.Permissions(mesh))
-		if n := mesh.Shards(); n > 1 {
-			result.Shards = n
-		}
 		if mesh.Replicas > 1 {
 			result.Replicas = mesh.Replicas
 		}
@@ -250,9 +246,6 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 	showPartners(p, result.Agents, "", "\n")
 	showPermissions(p, result.Permissions)
 	p.Out.Printf("\n%s, %s, ", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"))
-	if result.Shards > 0 {
-		p.Out.Printf("%s, ", cli.Count(result.Shards, "shard"))
-	}
 	p.Out.Printf("%s", cli.Count(len(result.Warnings)-advice, "warning"))
 	switch advice {
 	case 0:

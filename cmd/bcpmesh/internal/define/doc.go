@@ -1,3 +1,3 @@
 // Package define has the commands about definitions, which need no running
-// mesh: init, check, perms, proposals, shards and validate.
+// mesh: init, check, perms, proposals and validate.
 package define

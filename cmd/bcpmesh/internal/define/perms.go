@@ -69,7 +69,7 @@ user and operator JWTs; if it has no gateway, name the users that are no agents 
 			if err != nil {
 				return err
 			}
-			all, taints, reach := collectPermissions(subjects.Permissions(folder.InForce(mesh))), agentTaints(mesh), describeReach(mesh)
+			all, taints, reach := collectPermissions(subjects.Permissions(mesh)), agentTaints(mesh), describeReach(mesh)
 			if agent != "" {
 				roles, ok := all[bcp.AgentName(agent)]
 				if !ok {

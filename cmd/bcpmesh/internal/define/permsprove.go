@@ -139,7 +139,7 @@ func (f proveFlags) read(args []string) (proof.Claims, string, error) {
 	if err != nil {
 		return claims, "", err
 	}
-	bundle, err := accounts.Compile(store, subjects.Permissions(folder.InForce(mesh)), time.Now())
+	bundle, err := accounts.Compile(store, subjects.Permissions(mesh), time.Now())
 	if err != nil {
 		return claims, "", err
 	}

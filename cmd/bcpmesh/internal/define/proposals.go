@@ -91,32 +91,25 @@ definitions yet. bcpmesh approvals list shows those that still wait.`,
 		Args:    cli.Arguments(0),
 	}
 	return client.OperatorCommand(cmd, nil, func(ctx context.Context, o *client.Client, _ string) error {
-		list, missing := proposalsOn(ctx, o)
-		if list == nil {
-			return missing
+		list, err := o.Operator().Proposals(ctx)
+		if err != nil {
+			return err
 		}
 		if p.Out.JSON {
-			return errors.Join(p.Out.Value(list), missing)
+			return p.Out.Value(append([]bcp.ApprovedProposal{}, list...))
 		}
 		if len(list) == 0 {
 			p.Out.Talkf("no approved proposal of the last day is missing from the definitions")
-			return missing
+			return nil
 		}
 		var rows [][]string
 		for i := range list {
-			a := &list[i].Of
-			rows = append(rows, []string{list[i].Cell(), string(a.Item), cli.ChannelName(a.Controller, a.Reader), cli.Plain(string(a.Subscription.ID)), a.Approved.Local().Format(time.DateTime)})
+			a := &list[i]
+			rows = append(rows, []string{string(a.Item), cli.ChannelName(a.Controller, a.Reader), cli.Plain(string(a.Subscription.ID)), a.Approved.Local().Format(time.DateTime)})
 		}
-		client.TableOfShards(p.Out, []string{"item", "channel", "subscription", "approved"}, rows)
+		p.Out.Table([]string{"item", "channel", "subscription", "approved"}, rows)
 		p.Out.Talkf("write one into the definitions: bcpmesh proposals apply ITEM")
-		return missing
-	})
-}
-
-// proposalsOn are those of all shards that the operator speaks to.
-func proposalsOn(ctx context.Context, o *client.Client) ([]client.Sharded[bcp.ApprovedProposal], error) {
-	return client.ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]bcp.ApprovedProposal, error) {
-		return o.Operator(shard).Proposals(ctx)
+		return nil
 	})
 }
 
@@ -158,10 +151,10 @@ func applyProposal(ctx context.Context, p *cli.Program, where meshdir.StateFlags
 		return err
 	}
 	defer c.Close()
-	list, err := proposalsOn(ctx, c)
+	list, err := c.Operator().Proposals(ctx)
 	for i := range list {
-		if list[i].Of.Item == item {
-			return editDefinition(folder, p, &list[i].Of, dry)
+		if list[i].Item == item {
+			return editDefinition(folder, p, &list[i], dry)
 		}
 	}
 	if err != nil {

@@ -246,7 +246,7 @@ func (c *checkup) permissions(def *bcp.Mesh, claims []*jwt.AccountClaims) {
 		}
 	}
 	var differ []string
-	for _, s := range subjects.Permissions(def.Whole()) { // what the mesh's own server serves
+	for _, s := range subjects.Permissions(def) {
 		name := s.Role.String() + "-" + string(s.Agent)
 		if enforced[name] != granted(s.PubAllow, s.SubAllow) {
 			differ = append(differ, string(s.Agent)+" as "+s.Role.String())
@@ -301,18 +301,18 @@ func (c *checkup) journalFiles(state string) {
 	}
 }
 
-// journalOnCluster compares the journal of a shard with what was signed of it next to the keys.
-func (c *checkup) journalOnCluster(state string, of *client.Sharded[status.Storage]) {
+// journalOnCluster compares the journal with what was signed of it next to the keys.
+func (c *checkup) journalOnCluster(state string, of *status.Storage) {
 	const id = "journal"
-	switch signed, err := mesh.Tree(state, of.Shard).Reaches(); {
+	switch signed, err := mesh.Tree(state).Reaches(); {
 	case err != nil:
-		c.add(id, failed, "restore tree/ and keys/ of a backup", "%sthe checkpoints cannot be read: %s", of.Label(), err)
-	case signed > of.Of.Records && of.Of.Begins == 0: // records that were cut off do not count
-		c.add(id, failed, "find what set it back before anybody decides more: bcpmesh audit checkpoint says what was signed", "%sit ends with record %d, and %d were signed", of.Label(), of.Of.Records, signed)
+		c.add(id, failed, "restore tree/ and keys/ of a backup", "the checkpoints cannot be read: %s", err)
+	case signed > of.Records && of.Begins == 0: // records that were cut off do not count
+		c.add(id, failed, "find what set it back before anybody decides more: bcpmesh audit checkpoint says what was signed", "it ends with record %d, and %d were signed", of.Records, signed)
 	case signed == 0:
-		c.ok(id, "%son the cluster, %s; nothing of it was signed yet", of.Label(), cli.Count(int(of.Of.Records), "record"))
+		c.ok(id, "on the cluster, %s; nothing of it was signed yet", cli.Count(int(of.Records), "record"))
 	default:
-		c.ok(id, "%son the cluster, %s, of which %d are signed", of.Label(), cli.Count(int(of.Of.Records), "record"), signed)
+		c.ok(id, "on the cluster, %s, of which %d are signed", cli.Count(int(of.Records), "record"), signed)
 	}
 }
 
@@ -361,21 +361,21 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		return nil
 	}
 	c.ok(id, "it answers at %s", about.URL)
-	shards, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (status.Storage, error) { return o.Operator(shard).Storage(ctx) })
-	if err != nil {
+	storage, err := o.Operator().Storage(ctx)
+	switch {
+	case err != nil:
 		c.add("gateway", failed, "check the log of the mesh, and its disk", "the gateway does not answer: %s", err)
+	case storage.Closed != "":
+		f := closedFailure(storage.Closed)
+		c.add("gateway", failed, f.Hint, "%s", f.Message)
+	default:
+		c.ok("gateway", "it decides; %d records in the journal", storage.Records)
 	}
-	for i := range shards {
-		if why := shards[i].Of.Closed; why != "" {
-			f := closedFailure(why)
-			c.add("gateway", failed, f.Hint, "%s%s", shards[i].Label(), f.Message)
-		} else {
-			c.ok("gateway", "%sit decides; %d records in the journal", shards[i].Label(), shards[i].Of.Records)
-		}
+	if err == nil {
 		if onCluster(folder.State) {
-			c.journalOnCluster(folder.State, &shards[i])
+			c.journalOnCluster(folder.State, &storage)
 		}
-		c.storage(shards[i].Label(), shards[i].Of)
+		c.storage(storage)
 	}
 	c.agents(ctx, o)
 	return o.NATS()
@@ -387,24 +387,24 @@ const connectPatience = 10 * time.Second
 // agents looks whether those are connected that the mesh starts.
 func (c *checkup) agents(ctx context.Context, o *client.Client) {
 	const id = "agents"
-	list, err := client.AgentStatuses(ctx, o)
+	list, err := o.Operator().Agents(ctx)
 	if err != nil {
 		return // the gateway's own check says so
 	}
 	connected, fine := 0, true
 	for i := range list {
-		a := &list[i].Of
+		a := &list[i]
 		if a.Failing != nil {
-			c.add("models", failed, "bcpmesh doctor --model calls it, and shows what its provider says", "%s%s: %s", list[i].Label(), a.Agent, tell.ModelFails(a.Failing))
+			c.add("models", failed, "bcpmesh doctor --model calls it, and shows what its provider says", "%s: %s", a.Agent, tell.ModelFails(a.Failing))
 		}
 		switch {
 		case a.State == status.Connected:
 			connected++
 		case a.State == status.Crashed, a.State == status.Running && c.now.Sub(a.Command.Since) > connectPatience:
-			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
+			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s: %s", a.Agent, tell.Agent(a, c.now))
 			fine = false
 		case a.State == status.Unavailable:
-			c.add(id, failed, "bcpmesh status shows what it printed last; fix it, then bcpmesh reload", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
+			c.add(id, failed, "bcpmesh status shows what it printed last; fix it, then bcpmesh reload", "%s: %s", a.Agent, tell.Agent(a, c.now))
 			fine = false
 		}
 	}
@@ -419,10 +419,10 @@ func (c *checkup) checkDisk(state string) {
 		c.add("disk", warned, "", "the file system of %s cannot be measured: %s", cli.Quoted(state), cli.FileReason(err))
 		return
 	}
-	c.storage("", status.Storage{DiskFree: free, DiskSize: size})
+	c.storage(status.Storage{DiskFree: free, DiskSize: size})
 }
 
-func (c *checkup) storage(label string, s status.Storage) {
+func (c *checkup) storage(s status.Storage) {
 	const id, todo = "disk", "make room, raise max_disk_mb, or cut the journal: bcpmesh backup --truncate"
 	var parts []string
 	if s.DiskSize > 0 {
@@ -431,7 +431,7 @@ func (c *checkup) storage(label string, s status.Storage) {
 	if s.JournalLimit > 0 {
 		parts = append(parts, fmt.Sprintf("the journal has %d MiB of %d", s.Journal>>20, s.JournalLimit>>20))
 	}
-	text := label + strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
 	switch s.Alert() {
 	case bcp.AlertDiskCritical:
 		c.add(id, failed, todo, "%s", text)

@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
@@ -39,27 +38,13 @@ type meshStatus struct {
 	Channels   int             `json:"channels"`
 	Decided    uint64          `json:"decisions"`
 	Last       time.Time       `json:"last_decision,omitzero"`
-	Storage    *status.Storage `json:"storage,omitempty"`  // of a mesh on one shard that runs and decides
+	Storage    *status.Storage `json:"storage,omitempty"`  // of a mesh that runs and decides
 	Expiring   []string        `json:"expiring,omitempty"` // whose last creds expire soon
 	// AgentStatus is how each agent is, of a mesh that runs.
-	AgentStatus []client.Sharded[status.Agent]    `json:"agent_status,omitempty"`
-	Held        []client.Sharded[bcp.Item]        `json:"held"`
-	Ledger      []client.Sharded[bcp.LedgerLine]  `json:"ledger"`
-	Pushes      []client.Sharded[state.PushCount] `json:"pushes"` // of the last day, by subscription
-	// Shards are those of several that answer; the figures above are their sums.
-	Shards []client.Sharded[shardStatus] `json:"shards,omitempty"`
-}
-
-// shardStatus is what one shard says.
-type shardStatus struct {
-	Decided uint64          `json:"decisions"`
-	Last    time.Time       `json:"last_decision,omitzero"`
-	Storage *status.Storage `json:"storage"`
-
-	agents []status.Agent
-	held   []bcp.Item
-	ledger []bcp.LedgerLine
-	pushes []state.PushCount
+	AgentStatus []status.Agent    `json:"agent_status,omitempty"`
+	Held        []bcp.Item        `json:"held"`
+	Ledger      []bcp.LedgerLine  `json:"ledger"`
+	Pushes      []state.PushCount `json:"pushes"` // of the last day, by subscription
 }
 
 // StatusCommand returns the command status.
@@ -77,8 +62,7 @@ exit, its last output and the time of its restart; or somebody else starts it.
 The output is the agent's own text: do not trust it.
 
 The exit code is 0 when it runs and 1 when it does not, cannot write its journal, or
-lets nothing through because its journal may not be the newest. For a mesh of several
-shards it is 4 if some do not answer.`,
+lets nothing through because its journal may not be the newest.`,
 		Example: `  bcpmesh status
   bcpmesh status --dir ./office --json`,
 		Args: cli.Arguments(0),
@@ -88,7 +72,6 @@ shards it is 4 if some do not answer.`,
 			return show(ctx, p, &who)
 		},
 	}
-	who.Shard.AddTo(cmd, client.OfPeople)
 	who.Where.AddTo(cmd)
 	return cmd
 }
@@ -148,10 +131,7 @@ func unwritable(ctx context.Context, who *client.Flags) bool {
 		return false // ask says what is wrong
 	}
 	defer o.Close()
-	if len(o.Shards) > 1 {
-		return false // ask says which
-	}
-	_, err = o.Operator(o.Shards[0]).Sessions(ctx)
+	_, err = o.Operator().Sessions(ctx)
 	var unanswered *agents.UnansweredError
 	var refused *agents.RefusedError
 	return errors.As(err, &unanswered) && errors.As(unanswered.Last, &refused) && refused.Code == bcp.Unavailable
@@ -181,85 +161,43 @@ func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) 
 		}
 		defer approver.Close()
 	}
-	shards, missing := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (shardStatus, error) {
-		var on shardStatus
-		err := on.ask(ctx, shard, o, auditor, approver)
-		return on, err
-	})
-	for i := range shards {
-		on := &shards[i]
-		s.add(on)
-		if on.Several {
-			s.Shards = append(s.Shards, *on)
-		} else {
-			s.Storage = on.Of.Storage
-		}
-	}
-	return meshdir.Failure(missing)
-}
-
-// add adds up what a shard says.
-func (s *meshStatus) add(on *client.Sharded[shardStatus]) {
-	s.Decided += on.Of.Decided
-	if on.Of.Last.After(s.Last) {
-		s.Last = on.Of.Last
-	}
-	s.AgentStatus = append(s.AgentStatus, listOn(on, on.Of.agents)...)
-	s.Held = append(s.Held, listOn(on, on.Of.held)...)
-	s.Ledger = append(s.Ledger, listOn(on, on.Of.ledger)...)
-	s.Pushes = append(s.Pushes, listOn(on, on.Of.pushes)...)
-}
-
-// listOn lists things of a shard.
-func listOn[S, T any](on *client.Sharded[S], list []T) []client.Sharded[T] {
-	return client.OneList([]client.Sharded[[]T]{{Of: list, Shard: on.Shard, Several: on.Several}})
-}
-
-func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver *client.Client) error {
-	storage, err := o.Operator(shard).Storage(ctx)
+	storage, err := o.Operator().Storage(ctx)
 	if err != nil {
 		return meshdir.Failure(err)
 	}
-	on.Storage = &storage
-	if on.agents, err = o.Operator(shard).Agents(ctx); err != nil {
+	s.Storage = &storage
+	if s.AgentStatus, err = o.Operator().Agents(ctx); err != nil {
 		return meshdir.Failure(err)
 	}
 	if auditor != nil {
-		reads := auditor.Auditor(shard)
+		reads := auditor.Auditor()
 		last, _, err := audit.NewestRecords(ctx, reads, 1, nil)
 		if err != nil {
 			return err
 		}
 		if len(last) > 0 {
-			on.Decided, on.Last = last[0].Seq, last[0].At()
+			s.Decided, s.Last = last[0].Seq, last[0].At()
 		}
-		if on.ledger, err = ledger.NewestLines(ctx, reads); err != nil {
+		if s.Ledger, err = ledger.NewestLines(ctx, reads); err != nil {
 			return err
 		}
 		span := client.SpanFlags{Since: client.TimeFlag{At: time.Now().Add(-statusSpan)}}
-		if on.pushes, err = ledger.PushCounts(ctx, reads, auditor.OfShard(shard), bcp.ChannelKey{}, &span); err != nil {
+		if s.Pushes, err = ledger.PushCounts(ctx, reads, auditor.Definition, bcp.ChannelKey{}, &span); err != nil {
 			return err
 		}
 	}
 	if approver != nil {
-		if on.held, err = approvals.ApproverOf(approver).OnShard(shard).List(ctx); err != nil {
+		if s.Held, err = agents.NewApprover(approver.Connection).List(ctx); err != nil {
 			return meshdir.Failure(err)
 		}
 	}
 	return nil
 }
 
-// closed says why the mesh, or one of its shards, lets nothing through; nil if it does.
+// closed says why the mesh lets nothing through; nil if it does.
 func (s *meshStatus) closed() *cli.Failure {
 	if s.Storage != nil && s.Storage.Closed != "" {
 		return closedFailure(s.Storage.Closed)
-	}
-	for i := range s.Shards {
-		if on := &s.Shards[i]; on.Of.Storage != nil && on.Of.Storage.Closed != "" {
-			f := closedFailure(on.Of.Storage.Closed)
-			f.Message = on.Label() + f.Message
-			return f
-		}
 	}
 	return nil
 }
@@ -292,7 +230,6 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 		o.Printf("%s; last at %s\n", cli.Count(int(s.Decided), "decision"), s.Last.Local().Format(time.DateTime))
 	}
 	showStorage(o, s.Storage)
-	shardTable(o, s.Shards)
 	if len(s.AgentStatus) > 0 {
 		o.Printf("\n")
 		o.Heading("Agents")
@@ -303,11 +240,11 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 		o.Heading(cli.Count(len(s.Held), "item") + " held for a person")
 		var rows [][]string
 		for i := range s.Held {
-			it := &s.Held[i].Of
-			rows = append(rows, []string{s.Held[i].Cell(), string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
+			it := &s.Held[i]
+			rows = append(rows, []string{string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
 				it.Nominal.Rounded(), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
 		}
-		client.TableOfShards(o, []string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)
+		o.Table([]string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)
 		o.Printf("decide: bcpmesh approvals watch, or bcpmesh approvals --help\n")
 	}
 	if len(s.Ledger) > 0 {
@@ -315,36 +252,10 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 		o.Heading("Ledger")
 		ledger.LedgerTable(o, ledger.NewBooks(def, s.Ledger))
 	}
-	if pushed := slices.DeleteFunc(slices.Clone(s.Pushes), func(c client.Sharded[state.PushCount]) bool { return c.Of.Pushes() == 0 }); len(pushed) > 0 {
+	if pushed := slices.DeleteFunc(slices.Clone(s.Pushes), func(c state.PushCount) bool { return c.Pushes() == 0 }); len(pushed) > 0 {
 		o.Printf("\n")
 		o.Heading("Pushes of the last day")
 		ledger.PushTable(o, pushed)
-	}
-}
-
-// shardTable shows each of several shards.
-func shardTable(o *cli.Output, shards []client.Sharded[shardStatus]) {
-	if len(shards) == 0 {
-		return
-	}
-	var rows [][]string
-	low := false
-	for i := range shards {
-		on := &shards[i].Of
-		last, disk := "", ""
-		if !on.Last.IsZero() {
-			last = on.Last.Local().Format(time.DateTime)
-		}
-		if on.Storage.DiskSize > 0 {
-			disk = megabytes(on.Storage.DiskFree) + " free"
-		}
-		low = low || on.Storage.Alert() != ""
-		rows = append(rows, []string{shards[i].Cell(), strconv.FormatUint(on.Decided, 10), last,
-			megabytes(on.Storage.Journal) + " of " + megabytes(on.Storage.JournalLimit), megabytes(on.Storage.Used) + " of " + megabytes(on.Storage.Limit), disk})
-	}
-	client.TableOfShards(o, []string{"decisions", "last", "journal", "streams", "disk"}, rows)
-	if low {
-		o.Talkf("the journal is nearly full: nothing is decided on that shard when it is; set a larger max_disk_mb")
 	}
 }
 

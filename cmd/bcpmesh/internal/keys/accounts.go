@@ -160,15 +160,12 @@ type export struct {
 func (e *export) check(gateways []bcp.AgentName, def *bcp.Mesh) error {
 	names := []string{exportedOperator, ExportedResolver, ExportedNode, ExportedSystem}
 	for _, g := range gateways {
-		for shard := range def.Shards() {
-			names = append(names, filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds(shard)))
-		}
 		for _, scope := range subjects.Permissions(def) {
 			if scope.Role == bcp.RoleDispatcher {
 				names = append(names, filepath.Join(GatewaysFolder, string(g), cluster.DispatcherCreds(scope.Agent)))
 			}
 		}
-		for _, name := range []string{cluster.SystemCreds, exportedOperator} {
+		for _, name := range []string{cluster.CoreCreds, cluster.SystemCreds, exportedOperator} {
 			names = append(names, filepath.Join(GatewaysFolder, string(g), name))
 		}
 	}
@@ -180,25 +177,19 @@ func (e *export) check(gateways []bcp.AgentName, def *bcp.Mesh) error {
 	return nil
 }
 
-// write makes the files. Logins are made before the claims that let them in. An agent
-// that would be moved to another shard is refused before anything is made.
+// write makes the files. Logins are made before the claims that let them in.
 func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.AgentName) error {
-	if _, err := accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); errors.Is(err, bcp.ErrMoved) {
-		return meshdir.MovedFailure(err)
-	}
 	push, err := store.Push()
 	if err != nil {
 		return cli.Failf("%s", err)
 	}
 	secrets := map[string]accounts.Creds{ExportedSystem: push}
 	for _, g := range gateways {
-		cores, system, err := store.Gateway(g, def.Shards())
+		core, system, err := store.Gateway(g)
 		if err != nil {
 			return cli.Failf("%s", err)
 		}
-		for shard, core := range cores {
-			secrets[filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds(shard))] = core
-		}
+		secrets[filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds)] = core
 		secrets[filepath.Join(GatewaysFolder, string(g), cluster.SystemCreds)] = system
 		dispatchers, err := store.Dispatchers(g, subjects.Permissions(def))
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -228,9 +227,6 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 	}
 	result.Silent = h.silent
 	next, err := accounts.CompileCluster(store, scopes, time.Now())
-	if errors.Is(err, bcp.ErrMoved) {
-		return result, meshdir.MovedFailure(err)
-	}
 	if err != nil {
 		return result, cli.Failf("%s", err)
 	}

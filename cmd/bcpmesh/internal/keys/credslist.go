@@ -2,7 +2,6 @@ package keys
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -84,16 +83,10 @@ func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.F
 		return nil
 	}
 	defer c.Close()
-	shards, _ := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) (agents.Applied, error) {
-		return c.Operator(shard).ApplyCredentials(ctx)
-	})
+	applied, _ := c.Operator().ApplyCredentials(ctx) // without an answer nobody is shown as connected
 	open := map[string][]agents.ClientConnection{}
-	for i := range shards {
-		for _, conn := range shards[i].Of.Connections {
-			if !slices.Contains(open[conn.Key], conn) { // people are on all shards
-				open[conn.Key] = append(open[conn.Key], conn)
-			}
-		}
+	for _, conn := range applied.Connections {
+		open[conn.Key] = append(open[conn.Key], conn)
 	}
 	return open
 }

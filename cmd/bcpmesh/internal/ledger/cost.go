@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -19,23 +18,20 @@ import (
 // showCost shows what counts of each agent's model. A decision says itself up to when it
 // counts, whatever the window is now, so all are read.
 func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
-	uses, missing := client.ListOfShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]tally.Use, error) {
-		uses := tally.New(c.OfShard(shard), time.Now())
-		for r, err := range c.Auditor(shard).Select(ctx, agents.Selection{}) {
-			if err != nil {
-				return nil, meshdir.Failure(err)
-			}
-			uses.Add(&r.Decision)
+	uses := tally.New(c.Definition, time.Now())
+	for r, err := range c.Auditor().Select(ctx, agents.Selection{}) {
+		if err != nil {
+			return meshdir.Failure(err)
 		}
-		return uses.List(), nil
-	})
-	return errors.Join(client.ShowList(o, uses, "no model runs an agent", costTable), missing)
+		uses.Add(&r.Decision)
+	}
+	return cli.ShowList(o, uses.List(), "no model runs an agent", costTable)
 }
 
-func costTable(o *cli.Output, uses []client.Sharded[tally.Use]) {
+func costTable(o *cli.Output, uses []tally.Use) {
 	var rows [][]string
 	for i := range uses {
-		u := &uses[i].Of
+		u := &uses[i]
 		budget, window, price := "", "", u.Cost.String()
 		switch {
 		case u.CostBudget > 0 && u.TokenBudget > 0:
@@ -58,9 +54,9 @@ func costTable(o *cli.Output, uses []client.Sharded[tally.Use]) {
 		if u.ReservedTokens > 0 {
 			tokens += fmt.Sprintf(" + %d reserved", u.ReservedTokens)
 		}
-		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, u.Delivered.Rounded(), perBit(u), strconv.Itoa(u.Refused), budget, window})
+		rows = append(rows, []string{string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, u.Delivered.Rounded(), perBit(u), strconv.Itoa(u.Refused), budget, window})
 	}
-	client.TableOfShards(o, []string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, rows)
+	o.Table([]string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, rows)
 }
 
 // perBit is what a delivered bit cost, or empty if that is not known.

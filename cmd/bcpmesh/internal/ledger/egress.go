@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -18,23 +17,20 @@ import (
 // showEgress shows what counts of each agent's egress. A decision says itself up to when it
 // counts, whatever the window is now, so all are read.
 func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
-	uses, missing := client.ListOfShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]state.EgressUse, error) {
-		uses := state.NewEgressUses(c.OfShard(shard), time.Now())
-		for r, err := range c.Auditor(shard).Select(ctx, agents.Selection{Kind: bcp.KindEgress}) {
-			if err != nil {
-				return nil, meshdir.Failure(err)
-			}
-			uses.Add(&r.Decision)
+	uses := state.NewEgressUses(c.Definition, time.Now())
+	for r, err := range c.Auditor().Select(ctx, agents.Selection{Kind: bcp.KindEgress}) {
+		if err != nil {
+			return meshdir.Failure(err)
 		}
-		return uses.List(), nil
-	})
-	return errors.Join(client.ShowList(o, uses, "no agent has a network", egressTable), missing)
+		uses.Add(&r.Decision)
+	}
+	return cli.ShowList(o, uses.List(), "no agent has a network", egressTable)
 }
 
-func egressTable(o *cli.Output, uses []client.Sharded[state.EgressUse]) {
+func egressTable(o *cli.Output, uses []state.EgressUse) {
 	var rows [][]string
 	for i := range uses {
-		u := &uses[i].Of
+		u := &uses[i]
 		budget, left, limit, window := "", "", "", ""
 		if u.Window > 0 {
 			budget, left = u.Budget.Rounded(), max(0, u.Budget-u.Bits).Rounded()
@@ -44,7 +40,7 @@ func egressTable(o *cli.Output, uses []client.Sharded[state.EgressUse]) {
 		if u.ReservedBytes > 0 {
 			bytes += fmt.Sprintf(" + %d reserved", u.ReservedBytes)
 		}
-		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), u.Bits.Rounded(), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window})
+		rows = append(rows, []string{string(u.Agent), u.Bits.Rounded(), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window})
 	}
-	client.TableOfShards(o, []string{"agent", "bits", "budget", "remaining", "bytes", "limit", "requests", "refused", "window"}, rows)
+	o.Table([]string{"agent", "bits", "budget", "remaining", "bytes", "limit", "requests", "refused", "window"}, rows)
 }

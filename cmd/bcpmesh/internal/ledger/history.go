@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 func ledgerHistoryCommand(p *cli.Program) *cobra.Command {
@@ -40,7 +41,7 @@ It reads the audit as one of the mesh's auditors.`,
 				return err
 			}
 			defer c.Close()
-			var lines []client.Sharded[bcp.LedgerLine]
+			var lines []bcp.LedgerLine
 			more := 0
 			for line, err := range ledgerLines(cmd.Context(), c, channel.Value, &span) {
 				if err != nil {
@@ -52,7 +53,7 @@ It reads the audit as one of the mesh's auditors.`,
 					}
 					continue
 				}
-				if lines = append(lines, *line); len(lines) > 2*number.Value {
+				if lines = append(lines, line); len(lines) > 2*number.Value {
 					more += len(lines) - number.Value
 					lines = slices.Clone(lines[len(lines)-number.Value:])
 				}
@@ -83,21 +84,22 @@ It reads the audit as one of the mesh's auditors.`,
 
 // ledgerLines reads the lines of a channel, or of all, from the audit: every
 // charge is there, whatever the ledger keeps.
-func ledgerLines(ctx context.Context, c *client.Client, key bcp.ChannelKey, span *client.SpanFlags) iter.Seq2[*client.Sharded[bcp.LedgerLine], error] {
-	return func(yield func(*client.Sharded[bcp.LedgerLine], error) bool) {
-		of := func(ctx context.Context, shard int) (agents.Selection, error) {
-			from, err := span.From(ctx, c.Auditor(shard))
-			return agents.Selection{From: from, Controller: key.Controller, Reader: key.Reader}, err
+func ledgerLines(ctx context.Context, c *client.Client, key bcp.ChannelKey, span *client.SpanFlags) iter.Seq2[bcp.LedgerLine, error] {
+	return func(yield func(bcp.LedgerLine, error) bool) {
+		from, err := span.From(ctx, c.Auditor())
+		if err != nil {
+			yield(bcp.LedgerLine{}, err)
+			return
 		}
-		for r, err := range c.Records(ctx, c.On(key.Controller), of) {
+		for r, err := range c.Auditor().Select(ctx, agents.Selection{From: from, Controller: key.Controller, Reader: key.Reader}) {
 			if err != nil {
-				yield(nil, err)
+				yield(bcp.LedgerLine{}, meshdir.Failure(err))
 				return
 			}
-			if span.Over(&r.Of.Decision) {
+			if span.Over(&r.Decision) {
 				return
 			}
-			if line, ok := r.Of.Decision.Line(); ok && !yield(&client.Sharded[bcp.LedgerLine]{Of: line, Shard: r.Shard, Several: r.Several}, nil) {
+			if line, ok := r.Decision.Line(); ok && !yield(line, nil) {
 				return
 			}
 		}
@@ -108,10 +110,10 @@ func sortLines(lines []bcp.LedgerLine) {
 	slices.SortFunc(lines, func(a, b bcp.LedgerLine) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
-func historyTable(o *cli.Output, lines []client.Sharded[bcp.LedgerLine]) {
+func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
 	var rows [][]string
 	for i := range lines {
-		l := &lines[i].Of
+		l := &lines[i]
 		what := string(l.Query)
 		if l.Subscription != "" {
 			what = string(l.Subscription)
@@ -120,9 +122,9 @@ func historyTable(o *cli.Output, lines []client.Sharded[bcp.LedgerLine]) {
 		if l.Kind == bcp.KindAsk {
 			reserved, settled = settled, ""
 		}
-		rows = append(rows, []string{lines[i].Cell(), strconv.FormatUint(l.Seq, 10), l.Time.Local().Format(time.DateTime), cli.ChannelName(l.Controller, l.Reader),
+		rows = append(rows, []string{strconv.FormatUint(l.Seq, 10), l.Time.Local().Format(time.DateTime), cli.ChannelName(l.Controller, l.Reader),
 			strconv.FormatUint(l.Epoch, 10), l.Kind.String(), what, strconv.Itoa(int(l.Category)), reserved, settled, l.Capacity.Rounded(),
 			l.Balance.Settled.Rounded(), l.Balance.Reserved.Rounded()})
 	}
-	client.TableOfShards(o, []string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, rows)
+	o.Table([]string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, rows)
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -108,21 +107,20 @@ stopped.`,
 			if operator != nil {
 				defer operator.Close()
 			}
-			shards := c.On(channel.Value.Controller)
-			late := client.Lateness(cmd.Context(), c, operator, shards)
-			books, missing := client.ListOfShards(cmd.Context(), shards, func(ctx context.Context, shard int) ([]ledgerBook, error) {
-				books, err := ledgerBooks(ctx, c, c.Auditor(shard), channel.Value, epochs)
-				for i := range books {
-					books[i].Behind = late.Of(shard)
-				}
-				return books, err
-			})
-			err = client.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
+			late := client.Lateness(cmd.Context(), c, operator)
+			books, err := ledgerBooks(cmd.Context(), c, channel.Value, epochs)
+			if err != nil {
+				return err
+			}
+			for i := range books {
+				books[i].Behind = late.Behind()
+			}
+			err = cli.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
 			late.Talk(p)
 			if operator != nil {
 				client.TalkOfTroubles(p, cmd.Context(), operator)
 			}
-			return errors.Join(err, missing)
+			return err
 		},
 	}
 	who.AddTo(cmd, "auditor")
@@ -144,8 +142,9 @@ func ofAgents(egress, costs bool) string {
 	return ""
 }
 
-// ledgerBooks reads the books of each channel of a shard, or of one.
-func ledgerBooks(ctx context.Context, c *client.Client, auditor *agents.Auditor, only bcp.ChannelKey, epochs bool) ([]ledgerBook, error) {
+// ledgerBooks reads the books of each channel, or of one.
+func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey, epochs bool) ([]ledgerBook, error) {
+	auditor := c.Auditor()
 	newest, err := NewestLines(ctx, auditor)
 	if err != nil {
 		return nil, err
@@ -239,10 +238,10 @@ func newBook(def *bcp.Mesh, line bcp.LedgerLine) ledgerBook {
 }
 
 // NewBooks are the books of lines alone, without their windows.
-func NewBooks(def *bcp.Mesh, lines []client.Sharded[bcp.LedgerLine]) []client.Sharded[ledgerBook] {
-	books := make([]client.Sharded[ledgerBook], 0, len(lines))
+func NewBooks(def *bcp.Mesh, lines []bcp.LedgerLine) []ledgerBook {
+	books := make([]ledgerBook, 0, len(lines))
 	for _, line := range lines {
-		books = append(books, client.Sharded[ledgerBook]{Of: newBook(def, line.Of), Shard: line.Shard, Several: line.Several})
+		books = append(books, newBook(def, line))
 	}
 	return books
 }
@@ -265,10 +264,10 @@ func NewestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine
 }
 
 // LedgerTable shows books: nominal and capacity bits side by side, in two lines.
-func LedgerTable(o *cli.Output, books []client.Sharded[ledgerBook]) {
+func LedgerTable(o *cli.Output, books []ledgerBook) {
 	var rows [][]string
 	for i := range books {
-		b := &books[i].Of
+		b := &books[i]
 		window := ""
 		if w := b.Window; w != nil && w.Limit > 0 {
 			window = fmt.Sprintf("%s of %s in %s", w.Used.Rounded(), w.Limit.Rounded(), w.Span)
@@ -276,12 +275,12 @@ func LedgerTable(o *cli.Output, books []client.Sharded[ledgerBook]) {
 			window = w.Used.Rounded() + " in " + w.Span + ", no limit"
 		}
 		rows = append(rows,
-			[]string{books[i].Cell(), cli.ChannelName(b.Controller, b.Reader), strconv.FormatUint(b.Epoch, 10), "nominal", bitsOrNot(b.Budget), b.Balance.Settled.Rounded(),
+			[]string{cli.ChannelName(b.Controller, b.Reader), strconv.FormatUint(b.Epoch, 10), "nominal", bitsOrNot(b.Budget), b.Balance.Settled.Rounded(),
 				b.Balance.Reserved.Rounded(), bitsOrNot(b.Remaining), b.Balance.Pushed.Rounded(), window, b.Exposure.String()},
-			[]string{"", "", "", "capacity", bitsOrNone(b.CapacityBudget), b.Balance.SettledCapacity.Rounded(), b.Balance.ReservedCapacity.Rounded(),
+			[]string{"", "", "capacity", bitsOrNone(b.CapacityBudget), b.Balance.SettledCapacity.Rounded(), b.Balance.ReservedCapacity.Rounded(),
 				leftOrNone(b), "", "", ""})
 	}
-	client.TableOfShards(o, []string{"channel", "epoch", "bits", "budget", "settled", "reserved", "remaining", "by pushes", "window", "exposure"}, rows)
+	o.Table([]string{"channel", "epoch", "bits", "budget", "settled", "reserved", "remaining", "by pushes", "window", "exposure"}, rows)
 }
 
 func bitsOrNot(b *bcp.Bits) string {

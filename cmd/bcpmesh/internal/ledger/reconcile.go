@@ -21,7 +21,6 @@ import (
 
 func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var shard client.ShardFlag
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:   "reconcile",
@@ -37,69 +36,51 @@ It works whether the mesh runs or not. The exit code is 1 if anything differs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
-			who := client.Flags{Where: where, Attempt: wait.Value, Shard: shard}
-			all, missing := reconcile(ctx, &who)
-			if all == nil {
-				return missing
+			who := client.Flags{Where: where, Attempt: wait.Value}
+			r, err := reconcile(ctx, &who)
+			if err != nil {
+				return err
 			}
-			var shards []int
-			var differ []error
-			for i := range all {
-				shards, differ = append(shards, all[i].Shard), append(differ, showReconciliation(p, &all[i]))
-			}
-			if len(all) == 1 {
-				return errors.Join(differ[0], missing)
-			}
-			return errors.Join(client.OfShards(shards, differ), missing)
+			return showReconciliation(p, &r)
 		},
 	}
 	where.AddTo(cmd)
-	shard.AddTo(cmd, client.OfPeople)
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long it may take")
 	return cmd
 }
 
-// reconcile has the gateway of each shard do it, or does it if the mesh is stopped.
-func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[status.Reconciliation], error) {
+// reconcile has the gateway do it, or does it if the mesh is stopped.
+func reconcile(ctx context.Context, who *client.Flags) (r status.Reconciliation, err error) {
 	folder, err := who.Where.Folder()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	if about, err := folder.Running(); err == nil && about.Alive() {
 		o, err := who.Connect(ctx, bcp.RoleOperator)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		defer o.Close()
-		all, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (status.Reconciliation, error) {
-			return o.Operator(shard).Reconcile(ctx)
-		})
-		return all, meshdir.Failure(err)
-	}
-	if _, err := who.Shard.Among(1); err != nil {
-		return nil, err
+		r, err = o.Operator().Reconcile(ctx)
+		return r, meshdir.Failure(err)
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
-		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
+		return r, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 	}
 	def, err := folder.Load()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	r, err := mesh.Reconcile(ctx, folder.State, def, cli.ProgramVersion(), meshdir.Unlock())
+	r, err = mesh.Reconcile(ctx, folder.State, def, cli.ProgramVersion(), meshdir.Unlock())
 	if errors.Is(err, server.ErrInUse) {
-		return nil, cli.Failf("a mesh is starting on %s", cli.Quoted(folder.State)).WithHint("try again when it serves")
+		return r, cli.Failf("a mesh is starting on %s", cli.Quoted(folder.State)).WithHint("try again when it serves")
 	}
-	if err != nil {
-		return nil, meshdir.Failure(err)
-	}
-	return client.Alone([]status.Reconciliation{r}), nil
+	return r, meshdir.Failure(err)
 }
 
-func showReconciliation(p *cli.Program, of *client.Sharded[status.Reconciliation]) error {
-	r := &of.Of
+func showReconciliation(p *cli.Program, r *status.Reconciliation) error {
 	if p.Out.JSON {
-		if err := p.Out.Value(of); err != nil {
+		if err := p.Out.Value(r); err != nil {
 			return err
 		}
 	} else {
@@ -109,9 +90,6 @@ func showReconciliation(p *cli.Program, of *client.Sharded[status.Reconciliation
 			rows = append(rows, []string{cli.ChannelName(pool.Controller, pool.Reader), strconv.FormatUint(pool.Epoch, 10), b.Settled.Rounded(), b.Reserved.Rounded(),
 				b.Pushed.Rounded(), b.SettledCapacity.Rounded(), b.ReservedCapacity.Rounded(), strconv.Itoa(b.Cat2Queries)})
 		}
-		if of.Several {
-			p.Out.Heading("shard " + of.Cell())
-		}
 		if len(rows) > 0 {
 			p.Out.Table([]string{"channel", "epoch", "settled", "reserved", "by pushes", "capacity settled", "reserved", "cat 2 queries"}, rows)
 		}
@@ -119,7 +97,7 @@ func showReconciliation(p *cli.Program, of *client.Sharded[status.Reconciliation
 			p.Out.Printf("%s: %s\n", d.Where, cli.Plain(d.Text))
 		}
 		if r.Behind > 0 {
-			p.Out.Talkf(of.Label()+"the ledger does not show the last %s yet", cli.Count(int(r.Behind), "decision"))
+			p.Out.Talkf("the ledger does not show the last %s yet", cli.Count(int(r.Behind), "decision"))
 		}
 	}
 	n := len(r.Differences) + int(r.More)
@@ -127,6 +105,6 @@ func showReconciliation(p *cli.Program, of *client.Sharded[status.Reconciliation
 		return cli.Failf("%s in %s and %s of the ledger", cli.Count(n, "difference"), cli.Count(int(r.Decisions), "decision"), cli.Count(int(r.Lines), "line")).
 			WithHint("bcpmesh up --rebuild rewrites a ledger that differs; a journal or state that differs is an incident")
 	}
-	p.Out.Talkf(of.Label()+"journal, ledger and state agree: %s, %s of the ledger", cli.Count(int(r.Decisions), "decision"), cli.Count(int(r.Lines), "line"))
+	p.Out.Talkf("journal, ledger and state agree: %s, %s of the ledger", cli.Count(int(r.Decisions), "decision"), cli.Count(int(r.Lines), "line"))
 	return nil
 }

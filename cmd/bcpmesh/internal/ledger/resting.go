@@ -26,7 +26,7 @@ type restingChannel struct {
 
 // showResting shows the ledger of a stopped mesh, read from its journal, and so never
 // lagging it.
-func showResting(ctx context.Context, p *cli.Program, j *client.Journals, only bcp.ChannelKey, all bool) error {
+func showResting(ctx context.Context, p *cli.Program, j *client.Journal, only bcp.ChannelKey, all bool) error {
 	def := j.Folder.Definition()
 	channels := map[bcp.ChannelKey]*restingChannel{}
 	for d, err := range j.Decisions(ctx, p) {
@@ -75,5 +75,5 @@ func showResting(ctx context.Context, p *cli.Program, j *client.Journals, only b
 	slices.SortStableFunc(books, func(a, b ledgerBook) int {
 		return cmp.Or(cmp.Compare(a.Controller, b.Controller), cmp.Compare(a.Reader, b.Reader))
 	})
-	return client.ShowList(p.Out, client.Alone(books), "nothing was charged yet", LedgerTable)
+	return cli.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
 }

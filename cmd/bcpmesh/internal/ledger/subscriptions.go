@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -40,10 +39,11 @@ It reads the audit as one of the mesh's auditors.`,
 				return err
 			}
 			defer c.Close()
-			counts, missing := client.ListOfShards(cmd.Context(), c.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]state.PushCount, error) {
-				return PushCounts(ctx, c.Auditor(shard), c.OfShard(shard), channel.Value, &span)
-			})
-			return errors.Join(client.ShowList(p.Out, counts, "there is no subscription, and nothing was pushed", PushTable), missing)
+			counts, err := PushCounts(cmd.Context(), c.Auditor(), c.Definition, channel.Value, &span)
+			if err != nil {
+				return err
+			}
+			return cli.ShowList(p.Out, counts, "there is no subscription, and nothing was pushed", PushTable)
 		},
 	}
 	who.AddTo(cmd, "auditor")
@@ -83,15 +83,15 @@ func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, onl
 }
 
 // PushTable shows what became of pushes.
-func PushTable(o *cli.Output, counts []client.Sharded[state.PushCount]) {
+func PushTable(o *cli.Output, counts []state.PushCount) {
 	var rows [][]string
 	for i := range counts {
-		c := &counts[i].Of
+		c := &counts[i]
 		last := ""
 		if !c.Last.IsZero() {
 			last = c.Last.Local().Format(time.DateTime)
 		}
-		row := []string{counts[i].Cell(), cli.ChannelName(c.Controller, c.Reader), cli.Plain(string(c.Subscription))}
+		row := []string{cli.ChannelName(c.Controller, c.Reader), cli.Plain(string(c.Subscription))}
 		for _, n := range []int{c.Pushes(), c.Accepted, c.Held, c.Filtered, c.RateLimited} {
 			row = append(row, strconv.Itoa(n))
 		}
@@ -101,5 +101,5 @@ func PushTable(o *cli.Output, counts []client.Sharded[state.PushCount]) {
 		}
 		rows = append(rows, append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), c.Nominal.Rounded(), c.Capacity.Rounded(), last))
 	}
-	client.TableOfShards(o, []string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, rows)
+	o.Table([]string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, rows)
 }

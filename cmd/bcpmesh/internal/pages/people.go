@@ -114,7 +114,7 @@ func (p *people) connect(ctx context.Context, passkey accounts.Passkey) (*web.Pe
 	if err != nil {
 		return nil, err
 	}
-	return &web.Person{Name: who.Agent, On: agents.NewApprover(c).OnShard, Passkey: passkey, Over: func() bool { return refused(c.NATS()) }, Close: c.Close}, nil
+	return &web.Person{Name: who.Agent, Approver: agents.NewApprover(c), Passkey: passkey, Over: func() bool { return refused(c.NATS()) }, Close: c.Close}, nil
 }
 
 // refused reports whether the mesh does not take the creds of a connection any more.

@@ -58,7 +58,7 @@ func (s *source) connect(ctx context.Context) (*connected, error) {
 		return &connected{auditor: auditor}, err
 	}
 	c := &connected{auditor: auditor}
-	owner := client.Flags{Where: s.who.Where, URL: s.who.URL, CA: s.who.CA, Shard: s.who.Shard}
+	owner := client.Flags{Where: s.who.Where, URL: s.who.URL, CA: s.who.CA}
 	if c.operator, err = owner.Connect(ctx, bcp.RoleOperator); err != nil {
 		c.close()
 		return nil, err
@@ -95,16 +95,12 @@ func anyAuditor(where meshdir.StateFlags) string {
 }
 
 func (c *connected) mesh() web.Mesh {
-	m := web.Mesh{Connected: c.auditor.NATS().IsConnected, Definition: func() *bcp.Mesh { return c.auditor.Definition }}
+	m := web.Mesh{Auditor: c.auditor.Auditor(), Budgets: c.auditor.Operator(), Connected: c.auditor.NATS().IsConnected, Definition: func() *bcp.Mesh { return c.auditor.Definition }}
 	if c.approver != nil {
-		m.Owner = &web.Person{Name: c.approver.Name, On: agents.NewApprover(c.approver.Connection).OnShard}
+		m.Owner = &web.Person{Name: c.approver.Name, Approver: agents.NewApprover(c.approver.Connection)}
 	}
-	for _, number := range c.auditor.Shards {
-		shard := web.Shard{Number: number, Auditor: c.auditor.Auditor(number), Budgets: agents.NewOperator(c.auditor.Connection).OnShard(number)}
-		if c.operator != nil {
-			shard.Operator = c.operator.Operator(number)
-		}
-		m.Shards = append(m.Shards, shard)
+	if c.operator != nil {
+		m.Operator = c.operator.Operator()
 	}
 	return m
 }
@@ -119,7 +115,7 @@ func (s *source) attendUntil(ctx context.Context, server *web.Server, c *connect
 			defer close(attended)
 			shown := c.mesh()
 			if folder, err := s.who.Where.Folder(); err == nil && s.who.Creds == "" {
-				shown.Proofs = func() []web.Proof { return proofs(folder.State, c.auditor.Shards) }
+				shown.Proof = func() web.Proof { return proof(folder.State) }
 			}
 			server.Attend(attending, shown)
 		}()
@@ -131,20 +127,16 @@ func (s *source) attendUntil(ctx context.Context, server *web.Server, c *connect
 	}
 }
 
-// proofs are the newest checkpoints of a state folder. One that cannot be read is none.
-func proofs(state string, shards []int) (list []web.Proof) {
+// proof is the newest checkpoint of a state folder. One that cannot be read is none.
+func proof(state string) (p web.Proof) {
 	store, err := accounts.Open(state)
-	for _, shard := range shards {
-		p := web.Proof{Shard: shard}
-		tree := mesh.Tree(state, shard)
-		if newest, wrong := tree.Newest(); wrong == nil && err == nil {
-			p.Checkpoint = string(newest)
-			p.Signed, _ = tree.SignedAt()
-			p.Key, _ = store.CheckpointPublic(shard)
-		}
-		list = append(list, p)
+	tree := mesh.Tree(state)
+	if newest, wrong := tree.Newest(); wrong == nil && err == nil {
+		p.Checkpoint = string(newest)
+		p.Signed, _ = tree.SignedAt()
+		p.Key, _ = store.CheckpointPublic()
 	}
-	return list
+	return p
 }
 
 // reconnect returns the connections that follow, nil when ctx has ended.

@@ -207,7 +207,7 @@ func (f *signing) reports() (digest bcp.Digest, good bool, err error) {
 // newestCheckpoint returns the newest checkpoint of the journal, or nothing: the first is
 // signed soon after the mesh was started.
 func newestCheckpoint(state string) (string, error) {
-	newest, err := mesh.Tree(state, 0).Newest()
+	newest, err := mesh.Tree(state).Newest()
 	switch {
 	case errors.Is(err, jetstream.ErrNoCheckpoint):
 		return "", nil

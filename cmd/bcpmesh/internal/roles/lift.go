@@ -24,11 +24,7 @@ replay --agent. Refused messages stay refused, and ended runs stay ended.`,
 		Args:    cli.Arguments(1, "AGENT"), ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 	}
 	return client.OperatorCommand(cmd, nil, func(ctx context.Context, o *client.Client, agent string) error {
-		shard, err := o.One(bcp.AgentName(agent))
-		if err != nil {
-			return err
-		}
-		err = o.Operator(shard).Lift(ctx, bcp.AgentName(agent))
+		err := o.Operator().Lift(ctx, bcp.AgentName(agent))
 		var refused *agents.RefusedError
 		switch {
 		case errors.As(err, &refused) && refused.Code == bcp.Malformed:

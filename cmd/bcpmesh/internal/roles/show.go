@@ -204,10 +204,8 @@ of that organisation bring lists, too; with a timer you do not depend on them.`,
 				return err
 			}
 			defer c.Close()
-			for _, shard := range c.Shards {
-				if err := refusalReason(c.Operator(shard).BringRevocations(ctx, list)); err != nil {
-					return err
-				}
+			if err := refusalReason(c.Operator().BringRevocations(ctx, list)); err != nil {
+				return err
 			}
 			if p.Out.JSON {
 				return p.Out.Value(shown{Accepted: true})

@@ -21,7 +21,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
-	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
 
 // gatewayOptions are the flags of gateway.
@@ -49,17 +48,15 @@ push" sends. A gateway has no key that could change that: it logs in with the cr
 files of its folder, and refuses to serve if the cluster enforces anything else than
 the definitions say.
 
-One gateway at a time serves a shard, and the others stand by; several gateways share
-the shards of a mesh evenly. After a clean shutdown another takes over at once; after
-a crash, within seconds. All their state is in the streams of the cluster: --state is
+One gateway at a time serves, and the others stand by. After a clean shutdown another
+takes over at once; after a crash, within seconds. All their state is in the streams of the cluster: --state is
 a folder of snapshots, for a short start, and may be lost.
 
 Give all gateways of a mesh the same definitions. After editing them:
 "bcpmesh accounts push", then "bcpmesh reload".
 
-With --metrics, Prometheus can scrape /metrics there, with a label shard if there are
-several. /healthz returns 200 on a gateway that serves a shard, and 503 on a standby.
-Traces are as with up.`,
+With --metrics, Prometheus can scrape /metrics there. /healthz returns 200 on the gateway
+that serves, and 503 on a standby. Traces are as with up.`,
 		Example: `  bcpmesh gateway --url nats://n1:4222,nats://n2:4222,nats://n3:4222 --creds gateways/one
   bcpmesh gateway ./office --url tls://n1.example.org:4222 --ca ca.pem --creds gateways/two --metrics 127.0.0.1:9464`,
 		Args:              cli.Arguments(0, "DIR"),
@@ -95,18 +92,6 @@ func (o *gatewayOptions) complete(folder meshdir.Folder) error {
 	return nil
 }
 
-// checkShards makes sure that there are creds for each shard.
-func (o *gatewayOptions) checkShards(shards int) error {
-	for shard := 1; shard < shards; shard++ {
-		file := filepath.Join(o.Creds, cluster.CoreCreds(shard))
-		if _, err := os.Stat(file); err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err)).
-				WithHint("the definitions have %d shards: bcpmesh accounts export --force --gateway %s writes creds for all of them", shards, o.name)
-		}
-	}
-	return nil
-}
-
 func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOptions) (err error) {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
@@ -126,9 +111,6 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	if err != nil {
 		return err
 	}
-	if err := o.checkShards(def.Shards()); err != nil {
-		return err
-	}
 	if err := meshdir.PrepareReady(o.readyFile); err != nil {
 		return err
 	}
@@ -139,21 +121,11 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		Folder: cli.Absolute(folder.Dir), Environ: os.Environ(),
 	}
 	defer o.stop()
-	looks, err := o.startShards(def, logger)
+	look, err := o.start(def, logger)
 	if err != nil {
 		return err
 	}
-	config.Observe = func(shard int) (func(*bcp.Decision), func(*bcp.Mesh)) {
-		if shard >= len(looks) { // it came a moment ago
-			return nil, nil
-		}
-		return looks[shard].decision, looks[shard].reload
-	}
-	config.OnNotified = func(shard int, route string, err error) {
-		if shard < len(looks) && looks[shard].notified != nil {
-			looks[shard].notified(route, err)
-		}
-	}
+	config.OnDecision, config.OnReload, config.OnNotified = look.decision, look.reload, look.notified
 	if agents := withCommands(def); agents > 0 {
 		p.Out.Talkf("a gateway on a cluster starts no commands: %s of the definitions start by themselves", cli.Count(agents, "command"))
 	}
@@ -173,11 +145,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 			err = cli.Failf("the gateway did not stop cleanly: %s", errors.Join(err, stopErr))
 		}
 	}()
-	var sources []telemetry.Source
-	for _, seat := range g.ShardServers()[:min(len(looks), len(g.ShardServers()))] {
-		sources = append(sources, seat)
-	}
-	if err := o.observed.serve(ctx, &about, sources...); err != nil {
+	if err := o.observed.serve(ctx, &about, g); err != nil {
 		return err
 	}
 	if err := meshdir.WriteReady(o.readyFile, about); err != nil {
@@ -189,9 +157,6 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		}
 	} else {
 		size := cli.Count(len(def.Agents), "agent") + " and " + cli.Count(len(def.Channels), "channel")
-		if n := def.Shards(); n > 1 {
-			size += " on " + cli.Count(n, "shard")
-		}
 		p.Out.Talkf("gateway %s of %s with %s is at %s", o.name, meshdir.MeshName(def), size, o.URL)
 		if about.Metrics != "" {
 			p.Out.Talkf("metrics at %s", about.Metrics)

@@ -23,10 +23,10 @@ type observed struct {
 	measured  bool   // serve them
 	tracesTo  string
 
-	traces    otlp.Config
-	metrics   []*telemetry.Metrics // by shard; none where none are served
-	exporters []*otlp.Exporter     // by shard; none where none are sent
-	serves    *telemetry.Server
+	traces   otlp.Config
+	metrics  *telemetry.Metrics // nil where none are served
+	exporter *otlp.Exporter     // nil where none are sent
+	serves   *telemetry.Server
 }
 
 func (o *observed) addTo(cmd *cobra.Command) {
@@ -75,59 +75,31 @@ type observer struct {
 	notified func(route string, err error)
 }
 
-// start begins to look at a mesh on one shard.
-func (o *observed) start(def *bcp.Mesh, logger hclog.Logger) (observer, error) {
-	return o.observe(telemetry.New(def), def, logger)
-}
-
-// startShards begins to look at each shard of a mesh.
-func (o *observed) startShards(def *bcp.Mesh, logger hclog.Logger) ([]observer, error) {
-	if def.Shards() == 1 {
-		one, err := o.start(def, logger)
-		return []observer{one}, err
-	}
-	all := make([]observer, def.Shards())
-	for shard := range all {
-		of := def.OfShard(shard)
-		var err error
-		if all[shard], err = o.observe(telemetry.NewOfShard(of, shard), of, logger); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-func (o *observed) observe(metrics *telemetry.Metrics, def *bcp.Mesh, logger hclog.Logger) (of observer, err error) {
+// start begins to look at a mesh.
+func (o *observed) start(def *bcp.Mesh, logger hclog.Logger) (of observer, err error) {
 	traces := o.traces
 	if o.measured {
-		o.metrics = append(o.metrics, metrics)
-		of = observer{metrics.Observe, metrics.Use, metrics.Notified}
-		traces.Counter = metrics
+		o.metrics = telemetry.New(def)
+		of = observer{o.metrics.Observe, o.metrics.Use, o.metrics.Notified}
+		traces.Counter = o.metrics
 	}
 	if traces.Endpoint == "" {
 		return of, nil
 	}
 	traces.Definition, traces.Version, traces.Logger = def, cli.ProgramVersion(), logger.Named("traces")
-	exporter, err := otlp.Start(traces)
-	if err != nil {
+	if o.exporter, err = otlp.Start(traces); err != nil {
 		return observer{}, tracesFailure(err, "traces", traces.Endpoint)
 	}
-	o.exporters = append(o.exporters, exporter)
-	return observer{callBoth(of.decision, exporter.Observe), callBoth(of.reload, exporter.Use), of.notified}, nil
+	return observer{callBoth(of.decision, o.exporter.Observe), callBoth(of.reload, o.exporter.Use), of.notified}, nil
 }
 
-// serve serves the metrics of what runs, of each shard, and says where they and the
-// traces are.
-func (o *observed) serve(ctx context.Context, about *meshdir.Ready, sources ...telemetry.Source) (err error) {
+// serve serves the metrics of what runs, and says where they and the traces are.
+func (o *observed) serve(ctx context.Context, about *meshdir.Ready, source telemetry.Source) (err error) {
 	about.Traces = o.traces.Endpoint
-	if len(o.metrics) == 0 {
+	if o.metrics == nil {
 		return nil
 	}
-	var shards []telemetry.Shard
-	for i, source := range sources {
-		shards = append(shards, telemetry.Shard{Metrics: o.metrics[i], Source: source})
-	}
-	if o.serves, err = telemetry.Serve(ctx, o.metricsAt, o.token, shards...); err != nil {
+	if o.serves, err = telemetry.Serve(ctx, o.metricsAt, o.token, o.metrics, source); err != nil {
 		return metricsFailure(err, o.metricsAt)
 	}
 	about.Metrics = o.serves.URL()
@@ -139,7 +111,7 @@ func (o *observed) stop() {
 	if o.serves != nil {
 		stopMetrics(o.serves)
 	}
-	for _, exporter := range o.exporters {
-		stopTraces(exporter)
+	if o.exporter != nil {
+		stopTraces(o.exporter)
 	}
 }

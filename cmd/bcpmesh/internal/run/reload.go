@@ -34,9 +34,6 @@ func ReloadCommand(p *cli.Program) *cobra.Command {
 one has an error, none. It shows the permissions that were removed (-) and added
 (+), and the audit keeps them with the SHA-256 of each file.
 
-Shards load them one after the other; with --json each has a line. Those that
-refuse are named.
-
 Agents whose permissions change are disconnected for a moment and keep their creds;
 agents that were removed are disconnected. Budgets take effect at once: what was spent
 stays spent. Open queries stay open, unless their channel is gone or their spec would
@@ -49,29 +46,21 @@ beforehand.`,
   bcpmesh reload --json`,
 		Args: cli.Arguments(0),
 	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
-		var failed []error
-		for _, shard := range o.Shards { // in turn: what one refuses is seen before the next
-			result, err := o.Operator(shard).Reload(ctx)
-			if err == nil {
-				err = showReloaded(p, &client.Sharded[gateway.Reloaded]{Of: gateway.Reloaded(result), Shard: shard, Several: len(o.Shards) > 1})
-			}
-			failed = append(failed, err)
+		result, err := o.Operator().Reload(ctx)
+		if err != nil {
+			return err
 		}
-		if len(failed) == 1 {
-			return failed[0]
-		}
-		return client.OfShards(o.Shards, failed)
+		return showReloaded(p, gateway.Reloaded(result))
 	})
 }
 
-func showReloaded(p *cli.Program, of *client.Sharded[gateway.Reloaded]) error {
-	r := of.Of
+func showReloaded(p *cli.Program, r gateway.Reloaded) error {
 	var failed error
 	if len(r.Errors) > 0 {
 		failed = cli.Failf("the definitions were not loaded: %s", r.Errors[0]).WithHint("nothing has changed; bcpmesh check shows all errors")
 	}
 	if p.Out.JSON {
-		if err := p.Out.Value(of); err != nil {
+		if err := p.Out.Value(r); err != nil {
 			return err
 		}
 		return failed
@@ -79,7 +68,7 @@ func showReloaded(p *cli.Program, of *client.Sharded[gateway.Reloaded]) error {
 	if failed != nil {
 		return failed
 	}
-	p.Out.Printf("%sdefinitions loaded; %s of permissions and budgets\n", of.Label(), cli.Count(len(r.Changes), "change"))
+	p.Out.Printf("definitions loaded; %s of permissions and budgets\n", cli.Count(len(r.Changes), "change"))
 	for _, line := range r.Changes {
 		p.Out.Printf("  %s\n", cli.Plain(line))
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
@@ -385,8 +384,6 @@ func startFailure(err error, l listening, folder string) error {
 		return f.WithHint("name one: bcpmesh up --witness KEY=URL (docs/operators.md#witnesses)")
 	case errors.Is(err, accounts.ErrBusy):
 		return f.WithHint("another command is using %s: try again", folder)
-	case errors.Is(err, bcp.ErrMoved):
-		return f.WithHint("these keys belong to a mesh of several shards, which bcpmesh gateway serves on a cluster; a mesh of one process needs its own keys: name another folder with --state")
 	case errors.Is(err, accounts.ErrUnsafe):
 		return f.WithHint("%s must belong to you and be closed to others: chmod -R go= %s", folder, folder)
 	case errors.Is(err, jetstream.ErrBase):

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -15,28 +14,23 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// Journals are those of the shards of a mesh that are meant: read over the mesh if it
-// runs, also on a cluster, and from the state folder if it is stopped.
-type Journals struct {
+// Journal is the journal of a mesh: read over the mesh if it runs, also on a cluster,
+// and from the state folder if it is stopped.
+type Journal struct {
 	Folder meshdir.Folder
 	Client *Client // the operator's, nil where the mesh rests
-	Shards []int
 }
 
-// OpenJournals opens the journal of the state folder, or those of a cluster's shards.
-func OpenJournals(ctx context.Context, where meshdir.StateFlags, shard ShardFlag) (*Journals, error) {
+// OpenJournal opens the journal of a mesh.
+func OpenJournal(ctx context.Context, where meshdir.StateFlags) (*Journal, error) {
 	folder, err := where.Folder()
 	if err != nil {
 		return nil, err
 	}
-	j := &Journals{Folder: folder}
+	j := &Journal{Folder: folder}
 	if folder.Serves() {
-		who := Flags{Where: where, Shard: shard}
-		if j.Client, err = who.Connect(ctx, bcp.RoleOperator); err != nil {
-			return nil, err
-		}
-		j.Shards = j.Client.Shards
-		return j, nil
+		j.Client, err = ConnectOperator(ctx, where)
+		return j, err
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
 		if meshdir.WasExported(folder.State) {
@@ -44,37 +38,24 @@ func OpenJournals(ctx context.Context, where meshdir.StateFlags, shard ShardFlag
 		}
 		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 	}
-	j.Shards, err = shard.Among(1)
-	return j, err
+	return j, nil
 }
 
 // Close disconnects.
-func (j *Journals) Close() {
+func (j *Journal) Close() {
 	if j.Client != nil {
 		j.Client.Close()
 	}
 }
 
-// One returns the only shard that is meant, or that has to do with an agent.
-func (j *Journals) One(about bcp.AgentName) (int, error) {
-	shards := j.Shards
-	if j.Client != nil {
-		shards = j.Client.On(about)
-	}
-	if len(shards) > 1 {
-		return 0, cli.Usagef("the mesh has %d shards, each with a journal of its own", len(shards)).WithHint("name one with --shard")
-	}
-	return shards[0], nil
-}
-
 // Read calls read with the records of a journal, and the keys that open them.
-func (j *Journals) Read(ctx context.Context, shard int, read func(jetstream.Records, *jetstream.SealingKeys) error) error {
+func (j *Journal) Read(ctx context.Context, read func(jetstream.Records, *jetstream.SealingKeys) error) error {
 	if j.Client == nil {
 		return mesh.ReadSealed(ctx, j.Folder.State, j.Folder.Definition(), read, meshdir.Unlock())
 	}
-	o := j.Client.Operator(shard)
+	o := j.Client.Operator()
 	// Whoever looks at the checkpoints says that they cannot be read.
-	least, _ := mesh.Tree(j.Folder.State, shard).Reaches()
+	least, _ := mesh.Tree(j.Folder.State).Reaches()
 	return read(OperatorRecords(o, least), jetstream.GivenSealingKeys(o.Key))
 }
 
