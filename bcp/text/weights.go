@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// weightsFile is the table of what words weigh, made by .ci/judge: the limits of weak and strong,
+// weightsFile is the table of what words weigh, made by cmd/bcpmesh-lab/judge: the limits of weak and strong,
 // then the buckets, all in little-endian order.
 //
 //go:embed weights.bin
