@@ -65,7 +65,7 @@ func parseColour(text string) (colour, bool) {
 		number, percent := strings.CutSuffix(field, "%")
 		number = strings.TrimSuffix(number, "none")
 		n, err := strconv.ParseFloat(number, 64)
-		if bare := strings.TrimRight(number, "degraturn"); bare != number {
+		if bare := strings.TrimRight(number, "degratun"); bare != number {
 			n, err = degrees(number), nil
 		}
 		if err != nil && number != "" || math.IsNaN(n) || math.IsInf(n, 0) {

@@ -122,7 +122,7 @@ func (f *AgentFlags) Away(ctx context.Context, controller, reader bcp.AgentName)
 	}
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	asker := Flags{Where: meshdir.StateFlags{Dir: folder.Dir, State: folder.State}, URL: f.url, CA: f.ca}
+	asker := Flags{Where: meshdir.StateFlags(folder), URL: f.url, CA: f.ca}
 	o, err := asker.Connect(ctx, bcp.RoleOperator)
 	if err != nil {
 		return false

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -223,19 +221,4 @@ func unifiedDiff(name string, before, after []byte) string {
 		b.WriteString("+" + string(line))
 	}
 	return b.String()
-}
-
-// replaceDefinition writes edited files, each all or nothing, and loads the folder again.
-func replaceDefinition(m meshdir.Folder, edited map[string][]byte) error {
-	for i, path := range slices.Sorted(maps.Keys(edited)) {
-		if err := cli.ReplaceFile(filepath.Join(m.Dir, path), edited[path]); err != nil {
-			var f *cli.Failure
-			if errors.As(err, &f) && i > 0 {
-				return f.WithHint("%s of %d were written; fix that and run it again to write the others", cli.Count(i, "file"), len(edited))
-			}
-			return err
-		}
-	}
-	_, err := m.Load()
-	return err
 }
