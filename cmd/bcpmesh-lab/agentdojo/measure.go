@@ -132,7 +132,7 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 		case out.Failed != "":
 			c.Why = out.Failed
 		case !s.done(user, out) && s.lost(user, out):
-			c.Why = "signs or letters that its condition looks for were lost on the way"
+			c.Why = "signs were lost"
 		case !s.done(user, out):
 			c.Why = "its condition does not hold"
 		default:

@@ -88,7 +88,7 @@ func (s *suite) buildPlan(t *task) *scripted {
 		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": final, "tool": c.Tool, "args": args})
 		if looped {
 			if d.asked[c.Tool]++; d.asked[c.Tool] == 2 {
-				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each element of a list whose length only content tells: a plan has no loops", c.Tool))
+				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each of a list: a plan has no loops", c.Tool))
 			}
 		}
 		if s.tool(c.Tool).Level == "read" {
@@ -201,9 +201,9 @@ func describe(value jsontext.Value) string {
 	case value.Kind() == '0':
 		return "a number that is not whole"
 	case strings.Contains(text, "@"):
-		return "an e-mail address, and a summary keeps no signs"
+		return "an e-mail address, which no summary carries"
 	case strings.Contains(text, "www.") || strings.Contains(text, "://"):
-		return "the address of a web page, which stands in content and no format lets through"
+		return "the address of a web page, which no format carries"
 	case len(strings.Fields(text)) > 40:
 		return "longer than 40 words"
 	default:
