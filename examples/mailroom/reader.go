@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 
@@ -207,7 +208,19 @@ func numberIn(q bcp.Query) int {
 	return 0
 }
 
+// firstWords is as much of a text as has at most n words, as PROTOCOL P3.3 counts them:
+// "follow-up" has two, and each character of Chinese or Japanese is one.
 func firstWords(s string, n int) string {
-	words := strings.Fields(s)
-	return strings.Join(words[:min(n, len(words))], " ")
+	inside := false
+	for i, r := range s {
+		part := r == '\'' || unicode.IsLetter(r) || unicode.IsDigit(r)
+		if alone := unicode.In(r, unicode.Han, unicode.Hiragana); part && (!inside || alone) {
+			if n--; n < 0 {
+				return strings.TrimSpace(s[:i])
+			}
+			part = !alone
+		}
+		inside = part
+	}
+	return s
 }
