@@ -48,7 +48,7 @@ func (b *browser) post(t *testing.T, path, site string, form url.Values) (int, s
 }
 
 var (
-	itemLink   = regexp.MustCompile(`href="/[A-Z2-7]{26}(/approvals/0/i[^"]+)"`)
+	itemLink   = regexp.MustCompile(`href="/[A-Z2-7]{26}(/approvals/i[^"]+)"`)
 	itemDigest = regexp.MustCompile(`name="sha256" value="([0-9a-f]{64})"`)
 	editDigest = regexp.MustCompile(`name="edit" value="([0-9a-f]{64})"`)
 )
@@ -95,7 +95,7 @@ func TestDecideInAPage(t *testing.T) {
 	if _, page := b.get(t, "/approvals"); strings.Contains(page, "<script>alert") || !strings.Contains(page, "kanarienvogel") {
 		t.Errorf("the list does not show the words, inert: %s", page)
 	}
-	for _, path := range []string{"/", "/agents", "/agents/mail", "/sessions", "/audit", "/alerts", "/channels/main/mail", "/decisions/0/5"} {
+	for _, path := range []string{"/", "/agents", "/agents/mail", "/sessions", "/audit", "/alerts", "/channels/main/mail", "/decisions/5"} {
 		if _, page := b.get(t, path); strings.Contains(page, "kanarienvogel") {
 			t.Errorf("%s shows what is held", path)
 		}

@@ -139,7 +139,7 @@ func TestMessage(t *testing.T) {
 		t.Errorf("ids %s, %s and %s", one.ID, again.ID, both.ID)
 	}
 	b, err := json.Marshal(one)
-	const want = `{"type":"notification","id":"` + "%s" + `","mesh":"office","route":"desk","severity":"warning","title":"office: a push of mailer to main waits for a decision","notices":[{"id":"office.0.7","kind":"item_held","severity":"warning","seq":7,"time":"2027-01-15T08:00:00Z","agent":"mailer","controller":"main","reader":"mailer","category":2,"says":"a push of mailer to main waits for a decision"}]}`
+	const want = `{"type":"notification","id":"` + "%s" + `","mesh":"office","route":"desk","severity":"warning","title":"office: a push of mailer to main waits for a decision","notices":[{"id":"office.7","kind":"item_held","severity":"warning","seq":7,"time":"2027-01-15T08:00:00Z","agent":"mailer","controller":"main","reader":"mailer","category":2,"says":"a push of mailer to main waits for a decision"}]}`
 	if err != nil || string(b) != fmt.Sprintf(want, one.ID) {
 		t.Errorf("%s\n%v", b, err)
 	}

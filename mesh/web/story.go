@@ -126,7 +126,7 @@ func saidNextToHeard(e *Exchange) m.Node {
 	without = append(without, m.El(m.Div, []m.Attr{m.Class(class)}, m.El(m.Bdi, nil, runs(e.Said, nil)...)))
 	seq := strconv.FormatUint(e.Seq, 10)
 	with := []m.Node{m.El(m.P, []m.Attr{m.Class("side")}, m.Text("With "), mark(e.Verdict.String(), e.Verdict.String()), m.Text(" "),
-		link("/decisions/0/"+seq, m.Text("decision "+seq)))}
+		link("/decisions/"+seq, m.Text("decision "+seq)))}
 	switch {
 	case e.Heard != "":
 		with = append(with, m.El(m.Div, []m.Attr{m.Class("heard")}, m.El(m.Bdi, nil, runs(e.Heard, nil)...)))
