@@ -26,7 +26,8 @@
 //
 // Two texts that look the same are delivered as the same bytes, or one of them is refused. What looks the same is what UTS #39 says
 // (the files in the folder unicode; gen makes the tables of them), where ASCII stands for itself. It is applied to the small
-// letters that are delivered. Small Cherokee letters look like their capitals, even if UTS #39 lists the capital alone.
+// letters that are delivered. Small letters that are capitals made smaller, such as all of Cherokee and Osage and и of Cyrillic, look
+// like what their capitals look like, even if UTS #39 lists the capital alone.
 //
 // Letters. A letter stays if a living language writes it: if UTS #39 recommends it for identifiers or a language of CLDR has it in its
 // alphabet. Any other is spelled as what it looks like (ɡ as g, small capitals as letters) or refused, and so are scripts that no

@@ -29,8 +29,8 @@ var refData = sync.OnceValue(func() looksData {
 	for _, f := range dataLines("unicode/confusables.txt") {
 		d.prototypes[hexText(f[0])[0]] = string(hexText(f[1]))
 	}
-	for r := '\uab70'; r <= '\uabbf'; r++ { // small Cherokee letters, which are smaller capitals
-		if p := d.prototypes[unicode.ToUpper(r)]; p != "" && d.prototypes[r] == "" {
+	for r := range rune(unicode.MaxRune) { // small letters of Cherokee and Osage, which are smaller capitals
+		if p := d.prototypes[unicode.ToUpper(r)]; p != "" && d.prototypes[r] == "" && unicode.In(r, unicode.Cherokee, unicode.Osage) {
 			d.prototypes[r] = p
 		}
 	}
@@ -151,6 +151,8 @@ func TestLookAlikes(t *testing.T) {
 		{"ты", []string{"тьі", "ты"}},
 		{"كتاب", []string{"كـتاب", "كــــتاب"}},
 		{"וורט", []string{"װרט"}},
+		{"ɔ", []string{"ꓛ"}}, {"ɛ", []string{"𖼭"}}, {"и", []string{"ꚡ"}}, {"п", []string{"ꛛ"}}, {"ф", []string{"ቀ"}}, // like the capital, made smaller
+		{"ꚱ", []string{"ꮀ"}}, {"ꛎ", []string{"𐓘"}}, {"ӄ", []string{"𐓤"}}, {"r", []string{"𐓜"}},
 	} {
 		want := normal(t, c.want, roomy(Any, None))
 		for _, s := range c.alike {

@@ -126,11 +126,9 @@ func readLooks() *looks {
 			l.prototypes[r] = hexString(f[1])
 		}
 	})
-	for _, t := range unicode.Cherokee.R16 { // its small letters are its capitals made smaller; the data has half of them
-		for r := rune(t.Lo); r <= rune(t.Hi); r++ {
-			if p := l.prototypes[unicode.ToUpper(r)]; p != "" && l.prototypes[r] == "" {
-				l.prototypes[r] = p
-			}
+	for r := range rune(unicode.MaxRune) { // their small letters are their capitals made smaller; the data has half of them
+		if p := l.prototypes[unicode.ToUpper(r)]; p != "" && l.prototypes[r] == "" && unicode.In(r, unicode.Cherokee, unicode.Osage) {
+			l.prototypes[r] = p
 		}
 	}
 	lines(dataFiles[1], func(f []string) {
@@ -181,6 +179,9 @@ func dataDigest() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
+// smaller are capitals beyond ASCII that letters without case look like, and whose small letters are the same made smaller.
+var smaller = strings.NewReplacer("Ɔ", "ɔ", "Ɛ", "ɛ", "Ʌ", "ʌ", "Ⱶ", "ⱶ", "Π", "π", "Φ", "φ", "И", "и", "Ӄ", "ӄ")
+
 // skeleton is that of UTS 39, but that ASCII stands for itself and capitals for small letters.
 func (l *looks) skeleton(s string) string {
 	for range 4 {
@@ -192,7 +193,7 @@ func (l *looks) skeleton(s string) string {
 				b.WriteRune(r)
 			}
 		}
-		s = norm.NFD.String(b.String())
+		s = smaller.Replace(norm.NFD.String(b.String()))
 	}
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
