@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -153,20 +152,10 @@ func approvals() []Attack {
 				r.abandon("ann: %v", err)
 			}
 			text := r.decision(key, item.ID, "approve", item.SHA256, item.Deadline)
-			var all sync.WaitGroup
-			var mu sync.Mutex
-			taken := 0
-			for range 10 {
-				all.Go(func() {
-					reply, err := person.conn.Request(subjects.Approval(ann, subjects.VerbApprove), []byte(text), patience)
-					mu.Lock()
-					defer mu.Unlock()
-					if err == nil && (Message{Data: reply.Data}).Text("error") == "" {
-						taken++
-					}
-				})
-			}
-			all.Wait()
+			taken := atOnce(10, func(int) bool {
+				reply, err := person.conn.Request(subjects.Approval(ann, subjects.VerbApprove), []byte(text), patience)
+				return err == nil && (Message{Data: reply.Data}).Text("error") == ""
+			})
 			r.Settle()
 			ids := map[string]bool{}
 			for _, m := range r.Client(main, bcp.RoleController).Heard(func(m Message) bool {

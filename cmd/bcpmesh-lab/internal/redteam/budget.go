@@ -3,29 +3,43 @@ package redteam
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// pushes pushes n answers at once and returns how many were delivered.
-func (r *Rig) pushes(s *Client, n int) int {
+// atOnce does something n times at once and returns how often it succeeded.
+func atOnce(n int, f func(i int) bool) int {
 	var all sync.WaitGroup
-	var mu sync.Mutex
-	delivered := 0
-	r.round++
+	var succeeded atomic.Int64
 	for i := range n {
 		all.Go(func() {
-			reply, err := s.conn.Request(subjects.Push(s.name, main, "alerts"), s.encode(fmt.Sprintf(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","push_id":"p%d-%d","response":{"urgent":true}}`, r.round, i)), patience)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil && s.json(reply.Data).Text("status") == "delivered" {
-				delivered++
+			if f(i) {
+				succeeded.Add(1)
 			}
 		})
 	}
 	all.Wait()
-	return delivered
+	return int(succeeded.Load())
+}
+
+// pushes pushes n answers at once and returns how many were delivered.
+func (r *Rig) pushes(s *Client, n int) int {
+	r.round++
+	return atOnce(n, func(i int) bool {
+		reply, err := s.conn.Request(subjects.Push(s.name, main, "alerts"), s.encode(fmt.Sprintf(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","push_id":"p%d-%d","response":{"urgent":true}}`, r.round, i)), patience)
+		return err == nil && s.json(reply.Data).Text("status") == "delivered"
+	})
+}
+
+// asks asks mailer n times at once and returns how many asks were accepted.
+func (r *Rig) asks(n int, spec string) int {
+	controller := r.Client(main, bcp.RoleController)
+	return atOnce(n, func(int) bool {
+		reply, err := controller.conn.Request(askSubject(mailer), []byte(spec), patience)
+		return err == nil && controller.json(reply.Data).Text("query_id") != ""
+	})
 }
 
 func budgets() []Attack {
@@ -37,22 +51,7 @@ func budgets() []Attack {
 			}
 		}},
 		{ID: "A-ASKRACE", Class: ClassBudget, Text: "asks a hundred times at once against a budget of ten", Property: "ten are accepted", files: sample(10), Run: func(r *Rig) {
-			controller := r.Client(main, bcp.RoleController)
-			var all sync.WaitGroup
-			var mu sync.Mutex
-			accepted := 0
-			for range 100 {
-				all.Go(func() {
-					reply, err := controller.conn.Request(askSubject(mailer), []byte(askUrgent), patience)
-					mu.Lock()
-					defer mu.Unlock()
-					if err == nil && (Message{Data: reply.Data}).Text("query_id") != "" {
-						accepted++
-					}
-				})
-			}
-			all.Wait()
-			if accepted != 10 {
+			if accepted := r.asks(100, askUrgent); accepted != 10 {
 				r.Broken("%d asks of a bit were accepted of a budget of 10", accepted)
 			}
 		}},
@@ -123,22 +122,7 @@ func budgets() []Attack {
 			}
 		}},
 		{ID: "A-CONCQ", Class: ClassBudget, Text: "asks category 2 at once beyond max_cat2_queries", Property: "as many as allowed are accepted", files: sample(100_000, "max_cat2_queries: 7"), Run: func(r *Rig) {
-			controller := r.Client(main, bcp.RoleController)
-			var all sync.WaitGroup
-			var mu sync.Mutex
-			accepted := 0
-			for range 40 {
-				all.Go(func() {
-					reply, err := controller.conn.Request(askSubject(mailer), []byte(askNote), patience)
-					mu.Lock()
-					defer mu.Unlock()
-					if err == nil && (Message{Data: reply.Data}).Text("query_id") != "" {
-						accepted++
-					}
-				})
-			}
-			all.Wait()
-			if accepted != 7 {
+			if accepted := r.asks(40, askNote); accepted != 7 {
 				r.Broken("%d category 2 queries were accepted, 7 are allowed", accepted)
 			}
 		}},

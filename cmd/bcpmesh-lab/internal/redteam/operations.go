@@ -138,6 +138,42 @@ func operations() []Attack {
 				r.Broken("%d bytes of log", n)
 			}
 		}},
+		{ID: "A-SILENCE", Class: ClassOperations, Text: "asks a Reader that others ask too, and cancels, so that its answers come too late", Property: "an honest Reader is not silenced on its other channels", files: withShared(withRefusals(sample(100_000), "5/m")), Run: func(r *Rig) {
+			hostile, reader := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
+			var queries []Message
+			for range 40 {
+				queries = append(queries, reader.Query(hostile.Ask(mailer, askUrgent)))
+			}
+			hostile.Request(subjects.Session(main), `{"type":"bcp_session","verb":"close"}`)
+			for _, query := range queries {
+				reader.Answer(query, `"response":{"urgent":true}`)
+			}
+			r.Settle()
+			if late := len(r.Decisions(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAnswer && d.Code == bcp.Cancelled })); late == 0 {
+				r.abandon("no answer came too late")
+			}
+			if result := reader.Push(boss, "alerts", `{"urgent":true}`, ""); result.Text("status") != "delivered" {
+				r.Broken("after %d answers that came too late a push to another Controller: %s", len(queries), result.Data)
+			}
+		}},
+		{ID: "A-JOURNAL", Class: ClassOperations, Text: "fills the journal of all with its own refusals", Property: "it is refused before it has more than is left to the others", files: withRefusals(sample(100_000), "6000/m\nmax_disk_mb: 64"), Run: func(r *Rig) {
+			hijacked := r.Client(mailer, bcp.RoleReader)
+			limit := r.definition.JournalBytes()
+			word := strings.Repeat("x", 2*bcp.MaxFreeBytes)
+			kept := int64(0)
+			for round := 0; kept < limit/2+limit/8; round++ {
+				if hijacked.Push(main, "alerts", `{"urgent":"`+word+`"}`, "").Text("code") == string(bcp.Unavailable) {
+					return
+				}
+				if round%200 == 0 {
+					kept = 0
+					for _, d := range r.Decisions(func(d *bcp.Decision) bool { return d.Agent == mailer }) {
+						kept += int64(len(d.Sealed) + len(d.SealedRaw))
+					}
+				}
+			}
+			r.Broken("%d bytes of one agent are in a journal of %d, and it is still heard", kept, limit)
+		}},
 		{ID: "A-METRIC", Class: ClassOperations, Text: "makes series of metrics by ids and names", Property: "no label is a Reader's word", Run: func(r *Rig) {
 			word := r.Canary()
 			before := strings.Count(r.Metrics(), "\n")
@@ -176,13 +212,7 @@ func operations() []Attack {
 					controller.Delivery(id)
 				}
 				r.Settle()
-				ids := map[string]bool{}
-				for _, m := range controller.Heard(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }) {
-					ids[m.Text("delivery_id")] = true
-				}
-				if len(ids) != 1 {
-					r.Broken("%d deliveries for one query", len(ids))
-				}
+				controller.deliveredOnce(id)
 			}
 		}},
 		{ID: "A-RESTARTS", Class: ClassOperations, Text: "goes on across restarts of the mesh", Property: "queries, items and budgets are as before", Run: func(r *Rig) {
@@ -233,5 +263,12 @@ func operations() []Attack {
 // withRefusals returns definitions with another max_refusals.
 func withRefusals(files map[string]string, rate string) map[string]string {
 	files["mesh.yaml"] = strings.Replace(files["mesh.yaml"], "6000/m", rate, 1)
+	return files
+}
+
+// withShared returns definitions in which boss has a channel to mailer too.
+func withShared(files map[string]string) map[string]string {
+	files["boss.md"] = agentFile(boss, "", channel(clerk, "max_category: 3", "budget_bits: 1000000", subscriptions), channel(mailer, "max_category: 3", "budget_bits: 1000000", subscriptions))
+	files["mailer.md"] = agentFile(mailer, "", reads(main), reads(boss))
 	return files
 }

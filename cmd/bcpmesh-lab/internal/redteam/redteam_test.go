@@ -3,6 +3,7 @@ package redteam_test
 import (
 	"os"
 	"regexp"
+	"runtime"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
@@ -10,7 +11,7 @@ import (
 
 // Every attack of the catalogue is tried, and none gets through.
 //
-// covers A-ORD, A-DUP, A-BIG, A-WSJ, A-SPC, A-NFC, A-HOM, A-SYN, A-ENUMDUP, A-ZEROW, A-JOIN, A-LONG, A-NAME, A-FMT, A-TYPE, A-ANOM, A-XQUERY, A-GUESS, A-DOUBLE, A-EARLY, A-COLL, A-SPOOF, A-ESCAL, A-RETRY, A-NEI, A-SUBSEL, A-ANOMECHO, A-KEYECHO, A-WILD, A-REPLY, A-REPLYPEER, A-SUBJTOK, A-JSAPI, A-SYS, A-JWTSELF, A-NONCE, A-COLLUDE, A-SLOW, A-FLOODRESP, A-RECONN, A-LEN, A-MPKEY, A-BINSTR, A-UTF8, A-CTRL, A-SNIFF, A-HASH, A-RACE, A-FREE, A-RDRRESET, A-EXHAUST, A-CONCQ, A-ANSI, A-FAKEUI, A-SELFAPP, A-REASON, A-SELFLOW, A-NEUTRAL, A-LOGFILL, A-CHAIN, A-METRIC, A-CRASH, A-CANARY, A-GRANT, A-CONST, A-PLAN, A-SUBPLAN, A-PLANID, A-CALLID, A-AGAIN, A-KCREDS
+// covers A-ORD, A-DUP, A-BIG, A-WSJ, A-SPC, A-NFC, A-HOM, A-SYN, A-ENUMDUP, A-ZEROW, A-JOIN, A-LONG, A-NAME, A-FMT, A-TYPE, A-ANOM, A-XQUERY, A-GUESS, A-DOUBLE, A-EARLY, A-COLL, A-SPOOF, A-ESCAL, A-RETRY, A-NEI, A-SUBSEL, A-ANOMECHO, A-KEYECHO, A-WILD, A-REPLY, A-REPLYPEER, A-SUBJTOK, A-JSAPI, A-SYS, A-JWTSELF, A-NONCE, A-COLLUDE, A-SLOW, A-FLOODRESP, A-RECONN, A-LEN, A-MPKEY, A-BINSTR, A-UTF8, A-CTRL, A-SNIFF, A-HASH, A-RACE, A-FREE, A-RDRRESET, A-EXHAUST, A-CONCQ, A-ANSI, A-FAKEUI, A-SELFAPP, A-REASON, A-SELFLOW, A-NEUTRAL, A-LOGFILL, A-CHAIN, A-METRIC, A-CRASH, A-CANARY, A-GRANT, A-CONST, A-PLAN, A-SUBPLAN, A-PLANID, A-CALLID, A-AGAIN, A-KCREDS, A-BEHIND, A-JOURNAL, A-SILENCE
 func TestCatalogueHolds(t *testing.T) {
 	t.Parallel()
 	report, err := redteam.Run(t.Context(), redteam.Config{State: t.TempDir(), Seed: 1})
@@ -21,7 +22,7 @@ func TestCatalogueHolds(t *testing.T) {
 		t.Errorf("%d of %d attacks were tried", len(report.Results), len(redteam.Catalogue()))
 	}
 	for _, r := range report.Results {
-		if r.Verdict != redteam.Held {
+		if r.Verdict != redteam.Held && (r.ID != "A-BEHIND" || r.Verdict != redteam.Skipped || runtime.GOOS == "linux") {
 			t.Errorf("%s: %s: %v", r.ID, r.Verdict, r.Evidence)
 		}
 	}

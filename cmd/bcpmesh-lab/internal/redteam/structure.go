@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -19,6 +18,17 @@ func askSubject(reader bcp.AgentName) string { return subjects.Ask(main, reader)
 // withoutIDs removes the ids, in which any two deliveries differ.
 func withoutIDs(d Delivery) string {
 	return strings.NewReplacer(d.Text("query_id"), "Q", d.Text("delivery_id"), "D").Replace(string(d.Data))
+}
+
+// deliveredOnce holds the gateway to one delivery for a query.
+func (s *Client) deliveredOnce(id string) {
+	ids := map[string]bool{}
+	for _, m := range s.Heard(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }) {
+		ids[m.Text("delivery_id")] = true
+	}
+	if len(ids) != 1 {
+		s.rig.Broken("%d deliveries for one query", len(ids))
+	}
 }
 
 func structures() []Attack {
@@ -59,22 +69,12 @@ func structures() []Attack {
 			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			id := controller.Ask(mailer, askFour)
 			query := hijacked.Query(id)
-			var all sync.WaitGroup
-			for i := range 50 {
-				all.Go(func() {
-					_ = hijacked.conn.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"a":true,"b":%d,"c":"pay","d":false}}`, id, i))
-				})
-			}
-			all.Wait()
+			atOnce(50, func(i int) bool {
+				return hijacked.conn.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"a":true,"b":%d,"c":"pay","d":false}}`, id, i)) == nil
+			})
 			controller.Delivery(id)
 			r.Settle()
-			ids := map[string]bool{}
-			for _, m := range controller.Heard(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }) {
-				ids[m.Text("delivery_id")] = true
-			}
-			if len(ids) != 1 {
-				r.Broken("%d deliveries for one query", len(ids))
-			}
+			controller.deliveredOnce(id)
 		}},
 		{ID: "A-EARLY", Class: ClassStructure, Text: "answers before it is asked, and after the end", Property: "nothing arrives", Run: func(r *Rig) {
 			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)

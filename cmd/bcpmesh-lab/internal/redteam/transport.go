@@ -186,15 +186,7 @@ func transports() []Attack {
 			r.connectsForged(func(c *jwt.UserClaims) { c.Expires = 0; c.BearerToken = true }, nil)
 		}},
 		{ID: "A-JWTEDIT", Class: ClassTransport, Text: "changes single bytes of its own JWT", Property: "the server refuses to connect", Run: func(r *Rig) {
-			creds := r.Creds(mailer, bcp.RoleReader)
-			token, err := jwt.ParseDecoratedJWT(creds)
-			if err != nil {
-				r.abandon("its own creds: %v", err)
-			}
-			pair, err := jwt.ParseDecoratedNKey(creds)
-			if err != nil {
-				r.abandon("its own creds: %v", err)
-			}
+			token, pair := r.ownCreds()
 			for range 40 {
 				changed := []byte(token)
 				i := r.rand.IntN(len(changed))
@@ -213,18 +205,10 @@ func transports() []Attack {
 			}
 		}},
 		{ID: "A-NONCE", Class: ClassTransport, Text: "replays the signature of another connection", Property: "the server refuses to connect", Run: func(r *Rig) {
-			creds := r.Creds(mailer, bcp.RoleReader)
-			token, err := jwt.ParseDecoratedJWT(creds)
-			if err != nil {
-				r.abandon("its own creds: %v", err)
-			}
-			pair, err := jwt.ParseDecoratedNKey(creds)
-			if err != nil {
-				r.abandon("its own creds: %v", err)
-			}
+			token, pair := r.ownCreds()
 			var recorded []byte
 			jwtOf := func() (string, error) { return token, nil }
-			conn, err := nats.Connect(r.Mesh().URL(), nats.UserJWT(jwtOf, func(nonce []byte) ([]byte, error) {
+			conn, err := nats.Connect(r.Mesh().URL(), nats.UserJWT(jwtOf, func(nonce []byte) (_ []byte, err error) {
 				recorded, err = pair.Sign(nonce)
 				return recorded, err
 			}), nats.NoReconnect(), nats.Timeout(patience))
@@ -298,21 +282,27 @@ func transports() []Attack {
 				_ = conn.Close()
 			}
 		}},
+		{ID: "A-BEHIND", Class: ClassTransport, Text: "looks on its machine for a port behind the entrance, and says there for whom it comes", Property: "nothing but the entrance lets it in, and nothing believes it", Run: (*Rig).aroundTheEntrance},
 	}
+}
+
+// ownCreds returns the JWT and the key in the creds of a hijacked agent.
+func (r *Rig) ownCreds() (token string, pair nkeys.KeyPair) {
+	creds := r.Creds(mailer, bcp.RoleReader)
+	token, err := jwt.ParseDecoratedJWT(creds)
+	if err == nil {
+		pair, err = jwt.ParseDecoratedNKey(creds)
+	}
+	if err != nil {
+		r.abandon("its own creds: %v", err)
+	}
+	return token, pair
 }
 
 // connectsForged checks that the server refuses creds that an agent forged from
 // its own.
 func (r *Rig) connectsForged(change func(*jwt.UserClaims), signer nkeys.KeyPair) {
-	creds := r.Creds(mailer, bcp.RoleReader)
-	token, err := jwt.ParseDecoratedJWT(creds)
-	if err != nil {
-		r.abandon("its own creds: %v", err)
-	}
-	own, err := jwt.ParseDecoratedNKey(creds)
-	if err != nil {
-		r.abandon("its own creds: %v", err)
-	}
+	token, own := r.ownCreds()
 	claims, err := jwt.DecodeUserClaims(token)
 	if err != nil {
 		r.abandon("its own creds: %v", err)
