@@ -122,6 +122,8 @@ func TestGate(t *testing.T) {
 		{"nor a read a text", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, returnedBy("pay")), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
 		{"nor an id of another service", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("cents", `7`, returnedBy("mail"))}, 0, kernel.Deny, kernel.NotDeclassified, ""},
 		{"nor an id that a Reader chose", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("cents", `7`, readFrom("pay"))}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"nor an id of no tool that is named", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("cents", `7`, kernel.Label{Sources: kernel.UserQuery | kernel.ToolRead, Readers: kernel.Only()})}, 0, kernel.Deny, kernel.NotDeclassified, ""},
+		{"what the requester said, where nothing is needed", func(t *kernel.Tool) { t.RequiredCaps, t.Level = nil, kernel.Read }, nil, nil, []kernel.Argument{to, amount}, 0, kernel.Allow, kernel.Permitted, ""},
 		{"a read that keeps them takes anything", func(t *kernel.Tool) { t.Level, t.NoEgress = kernel.Read, true }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
 		{"any other read does not", func(t *kernel.Tool) { t.Level = kernel.Read }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, tainted()), amount}, 0, kernel.Deny, kernel.NotDeclassified, ""},
 		{"a pure tool takes anything", func(t *kernel.Tool) { t.Level = kernel.Pure }, caps("bank.pay"), nil, []kernel.Argument{arg("to", `"x"`, thirdParty()), amount}, 0, kernel.Allow, kernel.Permitted, ""},
@@ -188,6 +190,58 @@ func TestGate(t *testing.T) {
 				t.Errorf("got %s %s %v, want %s %s [%s]", got.Ruling.Word(), got.Code, got.Rules, c.want.Word(), c.code, c.ids)
 			}
 		})
+	}
+}
+
+// A write that third parties had a part in deciding is not permitted by itself, even if nothing
+// in it is tainted; a read is.
+//
+// covers KER-15, KER-48
+func TestThirdPartiesDecideNoWrite(t *testing.T) {
+	t.Parallel()
+	third := kernel.Label{Sources: kernel.UserQuery, Subjects: kernel.ThirdParty, Readers: kernel.Anything()}
+	if third.Tainted() || !third.ThirdParty() {
+		t.Fatal("the label is not what the test is about")
+	}
+	for level, want := range map[kernel.EffectLevel]kernel.Code{kernel.Write: kernel.NotDeclassified, kernel.Read: kernel.Permitted} {
+		k := mustKernel(t, func(d *kernel.Definition) {
+			tool := payTool
+			tool.Level = level
+			d.Tools, d.Rules, d.UntestedRules = []kernel.Tool{tool}, nil, true
+		})
+		call := kernel.Call{Tool: "pay", Arguments: []kernel.Argument{arg("to", `"x"`, kernel.Label{}), arg("amount", `1`, kernel.Label{})}, Grant: kernel.NewGrant("bank.pay"), Asker: asked, Control: third}
+		if got := k.Gate().Judge(&call); got.Code != want {
+			t.Errorf("level %v: %s %s, want %s", level, got.Ruling.Word(), got.Code, want)
+		}
+	}
+}
+
+// A read takes an id back from tools of its own service alone, all of which are known.
+//
+// covers KER-15
+func TestIDsGoBackToTheirService(t *testing.T) {
+	t.Parallel()
+	pay, inbox := payTool, payTool
+	pay.Level, inbox.Level = kernel.Read, kernel.Read
+	inbox.Service, inbox.Name = "mail", "inbox"
+	k := mustKernel(t, func(d *kernel.Definition) {
+		d.Tools, d.Rules, d.UntestedRules = []kernel.Tool{pay, inbox}, nil, true
+	})
+	both := returnedBy("pay")
+	both.Tools = []string{"inbox", "pay"}
+	unread := returnedBy("pay")
+	unread.Sources, unread.Subjects = kernel.UserQuery, kernel.ThirdParty
+	for name, c := range map[string]struct {
+		label kernel.Label
+		want  kernel.Code
+	}{
+		"its own": {returnedBy("pay"), kernel.Permitted}, "another service's": {returnedBy("inbox"), kernel.NotDeclassified},
+		"of both": {both, kernel.NotDeclassified}, "that no tool read": {unread, kernel.NotDeclassified},
+	} {
+		call := kernel.Call{Tool: "pay", Arguments: []kernel.Argument{arg("to", `"x"`, kernel.Label{}), arg("amount", `1`, kernel.Label{}), arg("cents", `7`, c.label)}, Grant: kernel.NewGrant("bank.pay"), Asker: asked, Control: kernel.Trusted()}
+		if got := k.Gate().Judge(&call); got.Code != c.want {
+			t.Errorf("an id %s: %s %s, want %s", name, got.Ruling.Word(), got.Code, c.want)
+		}
 	}
 }
 

@@ -126,6 +126,8 @@ func TestRulesAboutOrigins(t *testing.T) {
 		return l
 	}
 	told := kernel.Told(5)
+	asMuch := told // a label that names a tool is no literal's
+	asMuch.Tools = []string{"inbox"}
 	for _, c := range []struct {
 		name, when string
 		to, body   kernel.Label
@@ -155,6 +157,7 @@ func TestRulesAboutOrigins(t *testing.T) {
 		{"its literals are read at a price", `task.influence <= 5 && args.to.value == requester.address`, told, from("inbox"), told, "kim@example.org", true},
 		{"and not without", `args.to.value == requester.address`, told, from("inbox"), told, "kim@example.org", false},
 		{"what content chose is not", `task.influence <= 5 && args.to.value == requester.address`, from("inbox"), from("inbox"), told, "kim@example.org", false},
+		{"nor what is chosen by as much", `task.influence <= 5 && args.to.value == requester.address`, asMuch, from("inbox"), told, "kim@example.org", false},
 	} {
 		call := kernel.Call{Tool: "send_email", Control: c.task, Arguments: []kernel.Argument{literal("to", `"kim@example.org"`, c.to), arg("body", `"x"`, c.body)},
 			Asker: kernel.Asker{Requester: kernel.Requester{Name: "kim", Address: c.address}, Task: kernel.Task{Known: true, Text: "to kim@example.org", Label: c.task}}}

@@ -252,3 +252,99 @@ func TestAdmitKnowsOnlyAgents(t *testing.T) {
 		}
 	}
 }
+
+// What bounds a record: what is told again, what changes nothing and what somebody is at fault
+// for is never taken for what bits pay for, nor the other way round.
+//
+// covers P4.7
+func TestWhatBoundsARecord(t *testing.T) {
+	t.Parallel()
+	refusal := func(code bcp.Code, change func(*bcp.Decision)) bcp.Decision {
+		d := bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Reject, Agent: "planner", Role: bcp.RoleController, Controller: "planner", Reader: "mail", Code: code, Excused: true}
+		if change != nil {
+			change(&d)
+		}
+		return d
+	}
+	run := func(code string) bcp.Decision {
+		return bcp.Decision{Kind: bcp.KindRun, Verdict: bcp.Accept, Agent: "planner", Run: &bcp.RunChange{Code: code}}
+	}
+	began := func(s *State, ch *channelState) {
+		session := &s.agents["planner"].session
+		session.begun, session.id = true, "now"
+		ch.session = "now"
+	}
+	escalation := refusal(bcp.EscalationLimitReached, func(d *bcp.Decision) { d.Session = "now" })
+	for name, c := range map[string]struct {
+		d       bcp.Decision
+		prepare func(*State, *channelState)
+		want    costs
+	}{
+		"an act of a run":           {run(""), nil, costsElsewhere},
+		"an end that is told again": {run("x"), nil, costsReport},
+		"a proposal":                {bcp.Decision{Kind: bcp.KindPropose, Verdict: bcp.Hold, Agent: "planner"}, nil, costsElsewhere},
+		"a repeated proposal":       {bcp.Decision{Kind: bcp.KindPropose, Verdict: bcp.Hold, Agent: "planner", Repeat: true}, nil, costsReport},
+		"a repeated ask":            {bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Accept, Agent: "planner", Repeat: true}, nil, costsNothing},
+		"a new source of taint":     {bcp.Decision{Kind: bcp.KindTaint, Verdict: bcp.Accept, Agent: "planner", Target: "planner", Event: "new"}, nil, costsElsewhere},
+		"a known one": {bcp.Decision{Kind: bcp.KindTaint, Verdict: bcp.Accept, Agent: "planner", Target: "planner", Event: "web", Taint: bcp.TaintHigh}, func(s *State, _ *channelState) {
+			s.agents["planner"].reported = bcp.TaintHigh
+			s.agents["planner"].sources = append(s.agents["planner"].sources, "web")
+		}, costsReport},
+		"of nobody":                   {bcp.Decision{Kind: bcp.KindTaint, Verdict: bcp.Accept, Agent: "planner", Target: "nobody", Event: "new"}, nil, costsReport},
+		"a refusal that is delivered": {refusal(bcp.Unavailable, func(d *bcp.Decision) { d.Delivery = "d" }), nil, costsElsewhere},
+		"one that changes nothing":    {refusal(bcp.Unavailable, nil), nil, costsNothing},
+		"of a query's next attempt":   {refusal(bcp.Unavailable, func(d *bcp.Decision) { d.Query, d.Attempt = "q", 2 }), nil, costsElsewhere},
+		"of the attempt before":       {refusal(bcp.Unavailable, func(d *bcp.Decision) { d.Query, d.Attempt = "q", 1 }), nil, costsNothing},
+		"of no query":                 {refusal(bcp.Unavailable, func(d *bcp.Decision) { d.Query, d.Attempt = "gone", 2 }), nil, costsNothing},
+		"the first of a spent budget": {refusal(bcp.BudgetExhausted, nil), func(_ *State, ch *channelState) { ch.exhausted = ch.newest() + 1 }, costsElsewhere},
+		"the second":                  {refusal(bcp.BudgetExhausted, nil), func(_ *State, ch *channelState) { ch.exhausted = ch.newest() }, costsNothing},
+		"while the alert is due": {refusal(bcp.BudgetExhausted, nil), func(s *State, ch *channelState) {
+			ch.exhausted = ch.newest() + 1
+			s.alerts = append(s.alerts, alert{channel: ch.definition.ChannelKey, kind: bcp.AlertExhausted})
+		}, costsNothing},
+		"of no channel":                 {refusal(bcp.BudgetExhausted, func(d *bcp.Decision) { d.Reader = "" }), nil, costsNothing},
+		"the first escalation too many": {escalation, began, costsElsewhere},
+		"the next":                      {escalation, func(s *State, ch *channelState) { began(s, ch); ch.failed = true }, costsNothing},
+		"one of a new session":          {escalation, func(s *State, ch *channelState) { began(s, ch); ch.session, ch.failed = "before", true }, costsElsewhere},
+		"one of another session": {escalation, func(s *State, ch *channelState) {
+			began(s, ch)
+			s.agents["planner"].session.id = "other"
+		}, costsNothing},
+		"one of no session": {escalation, func(s *State, ch *channelState) {
+			began(s, ch)
+			s.agents["planner"].session.begun = false
+		}, costsNothing},
+	} {
+		s := newWorld(t, testMesh()).state
+		s.queries["q"] = &queryState{attempt: 1}
+		if c.prepare != nil {
+			c.prepare(s, s.channels[bcp.ChannelKey{Controller: "planner", Reader: "mail"}])
+		}
+		if got := s.costs(&c.d); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A keeper is limited as its agent is, and an acknowledgement is recorded whatever was before.
+//
+// covers P4.7
+func TestAdmitKeepersAndAcknowledgements(t *testing.T) {
+	t.Parallel()
+	mesh := testMesh()
+	mesh.MaxDisk = 512 << 10
+	s := newWorld(t, mesh).state
+	s.share.add("planner", mesh.JournalBytes())
+	for name, c := range map[string]struct {
+		d        bcp.Decision
+		recorded bool
+	}{
+		"a keeper":           {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleKeeper}, false},
+		"an agent":           {bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleController}, false},
+		"an acknowledgement": {bcp.Decision{Kind: bcp.KindAcknowledge, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleController}, true},
+	} {
+		if recorded, _ := s.Admit(&c.d); recorded != c.recorded {
+			t.Errorf("%s: recorded %v", name, recorded)
+		}
+	}
+}
