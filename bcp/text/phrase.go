@@ -8,8 +8,8 @@ import (
 // phrases finds word sequences in normalised text: an Aho-Corasick automaton over hashes of words. Whatever stands
 // between two words is ignored, so punctuation and line breaks do not hide a phrase.
 type phrases struct {
-	filter [edgeBits / 64]uint64 // of the keys: small enough to stay in the nearest cache, and nearly all words end here
-	keys   []uint64              // open addressing by state and word; 0 is free
+	firsts [64]uint64 // a filter of the first words, by their hashes: nearly all words end here
+	keys   []uint64   // open addressing by state and word; 0 is free
 	next   []int32
 	fail   []int32
 	found  []Set
@@ -25,14 +25,8 @@ func newPhrases() *phrases {
 	return &phrases{fail: []int32{0}, found: []Set{0}, edges: map[edge]int32{}}
 }
 
-// edgeBits is the size of the filter: some ten for each word of the default rules.
-const edgeBits = 1 << 17
-
-// bit is the place of a key in the filter. The highest bit of a key is always set.
-func bit(key uint64) (word, mask uint64) {
-	at := key >> (63 - 17) & (edgeBits - 1)
-	return at >> 6, 1 << (at & 63)
-}
+// begins says whether a phrase may begin with a word.
+func (p *phrases) begins(word uint64) bool { return p.firsts[word>>58]>>(word>>52&63)&1 != 0 }
 
 // add gives a code to the phrase of a state.
 func (p *phrases) add(phrase int32, code Set) { p.found[phrase] |= code }
@@ -97,8 +91,9 @@ func (p *phrases) build() {
 			at = (at + 1) & uint64(size-1)
 		}
 		p.keys[at], p.next[at] = key, int32(s)
-		word, mask := bit(key)
-		p.filter[word] |= mask
+		if first := from[s]; first.state == 0 {
+			p.firsts[first.word>>58] |= 1 << (first.word >> 52 & 63)
+		}
 	}
 	p.edges = nil
 }
@@ -110,14 +105,11 @@ func edgeKey(state int32, word uint64) uint64 {
 
 func (p *phrases) step(state int32, word uint64) int32 {
 	for {
-		key := edgeKey(state, word)
-		if at, mask := bit(key); p.filter[at]&mask != 0 {
-			if to := p.edge(key); to != 0 {
-				return to
-			}
-		}
-		if state == 0 {
+		if state == 0 && !p.begins(word) {
 			return 0
+		}
+		if to := p.edge(edgeKey(state, word)); to != 0 || state == 0 {
+			return to
 		}
 		state = p.fail[state]
 	}
@@ -175,7 +167,7 @@ func (w *walk) word(hash, stem uint64, letter byte) {
 	} else if w.letters > 0 {
 		w.spell()
 	}
-	if at, mask := bit(edgeKey(0, hash)); w.state != 0 || w.phrases.filter[at]&mask != 0 {
+	if w.state != 0 || w.phrases.begins(hash) {
 		w.state = w.phrases.step(w.state, hash)
 		w.found |= w.phrases.found[w.state]
 	}

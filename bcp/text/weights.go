@@ -95,36 +95,42 @@ const judged = 24
 // weighed adds up what words weigh.
 type weighed struct {
 	weights *weights
-	before  uint64 // the word before
+	pair    uint64 // the hash of a pair that begins with the word before
 	words   int
 	sum     int32
-	most    int32         // of the last judged words, so far
+	most    int32 // of the last judged words, so far
+	at      uint32
 	each    [judged]int16 // what the last words weighed
 }
 
-// keys are the keys of a word, of its pair with the word before, and of its stem.
-func keys(before, word, stem uint64) (k [3]uint64, as uint64) {
+// weighing begins to weigh words.
+func (r *Rules) weighing() weighed { return weighed{weights: r.weights, pair: hashMore(pairSeed, 0)} }
+
+// keys are those of a word, of its pair with the word before and of its stem, and what the next pair begins with.
+func (w *weighed) keys(word, stem uint64) (alone, pair, begins, next uint64) {
 	if stem == stemNumber {
 		word, stem = stemNumber, 0
 	}
-	return [3]uint64{hashMore(wordSeed, word), hashMore(hashMore(pairSeed, before), word), stem}, word
+	return hashMore(wordSeed, word), hashMore(w.pair, word), stem, hashMore(pairSeed, word)
 }
 
 // add weighs one more word.
 func (w *weighed) add(word, stem uint64) {
-	if w.weights == nil {
+	table := w.weights
+	if table == nil {
 		return
 	}
-	k, as := keys(w.before, word, stem)
-	w.before = as
-	hasStem := -int32((k[2] | -k[2]) >> 63) // all bits or none, without a branch
-	weight := w.weights.of(k[0]) + w.weights.of(k[1]) + w.weights.of(k[2])&hasStem
-	at := w.words % judged
-	if w.words >= judged {
-		w.sum -= int32(w.each[at])
+	alone, pair, begins, next := w.keys(word, stem)
+	w.pair = next
+	hasStem := -int32((begins | -begins) >> 63) // all bits or none, without a branch
+	weight := table.of(alone) + table.of(pair) + table.of(begins)&hasStem
+	at := w.at
+	if at >= judged {
+		at = 0
 	}
-	w.sum += weight
+	w.sum += weight - int32(w.each[at]) // which is 0 before there are as many
 	w.each[at] = int16(weight)
+	w.at = at + 1
 	if w.words++; w.words <= judged || w.sum > w.most {
 		w.most = w.sum
 	}
@@ -142,7 +148,7 @@ func (w *weighed) code() Set {
 }
 
 // walk begins a walk over the words of a text.
-func (r *Rules) walk() walk { return walk{phrases: r.phrases, sum: weighed{weights: r.weights}} }
+func (r *Rules) walk() walk { return walk{phrases: r.phrases, sum: r.weighing()} }
 
 // Weighed is a word of a normalised text and where it begins, its keys in the table of weights (0 for none) and what they weigh together.
 type Weighed struct {
@@ -157,7 +163,7 @@ func (r *Rules) Weigh(normalised []byte) (list []Weighed, codes Set) {
 	if r == nil {
 		r = DefaultRules()
 	}
-	sum := weighed{weights: r.weights}
+	sum := r.weighing()
 	for t := (tokens{text: normalised}); ; {
 		for t.at < len(t.text) && tokenKinds[t.text[t.at]] == tokenBreak {
 			t.at++
@@ -166,13 +172,13 @@ func (r *Rules) Weigh(normalised []byte) (list []Weighed, codes Set) {
 		if !t.next() {
 			return list, sum.code()
 		}
-		k, _ := keys(sum.before, t.word, t.stem)
+		alone, pair, begins, _ := sum.keys(t.word, t.stem)
 		sum.add(t.word, t.stem)
 		weight := 0
 		if r.weights != nil {
-			weight = int(sum.each[(sum.words-1)%judged])
+			weight = int(sum.each[sum.at-1])
 		}
-		list = append(list, Weighed{Word: string(t.text[begun:t.at]), At: begun, Keys: k, Weight: weight})
+		list = append(list, Weighed{Word: string(t.text[begun:t.at]), At: begun, Keys: [3]uint64{alone, pair, begins}, Weight: weight})
 	}
 }
 

@@ -57,10 +57,8 @@ func (w word) hash() uint64 {
 
 // stem is what stemOf returns of the word.
 func (w word) stem() uint64 {
-	if w.length <= stemChars {
-		return 0
-	}
-	return hashMore(stemSeed, firstBytes(w.first, stemChars))
+	longer := uint64(int64(stemChars-w.length) >> 63) // all bits or none: a branch would be guessed wrong for every other word
+	return hashMore(stemSeed, firstBytes(w.first, stemChars)) & longer
 }
 
 // letter is the letter of a word that is a single one, or 0.
