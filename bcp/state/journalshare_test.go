@@ -348,3 +348,75 @@ func TestAdmitKeepersAndAcknowledgements(t *testing.T) {
 		}
 	}
 }
+
+// requesters are the requesters of runs.
+type requesters struct {
+	bcp.Runs
+	of map[string]bcp.AgentName
+}
+
+func (r requesters) Requester(run string) bcp.AgentName { return r.of[run] }
+
+// A record is of the share of who caused it: a run's of its requester's, a batch of its Reader's.
+// It is as large as what is sealed and what the run changed.
+//
+// covers P4.7
+func TestWhoseShareARecordIs(t *testing.T) {
+	t.Parallel()
+	step := &bcp.RunChange{Run: "r", Change: make([]byte, 100)}
+	for name, c := range map[string]struct {
+		runs  bcp.Runs
+		d     bcp.Decision
+		whose bcp.AgentName
+		bytes int64
+	}{
+		"an agent's":           {nil, bcp.Decision{Agent: "mail", Controller: "planner", Reader: "mail", Sealed: make([]byte, 7), SealedRaw: make([]byte, 5)}, "mail", recordBytes + 12},
+		"time's":               {nil, bcp.Decision{Controller: "planner", Reader: "mail"}, "planner", recordBytes},
+		"a batch":              {nil, bcp.Decision{Kind: bcp.KindBatch, Controller: "planner", Reader: "mail"}, "mail", recordBytes},
+		"a run's":              {requesters{of: map[string]bcp.AgentName{"r": "planner"}}, bcp.Decision{Agent: "mail", Run: step}, "planner", recordBytes + 100},
+		"of a forgotten run":   {requesters{}, bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
+		"where no run is kept": {nil, bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
+		"of no run":            {requesters{of: map[string]bcp.AgentName{"": "planner"}}, bcp.Decision{Agent: "mail"}, "mail", recordBytes},
+	} {
+		s := newWorld(t, testMesh()).state
+		s.runs, s.share = c.runs, journalShare{of: map[bcp.AgentName]int64{}}
+		if s.countShare(&c.d); s.share.of[c.whose] != c.bytes || s.share.all != c.bytes {
+			t.Errorf("%s: %v, want %d of %s", name, s.share, c.bytes, c.whose)
+		}
+	}
+}
+
+// What a Controller was told before it began anew, at that very time too, counts again.
+//
+// covers P4.7
+func TestHasForgotten(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, testMesh()).state
+	if s.HasForgotten("planner", 0) || s.HasForgotten("nobody", 0) {
+		t.Error("who never began anew has forgotten")
+	}
+	s.agents["planner"].forgot = 5
+	for since, want := range map[int64]bool{4: true, 5: true, 6: false} {
+		if s.HasForgotten("planner", since) != want {
+			t.Errorf("since %d: %v", since, !want)
+		}
+	}
+}
+
+// An end that tells bits is charged them, and is no refusal; one that tells nothing is.
+//
+// covers P4.7
+func TestEndsThatTell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh())
+	for _, c := range []struct {
+		told    bcp.Bits
+		code    string
+		verdict bcp.Outcome
+	}{{0, "", bcp.Accept}, {0, "x", bcp.Reject}, {bcp.Bit, "x", bcp.Accept}} {
+		d := w.state.DecideRun(w.moment(), bcp.RunMessage{Kind: bcp.KindRun, Told: c.told, Change: bcp.RunChange{Run: "r", Code: c.code}})
+		if d.Verdict != c.verdict || d.Capacity != c.told || (d.Taint == bcp.TaintHigh.StepDown()) != (c.told > 0) {
+			t.Errorf("%v %q: %s of %v, %v", c.told, c.code, d.Verdict, d.Capacity, d.Taint)
+		}
+	}
+}
