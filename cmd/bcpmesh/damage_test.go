@@ -108,7 +108,7 @@ func newHistory(t *testing.T, random *rand.Rand, clients int, killed bool) *hist
 	}
 	pushes, response := 30, `{"text":"short"}`
 	if clients > 1 { // a block has 8 MB
-		pushes, response = 80, `{"text":"`+strings.Repeat("a longer text, ", 320)+`"}`
+		pushes, response = 80, `{"text":"`+strings.Repeat("the invoice was paid in march, ", 155)+`"}`
 	}
 	traffic := func(pushes int) {
 		clerk := m.Connect(t, "clerk", bcp.RoleReader)
