@@ -58,6 +58,26 @@ func TestTokensAreBounded(t *testing.T) {
 	}
 }
 
+// Nor is anything said to be shown where the ways of a trusted party to tools are too many.
+func TestLongWaysOfTheTrusted(t *testing.T) {
+	t.Parallel()
+	for hops, want := range map[int]error{16: nil, 17: proof.ErrTangled} {
+		i := newIssuer(t)
+		for n := range hops + 1 {
+			i.account(t, fmt.Sprintf("A%d", n))
+			export(i, fmt.Sprintf("A%d", n), "s", jwt.Service)
+			if n > 0 {
+				importing(i, fmt.Sprintf("A%d", n-1), fmt.Sprintf("A%d", n), "s", "s", jwt.Service)
+			}
+		}
+		i.scope(t, "A0", "gateway").Template.Pub.Allow.Add("s")
+		i.scope(t, "A0", "tool-mail").Template.Pub.Deny.Add(">")
+		if _, err := proof.Prove(i.claims(t), proof.Policy{Trusted: []string{"gateway"}}); !errors.Is(err, want) {
+			t.Errorf("%d hops: %v", hops, err)
+		}
+	}
+}
+
 // Two operators are two worlds, and of one account the newest JWT counts.
 func TestSetsOfTokens(t *testing.T) {
 	t.Parallel()
