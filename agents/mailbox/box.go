@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"syscall"
 
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
@@ -62,16 +61,12 @@ type oneFile string
 
 // Open implements [fs.FS]. It does not block, and opens only regular files.
 func (o oneFile) Open(string) (fs.File, error) {
-	f, err := os.OpenFile(string(o), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	f, err := folder.OpenFile(string(o))
+	if errors.Is(err, folder.ErrNotRegular) {
 		err = ErrNotMailbox
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
 	return f, nil
 }
