@@ -19,8 +19,8 @@ type sending struct {
 	count   int // sendings so far: each has its own reply subject
 	backoff time.Duration
 	parked  bool   // waits for room in the window
-	again   func() // sends it again, unless that was done since the last sending
-	unheard int    // sendings of this connection without a listener
+	again   func() // of a notice: sends it again, unless that was done since the last sending
+	unheard int    // of a notice: sendings of this connection without a listener
 }
 
 // window is how many deliveries of a channel may be on their way to its
@@ -88,12 +88,11 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 	s.count++
 	count, backoff := s.count, s.backoff
 	s.backoff = min(4*backoff, maxBackoff)
-	s.again = func() {
+	g.runAt(g.clock().Add(backoff+10*time.Millisecond), func() {
 		if s.count == count {
 			g.resend(key, id, s)
 		}
-	}
-	g.runAt(g.clock().Add(backoff+10*time.Millisecond), s.again)
+	})
 }
 
 // sendUnheard repeats, with a backoff, a notice without a listener: an agent that
