@@ -1,48 +1,62 @@
 package definition
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
-// advise says where a lower category, a narrower format or fewer words would
-// do (BCP-73). It comes after all warnings: they must not get lost in it. A
-// folder with errors has others to think of first.
+// advise says where a channel allows more than it can use, or less than its
+// subscriptions need together (BCP-73). It comes after all warnings: they must not
+// get lost in it. A folder with errors has others to think of first.
 func (b *builder) advise(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return
 	}
-	known := make(map[*bcp.Validator][]lint.Advice)
 	for i := range m.Channels {
-		ch := &m.Channels[i]
-		e := b.controllers[ch.ChannelKey]
-		settings := ch.Settings(m, nil, constraint.Compile)
-		prices := make([]bcp.Prices, len(ch.Subscriptions))
-		// Without errors, each object became one subscription.
-		for j, o := range e.object.get("subscriptions").objects {
-			validator, err := b.compiler.Compile(ch.Subscriptions[j].Spec, settings.OfSubscription(ch.Subscriptions[j], len(ch.Subscriptions)))
-			if err != nil {
-				return // checkSubscription has said why
-			}
-			prices[j] = validator.Prices()
-			advice, again := known[validator]
-			if !again {
-				advice = lint.Advise(validator)
-				known[validator] = advice
-			}
-			for _, a := range advice {
-				write, key := a.Write, o.path
-				if a.Key == "" {
-					write = "{id: " + string(ch.Subscriptions[j].ID) + ", " + write + "}"
-				} else {
-					key = join(o.path, a.Key)
-				}
-				e.agent.source.warnf(o.find(a.Key), a.Code, key, "%s%s%s", a.Text, InsteadWrite, write)
-			}
+		b.adviseChannel(m, &m.Channels[i])
+	}
+}
+
+func (b *builder) adviseChannel(m *bcp.Mesh, c *bcp.Channel) {
+	e := b.controllers[c.ChannelKey]
+	settings := c.Settings(m, nil, constraint.Compile)
+	summaries, fitting, highest := 0, 0, bcp.Category(1)
+	var together bcp.Bits
+	limit, limitKey := c.Budget, "budget_bits"
+	if c.PushBudget < c.Budget {
+		limit, limitKey = c.PushBudget, "push_budget_bits"
+	}
+	for _, s := range c.Subscriptions {
+		v, err := b.compiler.Compile(s.Spec, settings.OfSubscription(s, len(c.Subscriptions)))
+		if err != nil {
+			return // checkSubscription has said why
 		}
-		for _, a := range lint.ChannelAdvice(m, ch, prices) {
-			e.warnf(a.Key, a.Code, "%s%s%s", a.Text, InsteadWrite, a.Write)
+		if highest = max(highest, s.Spec.Category); s.Spec.Category == 3 {
+			summaries++
+		}
+		if nominal := v.Prices().Nominal; nominal <= limit { // the others are warned of already
+			together += nominal // at most 256 specs of some 55,000 bits
+			fitting++
 		}
 	}
+	if len(c.Subscriptions) > 0 && highest < c.MaxCategory && !mayAsk(m, c.Controller) {
+		e.warnf("max_category", CodeAdviceMaxCategory, "the tools of %s lack BCPQuery and no subscription is above category %d, so that nothing uses category %d%smax_category: %d",
+			c.Controller, highest, c.MaxCategory, InsteadWrite, highest)
+	}
+	if summaries >= 2 && 2*summaries >= len(c.Subscriptions) {
+		e.warnf("subscriptions", CodeAdviceShare, "%d of %d subscriptions are summaries: category 3 is for the rare need that no question can put%scategory: 2", summaries, len(c.Subscriptions), InsteadWrite)
+	}
+	if fitting >= 2 && together > limit {
+		e.warnf(limitKey, CodeAdviceBudget, "one push of each subscription costs %s together and %s is %s: in no epoch do all of them come through; narrow them, or allow them%s%s: %s",
+			together.Words(), limitKey, limit.Rounded(), InsteadWrite, limitKey, strings.TrimSuffix(together.String(), ".0"))
+	}
+}
+
+// mayAsk reports whether an agent can ask: one that lists no tools may.
+func mayAsk(m *bcp.Mesh, name bcp.AgentName) bool {
+	a, _ := m.Agent(name)
+	return len(a.Tools) == 0 || slices.Contains(a.ProtocolTools(), bcp.ToolQuery)
 }

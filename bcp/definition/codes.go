@@ -78,13 +78,6 @@ var codeDocs = []CodeDoc{
 	{Code: CodeSharedDisk, Warning: true, Doc: "A tainted agent can write files that a clean one can read, which is a way around the gateway."},
 	{Code: CodeChain, Warning: true, Doc: "The words of a tainted agent can reach an agent inside another agent's answers, and no budget of their own counts them."},
 
-	{Code: CodeAdviceCategory1, Warning: true, Doc: "All possible answers are known in advance, so category 1 is enough."},
-	{Code: CodeAdviceCategory2, Warning: true, Doc: "A summary is asked for specific facts, each of which a question of category 2 can ask for."},
-	{Code: CodeAdviceFormat, Warning: true, Doc: "A question allows any text, although its answers have a format of their own."},
-	{Code: CodeAdviceBounds, Warning: true, Doc: "A question names the bounds of its number, but its `min` and `max` do not match them."},
-	{Code: CodeAdviceMaxWords, Warning: true, Doc: "A question pays for more words than an answer of its format can have."},
-	{Code: CodeAdviceAlphabet, Warning: true, Doc: "Texts may be in any script, so a push can carry far more than its price; write `alphabet: any` if that is intended."},
-	{Code: CodeAdviceMaxChars, Warning: true, Doc: "Names may have any length, so a push can carry far more than its price."},
 	{Code: CodeAdviceMaxCategory, Warning: true, Doc: "Nothing on the channel can use its `max_category`: no subscription has it, and the controller has no tool to ask."},
 	{Code: CodeAdviceShare, Warning: true, Doc: "At least half of the subscriptions are summaries, which are for rare needs that no question can express."},
 	{Code: CodeAdviceMentions, Warning: true, Doc: "No rule of the kernel asks whether a critical argument stands in the requester's own words, so that what was read can go nowhere without a person."},

@@ -4,8 +4,9 @@ import (
 	_ "embed" // the introduction
 	"fmt"
 	"strings"
+	"testing"
 
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 //go:embed introduction.md
@@ -29,20 +30,67 @@ func Markdown() string {
 	}
 	b.WriteString("\n## What `check` warns of\n\nA mesh with warnings runs. With `--json` each warning has its code.\n")
 	writeCodes(&b, func(d CodeDoc) bool { return d.Warning && !isAdvice(d.Code) })
-	b.WriteString("\n## What `check` advises\n\nAdvice is a warning about a mesh that is right but could be narrower. Each says what to write instead, as a line of YAML that loads and costs no more. Questions and directives are recognised by English words. There is no advice if they are ambiguous, or for a question with few known answers that is asked together with questions of free text.\n")
+	b.WriteString("\n## What `check` advises\n\nAdvice is a warning about a mesh that is right but could be narrower. Each says what to write instead.\n")
 	writeCodes(&b, func(d CodeDoc) bool { return isAdvice(d.Code) })
 	b.WriteString("\n## What `check` refuses\n\nA folder with one error is not loaded. All errors come at once, each with file, line, column and key.\n")
 	writeCodes(&b, func(d CodeDoc) bool { return d.Error })
 	return b.String()
 }
 
-// writeNeeds writes the table by which a category is chosen, which is the one
-// that advice is made of.
+// needs is the table by which a category is chosen: what a Controller may want to know, and
+// the lowest category that tells it (BCP-73 to BCP-76).
+var needs = []struct {
+	name     string
+	category bcp.Category
+	example  string
+	write    string
+}{
+	{"yes or no", 1, "Is it urgent?", "{name: urgent, type: boolean}"},
+	{"one of known choices", 1, "Which of these is it: request, invoice or meeting?", "{name: kind, type: enum, values: [request, invoice, meeting]}"},
+	{"a score", 1, "How relevant is it, on a scale of 1 to 5?", "{name: relevance, type: integer, min: 1, max: 5}"},
+	{"a whole number", 1, "How many people attend?", "{name: people, type: integer, min: 0, max: 1000}"},
+	{"a date", 2, "On which day is it due?", `{id: day, question: "On which day is it due?", max_words: 4, expected_format: date}`},
+	{"a time of day", 2, "At what time does it begin?", `{id: time, question: "At what time does it begin?", max_words: 1, expected_format: time}`},
+	{"an e-mail address", 2, "What is the sender's email address?", `{id: address, question: "What is the sender's email address?", max_words: 1, expected_format: email}`},
+	{"a person's name", 2, "Who asks for the meeting?", `{id: who, question: "Who asks for the meeting?", max_words: 4, expected_format: person_name, max_chars: 40}`},
+	{"words of a list of the mesh", 2, "Which department is it for?", `{id: department, question: "Which department is it for?", max_words: 1, expected_format: vocabulary, vocabulary: departments}`},
+	{"a few words", 2, "What is it about?", `{id: topic, question: "What is it about?", max_words: 6, expected_format: short_text, max_chars: 40, alphabet: ascii}`},
+	{"a few items", 2, "What are the three action items?", `{id: actions, question: "What are the three action items?", max_words: 15, expected_format: short_list, max_chars: 100, alphabet: ascii}`},
+	{"what no question can put", 3, "Summarise the key findings of this document.", `{category: 3, directive: "Summarise the key findings of this document.", max_words: 100}`},
+}
+
+// needFolder is a mesh that asks for a need, on a channel of at most a category.
+func needFolder(write string, category, most bcp.Category) map[string][]byte {
+	entry := [...]string{1: "{id: s, category: 1, fields: [" + write + "]}", 2: "{id: s, category: 2, questions: [" + write + "]}", 3: "{id: s, " + strings.TrimPrefix(write, "{")}[category]
+	return map[string][]byte{
+		"mesh.yaml":   []byte("vocabularies: {departments: [billing, legal, sales, support]}\n"),
+		"agents/c.md": fmt.Appendf(nil, "---\nname: c\nbcp_channels:\n  - {peer: r, role: controller, max_category: %d, budget_bits: 2000, subscriptions: [%s]}\n---\n", most, entry),
+		"agents/r.md": []byte("---\nname: r\nbcp_channels: [{peer: c, role: reader}]\n---\n"),
+	}
+}
+
+// pricesOf are those of a push of the only subscription of a folder.
+func pricesOf(files map[string][]byte) (bcp.Prices, error) {
+	mesh, report := Parse(files)
+	if mesh == nil {
+		return bcp.Prices{}, fmt.Errorf("%v", report.Errors)
+	}
+	v, err := bcp.Compile(mesh.Channels[0].Subscriptions[0].Spec, mesh.Channels[0].Settings(mesh, nil, nil).OfSubscription(mesh.Channels[0].Subscriptions[0], 1))
+	if err != nil {
+		return bcp.Prices{}, err
+	}
+	return v.Prices(), nil
+}
+
 func writeNeeds(b *strings.Builder) {
-	b.WriteString("\n## Which category?\n\nThe lowest that satisfies the need. Can the answer be one of known options, a score, a yes or no? Category 1. Can the need be put as questions with short answers of a known form? Category 2. Category 3 is for the rest: it is rare, and a person reads every answer. `bcpmesh check` looks for the first line of this table that fits a question, and says if a lower category is enough.\n\nBudgets count nominal bits. capacity is a proven bound of the information in one push, without its timing.\n")
+	b.WriteString("\n## Which category?\n\nThe lowest that satisfies the need. Can the answer be one of known options, a score, a yes or no? Category 1. Can the need be put as questions with short answers of a known form? Category 2. Category 3 is for the rest: it is rare, and a person reads every answer.\n\nBudgets count nominal bits. capacity is a proven bound of the information in one push, without its timing.\n")
 	b.WriteString("\n| need | category | example | write | nominal bits | capacity bits |\n|---|---|---|---|---|---|\n")
-	for _, n := range lint.Needs() {
-		fmt.Fprintf(b, "| %s | %d | %s | `%s` | %s | %s |\n", cell(n.Name), n.Spec.Category, cell(n.Example), cell(n.Write), n.Prices.Nominal, n.Prices.Capacity)
+	for _, n := range needs {
+		prices, err := pricesOf(needFolder(n.write, n.category, n.category))
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(b, "| %s | %d | %s | `%s` | %s | %s |\n", cell(n.name), n.category, cell(n.example), cell(n.write), prices.Nominal, prices.Capacity)
 	}
 }
 
@@ -102,3 +150,33 @@ func (k *Key) meaning() string {
 
 // cell makes text fit for one cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// Each need of the table has a line of YAML that loads, in the lowest category that has a
+// form for it; below that the channel refuses it, and as free text it costs more.
+//
+// covers BCP-40, BCP-54, BCP-65, BCP-67, BCP-73, BCP-74, BCP-75, BCP-76
+func TestEachNeedHasItsLowestCategory(t *testing.T) {
+	t.Parallel()
+	for i, n := range needs {
+		prices, err := pricesOf(needFolder(n.write, n.category, n.category))
+		if err != nil {
+			t.Errorf("%s: %v", n.name, err)
+			continue
+		}
+		if i > 0 && n.category < needs[i-1].category {
+			t.Errorf("%s: category %d after %d: the first that fits is to be the lowest", n.name, n.category, needs[i-1].category)
+		}
+		if n.category > 1 {
+			if mesh, report := Parse(needFolder(n.write, n.category, n.category-1)); mesh != nil || report.Errors[0].Code != CodeAboveCategory {
+				t.Errorf("%s: category %d loads where %d is the highest", n.name, n.category, n.category-1)
+			}
+		}
+		text, err := pricesOf(needFolder(fmt.Sprintf("{id: q, question: %q, max_words: %d, expected_format: short_text}", n.example, 15), 2, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.category < 3 && (prices.Nominal > text.Nominal || prices.Capacity >= text.Capacity) {
+			t.Errorf("%s: costs %v, and as free text %v", n.name, prices, text)
+		}
+	}
+}

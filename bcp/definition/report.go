@@ -104,17 +104,10 @@ const (
 	CodeSharedDisk      = lint.FindingSharedDisk // warning: a way around the gateway through files
 	CodeChain           = lint.FindingChain      // warning: a tainted agent's word inside another's answers
 
-	CodeAdviceCategory1   = lint.AdviceCategory1   // warning: every answer is known in advance
-	CodeAdviceCategory2   = lint.AdviceCategory2   // warning: a summary of what are specific facts
-	CodeAdviceFormat      = lint.AdviceFormat      // warning: free text where a format would do
-	CodeAdviceBounds      = lint.AdviceBounds      // warning: an integer without bounds
-	CodeAdviceMaxWords    = lint.AdviceMaxWords    // warning: more words than the format needs
-	CodeAdviceAlphabet    = lint.AdviceAlphabet    // warning: texts in any script
-	CodeAdviceMaxChars    = lint.AdviceMaxChars    // warning: names of any length
-	CodeAdviceMaxCategory = lint.AdviceMaxCategory // warning: a category that nothing can use
-	CodeAdviceShare       = lint.AdviceShare       // warning: many summaries
-	CodeAdviceMentions    = "advice_mentions"      // warning: a critical argument that no rule compares with the task
-	CodeAdviceBudget      = lint.AdviceBudget      // warning: one push of each does not fit
+	CodeAdviceMaxCategory = "advice_max_category"     // warning: a category that nothing can use
+	CodeAdviceShare       = "advice_category_3_share" // warning: many summaries
+	CodeAdviceMentions    = "advice_mentions"         // warning: a critical argument that no rule compares with the task
+	CodeAdviceBudget      = "advice_budget"           // warning: one push of each does not fit
 )
 
 // advicePrefix begins the codes of advice, and of nothing else.
