@@ -171,6 +171,9 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	return m, nil
 }
 
+// ErrDisplaced says that a mesh ended because its records went to files that nobody can open again.
+var ErrDisplaced = errors.New("the state folder was removed or replaced while the mesh ran")
+
 // ErrReplicas says that definitions require several replicas of each stream, which
 // one server cannot keep.
 var ErrReplicas = errors.New("one server keeps one copy of each stream")
@@ -246,6 +249,11 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err := m.serveJoins(); err != nil {
 		return err
 	}
+	m.runEvery(time.Second, func(context.Context) {
+		if m.server.Displaced() {
+			m.gateway.End(fmt.Errorf("%w: %s", ErrDisplaced, config.State))
+		}
+	})
 	m.server.Open()
 	if err := m.startCommands(); err != nil {
 		return err

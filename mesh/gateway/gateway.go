@@ -257,6 +257,9 @@ func (g *Gateway) Stop() error {
 	return g.err
 }
 
+// End ends the gateway by itself and leaves nothing behind: what it writes would go astray. The reason is what Stop returns.
+func (g *Gateway) End(reason error) { g.cancel(reason) }
+
 // Hasten stops all waiting to report to the gateway: while there is no room, as in an
 // outage, reports are dropped. Call it before the reporters are stopped, and then Stop.
 func (g *Gateway) Hasten() { g.events.endWaiting() }
@@ -461,7 +464,7 @@ func (g *Gateway) run(ctx context.Context) {
 			case damage != nil:
 				g.err = g.endDamaged(*damage)
 			case !errors.Is(cause, errStopped):
-				g.err = cause
+				g.err, g.sound = cause, false // no snapshot of a journal that is not there any more
 			}
 			return
 		}

@@ -258,6 +258,17 @@ func lockState(folder string) (*flock.Flock, error) {
 	return lock, nil
 }
 
+// Displaced reports whether the state folder was removed or replaced while the server runs: what it writes then is in files
+// that nobody can open again.
+func (s *Server) Displaced() bool {
+	held, err := s.lock.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(s.lock.Path())
+	return errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(held, there)
+}
+
 // discard removes streams from the disk, while nobody uses them.
 func discard(config Config) error {
 	for _, name := range config.Discard {

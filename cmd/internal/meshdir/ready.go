@@ -117,6 +117,13 @@ func readReady(path string) (Ready, error) {
 	return about, json.Unmarshal(content, &about, json.RejectUnknownMembers(true))
 }
 
+// RemoveReady removes what this process wrote. A mesh that took the same folder meanwhile has written its own.
+func RemoveReady(path string) {
+	if about, err := readReady(path); err == nil && about.PID == os.Getpid() {
+		_ = os.Remove(path)
+	}
+}
+
 // WriteReady writes the file whole or not at all.
 func WriteReady(path string, about any) error {
 	if path == "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
@@ -115,6 +116,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		return err
 	}
 	cli.IgnoreBrokenPipes()
+	serve.AppendOnly(os.Stdout, os.Stderr)
 	logger := cli.NewLogger(o.level, p.Out.Stderr)
 	config := mesh.GatewayConfig{
 		Load: func() (*bcp.Mesh, error) { return folder.LoadAll() }, URL: o.URL, Creds: o.Creds, Name: o.name, NATS: access.NATS, State: o.state, Version: cli.ProgramVersion(), Logger: logger,

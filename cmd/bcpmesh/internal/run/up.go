@@ -23,6 +23,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -166,6 +167,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	warnOfCommands(folder, p)
 	cli.IgnoreBrokenPipes()
+	serve.AppendOnly(os.Stdout, os.Stderr)
 	log := &startLog{to: p.Out.Stderr, held: o.level >= hclog.Warn}
 	logger := cli.NewLogger(o.level, log)
 	shows, known, err := o.tls(folder.State, logger.Named("tls"))
@@ -207,9 +209,12 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	files := []string{home.Ready(folder.State), o.readyFile}
 	defer func() {
 		for _, name := range files {
-			_ = os.Remove(name)
+			meshdir.RemoveReady(name)
 		}
-		if stopErr := stopMesh(m); stopErr != nil {
+		switch stopErr := stopMesh(m); {
+		case errors.Is(stopErr, mesh.ErrDisplaced):
+			err = cli.Failf("%s", mesh.ErrDisplaced).WithHint("what was recorded last is lost: restore a backup (bcpmesh restore BACKUP %s) or make a new mesh", cli.Plain(folder.Dir))
+		case stopErr != nil:
 			err = cli.Failf("the mesh did not stop cleanly: %s", errors.Join(err, stopErr))
 		}
 	}()

@@ -1,0 +1,79 @@
+package main_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A mesh whose folder is replaced while it runs ends and says so, since nobody could read what it records, and leaves what its
+// successor wrote alone.
+//
+// covers P11.1
+func TestFolderIsReplaced(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir, ready := filepath.Join(root, "mesh"), filepath.Join(root, "ready.json")
+	makeMesh := func() {
+		t.Helper()
+		if out, err := exec.Command("bcpmesh", "init", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	start := func(to *os.File) *process {
+		t.Helper()
+		p := &process{cmd: exec.Command("bcpmesh", "up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "info"), stderr: &bytes.Buffer{}}
+		p.cmd.Stdout, p.cmd.Stderr = to, to
+		if err := p.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+		p.awaitReady(t, ready)
+		return p
+	}
+	log, err := os.Create(filepath.Join(root, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	makeMesh()
+	first := start(log)
+	for _, name := range []string{dir, ready} {
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makeMesh()
+	if err := log.Truncate(0); err != nil { // as whoever keeps it small does
+		t.Fatal(err)
+	}
+	other, err := os.Create(filepath.Join(root, "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	second := start(other)
+	if err := first.cmd.Wait(); err == nil || first.cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("the first mesh ended with %v", err)
+	}
+	said, err := os.ReadFile(log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(said), "the state folder was removed or replaced while the mesh ran\n") || !strings.Contains(string(said), "restore a backup") {
+		t.Errorf("the first mesh said %q", said)
+	}
+	if bytes.ContainsRune(said, 0) {
+		t.Error("the log has zeros where it was cut")
+	}
+	if about, err := readAbout(ready); err != nil || about.PID != second.cmd.Process.Pid {
+		t.Errorf("the ready file of the second mesh is %+v, %v", about, err)
+	}
+	if out, err := exec.Command("bcpmesh", "status", "--dir", dir).CombinedOutput(); err != nil {
+		t.Errorf("the second mesh: %v: %s", err, out)
+	}
+	second.end(t)
+}
