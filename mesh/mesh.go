@@ -146,6 +146,7 @@ type Mesh struct {
 	undoing   sync.Mutex
 	undo      []func() error // undo functions of Start, newest last; guarded by undoing, like stopBegun
 	stopBegun bool
+	displaced atomic.Bool // the state folder is not ours any more
 }
 
 // Start runs a mesh until Stop, or until ctx is cancelled, which begins to stop
@@ -251,7 +252,8 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	}
 	m.runEvery(time.Second, func(context.Context) {
 		if m.server.Displaced() {
-			m.gateway.End(fmt.Errorf("%w: %s", ErrDisplaced, config.State))
+			m.displaced.Store(true)
+			m.gateway.End(ErrDisplaced)
 		}
 	})
 	m.server.Open()
@@ -489,8 +491,12 @@ func (m *Mesh) expireRaw(log hclog.Logger) {
 }
 
 // Stop ends the mesh in order: no more messages, the last record, the streams.
-// It may be called several times; ctx bounds the wait of the first.
+// It may be called several times; ctx bounds the wait of the first. After [ErrDisplaced] it leaves everything as it is: to
+// tidy up would be to tidy the folder of somebody else. The process has to end then.
 func (m *Mesh) Stop(ctx context.Context) error {
+	if m.displaced.Load() {
+		return ErrDisplaced
+	}
 	m.stopping.Do(func() {
 		m.undoing.Lock()
 		undo := m.undo
