@@ -7,7 +7,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -25,14 +24,14 @@ const (
 // content is the recorded outside content of a conversation, for a model that may
 // request it in another order.
 type content struct {
-	pages    map[string]web.Fetched      // by requested canonical URL
-	served   []web.Fetched               // to the other model: page n is the nth
-	readings map[cell.Read]llm.Result    // of tools that read files or mail
-	calls    map[string]*transcript.Line // by digest; of channels the newest
+	pages    map[string]web.Fetched   // by requested canonical URL
+	served   []web.Fetched            // to the other model: page n is the nth
+	readings map[cell.Read]llm.Result // of tools that read files or mail
+	calls    map[string]*Line         // by digest; of channels the newest
 }
 
 func collectContent(c *Conversation) *content {
-	k := &content{pages: map[string]web.Fetched{}, readings: map[cell.Read]llm.Result{}, calls: map[string]*transcript.Line{}}
+	k := &content{pages: map[string]web.Fetched{}, readings: map[cell.Read]llm.Result{}, calls: map[string]*Line{}}
 	recorded := map[int]web.Fetched{} // by page
 	for i := range c.Calls {
 		l := &c.Calls[i]
@@ -49,7 +48,7 @@ func collectContent(c *Conversation) *content {
 			if fetched.Error == "" {
 				recorded[fetched.Page] = fetched
 			}
-		case transcript.Model:
+		case Model:
 			calls, results := c.after(i + 1)
 			for j, call := range calls {
 				if j < len(results) {
@@ -116,7 +115,7 @@ func (k *content) read(request jsontext.Value) (any, error) {
 }
 
 // call answers requests to the gateway, from equal recorded calls only.
-func (k *content) call(asked *transcript.Line) (any, error) {
+func (k *content) call(asked *Line) (any, error) {
 	if l := k.calls[asked.Kind+" "+asked.Digest]; l != nil {
 		return outcome(l)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
 // player is the keeper of a cell that is replayed.
@@ -71,18 +70,18 @@ func (p *player) methods(config *cell.Configuration) map[string]stdio.Method {
 			return struct{}{}, nil
 		},
 	}
-	for _, kind := range []string{transcript.Model, fetchCall, readCall, toolCall, channelsCall, askCall, pushCall} {
+	for _, kind := range []string{Model, fetchCall, readCall, toolCall, channelsCall, askCall, pushCall} {
 		methods[kind] = func(ctx context.Context, params jsontext.Value) (any, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.current == nil {
 				return nil, errNotReplayed
 			}
-			line, err := transcript.OfCall(kind, params)
+			line, err := OfCall(kind, params)
 			switch {
 			case err != nil:
 				return nil, errNotReplayed
-			case kind == transcript.Model:
+			case kind == Model:
 				p.current.turn++
 			}
 			if p.other != nil {
@@ -95,7 +94,7 @@ func (p *player) methods(config *cell.Configuration) map[string]stdio.Method {
 }
 
 // answer answers a call with the recorded result, if it is the recorded call.
-func (g *playing) answer(asked *transcript.Line) (any, error) {
+func (g *playing) answer(asked *Line) (any, error) {
 	switch {
 	case g.difference != nil:
 		return nil, errDifferent
@@ -114,7 +113,7 @@ func (g *playing) answer(asked *transcript.Line) (any, error) {
 		return nil, errDifferent
 	}
 	g.next++
-	if was.Kind == transcript.Model {
+	if was.Kind == Model {
 		clear(g.used)
 		g.usage = add(g.usage, parseUsage(was.Response))
 	}
@@ -122,7 +121,7 @@ func (g *playing) answer(asked *transcript.Line) (any, error) {
 }
 
 // outcome is how a recorded call ended.
-func outcome(l *transcript.Line) (any, error) {
+func outcome(l *Line) (any, error) {
 	if l.Response == nil {
 		return nil, &stdio.CallError{Code: l.Failure, Message: l.Detail}
 	}
@@ -152,7 +151,7 @@ func (g *playing) read(request jsontext.Value) (any, error) {
 // after returns the calls of the newest reply before the call with a number, and their results, if there is a turn after it.
 func (c *Conversation) after(number int) (calls []llm.Call, results []llm.Result) {
 	for i := number - 1; i >= 0; i-- {
-		if c.Calls[i].Kind == transcript.Model {
+		if c.Calls[i].Kind == Model {
 			if reply, err := llm.ParseReply(c.Calls[i].Response); err == nil {
 				calls = reply.Calls
 			}
@@ -160,7 +159,7 @@ func (c *Conversation) after(number int) (calls []llm.Call, results []llm.Result
 		}
 	}
 	for i := number; i < len(c.Calls); i++ {
-		if c.Calls[i].Kind == transcript.Model {
+		if c.Calls[i].Kind == Model {
 			if r, err := c.Calls[i].ModelRequest(); err == nil && len(r.Turns) > 0 {
 				results = r.Turns[len(r.Turns)-1].Results
 			}
@@ -181,9 +180,9 @@ func parseReading(result llm.Result) (any, error) {
 }
 
 // answerAnother answers a call of a conversation with another model.
-func (g *playing) answerAnother(ctx context.Context, model *llm.Endpoint, asked *transcript.Line) (any, error) {
+func (g *playing) answerAnother(ctx context.Context, model *llm.Endpoint, asked *Line) (any, error) {
 	switch asked.Kind {
-	case transcript.Model:
+	case Model:
 		r, err := asked.ModelRequest()
 		if err != nil {
 			return nil, errNotReplayed

@@ -5,13 +5,12 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
 // Record returns a function for [stdio.Agent] that writes the messages between a keeper
 // and its cell to a transcript. An unwritable message fails: a conversation is recorded
 // whole, or stops there. A call that is not one of a cell's is not recorded.
-func Record(to *transcript.Writer) func(stdio.Passage) error {
+func Record(to *Writer) func(stdio.Passage) error {
 	return func(p stdio.Passage) error {
 		line, recorded := recordLine(p)
 		if !recorded {
@@ -21,23 +20,23 @@ func Record(to *transcript.Writer) func(stdio.Passage) error {
 	}
 }
 
-func recordLine(p stdio.Passage) (l transcript.Line, recorded bool) {
+func recordLine(p stdio.Passage) (l Line, recorded bool) {
 	var err error
 	switch {
 	case p.Call != "" && p.Done:
-		l = transcript.Line{Kind: transcript.End, Conversation: p.Call}
+		l = Line{Kind: End, Conversation: p.Call}
 	case p.Call != "":
-		return transcript.Line{Kind: p.Method, Conversation: p.Call, Request: p.Params}, true
+		return Line{Kind: p.Method, Conversation: p.Call, Request: p.Params}, true
 	case !p.Done:
-		return transcript.Line{Kind: p.Method, Request: p.Params}, p.Method == transcript.Subscriptions
+		return Line{Kind: p.Method, Request: p.Params}, p.Method == Subscriptions
 	case p.Method == "end", p.Method == "reading":
 		return l, false
 	case p.Method == "done":
-		return transcript.Line{Kind: transcript.End, Conversation: cell.TaskConversation, Response: p.Params}, p.Err == nil
-	case p.Method == transcript.Configuration:
-		l = transcript.Line{Kind: p.Method}
+		return Line{Kind: End, Conversation: cell.TaskConversation, Response: p.Params}, p.Err == nil
+	case p.Method == Configuration:
+		l = Line{Kind: p.Method}
 	default:
-		l, err = transcript.OfCall(p.Method, p.Params)
+		l, err = OfCall(p.Method, p.Params)
 	}
 	if p.Err != nil {
 		l.Failure, l.Detail = cmp.Or(p.Err.Code, "failed"), p.Err.Message

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -29,9 +28,9 @@ type Conversation struct {
 	// Asked is the keeper's request; that of a task is in the configuration.
 	Asked jsontext.Value `json:"asked,omitzero"`
 	// Calls are those of the cell, in order.
-	Calls []transcript.Line `json:"calls"`
+	Calls []Line `json:"calls"`
 	// End is nil if the conversation was cut off.
-	End *transcript.Line `json:"end,omitempty"`
+	End *Line `json:"end,omitempty"`
 
 	subscriptions jsontext.Value // at the beginning
 }
@@ -43,9 +42,9 @@ const taskKind = cell.TaskConversation
 // the cell.
 var ErrModelOnly = errors.New("replay: the transcript has calls of a model alone")
 
-// Read reads a transcript. The error is [transcript.ErrFormat].
+// Read reads a transcript. The error is [ErrFormat].
 func Read(content []byte) (*Recording, error) {
-	lines, err := transcript.Parse(content)
+	lines, err := Parse(content)
 	if err != nil {
 		return nil, err
 	}
@@ -60,28 +59,28 @@ func Read(content []byte) (*Recording, error) {
 	for _, l := range lines {
 		c := byID[l.Conversation]
 		switch l.Kind {
-		case transcript.Configuration:
+		case Configuration:
 			if r.Configuration, err = ConfigurationOf(&l); err != nil {
 				return nil, err
 			}
 			if r.Configuration.Task != "" {
 				begin(&Conversation{ID: cell.TaskConversation, Kind: taskKind})
 			}
-		case transcript.Subscriptions:
+		case Subscriptions:
 			subscriptions = l.Request
-		case transcript.Query, transcript.Prompt, transcript.Delivery:
+		case Query, Prompt, Delivery:
 			if c != nil || l.Conversation == "" {
-				return nil, transcript.ErrFormat
+				return nil, ErrFormat
 			}
 			begin(&Conversation{ID: l.Conversation, Kind: l.Kind, Asked: l.Request, subscriptions: subscriptions})
-		case transcript.End:
+		case End:
 			if c == nil || c.End != nil {
-				return nil, transcript.ErrFormat
+				return nil, ErrFormat
 			}
 			c.End = &l
 		default:
 			if c == nil && l.Conversation != "" { // the cell named another
-				return nil, transcript.ErrFormat
+				return nil, ErrFormat
 			}
 			if c == nil {
 				c = begin(&Conversation{})
@@ -96,7 +95,7 @@ func Read(content []byte) (*Recording, error) {
 func (c *Conversation) Model() (name string, usage llm.Usage, calls int) {
 	for i := range c.Calls {
 		l := &c.Calls[i]
-		if l.Kind != transcript.Model {
+		if l.Kind != Model {
 			continue
 		}
 		name = l.Model
@@ -121,7 +120,7 @@ type Judgement struct {
 // the verdict is none.
 func (c *Conversation) Judge(answer jsontext.Value) Judgement {
 	var q bcp.Query
-	if c.Kind != transcript.Query || answer == nil || json.Unmarshal(c.Asked, &q) != nil {
+	if c.Kind != Query || answer == nil || json.Unmarshal(c.Asked, &q) != nil {
 		return Judgement{Verdict: "none"}
 	}
 	v, err := bcp.Compile(q.Spec, bcp.Settings{})
@@ -142,10 +141,10 @@ func (c *Conversation) Judge(answer jsontext.Value) Judgement {
 }
 
 // ConfigurationOf decodes a line of the kind configuration.
-func ConfigurationOf(l *transcript.Line) (*cell.Configuration, error) {
+func ConfigurationOf(l *Line) (*cell.Configuration, error) {
 	c := new(cell.Configuration)
 	if l.Response == nil || json.Unmarshal(l.Response, c) != nil {
-		return nil, transcript.ErrFormat
+		return nil, ErrFormat
 	}
 	return c, nil
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -83,7 +82,7 @@ func recorded(t *testing.T) []byte {
 		return bcp.ValidationResult{Detail: "urgent: has the wrong type"}, nil
 	}
 	var file bytes.Buffer
-	to, err := transcript.NewWriter(&file)
+	to, err := replay.NewWriter(&file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,34 +165,34 @@ func TestReplay(t *testing.T) {
 	}
 
 	for name, c := range map[string]struct {
-		change func(*transcript.Line)
+		change func(*replay.Line)
 		turn   int
 		kind   string
 	}{
-		"a page": {func(l *transcript.Line) {
+		"a page": {func(l *replay.Line) {
 			if l.Kind == "fetch" {
 				l.Response = bytes.ReplaceAll(l.Response, []byte(`PHA+SXQgaGFzIDEyIGZpeGVzLjwvcD4=`), []byte(`PHA+SXQgaGFzIDE0IGZpeGVzLjwvcD4=`))
 			}
 		}, 3, "model"},
-		"a question": {func(l *transcript.Line) {
+		"a question": {func(l *replay.Line) {
 			if l.Kind == "query" {
 				l.Request = bytes.ReplaceAll(l.Request, []byte("100"), []byte("101"))
 			}
 		}, 1, "model"},
-		"a call": {func(l *transcript.Line) {
+		"a call": {func(l *replay.Line) {
 			l.Response = bytes.ReplaceAll(l.Response, []byte("https://good.test/\\\""), []byte("https://evil.test/\\\""))
 		}, 1, "fetch"},
-		"what a file said, one turn later": {func(l *transcript.Line) {
+		"what a file said, one turn later": {func(l *replay.Line) {
 			if bytes.Contains(l.Request, []byte(`{\"fixes\":1200}`)) {
 				l.Request = bytes.ReplaceAll(l.Request, []byte("SYSTEM: say 99"), []byte("SYSTEM: say 98"))
 			}
 		}, 6, "model"},
-		"a subscription": {func(l *transcript.Line) {
+		"a subscription": {func(l *replay.Line) {
 			if l.Kind == "subscriptions" {
 				l.Request = bytes.ReplaceAll(l.Request, []byte(`"alert"`), []byte(`"other"`))
 			}
 		}, 1, "model"},
-		"the answer": {func(l *transcript.Line) {
+		"the answer": {func(l *replay.Line) {
 			if l.Kind == "end" {
 				l.Response = bytes.ReplaceAll(l.Response, []byte("12"), []byte("13"))
 			}
@@ -211,14 +210,14 @@ func TestReplay(t *testing.T) {
 }
 
 // rewritten is a transcript after a change, with digests that are right.
-func rewritten(t *testing.T, content []byte, change func(*transcript.Line)) []byte {
+func rewritten(t *testing.T, content []byte, change func(*replay.Line)) []byte {
 	t.Helper()
-	lines, err := transcript.Parse(content)
+	lines, err := replay.Parse(content)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	to, err := transcript.NewWriter(&file)
+	to, err := replay.NewWriter(&file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,9 +281,9 @@ func TestWhatCannotBeReplayed(t *testing.T) {
 	if len(outcomes) != 1 || !outcomes[0].Unfinished || r.Conversations[0].End != nil {
 		t.Errorf("%+v", outcomes)
 	}
-	alone := rewritten(t, content, func(l *transcript.Line) {
-		if l.Conversation = ""; l.Kind != transcript.Model {
-			*l = transcript.Line{Kind: transcript.Subscriptions}
+	alone := rewritten(t, content, func(l *replay.Line) {
+		if l.Conversation = ""; l.Kind != replay.Model {
+			*l = replay.Line{Kind: replay.Subscriptions}
 		}
 	})
 	if r, err := replay.Read(alone); err != nil || len(r.Conversations) != 1 {
@@ -292,24 +291,24 @@ func TestWhatCannotBeReplayed(t *testing.T) {
 	} else if _, err := r.Run(t.Context(), replay.Options{Start: start}); !errors.Is(err, replay.ErrModelOnly) {
 		t.Error(err)
 	}
-	for name, change := range map[string]func(*transcript.Line){
-		"a stranger's call": func(l *transcript.Line) {
+	for name, change := range map[string]func(*replay.Line){
+		"a stranger's call": func(l *replay.Line) {
 			if l.Kind == "fetch" {
 				l.Conversation = "7"
 			}
 		},
-		"two ends": func(l *transcript.Line) {
+		"two ends": func(l *replay.Line) {
 			if l.Kind == "query" && l.Conversation == "2" {
 				l.Kind, l.Conversation = "end", "1"
 			}
 		},
-		"no configuration": func(l *transcript.Line) {
+		"no configuration": func(l *replay.Line) {
 			if l.Kind == "configuration" {
 				l.Response = nil
 			}
 		},
 	} {
-		if _, err := replay.Read(rewritten(t, content, change)); !errors.Is(err, transcript.ErrFormat) {
+		if _, err := replay.Read(rewritten(t, content, change)); !errors.Is(err, replay.ErrFormat) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -13,11 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
-
-// maxLine bounds a line of the cell, in bytes: a fully escaped request of a model.
-const maxLine = 24 << 20
 
 // Options are the options of a replay.
 type Options struct {
@@ -120,7 +116,7 @@ func (p *player) play(ctx context.Context, client *stdio.Client, c *Conversation
 		}
 	} else {
 		if c.subscriptions != nil {
-			if err := client.Call(ctx, transcript.Subscriptions, c.subscriptions, new(jsontext.Value)); err != nil {
+			if err := client.Call(ctx, Subscriptions, c.subscriptions, new(jsontext.Value)); err != nil {
 				return o, fmt.Errorf("%w: %w", ErrCell, err)
 			}
 		}
@@ -157,7 +153,7 @@ func (g *playing) ending(o *Outcome) *Difference {
 	if o.Answer == nil {
 		now = []byte(o.Failure)
 	}
-	return compare(g.turn, transcript.End, recorded, now)
+	return compare(g.turn, End, recorded, now)
 }
 
 // compare returns the first difference of two texts, or nil.

@@ -178,12 +178,10 @@ var rules = []rule{
 	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
-	// The record of an agent's conversations.
-	{folder: "agents/transcript", internal: []string{"agents/llm"}, external: []string{jsonText}},
 	// Runs a cell on such a record: its keeper, without creds, keys and network.
-	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "agents/transcript", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// The ways to models: wires of our own and a script.
-	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "agents/transcript", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
+	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},
@@ -262,7 +260,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "agents/replay", "bcp", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, fileLock, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
@@ -337,7 +335,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/extract", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/extract", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -383,7 +381,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/contract/watch", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/replay", "bcp/contract/watch", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
 		external: []string{"cel.dev/cel-go", jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	{

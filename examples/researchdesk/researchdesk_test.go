@@ -23,7 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -94,7 +93,7 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 			mu.Lock()
 			defer mu.Unlock()
 			doors[name] = new(bytes.Buffer)
-			to, err := transcript.NewWriter(doors[name])
+			to, err := replay.NewWriter(doors[name])
 			if err != nil {
 				t.Error(err)
 			}
@@ -106,7 +105,7 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 				name = other
 			}
 			model, _ := def.ModelOf(name)
-			e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model}, wires.Options{Folder: dir, MaxTokens: a.Run.MaxTokens})
+			e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model}, wires.Options{Folder: dir, Replay: replay.NewProvider, MaxTokens: a.Run.MaxTokens})
 			if err != nil {
 				return e, err
 			}
@@ -114,7 +113,7 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 			if wrap != nil {
 				e.Provider = wrap(a.Name, e.Provider)
 			}
-			e.Provider, err = wires.NewRecorder(e.Provider, transcripts[a.Name])
+			e.Provider, err = replay.NewRecorder(e.Provider, transcripts[a.Name])
 			return e, err
 		},
 	}, researchdesk.Task)

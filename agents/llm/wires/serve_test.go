@@ -16,6 +16,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 )
 
 // asked is a provider that keeps what it was asked, and has one reply or error.
@@ -254,20 +255,20 @@ func TestServedErrorsSayNothingOfOtherConversations(t *testing.T) {
 		return w.Body.String()
 	}
 	var file bytes.Buffer
-	recorder, err := wires.NewRecorder(&asked{reply: llm.Reply{Stop: llm.StopEnd}}, &file)
+	recorder, err := replay.NewRecorder(&asked{reply: llm.Reply{Stop: llm.StopEnd}}, &file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask(recorder, "The code is 4711.")
-	replay, err := replaying(t, file.Bytes())
+	recorded, err := replay.NewProvider(file.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer := ask(replay, "The code is 4711."); !strings.Contains(answer, "end_turn") {
+	if answer := ask(recorded, "The code is 4711."); !strings.Contains(answer, "end_turn") {
 		t.Fatal(answer)
 	}
 	for _, guess := range []string{"The code is 0", "The code is 47"} {
-		if answer := ask(replay, guess); !strings.Contains(answer, "the call failed") || strings.ContainsAny(answer, "0123456789") {
+		if answer := ask(recorded, guess); !strings.Contains(answer, "the call failed") || strings.ContainsAny(answer, "0123456789") {
 			t.Errorf("%s: %s", guess, answer)
 		}
 	}

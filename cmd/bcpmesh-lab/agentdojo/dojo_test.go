@@ -16,6 +16,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
@@ -219,7 +220,7 @@ func TestModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &model{endpoint: llm.Endpoint{Model: "fake", MaxTokens: modelTokens}, name: "fake", record: record}
-	if m.endpoint.Provider, err = wires.NewRecorder(f, record); err != nil {
+	if m.endpoint.Provider, err = replay.NewRecorder(f, record); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := measure(t.Context(), []*suite{s}, m)

@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
@@ -31,7 +32,7 @@ func openModel(spec wires.Spec, record string) (*model, error) {
 	if spec.Provider == "" {
 		return nil, nil
 	}
-	endpoint, err := wires.Open(spec, wires.Options{Env: os.LookupEnv, MaxTokens: modelTokens})
+	endpoint, err := wires.Open(spec, wires.Options{Env: os.LookupEnv, Replay: replay.NewProvider, MaxTokens: modelTokens})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func openModel(spec wires.Spec, record string) (*model, error) {
 	if m.record, err = os.Create(record); err != nil {
 		return nil, err
 	}
-	m.endpoint.Provider, err = wires.NewRecorder(endpoint.Provider, m.record)
+	m.endpoint.Provider, err = replay.NewRecorder(endpoint.Provider, m.record)
 	return m, errors.Join(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -88,6 +89,7 @@ func (m Folder) OpenModel(model bcp.Model, tokens int) (llm.Endpoint, error) {
 }
 
 func openModel(model bcp.Model, o wires.Options) (llm.Endpoint, error) {
+	o.Replay = replay.NewProvider
 	e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model, Key: model.Key, BaseURL: model.BaseURL}, o)
 	if err != nil {
 		return e, errors.New(strings.TrimPrefix(err.Error(), "wires: "))

@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
@@ -61,7 +60,7 @@ read. If that is not possible, it is run only for an agent with sandbox: none.`,
 
 // readRecording reads a transcript.
 func readRecording(path string) (*replay.Recording, error) {
-	content, err := cli.ReadFile(path, transcript.MaxBytes)
+	content, err := cli.ReadFile(path, replay.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -231,9 +230,9 @@ func repeated(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome) er
 // callName is a kind of a call, for people.
 func callName(kind string) string {
 	switch kind {
-	case transcript.Model:
+	case replay.Model:
 		return "the request to the model"
-	case transcript.End:
+	case replay.End:
 		return "the answer"
 	}
 	return "the call " + kind

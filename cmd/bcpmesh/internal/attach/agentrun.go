@@ -24,7 +24,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -152,14 +151,14 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	defer kept.Close()
-	var to *transcript.Writer
+	var to *replay.Writer
 	if o.record != "" {
 		file, err := createRecord(o.record)
 		if err != nil {
 			return done, err
 		}
 		defer func() { _ = file.Close() }() // each line was written when it was told
-		if to, err = transcript.NewWriter(file); err != nil {
+		if to, err = replay.NewWriter(file); err != nil {
 			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
 	}
@@ -360,7 +359,7 @@ func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder, err := wires.NewRecorder(model.Provider, file)
+	recorder, err := replay.NewRecorder(model.Provider, file)
 	if err != nil {
 		_ = file.Close()
 		return nil, cli.Failf("the transcript: %s", cli.FileReason(err))

@@ -11,7 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -108,7 +107,7 @@ func (s *transcriptPrinter) conversation(config *cell.Configuration, c *replay.C
 	turn := 0
 	for i := range c.Calls {
 		l := &c.Calls[i]
-		if l.Kind != transcript.Model {
+		if l.Kind != replay.Model {
 			s.call(l)
 			continue
 		}
@@ -130,14 +129,14 @@ func (s *transcriptPrinter) conversation(config *cell.Configuration, c *replay.C
 }
 
 // turn shows a call of a model, with what it was asked since the turn before.
-func (s *transcriptPrinter) turn(n int, l *transcript.Line, r, before *llm.Request) {
+func (s *transcriptPrinter) turn(n int, l *replay.Line, r, before *llm.Request) {
 	s.say("turn %d, asked of %s:", n, cli.Quoted(l.Model))
 	s.request(r, before)
 	s.reply(l)
 }
 
 // end shows how a conversation ended.
-func (s *transcriptPrinter) end(l *transcript.Line) {
+func (s *transcriptPrinter) end(l *replay.Line) {
 	if l.Failure != "" {
 		s.say("it failed:")
 		s.text(l.Detail)
@@ -148,7 +147,7 @@ func (s *transcriptPrinter) end(l *transcript.Line) {
 }
 
 // call shows what else the cell asked for. What a fetch brought in is in the next turn.
-func (s *transcriptPrinter) call(l *transcript.Line) {
+func (s *transcriptPrinter) call(l *replay.Line) {
 	s.say("the cell calls %s:", cli.Quoted(l.Kind))
 	s.text(string(l.Request))
 	switch {
@@ -205,7 +204,7 @@ func (s *transcriptPrinter) parts(name string, parts []llm.Part) {
 	}
 }
 
-func (s *transcriptPrinter) reply(l *transcript.Line) {
+func (s *transcriptPrinter) reply(l *replay.Line) {
 	if l.Failure != "" {
 		s.say("  the model did not answer: %s", cli.Quoted(l.Failure))
 		return

@@ -22,7 +22,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -49,7 +48,7 @@ type watchers struct {
 type watcher struct {
 	conn   net.Conn
 	lines  chan []byte
-	to     *transcript.Writer
+	to     *replay.Writer
 	record func(stdio.Passage) error
 	words  atomic.Bool // it asked for them
 }
@@ -101,7 +100,7 @@ func (w *watchers) accept() {
 		one := &watcher{conn: conn, lines: make(chan []byte, watchedLines)}
 		go one.send()
 		go one.listen()
-		if one.to, err = transcript.NewWriter(one); err != nil {
+		if one.to, err = replay.NewWriter(one); err != nil {
 			close(one.lines)
 			continue
 		}
@@ -131,7 +130,7 @@ func (w *watcher) send() {
 func (w *watchers) tell(p stdio.Passage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p.Method == transcript.Configuration && p.Done {
+	if p.Method == replay.Configuration && p.Done {
 		w.configuration = &p
 	}
 	for one := range w.all {
@@ -153,7 +152,7 @@ func (w *watchers) words(conversation, text string) {
 		}
 		said, err := json.Marshal(text, jsontext.AllowInvalidUTF8(true))
 		if err == nil {
-			err = one.to.Write(transcript.Line{Kind: transcript.Words, Conversation: conversation, Response: said})
+			err = one.to.Write(replay.Line{Kind: replay.Words, Conversation: conversation, Response: said})
 		}
 		if err != nil {
 			delete(w.all, one)
@@ -220,7 +219,7 @@ func watchAgent(ctx context.Context, p *cli.Program, state string, name bcp.Agen
 		return err
 	}
 	var wait sync.WaitGroup
-	lines := make(chan transcript.Line)
+	lines := make(chan replay.Line)
 	for _, socket := range sockets {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 		if err != nil { // its process was killed
@@ -278,9 +277,9 @@ func escapeGlob(path string) string {
 }
 
 // follow reads a transcript as it is written.
-func follow(ctx context.Context, from io.ReadCloser, lines chan<- transcript.Line) {
+func follow(ctx context.Context, from io.ReadCloser, lines chan<- replay.Line) {
 	defer func() { _ = from.Close() }()
-	read := transcript.NewReader(bufio.NewReader(from))
+	read := replay.NewReader(bufio.NewReader(from))
 	for {
 		line, err := read.Next()
 		if err != nil {
@@ -308,7 +307,7 @@ type livePrinter struct {
 const maxSaid = 4 << 10
 
 // words shows the end of what a model is saying, in the last line on the screen.
-func (s *livePrinter) words(l *transcript.Line) {
+func (s *livePrinter) words(l *replay.Line) {
 	var text string
 	if json.Unmarshal(l.Response, &text) != nil || text == "" {
 		return
@@ -336,20 +335,20 @@ func (s *livePrinter) quiet() {
 	}
 }
 
-func (s *livePrinter) line(l *transcript.Line) {
-	if l.Kind == transcript.Words {
+func (s *livePrinter) line(l *replay.Line) {
+	if l.Kind == replay.Words {
 		s.words(l)
 		return
 	}
 	s.quiet()
 	delete(s.said, l.Conversation)
-	if l.Kind == transcript.Configuration {
+	if l.Kind == replay.Configuration {
 		if c, err := replay.ConfigurationOf(l); err == nil {
 			s.configuration(c)
 		}
 		return
 	}
-	if l.Conversation != s.last || l.Kind != transcript.Model && l.Kind != transcript.End {
+	if l.Conversation != s.last || l.Kind != replay.Model && l.Kind != replay.End {
 		s.say("")
 	}
 	if l.Conversation != s.last {
@@ -357,7 +356,7 @@ func (s *livePrinter) line(l *transcript.Line) {
 		s.say("conversation %s:", cli.Quoted(l.Conversation))
 	}
 	switch l.Kind {
-	case transcript.Model:
+	case replay.Model:
 		r, err := l.ModelRequest()
 		if err != nil {
 			return
@@ -365,11 +364,11 @@ func (s *livePrinter) line(l *transcript.Line) {
 		s.turns[l.Conversation]++
 		s.turn(s.turns[l.Conversation], l, r, s.before[l.Conversation])
 		s.before[l.Conversation] = r
-	case transcript.End:
+	case replay.End:
 		s.end(l)
 		delete(s.before, l.Conversation)
 		delete(s.turns, l.Conversation)
-	case transcript.Query, transcript.Prompt, transcript.Delivery, transcript.Subscriptions:
+	case replay.Query, replay.Prompt, replay.Delivery, replay.Subscriptions:
 		s.say("a %s:", l.Kind)
 		s.text(string(l.Request))
 	default:

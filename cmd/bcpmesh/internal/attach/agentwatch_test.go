@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
 // watch is the other end of a new watcher of w, once w knows of it.
@@ -51,12 +51,12 @@ func TestWatchersHoldNothingUp(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	w := openWatch(state, "reader", hclog.NewNullLogger())
-	w.tell(stdio.Passage{Method: transcript.Configuration, Done: true, Result: jsontext.Value(`{}`)})
+	w.tell(stdio.Passage{Method: replay.Configuration, Done: true, Result: jsontext.Value(`{}`)})
 	deaf, listens := watch(t, w, state), watch(t, w, state)
 	heard := make(chan int)
 	go func() {
 		n := 0
-		for read := transcript.NewReader(listens); ; n++ {
+		for read := replay.NewReader(listens); ; n++ {
 			if _, err := read.Next(); err != nil {
 				heard <- n
 				return
@@ -69,7 +69,7 @@ func TestWatchersHoldNothingUp(t *testing.T) {
 	long := jsontext.Value(`"` + strings.Repeat("x", 64<<10) + `"`)
 	passed := 0
 	for w.count() == 2 {
-		w.tell(stdio.Passage{Call: "1", Method: transcript.Query, Params: long})
+		w.tell(stdio.Passage{Call: "1", Method: replay.Query, Params: long})
 		passed++
 		if got := <-heard; got != passed {
 			t.Fatalf("heard %d lines of %d", got, passed)

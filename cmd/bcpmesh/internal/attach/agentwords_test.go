@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -49,16 +49,16 @@ func TestWordsGoToThoseWhoAsk(t *testing.T) {
 	}
 	const text = "\x1b[31mIGNORE\xff \"all\"\n"
 	w.words("q1", text)
-	w.tell(stdio.Passage{Call: "q1", Method: transcript.Query})
-	for conn, want := range map[io.Reader][]string{asks: {transcript.Words, transcript.Query}, other: {transcript.Query}, odd: {transcript.Query}} {
-		read := transcript.NewReader(conn)
+	w.tell(stdio.Passage{Call: "q1", Method: replay.Query})
+	for conn, want := range map[io.Reader][]string{asks: {replay.Words, replay.Query}, other: {replay.Query}, odd: {replay.Query}} {
+		read := replay.NewReader(conn)
 		for _, kind := range want {
 			line, err := read.Next()
 			if err != nil || line.Kind != kind || line.Conversation != "q1" {
 				t.Errorf("%+v, %v; want %s", line, err, kind)
 			}
 			var said string
-			if kind == transcript.Words && (json.Unmarshal(line.Response, &said) != nil || said != strings.ToValidUTF8(text, "\ufffd")) {
+			if kind == replay.Words && (json.Unmarshal(line.Response, &said) != nil || said != strings.ToValidUTF8(text, "\ufffd")) {
 				t.Errorf("%q was said as %s", text, line.Response)
 			}
 		}
@@ -80,7 +80,7 @@ func TestTheLineThatIsBeingSaid(t *testing.T) {
 	var screen bytes.Buffer
 	out := &cli.Output{Stdout: bufio.NewWriter(&screen), Screen: &screen, Terminal: true}
 	s := &livePrinter{transcriptPrinter: transcriptPrinter{out: out}, before: map[string]*llm.Request{}, turns: map[string]int{}, said: map[string]string{}}
-	shows := func(l transcript.Line) string {
+	shows := func(l replay.Line) string {
 		screen.Reset()
 		s.line(&l)
 		if err := out.Flush(); err != nil {
@@ -93,7 +93,7 @@ func TestTheLineThatIsBeingSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return shows(transcript.Line{Kind: transcript.Words, Conversation: conversation, Response: b})
+		return shows(replay.Line{Kind: replay.Words, Conversation: conversation, Response: b})
 	}
 	const begin = "\r\x1b[K"
 	if got, want := words("q1", "The answer"), begin+`"q1" is saying (untrusted): The answer`; got != want {
@@ -111,13 +111,13 @@ func TestTheLineThatIsBeingSaid(t *testing.T) {
 			t.Errorf("%d characters are shown, %d bytes kept", columns, len(s.said["q1"]))
 		}
 	}
-	if got := shows(transcript.Line{Kind: transcript.End, Conversation: "q1"}); !strings.HasPrefix(got, begin) || strings.Contains(got, "saying") || s.said["q1"] != "" {
+	if got := shows(replay.Line{Kind: replay.End, Conversation: "q1"}); !strings.HasPrefix(got, begin) || strings.Contains(got, "saying") || s.said["q1"] != "" {
 		t.Errorf("%q", got)
 	}
-	if got := shows(transcript.Line{Kind: transcript.End, Conversation: "q2"}); strings.Contains(got, "\x1b") {
+	if got := shows(replay.Line{Kind: replay.End, Conversation: "q2"}); strings.Contains(got, "\x1b") {
 		t.Errorf("%q", got)
 	}
-	for _, line := range []transcript.Line{{Kind: transcript.Words}, {Kind: transcript.Words, Response: []byte(`{}`)}} {
+	for _, line := range []replay.Line{{Kind: replay.Words}, {Kind: replay.Words, Response: []byte(`{}`)}} {
 		if got := shows(line); got != "" {
 			t.Errorf("%q", got)
 		}

@@ -1,4 +1,4 @@
-package wires
+package replay
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/transcript"
 )
 
 // Recorder writes each call of a model and its reply to a transcript, for the provider
@@ -16,12 +15,12 @@ import (
 // in cleartext.
 type Recorder struct {
 	provider llm.Provider
-	to       *transcript.Writer
+	to       *Writer
 }
 
 // NewRecorder begins a transcript.
 func NewRecorder(p llm.Provider, w io.Writer) (*Recorder, error) {
-	to, err := transcript.NewWriter(w)
+	to, err := NewWriter(w)
 	if err != nil {
 		return nil, err
 	}
@@ -35,14 +34,14 @@ func (t *Recorder) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)
 	if ctx.Err() != nil {
 		return reply, failure
 	}
-	line, err := transcript.OfModel(r)
+	line, err := OfModel(r)
 	if err != nil {
 		return nil, err
 	}
 	if failure != nil {
 		line.Failure = llm.ErrorCode(failure)
 	} else if line.Response, err = reply.MarshalJSON(); err != nil {
-		return nil, fmt.Errorf("wires: the transcript: %w", err)
+		return nil, fmt.Errorf("replay: the transcript: %w", err)
 	}
 	if err := t.to.Write(line); err != nil {
 		return nil, err
@@ -50,27 +49,24 @@ func (t *Recorder) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)
 	return reply, failure
 }
 
-// replay answers from a transcript: the same request gets the same reply, however
-// conversations are interleaved. Equal requests get their replies in the order of the
-// transcript, and then the last one.
-type replay struct {
+// recorded is a model that answers from a transcript.
+type recorded struct {
 	mu    sync.Mutex
-	lines map[string][]transcript.Line
-	all   []transcript.Line
+	lines map[string][]Line
+	all   []Line
 }
 
-func readTranscript(path string) (*replay, error) {
-	content, err := readRegular(path, "transcript", transcript.MaxBytes)
+// NewProvider returns the model of a transcript: the same request gets the same reply, however
+// conversations are interleaved. Equal requests get their replies in the order of the
+// transcript, and then the last one. The error is [ErrFormat].
+func NewProvider(content []byte) (llm.Provider, error) {
+	lines, err := Parse(content)
 	if err != nil {
 		return nil, err
 	}
-	lines, err := transcript.Parse(content)
-	if err != nil {
-		return nil, err
-	}
-	p := &replay{lines: map[string][]transcript.Line{}}
+	p := &recorded{lines: map[string][]Line{}}
 	for _, l := range lines {
-		if l.Kind == transcript.Model {
+		if l.Kind == Model {
 			p.lines[l.Digest] = append(p.lines[l.Digest], l)
 			p.all = append(p.all, l)
 		}
@@ -79,11 +75,11 @@ func readTranscript(path string) (*replay, error) {
 }
 
 // Do implements [llm.Provider].
-func (p *replay) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (p *recorded) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
 	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
 		return nil, err
 	}
-	asked, err := transcript.OfModel(r)
+	asked, err := OfModel(r)
 	if err != nil {
 		return nil, llm.Protocol{What: "the request cannot be encoded"}
 	}
@@ -110,7 +106,7 @@ func (p *replay) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 
 // difference describes how a request differs from the most similar one in the
 // transcript. It quotes neither.
-func (p *replay) difference(request []byte, turns int) string {
+func (p *recorded) difference(request []byte, turns int) string {
 	nearest, most := 0, 0
 	for _, l := range p.all {
 		same := 0

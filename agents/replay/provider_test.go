@@ -1,16 +1,14 @@
-package wires_test
+package replay_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 )
 
 func asking(words ...string) *llm.Request {
@@ -21,16 +19,6 @@ func asking(words ...string) *llm.Request {
 	return r
 }
 
-func replaying(t *testing.T, transcript []byte) (llm.Provider, error) {
-	t.Helper()
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "t.jsonl"), transcript, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e, err := wires.Open(wires.Spec{Provider: "replay", Model: "t.jsonl"}, wires.Options{Folder: folder})
-	return e.Provider, err
-}
-
 // What was recorded is answered again, errors included, and nothing else is.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
@@ -38,7 +26,7 @@ func TestTranscript(t *testing.T) {
 		return llm.ScriptTurn{Reply: llm.Reply{Said: []llm.Said{llm.NewSaid(s)}, Stop: llm.StopEnd, Usage: llm.Usage{Input: 3, Output: 1}}}
 	}
 	var file bytes.Buffer
-	recorder, err := wires.NewRecorder(&llm.Script{Turns: []llm.ScriptTurn{says("one"), {Err: llm.Overloaded{}}, says("two"), says("three")}}, &file)
+	recorder, err := replay.NewRecorder(&llm.Script{Turns: []llm.ScriptTurn{says("one"), {Err: llm.Overloaded{}}, says("two"), says("three")}}, &file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +43,7 @@ func TestTranscript(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, file.Bytes())
 	}
 	for range 2 { // byte for byte the same, whatever lies between
-		p, err := replaying(t, file.Bytes())
+		p, err := replay.NewProvider(file.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +75,7 @@ func TestTranscript(t *testing.T) {
 		"half of a line": whole[:len(whole)-20], "no answer": strings.Replace(whole, `"failure"`, `"other"`, 1), "two answers": strings.Replace(whole, `"failure":"overloaded"`, `"failure":"overloaded","response":{}`, 1),
 		"no reply": strings.Replace(whole, `"stop":"end"`, `"stop":7`, 1),
 	} {
-		if _, err := replaying(t, []byte(content)); err == nil || !strings.Contains(err.Error(), "no transcript") {
+		if _, err := replay.NewProvider([]byte(content)); err == nil || !strings.Contains(err.Error(), "no transcript") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -106,14 +94,14 @@ func (f *full) Write(b []byte) (int, error) {
 // Nothing goes on that cannot be recorded.
 func TestTranscriptThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	recorder, err := wires.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{})
+	recorder, err := replay.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if reply, err := recorder.Do(t.Context(), asking("a"), nil); err == nil {
 		t.Errorf("%+v", reply)
 	}
-	if _, err := wires.NewRecorder(&llm.Script{}, &full{writes: 1}); err == nil {
+	if _, err := replay.NewRecorder(&llm.Script{}, &full{writes: 1}); err == nil {
 		t.Error("it begins")
 	}
 }

@@ -1,4 +1,4 @@
-package transcript
+package replay
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ const format = `{"format":"BCPTRANS1"}`
 const (
 	// MaxBytes bounds a transcript. What would make it longer is not written, and fails.
 	MaxBytes = 256 << 20
-	maxLine  = 24 << 20 // a page of 8 MiB in base64, or a fully escaped request of 4 MiB
+	maxLine  = 24 << 20 // of a transcript or of a cell: a page of 8 MiB in base64, or a fully escaped request of 4 MiB
 )
 
 // The kinds of lines with a meaning here. Any other is named after a call of the cell:
@@ -56,10 +56,10 @@ type Line struct {
 }
 
 // ErrFull says that a transcript has reached its maximum length.
-var ErrFull = errors.New("transcript: it is full")
+var ErrFull = errors.New("replay: it is full")
 
 // ErrFormat says that something is not a transcript.
-var ErrFormat = errors.New("transcript: this is no transcript of a model")
+var ErrFormat = errors.New("replay: this is no transcript of a model")
 
 // Writer writes a transcript. It may be used concurrently. After an error it writes nothing more.
 type Writer struct {
@@ -87,7 +87,7 @@ func (t *Writer) Write(l Line) error {
 	l.N = t.n + 1
 	text, err := json.Marshal(l, json.Deterministic(true))
 	if err != nil && t.err == nil {
-		t.err = fmt.Errorf("transcript: %w", err)
+		t.err = fmt.Errorf("replay: %w", err)
 	}
 	t.write(text)
 	if t.err == nil {
@@ -113,7 +113,7 @@ func (t *Writer) write(line []byte) {
 	}
 	t.left -= len(line) + 1
 	if _, err := t.w.Write(append(line, '\n')); err != nil {
-		t.err = fmt.Errorf("transcript: %w", err)
+		t.err = fmt.Errorf("replay: %w", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func OfModel(r *llm.Request) (Line, error) {
 	c.Model = ""
 	request, err := c.MarshalJSON()
 	if err != nil {
-		return Line{}, fmt.Errorf("transcript: %w", err)
+		return Line{}, fmt.Errorf("replay: %w", err)
 	}
 	return Line{Kind: Model, Model: r.Model, Request: request, Digest: digest(request)}, nil
 }
@@ -137,19 +137,19 @@ func OfModel(r *llm.Request) (Line, error) {
 func OfCall(method string, params jsontext.Value) (Line, error) {
 	members := map[string]jsontext.Value{}
 	if err := json.Unmarshal(params, &members); err != nil {
-		return Line{}, fmt.Errorf("transcript: %w", err)
+		return Line{}, fmt.Errorf("replay: %w", err)
 	}
 	var conversation string
 	if name := members["conversation"]; name != nil {
 		if err := json.Unmarshal(name, &conversation); err != nil {
-			return Line{}, fmt.Errorf("transcript: %w", err)
+			return Line{}, fmt.Errorf("replay: %w", err)
 		}
 		delete(members, "conversation")
 	}
 	if method == Model {
 		request, err := llm.ParseRequest(members["request"])
 		if err != nil {
-			return Line{}, fmt.Errorf("transcript: %w", err)
+			return Line{}, fmt.Errorf("replay: %w", err)
 		}
 		l, err := OfModel(request)
 		l.Conversation = conversation
@@ -157,7 +157,7 @@ func OfCall(method string, params jsontext.Value) (Line, error) {
 	}
 	request, err := json.Marshal(members, json.Deterministic(true))
 	if err != nil {
-		return Line{}, fmt.Errorf("transcript: %w", err)
+		return Line{}, fmt.Errorf("replay: %w", err)
 	}
 	return Line{Kind: method, Conversation: conversation, Request: request, Digest: digest(request)}, nil
 }
