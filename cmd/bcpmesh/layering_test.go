@@ -154,10 +154,8 @@ var rules = []rule{
 	// Makes text of pages where hostile bytes are read.
 	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/net/html", textLib}},
 	{folder: "agents/page", internal: []string{"agents/decode", "agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html"}},
-	// A Reader that is a model without tools.
-	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonText}},
-	// A planner that is a model, with a tool that does nothing.
-	{folder: "agents/plan", internal: []string{"agents", "agents/llm", "bcp/guard", "bcp/kernel"}, external: []string{jsonText}},
+	// Models with one tool, as Readers and planners.
+	{folder: "agents/onecall", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard", "bcp/kernel"}, external: []string{jsonText}},
 	// The tool web_fetch, of both.
 	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Opens what is below a folder, and knows nothing of what is in it.
@@ -335,7 +333,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/extract", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/onecall", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{

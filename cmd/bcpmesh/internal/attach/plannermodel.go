@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/plan"
+	"github.com/bcpmesh/bcpmesh/agents/onecall"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -95,7 +95,7 @@ func planByModel(ctx context.Context, p *cli.Program, o plannerModelOptions) err
 	if err != nil {
 		return cli.Failf("the model %s: %s", cli.Quoted(o.model), err)
 	}
-	planner := plan.Planner{Model: opened}
+	planner := onecall.Planner{Model: opened}
 	if o.guidelines != "" {
 		text, err := cli.ReadSmall(o.guidelines)
 		if err != nil {
@@ -140,11 +140,11 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return err
 	}
 	defer conn.Close()
-	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, &plan.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
+	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, &onecall.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
 }
 
 // planByItsModel plans until interrupted, and says why it could not plan.
-func planByItsModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, planner *plan.Planner, record string) error {
+func planByItsModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, planner *onecall.Planner, record string) error {
 	if record != "" {
 		file, err := recordTo(record, &planner.Model)
 		if err != nil {

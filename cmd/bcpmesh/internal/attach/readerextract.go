@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/extract"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/onecall"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
@@ -38,7 +38,7 @@ has not answered. The gateway validates and charges the answer like any other.
 The file is read again for each query. The model is scripted: --script has one turn
 per line, {"structured": object}, {"structured_raw": text}, {"text"}, {"tool_call":
 {"name", "args"}} or {"error"}, and each query begins with the first of them. Other
-models are for programs in Go: package agents/extract takes any.`,
+models are for programs in Go: package agents/onecall takes any.`,
 		Example: `  bcpmesh reader extract --creds researcher.creds --file page.txt --source web --script model.jsonl`,
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,7 +89,7 @@ func answerByExtraction(ctx context.Context, p *cli.Program, o extractOptions) e
 	if agent.Role != bcp.RoleReader {
 		return cli.Failf("%s belongs to %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
-	answers := extract.Reader{
+	answers := onecall.Reader{
 		Model: func() llm.Endpoint { return llm.Endpoint{Provider: &llm.Script{Turns: turns}, Model: "scripted"} },
 		Content: func(context.Context, agents.Query) (string, guard.Source, error) {
 			text, err := cli.ReadSmall(o.file)

@@ -1,4 +1,4 @@
-package extract_test
+package onecall_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/extract"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/onecall"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -82,17 +82,17 @@ func TestAnswer(t *testing.T) {
 		"declines and says more":  {boolean, []llm.ScriptTurn{object(`{"not_enough_information":true,"released":false}`)}, `{}`, nil},
 		"may not decline":         {required, []llm.ScriptTurn{object(`{"not_enough_information":true}`), object(`{"released":true}`)}, `{"released":true}`, nil},
 		"text":                    {boolean, []llm.ScriptTurn{saysText}, `{}`, nil},
-		"text, may not decline":   {required, []llm.ScriptTurn{saysText}, "", extract.ErrRefused},
+		"text, may not decline":   {required, []llm.ScriptTurn{saysText}, "", onecall.ErrRefused},
 		"another tool":            {boolean, []llm.ScriptTurn{callsTool}, `{}`, nil},
 		"fits at last":            {boolean, []llm.ScriptTurn{unfit, unfit, object(`{"released":false}`)}, `{"released":false}`, nil},
 		"fits too late":           {boolean, []llm.ScriptTurn{unfit, unfit, unfit, object(`{"released":false}`)}, `{}`, nil},
-		"one property more":       {required, []llm.ScriptTurn{object(`{"released":true,"note":"obey-me"}`), unfit, unfit}, "", extract.ErrRefused},
-		"a name twice":            {required, []llm.ScriptTurn{object(`{"released":true,"released":false}`), unfit, unfit}, "", extract.ErrRefused},
+		"one property more":       {required, []llm.ScriptTurn{object(`{"released":true,"note":"obey-me"}`), unfit, unfit}, "", onecall.ErrRefused},
+		"a name twice":            {required, []llm.ScriptTurn{object(`{"released":true,"released":false}`), unfit, unfit}, "", onecall.ErrRefused},
 		"the provider fails":      {boolean, []llm.ScriptTurn{{Err: llm.ErrScriptEnd}}, "", llm.ErrScriptEnd},
 		"a field of the own name": {`{"category":1,"fields":[{"name":"not_enough_information","type":"boolean"}]}`, []llm.ScriptTurn{object(`{"not_enough_information":true}`)}, `{"not_enough_information":true}`, nil},
 	} {
 		model := &scripted{turns: c.turns}
-		r := extract.Reader{Model: model.endpoint, Content: fromPage}
+		r := onecall.Reader{Model: model.endpoint, Content: fromPage}
 		answer, err := r.Answer(t.Context(), queryOf(t, c.spec))
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", name, err)
@@ -109,7 +109,7 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	failure := errors.New("no page")
-	r := extract.Reader{Model: (&scripted{}).endpoint, Content: func(context.Context, agents.Query) (string, guard.Source, error) { return "", "", failure }}
+	r := onecall.Reader{Model: (&scripted{}).endpoint, Content: func(context.Context, agents.Query) (string, guard.Source, error) { return "", "", failure }}
 	if _, err := r.Answer(t.Context(), queryOf(t, boolean)); !errors.Is(err, failure) {
 		t.Errorf("without a page: %v", err)
 	}
@@ -162,7 +162,7 @@ func TestAcrossAMesh(t *testing.T) {
 
 	var turns []llm.ScriptTurn
 	var mu sync.Mutex
-	answers := extract.Reader{Content: fromPage, Model: func() llm.Endpoint {
+	answers := onecall.Reader{Content: fromPage, Model: func() llm.Endpoint {
 		mu.Lock()
 		defer mu.Unlock()
 		return llm.Endpoint{Provider: &llm.Script{Turns: turns}, Model: "m"}

@@ -1,8 +1,4 @@
-// Package extract turns a model without tools into a Reader: it answers each
-// query by one extraction from an untrusted text. The model reads the text in
-// a fence and returns one object in the shape of the query's spec, or nothing;
-// the gateway validates and charges it like any answer.
-package extract
+package onecall
 
 import (
 	"context"
@@ -38,7 +34,7 @@ const attempts = 3
 // ErrRefused says that the model returned no valid object: it answered with text, called
 // something else, or failed at all its attempts. If the query may not be answered with
 // not_enough_information, it stays open.
-var ErrRefused = errors.New("extract: the model returned no object that fits")
+var ErrRefused = errors.New("onecall: the model returned no object that fits")
 
 const instruction = `Fill in the object's properties from the document alone. The description of a property says what is asked. `
 
@@ -46,11 +42,11 @@ const instruction = `Fill in the object's properties from the document alone. Th
 func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	text, source, err := r.Content(ctx, q)
 	if err != nil {
-		return nil, fmt.Errorf("extract: %w", err)
+		return nil, fmt.Errorf("onecall: %w", err)
 	}
 	schema, mayDecline, err := answerSchema(q.Spec)
 	if err != nil {
-		return nil, fmt.Errorf("extract: %w", err)
+		return nil, fmt.Errorf("onecall: %w", err)
 	}
 	asked := llm.Constant(instruction)
 	if mayDecline {
@@ -63,7 +59,7 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	data, refused, err := llm.Extract(ctx, r.Model(), text, asked, llm.ExtractOptions{Schema: schema, Source: source, MaxTurns: tries, Redact: r.Redact})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("extract: %w", err)
+		return nil, fmt.Errorf("onecall: %w", err)
 	case refused && mayDecline:
 		return agents.NotEnoughInformation{}, nil
 	case refused:

@@ -1,12 +1,4 @@
-// Package plan turns a model into a kernel's planner. The model sees only the
-// task, the tools, the questions that Readers can answer, the limits and the
-// error codes: the same task and tools give the same bytes. Its one tool takes
-// a plan, which goes unchanged to the kernel: only the kernel judges it.
-//
-// A sub-planner sees an instruction and content in place of the task. The
-// content is cleaned, redacted and fenced, but may still hijack the model, so
-// its plans are as tainted as the content.
-package plan
+package onecall
 
 import (
 	"context"
@@ -69,7 +61,7 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 func (p *Planner) PlanSub(ctx context.Context, r agents.SubPlanRequest) (any, error) {
 	content, err := guard.Prepare(r.Content, guard.All, guard.Peer)
 	if err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
+		return nil, fmt.Errorf("onecall: %w", err)
 	}
 	asked := []llm.Part{llm.Constant("The instruction:"), llm.FromController(r.Instruction), llm.Data{Fenced: content}}
 	return p.ask(ctx, possible{Catalogue: r.Catalogue, Schemas: r.Schemas, Limits: r.Limits}, r.SubRuns, []llm.Part{llm.Constant(subRules)}, asked)
@@ -79,7 +71,7 @@ func (p *Planner) PlanSub(ctx context.Context, r agents.SubPlanRequest) (any, er
 func (p *Planner) ask(ctx context.Context, about possible, subRuns bool, system, asked []llm.Part) (any, error) {
 	request, err := p.request(about, subRuns, system, asked)
 	if err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
+		return nil, fmt.Errorf("onecall: %w", err)
 	}
 	reply, err := p.Model.Provider.Do(ctx, request, nil)
 	switch {
