@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 		serveForeign(kind)
 		return
 	}
+	if kind := os.Getenv(notesVariable); kind != "" {
+		serve(kind)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -138,10 +138,8 @@ var rules = []rule{
 	// Makes agents of programs in any language.
 	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging, natsClient}},
 
-	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
-	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint", "bcp/guard", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
-	// Serves those of MCP servers to kernels, and decides nothing about a call.
-	{folder: "agents/mcptool", internal: []string{"agents", "agents/tool", "agents/wrap", "bcp", "bcp/guard", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, mcpSDK}},
+	// Calls tools of foreign MCP servers, for Readers, kernels and models: it trusts nothing that a server says.
+	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "agents/tool", "bcp", "bcp/constraint", "bcp/guard", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
@@ -333,7 +331,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/onecall", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/mcptool", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/onecall", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/web", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -424,7 +422,7 @@ var onlyIn = map[string][]string{
 	exporter:                   {"mesh/trace/otlp"},
 	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo"}, // the second judges AgentDojo's conditions
 	"github.com/goccy/go-yaml": {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
-	mcpSDK:                     {"agents/mcp", "agents/mcptool", "agents/wrap", "examples/mcp"},
+	mcpSDK:                     {"agents/mcp", "agents/wrap", "examples/mcp"},
 }
 
 // An exception allows one thing to one file. One that is not needed fails.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
-	"github.com/bcpmesh/bcpmesh/agents/mcptool"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
@@ -39,15 +38,15 @@ func listMCPTools(def *bcp.Mesh, agent *bcp.Agent) []cell.MCPTool {
 
 // mcpDesk calls the tools of MCP servers that an agent has. Its servers are started when they are called. changed is told
 // once of each tool that is not as it was pinned.
-func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.Logger, changed func()) (*mcptool.Desk, error) {
+func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.Logger, changed func()) (*wrap.Desk, error) {
 	var told sync.Map // by tool
-	d, err := mcptool.NewDesk(def, agent.Tools, func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
+	d, err := wrap.NewDesk(def, agent.Tools, func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
 		u, err := startServer(ctx, folder, s)
 		if err != nil && ctx.Err() == nil {
 			log.Error("an MCP server does not run", "server", string(s.Name), "error", err)
 		}
 		return u, err
-	}, mcptool.DeskTimeout, func(tool string) {
+	}, wrap.DeskTimeout, func(tool string) {
 		log.Error("a tool differs from its pin and was not called", "tool", tool)
 		if _, before := told.LoadOrStore(tool, true); !before {
 			changed()

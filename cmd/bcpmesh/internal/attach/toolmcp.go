@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/mcptool"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -47,9 +46,9 @@ of the service names what --pass passes on.`,
 		Example: "  " + example,
 		Args:    programArgs(example),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var pinned []mcptool.Pinned
+			var pinned []wrap.Pinned
 			for _, text := range pins {
-				pin, err := mcptool.ParsePinned(text)
+				pin, err := wrap.ParsePinned(text)
 				if err != nil {
 					return cli.Usagef("tool mcp: --pin %s: %s", cli.Quoted(text), err)
 				}
@@ -70,7 +69,7 @@ of the service names what --pass passes on.`,
 }
 
 // serveMCPTools serves the pinned tools of a server until interrupted, or until the server ends.
-func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remember string, pinned []mcptool.Pinned, command []string) error {
+func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remember string, pinned []wrap.Pinned, command []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s, err := o.connect(ctx, p, []bcp.Role{bcp.RoleTool}, command)
@@ -84,7 +83,7 @@ func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remembe
 		return err
 	}
 	defer upstream.Close()
-	server, err := mcptool.NewServer(upstream, o.timeout.Value, pinned)
+	server, err := wrap.NewServer(upstream, o.timeout.Value, pinned)
 	if err != nil {
 		return cli.Usagef("tool mcp: --pin: %s", err)
 	}
@@ -183,9 +182,9 @@ over streamable HTTP, give --url in place of the command.`,
 			}
 			var draft []byte
 			if reader {
-				draft, err = mcptool.DraftServer(&server, listed)
+				draft, err = wrap.DraftServer(&server, listed)
 			} else {
-				draft, err = mcptool.Draft(service, pass, server.Command, listed)
+				draft, err = wrap.Draft(service, pass, server.Command, listed)
 			}
 			if err != nil {
 				return cli.Failf("%s", err)

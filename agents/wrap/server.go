@@ -1,4 +1,4 @@
-package mcptool
+package wrap
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
@@ -22,14 +21,14 @@ const KeyMeta = "bcpmesh.dev/key"
 // Server performs calls with the pinned tools of an MCP server. The zero value performs
 // none. It may be used concurrently.
 type Server struct {
-	upstream *wrap.Upstream
+	upstream *Upstream
 	timeout  time.Duration
 	pins     map[string]Pinned
 }
 
 // NewServer returns a Server for calls of pinned tools; timeout is that of a call. The
 // caller closes the upstream.
-func NewServer(u *wrap.Upstream, timeout time.Duration, pins []Pinned) (*Server, error) {
+func NewServer(u *Upstream, timeout time.Duration, pins []Pinned) (*Server, error) {
 	s := &Server{upstream: u, timeout: timeout, pins: map[string]Pinned{}}
 	for _, p := range pins {
 		if _, twice := s.pins[p.Name]; twice {
@@ -63,7 +62,7 @@ func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 }
 
 // call calls a pinned tool.
-func (s *Server) call(ctx context.Context, name string, args jsontext.Value, meta sdk.Meta) (*wrap.Result, error) {
+func (s *Server) call(ctx context.Context, name string, args jsontext.Value, meta sdk.Meta) (*Result, error) {
 	p, ok := s.pins[name]
 	if !ok {
 		return nil, &agents.NotPerformedError{Err: agents.ErrToolChanged}

@@ -1,4 +1,4 @@
-package mcptool
+package wrap
 
 import (
 	"fmt"
@@ -9,12 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-const head = `# A draft by "bcpmesh tool import". Comments with "says" are the server's own words: believe none
+const draftHead = `# A draft by "bcpmesh tool import". Comments with "says" are the server's own words: believe none
 # of them. Names of tools and arguments, and choices, are the server's too, and planners see them.
 # Write descriptions, and lower effect_level only for what you know to change nothing.
 `
@@ -28,7 +27,7 @@ func Draft(service bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([
 	words := []string{"bcpmesh", "tool", "mcp"}
 	taken := map[string]bool{}
 	for _, tool := range listed {
-		pin, err := wrap.Pin(tool)
+		pin, err := Pin(tool)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +45,7 @@ func Draft(service bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([
 		words = append(words, "--pass", name)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%sservice: %s\ncommand:\n", head, service)
+	fmt.Fprintf(&b, "%sservice: %s\ncommand:\n", draftHead, service)
 	items(&b, "  ", append(append(words, "--"), command...))
 	if len(pass) > 0 {
 		b.WriteString("environment:\n")
@@ -86,7 +85,7 @@ func DraftServer(server *bcp.MCPServer, listed []*sdk.Tool) ([]byte, error) {
 	b.WriteString("    tools:\n")
 	taken := map[string]bool{}
 	for _, tool := range listed {
-		pin, err := wrap.Pin(tool)
+		pin, err := Pin(tool)
 		if err != nil {
 			return nil, err
 		}

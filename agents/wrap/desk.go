@@ -1,4 +1,4 @@
-package mcptool
+package wrap
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
-	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
@@ -24,14 +23,14 @@ const (
 	maxResult = 1 << 20
 )
 
-// Start starts a server, or connects to it. The desk closes it.
-type Start func(ctx context.Context, server *bcp.MCPServer) (*wrap.Upstream, error)
+// Starter starts a server, or connects to it. The desk closes it.
+type Starter func(ctx context.Context, server *bcp.MCPServer) (*Upstream, error)
 
 // Desk performs the tool calls of a model's cell, for its keeper, with tools of MCP
 // servers that the operator named. It trusts neither: a call goes to a pinned tool, with
 // arguments of the operator's type, and the result is text. It may be used concurrently.
 type Desk struct {
-	start   Start
+	start   Starter
 	timeout time.Duration
 	changed func(tool string)
 	tools   map[string]*deskTool
@@ -51,14 +50,14 @@ type deskServer struct {
 
 	mu       sync.Mutex // held while it starts
 	closed   bool
-	upstream *wrap.Upstream // nil: not started
+	upstream *Upstream // nil: not started
 	server   *Server
 }
 
 // NewDesk returns the desk for the names that are tools of MCP servers of a mesh. timeout
 // is that of a call. changed is called for each call of a tool that differs from its pin.
 // The caller closes the desk.
-func NewDesk(m *bcp.Mesh, names []string, start Start, timeout time.Duration, changed func(tool string)) (*Desk, error) {
+func NewDesk(m *bcp.Mesh, names []string, start Starter, timeout time.Duration, changed func(tool string)) (*Desk, error) {
 	d := &Desk{start: start, timeout: timeout, changed: changed, tools: map[string]*deskTool{}, servers: map[string]*deskServer{}}
 	for _, name := range names {
 		definition, t := m.MCPTool(name)
@@ -152,7 +151,7 @@ func (s *deskServer) end(server *Server) {
 }
 
 // running returns the server, which it starts if necessary.
-func (s *deskServer) running(ctx context.Context, start Start, timeout time.Duration) (*Server, error) {
+func (s *deskServer) running(ctx context.Context, start Starter, timeout time.Duration) (*Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -1,4 +1,4 @@
-package mcptool
+package wrap
 
 import (
 	"cmp"
@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/bcpmesh/bcpmesh/agents/wrap"
 )
 
 // Pinned is a tool of a server as it was when somebody reviewed it. The zero value is
@@ -17,7 +15,7 @@ import (
 type Pinned struct {
 	// Name is the kernels' name of the tool, and Listed the server's.
 	Name, Listed string
-	// SHA256 is its [wrap.Pin].
+	// SHA256 is its [Pin].
 	SHA256 string
 }
 
@@ -50,7 +48,7 @@ func (p Pinned) isListed(listed []*sdk.Tool) bool {
 		if tool.Name != p.Listed {
 			continue
 		}
-		if pin, err := wrap.Pin(tool); err != nil || pin != p.SHA256 {
+		if pin, err := Pin(tool); err != nil || pin != p.SHA256 {
 			return false
 		}
 		found++

@@ -1,4 +1,4 @@
-package mcptool_test
+package wrap_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/bcpmesh/bcpmesh/agents/mcptool"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -22,13 +22,13 @@ func TestDraftsHaveNoUnseenCharacters(t *testing.T) {
 		{Name: "read" + hidden, Description: "r" + hidden, InputSchema: map[string]any{"type": "object", "properties": properties, "required": []any{"a" + hidden}}},
 		{Name: "write", Title: "t" + hidden, InputSchema: map[string]any{"type": "object", "properties": properties}, OutputSchema: map[string]any{"type": "object", "properties": properties}},
 	}
-	kernels, err := mcptool.Draft("notes", []string{"TOKEN"}, []string{"server", "a" + hidden}, listed)
+	kernels, err := wrap.Draft("notes", []string{"TOKEN"}, []string{"server", "a" + hidden}, listed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var server bcp.MCPServer
 	server.Name, server.Command = "notes", []string{"server", "a" + hidden}
-	readers, err := mcptool.DraftServer(&server, listed)
+	readers, err := wrap.DraftServer(&server, listed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package mcptool
+package wrap
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// property is a schema with one required property.
-func property(schema string) string {
+// nested is a schema with one required property.
+func nested(schema string) string {
 	return `{"type":"object","properties":{"p":` + schema + `},"required":["p"],"$defs":{"Word":{"type":"string","enum":["a","b"]},"Node":{"type":"object","properties":{"next":{"$ref":"#/$defs/Node"}}},"a/b":{"type":"integer"},"Base":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}}`
 }
 
@@ -52,7 +52,7 @@ func TestClosed(t *testing.T) {
 		`true`: {`{"type":"string"}`, "any value"}, `{}`: {`{"type":"string"}`, "any value"}, `{"type":"file"}`: {`{"type":"string"}`, "no type that is known"}, `{"minimum":1}`: {`{"minimum":1,"type":"number"}`, ""},
 		strings.Repeat(`{"type":"array","items":`, 6) + `{"type":"integer"}` + strings.Repeat(`}`, 6): {strings.Repeat(`{"items":`, 5) + `{"type":"string"}` + strings.Repeat(`,"type":"array"}`, 5), "nested too deeply"},
 	} {
-		drafted, notes := closed(jsontext.Value(property(schema)), isName)
+		drafted, notes := closed(jsontext.Value(nested(schema)), isName)
 		b, err := json.Marshal(drafted, json.Deterministic(true))
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func TestClosed(t *testing.T) {
 func FuzzClosed(f *testing.F) {
 	for _, schema := range []string{`{"type":"object"}`, `{"anyOf":[{"$ref":"#"},{"type":"null"}]}`, `{"allOf":[{"$ref":"#"}]}`, `{"enum":[1,2.5,null]}`, `{"type":"integer","minimum":1e30}`, `{"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}`} {
 		f.Add(schema)
-		f.Add(property(schema))
+		f.Add(nested(schema))
 	}
 	f.Fuzz(func(t *testing.T, schema string) {
 		if !jsontext.Value(schema).IsValid() {

@@ -1,4 +1,4 @@
-package mcptool_test
+package wrap_test
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/bcpmesh/bcpmesh/agents/mcptool"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -39,7 +38,7 @@ func serveMore(s *sdk.Server) {
 func drafted(t *testing.T, kind string) (*bcp.Mesh, string) {
 	t.Helper()
 	_, listed := start(t, kind)
-	b, err := mcptool.DraftServer(&bcp.MCPServer{Service: bcp.Service{Name: "notes", Command: []string{"npx", "a: b # c"}, Environment: []string{"TOKEN"}}}, listed)
+	b, err := wrap.DraftServer(&bcp.MCPServer{Service: bcp.Service{Name: "notes", Command: []string{"npx", "a: b # c"}, Environment: []string{"TOKEN"}}}, listed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +85,12 @@ func TestDesk(t *testing.T) {
 	}
 	var starts, changes atomic.Int64
 	var last atomic.Pointer[wrap.Upstream]
-	desk := func(kind string, timeout time.Duration) *mcptool.Desk {
-		d, err := mcptool.NewDesk(mesh, append(has, "web_fetch"), func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
+	desk := func(kind string, timeout time.Duration) *wrap.Desk {
+		d, err := wrap.NewDesk(mesh, append(has, "web_fetch"), func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
 			if starts.Add(1); s.Name != "notes" || kind == "none" {
 				return nil, os.ErrNotExist
 			}
-			u, err := wrap.Start(ctx, wrap.Program{Command: []string{os.Args[0]}, Env: []string{serverVariable + "=" + kind}})
+			u, err := wrap.Start(ctx, wrap.Program{Command: []string{os.Args[0]}, Env: []string{notesVariable + "=" + kind}})
 			last.Store(u)
 			return u, err
 		}, timeout, func(string) { changes.Add(1) })
@@ -101,7 +100,7 @@ func TestDesk(t *testing.T) {
 		t.Cleanup(d.Close)
 		return d
 	}
-	call := func(d *mcptool.Desk, name, args string) tool.Result {
+	call := func(d *wrap.Desk, name, args string) tool.Result {
 		return d.Call(t.Context(), tool.Call{Tool: "mcp__notes__" + name, Arguments: jsontext.Value(args)})
 	}
 	d := desk("desk", meshtest.Patience)
