@@ -106,7 +106,7 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {
-	return cli.Root(p, "Run a mesh of agents that can tell each other no more than declared", `bcpmesh runs a mesh of agents. Readers work with hostile content; Controllers
+	root := cli.Root(p, "Run a mesh of agents that can tell each other no more than declared", `bcpmesh runs a mesh of agents. Readers work with hostile content; Controllers
 act. A gateway between them lets only validated answers through, and charges
 every bit of them to a budget.
 
@@ -118,6 +118,8 @@ command line is wrong; 3 the protocol refused; 4 no problem was found, but not
 everything could be looked at.`, `  bcpmesh demo
   bcpmesh init office && cd office && bcpmesh up`,
 		func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
+	cli.Complete(root, "as", meshdir.CompleteAgents(true))
+	return root
 }
 
 // welcome is what the program says without a command: how the mesh of this folder is, if

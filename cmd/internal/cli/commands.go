@@ -43,7 +43,17 @@ func WriteUsage(cmd *cobra.Command) error {
 	case groups:
 		listed("Commands", "")
 	}
-	fmt.Fprintf(&b, "\nFlags:\n%s", cmd.Flags().FlagUsages())
+	if own := cmd.LocalNonPersistentFlags(); own.HasAvailableFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsages())
+	}
+	if !cmd.HasParent() {
+		fmt.Fprintf(&b, "\nFlags of all commands that understand them, with what the environment says in BCPMESH_DIR and so on:\n%s", cmd.PersistentFlags().FlagUsages())
+	} else {
+		fmt.Fprintf(&b, "\nAlso --%s: %s --help explains them.\n", strings.Join(append(taken(cmd), "json"), ", --"), cmd.Root().Name())
+		for _, line := range Compact(strings.Split(cmd.Annotations[connection], "\n")...) {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
 	if groups {
 		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows the help of a command.\n", cmd.CommandPath())
 	}
@@ -122,6 +132,12 @@ func FinishCommand(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
+	if complete, before := cmd.ValidArgsFunction, cmd.PreRunE; complete != nil && before != nil {
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			_ = before(cmd, args) // takes the connection flags, and cannot fail
+			return complete(cmd, args, begun)
+		}
+	}
 	for _, child := range cmd.Commands() {
 		FinishCommand(child)
 	}
@@ -147,9 +163,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		f := Usagef("%sno flag %s", Prefix(cmd), Quoted("--"+name))
 		var names []string
-		collect := func(flag *pflag.Flag) { names = append(names, flag.Name) }
-		cmd.Flags().VisitAll(collect)
-		cmd.InheritedFlags().VisitAll(collect)
+		cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+		names = append(names, append(taken(cmd), "json")...)
 		if near := Suggestion(name, names); near != "" {
 			return f.WithHint("did you mean --%s?", near)
 		}

@@ -29,13 +29,6 @@ func (f *DateFlag) Set(s string) error {
 	return nil
 }
 
-// WaitFlag is a flag for how long a command waits. It bounds what can be
-// waited for at once, not for ever.
-func WaitFlag(cmd *cobra.Command, wait *DurationFlag, standard time.Duration, usage string) {
-	*wait = DurationFlag{Value: standard, Least: 10 * time.Millisecond}
-	cmd.Flags().Var(wait, "wait", usage)
-}
-
 // NumberFlag is a flag that takes a whole number of at least least.
 type NumberFlag struct{ Value, Least int }
 

@@ -68,6 +68,7 @@ func Root(p *Program, short, long, example string, bare func(*cobra.Command) err
 	root.AddCommand(others...)
 	root.AddCommand(VersionCommand(p))
 	root.SetHelpCommand(HelpCommand(p))
+	addConnectionFlags(p, root)
 	FinishCommand(root)
 	return root
 }

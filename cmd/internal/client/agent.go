@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -20,20 +21,14 @@ import (
 
 // AgentFlags say as which agent a command serves: the creds file says its name and role.
 type AgentFlags struct {
-	Creds, url, ca string
-	encoding       cli.WordFlag
+	Creds, url, ca, encoding string
 	// Roles are those of which the creds must have one; without, a controller or a reader.
 	Roles []bcp.Role
 }
 
-// AddTo makes them flags of cmd; creds says what the credentials are for.
+// AddTo has cmd understand them; creds says what the credentials are for.
 func (f *AgentFlags) AddTo(cmd *cobra.Command, creds string) {
-	cmd.Flags().StringVar(&f.Creds, "creds", "", creds)
-	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh (default: that of the creds file's folder, or "+meshdir.StandardURL+")")
-	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
-	f.encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
-	f.encoding.AddTo(cmd, "encoding", "the encoding in the agent's definition")
-	cli.Complete(cmd, "creds", cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
+	cli.TakeGiven(cmd, "--"+creds, cli.Into{"creds": &f.Creds, "url": &f.url, "ca": &f.ca, "encoding": &f.encoding})
 }
 
 // FromEnvironment takes what a mesh gives to the commands of its agents, for the flags
@@ -53,9 +48,7 @@ func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role)
 	if f.url == "" {
 		f.url, f.ca = env("BCPMESH_URL"), env("BCPMESH_CA")
 	}
-	if word := env("BCPMESH_ENCODING"); word != "" {
-		_ = f.encoding.Set(word) // a mesh gives one of the two
-	}
+	f.encoding = cmp.Or(env("BCPMESH_ENCODING"), f.encoding)
 }
 
 // ServedAgent is an agent that this program serves.
@@ -122,7 +115,7 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 		return nil, err
 	}
 	encoding := bcp.JSON
-	if f.encoding.Value == "msgpack" {
+	if f.encoding == "msgpack" {
 		encoding = bcp.MessagePack
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)

@@ -33,7 +33,7 @@ const OwnCredsTTL = 24 * time.Hour
 type Flags struct {
 	As, Creds, URL string
 	CA             string
-	Encoding       cli.WordFlag
+	Encoding       string // json or msgpack; empty is json
 	Where          meshdir.StateFlags
 	// attempt is how long one request may take, 0 for as long as most do.
 	Attempt time.Duration
@@ -43,15 +43,9 @@ type Flags struct {
 	Logger   hclog.Logger
 }
 
-// AddTo makes them flags of cmd, for a client that is who.
+// AddTo has cmd understand them, for a client that is who.
 func (f *Flags) AddTo(cmd *cobra.Command, who string) {
-	cmd.Flags().StringVar(&f.As, "as", "", "act as this `AGENT` (default: the mesh's only "+who+")")
-	cmd.Flags().StringVar(&f.Creds, "creds", "", "connect as the owner of this creds `FILE`")
-	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of the mesh (default: the running mesh of the folder)")
-	cmd.Flags().StringVar(&f.CA, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
-	f.Encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
-	f.Encoding.AddTo(cmd, "encoding", "with --creds: the encoding in the agent's definition")
-	cli.Complete(cmd, "as", meshdir.CompleteAgents(who == "approver" || who == "auditor"))
+	cli.Take(cmd, "--as: one of its "+who+"s", cli.Into{"as": &f.As, "creds": &f.Creds, "url": &f.URL, "ca": &f.CA, "encoding": &f.Encoding})
 	f.Where.AddTo(cmd)
 }
 
@@ -150,7 +144,7 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 		url, known = MeshNear(f.Creds)
 	}
 	encoding := bcp.JSON
-	if f.Encoding.Value == "msgpack" {
+	if f.Encoding == "msgpack" {
 		encoding = bcp.MessagePack
 	}
 	secure, err := known.Options()
@@ -227,12 +221,9 @@ func (c *Client) FindChannel(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, e
 // ClusterFlags say which cluster, and as which gateway.
 type ClusterFlags struct{ URL, Creds, CA string }
 
-// AddTo makes them flags of cmd; when says when they are needed.
+// AddTo has cmd understand them; when says when they are needed.
 func (f *ClusterFlags) AddTo(cmd *cobra.Command, when string) {
-	cmd.Flags().StringVar(&f.URL, "url", "", when+"`URLS` of servers of the cluster, separated by commas")
-	cmd.Flags().StringVar(&f.Creds, "creds", "", "`DIR` of a gateway's creds files, as accounts export writes it")
-	cmd.Flags().StringVar(&f.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
-	cli.Complete(cmd, "creds", cli.CompleteFolders)
+	cli.TakeGiven(cmd, when+"--url URLS of its servers, with commas; --creds DIR of a gateway's creds, from accounts export", cli.Into{"url": &f.URL, "creds": &f.Creds, "ca": &f.CA})
 }
 
 // Config makes sure that the flags are there, and the files.

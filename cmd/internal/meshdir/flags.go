@@ -88,15 +88,9 @@ func Failure(err error) error {
 // StateFlags say which mesh a command of creds works on.
 type StateFlags struct{ Dir, State string }
 
-// AddTo makes them flags of cmd.
+// AddTo has cmd understand them.
 func (f *StateFlags) AddTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
-	cmd.Flags().StringVar(&f.State, "state", "", "`DIR` of its state (default: .bcpmesh in the folder of the mesh)")
-	for _, name := range []string{"dir", "state"} {
-		cli.Complete(cmd, name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		})
-	}
+	cli.Take(cmd, "", cli.Into{"dir": &f.Dir, "state": &f.State})
 }
 
 // Folder finds the mesh. With --state alone nothing says that the definitions

@@ -76,13 +76,11 @@ outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringVar(&o.as, "as", "", "the `AGENT` that the host becomes")
-	cmd.Flags().StringVar(&o.creds, "creds", "", "creds `FILE` of the agent (default: AGENT.creds)")
+	cli.TakeGiven(cmd, "--as: the agent that the host becomes; --creds: its file (default: AGENT.creds)", cli.Into{"as": &o.as, "creds": &o.creds})
 	cmd.Flags().StringVar(&o.name, "name", "bcpmesh", "`NAME` of the entry, for a host that is several agents")
 	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show the change without writing it")
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "remove the entry")
 	cmd.Flags().BoolVar(&o.list, "list", false, "list the hosts, their files and what is in them")
-	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
 	cli.Complete(cmd, "name", cobra.NoFileCompletions)
 	return cmd
 }

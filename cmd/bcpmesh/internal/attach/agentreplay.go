@@ -53,7 +53,7 @@ read. If that is not possible, it is run only for an agent with sandbox: none.`,
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the mesh that names the model (default: the mesh of the current folder)")
+	cli.Take(cmd, "--dir: that of the mesh that names the model", cli.Into{"dir": &dir})
 	cmd.Flags().StringVar(&model, "model", "", "ask another `MODEL`, and compare")
 	return cmd
 }

@@ -79,7 +79,7 @@ type seat struct {
 }
 
 func (o *seat) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
+	cli.Take(cmd, "", cli.Into{"dir": &o.dir})
 	cmd.Flags().StringVar(&o.record, "record", "", "write a transcript to a new `FILE`")
 }
 

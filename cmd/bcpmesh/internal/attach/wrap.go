@@ -86,7 +86,8 @@ gets, here and with "bcpmesh reader mcp".`,
 		},
 	}
 	o.where.AddTo(cmd)
-	cmd.Flags().StringVar(&o.as, "as", "main", "the `CONTROLLER` whose host will have the tools")
+	o.as = "main"
+	cli.TakeGiven(cmd, "--as: the controller whose host will have the tools (default: main)", cli.Into{"as": &o.as})
 	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
 	cmd.Flags().StringArrayVar(&o.calls, "observe", nil, "draft an answer from a call, `TOOL=ARGUMENTS` with a JSON object; may be repeated")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "with --observe: write the draft without asking")

@@ -45,7 +45,7 @@ no plan.`,
 		ValidArgsFunction: completeRun,
 	}
 	who.Where.AddTo(cmd)
-	cmd.Flags().StringVar(&who.As, "as", "", "ask as this `REQUESTER` (default: the only one)")
+	cli.Take(cmd, "--as: one of its requesters", cli.Into{"as": &who.As})
 	cli.WaitFlag(cmd, &wait, 5*time.Minute, "how long to wait for the plan")
 	return cmd
 }

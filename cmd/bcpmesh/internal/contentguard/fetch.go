@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 func fetchCode(err error) guard.Code { return fetch.CodeOf(err) }
@@ -72,8 +71,7 @@ The exit code is 3 if the URL is refused.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	allow.addTo(cmd)
-	cmd.Flags().StringVar(&as, "as", "", "apply the definition of this `AGENT`")
-	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
+	cli.TakeGiven(cmd, "--as: apply the definition of this agent", cli.Into{"as": &as})
 	cmd.Flags().BoolVar(&record, "record", false, "with --as: have the running mesh record and charge it")
 	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "maximum characters of the text, at most 400000")
 	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)

@@ -125,9 +125,7 @@ The exit code is 1 if a check fails; warnings leave it at 0.`,
 			return showCheckup(p, c)
 		},
 	}
-	cmd.Flags().StringVar(&who.Creds, "creds", "", "check from an agent's side, with this creds `FILE`")
-	cmd.Flags().StringVar(&who.URL, "url", "", "with --creds: `URL` of the mesh")
-	cmd.Flags().StringVar(&who.CA, "ca", "", "with --creds: trust only the certificates in this PEM `FILE`")
+	cli.TakeGiven(cmd, "--creds with --url: check from an agent's side", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
 	cmd.Flags().BoolVar(&confined, "sandbox", false, "check the sandbox for agents here, and try to break out of it")
 	cmd.Flags().BoolVar(&model, "model", false, "call each model of the agents once; this is paid")
 	who.Where.AddTo(cmd)

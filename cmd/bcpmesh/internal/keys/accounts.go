@@ -34,10 +34,9 @@ cluster gets signed accounts, and each gateway two logins.`,
 // AccountsFlags say which mesh a command of accounts works on.
 type AccountsFlags struct{ state string }
 
-// AddTo makes them flags of cmd.
+// AddTo has cmd understand them.
 func (f *AccountsFlags) AddTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.state, "state", "", "`DIR` of the keys (default: .bcpmesh in the folder of the mesh)")
-	cli.Complete(cmd, "state", cli.CompleteFolders)
+	cli.Take(cmd, "", cli.Into{"state": &f.state})
 }
 
 // Folder is the mesh that the arguments name.

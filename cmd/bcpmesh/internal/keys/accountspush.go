@@ -70,9 +70,7 @@ After editing the definitions, copy them to the gateways too, then run bcpmesh r
 		},
 	}
 	f.where.AddTo(cmd)
-	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of a server of the cluster, or several separated by commas")
-	cmd.Flags().StringVar(&f.Creds, "creds", "", "system.creds `FILE` of the export")
-	cmd.Flags().StringVar(&f.ca, "ca", "", "trust only the certificates in this PEM `FILE`")
+	cli.TakeGiven(cmd, "--url URLS of servers of the cluster, with commas; --creds: system.creds of the export", cli.Into{"url": &f.URL, "creds": &f.Creds, "ca": &f.ca})
 	cli.WaitFlag(cmd, &f.Wait, 30*time.Second, "how long to wait for credential changes to be recorded")
 	return cmd
 }

@@ -36,7 +36,7 @@ type contextFlags struct{ name, url string }
 
 func (f *contextFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "context", "", "also write a context of this `NAME` for the nats CLI")
-	cmd.Flags().StringVar(&f.url, "url", "", "with --context: `URL` of the mesh (default: that of the running one)")
+	cli.TakeGiven(cmd, "--url: for --context (default: that of the running mesh)", cli.Into{"url": &f.url})
 }
 
 // plan finds where the context is to be and how the mesh is reached, nil if

@@ -148,8 +148,7 @@ of the mesh shows.`,
 			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "", "`URL` of the mesh")
-	cmd.Flags().StringVar(&ca, "ca", "", "trust only the certificates in this PEM `FILE`")
+	cli.TakeGiven(cmd, "", cli.Into{"url": &url, "ca": &ca})
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
 	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")

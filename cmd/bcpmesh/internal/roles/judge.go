@@ -65,9 +65,7 @@ Exit code 3 means that the agent is not accepted; the printed code says why.`,
 			return showVerdict(p.Out, v, list.Number)
 		},
 	}
-	cmd.Flags().StringVar(&who.Creds, "creds", "", "creds `FILE` that the other mesh issued to the agent")
-	cmd.Flags().StringVar(&who.URL, "url", "", "`URL` of the other mesh")
-	cmd.Flags().StringVar(&who.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
+	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
 	cmd.Flags().StringArrayVar(&trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
 	cmd.Flags().StringVar(&requirement, "requirement", "", "JSON `FILE` with the requirement (default: the draft's six invariants)")
 	cmd.Flags().Int64Var(&last, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")

@@ -68,9 +68,7 @@ Exit code 3 means that the agent is not accepted; the printed code says why.`,
 			return f.follow(cmd.Context(), p.Out, c, args, papers)
 		},
 	}
-	cmd.Flags().StringVar(&f.who.Creds, "creds", "", "creds `FILE` that the other mesh issued to the agent")
-	cmd.Flags().StringVar(&f.who.URL, "url", "", "`URL` of the other mesh")
-	cmd.Flags().StringVar(&f.who.CA, "ca", "", "trust only the certificates in this PEM `FILE`")
+	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
 	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
 	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of the other mesh's requirement")
 	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")

@@ -69,12 +69,11 @@ that serves, and 503 on a standby. Traces are as with up.`,
 	}
 	o.ClusterFlags.AddTo(cmd, "")
 	cmd.Flags().StringVar(&o.name, "name", "", "`NAME` of this gateway (default: that of the folder of --creds)")
-	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of snapshots, of this gateway only (default DIR/.bcpmesh/gateways/NAME)")
+	cli.TakeGiven(cmd, "--state DIR of snapshots, of this gateway only (default: DIR/.bcpmesh/gateways/NAME)", cli.Into{"state": &o.state})
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or is on standby")
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
 	cli.WaitFlag(cmd, &o.wait, 30*time.Second, "how long to wait for the cluster")
-	cli.Complete(cmd, "state", cli.CompleteFolders)
 	return cmd
 }
 

@@ -102,7 +102,7 @@ from metrics.`,
 		},
 	}
 	o.listening.addTo(cmd)
-	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
+	cli.Take(cmd, "", cli.Into{"state": &o.state})
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once everything serves")
 	cmd.Flags().BoolVar(&o.seal, "seal", false, "encrypt the keys with a passphrase, if they are not yet")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
@@ -113,7 +113,6 @@ from metrics.`,
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
-	cli.Complete(cmd, "state", cli.CompleteFolders)
 	return cmd
 }
 

@@ -62,9 +62,7 @@ to be denied.`,
 	cmd.Flags().StringVar(&o.kernel, "kernel", "", "check this `KERNEL` of the definitions instead of a file")
 	cli.Complete(cmd, "kernel", client.CompleteKernels)
 	cmd.Flags().StringVar(&o.grant, "grant", "", "with this `GRANT` (default: its only one)")
-	cmd.Flags().StringVar(&o.as, "as", "", "for this `REQUESTER` (default: the only one with the grant)")
-	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
-	cmd.Flags().StringVar(&o.dir, "dir", "", "`DIR` of the definitions (default: the mesh of the current folder)")
+	cli.TakeGiven(cmd, "--as: the requester (default: the only one with the grant)", cli.Into{"as": &o.as, "dir": &o.dir})
 	return cmd
 }
 
