@@ -54,6 +54,16 @@ func makeCommandFolder(state string, sealed bool) (string, error) {
 	return made, nil
 }
 
+// RemoveCommandCreds removes the credentials of agents that a killed mesh has left. If a mesh
+// runs on the state folder, the error wraps [server.ErrInUse].
+func RemoveCommandCreds(state string) error {
+	lock, err := server.LockState(state)
+	if err != nil {
+		return err
+	}
+	return errors.Join(removeCommandFolder(state), lock.Close())
+}
+
 // removeCommandFolder removes the folder of credentials, also the one in memory.
 func removeCommandFolder(state string) error {
 	folder := filepath.Join(state, commandFolder)

@@ -286,7 +286,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/keys", program: true,
-		internal: []string{"accounts", "agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/cluster", "mesh/home", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/cluster", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient},
 	},
 	{

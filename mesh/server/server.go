@@ -74,7 +74,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	lock, err := lockState(config.StateDir)
+	lock, err := LockState(config.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
@@ -241,7 +241,9 @@ func (s *Server) bundle() accounts.Bundle {
 // whether it is held has it for a moment.
 const lockWait = 250 * time.Millisecond
 
-func lockState(folder string) (*flock.Flock, error) {
+// LockState takes the lock of a state folder, and keeps every mesh from running on it until
+// the lock is closed. The error wraps [ErrInUse] if one runs.
+func LockState(folder string) (*flock.Flock, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // KeysCommand returns the command keys.
@@ -47,8 +49,16 @@ the disk by whoever searches it.`,
 			if err := meshdir.SealKeys(store); err != nil {
 				return err
 			}
-			if folder.Serves() {
-				p.Out.Talkf("the mesh keeps running; to follow later key changes it needs the passphrase: restart it")
+			serves := folder.Serves()
+			if !serves {
+				err = mesh.RemoveCommandCreds(folder.State)
+				serves = errors.Is(err, server.ErrInUse)
+			}
+			switch {
+			case serves:
+				p.Out.Talkf("the mesh keeps running; to follow later key changes it needs the passphrase: restart it. Until it stops, the credentials of the agents that it starts stay in the clear, in run/")
+			case err != nil:
+				return cli.Failf("the keys are sealed; the credentials that a killed mesh left in run/ are not removed: %s", cli.FileReason(err))
 			}
 			return showSealed(p, folder, true)
 		},
