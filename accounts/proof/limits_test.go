@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // A way over sixteen accounts is followed. One over more is not, and then
@@ -58,22 +59,25 @@ func TestTokensAreBounded(t *testing.T) {
 	}
 }
 
-// Nor is anything said to be shown where the ways of a trusted party to tools are too many.
+// Nor is anything said to be shown where the ways of a trusted party are too many: those
+// to tools, and those of a request that belongs to a role.
 func TestLongWaysOfTheTrusted(t *testing.T) {
 	t.Parallel()
-	for hops, want := range map[int]error{16: nil, 17: proof.ErrTangled} {
-		i := newIssuer(t)
-		for n := range hops + 1 {
-			i.account(t, fmt.Sprintf("A%d", n))
-			export(i, fmt.Sprintf("A%d", n), "s", jwt.Service)
-			if n > 0 {
-				importing(i, fmt.Sprintf("A%d", n-1), fmt.Sprintf("A%d", n), "s", "s", jwt.Service)
+	for _, way := range []struct{ subject, last string }{{"s", "tool-mail"}, {subjects.All(subjects.KindRun), "nobody"}} {
+		for hops, want := range map[int]error{16: nil, 17: proof.ErrTangled} {
+			i := newIssuer(t)
+			for n := range hops + 1 {
+				i.account(t, fmt.Sprintf("A%d", n))
+				export(i, fmt.Sprintf("A%d", n), way.subject, jwt.Service)
+				if n > 0 {
+					importing(i, fmt.Sprintf("A%d", n-1), fmt.Sprintf("A%d", n), way.subject, way.subject, jwt.Service)
+				}
 			}
-		}
-		i.scope(t, "A0", "gateway").Template.Pub.Allow.Add("s")
-		i.scope(t, "A0", "tool-mail").Template.Pub.Deny.Add(">")
-		if _, err := proof.Prove(i.claims(t), proof.Policy{Trusted: []string{"gateway"}}); !errors.Is(err, want) {
-			t.Errorf("%d hops: %v", hops, err)
+			i.scope(t, "A0", "gateway").Template.Pub.Allow.Add(way.subject)
+			i.scope(t, "A0", way.last).Template.Pub.Deny.Add(">")
+			if _, err := proof.Prove(i.claims(t), proof.Policy{Trusted: []string{"gateway"}}); !errors.Is(err, want) {
+				t.Errorf("%s, %d hops: %v", way.subject, hops, err)
+			}
 		}
 	}
 }
