@@ -3,6 +3,7 @@ package proof_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,70 @@ func TestLongWaysOfTheTrusted(t *testing.T) {
 			if _, err := proof.Prove(i.claims(t), proof.Policy{Trusted: []string{"gateway"}}); !errors.Is(err, want) {
 				t.Errorf("%s, %d hops: %v", way.subject, hops, err)
 			}
+		}
+	}
+}
+
+// An import is a way only if the exporter grants it: the subject, the kind and, for a private
+// export, a token.
+func TestImportsThatAreNotGranted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		subject string
+		kind    jwt.ExportType
+		private bool
+		ways    int
+	}{
+		"granted":          {"s.a", jwt.Service, false, 1},
+		"another subject":  {"t.a", jwt.Service, false, 0},
+		"another kind":     {"s.a", jwt.Stream, false, 0},
+		"private":          {"s.a", jwt.Service, true, 0},
+		"no valid subject": {"s..a", jwt.Service, false, 0},
+	} {
+		i := newIssuer(t)
+		i.account(t, "from")
+		i.account(t, "to")
+		export(i, "to", "s.*", c.kind).TokenReq = c.private
+		importing(i, "from", "to", c.subject, c.subject, jwt.Service)
+		i.scope(t, "from", "a").Template.Pub.Allow.Add("s..a", "*.a")
+		i.scope(t, "to", "b").Template.Sub.Allow.Add("s.a")
+		var claims proof.Claims
+		for _, each := range []string{"from", "to"} {
+			claims.Accounts = append(claims.Accounts, i.accounts[each])
+		}
+		report, err := proof.Prove(claims, proof.Policy{})
+		ways := 0
+		for _, h := range report.Of(proof.Agents) {
+			if h.From == "a" && h.To == "b" {
+				ways++
+			}
+		}
+		if err != nil || ways != c.ways {
+			t.Errorf("%s: %d ways, %v %v", name, ways, err, report.Holes)
+		}
+	}
+}
+
+// A user that the account's own key signed has the permissions that it says, unless the
+// operator lets only signing keys sign: then it is refused.
+//
+// covers A-JWTSELF
+func TestUsersOfAnAccountsOwnKey(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{false, true} {
+		i := newIssuer(t)
+		i.rules.StrictSigningKeyUsage = strict
+		a := i.account(t, "A")
+		i.scope(t, "A", "b").Template.Sub.Allow.Add("s")
+		token, _ := i.user(t, "A", a.Subject, "own", func(u *jwt.UserClaims) { u.Pub.Allow.Add("s") })
+		claims := i.claims(t)
+		if err := claims.Add(token); err != nil {
+			t.Fatal(err)
+		}
+		report, err := proof.Prove(claims, proof.Policy{})
+		found := slices.ContainsFunc(report.Of(proof.Agents), func(h proof.Hole) bool { return h.From == "own" && h.To == "b" })
+		if err != nil || found == strict || (report.Refused == 1) != strict {
+			t.Errorf("strict %t: found %t, %d refused, %v", strict, found, report.Refused, err)
 		}
 	}
 }

@@ -239,13 +239,10 @@ func (m mapping) injective() bool {
 	return tail || m.from[len(m.from)-1] != anyTail
 }
 
-// origin returns the subjects of r, a region that m.from covers, whose image is
-// in p; if the mapping is not followed exactly, possibly more.
+// origin returns the subjects of r whose image is in p, which is of r's image; if the
+// mapping is not followed exactly, possibly more.
 func (m mapping) origin(r, p pattern) pattern {
 	from := slices.Clone(m.from.intersect(r))
-	if from == nil {
-		return nil
-	}
 	at := make([]int, 0, len(m.from)) // positions of the wildcards
 	for i, token := range m.from {
 		if token == anyToken {
@@ -258,11 +255,7 @@ func (m mapping) origin(r, p pattern) pattern {
 			return from
 		case t.tail:
 			last := len(m.from) - 1
-			both := from[last:].intersect(p[i:])
-			if both == nil {
-				return nil
-			}
-			return append(from[:last:last], both...)
+			return append(from[:last:last], from[last:].intersect(p[i:])...)
 		case t.wild > 0 && p[i] != anyToken:
 			from[at[t.wild-1]] = p[i]
 		}

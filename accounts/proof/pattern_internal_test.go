@@ -140,6 +140,43 @@ func TestMappingsLoseNothing(t *testing.T) {
 	})
 }
 
+// A mapping that is not followed exactly reaches everything that it might, and what it
+// reaches may come from everywhere.
+//
+// covers A-WILD
+func TestMappingsThatAreOverestimated(t *testing.T) {
+	t.Parallel()
+	for destination, c := range map[string]struct{ image, one string }{
+		"b.$7.c":            {"b.*.c", "b.x.c"},
+		"b.*":               {"b.*", "b.x"},
+		"b.{{random(2)}}":   {"b.>", "b.1"},
+		"b.{{split(1,-)}}":  {"b.>", "b.x.y.z"},
+		"b.{{split(1,-)}}.": {},
+		"b.>":               {"b.>", "b.x.y"},
+	} {
+		from := pattern{"a", anyToken}
+		m, ok := newMapping(from, destination)
+		if ok != (c.image != "") {
+			t.Errorf("%s is read: %t", destination, ok)
+		}
+		if !ok {
+			continue
+		}
+		if image := m.image(region{pattern: from}); image.pattern.String() != c.image {
+			t.Errorf("%s reaches %s", destination, image.pattern)
+		}
+		if back := m.origin(from, parsePattern(c.one)); !slices.Equal(back, from) {
+			t.Errorf("%s reaches %s from %s", destination, c.one, back)
+		}
+	}
+	if _, ok := imported("a..b", "c", true); ok {
+		t.Error("what is no subject is imported")
+	}
+	if _, ok := imported("a.b", "c..", false); ok {
+		t.Error("an import has a name that is no subject")
+	}
+}
+
 // What a template may become, and what it may not be relied on to refuse.
 //
 // covers A-SUBJTOK

@@ -326,9 +326,7 @@ func (s *station) hole(from *principal, c Claim, to string, r region, last Step)
 	p := r.pattern
 	patterns := []pattern{p}
 	for i := len(chain) - 1; i > 0; i-- {
-		if p = chain[i].by.origin(chain[i-1].region.pattern, p); p == nil {
-			p = chain[i-1].region.pattern
-		}
+		p = chain[i].by.origin(chain[i-1].region.pattern, p)
 		patterns = append([]pattern{p}, patterns...)
 	}
 	steps := make([]Step, 0, len(chain)+1)

@@ -236,12 +236,11 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 		for _, to := range s.account.users {
 			for _, r := range to.subscribe {
 				both := s.region.intersect(r).without(v.through)
-				source := s.back(both.pattern)
-				if both.empty() || source == nil {
+				if both.empty() {
 					continue
 				}
 				role := to.role()
-				foreign := region{pattern: source}.without(to.outlets)
+				foreign := region{pattern: s.back(both.pattern)}.without(to.outlets)
 				if c.hears == role && foreign.empty() {
 					v.open[c.family] = true
 					v.addSight(role, c.column, contract.SeesAll)
@@ -263,7 +262,7 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 func (v *roles) two() {
 	for i, p := range v.principals {
 		for _, q := range v.principals[:i] {
-			if p.agent.agent == "" || p.agent.agent != q.agent.agent {
+			if p.agent.agent != q.agent.agent {
 				continue
 			}
 			a, b := p.role(), q.role()
@@ -286,9 +285,7 @@ func (v *roles) two() {
 // mapping is not followed exactly, possibly more.
 func (s *station) back(p pattern) pattern {
 	for at := s; at.before != nil; at = at.before {
-		if p = at.by.origin(at.before.region.pattern, p); p == nil {
-			p = at.before.region.pattern
-		}
+		p = at.by.origin(at.before.region.pattern, p)
 	}
 	return p
 }

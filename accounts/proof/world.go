@@ -266,7 +266,6 @@ func (w *world) ways(claims *jwt.AccountClaims, exporters map[string]*jwt.Accoun
 		from := w.accounts[i.Account]
 		if from == nil {
 			from = &account{name: i.Account, key: i.Account, unknown: true}
-			w.accounts[i.Account] = from
 		}
 		service := i.Type == jwt.Service
 		subject, near := string(i.Subject), string(i.LocalSubject)
