@@ -147,6 +147,24 @@ func TestUsersOfAnAccountsOwnKey(t *testing.T) {
 	}
 }
 
+// What no client can subscribe to is heard by nobody, and ends no proof.
+//
+// covers A-SUBJTOK
+func TestSubscriptionsThatAreNone(t *testing.T) {
+	t.Parallel()
+	for subscription, heard := range map[string]bool{"s": true, "s queue": true, " ": false, "s queue more": false, "s..": false} {
+		i := newIssuer(t)
+		a := i.account(t, "A")
+		i.scope(t, "A", "a").Template.Pub.Allow.Add("s")
+		i.scope(t, "A", "b").Template.Sub.Allow = jwt.StringList{subscription}
+		report, err := proof.Prove(proof.Claims{Accounts: []*jwt.AccountClaims{a}}, proof.Policy{})
+		found := slices.ContainsFunc(report.Of(proof.Agents), func(h proof.Hole) bool { return h.From == "a" && h.To == "b" })
+		if err != nil || found != heard {
+			t.Errorf("%q: %t, %v", subscription, found, err)
+		}
+	}
+}
+
 // Two operators are two worlds, and of one account the newest JWT counts.
 func TestSetsOfTokens(t *testing.T) {
 	t.Parallel()
