@@ -23,6 +23,10 @@ const (
 	// around it.
 	MaxLine = maxRequest + 64<<10
 
+	// Memory is how many bytes a keeper has before it looks for garbage all the time: the
+	// cell, which may be hijacked, chooses how large its calls are.
+	Memory = 192 << 20
+
 	maxRequest       = 4 << 20 // bytes of a request
 	maxConversations = 64      // at a time
 )

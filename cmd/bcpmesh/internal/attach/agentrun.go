@@ -258,10 +258,6 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	return done, cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
 }
 
-// keeperMemory is how much memory a keeper has before it looks for garbage at every turn: the
-// cell, which may be hijacked, chooses how large its calls are.
-const keeperMemory = 192 << 20
-
 // metered has each call of an agent's model recorded before it is made, over a connection of the agent's keeper.
 func metered(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, model *llm.Endpoint, log hclog.Logger) (*agents.Connection, error) {
 	conn, err := connectBuiltin(ctx, p, folder, agent, bcp.RoleKeeper, log)
@@ -271,7 +267,7 @@ func metered(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *
 	if err != nil {
 		return nil, err
 	}
-	debug.SetMemoryLimit(keeperMemory)
+	debug.SetMemoryLimit(keeper.Memory)
 	k := agents.NewKeeper(conn)
 	if model.Provider == nil {
 		return conn, nil
