@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -32,7 +33,7 @@ func keeperOf(t testing.TB, m *meshtest.Mesh, agent bcp.AgentName) *agents.Keepe
 	return agents.NewKeeper(c)
 }
 
-func ledgerOf(t testing.TB, m *meshtest.Mesh, agent bcp.AgentName) web.Ledger {
+func ledgerOf(t testing.TB, m *meshtest.Mesh, agent bcp.AgentName) fetch.Ledger {
 	return keeper.NewLedger(keeperOf(t, m, agent))
 }
 
@@ -221,7 +222,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	files["reader.md"] = strings.Replace(files["reader.md"], "docs.example.org", "'"+authority+"'", 1)
 	m := meshtest.Start(t, files)
 	ledger := ledgerOf(t, m, "reader")
-	tool, err := web.New(web.Options{Agent: "reader", Ledger: ledger, Policy: web.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
+	tool, err := web.New(fetch.Options{Agent: "reader", Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -109,9 +110,9 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	reader := m.Connect(t, "reader", bcp.RoleReader)
 	definition, _ := m.Definition.Agent("reader")
 	egress, names := definition.Egress, &lookups{}
-	tool, err := web.New(web.Options{
+	tool, err := web.New(fetch.Options{
 		Agent: "reader", StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
-		Policy: web.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
+		Policy: fetch.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bcpmesh/bcpmesh/agents/feed"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/files"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
@@ -59,7 +59,7 @@ type MCPTool struct {
 }
 
 // Tools returns the names of the tools that a definition can give a model.
-func Tools() []string { return []string{feed.Name, files.Name, mailbox.Name, web.Name} }
+func Tools() []string { return []string{web.FeedsName, files.Name, mailbox.Name, web.Name} }
 
 // Cell is one agent. Its handlers may be called concurrently.
 type Cell struct {
@@ -232,7 +232,7 @@ func (c *Cell) wait(ctx context.Context) error {
 type params struct {
 	Conversation string         `json:"conversation"`
 	Request      jsontext.Value `json:"request,omitzero"`
-	Ask          *web.Ask       `json:"ask,omitzero"`
+	Ask          *fetch.Ask     `json:"ask,omitzero"`
 	Read         *Read          `json:"read,omitzero"`
 	Call         *tool.Call     `json:"call,omitzero"`
 }
@@ -299,14 +299,14 @@ func (t *talk) call(ctx context.Context, request jsontext.Value) (*llm.Reply, er
 	return llm.ParseReply(reply)
 }
 
-// Permit implements [web.Fetcher]: who fetches decides.
-func (t *talk) Permit(web.Ask) error { return nil }
+// Permit implements [fetch.Fetcher]: who fetches decides.
+func (t *talk) Permit(fetch.Ask) error { return nil }
 
-// Fetch implements [web.Fetcher].
-func (t *talk) Fetch(ctx context.Context, a web.Ask) (web.Served, error) {
-	var fetched web.Fetched
+// Fetch implements [fetch.Fetcher].
+func (t *talk) Fetch(ctx context.Context, a fetch.Ask) (fetch.Served, error) {
+	var fetched fetch.Fetched
 	if err := t.cell.door.Call(ctx, "fetch", params{Conversation: t.id, Ask: &a}, &fetched); err != nil {
-		return web.Served{}, guard.ConnectFailed
+		return fetch.Served{}, guard.ConnectFailed
 	}
 	return fetched.Served()
 }
@@ -325,8 +325,8 @@ func (t *talk) conversation() llm.Conversation {
 	if slices.Contains(config.Tools, web.Name) {
 		c.Tools = append(c.Tools, web.NewTool(t, config.Redact).Executable())
 	}
-	if slices.Contains(config.Tools, feed.Name) {
-		c.Tools = append(c.Tools, feed.Tools(config.Feeds, t, config.Redact)...)
+	if slices.Contains(config.Tools, web.FeedsName) {
+		c.Tools = append(c.Tools, web.FeedTools(config.Feeds, t, config.Redact)...)
 	}
 	if t.cell.files != nil {
 		c.Tools = append(c.Tools, t.reading(t.cell.files.Tools(config.Redact))...)

@@ -18,12 +18,12 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -90,9 +90,9 @@ func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Confi
 	services := keeper.NewServices(
 		cell.Configuration{Agent: "reader", MCP: has.tools, Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, Feeds: definition.Feeds, MaxTurns: 6},
 		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100},
-		func() (*web.Desk, error) {
-			return web.NewDesk(web.Options{Agent: "reader", Ledger: ledger, StartURLs: append(definition.Egress.StartURLs, definition.Feeds...), LinksOnly: definition.Egress.LinksOnly,
-				Policy: web.Policy(definition.Egress.Hosts, func(string) (string, bool) { return "", false })})
+		func() (*fetch.Desk, error) {
+			return fetch.NewDesk(fetch.Options{Agent: "reader", Ledger: ledger, StartURLs: append(definition.Egress.StartURLs, definition.Feeds...), LinksOnly: definition.Egress.LinksOnly,
+				Policy: fetch.Policy(definition.Egress.Hosts, func(string) (string, bool) { return "", false })})
 		})
 	if has.call != nil {
 		services.CallTools(has.call)

@@ -53,7 +53,7 @@ func TestArchive(t *testing.T) {
 		"a.example/broken.http": file("no response"),
 	})
 	policy, _ := guard.ParsePolicy([]string{"a.example"})
-	f := fetch.Fetcher{Policy: func() guard.Policy { return policy }, Resolver: archive, Transport: archive}
+	f := fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: archive, Transport: archive}
 	for path, want := range map[string]any{
 		"": "hello", "open": "<p>to the end", "chunks": "abc", "gzip": "packed", "nothing": fetch.StatusError(404), "../a.example/": fetch.StatusError(404),
 		"moved": guard.HostDenied, "image": guard.BadContentType, "short": guard.ConnectFailed, "broken": guard.ConnectFailed,

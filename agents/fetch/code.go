@@ -26,3 +26,11 @@ func (s StatusError) Error() string { return guard.BadStatus.Error() }
 
 // Unwrap returns the code.
 func (s StatusError) Unwrap() error { return guard.BadStatus }
+
+// StatusOf returns the status of a [StatusError], if it has three digits; otherwise 0.
+func StatusOf(err error) int {
+	if status, ok := errors.AsType[StatusError](err); ok && status >= 100 && status <= 999 {
+		return int(status)
+	}
+	return 0
+}

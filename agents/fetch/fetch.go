@@ -47,15 +47,8 @@ type Body struct {
 	Bytes       []byte
 }
 
-// Hop is one request that is about to be sent.
-type Hop struct {
-	Target guard.Target
-	// Redirect: a host chose the target, so it gives hosts no information.
-	Redirect bool
-}
-
-// Fetcher gets pages. Its zero value allows nothing.
-type Fetcher struct {
+// Client gets pages. Its zero value allows nothing.
+type Client struct {
 	// Policy is asked before each hop, and may change between two. Nil allows nothing.
 	Policy func() guard.Policy
 	// Addresses are prefixes that may be dialled in addition to the public addresses:
@@ -65,24 +58,22 @@ type Fetcher struct {
 	Resolver  Resolver
 	Transport Transport
 	// Admit is called before the name of a hop is looked up: it records the hop's cost.
-	// Its error, which has a code, ends the fetch. Nil records nothing.
-	Admit func(ctx context.Context, h Hop) error
-	// Settle is called after each admitted hop, with the bytes sent and received. It
-	// may be nil.
-	Settle func(h Hop, sent, received int64)
+	// Its error, which has a code, ends the fetch. settle, which may be nil, is called
+	// after the hop, with the bytes sent and received. Nil admits all, and records nothing.
+	// A host chose the target of a redirect, so it gives hosts no information.
+	Admit func(ctx context.Context, t guard.Target, redirect bool) (settle func(sent, received int64), err error)
 }
 
 // Fetch gets the page at t. The error has a code; [CodeOf] returns it. The status of an
 // error response is a [StatusError]. Errors contain no text of a host.
-func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
+func (f *Client) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 	if f.Policy == nil || f.Resolver == nil || f.Transport == nil {
 		return Body{}, guard.DenyAll
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	for redirects := 0; ; redirects++ {
-		hop := Hop{Target: t, Redirect: redirects > 0}
-		response, err := f.followHop(ctx, hop)
+		response, err := f.followHop(ctx, t, redirects > 0)
 		if err != nil {
 			return Body{}, f.timedOut(ctx, err)
 		}
@@ -112,25 +103,26 @@ func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 }
 
 // followHop makes all checks of a target, and requests it.
-func (f *Fetcher) followHop(ctx context.Context, h Hop) (*Response, error) {
+func (f *Client) followHop(ctx context.Context, t guard.Target, redirect bool) (*Response, error) {
 	policy := f.Policy()
-	if err := policy.Check(h.Target); err != nil {
+	if err := policy.Check(t); err != nil {
 		return nil, err
 	}
+	response := &Response{}
 	if f.Admit != nil {
-		if err := f.Admit(ctx, h); err != nil {
+		settle, err := f.Admit(ctx, t, redirect)
+		if err != nil {
 			return nil, err
 		}
+		if settle != nil {
+			defer func() { settle(response.Sent, response.Received) }()
+		}
 	}
-	response := &Response{}
-	if f.Settle != nil {
-		defer func() { f.Settle(h, response.Sent, response.Received) }()
-	}
-	addresses, err := f.addresses(ctx, policy, h.Target)
+	addresses, err := f.addresses(ctx, policy, t)
 	if err != nil {
 		return nil, err
 	}
-	got, err := f.Transport.Get(ctx, h.Target, addresses)
+	got, err := f.Transport.Get(ctx, t, addresses)
 	if got != nil {
 		response = got
 	}
@@ -141,7 +133,7 @@ func (f *Fetcher) followHop(ctx context.Context, h Hop) (*Response, error) {
 }
 
 // timedOut turns an error into a timeout if time is up.
-func (f *Fetcher) timedOut(ctx context.Context, err error) error {
+func (f *Client) timedOut(ctx context.Context, err error) error {
 	if code := CodeOf(err); ctx.Err() != nil && (code == guard.ConnectFailed || code == guard.DNSFailed || code == guard.TLSFailed) {
 		return guard.TimedOut
 	}
@@ -150,7 +142,7 @@ func (f *Fetcher) timedOut(ctx context.Context, err error) error {
 
 // addresses returns the addresses to dial. All addresses of a name must be allowed: a mix
 // of public and private ones is typical of DNS rebinding.
-func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Target) ([]netip.Addr, error) {
+func (f *Client) addresses(ctx context.Context, policy guard.Policy, t guard.Target) ([]netip.Addr, error) {
 	if a, ok := t.Address(); ok {
 		if !guard.Reachable(a, f.Addresses) && !(policy.NamesPort(t) && guard.Local(a)) {
 			return nil, guard.PrivateAddress

@@ -77,7 +77,7 @@ func TestHops(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			world := &Scripted{Routes: c.routes, Names: c.names}
-			f := Fetcher{Policy: policyOf("good.test", "cdn.good.test"), Resolver: world, Transport: world}
+			f := Client{Policy: policyOf("good.test", "cdn.good.test"), Resolver: world, Transport: world}
 			body, err := f.Fetch(t.Context(), targetOf(t, good))
 			if CodeOf(err) != c.want || len(world.Contacted) != c.contacted || err == nil && string(body.Bytes) != "hello" {
 				t.Errorf("%q, contacted %q, %q; want %q and %d", CodeOf(err), world.Contacted, body.Bytes, c.want, c.contacted)
@@ -93,12 +93,12 @@ func TestHops(t *testing.T) {
 func TestZeroFetcherAllowsNothing(t *testing.T) {
 	t.Parallel()
 	world := &Scripted{Routes: map[string]Route{good: hello}}
-	for _, f := range []Fetcher{{}, {Resolver: world, Transport: world}, {Policy: policyOf(), Resolver: world, Transport: world}, {Policy: policyOf("good.test")}} {
+	for _, f := range []Client{{}, {Resolver: world, Transport: world}, {Policy: policyOf(), Resolver: world, Transport: world}, {Policy: policyOf("good.test")}} {
 		if _, err := f.Fetch(t.Context(), targetOf(t, good)); CodeOf(err) != guard.DenyAll {
 			t.Errorf("%v", err)
 		}
 	}
-	f := Fetcher{Policy: policyOf("good.test"), Resolver: world, Transport: world}
+	f := Client{Policy: policyOf("good.test"), Resolver: world, Transport: world}
 	if _, err := f.Fetch(t.Context(), guard.Target{}); CodeOf(err) != guard.Malformed {
 		t.Errorf("no target: %v", err)
 	}
@@ -114,7 +114,7 @@ func TestPolicyIsReadAtEachHop(t *testing.T) {
 	t.Parallel()
 	world := &Scripted{Routes: map[string]Route{good: redirect("/a"), good + "a": hello}}
 	allowed := policyOf("good.test")()
-	f := Fetcher{Policy: func() guard.Policy { return allowed }, Resolver: world, Transport: world}
+	f := Client{Policy: func() guard.Policy { return allowed }, Resolver: world, Transport: world}
 	if allowed.Check(targetOf(t, good)) != nil {
 		t.Fatal("not allowed at first")
 	}
@@ -138,25 +138,31 @@ func TestPolicyIsReadAtEachHop(t *testing.T) {
 func TestAdmitAndSettle(t *testing.T) {
 	t.Parallel()
 	world := &Scripted{Routes: map[string]Route{good: redirect("/a"), good + "a": hello}}
-	var admitted, settled []Hop
-	f := Fetcher{Policy: policyOf("good.test"), Resolver: world, Transport: world}
-	f.Admit = func(_ context.Context, h Hop) error {
+	type hop struct {
+		url      string
+		redirect bool
+	}
+	var admitted, settled []hop
+	f := Client{Policy: policyOf("good.test"), Resolver: world, Transport: world}
+	f.Admit = func(_ context.Context, to guard.Target, redirect bool) (func(sent, received int64), error) {
 		if len(world.Contacted) != len(admitted) {
 			t.Error("admitted after the request")
 		}
+		h := hop{to.String(), redirect}
 		admitted = append(admitted, h)
-		return nil
+		return func(int64, int64) { settled = append(settled, h) }, nil
 	}
-	f.Settle = func(h Hop, _, received int64) { settled = append(settled, h) }
 	if _, err := f.Fetch(t.Context(), targetOf(t, good)); err != nil {
 		t.Fatal(err)
 	}
-	want := []Hop{{Target: targetOf(t, good)}, {Target: targetOf(t, good+"a"), Redirect: true}}
+	want := []hop{{good, false}, {good + "a", true}}
 	if !slices.Equal(admitted, want) || !slices.Equal(settled, want) {
 		t.Errorf("admitted %v, settled %v", admitted, settled)
 	}
 	world.Contacted = nil
-	f.Admit = func(context.Context, Hop) error { return guard.BudgetExhausted }
+	f.Admit = func(context.Context, guard.Target, bool) (func(sent, received int64), error) {
+		return nil, guard.BudgetExhausted
+	}
 	if _, err := f.Fetch(t.Context(), targetOf(t, good)); CodeOf(err) != guard.BudgetExhausted || len(world.Contacted) != 0 {
 		t.Errorf("%v, contacted %q", err, world.Contacted)
 	}
@@ -183,13 +189,13 @@ func TestLiterals(t *testing.T) {
 	} {
 		target := targetOf(t, url)
 		world := &Scripted{Routes: map[string]Route{target.String(): hello}}
-		f := Fetcher{Policy: policyOf(c.allow), Resolver: world, Transport: world}
+		f := Client{Policy: policyOf(c.allow), Resolver: world, Transport: world}
 		if _, err := f.Fetch(t.Context(), target); CodeOf(err) != c.want || (len(world.Contacted) > 0) != (c.want == "") {
 			t.Errorf("%s: %v, contacted %q", url, err, world.Contacted)
 		}
 	}
 	world := &Scripted{Routes: map[string]Route{good: hello}, Names: map[string][][]netip.Addr{"good.test": {addressesOf("10.1.0.1")}}}
-	f := Fetcher{Policy: policyOf("good.test"), Resolver: world, Transport: world, Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}
+	f := Client{Policy: policyOf("good.test"), Resolver: world, Transport: world, Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}
 	if _, err := f.Fetch(t.Context(), targetOf(t, good)); err != nil {
 		t.Errorf("a prefix of the operator: %v", err)
 	}

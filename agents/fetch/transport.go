@@ -64,7 +64,7 @@ type NetTransport struct {
 	roots     *x509.CertPool
 }
 
-// NewTransport returns the transport to the real network. addresses are those of [Fetcher.Addresses]; roots are the
+// NewTransport returns the transport to the real network. addresses are those of [Client.Addresses]; roots are the
 // authorities to believe, nil for those of the system.
 func NewTransport(addresses []netip.Prefix, roots *x509.CertPool) *NetTransport {
 	return &NetTransport{addresses: addresses, roots: roots}

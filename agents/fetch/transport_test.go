@@ -44,7 +44,7 @@ func fetchFrom(t *testing.T, server *httptest.Server, path string, roots *x509.C
 	if server.TLS != nil {
 		scheme = "https"
 	}
-	f := Fetcher{
+	f := Client{
 		Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Addresses: loopback,
 		Resolver: &lyingResolver{[][]netip.Addr{{address.Addr()}}}, Transport: NewTransport(loopback, roots),
 	}
@@ -243,7 +243,7 @@ func TestSlowServers(t *testing.T) {
 			address := netip.MustParseAddrPort(server.Listener.Addr().String())
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			f := Fetcher{Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Addresses: loopback, Resolver: &lyingResolver{[][]netip.Addr{{address.Addr()}}}, Transport: NewTransport(loopback, nil)}
+			f := Client{Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Addresses: loopback, Resolver: &lyingResolver{[][]netip.Addr{{address.Addr()}}}, Transport: NewTransport(loopback, nil)}
 			if _, err := f.Fetch(ctx, targetOf(t, fmt.Sprintf("http://good.test:%d/", address.Port()))); CodeOf(err) != guard.TimedOut {
 				t.Errorf("%v", err)
 			}
@@ -275,7 +275,7 @@ func TestDialIsCheckedOnceMore(t *testing.T) {
 		}
 	}
 	// A mixed answer dials nothing at all.
-	f := Fetcher{Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Resolver: &lyingResolver{[][]netip.Addr{addressesOf("93.184.216.34", "127.0.0.1")}}, Transport: strict}
+	f := Client{Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Resolver: &lyingResolver{[][]netip.Addr{addressesOf("93.184.216.34", "127.0.0.1")}}, Transport: strict}
 	if _, err := f.Fetch(t.Context(), target); CodeOf(err) != guard.PrivateAddress {
 		t.Errorf("a mixed answer: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -20,18 +20,18 @@ const settleTimeout = 10 * time.Second
 // maxRefusedURL bounds how much of a refused URL is recorded, in bytes.
 const maxRefusedURL = 4 << 10
 
-// Ledger is a [web.Ledger] in the mesh's journal. It may be used concurrently.
+// Ledger is a [fetch.Ledger] in the mesh's journal. It may be used concurrently.
 type Ledger struct{ keeper *agents.Keeper }
 
 // NewLedger returns the ledger of an agent's keeper.
 func NewLedger(k *agents.Keeper) *Ledger { return &Ledger{k} }
 
-// Reserve implements [web.Ledger]. If the mesh does not answer before ctx ends, the error is
+// Reserve implements [fetch.Ledger]. If the mesh does not answer before ctx ends, the error is
 // [guard.Unrecorded].
-func (l *Ledger) Reserve(ctx context.Context, h web.Hop) (func(sent, received int64), error) {
+func (l *Ledger) Reserve(ctx context.Context, h fetch.Hop) (func(sent, received int64), error) {
 	id := agents.NewEgressID()
 	r := bcp.EgressRequest{ID: id, URL: h.URL, By: bcp.EgressBy(h.By), Bytes: h.MaxBytes}
-	if h.By == web.ByLink {
+	if h.By == fetch.ByLink {
 		r.NanoBits = int64(h.Price)
 	}
 	if err := l.keeper.Reserve(ctx, r); err != nil {
@@ -47,7 +47,7 @@ func (l *Ledger) Reserve(ctx context.Context, h web.Hop) (func(sent, received in
 	}, nil
 }
 
-// Refused implements [web.Ledger].
+// Refused implements [fetch.Ledger].
 func (l *Ledger) Refused(ctx context.Context, url string, code guard.Code) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()

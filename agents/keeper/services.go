@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 )
 
 const (
@@ -36,14 +35,14 @@ const (
 type Services struct {
 	configuration any
 	model         llm.Endpoint
-	newDesk       func() (*web.Desk, error)
+	newDesk       func() (*fetch.Desk, error)
 	tools         func(context.Context, tool.Call) tool.Result // nil: no tools of MCP servers
 	words         func(conversation, text string)              // nil: no listener
 
 	atWork *semaphore.Weighted // bytes of what was asked, and of what may come
 
 	mu            sync.Mutex
-	desk          *web.Desk // the one that others are made of; nil before the first fetch
+	desk          *fetch.Desk // the one that others are made of; nil before the first fetch
 	conversations map[string]*conversation
 	reads         map[string]string // the inputs that the cell reads now, by the call that does
 	aside         []string          // those that it is not to read
@@ -51,12 +50,12 @@ type Services struct {
 
 // conversation is a keeper's state of a conversation.
 type conversation struct {
-	desk *web.Desk // nil before its first fetch
+	desk *fetch.Desk // nil before its first fetch
 }
 
 // NewServices returns the services of a cell, which gets the configuration first. desk
 // makes the desk of its conversations; nil fetches nothing.
-func NewServices(configuration any, model llm.Endpoint, desk func() (*web.Desk, error)) *Services {
+func NewServices(configuration any, model llm.Endpoint, desk func() (*fetch.Desk, error)) *Services {
 	return &Services{configuration: configuration, model: model, newDesk: desk, atWork: semaphore.NewWeighted(stdio.MaxAtWork), conversations: map[string]*conversation{}, reads: map[string]string{}}
 }
 
@@ -87,7 +86,7 @@ func (s *Services) Rooms() map[string]int64 { return map[string]int64{"fetch": f
 type params struct {
 	Conversation string         `json:"conversation"`
 	Request      jsontext.Value `json:"request,omitzero"`
-	Ask          web.Ask        `json:"ask,omitzero"`
+	Ask          fetch.Ask      `json:"ask,omitzero"`
 	Call         tool.Call      `json:"call,omitzero"`
 }
 
@@ -162,10 +161,10 @@ func (s *Services) fetch(ctx context.Context, raw jsontext.Value) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.NewFetched(desk.Fetch(ctx, p.Ask)), nil
+	return fetch.NewFetched(desk.Fetch(ctx, p.Ask)), nil
 }
 
-func (s *Services) openDesk(id string) (*web.Desk, error) {
+func (s *Services) openDesk(id string) (*fetch.Desk, error) {
 	if s.newDesk == nil {
 		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no network"}
 	}

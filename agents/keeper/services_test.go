@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -26,11 +25,11 @@ func endpoint(turns int) (llm.Endpoint, *llm.Script) {
 }
 
 // pages is a desk in a world of one page.
-func pages() (*web.Desk, error) {
+func pages() (*fetch.Desk, error) {
 	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
-	return web.NewDesk(web.Options{
-		Agent: "reader", Ledger: web.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now), Resolver: world, Transport: world,
-		Policy: web.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
+	return fetch.NewDesk(fetch.Options{
+		Agent: "reader", Ledger: fetch.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now), Resolver: world, Transport: world,
+		Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
 	})
 }
 
@@ -119,12 +118,12 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 	t.Parallel()
 	model, _ := endpoint(0)
 	methods := keeper.NewServices(nil, model, pages).Methods()
-	fetched := func(conversation, ask string) web.Fetched {
+	fetched := func(conversation, ask string) fetch.Fetched {
 		got, err := methods["fetch"](t.Context(), jsontext.Value(`{"conversation":"`+conversation+`","ask":`+ask+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got.(web.Fetched)
+		return got.(fetch.Fetched)
 	}
 	if f := fetched("a", `{"url":"https://good.test/"}`); f.Error != "" || f.Page != 1 || string(f.Bytes) != "hello https://good.test/next" {
 		t.Fatalf("%+v", f)
@@ -150,11 +149,11 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 // covers ALF-84
 func TestTheConversationIsChosen(t *testing.T) {
 	t.Parallel()
-	meter := web.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now)
+	meter := fetch.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now)
 	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
 	model, _ := endpoint(0)
-	methods := keeper.NewServices(nil, model, func() (*web.Desk, error) {
-		return web.NewDesk(web.Options{Agent: "reader", Ledger: meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: web.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
+	methods := keeper.NewServices(nil, model, func() (*fetch.Desk, error) {
+		return fetch.NewDesk(fetch.Options{Agent: "reader", Ledger: meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
 	}).Methods()
 	costs := func(conversation int, ask string) guard.NanoBits {
 		before := meter.Use().Bits

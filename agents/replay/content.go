@@ -7,7 +7,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -24,21 +23,21 @@ const (
 // content is the recorded outside content of a conversation, for a model that may
 // request it in another order.
 type content struct {
-	pages    map[string]web.Fetched   // by requested canonical URL
-	served   []web.Fetched            // to the other model: page n is the nth
+	pages    map[string]fetch.Fetched // by requested canonical URL
+	served   []fetch.Fetched          // to the other model: page n is the nth
 	readings map[cell.Read]llm.Result // of tools that read files or mail
 	calls    map[string]*Line         // by digest; of channels the newest
 }
 
 func collectContent(c *Conversation) *content {
-	k := &content{pages: map[string]web.Fetched{}, readings: map[cell.Read]llm.Result{}, calls: map[string]*Line{}}
-	recorded := map[int]web.Fetched{} // by page
+	k := &content{pages: map[string]fetch.Fetched{}, readings: map[cell.Read]llm.Result{}, calls: map[string]*Line{}}
+	recorded := map[int]fetch.Fetched{} // by page
 	for i := range c.Calls {
 		l := &c.Calls[i]
 		switch l.Kind {
 		case fetchCall:
-			var ask web.Ask
-			var fetched web.Fetched
+			var ask fetch.Ask
+			var fetched fetch.Fetched
 			if member(l.Request, "ask", &ask) != nil || l.Response == nil || json.Unmarshal(l.Response, &fetched) != nil {
 				continue
 			}
@@ -64,7 +63,7 @@ func collectContent(c *Conversation) *content {
 
 // resolveURL returns the requested canonical URL, which may be a link of page; empty if
 // it is invalid.
-func resolveURL(ask web.Ask, page web.Fetched) string {
+func resolveURL(ask fetch.Ask, page fetch.Fetched) string {
 	var target guard.Target
 	var err error
 	if ask.URL != "" {
@@ -83,11 +82,11 @@ func resolveURL(ask web.Ask, page web.Fetched) string {
 }
 
 func (k *content) fetch(request jsontext.Value) (any, error) {
-	var ask web.Ask
+	var ask fetch.Ask
 	if member(request, "ask", &ask) != nil {
 		return nil, errNothing
 	}
-	var page web.Fetched
+	var page fetch.Fetched
 	if ask.Page >= 1 && ask.Page <= len(k.served) {
 		page = k.served[ask.Page-1]
 	}

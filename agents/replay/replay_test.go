@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/files"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -58,7 +59,7 @@ func recorded(t *testing.T) []byte {
 		calling("g", "publish_alert", `{"urgent":true}`),
 		{Reply: llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("done")}}},
 	}}
-	pages := map[string]web.Fetched{
+	pages := map[string]fetch.Fetched{
 		`{"url":"https://good.test/"}`:       {Page: 1, URL: "https://good.test/", ContentType: "text/html", Bytes: []byte(`<p>See <a href="/release">the release</a>. Obey-me.</p>`)},
 		`{"page":1,"start":16,"end":24}`:     {Page: 2, URL: "https://good.test/release", ContentType: "text/html", Bytes: []byte(`<p>It has 12 fixes.</p>`)},
 		`{"url":"https://good.test/absent"}`: {Error: guard.BadStatus, Status: 404},

@@ -1,11 +1,13 @@
-// Package web is the tool web_fetch, which gets web pages for an agent's
-// model.
+// Package web turns web pages and feeds into text for agents, and has the tools
+// web_fetch, feeds_list and feeds_read of an agent's model.
 //
-// A [Tool] belongs to one conversation. It checks arguments and policy, prices
-// the URL, has a [Ledger] record every hop before the DNS lookup, and returns
-// extracted, cleaned, cut and redacted text, or a code. A link on a served page
-// costs less than a URL that the agent composed, because its bytes come from
-// that page.
+// [Read] decodes the character set of a page, finds the readable part of HTML,
+// and writes it as text with headings, lists, tables and numbered links. It
+// leaves out what a person would not see (scripts, styles, comments, hidden
+// elements). [ParseFeed] reads RSS, Atom and JSON feeds.
 //
-// Every failure is a [Result] with a code.
+// It parses hostile bytes, and so runs inside the agent's process. Package
+// agents/fetch, which gets the bytes, runs outside of it. A [Tool] belongs to
+// one conversation. It checks arguments, and returns extracted, cleaned, cut and
+// redacted text, or a code: every failure is a [Result] with a code.
 package web

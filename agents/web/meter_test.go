@@ -13,8 +13,8 @@ import (
 // The least that a definition may allow is enough for one hop.
 func TestLeastBudgetIsEnough(t *testing.T) {
 	t.Parallel()
-	m := NewMeter(guard.PoolLimits{Budget: 89 * 1e9, Bytes: definition.MinEgressBytes, HostBytes: definition.MinEgressBytes, Window: time.Minute}, time.Now)
-	if _, err := m.Reserve(t.Context(), Hop{Host: "good.test", Price: 89 * 1e9, MaxBytes: fetch.MaxExchange}); err != nil {
+	m := fetch.NewMeter(guard.PoolLimits{Budget: 89 * 1e9, Bytes: definition.MinEgressBytes, HostBytes: definition.MinEgressBytes, Window: time.Minute}, time.Now)
+	if _, err := m.Reserve(t.Context(), fetch.Hop{Host: "good.test", Price: 89 * 1e9, MaxBytes: fetch.MaxExchange}); err != nil {
 		t.Error(err)
 	}
 }
@@ -23,16 +23,16 @@ func TestLeastBudgetIsEnough(t *testing.T) {
 func TestMeterIsExact(t *testing.T) {
 	t.Parallel()
 	const price, hops = 89 * 1e9, 10
-	m := NewMeter(guard.PoolLimits{Budget: hops * price, Bytes: 1 << 30, HostBytes: 1 << 30, Window: time.Hour}, time.Now)
+	m := fetch.NewMeter(guard.PoolLimits{Budget: hops * price, Bytes: 1 << 30, HostBytes: 1 << 30, Window: time.Hour}, time.Now)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	fetched := 0
 	for range 32 {
 		wg.Go(func() {
-			world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": html("x")}}
-			tool, err := New(Options{
+			world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": htmlRoute("x")}}
+			tool, err := New(fetch.Options{
 				Agent: "reader", Ledger: m, Resolver: world, Transport: world,
-				Policy: Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
+				Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
 			})
 			if err != nil {
 				t.Error(err)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
@@ -17,7 +16,7 @@ type Result struct {
 	Text      string
 	Untrusted bool // true for every page
 	Title     string
-	Links     []Link // in the order of their numbers in the text
+	Links     []NumberedLink // in the order of their numbers in the text
 	Truncated bool
 	Notes     []string // lines about the text: how much is hidden, and what may be wrong with it
 
@@ -25,20 +24,13 @@ type Result struct {
 	Status int // three digits, if the code is status
 }
 
-// Link is a link of a page.
-type Link struct {
+// NumberedLink is a link of a page.
+type NumberedLink struct {
 	Link string `json:"link"` // what names it in the next call
 	URL  string `json:"url"`
 }
 
-func failed(err error) Result {
-	r := Result{Error: fetch.CodeOf(err)}
-	var status fetch.StatusError
-	if errors.As(err, &status) && status >= 100 && status <= 999 {
-		r.Status = int(status)
-	}
-	return r
-}
+func failed(err error) Result { return Result{Error: fetch.CodeOf(err), Status: fetch.StatusOf(err)} }
 
 // Output converts the result for the engine of a conversation: a page with its title and
 // links, all from outside, to be fenced; or for an error a constant text, which is not
@@ -76,11 +68,11 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		}{r.Error, r.Status})
 	}
 	return json.Marshal(struct {
-		Text      string   `json:"text"`
-		Untrusted bool     `json:"untrusted"`
-		Title     string   `json:"title,omitzero"`
-		Links     []Link   `json:"links"`
-		Truncated bool     `json:"truncated"`
-		Notes     []string `json:"notes,omitempty"`
+		Text      string         `json:"text"`
+		Untrusted bool           `json:"untrusted"`
+		Title     string         `json:"title,omitzero"`
+		Links     []NumberedLink `json:"links"`
+		Truncated bool           `json:"truncated"`
+		Notes     []string       `json:"notes,omitempty"`
 	}{r.Text, true, r.Title, r.Links, r.Truncated, r.Notes})
 }

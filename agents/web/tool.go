@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -29,25 +29,25 @@ const Schema = `{"type":"object","additionalProperties":false,"properties":{` +
 	`"max_chars":{"type":"integer","minimum":1,"maximum":400000},` +
 	`"whole":{"type":"boolean","description":"All visible text, not the readable part alone."}}}`
 
-// Tool is web_fetch in one conversation: it reads what a [Fetcher] gets. Its calls run
+// Tool is web_fetch in one conversation: it reads what a [fetch.Fetcher] gets. Its calls run
 // one at a time; concurrent ones wait.
 type Tool struct {
-	fetcher Fetcher
+	fetcher fetch.Fetcher
 	redact  guard.Set
 
 	mu    sync.Mutex
-	links map[int][]page.Link // by the number of the page
+	links map[int][]Link // by the number of the page
 }
 
 // NewTool returns the tool of a conversation. redact is applied to everything from
 // outside.
-func NewTool(f Fetcher, redact guard.Set) *Tool {
-	return &Tool{fetcher: f, redact: redact, links: map[int][]page.Link{}}
+func NewTool(f fetch.Fetcher, redact guard.Set) *Tool {
+	return &Tool{fetcher: f, redact: redact, links: map[int][]Link{}}
 }
 
-// New returns the tool of a conversation with its own [Desk], in one process.
-func New(o Options) (*Tool, error) {
-	desk, err := NewDesk(o)
+// New returns the tool of a conversation with its own [fetch.Desk], in one process.
+func New(o fetch.Options) (*Tool, error) {
+	desk, err := fetch.NewDesk(o)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ type arguments struct {
 
 func parseArguments(raw jsontext.Value) (a arguments, err error) {
 	if len(raw) > maxArguments || json.Unmarshal(raw, &a, json.RejectUnknownMembers(true)) != nil ||
-		(a.URL == nil) == (a.Link == nil) || a.MaxChars != nil && (*a.MaxChars < 1 || *a.MaxChars > page.MaxChars) {
+		(a.URL == nil) == (a.Link == nil) || a.MaxChars != nil && (*a.MaxChars < 1 || *a.MaxChars > MaxChars) {
 		return a, guard.Malformed
 	}
 	return a, nil
@@ -104,42 +104,42 @@ func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 	if err != nil {
 		return failed(err)
 	}
-	options := page.Options{Whole: a.Whole, Set: t.redact}
+	options := ReadOptions{Whole: a.Whole, Set: t.redact}
 	if a.MaxChars != nil {
 		options.MaxChars = *a.MaxChars
 	}
-	read, err := tool.Watched(ctx, func(ctx context.Context) (page.Page, error) {
+	read, err := tool.Watched(ctx, func(ctx context.Context) (Page, error) {
 		if err := tool.Reading(ctx, served.Bytes); err != nil {
-			return page.Page{}, err
+			return Page{}, err
 		}
-		return page.Read(served.Body, options)
+		return Read(served.Body, options)
 	})
 	if why, ok := errors.AsType[tool.Failure](err); ok {
-		return Result{Untrusted: true, Links: []Link{}, Notes: []string{"Defect: " + string(why)}}
+		return Result{Untrusted: true, Links: []NumberedLink{}, Notes: []string{"Defect: " + string(why)}}
 	}
 	if err != nil {
 		return failed(err)
 	}
 	t.links[served.Page] = read.Links
-	r := Result{Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated, Notes: read.Notes(), Links: []Link{}}
+	r := Result{Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated, Notes: read.Notes(), Links: []NumberedLink{}}
 	for i, link := range read.Links {
-		r.Links = append(r.Links, Link{Link: fmt.Sprintf("%d.%d", served.Page, i+1), URL: link.URL})
+		r.Links = append(r.Links, NumberedLink{Link: fmt.Sprintf("%d.%d", served.Page, i+1), URL: link.URL})
 	}
 	return r
 }
 
 // ask returns the request of a call. For a link that does not exist it is an empty
 // range, which is invalid.
-func (t *Tool) ask(a arguments) Ask {
+func (t *Tool) ask(a arguments) fetch.Ask {
 	if a.URL != nil {
-		return Ask{URL: *a.URL}
+		return fetch.Ask{URL: *a.URL}
 	}
 	pageNumber, linkNumber, _ := strings.Cut(*a.Link, ".")
 	p, err := strconv.ParseUint(pageNumber, 10, 31)
 	l, err2 := strconv.ParseUint(linkNumber, 10, 31)
 	links := t.links[int(p)]
 	if err != nil || err2 != nil || l < 1 || int(l) > len(links) {
-		return Ask{Page: int(p)}
+		return fetch.Ask{Page: int(p)}
 	}
-	return Ask{Page: int(p), Start: links[l-1].Start, End: links[l-1].End}
+	return fetch.Ask{Page: int(p), Start: links[l-1].Start, End: links[l-1].End}
 }

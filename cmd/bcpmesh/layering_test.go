@@ -149,33 +149,30 @@ var rules = []rule{
 	{folder: "agents/imap", internal: []string{"accounts/durable", "agents/fetch", "agents/mailbox", "bcp/guard"}, external: []string{fileLock, logging}},
 	// Gets pages, and knows no HTML: who fetches for an agent reads nothing of what it gets.
 	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
+	// Makes text and tools of pages and feeds, where hostile bytes are read.
+	{folder: "agents/web", internal: []string{"agents/decode", "agents/fetch", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", jsonText}},
 	// Makes text of pages where hostile bytes are read.
 	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/net/html", textLib}},
-	{folder: "agents/page", internal: []string{"agents/decode", "agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html"}},
 	// Models with one tool, as Readers and planners.
 	{folder: "agents/onecall", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard", "bcp/kernel"}, external: []string{jsonText}},
-	// The tool web_fetch, of both.
-	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Opens what is below a folder, and knows nothing of what is in it.
 	{folder: "agents/folder"},
 	// What the tools of a model share.
 	{folder: "agents/tool", internal: []string{"agents/llm", "bcp/guard"}, external: []string{jsonText}},
 	// Reads files for a model.
 	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
-	// Reads feeds for a model.
-	{folder: "agents/feed", internal: []string{"agents/decode", "agents/fetch", "agents/llm", "agents/page", "agents/tool", "agents/web", "bcp/guard"}, external: []string{"golang.org/x/net/html", jsonText}},
 	// Reads mail, for a model as well.
 	{folder: "agents/mailbox", internal: []string{"agents/decode", "agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
-	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/cell", internal: []string{"agents/fetch", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
 	// Runs a cell on such a record: its keeper, without creds, keys and network.
-	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// The ways to models: wires of our own and a script.
 	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
@@ -237,7 +234,7 @@ var rules = []rule{
 	},
 	{
 		folder: "examples/researchdesk", program: true,
-		internal: append([]string{"agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/web", "examples/mailroom/mail", "mesh"}, corePackages...), external: []string{"github.com/google/go-cmp/cmp", jsonText, logging},
+		internal: append([]string{"agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/stdio", "examples/mailroom/mail", "mesh"}, corePackages...), external: []string{"github.com/google/go-cmp/cmp", jsonText, logging},
 	},
 	// Hosts of MCP, which know nothing of a mesh.
 	{folder: "examples/mcp", program: true, external: []string{mcpSDK}},
@@ -266,7 +263,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/contentguard", program: true,
-		internal: []string{"agents", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/page", "agents/web", "bcp", "bcp/guard", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"agents", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/web", "bcp", "bcp/guard", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{
@@ -331,7 +328,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/onecall", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/web", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/onecall", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/dispatch"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{

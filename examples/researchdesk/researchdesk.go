@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -126,19 +125,19 @@ func (s *seat) connect(ctx context.Context) error {
 }
 
 // desk makes the desk of each conversation.
-func (s *seat) desk() func() (*web.Desk, error) {
+func (s *seat) desk() func() (*fetch.Desk, error) {
 	if len(s.agent.Egress.Hosts) == 0 {
 		return nil
 	}
 	e := s.agent.Egress
-	o := web.Options{
-		Agent: string(s.agent.Name), Policy: web.Policy(e.Hosts, func(string) (string, bool) { return "", false }), StartURLs: append(e.StartURLs[:len(e.StartURLs):len(e.StartURLs)], s.agent.Feeds...),
+	o := fetch.Options{
+		Agent: string(s.agent.Name), Policy: fetch.Policy(e.Hosts, func(string) (string, bool) { return "", false }), StartURLs: append(e.StartURLs[:len(e.StartURLs):len(e.StartURLs)], s.agent.Feeds...),
 		LinksOnly: e.LinksOnly, Addresses: s.Definition.AllowAddresses, Ledger: keeper.NewLedger(agents.NewKeeper(s.connections[1])),
 	}
 	if s.Archive != nil {
 		o.Resolver, o.Transport = s.Archive, s.Archive
 	}
-	return func() (*web.Desk, error) { return web.NewDesk(o) }
+	return func() (*fetch.Desk, error) { return fetch.NewDesk(o) }
 }
 
 // serve runs the cell behind its door until ctx ends.

@@ -10,7 +10,7 @@ import (
 	"github.com/mmcdole/gofeed"
 	"pgregory.net/rapid"
 
-	"github.com/bcpmesh/bcpmesh/agents/feed"
+	"github.com/bcpmesh/bcpmesh/agents/web"
 )
 
 func escaped(text string) string {
@@ -64,7 +64,7 @@ func TestFeeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := feed.Parse("application/xml", []byte(source))
+		got, err := web.ParseFeed("application/xml", []byte(source))
 		if err != nil || len(got.Defects) > 0 || len(got.Entries) != len(want.Items) {
 			t.Fatalf("%+v, %v\n%s", got, err, source)
 		}

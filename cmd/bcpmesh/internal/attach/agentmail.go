@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/imap"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -57,7 +56,7 @@ func copyMail(ctx context.Context, folder meshdir.Folder, def *bcp.Mesh, agent *
 	}
 	copier, err := imap.NewCopier(imap.Options{
 		Server: server, Key: key, Folder: path, Logger: log,
-		Dialer: &fetch.Dialer{Policy: web.Policy([]string{server.Target.Authority()}, os.LookupEnv), Addresses: def.AllowAddresses, Resolver: fetch.NewResolver()},
+		Dialer: &fetch.Dialer{Policy: fetch.Policy([]string{server.Target.Authority()}, os.LookupEnv), Addresses: def.AllowAddresses, Resolver: fetch.NewResolver()},
 	})
 	if err != nil {
 		return nil, nil, cli.Failf("the mail of %s: %s", agent.Name, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
@@ -24,7 +25,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
@@ -179,7 +179,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	defer endMail()
 	read = append(read, maildir...)
-	var desk func() (*web.Desk, error)
+	var desk func() (*fetch.Desk, error)
 	if len(agent.Egress.Hosts) > 0 {
 		if desk, err = newDesk(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(kept))); err != nil {
 			return done, err
@@ -404,10 +404,10 @@ func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 	return conn, nil
 }
 
-func newDesk(p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) (func() (*web.Desk, error), error) {
+func newDesk(p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, ledger fetch.Ledger) (func() (*fetch.Desk, error), error) {
 	e := agent.Egress
-	o := web.Options{
-		Agent: string(agent.Name), Policy: web.Policy(e.Hosts, os.LookupEnv), StartURLs: slices.Concat(e.StartURLs, agent.Feeds), LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
+	o := fetch.Options{
+		Agent: string(agent.Name), Policy: fetch.Policy(e.Hosts, os.LookupEnv), StartURLs: slices.Concat(e.StartURLs, agent.Feeds), LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
 	}
 	if name := p.Env(meshdir.ArchiveVariable); name != "" && name != meshdir.ArchiveOff {
 		archive, err := folder.Archive(name)
@@ -416,7 +416,7 @@ func newDesk(p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Ag
 		}
 		o.Resolver, o.Transport = archive, archive
 	}
-	return func() (*web.Desk, error) { return web.NewDesk(o) }, nil
+	return func() (*fetch.Desk, error) { return fetch.NewDesk(o) }, nil
 }
 
 // startCell starts this program again, with an empty environment, which may read what its tools read, and returns our ends of its door.

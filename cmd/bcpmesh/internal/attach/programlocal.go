@@ -7,12 +7,12 @@ import (
 	"os/exec"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -58,7 +58,7 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 	if l.kept, err = metered(ctx, p, folder, &agent, &model, of.Log); err != nil {
 		return nil, err
 	}
-	var desk func() (*web.Desk, error)
+	var desk func() (*fetch.Desk, error)
 	if l.fetches {
 		if desk, err = newDesk(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(l.kept))); err != nil {
 			l.kept.Close()

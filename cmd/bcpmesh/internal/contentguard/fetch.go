@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/page"
+	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -50,14 +50,14 @@ The exit code is 3 if the URL is refused.`,
   bcpmesh fetch https://docs.example.com/ --as researcher --record`,
 		Args: cli.Arguments(1, "URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if maxChars < 1 || maxChars > page.MaxChars {
-				return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", page.MaxChars, maxChars)
+			if maxChars < 1 || maxChars > web.MaxChars {
+				return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", web.MaxChars, maxChars)
 			}
 			if as != "" {
 				if allow.entries != nil {
 					return cli.Usagef("fetch: --as and --allow cannot be combined")
 				}
-				return fetchAs(cmd.Context(), p, as, args[0], record, page.Options{MaxChars: maxChars, Whole: whole})
+				return fetchAs(cmd.Context(), p, as, args[0], record, web.ReadOptions{MaxChars: maxChars, Whole: whole})
 			}
 			if record {
 				return cli.Usagef("fetch: --record needs --as")
@@ -66,14 +66,14 @@ The exit code is 3 if the URL is refused.`,
 			if err != nil {
 				return err
 			}
-			return fetchForPeople(cmd.Context(), p, args[0], policy, page.Options{MaxChars: maxChars, Whole: whole})
+			return fetchForPeople(cmd.Context(), p, args[0], policy, web.ReadOptions{MaxChars: maxChars, Whole: whole})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	allow.addTo(cmd)
 	cli.TakeGiven(cmd, "--as: apply the definition of this agent", cli.Into{"as": &as})
 	cmd.Flags().BoolVar(&record, "record", false, "with --as: have the running mesh record and charge it")
-	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "maximum characters of the text, at most 400000")
+	cmd.Flags().IntVar(&maxChars, "max-chars", web.DefaultChars, "maximum characters of the text, at most 400000")
 	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)
 	cmd.Flags().BoolVar(&whole, "whole", false, "show all visible text, not only the readable part")
 	return cmd
@@ -103,8 +103,8 @@ bcpmesh fetch gets a page from the real network.`,
 }
 
 // fetchForPeople gets one page from the real network.
-func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guard.Policy, o page.Options) error {
-	f := fetch.Fetcher{
+func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guard.Policy, o web.ReadOptions) error {
+	f := fetch.Client{
 		Policy:   func() guard.Policy { return policy },
 		Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil),
 	}
@@ -124,7 +124,7 @@ func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guar
 }
 
 // showPage shows a page to a person.
-func showPage(p *cli.Program, read page.Page) {
+func showPage(p *cli.Program, read web.Page) {
 	if read.Title != "" {
 		p.Out.Heading(cli.Plain(read.Title))
 	}
@@ -164,16 +164,16 @@ func deniedf(code guard.Code, url string) *cli.Failure {
 }
 
 // fetchPage fetches a URL and makes text of it.
-func fetchPage(ctx context.Context, f *fetch.Fetcher, url string, o page.Options) (page.Page, error) {
+func fetchPage(ctx context.Context, f *fetch.Client, url string, o web.ReadOptions) (web.Page, error) {
 	target, err := guard.Check(url, f.Policy())
 	if err != nil {
-		return page.Page{}, err
+		return web.Page{}, err
 	}
 	body, err := f.Fetch(ctx, target)
 	if err != nil {
-		return page.Page{}, err
+		return web.Page{}, err
 	}
-	return page.Read(body, o)
+	return web.Read(body, o)
 }
 
 // fetchResult is what a fetch gives; Text is that of the page, or a constant one for the code.
@@ -190,7 +190,7 @@ type fetchResult struct {
 	Contacted []string   `json:"contacted,omitzero"`
 }
 
-func newFetchResult(read page.Page, err error) fetchResult {
+func newFetchResult(read web.Page, err error) fetchResult {
 	if err != nil {
 		r := fetchResult{Code: fetchCode(err), Text: fetchCode(err).Error()}
 		if status, ok := err.(fetch.StatusError); ok {
@@ -246,10 +246,10 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 		return nil, unreadableCase
 	}
 	policy, _ := guard.ParsePolicy(entryTexts(c.Allow))
-	f := &fetch.Fetcher{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
+	f := &fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
 	one := func(url caseURL) fetchResult {
 		world.Contacted = []string{}
-		read, err := fetchPage(ctx, f, string(url), page.Options{MaxChars: c.MaxChars, Whole: c.Whole})
+		read, err := fetchPage(ctx, f, string(url), web.ReadOptions{MaxChars: c.MaxChars, Whole: c.Whole})
 		result := newFetchResult(read, err)
 		result.Contacted = world.Contacted
 		return result

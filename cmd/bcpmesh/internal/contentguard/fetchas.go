@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
-	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -21,12 +21,12 @@ import (
 
 // metered is a ledger that a meter counts along with.
 type metered struct {
-	web.Ledger
-	meter *web.Meter
+	fetch.Ledger
+	meter *fetch.Meter
 }
 
-// Reserve implements [web.Ledger].
-func (m metered) Reserve(ctx context.Context, h web.Hop) (func(sent, received int64), error) {
+// Reserve implements [fetch.Ledger].
+func (m metered) Reserve(ctx context.Context, h fetch.Hop) (func(sent, received int64), error) {
 	settle, err := m.Ledger.Reserve(ctx, h)
 	if err != nil {
 		return nil, err
@@ -53,13 +53,13 @@ func recordedBy(ctx context.Context, agent *bcp.Agent) (ledger metered, closing 
 		return metered{}, nil, err
 	}
 	const all = math.MaxInt64 / 2
-	meter := web.NewMeter(guard.PoolLimits{Budget: all, Bytes: all, HostBytes: all, Window: agent.Egress.Window}, time.Now)
+	meter := fetch.NewMeter(guard.PoolLimits{Budget: all, Bytes: all, HostBytes: all, Window: agent.Egress.Window}, time.Now)
 	return metered{keeper.NewLedger(agents.NewKeeper(c.Connection)), meter}, c.Close, nil
 }
 
 // fetchAs gets one page by the definition of an agent: its hosts, start URLs and limits. It is recorded and charged by the
 // running mesh, or is judged as if the agent had sent nothing before.
-func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool, o page.Options) error {
+func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool, o web.ReadOptions) error {
 	folder, err := meshdir.Find(".")
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 		return cli.Usagef("fetch: --as: the mesh has no agent %s", cli.Quoted(name))
 	}
 	e := agent.Egress
-	meter := web.NewMeter(guard.PoolLimits{Budget: guard.NanoBits(e.Budget), Bytes: e.MaxBytes, HostBytes: e.MaxHostBytes, Window: e.Window}, time.Now)
-	ledger := web.Ledger(meter)
+	meter := fetch.NewMeter(guard.PoolLimits{Budget: guard.NanoBits(e.Budget), Bytes: e.MaxBytes, HostBytes: e.MaxHostBytes, Window: e.Window}, time.Now)
+	ledger := fetch.Ledger(meter)
 	if record {
 		recorded, closing, err := recordedBy(ctx, &agent)
 		if err != nil {
@@ -83,8 +83,8 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 		defer closing()
 		meter, ledger = recorded.meter, recorded
 	}
-	tool, err := web.New(web.Options{
-		Agent: name, Policy: web.Policy(e.Hosts, os.LookupEnv), StartURLs: e.StartURLs, LinksOnly: e.LinksOnly,
+	tool, err := web.New(fetch.Options{
+		Agent: name, Policy: fetch.Policy(e.Hosts, os.LookupEnv), StartURLs: e.StartURLs, LinksOnly: e.LinksOnly,
 		Addresses: mesh.AllowAddresses, Redact: o.Set, Ledger: ledger,
 	})
 	if err != nil {
@@ -121,9 +121,9 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 	if p.Out.JSON {
 		return nil
 	}
-	read := page.Page{Title: r.Title, Text: r.Text, Truncated: r.Truncated}
+	read := web.Page{Title: r.Title, Text: r.Text, Truncated: r.Truncated}
 	for _, link := range r.Links {
-		read.Links = append(read.Links, page.Link{URL: link.URL})
+		read.Links = append(read.Links, web.Link{URL: link.URL})
 	}
 	showPage(p, read)
 	p.Out.Talkf("it told hosts at most %s of %s over %s; %s of %s on the wire",

@@ -1,4 +1,4 @@
-package feed
+package web
 
 import (
 	"context"
@@ -13,19 +13,17 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Name is the name of all these tools in a definition.
-const Name = "feeds"
+// FeedsName is the name of all tools for feeds in a definition.
+const FeedsName = "feeds"
 
 // The names of the tools.
 const (
-	ListName = "feeds_list"
-	ReadName = "feeds_read"
+	FeedsListName = "feeds_list"
+	FeedsReadName = "feeds_read"
 )
 
 const (
@@ -52,17 +50,17 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["e
 	`"entry":{"type":"integer","minimum":1,"description":"The number of an entry that was listed."},` +
 	`"part":{"type":"integer","minimum":1,"description":"A long text has parts of 100,000 characters. 1 if it is left out."}}}`
 
-// Tools returns the tools of one conversation, for feeds fetched by f. Numbers are those
+// FeedTools returns the tools of one conversation, for feeds fetched by f. Numbers are those
 // of the conversation. redact is applied to everything from outside.
-func Tools(feeds []string, f web.Fetcher, redact guard.Set) []llm.Executable {
-	d := &desk{feeds: feeds, fetcher: f, redact: redact, listings: map[int][]int{}, numbers: map[[sha256.Size]byte]int{}}
+func FeedTools(feeds []string, f fetch.Fetcher, redact guard.Set) []llm.Executable {
+	d := &feedDesk{feeds: feeds, fetcher: f, redact: redact, listings: map[int][]int{}, numbers: map[[sha256.Size]byte]int{}}
 	return []llm.Executable{
 		tool.New(tool.Tool[listArguments]{
-			Name: ListName, Description: llm.Constant("List the feeds, or the entries of a feed. Each has a number, by which other tools know it."),
+			Name: FeedsListName, Description: llm.Constant("List the feeds, or the entries of a feed. Each has a number, by which other tools know it."),
 			Schema: jsontext.Value(listSchema), Source: guard.Feed, Lock: &d.mu, Run: d.list, Permit: d.permit,
 		}),
 		tool.New(tool.Tool[readArguments]{
-			Name: ReadName, Description: llm.Constant("Read an entry of a feed."),
+			Name: FeedsReadName, Description: llm.Constant("Read an entry of a feed."),
 			Schema: jsontext.Value(readSchema), Source: guard.Feed, Lock: &d.mu, Run: d.read,
 		}),
 	}
@@ -79,10 +77,10 @@ func (n *numbered) size() int {
 	return len(n.ID) + len(n.Title) + len(n.Author) + len(n.Link) + len(n.Text) + len(n.Summary) + len(n.Written)
 }
 
-// desk is the state of one conversation. Its calls run one at a time.
-type desk struct {
+// feedDesk is the state of one conversation. Its calls run one at a time.
+type feedDesk struct {
 	feeds   []string
-	fetcher web.Fetcher
+	fetcher fetch.Fetcher
 	redact  guard.Set
 
 	mu       sync.Mutex
@@ -94,14 +92,14 @@ type desk struct {
 }
 
 // ask returns what a listing must fetch, and false for nothing.
-func (d *desk) ask(a listArguments) (web.Ask, bool) {
+func (d *feedDesk) ask(a listArguments) (fetch.Ask, bool) {
 	if a.Feed == nil || a.After != nil || *a.Feed < 1 || *a.Feed > len(d.feeds) {
-		return web.Ask{}, false
+		return fetch.Ask{}, false
 	}
-	return web.Ask{URL: d.feeds[*a.Feed-1]}, true
+	return fetch.Ask{URL: d.feeds[*a.Feed-1]}, true
 }
 
-func (d *desk) permit(a listArguments) error {
+func (d *feedDesk) permit(a listArguments) error {
 	if ask, fetches := d.ask(a); fetches {
 		return d.fetcher.Permit(ask)
 	}
@@ -109,7 +107,7 @@ func (d *desk) permit(a listArguments) error {
 }
 
 // list is feeds_list.
-func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
+func (d *feedDesk) list(ctx context.Context, a listArguments) (string, error) {
 	var b strings.Builder
 	switch {
 	case a.Feed == nil && a.After != nil:
@@ -131,7 +129,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 		if err := tool.Reading(ctx, served.Bytes); err != nil {
 			return "", err
 		}
-		parsed, err := Parse(served.ContentType, served.Bytes)
+		parsed, err := ParseFeed(served.ContentType, served.Bytes)
 		if err != nil {
 			return "", tool.Unreadable
 		}
@@ -171,7 +169,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 
 // numberEntries numbers the entries of a feed. An entry keeps its number in the
 // conversation as long as its text is the same.
-func (d *desk) numberEntries(feed int, entries []Entry) {
+func (d *feedDesk) numberEntries(feed int, entries []Entry) {
 	var listing []int
 	for _, e := range entries {
 		key := sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %q %q %q", feed, e.ID, e.Link, e.Author, e.Title, e.Text+e.Summary, e.Written+e.Date.String()))
@@ -195,7 +193,7 @@ func (d *desk) numberEntries(feed int, entries []Entry) {
 }
 
 // read is feeds_read.
-func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
+func (d *feedDesk) read(ctx context.Context, a readArguments) (string, error) {
 	if a.Entry < 1 || a.Entry > len(d.entries) {
 		return "", tool.UnknownNumber
 	}
@@ -251,20 +249,20 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 }
 
 // html returns what is visible of HTML.
-func (d *desk) html(feed int, source string) (page.Page, error) {
+func (d *feedDesk) html(feed int, source string) (Page, error) {
 	target, err := guard.ParseTarget(d.feeds[feed])
 	if err != nil {
-		return page.Page{}, tool.Unreadable
+		return Page{}, tool.Unreadable
 	}
-	read, err := page.Read(fetch.Body{Target: target, ContentType: "text/html; charset=utf-8", Bytes: []byte(source)}, page.Options{Whole: true, MaxChars: page.MaxChars, Set: d.redact})
+	read, err := Read(fetch.Body{Target: target, ContentType: "text/html; charset=utf-8", Bytes: []byte(source)}, ReadOptions{Whole: true, MaxChars: MaxChars, Set: d.redact})
 	if err != nil {
-		return page.Page{}, tool.Unreadable
+		return Page{}, tool.Unreadable
 	}
 	return read, nil
 }
 
 // line returns a short text in HTML on one line, between quotes.
-func (d *desk) line(source string) string {
+func (d *feedDesk) line(source string) string {
 	text := source
 	if read, err := d.html(0, source); err == nil {
 		text = read.Text

@@ -1,4 +1,4 @@
-package feed
+package web
 
 import (
 	"bytes"
@@ -18,9 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
@@ -52,64 +50,64 @@ func TestParse(t *testing.T) {
 		}}},
 		"json":         {"application/feed+json", jsonFeed, Feed{Title: "News", Entries: []Entry{{ID: "1", Title: "A &lt; B", Author: "Ann", Link: "https://a.test/1", Text: "x &lt; y<br>z", Date: at}}}},
 		"latin":        {"text/xml", "<?xml version='1.0' encoding='iso-8859-1'?><rss><item><title>caf\xe9</title></item></rss>", Feed{Entries: []Entry{{Title: "café"}}}},
-		"cut off":      {"text/xml", "<rss><item><title>one</title><description>half", Feed{Entries: []Entry{{Title: "one", Text: "half"}}, Defects: []page.Defect{BadStructure}}},
-		"never closed": {"text/xml", "<rss><item><title>one</title><description>x</item><item><title>two</title></item></rss>", Feed{Entries: []Entry{{Title: "one", Text: "x"}, {Title: "two"}}, Defects: []page.Defect{BadStructure}}},
+		"cut off":      {"text/xml", "<rss><item><title>one</title><description>half", Feed{Entries: []Entry{{Title: "one", Text: "half"}}, Defects: []Defect{BadStructure}}},
+		"never closed": {"text/xml", "<rss><item><title>one</title><description>x</item><item><title>two</title></item></rss>", Feed{Entries: []Entry{{Title: "one", Text: "x"}, {Title: "two"}}, Defects: []Defect{BadStructure}}},
 		"late UTF-8":   {"text/xml", "<!--" + strings.Repeat(" ", 2000) + "--><rss><item><title>café</title></item></rss>", Feed{Entries: []Entry{{Title: "café"}}}},
-		"guessed":      {"text/xml", "<rss><item><title>caf\xe9</title></item></rss>", Feed{Entries: []Entry{{Title: "café"}}, Defects: []page.Defect{page.BadCharset}}},
-		"zones":        {"text/xml", "<rss><item><pubDate>Mon, 2 Mar 2026 03:05:10 EST</pubDate></item><item><pubDate>Mon, 2 Mar 2026 08:05:10</pubDate></item><item><pubDate>soon</pubDate></item></rss>", Feed{Entries: []Entry{{Date: at}, {Date: at, Written: "Mon, 2 Mar 2026 08:05:10"}, {Written: "soon"}}, Defects: []page.Defect{BadDate}}},
-		"broken json":  {"application/json", jsonFeed[:len(jsonFeed)-2], Feed{Title: "News", Entries: []Entry{{ID: "1", Title: "A &lt; B", Author: "Ann", Link: "https://a.test/1", Text: "x &lt; y<br>z", Date: at}}, Defects: []page.Defect{BadStructure}}},
-		"other types":  {"application/json", `{"items":[{"title":1,"summary":"s"},{"content_html":"c","summary":"s","author":{"name":"Ann"},"external_url":"https://b.test/"}],"version":"https://jsonfeed.org/version/1"}`, Feed{Entries: []Entry{{}, {Author: "Ann", Link: "https://b.test/", Text: "c", Summary: "s"}}, Defects: []page.Defect{BadStructure}}},
+		"guessed":      {"text/xml", "<rss><item><title>caf\xe9</title></item></rss>", Feed{Entries: []Entry{{Title: "café"}}, Defects: []Defect{BadCharset}}},
+		"zones":        {"text/xml", "<rss><item><pubDate>Mon, 2 Mar 2026 03:05:10 EST</pubDate></item><item><pubDate>Mon, 2 Mar 2026 08:05:10</pubDate></item><item><pubDate>soon</pubDate></item></rss>", Feed{Entries: []Entry{{Date: at}, {Date: at, Written: "Mon, 2 Mar 2026 08:05:10"}, {Written: "soon"}}, Defects: []Defect{BadDate}}},
+		"broken json":  {"application/json", jsonFeed[:len(jsonFeed)-2], Feed{Title: "News", Entries: []Entry{{ID: "1", Title: "A &lt; B", Author: "Ann", Link: "https://a.test/1", Text: "x &lt; y<br>z", Date: at}}, Defects: []Defect{BadStructure}}},
+		"other types":  {"application/json", `{"items":[{"title":1,"summary":"s"},{"content_html":"c","summary":"s","author":{"name":"Ann"},"external_url":"https://b.test/"}],"version":"https://jsonfeed.org/version/1"}`, Feed{Entries: []Entry{{}, {Author: "Ann", Link: "https://b.test/", Text: "c", Summary: "s"}}, Defects: []Defect{BadStructure}}},
 	} {
-		got, err := Parse(c.contentType, []byte(c.body))
+		got, err := ParseFeed(c.contentType, []byte(c.body))
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
 	}
 	for _, body := range []string{"", "<html><title>x</title></html>", "{}", `{"version":"2"}`, "plain", "\x00"} {
-		if got, err := Parse("text/xml", []byte(body)); err != ErrNoFeed {
+		if got, err := ParseFeed("text/xml", []byte(body)); err != ErrNoFeed {
 			t.Errorf("%q is %+v, %v", body, got, err)
 		}
 	}
 	for past := range 2 {
-		got, err := Parse("text/xml", []byte("<rss>"+strings.Repeat("<item><title>x</title></item>", maxEntries+past)+"</rss>"))
+		got, err := ParseFeed("text/xml", []byte("<rss>"+strings.Repeat("<item><title>x</title></item>", maxEntries+past)+"</rss>"))
 		if err != nil || len(got.Entries) != maxEntries || got.More != past {
 			t.Errorf("%d entries and %d more of %d", len(got.Entries), got.More, maxEntries+past)
 		}
-		got, err = Parse("application/json", []byte(`{"version":"https://jsonfeed.org/version/1","items":[{}`+strings.Repeat(",{}", maxEntries-1+past)+"]}"))
+		got, err = ParseFeed("application/json", []byte(`{"version":"https://jsonfeed.org/version/1","items":[{}`+strings.Repeat(",{}", maxEntries-1+past)+"]}"))
 		if err != nil || len(got.Entries) != maxEntries || got.More != past {
 			t.Errorf("JSON: %d entries and %d more of %d", len(got.Entries), got.More, maxEntries+past)
 		}
-		got, _ = Parse("text/xml", []byte("<rss><item><description>"+strings.Repeat("x", maxField+past)+"</description></item></rss>"))
-		if len(got.Entries[0].Text) != maxField || slices.Contains(got.Defects, page.TooLarge) != (past > 0) {
+		got, _ = ParseFeed("text/xml", []byte("<rss><item><description>"+strings.Repeat("x", maxField+past)+"</description></item></rss>"))
+		if len(got.Entries[0].Text) != maxField || slices.Contains(got.Defects, TooLarge) != (past > 0) {
 			t.Errorf("%d bytes, %v", len(got.Entries[0].Text), got.Defects)
 		}
 	}
 }
 
-// served is a [web.Fetcher] with bodies by URL. What it has not is denied.
+// served is a [fetch.Fetcher] with bodies by URL. What it has not is denied.
 type served struct {
 	bodies map[string]string
 	asked  []string
 }
 
-func (s *served) Permit(a web.Ask) error {
+func (s *served) Permit(a fetch.Ask) error {
 	if _, ok := s.bodies[a.URL]; !ok {
 		return guard.HostDenied
 	}
 	return nil
 }
 
-func (s *served) Fetch(_ context.Context, a web.Ask) (web.Served, error) {
+func (s *served) Fetch(_ context.Context, a fetch.Ask) (fetch.Served, error) {
 	s.asked = append(s.asked, a.URL)
 	target, err := guard.ParseTarget(a.URL)
 	if err != nil || s.Permit(a) != nil {
-		return web.Served{}, guard.HostDenied
+		return fetch.Served{}, guard.HostDenied
 	}
-	return web.Served{Page: len(s.asked), Body: fetch.Body{Target: target, ContentType: "text/xml", Bytes: []byte(s.bodies[a.URL])}}, nil
+	return fetch.Served{Page: len(s.asked), Body: fetch.Body{Target: target, ContentType: "text/xml", Bytes: []byte(s.bodies[a.URL])}}, nil
 }
 
-func talk(t *testing.T, feeds []string, f web.Fetcher) func(name, arguments string) llm.Output {
-	tools := Tools(feeds, f, guard.All)
+func talk(t *testing.T, feeds []string, f fetch.Fetcher) func(name, arguments string) llm.Output {
+	tools := FeedTools(feeds, f, guard.All)
 	return func(name, arguments string) llm.Output {
 		t.Helper()
 		i := slices.IndexFunc(tools, func(e llm.Executable) bool { return e.Name == name })
@@ -130,11 +128,11 @@ func TestTools(t *testing.T) {
 	f := &served{bodies: map[string]string{"https://a.test/rss": rss, "https://b.test/atom": atom, "https://c.test/x": "<html>"}}
 	call := talk(t, []string{"https://a.test/rss", "https://b.test/atom", "https://c.test/x", "https://denied.test/"}, f)
 	for _, step := range []struct{ tool, arguments, want string }{
-		{ListName, `{}`, "1 feed \"https://a.test/rss\"\n2 feed \"https://b.test/atom\"\n3 feed \"https://c.test/x\"\n4 feed \"https://denied.test/\"\n"},
-		{ListName, `{"feed":1}`, "Feed 1 \"News & more\" has 2 entries.\n1 2026-03-02 \"A < B\"\n2 undated \"two\"\n"},
-		{ReadName, `{"entry":1}`, "Entry 1 of feed 1\nTitle: \"A < B\"\nDate: 2026-03-02T07:05:10Z\nSummary: \"short\"\nLink: \"https://a.test/1?x=1&y=2\"\nText, part 1 of 1:\n\nLong & bold."},
-		{ListName, `{"feed":2}`, "Feed 2 \"News\" has 1 entries.\n3 2026-03-02 \"One <1>\"\n"},
-		{ReadName, `{"entry":3}`, "Entry 3 of feed 2\nTitle: \"One <1>\"\nAuthor: \"Ann\"\nDate: 2026-03-02T08:05:10Z\nSummary: \"s\"\nLink: \"https://a.test/1\"\nText, part 1 of 1:\n\nHello\ninner"},
+		{FeedsListName, `{}`, "1 feed \"https://a.test/rss\"\n2 feed \"https://b.test/atom\"\n3 feed \"https://c.test/x\"\n4 feed \"https://denied.test/\"\n"},
+		{FeedsListName, `{"feed":1}`, "Feed 1 \"News & more\" has 2 entries.\n1 2026-03-02 \"A < B\"\n2 undated \"two\"\n"},
+		{FeedsReadName, `{"entry":1}`, "Entry 1 of feed 1\nTitle: \"A < B\"\nDate: 2026-03-02T07:05:10Z\nSummary: \"short\"\nLink: \"https://a.test/1?x=1&y=2\"\nText, part 1 of 1:\n\nLong & bold."},
+		{FeedsListName, `{"feed":2}`, "Feed 2 \"News\" has 1 entries.\n3 2026-03-02 \"One <1>\"\n"},
+		{FeedsReadName, `{"entry":3}`, "Entry 3 of feed 2\nTitle: \"One <1>\"\nAuthor: \"Ann\"\nDate: 2026-03-02T08:05:10Z\nSummary: \"s\"\nLink: \"https://a.test/1\"\nText, part 1 of 1:\n\nHello\ninner"},
 	} {
 		if got := call(step.tool, step.arguments); got.Failed || got.Untrusted != step.want {
 			t.Errorf("%s %s: %s\n%s", step.tool, step.arguments, got.Trusted.Text(), got.Untrusted)
@@ -144,7 +142,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("it fetched %v", f.asked)
 	}
 	f.bodies["https://a.test/rss"] = "<rss><item><title>new\n9 undated " + secret + "</title></item>" + rss[strings.Index(rss, "<item>"):]
-	listed := call(ListName, `{"feed":1}`).Untrusted
+	listed := call(FeedsListName, `{"feed":1}`).Untrusted
 	if want := "Feed 1 \"\" has 3 entries.\n4 undated \"new 9 undated [REDACTED:anthropic-key]\"\n1 2026-03-02 \"A < B\"\n2 "; !strings.HasPrefix(listed, want) {
 		t.Error(listed)
 	}
@@ -152,12 +150,12 @@ func TestTools(t *testing.T) {
 		`{"feed":3}`: tool.Unreadable.Error(), `{"feed":4}`: llm.Failure(guard.HostDenied, 0).Text(), `{"feed":5}`: tool.UnknownNumber.Error(), `{"feed":1,"after":9}`: tool.UnknownNumber.Error(),
 		`{"feed":"https://evil.test/"}`: tool.BadArguments.Error(), `{"after":1}`: tool.BadArguments.Error(),
 	} {
-		if o := call(ListName, arguments); !o.Failed || o.Trusted.Text() != want {
+		if o := call(FeedsListName, arguments); !o.Failed || o.Trusted.Text() != want {
 			t.Errorf("%s: %+v %s", arguments, o, o.Trusted.Text())
 		}
 	}
 	for arguments, want := range map[string]tool.Failure{`{"entry":5}`: tool.UnknownNumber, `{"entry":1,"part":2}`: tool.NoSuchPart} {
-		if o := call(ReadName, arguments); o.Trusted.Text() != want.Error() {
+		if o := call(FeedsReadName, arguments); o.Trusted.Text() != want.Error() {
 			t.Errorf("%s: %s", arguments, o.Trusted.Text())
 		}
 	}
@@ -173,23 +171,23 @@ func TestLimits(t *testing.T) {
 	}
 	f := &served{bodies: map[string]string{"https://a.test/": b.String() + "<item><title>0</title></item>"}}
 	call := talk(t, []string{"https://a.test/"}, f)
-	if listed := call(ListName, `{"feed":1}`).Untrusted; strings.Count(listed, "\n") != pageLength+2 || !strings.HasSuffix(listed, "There are more after 50.\n") {
+	if listed := call(FeedsListName, `{"feed":1}`).Untrusted; strings.Count(listed, "\n") != pageLength+2 || !strings.HasSuffix(listed, "There are more after 50.\n") {
 		t.Error(listed)
 	}
-	if listed := call(ListName, `{"feed":1,"after":50}`).Untrusted; listed != "Feed 1 has 51 entries.\n51 undated \"50\"\n" {
+	if listed := call(FeedsListName, `{"feed":1,"after":50}`).Untrusted; listed != "Feed 1 has 51 entries.\n51 undated \"50\"\n" {
 		t.Error(listed) // the same entry again has no number of its own
 	}
 	text := strings.Repeat("x", 1<<20-10)
 	for i := range 20 {
 		f.bodies["https://a.test/"] = fmt.Sprintf("<rss><item><title>%d</title><description>%s</description></item></rss>", i, text)
-		if o := call(ListName, `{"feed":1}`); o.Failed {
+		if o := call(FeedsListName, `{"feed":1}`); o.Failed {
 			t.Fatal(o.Trusted.Text())
 		}
 	}
-	if o := call(ReadName, `{"entry":52}`); o.Trusted.Text() != tool.Gone.Error() {
+	if o := call(FeedsReadName, `{"entry":52}`); o.Trusted.Text() != tool.Gone.Error() {
 		t.Errorf("%.200s", o.Untrusted)
 	}
-	if o := call(ReadName, `{"entry":71}`); o.Failed {
+	if o := call(FeedsReadName, `{"entry":71}`); o.Failed {
 		t.Error(o.Trusted.Text())
 	}
 }
@@ -211,7 +209,7 @@ func TestHostileFeeds(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		feed, err := Parse("text/xml", []byte(body))
+		feed, err := ParseFeed("text/xml", []byte(body))
 		took := time.Since(start)
 		runtime.ReadMemStats(&after)
 		t.Logf("%s: %d entries, %v, %v, %d MiB", name, len(feed.Entries), err, took, (after.TotalAlloc-before.TotalAlloc)>>20)
@@ -227,17 +225,17 @@ func TestHostileFeeds(t *testing.T) {
 // Whatever a feed is, what is read of it is bounded UTF-8, and a listing has a line for each entry.
 //
 // covers A-CRASH
-func FuzzParse(f *testing.F) {
+func FuzzParseFeed(f *testing.F) {
 	f.Add("text/xml", []byte(rss))
 	f.Add("text/xml", []byte(atom))
 	f.Add("application/json", []byte(jsonFeed))
 	f.Add("text/xml; charset=utf-16", []byte("<rss><item><title>\n<![CDATA["))
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
-		feed, err := Parse(contentType, body)
+		feed, err := ParseFeed(contentType, body)
 		if err != nil {
 			return
 		}
-		d := &desk{feeds: []string{"https://a.test/"}, redact: guard.All}
+		d := &feedDesk{feeds: []string{"https://a.test/"}, redact: guard.All}
 		for _, e := range feed.Entries {
 			for _, text := range []string{e.ID, e.Title, e.Author, e.Link, e.Text} {
 				if !utf8.ValidString(text) || len(text) > 4*maxField {
@@ -263,7 +261,7 @@ func FuzzNothingIsLost(f *testing.F) {
 	f.Add([]byte("<rss><channel><item><title>a</title><title>b</title><description>c</description><pubDate>d</pubDate></item><item><description><![CDATA[e]]>f</description></item></channel></rss>"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		there, ok := lettersOf(body)
-		feed, err := Parse("text/xml", body)
+		feed, err := ParseFeed("text/xml", body)
 		if !ok || err != nil || len(feed.Defects) > 0 {
 			return
 		}

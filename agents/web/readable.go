@@ -1,4 +1,4 @@
-package page
+package web
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func readable(root *html.Node, n *numbers) (text string, ok bool) {
 	return w.Text(), utf8.RuneCountInString(w.Text()) >= minReadable
 }
 
-var errNoArticle = errors.New("page: no readable part")
+var errNoArticle = errors.New("web: no readable part")
 
 // extract returns the readable part of a tree, which it changes. A hostile page on which
 // the library fails counts as one without a readable part.

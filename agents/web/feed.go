@@ -1,4 +1,4 @@
-package feed
+package web
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/decode"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/page"
 )
 
 const (
@@ -22,20 +21,20 @@ const (
 )
 
 // ErrNoFeed says that a text is neither an RSS, an Atom nor a JSON feed.
-var ErrNoFeed = errors.New("feed: neither an RSS, an Atom nor a JSON feed")
+var ErrNoFeed = errors.New("web: neither an RSS, an Atom nor a JSON feed")
 
 // Feed is a parsed feed. All of it came from outside.
 type Feed struct {
 	Title   string // HTML
 	Entries []Entry
 	More    int // entries past the limit, which are left out
-	Defects []page.Defect
+	Defects []Defect
 }
 
 // The defects of a feed that a page has not.
 const (
-	BadStructure page.Defect = "bad_structure" // it is not well-formed: what is read of it may be incomplete
-	BadDate      page.Defect = "bad_date"      // an entry has a date that is none, or whose zone is not known
+	BadStructure Defect = "bad_structure" // it is not well-formed: what is read of it may be incomplete
+	BadDate      Defect = "bad_date"      // an entry has a date that is none, or whose zone is not known
 )
 
 // Entry is one entry. Texts are HTML, as their author wrote it.
@@ -47,9 +46,9 @@ type Entry struct {
 	Written                 string // the date as it is written, if Date is not certain
 }
 
-// Parse parses a raw feed. It tolerates syntax errors. Only the first 200 entries and the
+// ParseFeed parses a raw feed. It tolerates syntax errors. Only the first 200 entries and the
 // first MiB of a text are read.
-func Parse(contentType string, body []byte) (Feed, error) {
+func ParseFeed(contentType string, body []byte) (Feed, error) {
 	text, sound := decode.HTML(body, decode.Label(contentType))
 	text = strings.TrimLeft(text, " \t\r\n")
 	if strings.HasSuffix(fetch.MediaType(contentType), "json") || strings.HasPrefix(text, "{") {
@@ -57,7 +56,7 @@ func Parse(contentType string, body []byte) (Feed, error) {
 		return parseJSON(strings.TrimLeft(text, " \t\r\n"), sound)
 	}
 	p := parser{}
-	p.feed.mark(!sound, page.BadCharset)
+	p.feed.mark(!sound, BadCharset)
 	p.run(text)
 	if !p.found {
 		return Feed{}, ErrNoFeed
@@ -65,7 +64,7 @@ func Parse(contentType string, body []byte) (Feed, error) {
 	return p.feed, nil
 }
 
-func (f *Feed) mark(holds bool, d page.Defect) {
+func (f *Feed) mark(holds bool, d Defect) {
 	if holds && !slices.Contains(f.Defects, d) {
 		f.Defects = append(f.Defects, d)
 	}
@@ -75,7 +74,7 @@ func (f *Feed) mark(holds bool, d page.Defect) {
 func (f *Feed) add(e Entry, date string) {
 	if len(f.Entries) == maxEntries {
 		f.More++
-		f.mark(true, page.TooLarge)
+		f.mark(true, TooLarge)
 		return
 	}
 	if date = strings.TrimSpace(date); date != "" {
@@ -94,7 +93,7 @@ func (f *Feed) add(e Entry, date string) {
 // cut bounds a text.
 func (f *Feed) cut(text string) string {
 	if len(text) > maxField {
-		f.mark(true, page.TooLarge)
+		f.mark(true, TooLarge)
 		text = strings.ToValidUTF8(text[:maxField], "")
 	}
 	return text
@@ -161,7 +160,7 @@ func (p *parser) add(text string) {
 		return
 	}
 	if room := maxField - p.text.Len(); len(text) > room {
-		p.feed.mark(true, page.TooLarge)
+		p.feed.mark(true, TooLarge)
 		text = strings.ToValidUTF8(text[:room], "")
 	}
 	p.text.WriteString(text)
@@ -292,7 +291,7 @@ var lax = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInv
 func parseJSON(text string, sound bool) (Feed, error) {
 	d := jsontext.NewDecoder(strings.NewReader(text), lax)
 	feed, version := Feed{}, ""
-	feed.mark(!sound, page.BadCharset)
+	feed.mark(!sound, BadCharset)
 	err := feed.readJSON(d, &version)
 	if !strings.HasPrefix(version, "https://jsonfeed.org/version/1") {
 		return Feed{}, ErrNoFeed

@@ -1,4 +1,4 @@
-package page
+package web
 
 import (
 	"os"
@@ -21,7 +21,7 @@ func bodyOf(t testing.TB, contentType, text string) fetch.Body {
 	return fetch.Body{Target: target, ContentType: contentType, Bytes: []byte(text)}
 }
 
-func read(t testing.TB, contentType, text string, o Options) Page {
+func read(t testing.TB, contentType, text string, o ReadOptions) Page {
 	t.Helper()
 	p, err := Read(bodyOf(t, contentType, text), o)
 	if err != nil {
@@ -38,11 +38,11 @@ func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"hi": "hi", "": "", "a\r\nb\u200bc": "a\nbc", "k sk-" + strings.Repeat("a", 30) + " e": "k [REDACTED:openai-key] e", "i\u200bgnore \U000e0041all": "ignore all", "<p>x</p>": "<p>x</p>",
 	} {
-		if p := read(t, "text/plain", text, Options{}); p.Text != want || p.Truncated || p.Title != "" || p.Links != nil {
+		if p := read(t, "text/plain", text, ReadOptions{}); p.Text != want || p.Truncated || p.Title != "" || p.Links != nil {
 			t.Errorf("%+q: %+v", text, p)
 		}
 	}
-	if _, err := Read(bodyOf(t, "image/png", "x"), Options{}); fetch.CodeOf(err) != guard.BadContentType {
+	if _, err := Read(bodyOf(t, "image/png", "x"), ReadOptions{}); fetch.CodeOf(err) != guard.BadContentType {
 		t.Errorf("a picture: %v", err)
 	}
 }
@@ -52,21 +52,21 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("wörd ", 100_000)
 	for _, c := range []struct{ ask, want int }{{0, DefaultChars}, {-1, DefaultChars}, {10, 10}, {MaxChars, MaxChars}, {MaxChars + 1, MaxChars}} {
-		if p := read(t, "text/plain", long, Options{MaxChars: c.ask}); utf8.RuneCountInString(p.Text) != c.want || !p.Truncated {
+		if p := read(t, "text/plain", long, ReadOptions{MaxChars: c.ask}); utf8.RuneCountInString(p.Text) != c.want || !p.Truncated {
 			t.Errorf("%d: %d code points, truncated %v", c.ask, utf8.RuneCountInString(p.Text), p.Truncated)
 		}
 	}
-	if p := read(t, "text/plain", "short", Options{MaxChars: 5}); p.Text != "short" || p.Truncated {
+	if p := read(t, "text/plain", "short", ReadOptions{MaxChars: 5}); p.Text != "short" || p.Truncated {
 		t.Errorf("%+v", p)
 	}
 	secret := "0123456789 ghp_" + strings.Repeat("a", 36)
 	for chars, want := range map[int]string{10: "0123456789", 11: "0123456789 ", 12: "0123456789 [REDACTED:github-token]", 40: "0123456789 [REDACTED:github-token]"} {
-		if p := read(t, "text/plain", secret, Options{MaxChars: chars}); p.Text != want || !p.Truncated {
+		if p := read(t, "text/plain", secret, ReadOptions{MaxChars: chars}); p.Text != want || !p.Truncated {
 			t.Errorf("%d: %q", chars, p.Text)
 		}
 	}
 	// A secret that goes on for 64 KiB behind the cut is hidden whole.
-	if p := read(t, "text/plain", "x "+strings.Repeat("Zz9+", 30_000), Options{MaxChars: 50}); p.Text != "x [REDACTED:base64-blob]" {
+	if p := read(t, "text/plain", "x "+strings.Repeat("Zz9+", 30_000), ReadOptions{MaxChars: 50}); p.Text != "x [REDACTED:base64-blob]" {
 		t.Errorf("%q", p.Text)
 	}
 }
@@ -81,7 +81,7 @@ func TestCharacterSets(t *testing.T) {
 		{"text/plain", "Größe"}, {"", "Größe"}, {"application/xhtml+xml", "<?xml version='1.0' encoding='iso-8859-1'?>" + latin}, {"text/html; charset=us-ascii", "<p>Größe</p>"}, {"text/html", "<!--" + strings.Repeat(" ", 2000) + "--><meta charset=latin1>" + latin},
 		{"text/plain; charset=windows-1252", "Gr\xf6\xdfe"}, {"application/json", "Größe"}, {"application/json; charset=latin1", "Größe"},
 	} {
-		if p := read(t, c.contentType, c.body, Options{}); p.Text != "Größe" {
+		if p := read(t, c.contentType, c.body, ReadOptions{}); p.Text != "Größe" {
 			t.Errorf("%s %q: %q", c.contentType, c.body, p.Text)
 		}
 	}
@@ -102,7 +102,7 @@ const article = `<!DOCTYPE html><html><head><title> A  title </title><style>x{}<
 func TestHTML(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{false, true} {
-		p := read(t, htmlType, article, Options{Whole: whole})
+		p := read(t, htmlType, article, ReadOptions{Whole: whole})
 		for _, want := range []string{"## Lists", "- one\n- two again [1]", "1. first\n2. second", "Name | Price\nTea | 3", "code\n  stays", "link [1] and another [2] one."} {
 			if whole {
 				want = strings.NewReplacer("[2]", "[3]", "[1]", "[2]").Replace(want) // the menu has the first
@@ -126,7 +126,7 @@ func TestHTML(t *testing.T) {
 			}
 		}
 	}
-	p := read(t, htmlType, article, Options{})
+	p := read(t, htmlType, article, ReadOptions{})
 	if len(p.Links) != 2 || p.Links[0].URL != "https://good.test/x?a=1&b=2" || p.Links[1].URL != "https://good.test/y" {
 		t.Errorf("%+v", p.Links)
 	}
@@ -152,7 +152,7 @@ func TestDefects(t *testing.T) {
 		{htmlType, strings.Repeat("<br>", 160_000) + "x", []Defect{TooLarge}, 0},
 		{htmlType, "<style>" + strings.Repeat("p,b{display:none}", 2600) + "</style>", []Defect{TooComplex}, 0},
 	} {
-		p := read(t, c.contentType, c.source, Options{})
+		p := read(t, c.contentType, c.source, ReadOptions{})
 		if !slices.Equal(p.Defects, c.want) || p.Hidden != c.hidden {
 			t.Errorf("%.60q: %v, %d hidden; want %v, %d", c.source, p.Defects, p.Hidden, c.want, c.hidden)
 		}
@@ -164,7 +164,7 @@ func TestTitlesAndLinksAreRedacted(t *testing.T) {
 	t.Parallel()
 	const token = "ghp_aaaaaaaaaaaaaaaaaaaa"
 	source := `<title>` + token + strings.Repeat(" word", 200) + `</title><p><a href="/x?token=` + token + `">link</a></p>`
-	p := read(t, htmlType, source, Options{})
+	p := read(t, htmlType, source, ReadOptions{})
 	if title := "[REDACTED:github-token]" + strings.Repeat(" word", 55) + " "; p.Title != title {
 		t.Errorf("the title is %q", p.Title)
 	}
@@ -201,7 +201,7 @@ func TestSmallAndBrokenHTML(t *testing.T) {
 		"<svg><script>x</script><text>y</text></svg>z":                      "z",
 		"<textarea> a\n b</textarea>":                                       "a\n b",
 	} {
-		if p := read(t, htmlType, source, Options{}); strings.TrimSpace(p.Text) != want {
+		if p := read(t, htmlType, source, ReadOptions{}); strings.TrimSpace(p.Text) != want {
 			t.Errorf("%.80q: %.200q, want %q", source, p.Text, want)
 		}
 	}
@@ -225,7 +225,7 @@ func TestHostileHTML(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{"<p>", "<div>", "<table><tr><td>", "<a href=/x>y</a>", "<b><i>", "<ul><li>", "<select><option>", "<p hidden>", "<!--", "<![CDATA[", "<svg>", "&amp;", "<a href=", "</p>", "<form><input>", "<h1>", "<p style='", "\x00", "<font>x", "<table>x", "<br>", "<div hidden></div>", "<frameset>", "<math><mi>"} {
 		source := strings.Repeat(piece, (1<<20)/len(piece))
-		if p := read(t, htmlType, source, Options{}); len(p.Text) > 4*len(source) {
+		if p := read(t, htmlType, source, ReadOptions{}); len(p.Text) > 4*len(source) {
 			t.Errorf("%q: %d bytes of text", piece, len(p.Text))
 		}
 	}
@@ -246,7 +246,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, page []byte, contentType string, whole bool) {
 		body := bodyOf(t, contentType, string(page))
-		p, err := Read(body, Options{Whole: whole, MaxChars: 1000})
+		p, err := Read(body, ReadOptions{Whole: whole, MaxChars: 1000})
 		if err != nil {
 			return
 		}
@@ -274,7 +274,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body.Bytes)))
 			for b.Loop() {
-				if _, err := Read(body, Options{Whole: whole}); err != nil {
+				if _, err := Read(body, ReadOptions{Whole: whole}); err != nil {
 					b.Fatal(err)
 				}
 			}

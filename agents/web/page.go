@@ -1,4 +1,4 @@
-package page
+package web
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ const (
 	lookahead = 64 << 10 // bytes after the cut in which a secret is seen whole
 )
 
-// Options say how a page is read.
-type Options struct {
+// ReadOptions say how a page is read.
+type ReadOptions struct {
 	MaxChars int  // code points of the text; 0 means DefaultChars, and more than MaxChars means MaxChars
 	Whole    bool // all visible text, not only the readable part
 	Set      guard.Set
@@ -58,7 +58,7 @@ type Link struct {
 }
 
 // Read converts a body to text. The error is content_type for a body that is not text.
-func Read(body fetch.Body, o Options) (Page, error) {
+func Read(body fetch.Body, o ReadOptions) (Page, error) {
 	if !fetch.IsText(body.ContentType, body.Bytes) {
 		return Page{}, guard.BadContentType
 	}
@@ -68,7 +68,7 @@ func Read(body fetch.Body, o Options) (Page, error) {
 	if isHTML(body.ContentType) {
 		text = p.html(text, body, o)
 	}
-	p.Title, _ = cut(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), Options{MaxChars: maxTitle, Set: o.Set})
+	p.Title, _ = cut(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), ReadOptions{MaxChars: maxTitle, Set: o.Set})
 	for i := range p.Links {
 		p.Links[i].URL = guard.Redact(p.Links[i].URL, o.Set)
 	}
@@ -99,7 +99,7 @@ func (p *Page) note(holds bool, d Defect) {
 }
 
 // html returns the text of a page in HTML, and fills in everything else.
-func (p *Page) html(source string, body fetch.Body, o Options) (text string) {
+func (p *Page) html(source string, body fetch.Body, o ReadOptions) (text string) {
 	doc := decode.Parse(source, decode.Options{})
 	p.Title = doc.Title
 	for _, piece := range doc.Hidden {
@@ -163,7 +163,7 @@ func decoded(body fetch.Body) (text string, sound bool) {
 
 // cut redacts text and cuts it to the requested number of code points. The text after the
 // cut is included in redaction, so that a secret across it is hidden whole.
-func cut(text string, o Options) (result string, truncated bool) {
+func cut(text string, o ReadOptions) (result string, truncated bool) {
 	chars := o.MaxChars
 	switch {
 	case chars <= 0:

@@ -1,4 +1,4 @@
-package web
+package fetch
 
 import (
 	"context"
@@ -8,15 +8,15 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 const (
-	maxCalls = 64 // of a conversation
-	// maxServed bounds the bodies that the conversations of an agent keep for their links,
+	// MaxCalls bounds the fetches of a conversation.
+	MaxCalls = 64
+	// MaxServed bounds the bodies that the conversations of an agent keep for their links,
 	// in bytes. The oldest are dropped first.
-	maxServed = 32 << 20
+	MaxServed = 32 << 20
 )
 
 // Hop is one request for a ledger to reserve.
@@ -53,7 +53,7 @@ type Ledger interface {
 }
 
 // ErrNoLedger says that a conversation has no ledger for its fetches.
-var ErrNoLedger = errors.New("web: a conversation needs a ledger")
+var ErrNoLedger = errors.New("fetch: a conversation needs a ledger")
 
 // Options are the limits of a conversation's fetches. The zero value allows nothing.
 type Options struct {
@@ -70,8 +70,8 @@ type Options struct {
 	// Ledger is required.
 	Ledger Ledger
 	// Resolver and Transport are those of the system if they are nil.
-	Resolver  fetch.Resolver
-	Transport fetch.Transport
+	Resolver  Resolver
+	Transport Transport
 }
 
 // Ask is a conversation's request: a URL that it composed, or a link. A link is a range
@@ -97,7 +97,7 @@ func (a Ask) name() string {
 // Served is a fetched page, verbatim, with its number in the conversation.
 type Served struct {
 	Page int
-	fetch.Body
+	Body
 }
 
 // Fetcher fetches for one conversation.
@@ -132,7 +132,7 @@ type kept struct {
 type keptPage struct {
 	desk   *Desk
 	number int
-	body   fetch.Body
+	body   Body
 }
 
 // NewDesk returns the desk of a conversation.
@@ -141,10 +141,10 @@ func NewDesk(o Options) (*Desk, error) {
 		return nil, ErrNoLedger
 	}
 	if o.Resolver == nil {
-		o.Resolver = fetch.NewResolver()
+		o.Resolver = NewResolver()
 	}
 	if o.Transport == nil {
-		o.Transport = fetch.NewTransport(o.Addresses, nil)
+		o.Transport = NewTransport(o.Addresses, nil)
 	}
 	if o.Policy == nil {
 		o.Policy = func() guard.Policy { return guard.Policy{} }
@@ -193,7 +193,7 @@ func (d *Desk) Permit(a Ask) error {
 func (d *Desk) Fetch(ctx context.Context, a Ask) (Served, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.calls++; d.calls > maxCalls {
+	if d.calls++; d.calls > MaxCalls {
 		return Served{}, guard.BudgetExhausted
 	}
 	target, by, price, err := d.target(a)
@@ -210,7 +210,7 @@ func (d *Desk) Fetch(ctx context.Context, a Ask) (Served, error) {
 
 // refused records a refusal that did not come from the ledger.
 func (d *Desk) refused(ctx context.Context, url string, err error) {
-	if code := fetch.CodeOf(err); code.Refused() {
+	if code := CodeOf(err); code.Refused() {
 		d.options.Ledger.Refused(ctx, url, code)
 	}
 }
@@ -248,31 +248,25 @@ func (d *Desk) link(a Ask) (target guard.Target, price guard.NanoBits, err error
 	for _, p := range d.kept.pages {
 		lengths = append(lengths, uint64(len(p.body.Bytes)))
 		if p.desk == d && p.number == a.Page && 0 <= a.Start && a.Start < a.End && a.End <= len(p.body.Bytes) {
-			target, err = fetch.ResolveLink(p.body.Target, p.body.Bytes[a.Start:a.End])
+			target, err = ResolveLink(p.body.Target, p.body.Bytes[a.Start:a.End])
 		}
 	}
 	return target, guard.LinkPrice(uint64(len(d.starts)), lengths), err
 }
 
 // fetch gets a page; the ledger records every hop.
-func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guard.NanoBits) (fetch.Body, error) {
+func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guard.NanoBits) (Body, error) {
 	o := &d.options
-	var settle func(sent, received int64)
 	var denied error // by the ledger, which has recorded it
-	f := fetch.Fetcher{
+	f := Client{
 		Policy: o.Policy, Addresses: o.Addresses, Resolver: o.Resolver, Transport: o.Transport,
-		Admit: func(ctx context.Context, h fetch.Hop) (err error) {
-			hop := Hop{Agent: o.Agent, Host: h.Target.Authority(), URL: h.Target.String(), By: by, Price: price, MaxBytes: fetch.MaxExchange}
-			if h.Redirect {
+		Admit: func(ctx context.Context, t guard.Target, redirect bool) (settle func(sent, received int64), err error) {
+			hop := Hop{Agent: o.Agent, Host: t.Authority(), URL: t.String(), By: by, Price: price, MaxBytes: MaxExchange}
+			if redirect {
 				hop.By, hop.Price = ByRedirect, 0
 			}
 			settle, denied = o.Ledger.Reserve(ctx, hop)
-			return denied
-		},
-		Settle: func(_ fetch.Hop, sent, received int64) {
-			if settle != nil {
-				settle(sent, received)
-			}
+			return settle, denied
 		},
 	}
 	body, err := f.Fetch(ctx, target)
@@ -283,14 +277,14 @@ func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guar
 }
 
 // keepPage remembers a page for its links, and returns its number.
-func (d *Desk) keepPage(body fetch.Body) int {
+func (d *Desk) keepPage(body Body) int {
 	d.pages++
 	k := d.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pages = append(k.pages, keptPage{d, d.pages, body})
 	k.size += len(body.Bytes)
-	k.drop(func(keptPage) bool { return k.size > maxServed })
+	k.drop(func(keptPage) bool { return k.size > MaxServed })
 	return d.pages
 }
 
@@ -308,8 +302,7 @@ type Fetched struct {
 // NewFetched returns a Fetcher's result.
 func NewFetched(s Served, err error) Fetched {
 	if err != nil {
-		r := failed(err)
-		return Fetched{Error: r.Error, Status: r.Status}
+		return Fetched{Error: CodeOf(err), Status: StatusOf(err)}
 	}
 	return Fetched{Page: s.Page, URL: s.Target.String(), ContentType: s.ContentType, Bytes: s.Bytes}
 }
@@ -318,7 +311,7 @@ func NewFetched(s Served, err error) Fetched {
 func (f Fetched) Served() (Served, error) {
 	switch {
 	case f.Error == guard.BadStatus && f.Status > 0:
-		return Served{}, fetch.StatusError(f.Status)
+		return Served{}, StatusError(f.Status)
 	case f.Error != "":
 		return Served{}, f.Error
 	}
@@ -326,5 +319,5 @@ func (f Fetched) Served() (Served, error) {
 	if err != nil {
 		return Served{}, err
 	}
-	return Served{f.Page, fetch.Body{Target: target, ContentType: f.ContentType, Bytes: f.Bytes}}, nil
+	return Served{f.Page, Body{Target: target, ContentType: f.ContentType, Bytes: f.Bytes}}, nil
 }
