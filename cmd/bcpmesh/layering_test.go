@@ -202,10 +202,8 @@ var rules = []rule{
 	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
 	{folder: "mesh/trace", core: true, internal: []string{"bcp", "bcp/explain"}},
 	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/go-logr/logr", "go.opentelemetry.io/otel", logging, telemetry, exporter}},
-	// Builds pages as nodes, and knows nothing of meshes.
-	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
+	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	// Says how much tests do.
 	{folder: "mesh/meshtest/effort", testSupport: true},
 	{

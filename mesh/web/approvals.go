@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -18,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
-	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 // maxReason is how long the reason of a rejection may be, as the gateway has it.
@@ -29,50 +29,51 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	mesh, person := s.mesh.Load(), s.person(r)
 	if mesh == nil || person == nil {
-		s.show(w, r, http.StatusOK, "Approvals", "", nobodyDecides()...)
+		s.show(w, r, http.StatusOK, "nobody", page{Title: "Approvals"})
 		return
 	}
-	fault := ""
+	p := page{Title: "Approvals"}
 	items, err := person.Approver.List(ctx)
 	if err != nil {
-		fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
+		p.Fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
 	}
 	slices.SortStableFunc(items, func(a, b bcp.Item) int { return a.Deadline.Compare(b.Deadline) })
-	s.show(w, r, http.StatusOK, "Approvals", fault, s.itemList(ctx, person, items)...)
-}
-
-func nobodyDecides() []m.Node {
-	return []m.Node{paragraph("These pages decide nothing: they were started without an approver's right. In the folder of a mesh with one approver they have it; with several, name yourself:"),
-		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh web --approver NAME"))), paragraph("On a terminal:"), m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh approvals watch")))}
+	p.Of = struct {
+		As    bcp.AgentName
+		Items []waiting
+	}{person.Name, s.waiting(ctx, person, items)}
+	s.show(w, r, http.StatusOK, "approvals", p)
 }
 
 // maxExcerpts is of how many items the list shows the words.
 const maxExcerpts = 50
 
-func (s *Server) itemList(ctx context.Context, person *Person, items []bcp.Item) []m.Node {
-	you := paragraph("You decide as " + inert.Line(string(person.Name)) + ".")
-	if len(items) == 0 {
-		return []m.Node{you, paragraph("Nothing waits for you.")}
-	}
-	var rows []m.Node
+// waiting is an item in the list.
+type waiting struct {
+	bcp.Item
+	Words, Source, Age, Left, Reasons string
+}
+
+func (s *Server) waiting(ctx context.Context, person *Person, items []bcp.Item) (list []waiting) {
 	now := s.logins.now()
 	for i, it := range items {
-		words := ""
+		one := waiting{Item: it, Source: string(tell.Said(&it)) + " on " + tell.Channel(it.Controller, it.Reader), Age: tell.Roughly(now.Sub(it.Since)),
+			Left: tell.TimeLeft(now, it.Deadline), Reasons: strings.Join(it.Anomalies, ", ")}
 		if i < maxExcerpts {
 			if view, err := person.Approver.View(ctx, it.ID); err == nil && tell.Intact(&view) {
-				words = tell.Excerpt(&view, now)
+				one.Words = tell.Excerpt(&view, now)
 			}
 		}
-		rows = append(rows, row(rowHead(link(itemPath(it.ID), bdi(string(it.Kind)))), cell(words), cell(string(tell.Said(&it))+" on "+tell.Channel(it.Controller, it.Reader)),
-			cell(tell.Roughly(now.Sub(it.Since))), cell(tell.TimeLeft(now, it.Deadline)), cell(strings.Join(it.Anomalies, ", ")), number(it.Nominal.Rounded())))
+		list = append(list, one)
 	}
-	return []m.Node{you, table("Waiting items, next deadline first", []m.Node{column("Kind"), column("Untrusted words"), column("Of"), column("Age"), column("Deadline"), column("Anomalies"), numbers("Nominal bits")}, rows)}
+	return list
 }
 
 func itemPath(id bcp.ItemID) string { return "/approvals/" + string(id) }
 
 // desk is the item of a request, and the person who decides about it.
 type desk struct {
+	root     string // of the session
 	approver *agents.Approver
 	passkey  accounts.Passkey // signs the decision; zero: the approver's own key does
 	view     bcp.ItemView
@@ -88,17 +89,17 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 		return desk{}, false
 	}
 	if mesh == nil || person == nil {
-		s.show(w, r, http.StatusForbidden, "Approvals", "", nobodyDecides()...)
+		s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
 		return desk{}, false
 	}
-	d := desk{passkey: person.Passkey, approver: person.Approver}
+	d := desk{root: s.visit(r).root(), passkey: person.Passkey, approver: person.Approver}
 	var err error
 	if d.view, err = d.approver.View(ctx, id); err != nil {
 		s.showUndecided(w, r, err)
 		return desk{}, false
 	}
 	if !tell.Intact(&d.view) {
-		s.show(w, r, http.StatusConflict, "Not what its digest says", "", paragraph("The content of this item does not match its digest. Do not decide about it, and tell the operator: gateway and program may have different versions."))
+		s.show(w, r, http.StatusConflict, "message", page{Title: "Not what its digest says", Of: message{Text: "The content of this item does not match its digest. Do not decide about it, and tell the operator: gateway and program may have different versions."}})
 		return desk{}, false
 	}
 	return d, true
@@ -125,7 +126,7 @@ func (s *Server) showUndecided(w http.ResponseWriter, r *http.Request, err error
 			title, text = "Changed", "The item has changed since this page was loaded. Nothing was decided; look at it again."
 		}
 	}
-	s.show(w, r, status, title, "", paragraph(inert.Line(text)), m.El(m.P, nil, link("/approvals", m.Text("What waits"))))
+	s.show(w, r, status, "message", page{Title: title, Of: message{Text: text, Links: []place{{"/approvals", "What waits"}}}})
 }
 
 func (s *Server) item(w http.ResponseWriter, r *http.Request) {
@@ -138,99 +139,70 @@ func (s *Server) item(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) showItem(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
 	frames := tell.ItemFrames(&d.view, s.logins.now())
-	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(s.framing(r, frames), frames, d)...)
+	s.show(w, r, status, "item", s.itemPage(s.framing(r, frames), frames, d, fault))
 }
 
-func (s *Server) itemParts(word string, frames []tell.Frame, d desk) []m.Node {
+// itemData is what only the page of an item has.
+type itemData struct {
+	Seen            uint64 // decisions that the page knows
+	Approve, Reject act
+	Question        string
+	Edit            *editData // nil if nothing else may be released
+	Numbers         []fact
+}
+
+// editData describes what a person may write in place of an item.
+type editData struct{ Title, Label, Text, Path, SHA256 string }
+
+func (s *Server) itemPage(word string, frames []tell.Frame, d desk, fault string) page {
 	v := &d.view
-	var facts, numbers []fact
-	for _, f := range tell.ItemFacts(v, s.logins.now()) {
-		if f.Name == "item" || f.Name == "sha256" {
-			numbers = append(numbers, fact{f.Name, f.Value})
-		} else {
-			facts = append(facts, fact{f.Name, f.Value})
-		}
-	}
-	parts := []m.Node{framed(word, frames[0], &v.Item), factRows(facts)} // what it is about first
-	path := itemPath(v.ID)
+	p := page{Title: "Decide: " + string(v.Kind), Fault: fault, Frames: framed(word, frames, &v.Item)}
 	var content []byte
 	if v.Kind != bcp.ItemEscalation { // whose digest covers more than is shown
 		content = v.Content
 	}
-	actions := []m.Node{
-		d.form(bcp.Approve, v.SHA256, content, m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.Question(v)))),
-		d.form(bcp.RejectItem, bcp.Digest{}, nil,
-			m.El(m.Div, nil, m.El(m.Label, []m.Attr{m.For("reason")}, m.Text("Reason, for the Reader and the audit")), m.El(m.Input, []m.Attr{m.ID("reason"), m.Name("reason"), m.Required(), m.NoAutocomplete()})),
-			m.El(m.Button, []m.Attr{m.Class("no")}, m.Text("Reject"))),
+	of := itemData{Seen: s.history.total(), Question: tell.Question(v), Approve: d.act(bcp.Approve, v.SHA256, content), Reject: d.act(bcp.RejectItem, bcp.Digest{}, nil)}
+	for _, f := range tell.ItemFacts(v, s.logins.now()) {
+		if f.Name == "item" || f.Name == "sha256" {
+			of.Numbers = append(of.Numbers, f)
+		} else {
+			p.Facts = append(p.Facts, f)
+		}
 	}
-	parts = append(parts, section("decide", "Decide", m.El(m.P, []m.Attr{m.Class("over"), m.Role("status")}), m.El(m.Div, []m.Attr{m.Class("decide"), m.Seen(s.history.total())}, actions...)))
 	if tell.Editable(v.Kind) {
-		text, _ := editable(v)
-		parts = append(parts, m.El(m.Details, nil, m.El(m.Summary, nil, m.Text(editTitle(v))),
-			m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/preview"), m.Class("edit")}, hidden("sha256", digest(v.SHA256)),
-				m.El(m.Label, []m.Attr{m.For("response")}, m.Text(editLabel(v))),
-				m.El(m.Textarea, []m.Attr{m.ID("response"), m.Name("response"), m.Required()}, m.Text(text)),
-				m.El(m.Button, nil, m.Text("Look at it first")))))
-	}
-	for _, f := range frames[1:] {
-		parts = append(parts, framed(word, f, nil))
-	}
-	return append(parts, section("numbers", "What the audit calls it", factRows(numbers)))
-}
-
-// form decides about the item in one way, over bytes of a digest.
-func (d *desk) form(act bcp.Act, of bcp.Digest, content []byte, parts ...m.Node) m.Node {
-	attrs := []m.Attr{m.Post(), m.Action(itemPath(d.view.ID) + "/" + string(act))}
-	parts = append([]m.Node{hidden("sha256", digest(d.view.SHA256))}, parts...)
-	if d.passkey != (accounts.Passkey{}) {
-		attrs, parts = append(attrs, d.toSign(act, of, content)...), append(parts, signing()...)
-	}
-	return m.El(m.Form, attrs, parts...)
-}
-
-// framed shows hostile text: a label and an end with the word of the session, which no
-// agent knows, and bars at every line between them. Of an item, the words are marked for
-// which it was held.
-func framed(word string, f tell.Frame, of *bcp.Item) m.Node {
-	var parts []m.Node
-	for _, part := range f.Parts {
-		if part.Asked != "" {
-			parts = append(parts, m.El(m.P, []m.Attr{m.Class("asked")}, m.El(m.Bdi, nil, runs(part.Asked, nil)...)))
+		of.Edit = &editData{Title: "Release something else in its place", Label: "Your own words. The Controller cannot tell them from an answer.", Path: d.root + itemPath(v.ID) + "/preview", SHA256: digest(v.SHA256)}
+		if v.Kind == bcp.ItemInDoubt {
+			of.Edit.Title, of.Edit.Label = "It was done: say with which result", "What the tool returned, in place of null. The run goes on with it."
 		}
-		parts = append(parts, m.El(m.Div, []m.Attr{m.Class("said")}, m.El(m.Bdi, nil, runs(part.Text, of)...)))
+		of.Edit.Text, _ = editable(v)
 	}
-	label := f.Label
-	if f.Length != "" {
-		label += ": " + f.Length + ", next to the double bar"
-	}
-	edge := func(text string) m.Node {
-		return m.El(m.P, []m.Attr{m.Class("edge")}, m.El(m.Strong, nil, m.Text(word)), m.Text(" "), bdi(text))
-	}
-	return m.El(m.Figure, []m.Attr{m.Class("frame"), m.Role("group"), m.Spoken(label)}, edge(label), m.El(m.Div, []m.Attr{m.Class("bars")}, parts...), edge(f.End))
+	p.Of = of
+	return p
 }
 
-// runs are plain text and marks, with the words marked for which an item was held, if it is one.
-func runs(text string, of *bcp.Item) []m.Node {
-	var parts []m.Node
-	for _, run := range inert.Runs(text) {
-		if run.Mark {
-			parts = append(parts, m.El(m.Mark, nil, m.Text(run.Text)))
-			continue
-		}
-		at := 0
-		if of != nil {
-			for _, sign := range tell.Signs(of, run.Text) {
-				parts = append(parts, m.Text(run.Text[at:sign[0]]), m.El(m.Mark, []m.Attr{m.Class("sign")}, m.Text(run.Text[sign[0]:sign[1]])))
-				at = sign[1]
-			}
-		}
-		parts = append(parts, m.Text(run.Text[at:]))
-	}
-	return parts
+// act is a form that decides about an item in one way, over bytes of a digest.
+type act struct {
+	Path, SHA256 string
+	// The rest is what a passkey signs, of which page.js makes the statement.
+	Act        bcp.Act
+	Item       bcp.ItemID
+	Expires    int64
+	Credential string // empty: the approver's own key signs
+	Digest     string // empty for a rejection, whose digest is of the reason
+	Content    *string
 }
 
-func hidden(name, value string) m.Node {
-	return m.El(m.Input, []m.Attr{m.Hidden(), m.Name(name), m.Value(value)})
+func (d *desk) act(does bcp.Act, of bcp.Digest, content []byte) act {
+	v := &d.view
+	a := act{Path: d.root + itemPath(v.ID) + "/" + string(does), SHA256: digest(v.SHA256), Act: does, Item: v.ID, Expires: v.Deadline.Unix(), Credential: d.passkey.ID}
+	if does != bcp.RejectItem {
+		a.Digest = digest(of)
+	}
+	if content != nil {
+		encoded := base64.RawURLEncoding.EncodeToString(content)
+		a.Content = &encoded
+	}
+	return a
 }
 
 func digest(d bcp.Digest) string { return hex.EncodeToString(d[:]) }
@@ -245,21 +217,6 @@ func editable(v *bcp.ItemView) (text string, summary bool) {
 		return tell.NoResult, false
 	}
 	return inert.Text(string(v.Content)), false
-}
-
-// editTitle and editLabel describe what a person may write in place of an item.
-func editTitle(v *bcp.ItemView) string {
-	if v.Kind == bcp.ItemInDoubt {
-		return "It was done: say with which result"
-	}
-	return "Release something else in its place"
-}
-
-func editLabel(v *bcp.ItemView) string {
-	if v.Kind == bcp.ItemInDoubt {
-		return "What the tool returned, in place of null. The run goes on with it."
-	}
-	return "Your own words. The Controller cannot tell them from an answer."
 }
 
 // edited parses what a person wrote; nil if it does not have the form of an answer.
@@ -325,24 +282,19 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	if !ok {
 		return
 	}
-	var facts []fact
-	for _, f := range tell.PreviewFacts(&d.view, preview) {
-		facts = append(facts, fact{f.Name, f.Value})
-	}
-	parts := []m.Node{factRows(facts)}
 	frames := tell.PreviewFrames(&d.view, preview)
-	word := s.framing(r, frames)
-	for _, f := range frames {
-		parts = append(parts, framed(word, f, nil))
+	of := previewData{Question: tell.EditQuestion(&d.view), Response: r.PostFormValue("response"), Back: itemPath(d.view.ID)}
+	if len(frames) > 1 {
+		edit := d.act(bcp.EditItem, preview.SHA256, preview.Content)
+		of.Edit = &edit
 	}
-	path := itemPath(d.view.ID)
-	if len(frames) == 1 {
-		parts = append(parts, paragraph("The edit changes nothing. Approve the item instead."))
-	} else {
-		parts = append(parts, section("decide", "Decide", d.form(bcp.EditItem, preview.SHA256, preview.Content, hidden("edit", digest(preview.SHA256)),
-			hidden("response", r.PostFormValue("response")), m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.EditQuestion(&d.view))))))
-	}
-	s.show(w, r, http.StatusOK, "Your edit", "", append(parts, m.El(m.P, nil, link(path, m.Text("Back to the item"))))...)
+	s.show(w, r, http.StatusOK, "preview", page{Title: "Your edit", Facts: tell.PreviewFacts(&d.view, preview), Frames: framed(s.framing(r, frames), frames, nil), Of: of})
+}
+
+// previewData is what only the page of an edit has.
+type previewData struct {
+	Edit                     *act // nil if the edit changes nothing
+	Question, Response, Back string
 }
 
 func (s *Server) readPreview(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk, text string) (bcp.EditPreview, bool) {
@@ -383,6 +335,6 @@ func (s *Server) decided(w http.ResponseWriter, r *http.Request, d desk, act bcp
 		return
 	}
 	word := tell.Decided(act)
-	s.show(w, r, http.StatusOK, strings.ToUpper(word[:1])+word[1:], "", paragraph("The decision is signed and counts: "+inert.Line(tell.Consequence(&d.view, act))+"."),
-		m.El(m.P, nil, link("/approvals", m.Text("What else waits")), m.Text(" · "), link(filter{id: string(d.view.ID)}.path(1), m.Text("In the audit"))))
+	s.show(w, r, http.StatusOK, "message", page{Title: strings.ToUpper(word[:1]) + word[1:], Of: message{Text: "The decision is signed and counts: " + tell.Consequence(&d.view, act) + ".",
+		Links: []place{{"/approvals", "What else waits"}, {filter{id: string(d.view.ID)}.path(1), "In the audit"}}}})
 }

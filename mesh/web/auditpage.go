@@ -9,9 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/explain"
-	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
-	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 // perPage is how many decisions a page of the audit has.
@@ -53,41 +51,42 @@ func (f filter) path(page int) string {
 	return "/audit?" + q.Encode()
 }
 
-func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
-	f, which := s.facts(), readFilter(r.URL.Query())
-	page, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if err != nil || page < 1 {
-		page = 1
-	}
-	page = min(page, maxHistory/perPage)
-	shown := newest(f.entries, (page-1)*perPage, perPage+1, which.takes)
-	told := story
-	if page == 1 && which == (filter{}) {
-		told = live
-	}
-	parts := []m.Node{filterForm(which), told(f, shown[:min(perPage, len(shown))], "No decision matches.")}
-	var turn []m.Node
-	if page > 1 {
-		turn = append(turn, link(which.path(page-1), m.Text("Newer")))
-	}
-	if len(shown) > perPage {
-		turn = append(turn, link(which.path(page+1), m.Text("Older")))
-	} else if len(f.entries) == maxHistory {
-		parts = append(parts, m.El(m.P, nil, m.Text("These pages know the newest "+strconv.Itoa(maxHistory)+" decisions. Older ones: "), m.El(m.Code, nil, m.Text("bcpmesh audit replay"))))
-	}
-	parts = append(parts, m.El(m.P, nil, link("/proof", m.Text("Proof: the newest checkpoint, and how to verify all this"))))
-	if turn != nil {
-		parts = append(parts, m.El(m.Nav, []m.Attr{m.Spoken("Further pages"), m.Class("turn")}, turn...))
-	}
-	s.show(w, r, http.StatusOK, "Audit", f.fault, parts...)
+// auditData is what only the page of the audit has.
+type auditData struct {
+	Fields       []field
+	Live         bool
+	Newer, Older string // paths of other pages
+	Cut          bool   // there are older decisions than these pages know
+	Most         int
 }
 
-func filterForm(f filter) m.Node {
-	field := func(name, label, value string) m.Node {
-		return m.El(m.Div, nil, m.El(m.Label, []m.Attr{m.For(name)}, m.Text(label)), m.El(m.Input, []m.Attr{m.ID(name), m.Name(name), m.Value(inert.Line(value))}))
+type field struct{ Key, Name, Value string }
+
+func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
+	f, which := s.facts(), readFilter(r.URL.Query())
+	number, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || number < 1 {
+		number = 1
 	}
-	return m.El(m.Form, []m.Attr{m.Action("/audit"), m.Class("filter"), m.Role("search")}, field("agent", "Agent or person", f.agent), field("kind", "Kind", f.kind),
-		field("verdict", "Verdict", f.verdict), field("id", "Query, delivery, item or session", f.id), m.El(m.Button, nil, m.Text("Filter")))
+	number = min(number, maxHistory/perPage)
+	shown := newest(f.entries, (number-1)*perPage, perPage+1, which.takes)
+	of := auditData{Live: number == 1 && which == (filter{}), Most: maxHistory,
+		Fields: []field{{"agent", "Agent or person", which.agent}, {"kind", "Kind", which.kind}, {"verdict", "Verdict", which.verdict}, {"id", "Query, delivery, item or session", which.id}}}
+	if number > 1 {
+		of.Newer = which.path(number - 1)
+	}
+	if len(shown) > perPage {
+		of.Older, shown = which.path(number+1), shown[:perPage]
+	} else {
+		of.Cut = len(f.entries) == maxHistory
+	}
+	s.show(w, r, http.StatusOK, "audit", page{facts: f, Title: "Audit", Story: events(shown), Nothing: "No decision matches.", Of: of})
+}
+
+// alertCount is how often one kind of alert was raised.
+type alertCount struct {
+	Name, Severity string
+	Count          int
 }
 
 func (s *Server) alerts(w http.ResponseWriter, r *http.Request) {
@@ -97,17 +96,13 @@ func (s *Server) alerts(w http.ResponseWriter, r *http.Request) {
 	for _, e := range all {
 		count[e.Event]++
 	}
-	var rows []m.Node
+	var counts []alertCount
 	for _, kind := range bcp.AlertKinds() {
 		if n := count[string(kind)]; n > 0 {
-			rows = append(rows, row(rowHead(m.Text(strings.ReplaceAll(string(kind), "_", " "))), cell(kind.Severity().String()), number(strconv.Itoa(n))))
+			counts = append(counts, alertCount{strings.ReplaceAll(string(kind), "_", " "), kind.Severity().String(), n})
 		}
 	}
-	parts := []m.Node{}
-	if rows != nil {
-		parts = append(parts, table("Alerts by kind", []m.Node{column("Alert"), column("Severity"), numbers("Count")}, rows))
-	}
-	s.show(w, r, http.StatusOK, "Alerts", f.fault, append(parts, story(f, all[:min(perPage, len(all))], "There were no alerts."))...)
+	s.show(w, r, http.StatusOK, "alerts", page{facts: f, Title: "Alerts", Story: events(all[:min(perPage, len(all))]), Nothing: "There were no alerts.", Of: counts})
 }
 
 // byID leads from an id to the decisions about it.
@@ -130,54 +125,24 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, "No such decision", "The audit has no decision of this number that can be read now.", "bcpmesh explain "+strconv.FormatUint(seq, 10))
 		return
 	}
-	s.show(w, r, http.StatusOK, "Decision "+strconv.FormatUint(seq, 10), f.fault, decisionParts(f, e)...)
-}
-
-func decisionParts(f *facts, e *entry) []m.Node {
-	why := explain.Explain(&e.Decision, f.definition)
-	parts := []m.Node{m.El(m.P, nil, timeElement(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision)))}
-	facts := []fact{}
+	p := page{facts: f, Title: "Decision " + strconv.FormatUint(seq, 10), Of: decisionData{e.event(), explain.Explain(&e.Decision, f.definition)}}
 	if _, ok := e.Line(); ok {
-		facts = append(facts, fact{"Nominal bits", e.Nominal.Rounded()}, fact{"Capacity bits", e.Capacity.Rounded()},
-			fact{"Epoch's nominal bits", e.Balance.Spent().Rounded()}, fact{"Epoch's capacity bits", e.Balance.SpentCapacity().Rounded()})
+		p.Facts = []fact{{Name: "Nominal bits", Value: e.Nominal.Rounded()}, {Name: "Capacity bits", Value: e.Capacity.Rounded()},
+			{Name: "Epoch's nominal bits", Value: e.Balance.Spent().Rounded()}, {Name: "Epoch's capacity bits", Value: e.Balance.SpentCapacity().Rounded()}}
 	}
 	if e.Taint != bcp.TaintUnknown {
-		facts = append(facts, fact{"Taint", e.Taint.String()})
-	}
-	if facts != nil {
-		parts = append(parts, factList(facts...))
-	}
-	decided := []m.Node{bdi(why.Decided)}
-	if why.Rule != "" {
-		decided = append(decided, m.Text(" "), m.El(m.Span, []m.Attr{m.Class("rule")}, m.Text(why.Rule)))
-	}
-	parts = append(parts, section("why", "Why", m.El(m.P, nil, decided...)))
-	if len(why.Rules) > 0 {
-		var rules []m.Node
-		for _, one := range why.Rules {
-			class, word := "accept", "ok"
-			if !one.Passed {
-				class, word = "reject", "refuses"
-			}
-			colon := " "
-			if one.Detail != "" {
-				colon = ": "
-			}
-			rules = append(rules, m.El(m.Li, nil, m.El(m.Span, []m.Attr{m.Class("rule")}, m.Text(one.Rule)), m.Text(" "), mark(class, word), m.Text(" "), bdi(one.Text), m.Text(colon), bdi(one.Detail)))
-		}
-		parts = append(parts, section("rules", "Rules that were looked at", m.El(m.Ol, []m.Attr{m.Class("rules")}, rules...)))
-	}
-	if len(why.Changes) > 0 {
-		var changes []m.Node
-		for _, change := range why.Changes {
-			changes = append(changes, m.El(m.Li, nil, bdi(change)))
-		}
-		parts = append(parts, section("changes", "What would let it through", m.El(m.Ul, []m.Attr{m.Class("rules")}, changes...)))
+		p.Facts = append(p.Facts, fact{Name: "Taint", Value: e.Taint.String()})
 	}
 	if exchange := exchangeEntries(f, e); len(exchange) > 1 {
-		parts = append(parts, section("exchange", "The exchange", story(f, exchange, "")))
+		p.Story = events(exchange)
 	}
-	return parts
+	s.show(w, r, http.StatusOK, "decision", p)
+}
+
+// decisionData is a decision, and why it is as it is.
+type decisionData struct {
+	Event event
+	Why   explain.Explanation
 }
 
 // exchangeEntries returns the kept decisions of the same exchange, oldest first.
@@ -188,8 +153,4 @@ func exchangeEntries(f *facts, e *entry) []*entry {
 	found := newest(f.entries, 0, perPage, same)
 	slices.Reverse(found)
 	return found
-}
-
-func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
-	s.problem(w, r, "No such page", "The address may be mistyped.", "")
 }

@@ -2,12 +2,12 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
-	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 // newestOfChannel is how many decisions the page of a channel shows.
@@ -15,112 +15,79 @@ const newestOfChannel = 50
 
 func (s *Server) channel(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
-	for _, c := range f.channels {
-		if string(c.key.Controller) == r.PathValue("controller") && string(c.key.Reader) == r.PathValue("reader") {
-			s.show(w, r, http.StatusOK, tell.Channel(c.key.Controller, c.key.Reader), f.fault, channelParts(f, c)...)
-			return
-		}
+	i := slices.IndexFunc(f.channels, func(c *channel) bool {
+		return string(c.key.Controller) == r.PathValue("controller") && string(c.key.Reader) == r.PathValue("reader")
+	})
+	if i < 0 {
+		s.problem(w, r, "No such channel", "The mesh has no channel of these two names, and none of the newest decisions is of one.", "bcpmesh perms")
+		return
 	}
-	s.problem(w, r, "No such channel", "The mesh has no channel of these two names, and none of the newest decisions is of one.", "bcpmesh perms")
-}
-
-func channelParts(f *facts, c *channel) []m.Node {
-	nominal, capacity := counts(c)
+	c := f.channels[i]
 	epoch := "none yet"
 	if c.line != nil {
 		epoch = strconv.FormatUint(c.line.Epoch, 10)
 	}
-	parts := []m.Node{factList(fact{"Nominal bits", nominal}, fact{"Capacity bits", capacity}, fact{"Delivered taint", c.taint.String()}, fact{"Epoch", epoch},
-		fact{"Accepted", strconv.Itoa(c.verdicts[bcp.Accept])}, fact{"Held", strconv.Itoa(c.verdicts[bcp.Hold])}, fact{"Refused", strconv.Itoa(c.verdicts[bcp.Reject])})}
-	if c.forecast == nil {
-		parts = append(parts, paragraph("Its remaining budgets are not known now."))
-	} else {
-		parts = append(parts, section("left", "What is left", budgetTable(c), spending(f.now, c)), section("fits", "What fits now", fitTable(c.forecast), frees(c.forecast)))
+	of := channelData{Forecast: c.forecast, Subscriptions: f.subscriptions(c)}
+	if c.forecast != nil {
+		of.Budgets, of.Fits = budgets(c.forecast), slices.Concat(c.forecast.Queries.Fits, c.forecast.Pushes.Fits)
 	}
-	if subscriptions := subscriptionTable(f, c); subscriptions != (m.Node{}) {
-		parts = append(parts, section("subscriptions", "Subscriptions", subscriptions))
-	}
-	return append(parts, section("newest", "Newest decisions", story(f, newest(c.entries, 0, newestOfChannel, anyEntry), "Nothing was decided on it yet.")))
+	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Plot: spending(f.now, c), Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet.",
+		Facts: []fact{{Name: "Nominal bits", Value: c.Nominal()}, {Name: "Capacity bits", Value: c.Capacity()}, {Name: "Delivered taint", Value: c.Taint.String()}, {Name: "Epoch", Value: epoch},
+			{Name: "Accepted", Value: strconv.Itoa(c.Accepted())}, {Name: "Held", Value: strconv.Itoa(c.Held())}, {Name: "Refused", Value: strconv.Itoa(c.Refused())}}})
 }
 
-// budgetTable shows each limit and what is left of it, for queries and for pushes.
-func budgetTable(c *channel) m.Node {
-	var rows []m.Node
+// channelData is what only the page of a channel has.
+type channelData struct {
+	Forecast      *bcp.Forecast // nil if it is not known
+	Budgets       []budget
+	Fits          []bcp.Fit
+	Subscriptions []subscription
+}
+
+// budget is one limit, for queries or for pushes, and what is left of it.
+type budget struct {
+	Key, Of           string
+	Used, Limit, Left bcp.Bits
+	Share             int // used, of a gauge's width
+}
+
+const gaugeWidth = 120
+
+func budgets(f *bcp.Forecast) (list []budget) {
 	for _, part := range []struct {
-		name string
+		of   string
 		room *bcp.Room
-	}{{"queries", &c.forecast.Queries}, {"pushes", &c.forecast.Pushes}} {
+	}{{"queries", &f.Queries}, {"pushes", &f.Pushes}} {
 		if len(part.room.Fits) == 0 {
 			continue
 		}
 		for _, b := range part.room.Budgets {
-			rows = append(rows, row(rowHead(m.El(m.Code, nil, bdi(b.Key))), cell(part.name),
-				number((b.Limit-b.Left).Rounded()), number(b.Limit.Rounded()), number(b.Left.Rounded()), m.El(m.Td, nil, gauge(b))))
+			share := gaugeWidth
+			if b.Limit > 0 {
+				share = int(min(gaugeWidth, max(0, (b.Limit-b.Left)/max(1, b.Limit/gaugeWidth))))
+			}
+			list = append(list, budget{b.Key, part.of, b.Limit - b.Left, b.Limit, b.Left, share})
 		}
 	}
-	return table("Each budget, in bits", []m.Node{column("Budget"), column("Of"), numbers("Used"), numbers("Limit"), numbers("Left"), column("Share used")}, rows)
+	return list
 }
 
-// gauge draws how much of a budget is used.
-func gauge(b bcp.BudgetRoom) m.Node {
-	const width = 120
-	used := width
-	if b.Limit > 0 {
-		used = int(min(width, max(0, (b.Limit-b.Left)/max(1, b.Limit/width))))
-	}
-	class := "used"
-	if used*10 >= width*8 {
-		class = "used nearly"
-	}
-	return m.El(m.SVG, []m.Attr{m.Class("gauge"), m.ViewBox(width, 12), m.Width.Is(width), m.Height.Is(12), m.Unspoken()},
-		m.El(m.Rect, []m.Attr{m.Class("free"), m.X.Is(0), m.Y.Is(1), m.Width.Is(width), m.Height.Is(10), m.Radius.Is(5)}),
-		m.El(m.Rect, []m.Attr{m.Class(class), m.X.Is(0), m.Y.Is(1), m.Width.Is(used), m.Height.Is(10), m.Radius.Is(5)}))
+// subscription is what a Reader may push.
+type subscription struct {
+	ID       bcp.SubscriptionID
+	Category bcp.Category
+	Rate     string
+	Accepted int
 }
 
-func fitTable(f *bcp.Forecast) m.Node {
-	var rows []m.Node
-	for _, room := range []*bcp.Room{&f.Queries, &f.Pushes} {
-		for _, fit := range room.Fits {
-			what := fit.Form
-			if fit.Subscription != "" {
-				what = "push to " + string(fit.Subscription)
-			}
-			until := fit.Until.Info().Key
-			if until == "" {
-				until = "waiting deliveries"
-			}
-			rows = append(rows, row(rowHead(bdi(what)), number(strconv.Itoa(int(fit.Category))),
-				number(fit.Nominal.Rounded()), number(fit.Capacity.Rounded()), number(strconv.Itoa(fit.Times)), cell(until)))
-		}
-	}
-	return table("Accepted now: this many of each", []m.Node{column("Form"), numbers("Category"), numbers("Nominal bits"), numbers("Capacity bits"), numbers("Fit"), column("Then refused by")}, rows)
-}
-
-// frees says when the sliding window returns how much.
-func frees(f *bcp.Forecast) m.Node {
-	if len(f.Frees) == 0 {
-		return m.Node{}
-	}
-	var lines []m.Node
-	for _, part := range f.Frees[:min(10, len(f.Frees))] {
-		lines = append(lines, m.El(m.Li, nil, timeElement(part.At), m.Text(" "+part.Bits.Words())))
-	}
-	return m.El(m.Details, nil, m.El(m.Summary, nil, m.Text("When the window returns bits")), m.El(m.Ul, nil, lines...))
-}
-
-func subscriptionTable(f *facts, c *channel) m.Node {
-	if f.definition == nil {
-		return m.Node{}
-	}
+func (f *facts) subscriptions(c *channel) (list []subscription) {
 	pushes := map[bcp.SubscriptionID]int{}
 	for _, e := range c.entries {
 		if e.Kind == bcp.KindPush && e.Verdict == bcp.Accept {
 			pushes[e.Subscription]++
 		}
 	}
-	var rows []m.Node
-	for i := range f.definition.Channels {
-		d := &f.definition.Channels[i]
+	for _, d := range f.declared() {
 		if d.ChannelKey != c.key {
 			continue
 		}
@@ -129,19 +96,16 @@ func subscriptionTable(f *facts, c *channel) m.Node {
 			if sub.MaxRate.Count > 0 {
 				rate = sub.MaxRate.String()
 			}
-			rows = append(rows, row(rowHead(bdi(string(sub.ID))), number(strconv.Itoa(int(sub.Spec.Category))), cell(rate), number(strconv.Itoa(pushes[sub.ID]))))
+			list = append(list, subscription{sub.ID, sub.Spec.Category, rate, pushes[sub.ID]})
 		}
 	}
-	if rows == nil {
-		return m.Node{}
-	}
-	return table("What its Reader may push", []m.Node{column("Subscription"), numbers("Category"), column("Rate"), numbers("Accepted")}, rows)
+	return list
 }
 
 // rate returns what was charged to a channel in the last span, and when its budget
 // will be spent at that rate.
 func rate(now time.Time, c *channel, span time.Duration, left bcp.Bits) (charged bcp.Bits, spent time.Duration) {
-	for _, e := range newest(c.entries, 0, len(c.entries), anyEntry) {
+	for _, e := range slices.Backward(c.entries) {
 		if now.Sub(e.At()) > span {
 			break
 		}
@@ -153,4 +117,32 @@ func rate(now time.Time, c *channel, span time.Duration, left bcp.Bits) (charged
 		spent = time.Duration(left/bcp.Bit) * (span / time.Duration(perSpan))
 	}
 	return charged, spent
+}
+
+// Name and Path are how pages call a channel, and where its own is.
+func (c *channel) Name() string { return tell.Channel(c.key.Controller, c.key.Reader) }
+
+func (c *channel) Path() string { return channelPath(c.key) }
+
+// Accepted, Held and Refused count verdicts.
+func (c *channel) Accepted() int { return c.verdicts[bcp.Accept] }
+
+func (c *channel) Held() int { return c.verdicts[bcp.Hold] }
+
+func (c *channel) Refused() int { return c.verdicts[bcp.Reject] }
+
+// Nominal and Capacity describe the use of the two limits in the newest epoch, including reserved bits.
+func (c *channel) Nominal() string { return c.use(bcp.CheckBudget, c.balance().Spent()) }
+
+func (c *channel) Capacity() string {
+	return c.use(bcp.CheckCapacityBudget, c.balance().SpentCapacity())
+}
+
+// use describes the use of a budget, which may not be declared.
+func (c *channel) use(check bcp.Check, used bcp.Bits) string {
+	b, ok := c.budget(check)
+	if !ok {
+		return used.Rounded()
+	}
+	return (b.Limit - b.Left).Rounded() + " of " + b.Limit.Rounded()
 }

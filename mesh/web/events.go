@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
@@ -66,7 +65,7 @@ func (s *streams) wake() {
 	}
 }
 
-// event is a decision for a live page: plain text, which it shows as text.
+// event is a decision as pages show it: plain text, also for a live page.
 type event struct {
 	Path string `json:"path"`
 	Name string `json:"name"`
@@ -76,12 +75,12 @@ type event struct {
 	Over string `json:"over,omitempty"` // the path of an item that does not wait any more
 }
 
-// message is one message to a live page.
-type message struct {
-	Events []jsontext.Value `json:"events"`          // oldest first, each an event
-	Missed int              `json:"missed,omitzero"` // decisions that are not among them
-	Fault  string           `json:"fault,omitempty"` // of describeFault
-	Total  uint64           `json:"total"`           // decisions so far: what the next stream begins after
+// news is one message to a live page.
+type news struct {
+	Events []event `json:"events"`          // oldest first
+	Missed int     `json:"missed,omitzero"` // decisions that are not among them
+	Fault  string  `json:"fault,omitempty"` // of describeFault
+	Total  uint64  `json:"total"`           // decisions so far: what the next stream begins after
 }
 
 // events streams the decisions after those that a page knows.
@@ -90,13 +89,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only a page of this server may listen", http.StatusForbidden)
 		return
 	}
-	news, ok := s.streams.join()
+	woken, ok := s.streams.join()
 	if !ok {
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, "too many pages are live", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.streams.leave(news)
+	defer s.streams.leave(woken)
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
 		return // inside has seen it
@@ -111,7 +110,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	fault := ""
 	for send := true; ; {
 		if send {
-			m := message{Fault: s.fault()}
+			m := news{Fault: s.fault()}
 			m.Events, m.Missed, seen = s.since(seen)
 			m.Total = seen
 			fault = m.Fault
@@ -125,14 +124,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-s.ending:
 			return
-		case <-news:
+		case <-woken:
 			time.Sleep(streamPause)
 		case <-beat.C:
 			if !s.logins.isValid(cookie.Value) {
 				return
 			}
 			send = s.fault() != fault
-			if !send && !write(w, []byte(": \n\n")) {
+			if !send && !push(w, []byte(": \n\n")) {
 				return
 			}
 		}
@@ -148,49 +147,47 @@ func (s *Server) fault() string {
 
 // since returns the decisions after a number of them, connections left out, and how many
 // there are now.
-func (s *Server) since(seen uint64) (events []jsontext.Value, missed int, total uint64) {
+func (s *Server) since(seen uint64) (events []event, missed int, total uint64) {
 	entries, total := s.history.after(seen)
 	missed = int(total-seen) - len(entries)
 	if more := len(entries) - maxEvents; more > 0 {
 		entries, missed = entries[more:], missed+more
 	}
-	events = []jsontext.Value{}
+	events = []event{}
 	for _, e := range entries {
 		if exceptConnections(e) {
-			events = append(events, e.tell())
+			events = append(events, e.event())
 		}
 	}
 	return events, missed, total
 }
 
-// tell encodes a decision for live pages.
-func (e *entry) tell() jsontext.Value {
-	if told := e.told.Load(); told != nil {
-		return *told
-	}
-	of := event{Path: decisionPath(e), Name: strconv.FormatUint(e.Seq, 10), Time: written(e.At()), Word: tell.Verdict(&e.Decision).String(), Line: tell.Sentence(&e.Decision)}
-	if e.Verdict == 0 {
-		of.Word = "event"
+// event returns a decision as pages show it.
+func (e *entry) event() event {
+	of := event{Path: "/decisions/" + strconv.FormatUint(e.Seq, 10), Name: strconv.FormatUint(e.Seq, 10), Time: written(e.At()), Word: "event", Line: tell.Sentence(&e.Decision)}
+	if e.Verdict != 0 {
+		of.Word = tell.Verdict(&e.Decision).String()
 	}
 	if e.Item != "" && (e.Kind == bcp.KindExpire || e.Kind == bcp.KindApproval && e.Verdict == bcp.Accept) {
 		of.Over = itemPath(e.Item)
 	}
-	b, err := json.Marshal(of)
-	if err != nil {
-		b = []byte("{}") // texts are valid: they were made here
+	return of
+}
+
+func events(entries []*entry) (list []event) {
+	for _, e := range entries {
+		list = append(list, e.event())
 	}
-	told := jsontext.Value(b)
-	e.told.Store(&told)
-	return told
+	return list
 }
 
-func stream(w http.ResponseWriter, m message) bool {
+func stream(w http.ResponseWriter, m news) bool {
 	b, err := json.Marshal(m)
-	return err == nil && write(w, append(append([]byte("data: "), b...), "\n\n"...))
+	return err == nil && push(w, append(append([]byte("data: "), b...), "\n\n"...))
 }
 
-// write sends to a page, and returns false for one that is gone or too slow.
-func write(w http.ResponseWriter, b []byte) bool {
+// push sends to a page, and returns false for one that is gone or too slow.
+func push(w http.ResponseWriter, b []byte) bool {
 	control := http.NewResponseController(w)
 	if control.SetWriteDeadline(time.Now().Add(streamPatience)) != nil {
 		return false

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -40,11 +39,11 @@ func (s *site) listen(t *testing.T, address, cookie, query string, header map[st
 	return reply
 }
 
-func nextMessage(t *testing.T, lines *bufio.Scanner) (m message) {
+func nextMessage(t *testing.T, lines *bufio.Scanner) (m news) {
 	t.Helper()
 	for lines.Scan() {
 		if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			if err := json.Unmarshal([]byte(text), &m); err != nil {
+			if err := json.Unmarshal([]byte(text), &m, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatal(err)
 			}
 			return m
@@ -83,14 +82,14 @@ func TestEvents(t *testing.T) {
 	if want := min(int(total), maxEvents); len(m.Events) != want || m.Missed != int(total)-want || m.Total != total {
 		t.Errorf("%d events, %d missed, of %d", len(m.Events), m.Missed, total)
 	}
-	for _, e := range read(t, m.Events) {
+	for _, e := range m.Events {
 		if strings.ContainsAny(e.Line, "\x1b\x07\u202e") {
 			t.Errorf("%q is not inert", e.Line)
 		}
 	}
 	s.history.add(total+1, &bcp.Decision{Seq: total + 1, Kind: bcp.KindAsk, Verdict: bcp.Accept, Time: 1})
 	s.streams.wake()
-	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || read(t, m.Events)[0].Word != "accept" || !strings.HasPrefix(read(t, m.Events)[0].Path, "/decisions/") {
+	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || m.Events[0].Word != "accept" || !strings.HasPrefix(m.Events[0].Path, "/decisions/") {
 		t.Errorf("after one decision: %+v", m)
 	}
 	for _, from := range []string{"", "?from=99999999", "?from=x"} { // of a server before this one
@@ -113,19 +112,6 @@ func TestEvents(t *testing.T) {
 			t.Errorf("after the end: %s", lines.Text())
 		}
 	}
-}
-
-// read returns events as a page reads them.
-func read(t *testing.T, events []jsontext.Value) (list []event) {
-	t.Helper()
-	for _, b := range events {
-		var e event
-		if err := json.Unmarshal(b, &e, json.RejectUnknownMembers(true)); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, e)
-	}
-	return list
 }
 
 func (s *streams) size() int {

@@ -20,9 +20,9 @@ type facts struct {
 	flow       *lint.Flow // of definition, or nil
 	known      *known
 	entries    []*entry // oldest first
-	total      uint64   // number of decisions up to the last of entries
+	Total      uint64   // number of decisions up to the last of entries
 	channels   []*channel
-	agents     []*agent // by name
+	Agents     []*agent // by name
 }
 
 // channel is everything known about a channel.
@@ -30,7 +30,7 @@ type channel struct {
 	key      bcp.ChannelKey
 	forecast *bcp.Forecast   // or nil
 	line     *bcp.LedgerLine // the newest, or nil
-	taint    bcp.Taint       // of its deliveries
+	Taint    bcp.Taint       // of its deliveries
 	day      bcp.Bits        // nominal, of the last 24 hours
 	verdicts map[bcp.Outcome]int
 	entries  []*entry // oldest first
@@ -38,14 +38,15 @@ type channel struct {
 
 // agent is everything known about an agent.
 type agent struct {
-	name               bcp.AgentName
+	Name               bcp.AgentName
 	controller, reader bool
-	taint              bcp.Taint // of its answers as a Reader, of its input as a Controller
+	Taint              bcp.Taint // of its answers as a Reader, of its input as a Controller
 	way                []bcp.AgentName
 	definition         *bcp.Agent       // or nil
 	status             *status.Agent    // or nil
 	session            *bcp.SessionView // or nil
 	violations         int
+	now                time.Time
 }
 
 func newFacts(now time.Time, definition *bcp.Mesh, said *known, entries []*entry) *facts {
@@ -95,12 +96,12 @@ func (f *facts) findChannels() {
 			}
 		}
 		if e.Delivery != "" && e.Taint != bcp.TaintUnknown {
-			c.taint = e.Taint
+			c.Taint = e.Taint
 		}
 	}
 	for _, c := range found {
 		if a := f.agentFlow(c.key.Reader); a != nil {
-			c.taint = bcp.MaxTaint(a.Answers, c.taint)
+			c.Taint = bcp.MaxTaint(a.Answers, c.Taint)
 		}
 		f.channels = append(f.channels, c)
 	}
@@ -124,14 +125,14 @@ func (f *facts) findAgents() {
 	found := map[bcp.AgentName]*agent{}
 	at := func(name bcp.AgentName) *agent {
 		if found[name] == nil {
-			found[name] = &agent{name: name}
+			found[name] = &agent{Name: name, now: f.now}
 		}
 		return found[name]
 	}
 	for _, c := range f.channels {
 		at(c.key.Controller).controller = true
 		r := at(c.key.Reader)
-		r.reader, r.taint = true, bcp.MaxTaint(r.taint, c.taint)
+		r.reader, r.Taint = true, bcp.MaxTaint(r.Taint, c.Taint)
 	}
 	if f.definition != nil {
 		for i := range f.definition.Agents {
@@ -139,9 +140,9 @@ func (f *facts) findAgents() {
 			a := at(d.Name)
 			a.definition, a.controller, a.reader = d, a.controller || d.Controller, a.reader || d.Reader
 			if i < len(f.flow.Agents) {
-				a.way, a.taint = f.flow.Way(i), f.flow.Agents[i].Answers
+				a.way, a.Taint = f.flow.Way(i), f.flow.Agents[i].Answers
 				if !a.reader {
-					a.taint = f.flow.Agents[i].Exposure
+					a.Taint = f.flow.Agents[i].Exposure
 				}
 			}
 		}
@@ -155,7 +156,7 @@ func (f *facts) findAgents() {
 		a := at(s.Controller)
 		a.session = s
 		if f.definition == nil {
-			a.taint = bcp.MaxTaint(a.taint, s.Exposure)
+			a.Taint = bcp.MaxTaint(a.Taint, s.Exposure)
 		}
 	}
 	for _, e := range f.entries {
@@ -164,17 +165,17 @@ func (f *facts) findAgents() {
 		}
 	}
 	for _, a := range found {
-		f.agents = append(f.agents, a)
+		f.Agents = append(f.Agents, a)
 	}
-	slices.SortFunc(f.agents, func(a, b *agent) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(f.Agents, func(a, b *agent) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// spent returns what is used of the newest epoch of a channel, including reserved bits.
-func (c *channel) spent() (nominal, capacity bcp.Bits) {
-	if c.line == nil {
-		return 0, 0
+// balance is that of the newest epoch of a channel.
+func (c *channel) balance() (b bcp.Balance) {
+	if c.line != nil {
+		b = c.line.Balance
 	}
-	return c.line.Balance.Spent(), c.line.Balance.SpentCapacity()
+	return b
 }
 
 // budget returns the room in one budget for the next query.
@@ -192,8 +193,8 @@ func (c *channel) budget(check bcp.Check) (b bcp.BudgetRoom, ok bool) {
 	return b, false
 }
 
-// held counts the items that wait for a person on all channels.
-func (f *facts) held() (n int) {
+// Held counts the items that wait for a person on all channels.
+func (f *facts) Held() (n int) {
 	for i := range f.known.sessions {
 		for _, c := range f.known.sessions[i].Channels {
 			n += c.Held
@@ -213,6 +214,14 @@ func (f *facts) since(d time.Duration, wanted func(*entry) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// declared are the channels of the definition, if it is at hand.
+func (f *facts) declared() []bcp.Channel {
+	if f.definition == nil {
+		return nil
+	}
+	return f.definition.Channels
 }
 
 func (f *facts) name() string {

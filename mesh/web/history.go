@@ -3,9 +3,6 @@ package web
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -14,11 +11,7 @@ import (
 const maxHistory = 20_000
 
 // entry is a decision.
-type entry struct {
-	bcp.Decision
-	// told is the decision as live pages get it, once one did: it is the same for all.
-	told atomic.Pointer[jsontext.Value]
-}
+type entry struct{ bcp.Decision }
 
 // history keeps the newest decisions in the order in which they came. Its methods may
 // be called concurrently. Kept decisions are immutable.

@@ -8,9 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
-	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 const (
@@ -145,12 +143,7 @@ func showLogin(w http.ResponseWriter, status int, code, fault string) {
 	if len(code) > 2*minToken {
 		code = ""
 	}
-	outside(w, status, "Log in", fault,
-		paragraph("The terminal of bcpmesh shows an address with a code. The code works once, for five minutes."),
-		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath)},
-			m.El(m.Label, []m.Attr{m.For("token")}, m.Text("Code")),
-			m.El(m.Input, []m.Attr{m.ID("token"), m.Name("token"), m.Value(inert.Line(code)), m.NoAutocomplete(), m.Required()}),
-			m.El(m.Button, nil, m.Text("Log in"))))
+	outside(w, status, "login", "Log in", fault, code)
 }
 
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
-	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 // facts returns the current data of pages.
@@ -54,14 +53,18 @@ func (d *drawn) current(from drawnFrom, draw func() *facts) *facts {
 	same := d.facts != nil && d.from.mesh == from.mesh && d.from.said == from.said
 	if age := time.Since(d.at); !same || age >= viewAge || d.from.total != from.total && age >= drawnAge {
 		d.from, d.at, d.facts = from, time.Now(), draw()
-		d.facts.total = from.total
+		d.facts.Total = from.total
 	}
 	return d.facts
 }
 
 func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
-	s.show(w, r, http.StatusOK, f.name(), f.fault, overviewParts(f)...)
+	p := page{facts: f, Title: f.name(), Channels: f.channels, Story: events(newest(f.entries, 0, 10, exceptConnections)), Nothing: "Nothing was decided yet.", Of: maxPicture}
+	if len(f.Agents) <= maxPicture {
+		p.Picture = topology(f.channels, f.taints())
+	}
+	s.show(w, r, http.StatusOK, "overview", p)
 }
 
 func isAlert(e *entry) bool { return e.Kind == bcp.KindAlert }
@@ -70,50 +73,15 @@ func anyEntry(*entry) bool { return true }
 
 func exceptConnections(e *entry) bool { return !tell.Connection(&e.Decision) }
 
-func overviewParts(f *facts) []m.Node {
-	parts := []m.Node{m.El(m.Ul, []m.Attr{m.Class("tiles")},
-		tile("/approvals", strconv.Itoa(f.held()), "held for a person"),
-		tile("/alerts", strconv.Itoa(f.since(24*time.Hour, isAlert)), "alerts in 24 hours"),
-		tile("/audit", strconv.Itoa(f.since(time.Minute, anyEntry)), "decisions in a minute"),
-		tile("/agents", connected(f), "agents connected"))}
-	if line := disk(f.known); line != "" {
-		parts = append(parts, paragraph(line))
-	}
-	if len(f.channels) == 0 {
-		parts = append(parts, paragraph("The mesh has no channels yet. An entry in bcp_channels of two definitions makes one."))
-	} else {
-		var picture m.Node
-		if len(f.agents) <= maxPicture {
-			picture = topology(f.channels, f.taints())
-		} else {
-			picture = paragraph("The mesh has more than " + strconv.Itoa(maxPicture) + " agents. The page of an agent has a picture of its channels.")
-		}
-		parts = append(parts, section("topology", "Who hears whom", picture, legend(), channelTable(f, f.channels)))
-	}
-	return append(parts, section("newest", "Newest decisions", live(f, newest(f.entries, 0, 10, exceptConnections), "Nothing was decided yet.")))
-}
+// NewAlerts counts the alerts of a day, and NewDecisions the decisions of a minute.
+func (f *facts) NewAlerts() int { return f.since(24*time.Hour, isAlert) }
 
-func tile(path, figure, of string) m.Node {
-	return m.El(m.Li, nil, m.El(m.A, []m.Attr{m.Href(path)}, m.El(m.Strong, nil, m.Text(figure)), m.Text(" "+of)))
-}
+func (f *facts) NewDecisions() int { return f.since(time.Minute, anyEntry) }
 
-// taintName names the taint that the picture shows of an agent.
-func taintName(reader bool) string {
-	if reader {
-		return "Delivered taint"
-	}
-	return "Exposure"
-}
-
-func legend() m.Node {
-	return m.El(m.P, []m.Attr{m.Class("legend")}, m.Text("Of a Reader, the taint that its answers are delivered with; of a Controller, its exposure: "), taintMark(bcp.TaintLow), m.Text(" "), taintMark(bcp.TaintMedium), m.Text(" "), taintMark(bcp.TaintHigh),
-		m.Text(" A line is wider the more bits it carried in 24 hours. Bits are those of the running epoch, reserved ones included."))
-}
-
-// connected says how many agents are connected, if the viewer may know.
-func connected(f *facts) string {
+// Connected says how many agents are connected, if the viewer may know.
+func (f *facts) Connected() string {
 	here, all := 0, 0
-	for _, a := range f.agents {
+	for _, a := range f.Agents {
 		if a.status != nil {
 			if all++; a.status.State == status.Connected {
 				here++
@@ -126,12 +94,13 @@ func connected(f *facts) string {
 	return fmt.Sprintf("%d of %d", here, all)
 }
 
-// disk describes how full the journal is.
-func disk(k *known) string {
-	if k.storage.JournalLimit <= 0 {
+// Disk describes how full the journal is.
+func (f *facts) Disk() string {
+	k := f.known.storage
+	if k.JournalLimit <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("The journal holds %s in %s, %d %% of its limit.", tell.Count(int(k.storage.Records), "record"), size(k.storage.Journal), 100*k.storage.Journal/k.storage.JournalLimit)
+	return fmt.Sprintf("The journal holds %s in %s, %d %% of its limit.", tell.Count(int(k.Records), "record"), size(k.Journal), 100*k.Journal/k.JournalLimit)
 }
 
 func size(bytes int64) string {
@@ -142,9 +111,9 @@ func size(bytes int64) string {
 }
 
 func (f *facts) taints() map[bcp.AgentName]bcp.Taint {
-	taints := make(map[bcp.AgentName]bcp.Taint, len(f.agents))
-	for _, a := range f.agents {
-		taints[a.name] = a.taint
+	taints := make(map[bcp.AgentName]bcp.Taint, len(f.Agents))
+	for _, a := range f.Agents {
+		taints[a.Name] = a.Taint
 	}
 	return taints
 }

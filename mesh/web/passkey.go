@@ -1,17 +1,14 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,8 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 const (
@@ -91,18 +86,6 @@ func loginStatement(origin, nonce string) []byte {
 	return []byte("bcpmesh login 1\norigin " + origin + "\nnonce " + nonce + "\n")
 }
 
-// signing returns the parts of a form that a passkey signs: fields for page.js, and its
-// place for errors.
-func signing() []m.Node {
-	return []m.Node{hidden("authenticator_data", ""), hidden("client_data", ""), hidden("assertion", ""), scriptMessage()}
-}
-
-// scriptMessage is where page.js shows errors; until then it says that scripts are
-// required.
-func scriptMessage() m.Node {
-	return m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))
-}
-
 // signed returns the fields that page.js filled in, nil if it did not.
 func signed(r *http.Request, p accounts.Passkey) *bcp.Assertion {
 	a := &bcp.Assertion{RPID: p.RPID, PublicKey: p.PublicKey,
@@ -118,11 +101,7 @@ func (s *Server) loginByPasskey(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) showPasskeyLogin(w http.ResponseWriter, status int, fault string) {
-	outside(w, status, "Log in", fault, paragraph("Your passkey for this site logs you in: a finger, a face or a PIN."),
-		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath), m.Data("sign", "login"), m.Data("nonce", s.logins.nonce())},
-			append([]m.Node{hidden("nonce", ""), hidden("id", ""), m.El(m.Button, nil, m.Text("Log in with your passkey"))}, signing()...)...),
-		paragraph("Without one, ask the operator of the mesh for an invitation. They make it with"),
-		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds invite NAME --role approver --web "+s.URL()))))
+	outside(w, status, "passkey", "Log in", fault, struct{ Nonce, Site string }{s.logins.nonce(), s.URL()})
 }
 
 // enterByPasskey logs in a person who signed one of our nonces with an enrolled
@@ -177,16 +156,14 @@ func (s *Server) showEnrol(w http.ResponseWriter, status int, name, fault string
 	if _, err := bcp.ParseAgentName(name); err != nil {
 		name = ""
 	}
-	outside(w, status, "Make a passkey", fault, paragraph("You will decide about what is held "+as(name)+"with a passkey that this device makes, or your phone. It never leaves it, and no decision counts that it did not sign."),
-		m.El(m.Form, []m.Attr{m.Post(), m.Action(enrolPath), m.Data("sign", "enrol"), m.Data("name", cmp.Or(name, "bcpmesh"))},
-			hidden("token", ""), hidden("id", ""), hidden("public_key", ""), m.El(m.Button, nil, m.Text("Make a passkey")), scriptMessage()))
+	outside(w, status, "enrol", "Make a passkey", fault, name)
 }
 
-func as(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "as " + name + " "
+// enrolledData is what only the page of somebody has who has enrolled: their name, or the file for the operator.
+type enrolledData struct {
+	Name  bcp.AgentName
+	File  string
+	Words string
 }
 
 // enrolled accepts a passkey made by a browser. With the token of an invitation its
@@ -201,8 +178,7 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 		s.showEnrol(w, http.StatusUnprocessableEntity, "", "Your browser made no passkey that can sign here (ES256, EdDSA or RS256). Try another device.")
 		return
 	}
-	words := []m.Node{paragraph("The operator of the mesh must see these six words in bcpmesh creds list. Compare them by voice: different words mean another person's passkey."),
-		m.El(m.P, []m.Attr{m.Class("words")}, m.Text(accounts.PasskeyWords(hash)))}
+	words := accounts.PasskeyWords(hash)
 	token := r.PostFormValue("token")
 	if token == "" {
 		file, err := json.Marshal(p)
@@ -210,11 +186,7 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 			s.showEnrol(w, http.StatusUnprocessableEntity, "", "The passkey cannot be written.")
 			return
 		}
-		s.enrolledPage(w, "Nearly there", append([]m.Node{
-			paragraph("This address had no invitation. Give this text to the operator of the mesh, as the file NAME.passkey:"),
-			m.El(m.P, []m.Attr{m.Class("said")}, m.Text(string(file))),
-			paragraph("They make credentials that are bound to it, and put both files into the folder of these pages (--store):"),
-			m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds issue NAME --role approver --passkey NAME.passkey --out NAME.creds")))}, words...))
+		outside(w, http.StatusOK, "enrolled", "Nearly there", "", enrolledData{File: string(file), Words: words})
 		return
 	}
 	name, err := s.site.People.Join(ctx, token, p)
@@ -227,22 +199,5 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 		s.showEnrol(w, http.StatusBadGateway, "", "The mesh did not answer, or its answer cannot be stored here. Ask for a new invitation; the output of bcpmesh web says why.")
 		return
 	}
-	s.enrolledPage(w, "You are enrolled", append([]m.Node{paragraph("You decide as " + inert.Line(string(name)) + ".")}, words...))
-}
-
-func (s *Server) enrolledPage(w http.ResponseWriter, title string, parts []m.Node) {
-	outside(w, http.StatusOK, title, "", append(parts, m.El(m.P, nil, link(loginPath, m.Text("Log in"))))...)
-}
-
-// toSign returns what a passkey must sign for an act, from which page.js makes the
-// statement.
-func (d *desk) toSign(act bcp.Act, digest bcp.Digest, content []byte) []m.Attr {
-	attrs := []m.Attr{m.Data("sign", string(act)), m.Data("item", string(d.view.ID)), m.Data("expires", strconv.FormatInt(d.view.Deadline.Unix(), 10)), m.Data("credential", d.passkey.ID)}
-	if act != bcp.RejectItem { // whose digest is of the reason
-		attrs = append(attrs, m.Data("digest", hex.EncodeToString(digest[:])))
-	}
-	if content != nil {
-		attrs = append(attrs, m.Data("content", base64.RawURLEncoding.EncodeToString(content)))
-	}
-	return attrs
+	outside(w, http.StatusOK, "enrolled", "You are enrolled", "", enrolledData{Name: name, Words: words})
 }

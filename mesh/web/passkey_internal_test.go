@@ -237,7 +237,7 @@ func TestItemIsOver(t *testing.T) {
 	}
 	events, _, _ := s.since(begin)
 	var over []string
-	for _, e := range read(t, events) {
+	for _, e := range events {
 		over = append(over, e.Over)
 	}
 	if strings.Join(over, " ") != "/approvals/i1 /approvals/i2   " {

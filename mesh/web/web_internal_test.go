@@ -23,14 +23,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
-	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 const testPort = "4280"
@@ -387,7 +389,8 @@ func TestItemSkeleton(t *testing.T) {
 				Arguments: []bcp.EffectArgument{{Name: "body", Tainted: true}}}
 		}
 		var b bytes.Buffer
-		if err := m.Render(&b, "item", "/", "/", m.El(m.Main, nil, s.itemParts("amber heron", tell.ItemFrames(&v, s.logins.now()), desk{view: v})...)); err != nil {
+		item := s.itemPage("amber heron", tell.ItemFrames(&v, s.logins.now()), desk{view: v}, "")
+		if err := pages.ExecuteTemplate(&b, "item", &item); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -409,7 +412,8 @@ func TestItemSkeleton(t *testing.T) {
 	}
 }
 
-// skeleton is the elements of a page with the names of their attributes.
+// skeleton is the elements of a page with the names of their attributes. All text is inert, and no
+// link leaves the site.
 func skeleton(t inerttest.T, r io.Reader) string {
 	var b strings.Builder
 	z := html.NewTokenizer(r)
@@ -417,6 +421,8 @@ func skeleton(t inerttest.T, r io.Reader) string {
 		switch z.Next() {
 		case html.ErrorToken:
 			return b.String()
+		case html.TextToken:
+			checkInert(t, z.Token().Data)
 		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken, html.CommentToken:
 			token := z.Token()
 			if token.DataAtom == atom.Mark {
@@ -424,13 +430,24 @@ func skeleton(t inerttest.T, r io.Reader) string {
 			}
 			b.WriteString(token.Type.String() + " " + token.Data)
 			for _, a := range token.Attr {
-				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "href" && !strings.HasPrefix(a.Val, "/") && a.Val != "#main" {
+				leads := a.Key == "href" || a.Key == "action" || a.Key == "src"
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || leads && a.Val != "#main" && (!strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//") || strings.ContainsAny(a.Val, "\\\t\r\n")) {
 					t.Fatalf("attribute %s=%q", a.Key, a.Val)
+				}
+				if strings.HasPrefix(a.Key, "aria-") {
+					checkInert(t, a.Val)
 				}
 				b.WriteString(" " + a.Key)
 			}
 			b.WriteByte('\n')
 		}
+	}
+}
+
+// checkInert checks what people see of a page, where lines of ours end.
+func checkInert(t inerttest.T, text string) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !inert.Harmless(r) }) {
+		t.Fatalf("%q is not inert", text)
 	}
 }
 
@@ -487,21 +504,82 @@ func FuzzSkeleton(f *testing.F) {
 	})
 }
 
-// No page is made of strings, and the style sheet loads nothing.
-func TestNoWayAround(t *testing.T) {
-	t.Parallel()
-	sources, err := filepath.Glob("*.go")
-	if err != nil || len(sources) < 5 {
-		t.Fatal(sources, err)
+// decidingPages has a text wherever a page may have one that needs an approver or a passkey.
+func (s *site) decidingPages(text string) map[string]page {
+	v := bcp.ItemView{Item: bcp.Item{ID: bcp.ItemID(text), Kind: bcp.ItemSummary, Controller: "main", Reader: "mailer", Category: 3}, Justification: text, Content: jsontext.Value(`{"summary":"x"}`)}
+	d := desk{root: "/P", view: v, passkey: accounts.Passkey{ID: text}}
+	item := s.itemPage("amber heron", tell.ItemFrames(&v, s.now), d, text)
+	edit := d.act(bcp.EditItem, bcp.Digest{1}, v.Content)
+	shown := map[string]page{
+		"item": item, "nobody": {Title: text, Fault: text}, "message": {Title: text, Of: message{text, text, []place{{"/approvals", "x"}, {filter{id: text}.path(1), "y"}}}},
+		"approvals": {Of: struct {
+			As    bcp.AgentName
+			Items []waiting
+		}{bcp.AgentName(text), []waiting{{Item: bcp.Item{ID: bcp.ItemID(text), Kind: bcp.ItemKind(text)}, Words: text, Source: text, Age: "1 min", Left: "1 min", Reasons: text}}}},
+		"preview": {Facts: []fact{{Name: "edit", Value: text}}, Frames: framed("amber heron", []tell.Frame{{Label: text, Length: "1", Parts: []tell.Part{{Asked: text, Text: text}}, End: text}}, nil),
+			Of: previewData{&edit, text, inert.Text(text), "/x"}},
 	}
-	unescaped := regexp.MustCompile(`"(html|text)/template"|"golang.org/x/net/html"|io\.WriteString\(w|fmt\.Fprint`)
-	for _, name := range sources {
-		content, err := os.ReadFile(name)
-		if err != nil {
+	for name, p := range shown {
+		p.Root, p.Word = "/P", "amber heron"
+		shown[name] = p
+	}
+	shown["login"], shown["passkey"], shown["enrol"] = page{Fault: text, Of: text}, page{Fault: text, Of: struct{ Nonce, Site string }{"n", "https://mesh.example.org"}}, page{Fault: text, Of: "kim"}
+	shown["enrolled"] = page{Of: enrolledData{Name: bcp.AgentName(text), Words: "six words"}}
+	return shown
+}
+
+// The pages of people are the same elements whatever is decided, and every page there is is tested with hostile text, here
+// or as [pagesShown].
+//
+// covers P2.5, A-FAKEUI
+func TestDecidingSkeletons(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	written := func(name string, p page) string {
+		var b bytes.Buffer
+		if err := pages.ExecuteTemplate(&b, name, &p); err != nil {
 			t.Fatal(err)
 		}
-		if found := unescaped.Find(content); found != nil && !strings.HasSuffix(name, "_test.go") {
-			t.Errorf("%s has %q", name, found)
+		return skeleton(t, &b)
+	}
+	benign := s.decidingPages("benign")
+	for of, text := range inerttest.Texts {
+		if text == "" {
+			continue
+		}
+		for name, p := range s.decidingPages(text) {
+			if got, want := written(name, p), written(name, benign[name]); got != want {
+				t.Errorf("%s with %s is\n%s\nnot\n%s", name, of, got, want)
+			}
+		}
+	}
+	inMesh := strings.Fields("overview agents agent sessions decided channel audit alerts decision proof demo")
+	for _, of := range pages.Templates() {
+		if _, tested := benign[of.Name()]; of.Tree != nil && strings.HasPrefix(of.Tree.Root.String(), `{{template "head" .}}`) && !tested && !slices.Contains(inMesh, of.Name()) {
+			t.Errorf("nothing hostile was written into %s", of.Name())
+		}
+	}
+}
+
+// No page is made of strings, no template has a script, a style or a handler of its own, and the style sheet loads nothing.
+func TestNoWayAround(t *testing.T) {
+	t.Parallel()
+	for pattern, wrong := range map[string]string{
+		"*.go":         `"text/template"|template\.(HTML|HTMLAttr|CSS|JS|JSStr|Srcset|URL)\b|"golang.org/x/net/html"|io\.WriteString\(w|fmt\.Fprint[a-z]*\(w`,
+		"pages/*.html": `(?i)<style|<script( [^t]|>)|\s(style|on[a-z]+|srcdoc|http-equiv|formaction)=|javascript:|<(iframe|object|embed|base|img)\b`,
+	} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) < 4 {
+			t.Fatal(names, err)
+		}
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := regexp.MustCompile(wrong).Find(content); found != nil && !strings.HasSuffix(name, "_test.go") {
+				t.Errorf("%s has %q", name, found)
+			}
 		}
 	}
 	if found := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(|DOMParser|createContextual|srcdoc|setAttribute\("(on|style)|import`).Find(script); found != nil {

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"fmt"
+	"math/bits"
+	"net/url"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+)
+
+// The sizes of the picture of a mesh, in units of its view box. Its template has the places that do not change.
+const (
+	pictureWidth = 960
+	boxWidth     = 200
+	barLeft      = 468
+	barRight     = 492
+	headRoom     = 40
+	rowHeight    = 60
+	nameColumns  = 20 // characters of a name that fit into a box
+	// maxPicture is how many agents are drawn at once.
+	maxPicture = 60
+)
+
+// picture has Readers on the left, Controllers on the right and their channels, which go through the gateway in the
+// middle. The table of channels has the same data.
+type picture struct {
+	Height, Bar int
+	Same        []string // paths between the two places of an agent that is both
+	Flows       []flow
+	Boxes       []box
+}
+
+type flow struct {
+	*channel
+	Width, Y int
+	From, To string // paths
+}
+
+type box struct {
+	Name  bcp.AgentName
+	What  string
+	Taint bcp.Taint
+	x, y  int
+}
+
+// X and Y are places in a box, from its left edge and its middle.
+func (b box) X(at int) int { return b.x + at }
+
+func (b box) Y(at int) int { return b.y + at }
+
+// Short is the name as it fits into the box.
+func (b box) Short() string { return inert.Cut(inert.Line(string(b.Name)), nameColumns) }
+
+func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) *picture {
+	if len(channels) == 0 {
+		return nil
+	}
+	l := layOut(channels)
+	height := headRoom + max(len(l.channels), len(l.readers), len(l.controllers))*rowHeight
+	left, right := positions(l.readers), positions(l.controllers)
+	middle := func(i, n int) int { return headRoom + (2*i+1)*(height-headRoom)/(2*n) }
+	leftY := func(name bcp.AgentName) int { return middle(left[name], len(l.readers)) }
+	rightY := func(name bcp.AgentName) int { return middle(right[name], len(l.controllers)) }
+	const end = pictureWidth - boxWidth
+	p := &picture{Height: height, Bar: height - headRoom}
+	for i, c := range l.channels {
+		y := middle(i, len(l.channels))
+		p.Flows = append(p.Flows, flow{c, lineWidth(c.day), y - 8, curve(boxWidth, leftY(c.key.Reader), barLeft, y), curve(barRight, y, end, rightY(c.key.Controller))})
+	}
+	for _, name := range l.readers {
+		if _, both := right[name]; both {
+			p.Same = append(p.Same, curve(boxWidth, leftY(name), end, rightY(name)))
+		}
+		p.Boxes = append(p.Boxes, box{name, strings.ToLower(taintName(true)), taints[name], 0, leftY(name)})
+	}
+	for _, name := range l.controllers {
+		p.Boxes = append(p.Boxes, box{name, strings.ToLower(taintName(false)), taints[name], end, rightY(name)})
+	}
+	return p
+}
+
+// taintName names the taint that the picture shows of an agent.
+func taintName(reader bool) string {
+	if reader {
+		return "Delivered taint"
+	}
+	return "Exposure"
+}
+
+// curve returns a path that is horizontal at its beginning and end.
+func curve(x, y, toX, toY int) string {
+	middle := (x + toX) / 2
+	return fmt.Sprintf("M%d,%dC%d,%d %d,%d %d,%d", x, y, middle, y, middle, toY, toX, toY)
+}
+
+// lineWidth grows with the logarithm of the bits sent.
+func lineWidth(day bcp.Bits) int { return min(8, 1+bits.Len64(uint64(max(0, day/bcp.Bit)))/2) }
+
+func channelPath(key bcp.ChannelKey) string {
+	return "/channels/" + url.PathEscape(string(key.Controller)) + "/" + url.PathEscape(string(key.Reader))
+}
