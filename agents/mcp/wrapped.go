@@ -95,7 +95,7 @@ func (c *controller) callWrapped(ctx context.Context, reader bcp.AgentName, t *w
 	found, _ := c.inbox.wait(ctx, silence, nil, 1, its)
 	if len(found) == 0 && c.away != nil && ctx.Err() == nil && c.away(ctx, reader) {
 		return nil, newFault(bcp.ReaderUnavailable).saying("the Reader %s, which calls this tool, is not connected", reader).
-			next("tell whoever runs the mesh that bcpmesh reader mcp has to run for %s. If it does before the query expires the tool is called, and BCPInbox with query_id %s has what comes of it", reader, accepted.QueryID)
+			next("tell whoever runs the mesh that bcpmesh reader --mcp has to run for %s. If it does before the query expires the tool is called, and BCPInbox with query_id %s has what comes of it", reader, accepted.QueryID)
 	}
 	if len(found) == 0 {
 		found, _ = c.inbox.wait(ctx, maxWait-silence, nil, 1, its)

@@ -24,7 +24,7 @@ const draftHead = `# A draft by "bcpmesh tool import". Comments with "says" are 
 // descriptions of its tools are in comments, which nothing reads.
 func Draft(service bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([]byte, error) {
 	var tools strings.Builder
-	words := []string{"bcpmesh", "tool", "mcp"}
+	words := []string{"bcpmesh", "tool"}
 	taken := map[string]bool{}
 	for _, tool := range listed {
 		pin, err := Pin(tool)

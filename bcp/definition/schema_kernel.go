@@ -95,7 +95,7 @@ func kernelKeys() []Key {
 		Key{Level: LevelService, Name: "service", Type: TypeName, Required: true, Rule: "K2",
 			Doc: "Names the service that has the tools: one token of subjects and permissions, and no agent's name."},
 		Key{Level: LevelService, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "the service is started by somebody else", Rule: "K2",
-			Doc: "Program and arguments that the mesh starts to serve the tools, such as bcpmesh tool command -- ./mail.py. It finds its creds in its environment."},
+			Doc: "Program and arguments that the mesh starts to serve the tools, such as bcpmesh tool -- ./mail.py. It finds its creds in its environment."},
 		Key{Level: LevelService, Name: "environment", Type: TypeTexts, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5",
 			Doc: "Names of environment variables of `bcpmesh up` that the command gets in addition to PATH, HOME and the like, such as an API key."},
 		Key{Level: LevelService, Name: "sandbox", Type: TypeWord, Words: []string{"none", "own"}, DefaultRule: "own if the command begins with sudo -u, docker and the like; otherwise a command needs it", Rule: "P7.5",

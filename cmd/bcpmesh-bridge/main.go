@@ -12,13 +12,10 @@ func main() { cli.Main(rootCommand) }
 
 func rootCommand(p *cli.Program) *cobra.Command {
 	return cli.Root(p, "Join a mesh to agents and meshes of others", `bcpmesh-bridge has the commands that join a mesh to agents and meshes of others.
-"bcpmesh COMMAND" starts them.`, "  bcpmesh relay --help\n  bcpmesh reader a2a --agent https://agent.example.com",
+"bcpmesh COMMAND" starts them.`, "  bcpmesh relay --help\n  bcpmesh a2a reader --agent https://agent.example.com",
 		cli.WriteUsage, []cli.CommandGroup{{Title: "Bridges", Commands: []*cobra.Command{
 			bridges.A2ACommand(p),
 			bridges.RelayCommand(p),
-			cli.Group("reader", "Run a Reader on top of a foreign agent", "Run a Reader of the mesh on top of a foreign agent, which gets each query and answers it.",
-				"  bcpmesh reader a2a --agent https://agent.example.com", bridges.ReaderA2ACommand(p), bridges.ReaderSynadiaCommand(p)),
-			cli.Group("role", "Show roles to clients of A2A", "Show the roles of kernels to clients of A2A.",
-				"  bcpmesh role card desk --url https://org1.example", bridges.CardCommand(p)),
+			bridges.ReaderSynadiaCommand(p),
 		}}})
 }

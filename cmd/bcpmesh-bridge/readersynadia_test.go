@@ -65,21 +65,21 @@ func TestReaderSynadia(t *testing.T) {
 		if err := os.WriteFile(named, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, stderr := says(t, "reader", "synadia", "--context", named); code != cli.ExitFailed || !strings.Contains(stderr, refusal) {
+		if code, _, stderr := says(t, "synadia", "--context", named); code != cli.ExitFailed || !strings.Contains(stderr, refusal) {
 			t.Errorf("%s: %d %s", text, code, stderr)
 		}
 	}
 	if err := os.WriteFile(named, []byte(`{"url":"`+foreign.ClientURL()+`","description":"theirs"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := says(t, "reader", "synadia", "--context", named); code != cli.ExitOK || !strings.Contains(stdout, "agents.prompt.pi.kim.desk") || !strings.Contains(stdout, "not to be trusted") {
+	if code, stdout, stderr := says(t, "synadia", "--context", named); code != cli.ExitOK || !strings.Contains(stdout, "agents.prompt.pi.kim.desk") || !strings.Contains(stdout, "not to be trusted") {
 		t.Errorf("%d %s %s", code, stdout, stderr)
 	}
-	if code, _, stderr := says(t, "reader", "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.other", "--creds", creds); code != cli.ExitFailed || !strings.Contains(stderr, "no agent serves") {
+	if code, _, stderr := says(t, "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.other", "--creds", creds); code != cli.ExitFailed || !strings.Contains(stderr, "no agent serves") {
 		t.Errorf("%d %s", code, stderr)
 	}
 
-	reader := exec.Command("bcpmesh", "reader", "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.desk", "--creds", creds)
+	reader := exec.Command("bcpmesh", "synadia", "--context", named, "--agent", "agents.prompt.pi.kim.desk", "--creds", creds)
 	var talk strings.Builder
 	reader.Stderr = &talk
 	if err := reader.Start(); err != nil {

@@ -142,7 +142,7 @@ class MeshTest(unittest.IsolatedAsyncioTestCase):
     async def test_new_session(self) -> None:
         """covers KER-106: a task may be a Reader's words until its requester says that its context is cleared."""
         (self.folder / "plans.json").write_text(PLANS)
-        planner = subprocess.Popen([PROGRAM, "planner", "script", "--creds", str(self.creds("ann")), "--url", self.url, str(self.folder / "plans.json")],
+        planner = subprocess.Popen([PROGRAM, "planner", "--creds", str(self.creds("ann")), "--url", self.url, "--script", str(self.folder / "plans.json")],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(planner.wait)
         self.addCleanup(planner.terminate)
@@ -228,7 +228,7 @@ class MeshTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(rest, [reader, controller])
         (self.folder / "answer.py").write_text(answer)
         for command in ([sys.executable, "-c", reader],
-                        [PROGRAM, "reader", "command", "--creds", "researcher.creds", "--", sys.executable, "answer.py"]):
+                        [PROGRAM, "reader", "--creds", "researcher.creds", "--", sys.executable, "answer.py"]):
             with subprocess.Popen(command, cwd=self.folder, stderr=subprocess.DEVNULL) as answering:
                 try:
                     run = subprocess.run([sys.executable, "-c", controller], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE)

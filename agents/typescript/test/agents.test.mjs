@@ -110,7 +110,7 @@ test("question and answer", async () => {
 
 // covers KER-106: a task may be a Reader's words until its requester says that its context is cleared.
 test("a new session", async () => {
-  const planner = spawn(PROGRAM, ["planner", "script", "--creds", creds("ann"), "--url", url, join(folder, "plans.json")], { stdio: "ignore" });
+  const planner = spawn(PROGRAM, ["planner", "--creds", creds("ann"), "--url", url, "--script", join(folder, "plans.json")], { stdio: "ignore" });
   const reader = readerOf().onQuery(() => ({ urgent: true }));
   const controller = controllerOf();
   const ends = async (options) => {

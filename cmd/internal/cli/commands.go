@@ -22,7 +22,7 @@ type Program struct {
 func WriteUsage(cmd *cobra.Command) error {
 	var b strings.Builder
 	line, groups := cmd.UseLine()+" [FLAGS]", cmd.HasAvailableSubCommands()
-	if groups {
+	if groups && !strings.Contains(cmd.Use, " ") { // it does nothing itself
 		line = cmd.CommandPath() + " COMMAND"
 	}
 	fmt.Fprintf(&b, "Usage:\n  %s\n\nExamples:\n%s\n", line, cmd.Example)

@@ -23,7 +23,7 @@ type a2aServerOptions struct {
 func A2ACommand(p *cli.Program) *cobra.Command {
 	o := a2aServerOptions{AgentFlags: client.AgentFlags{Roles: []bcp.Role{bcp.RoleController}}}
 	cmd := &cobra.Command{
-		Use:   "a2a",
+		Use:   "a2a --creds FILE",
 		Short: "Serve a controller of the mesh to A2A clients",
 		Long: `Serve one controller of the mesh to clients of the Agent2Agent protocol 1.0,
 over JSON-RPC: an ask is a task, and its validated answer is the task's only
@@ -46,6 +46,7 @@ mesh; --card serves another one, such as one that is signed.`,
 	cmd.Flags().StringVar(&o.http, "http", "127.0.0.1:7071", "serve on this `HOST:PORT` of this machine; port 0: any free one")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "read the token from this `FILE`")
 	cmd.Flags().StringVar(&o.card, "card", "", "serve the agent card of this `FILE`")
+	cmd.AddCommand(ReaderA2ACommand(p), CardCommand(p))
 	return cmd
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// CardCommand returns the command role card.
+// CardCommand returns the command a2a card.
 func CardCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var origin string
@@ -32,7 +32,7 @@ SHA-256 of the statement that role attest has signed, and the signature is a JWS
 the same key. Sign it again whenever you attest again.
 
 A card is a hint to clients of A2A: a peer trusts the attestation, and compares.`,
-		Example: "  bcpmesh role card desk --url https://org1.example > card.json\n  bcpmesh a2a --creds main.creds --card card.json --http 127.0.0.1:7070",
+		Example: "  bcpmesh a2a card desk --url https://org1.example > card.json\n  bcpmesh a2a --creds main.creds --card card.json --http 127.0.0.1:7070",
 		Args:    cli.Arguments(1, "KERNEL"),
 		RunE:    func(_ *cobra.Command, args []string) error { return card(p, where, args[0], origin) },
 	}
@@ -44,7 +44,7 @@ A card is a hint to clients of A2A: a peer trusts the attestation, and compares.
 
 func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error {
 	if at, err := url.Parse(origin); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
-		return cli.Usagef("role card: expected --url with an origin, such as https://org1.example")
+		return cli.Usagef("a2a card: expected --url with an origin, such as https://org1.example")
 	}
 	folder, store, err := where.KeyStore()
 	if err != nil {
@@ -58,7 +58,7 @@ func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error
 		return cli.Failf("mesh.yaml names no organisation").WithHint("add a line such as organisation: org1.example")
 	}
 	if !def.IsKernel(bcp.AgentName(kernel)) {
-		return cli.Usagef("role card: there is no kernel %s", cli.Quoted(kernel))
+		return cli.Usagef("a2a card: there is no kernel %s", cli.Quoted(kernel))
 	}
 	file := filepath.Join(home.Attest(folder.State), mesh.AttestationFile(bcp.AgentName(kernel)))
 	attestation, err := agentsfolder.ReadFile(file, contract.MaxEnvelope)

@@ -22,7 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
-// a2aOptions are the flags of reader a2a.
+// a2aOptions are the flags of a2a reader.
 type a2aOptions struct {
 	client.AgentFlags
 	agent, card, tokenFile string
@@ -31,11 +31,11 @@ type a2aOptions struct {
 	parallel               int
 }
 
-// ReaderA2ACommand returns the command reader a2a.
+// ReaderA2ACommand returns the command a2a reader.
 func ReaderA2ACommand(p *cli.Program) *cobra.Command {
 	o := a2aOptions{timeout: cli.DurationFlag{Value: 2 * time.Minute, Least: time.Second}}
 	cmd := &cobra.Command{
-		Use:   "a2a --agent URL",
+		Use:   "reader --agent URL",
 		Short: "Answer each query by asking an agent that speaks A2A",
 		Long: `Answer each query by asking an agent that speaks the Agent2Agent protocol, version
 1.0, over JSON-RPC. The agent is not trusted: its answers are validated and charged
@@ -51,24 +51,24 @@ machine, and follow no redirect. A response has at most 256 KiB.
 
 The agent's card is pinned: without --card the command shows the card with its hash,
 and asks nothing. When the card changes, the command ends.`,
-		Example: `  bcpmesh reader a2a --agent https://agent.example.com
-  bcpmesh reader a2a --agent https://agent.example.com --card 3f0c…e1 --creds researcher.creds
-  bcpmesh reader a2a --agent http://127.0.0.1:9001 --card 3f0c…e1 --answer 'greets=result.text.contains("Hello")'
-  bcpmesh conformance reader -- bcpmesh reader a2a --agent http://127.0.0.1:9001 --card 3f0c…e1`,
+		Example: `  bcpmesh a2a reader --agent https://agent.example.com
+  bcpmesh a2a reader --agent https://agent.example.com --card 3f0c…e1 --creds researcher.creds
+  bcpmesh a2a reader --agent http://127.0.0.1:9001 --card 3f0c…e1 --answer 'greets=result.text.contains("Hello")'
+  bcpmesh conformance reader -- bcpmesh a2a reader --agent http://127.0.0.1:9001 --card 3f0c…e1`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.agent == "" {
-				return cli.Usagef("reader a2a: expected --agent URL").WithHint("for example bcpmesh reader a2a --agent https://agent.example.com")
+				return cli.Usagef("a2a reader: expected --agent URL").WithHint("for example bcpmesh a2a reader --agent https://agent.example.com")
 			}
 			if o.parallel < 1 || o.parallel > serve.MaxParallel {
-				return cli.Usagef("reader a2a: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
+				return cli.Usagef("a2a reader: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 			}
 			if o.card == "" {
 				return lookAtCard(cmd.Context(), p, o)
 			}
 			o.FromEnvironment(p.Env, bcp.RoleReader)
 			if o.Creds == "" {
-				return cli.Usagef("reader a2a: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+				return cli.Usagef("a2a reader: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
 			}
 			return answerByA2A(cmd.Context(), p, o)
 		},
@@ -121,7 +121,7 @@ func lookAtCard(ctx context.Context, p *cli.Program, o a2aOptions) error {
 func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	sum, err := hex.DecodeString(o.card)
 	if err != nil || len(sum) != sha256.Size {
-		return cli.Usagef("reader a2a: --card: expected 64 hex digits").WithHint("without --card the command shows them")
+		return cli.Usagef("a2a reader: --card: expected 64 hex digits").WithHint("without --card the command shows them")
 	}
 	token, err := readBearerToken(o.tokenFile)
 	if err != nil {
@@ -131,7 +131,7 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	for _, text := range o.answers {
 		name, expression, ok := strings.Cut(text, "=")
 		if !ok || name == "" || answers[name] != "" {
-			return cli.Usagef("reader a2a: --answer: expected NAME=EXPRESSION, each name once, got %s", cli.Quoted(text)).WithHint(`for example --answer 'greets=result.text.contains("Hello")'`)
+			return cli.Usagef("a2a reader: --answer: expected NAME=EXPRESSION, each name once, got %s", cli.Quoted(text)).WithHint(`for example --answer 'greets=result.text.contains("Hello")'`)
 		}
 		if answers == nil {
 			answers = map[string]string{}
@@ -140,7 +140,7 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	}
 	config := a2a.Config{URL: o.agent, Card: [sha256.Size]byte(sum), Token: token, Answers: answers, Timeout: o.timeout.Value}
 	if _, err := a2a.New(config); err != nil && !errors.Is(err, a2a.ErrURL) {
-		return cli.Usagef("reader a2a: --answer: %s", strings.TrimPrefix(err.Error(), "a2a: "))
+		return cli.Usagef("a2a reader: --answer: %s", strings.TrimPrefix(err.Error(), "a2a: "))
 	}
 	agent, err := o.Connect(ctx, p, "reader", o.parallel)
 	if err != nil {
@@ -203,12 +203,12 @@ func a2aFailure(agent string, err error) error {
 	var failed *stdio.RunError
 	switch {
 	case errors.Is(err, a2a.ErrURL):
-		return cli.Usagef("reader a2a: --agent: expected the agent's origin, got %s", cli.Quoted(agent)).WithHint("https://HOST, or http for an agent on this machine")
+		return cli.Usagef("a2a reader: --agent: expected the agent's origin, got %s", cli.Quoted(agent)).WithHint("https://HOST, or http for an agent on this machine")
 	case errors.Is(err, a2a.ErrCard):
 		return cli.Failf("the card of the agent at %s differs from the pinned one", cli.Quoted(agent)).WithHint("look at the new one without --card, and pin it if you trust it")
 	case errors.As(err, &failed):
 		return cli.Failf("the agent at %s cannot be asked: %s", cli.Quoted(agent), failed.Reason)
 	default:
-		return fmt.Errorf("reader a2a: %w", err)
+		return fmt.Errorf("a2a reader: %w", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
-// synadiaOptions are the flags of reader synadia.
+// synadiaOptions are the flags of synadia.
 type synadiaOptions struct {
 	client.AgentFlags
 	agent    string
@@ -26,7 +26,7 @@ type synadiaOptions struct {
 	parallel int
 }
 
-// ReaderSynadiaCommand returns the command reader synadia.
+// ReaderSynadiaCommand returns the command synadia.
 func ReaderSynadiaCommand(p *cli.Program) *cobra.Command {
 	o := synadiaOptions{timeout: cli.DurationFlag{Value: 2 * time.Minute, Least: time.Second}}
 	cmd := &cobra.Command{
@@ -44,22 +44,22 @@ Each query is one prompt with an inbox of its own. The answer is the JSON object
 the agent's text, of at most 256 KiB. Questions from the agent get no answer, since
 that would be a path from the Controller to it. An agent that is silent for a minute
 is given up.`,
-		Example: `  bcpmesh reader synadia --context agents
-  bcpmesh reader synadia --context agents --agent agents.prompt.pi.kim.desk --creds researcher.creds`,
+		Example: `  bcpmesh synadia --context agents
+  bcpmesh synadia --context agents --agent agents.prompt.pi.kim.desk --creds researcher.creds`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.context == "" {
-				return cli.Usagef("reader synadia: expected --context CONTEXT").WithHint("nats context save agents --server nats://HOST --creds FILE makes one")
+				return cli.Usagef("synadia: expected --context CONTEXT").WithHint("nats context save agents --server nats://HOST --creds FILE makes one")
 			}
 			if o.parallel < 1 || o.parallel > serve.MaxParallel {
-				return cli.Usagef("reader synadia: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
+				return cli.Usagef("synadia: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
 			}
 			if o.agent == "" {
 				return findAgents(cmd.Context(), p, o)
 			}
 			o.FromEnvironment(p.Env, bcp.RoleReader)
 			if o.Creds == "" {
-				return cli.Usagef("reader synadia: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+				return cli.Usagef("synadia: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
 			}
 			return answerBySynadia(cmd.Context(), p, o)
 		},
@@ -79,7 +79,7 @@ func connectContext(o synadiaOptions) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := nats.Connect(c.url, append(c.options, nats.Name("bcpmesh reader synadia"), nats.MaxReconnects(-1), nats.Timeout(10*time.Second))...)
+	conn, err := nats.Connect(c.url, append(c.options, nats.Name("bcpmesh synadia"), nats.MaxReconnects(-1), nats.Timeout(10*time.Second))...)
 	if err != nil {
 		return nil, cli.Failf("the NATS system of the context %s cannot be reached: %s", cli.Quoted(o.context), cli.FileReason(err))
 	}
@@ -159,7 +159,7 @@ func synadiaFailure(agent string, err error) error {
 	var failed *stdio.RunError
 	switch {
 	case errors.Is(err, synadia.ErrSubject):
-		return cli.Usagef("reader synadia: --agent: expected a subject such as agents.prompt.pi.kim.desk, got %s", cli.Quoted(agent)).WithHint("without --agent the command shows those that it finds")
+		return cli.Usagef("synadia: --agent: expected a subject such as agents.prompt.pi.kim.desk, got %s", cli.Quoted(agent)).WithHint("without --agent the command shows those that it finds")
 	case errors.Is(err, synadia.ErrAbsent):
 		return cli.Failf("no agent serves %s", cli.Quoted(agent)).WithHint("without --agent the command shows those that it finds")
 	case errors.Is(err, synadia.ErrVersion):
@@ -167,6 +167,6 @@ func synadiaFailure(agent string, err error) error {
 	case errors.As(err, &failed):
 		return cli.Failf("agents cannot be looked for: %s", failed.Reason)
 	default:
-		return fmt.Errorf("reader synadia: %w", err)
+		return fmt.Errorf("synadia: %w", err)
 	}
 }

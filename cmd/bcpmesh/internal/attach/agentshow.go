@@ -20,7 +20,7 @@ func agentShowCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Show an agent's transcript",
-		Long: `Show a transcript that bcpmesh agent run, agent task or planner model wrote with
+		Long: `Show a transcript that bcpmesh agent run, agent task or planner wrote with
 --record: each conversation with what the agent was asked, the assembled prompt of its
 model, each tool call with its result, and the answer. A prompt is shown once, then
 what each turn added.

@@ -15,74 +15,94 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// plannerRoles are those that plan: of whichever the creds are, they plan for.
-var plannerRoles = []bcp.Role{bcp.RolePlanner, bcp.RoleSubplanner}
+// plannerOptions are the flags of planner.
+type plannerOptions struct {
+	servingFlags
+	script, model, endpoint, key, guidelines, record string
+	tokens                                           int
+}
 
 // PlannerCommand returns the command planner.
 func PlannerCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("planner", "Plan the runs of kernels",
-		`Plan the runs of kernels. A planner is told the task, the tools of the run's grant and
-what it may ask Readers; it never sees content. docs/kernel.md describes plans.
+	var o plannerOptions
+	cmd := &cobra.Command{
+		Use:   "planner [-- PROGRAM [ARG...]]",
+		Short: "Plan the runs of kernels",
+		Long: `Plan the runs of kernels, with one of these. A planner is told the task, the tools of
+the run's grant, what it may ask Readers, the limits, and the codes of what was wrong
+with its earlier plans; it never sees content. With the creds of a sub-planner it plans
+sub-runs: in place of the task it is told an instruction and content, which is hostile.
 
-With the creds of a sub-planner it plans sub-runs: in place of the task it is told an
-instruction and content, which is hostile. Its plans are as tainted.`,
-		`  bcpmesh planner model --creds ann.creds --model anthropic/claude-sonnet-4-5
-  bcpmesh planner command --creds ann.creds -- ./plan.py
-  bcpmesh planner script --creds ann.creds plans.json`,
-		plannerModelCommand(p), plannerProgramCommand(p), plannerScriptCommand(p))
+-- PROGRAM, in any language, gets the request as one line of JSON on stdin, {"plan_id",
+"task", "catalogue", "schemas", "limits", "errors"}, and prints a plan: {"steps":
+[...], "final": "id"}. Exit code 75 means that its model is away: the kernel asks
+again after a pause, and counts no plan. After any other failure it is told that the
+planner refused, and asks again within max_plans.
+
+--model PROVIDER/MODEL plans by calling its one tool, docs/plan.schema.json; the plan
+goes unchanged to the kernel, which judges it. The providers are anthropic, google,
+ollama, openai (with --endpoint, anything compatible), and script, replay and
+gullible, which are no models. A definition with command: builtin needs none of this.
+
+--script FILE answers without a model: a JSON array of {"task": …, "plan": …}, of which
+the first is taken whose task is "*" or the text of the task or instruction.
+
+Started by a mesh as a planner's command, it needs no --creds.`,
+		Example: "  bcpmesh planner --creds ann.creds --model anthropic/claude-sonnet-4-5",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			switch way, err := o.way(p, cmd, args, "", "model", "script"); {
+			case err != nil:
+				return err
+			case way == "model":
+				return o.planByModel(ctx, p)
+			case way == "script":
+				return o.planByScript(ctx, p)
+			}
+			return o.planByProgram(ctx, p, args)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.addTo(cmd, bcp.RolePlanner, bcp.RoleSubplanner)
+	cmd.Flags().StringVar(&o.script, "script", "", "answer with the plans of this `FILE`")
+	cmd.Flags().StringVar(&o.model, "model", "", "the `PROVIDER/MODEL` that plans")
+	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "`URL` of the provider (default: its own)")
+	cmd.Flags().StringVar(&o.key, "key", "", "where the key is, as `PLACE` env:NAME, file:PATH or command:WORDS (default: the usual one)")
+	cmd.Flags().StringVar(&o.guidelines, "guidelines", "", "further instructions to the model, a `FILE` of at most 64 KiB")
+	cmd.Flags().StringVar(&o.record, "record", "", "write the calls of the model to a new `FILE`, for replay/FILE")
+	cmd.Flags().IntVar(&o.tokens, "max-tokens", 4096, "how many `TOKENS` a plan may have")
+	return cmd
 }
 
-func plannerProgramCommand(p *cli.Program) *cobra.Command {
-	var o programFlags
-	const example = "bcpmesh planner command --creds ann.creds -- ./plan.py"
-	cmd := &cobra.Command{
-		Use:   "command -- PROGRAM [ARG...]",
-		Short: "Make each plan by running a program",
-		Long: `Make each plan by running a program, in any language. It gets the request as one line of
-JSON on stdin: {"plan_id", "task", "catalogue", "schemas", "limits", "errors"}, and
-prints a plan: {"steps": [...], "final": "id"}. A sub-planner's has instruction and
-content in place of task and errors.
-
-If the program fails, or prints nothing, there is no plan: the kernel is told that the
-planner refused, and asks again within max_plans. errors then has the error codes of
-the earlier plans, and failed_plan the newest. If it exits with 75, its model is away:
-the kernel asks again after a pause, and counts no plan.
-
-Started by a mesh as a planner's command, it needs no flags.`,
-		Example: "  " + example,
-		Args:    programArgs(example),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := o.connect(cmd.Context(), p, plannerRoles, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			plan := func(ctx context.Context, request any) (any, error) {
-				line, err := json.Marshal(request)
-				if err != nil {
-					return nil, err
-				}
-				printed, exit, err := s.program.Once(ctx, append(line, '\n'))
-				switch {
-				case ctx.Err() != nil:
-					return nil, context.Cause(ctx)
-				case exit == notPerformed:
-					return nil, agents.ErrAway
-				case err != nil:
-					s.program.Logger.Warn("the program made no plan", "reason", err)
-					return nil, agents.ErrNoPlan
-				case len(printed) == 0:
-					return nil, agents.ErrNoPlan
-				}
-				return string(printed), nil // the kernel reads it, and says what is wrong with it
-			}
-			return planWith(cmd.Context(), p, s.ServedAgent,
-				func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) },
-				func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
-		},
+// planByProgram makes each plan by running a program.
+func (o *plannerOptions) planByProgram(ctx context.Context, p *cli.Program, command []string) error {
+	s, err := o.connectProgram(ctx, p, command)
+	if err != nil {
+		return err
 	}
-	o.addTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
-	return cmd
+	defer s.close()
+	plan := func(ctx context.Context, request any) (any, error) {
+		line, err := json.Marshal(request)
+		if err != nil {
+			return nil, err
+		}
+		printed, exit, err := s.program.Once(ctx, append(line, '\n'))
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case exit == notPerformed:
+			return nil, agents.ErrAway
+		case err != nil:
+			s.program.Logger.Warn("the program made no plan", "reason", err)
+			return nil, agents.ErrNoPlan
+		case len(printed) == 0:
+			return nil, agents.ErrNoPlan
+		}
+		return string(printed), nil // the kernel reads it, and says what is wrong with it
+	}
+	return planWith(ctx, p, s.ServedAgent,
+		func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) },
+		func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
 }
 
 // plannedTask is one entry of a script.
@@ -94,46 +114,28 @@ type plannedTask struct {
 // maxScript bounds a script, in bytes.
 const maxScript = 16 << 20
 
-func plannerScriptCommand(p *cli.Program) *cobra.Command {
-	var o programFlags
-	cmd := &cobra.Command{
-		Use:   "script FILE",
-		Short: "Answer tasks with the plans of a file",
-		Long: `Answer tasks with the plans of a file, without a model: for tests, and for tasks that
-are always the same. FILE is a JSON array of {"task": …, "plan": …}: the first entry
-whose task is "*" or exactly the text of the task, or of a sub-planner's instruction,
-is taken. If there is none, the kernel is told that the planner refused.`,
-		Example: "  bcpmesh planner script --creds ann.creds plans.json",
-		Args:    cli.Arguments(1, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tasks, err := readScript(args[0])
-			if err != nil {
-				return err
-			}
-			o.Roles = plannerRoles
-			if o.FromEnvironment(p.Env, plannerRoles...); o.Creds == "" {
-				return cli.Usagef("planner script: expected --creds FILE").WithHint("bcpmesh creds issue NAME --out FILE makes one")
-			}
-			agent, err := o.Connect(cmd.Context(), p, "planner", 4)
-			if err != nil {
-				return err
-			}
-			defer agent.Conn.Close()
-			plan := func(task string) (any, error) {
-				for _, t := range tasks {
-					if t.Task == task || t.Task == "*" {
-						return t.Plan, nil
-					}
-				}
-				return nil, agents.ErrNoPlan
-			}
-			return planWith(cmd.Context(), p, agent,
-				func(_ context.Context, r agents.PlanRequest) (any, error) { return plan(r.Task) },
-				func(_ context.Context, r agents.SubPlanRequest) (any, error) { return plan(r.Instruction) })
-		},
+// planByScript answers tasks with the plans of a file.
+func (o *plannerOptions) planByScript(ctx context.Context, p *cli.Program) error {
+	tasks, err := readScript(o.script)
+	if err != nil {
+		return err
 	}
-	o.AddTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
-	return cmd
+	agent, err := o.connect(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer agent.Conn.Close()
+	plan := func(task string) (any, error) {
+		for _, t := range tasks {
+			if t.Task == task || t.Task == "*" {
+				return t.Plan, nil
+			}
+		}
+		return nil, agents.ErrNoPlan
+	}
+	return planWith(ctx, p, agent,
+		func(_ context.Context, r agents.PlanRequest) (any, error) { return plan(r.Task) },
+		func(_ context.Context, r agents.SubPlanRequest) (any, error) { return plan(r.Instruction) })
 }
 
 func readScript(name string) ([]plannedTask, error) {
@@ -149,7 +151,7 @@ func readScript(name string) ([]plannedTask, error) {
 		}
 	}
 	if err != nil || len(tasks) == 0 {
-		return nil, cli.Failf("%s: expected a JSON array of {\"task\": …, \"plan\": …}", cli.Quoted(name)).WithHint("bcpmesh planner script --help says more")
+		return nil, cli.Failf("%s: expected a JSON array of {\"task\": …, \"plan\": …}", cli.Quoted(name)).WithHint("bcpmesh planner --help says more")
 	}
 	return tasks, nil
 }

@@ -2,108 +2,145 @@ package attach
 
 import (
 	"context"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/onecall"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/dispatch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
+// readerOptions are the flags of reader.
+type readerOptions struct {
+	servingFlags
+	tools, file, script string
+	source              cli.WordFlag
+}
+
 // ReaderCommand returns the command reader.
 func ReaderCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("reader", "Run a Reader on a program, model, MCP server or foreign agent",
-		`Run a Reader of the mesh on top of a program, a model, an MCP server or a
-foreign agent, which gets each query and answers it. This program handles
-connections, repeats and reconnects.`,
-		`  bcpmesh reader command --creds researcher.creds -- ./answer.py`,
-		readerProgramCommand(p), readerExtractCommand(p), readerMCPCommand(p),
-		dispatch.Command(p, dispatch.Bridge, "reader a2a", "Answer each query by asking an agent that speaks A2A"),
-		dispatch.Command(p, dispatch.Bridge, "reader synadia", "Answer each query by prompting an agent on another NATS system"))
-}
-
-// readerOptions are the flags of reader command.
-type readerOptions struct {
-	client.AgentFlags
-	timeout  cli.DurationFlag
-	parallel int
-	pass     []string
-}
-
-func readerProgramCommand(p *cli.Program) *cobra.Command {
-	o := readerOptions{timeout: cli.DurationFlag{Value: stdio.DefaultTimeout, Least: 100 * time.Millisecond}}
-	cmd := &cobra.Command{
-		Use:   "command -- PROGRAM [ARG...]",
-		Short: "Answer each query by running a program",
-		Long: `Answer each query by running a program, in any language. It gets the query as one
-line of JSON on stdin, and prints the answer, one JSON object of at most 64 KiB,
-on stdout: {"urgent": true}, or {"not_enough_information": true}.
-
-Each query has a run of its own. A run that fails, or whose answer cannot be read, is
-repeated, up to three times in all, and so is one whose answer the gateway refuses;
-the query then has attempt and last_detail, which says why. A run that takes longer
-than --timeout is killed, with everything that it started. The program's stderr is
-shown here, made inert.
-
-The program gets PATH, HOME and the like of the environment, and what --pass names;
-no creds. It runs as the user who runs this command.
-
-Started by a mesh as an agent's command, it finds the creds and the mesh in its
-environment, and needs no flags.`,
-		Example: `  bcpmesh reader command --creds researcher.creds -- ./answer.py
-  bcpmesh reader command --creds researcher.creds --timeout 2m --pass OPENAI_API_KEY -- python3 answer.py
-  bcpmesh conformance reader -- bcpmesh reader command -- ./answer.py`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || cmd.ArgsLenAtDash() != 0 {
-				return cli.Usagef("reader command: expected -- PROGRAM").WithHint("for example bcpmesh reader command --creds researcher.creds -- ./answer.py")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.parallel < 1 || o.parallel > serve.MaxParallel {
-				return cli.Usagef("reader command: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
-			}
-			o.FromEnvironment(p.Env, bcp.RoleReader)
-			if o.Creds == "" {
-				return cli.Usagef("reader command: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
-			}
-			return answerWith(cmd.Context(), p, o, args)
-		},
+	o := readerOptions{source: cli.WordFlag{Value: string(guard.File)}}
+	for _, s := range guard.Sources {
+		o.source.Words = append(o.source.Words, string(s))
 	}
-	o.AddTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
-	cmd.Flags().Var(&o.timeout, "timeout", "how long one run may take")
-	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `RUNS` there may be at a time")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
+	cmd := &cobra.Command{
+		Use:   "reader [-- PROGRAM [ARG...]]",
+		Short: "Run a Reader on a program, an MCP server or a model",
+		Long: `Run a Reader of the mesh, which answers each query by one of these:
+
+-- PROGRAM, in any language, is run for each query. It gets the query as one line of
+JSON on stdin, and prints the answer, one JSON object of at most 64 KiB:
+{"urgent": true}, or {"not_enough_information": true}. A run that fails, or whose
+answer cannot be read or is refused, is repeated, up to three times in all; the query
+then has attempt and last_detail, which says why. A run longer than --timeout is
+killed, with everything that it started.
+
+--mcp FILE has the tools of an MCP server that "bcpmesh wrap" wrapped. The arguments of
+a query say which tool is called, and the answer is extracted from the result as FILE
+says. A tool whose listing differs from FILE is not called.
+
+--file FILE is a text that a model without tools reads, in a fence; its answer is an
+object in the shape of the query's spec. The model is scripted: --script has a turn per
+line, {"structured": object}, {"text"}, {"tool_call": {"name", "args"}} or {"error"}.
+
+A program or server gets PATH, HOME and the like of the environment, and what --pass
+names; no creds. Started by a mesh as an agent's command, this needs no --creds.`,
+		Example: `  bcpmesh reader --creds researcher.creds -- ./answer.py`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			switch way, err := o.way(p, cmd, args, "", "mcp", "file"); {
+			case err != nil:
+				return err
+			case way == "mcp":
+				return o.answerWithTools(ctx, p)
+			case way == "file":
+				return o.answerByExtraction(ctx, p)
+			}
+			return o.answerWith(ctx, p, args)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.addTo(cmd, bcp.RoleReader)
+	cmd.Flags().StringVar(&o.tools, "mcp", "", "tools of an MCP server, a `FILE` that bcpmesh wrap wrote")
+	cmd.Flags().StringVar(&o.file, "file", "", "the text that queries are about, a `FILE` of at most 64 KiB")
+	cmd.Flags().StringVar(&o.script, "script", "", "with --file: what the model answers, a `FILE` of JSON lines")
+	o.source.AddTo(cmd, "source", "with --file: the `SOURCE` of the text, such as web or mail")
 	return cmd
 }
 
-// answerWith answers queries until interrupted.
-func answerWith(ctx context.Context, p *cli.Program, o readerOptions, command []string) error {
-	env, err := passedEnv(o.pass)
+// answerWith answers queries by running a program until interrupted.
+func (o *readerOptions) answerWith(ctx context.Context, p *cli.Program, command []string) error {
+	s, err := o.connectProgram(ctx, p, command)
 	if err != nil {
 		return err
 	}
-	if _, err := process.LookUp(command[0], env); err != nil {
-		return cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
+	defer s.close()
+	// The runs end with ctx; what they had is asked again.
+	return serve.Queries(ctx, p, s.Conn, s.program.Answer, string(s.Name)+" answers with "+cli.Quoted(command[0]))
+}
+
+// answerWithTools answers queries with the tools of an MCP server until interrupted.
+func (o *readerOptions) answerWithTools(ctx context.Context, p *cli.Program) error {
+	file, err := readTools(o.tools)
+	if err != nil {
+		return err
 	}
-	agent, err := o.Connect(ctx, p, "reader", o.parallel)
+	o.parallel = serve.MaxParallel
+	agent, err := o.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer agent.Conn.Close()
-	if agent.Role != bcp.RoleReader {
-		return cli.Failf("%s belongs to %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
+	if agent.Name != file.Reader {
+		return cli.Failf("%s belongs to %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, file.Reader)
 	}
-	answers := stdio.Program{
-		Command: command, Env: env, Timeout: o.timeout.Value,
-		Output: process.NewOutput(agent.Log), Logger: agent.Log,
+	u, program, err := startUpstream(ctx, p, file.Server, o.pass, agent.Log)
+	if err != nil {
+		return err
 	}
-	defer answers.Output.End()
-	// The runs end with ctx; what they had is asked again.
-	return serve.Queries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers with "+cli.Quoted(command[0]))
+	defer u.Close()
+	answers, changed, err := wrap.NewReader(ctx, file, u, program)
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	if len(changed) > 0 {
+		p.Out.Talkf("these tools differ from their pins and are refused: %s; review them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)
+	}
+	ctx, ended := untilEnd(ctx, u, file.Server[0])
+	err = serve.Queries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers with "+cli.Count(len(file.Tools)-len(changed), "tool"))
+	return ended(err)
+}
+
+// answerByExtraction answers queries with a model without tools until interrupted.
+func (o *readerOptions) answerByExtraction(ctx context.Context, p *cli.Program) error {
+	if o.script == "" {
+		return cli.Usagef("reader: --file needs --script FILE").WithHint("for example --file page.txt --script model.jsonl")
+	}
+	turns, err := contentguard.ReadTurns(o.script)
+	if err != nil {
+		return err
+	}
+	if _, err := cli.ReadSmall(o.file); err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(o.file), cli.FileReason(err))
+	}
+	agent, err := o.connect(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer agent.Conn.Close()
+	answers := onecall.Reader{
+		Model: func() llm.Endpoint { return llm.Endpoint{Provider: &llm.Script{Turns: turns}, Model: "scripted"} },
+		Content: func(context.Context, agents.Query) (string, guard.Source, error) {
+			text, err := cli.ReadSmall(o.file)
+			return string(text), guard.Source(o.source.Value), err
+		},
+	}
+	return serve.Queries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers from "+cli.Quoted(o.file))
 }

@@ -4,138 +4,120 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"path/filepath"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/office"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
+
+// toolOptions are the flags of tool.
+type toolOptions struct {
+	servingFlags
+	office, from, remember string
+	definition             bool
+	pins                   []string
+}
 
 // ToolCommand returns the command tool.
 func ToolCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("tool", "Serve tools that kernels call",
-		`Serve the tools of a service that kernels call: those of an office or of an MCP server,
-or with a program that knows nothing of the mesh. tools/*.yaml defines them:
-docs/kernel.md.`,
-		"  bcpmesh tool command --creds mail.creds -- ./mail.py\n  bcpmesh tool office --definition > tools/office.yaml\n  bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml",
-		toolProgramCommand(p), toolOfficeCommand(p), toolMCPCommand(p), toolImportCommand(p))
-}
+	var o toolOptions
+	cmd := &cobra.Command{
+		Use:   "tool [-- PROGRAM [ARG...]]",
+		Short: "Serve tools that kernels call",
+		Long: `Serve the tools of a service that kernels call; tools/*.yaml defines them. The kernel
+has judged each call, and its arguments match the tool's input_schema.
 
-// programFlags are of a command that runs a program for each message.
-type programFlags struct {
-	client.AgentFlags
-	timeout  cli.DurationFlag
-	parallel int
-	pass     []string
-}
+-- PROGRAM, in any language, is run for each call. It gets one line of JSON on stdin,
+{"tool": "send_email", "args": {"to": …}, "key": …, "attempt": 1}, and prints the
+result, in the form of the tool's output_schema. An exit code other than 0 is a
+failure that may have done its work, 75 one that did nothing. What a run that was
+killed at --timeout did is in doubt, and the tool's idempotency says what follows. key
+is the same when a call is repeated because its answer was lost: a finished call is
+remembered and not done again, for a day with --remember, which a tool with
+idempotency: key needs.
 
-func (o *programFlags) addTo(cmd *cobra.Command, creds string) {
-	o.timeout = cli.DurationFlag{Value: stdio.DefaultTimeout, Least: 100 * time.Millisecond}
-	o.AddTo(cmd, creds)
-	cmd.Flags().Var(&o.timeout, "timeout", "how long one run may take")
-	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `RUNS` there may be at a time")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
-}
+--pin TOOL -- SERVER, given for each tool, is an MCP server; "tool import" writes the
+definition. A tool is called only if the server lists it as it was pinned, which is
+checked before each call: otherwise the run ends with tool_changed. If the server ends,
+so does this. It gets a call's key as bcpmesh.dev/key of _meta.
 
-// programArgs takes -- PROGRAM.
-func programArgs(example string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || cmd.ArgsLenAtDash() != 0 {
-			return cli.Usagef("%sexpected -- PROGRAM", cli.Prefix(cmd)).WithHint("for example %s", example)
-		}
-		return nil
-	}
-}
+--office DIR serves what is in one folder: mail (a Maildir or mbox), contacts.vcf, an
+outbox/ that a program of yours sends, calendar.ics, files/. --definition prints its
+definition: remove what no kernel needs.
 
-// served is a program with the connection that it serves.
-type served struct {
-	*client.ServedAgent
-	program stdio.Program
-}
-
-func (s *served) close() {
-	s.program.Output.End()
-	s.Conn.Close()
-}
-
-// connect finds the program, and connects in a role.
-func (o *programFlags) connect(ctx context.Context, p *cli.Program, roles []bcp.Role, command []string) (*served, error) {
-	if o.parallel < 1 || o.parallel > serve.MaxParallel {
-		return nil, cli.Usagef("--parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
+A program or server gets PATH, HOME and the like of the environment, and what --pass
+names; no creds. Started by a mesh as a service's command, this needs no --creds.`,
+		Example: "  bcpmesh tool --creds mail.creds -- ./mail.py",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.definition {
+				if len(args) > 0 {
+					return cli.Arguments(0)(cmd, args)
+				}
+				_, err := p.Out.Stdout.Write(office.Definition)
+				return err
+			}
+			switch way, err := o.way(p, cmd, args, "pin", "office"); {
+			case err != nil:
+				return err
+			case way == "office":
+				return o.serveOffice(cmd.Context(), p)
+			case way == "pin":
+				return o.serveMCP(cmd.Context(), p, args)
+			}
+			return o.serveProgram(cmd.Context(), p, args)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.Roles = roles
-	if o.FromEnvironment(p.Env, roles...); o.Creds == "" {
-		return nil, cli.Usagef("expected --creds FILE").WithHint("bcpmesh creds issue NAME --out FILE makes one")
-	}
-	env, err := passedEnv(o.pass)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := process.LookUp(command[0], env); err != nil {
-		return nil, cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
-	}
-	agent, err := o.Connect(ctx, p, roles[0].String(), o.parallel)
-	if err != nil {
-		return nil, err
-	}
-	return &served{agent, stdio.Program{
-		Command: command, Env: env, Timeout: o.timeout.Value, Output: process.NewOutput(agent.Log), Logger: agent.Log,
-	}}, nil
+	o.addTo(cmd, bcp.RoleTool)
+	cmd.Flags().StringVar(&o.remember, "remember", "", "remember finished calls in this `FILE`")
+	cmd.Flags().StringArrayVar(&o.pins, "pin", nil, "a `TOOL` of the MCP server after --, as bcpmesh tool import writes it; may be repeated")
+	cmd.Flags().StringVar(&o.office, "office", "", "serve the office in this `DIR`")
+	cmd.Flags().StringVar(&o.from, "from", "bcpmesh@localhost", "with --office: `ADDRESS` that mails are sent from")
+	cmd.Flags().BoolVar(&o.definition, "definition", false, "print the definition of an office's tools, and serve nothing")
+	cmd.AddCommand(toolImportCommand(p))
+	return cmd
 }
 
 // notPerformed is the exit code of a program that did nothing, and may later: EX_TEMPFAIL.
 const notPerformed = 75
 
-func toolProgramCommand(p *cli.Program) *cobra.Command {
-	var o programFlags
-	var remember string
-	const example = "bcpmesh tool command --creds mail.creds -- ./mail.py"
-	cmd := &cobra.Command{
-		Use:   "command -- PROGRAM [ARG...]",
-		Short: "Run a program for each call of a service's tools",
-		Long: `Execute each call of a service's tools by running a program, in any language. It gets
-the call as one line of JSON on stdin: {"tool": "send_email", "args": {"to": …},
-"key": …, "attempt": 1}, and prints the tool's result, in the form of its
-output_schema.
-
-The kernel has judged the call, and its arguments match the tool's input_schema. A
-program that exits with a code other than 0 has failed, and may have done its work; 75
-means that it did nothing. A run that takes longer than --timeout is killed: nobody
-knows what it did, so that the call is repeated, or a person decides, by the tool's
-idempotency.
-
-key is the same when a call is repeated because its answer was lost. Finished calls
-are remembered by key and not done again: while this command runs or, with --remember,
-for a day in that file. A tool with idempotency: key needs the file.
-
-The program gets PATH, HOME and the like of the environment, and what --pass names;
-no creds. Started by a mesh as a service's command, it needs no flags.`,
-		Example: "  " + example + "\n  bcpmesh tool command --creds mail.creds --remember mail.done --pass SMTP_PASSWORD -- python3 mail.py",
-		Args:    programArgs(example),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			s, err := o.connect(ctx, p, []bcp.Role{bcp.RoleTool}, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return serveTools(ctx, p, s.Conn, remember, fmt.Sprintf("%s serves its tools with %s", s.Name, cli.Quoted(args[0])), func(ctx context.Context, c agents.Call) (any, error) {
-				return callProgram(ctx, &s.program, c)
-			})
-		},
+// serveProgram does each call by running a program.
+func (o *toolOptions) serveProgram(ctx context.Context, p *cli.Program, command []string) error {
+	s, err := o.connectProgram(ctx, p, command)
+	if err != nil {
+		return err
 	}
-	o.addTo(cmd, "creds `FILE` of a tool service (default: $BCPMESH_TOOL_CREDS)")
-	cmd.Flags().StringVar(&remember, "remember", "", "remember finished calls in this `FILE`")
-	return cmd
+	defer s.close()
+	return serveTools(ctx, p, s.Conn, o.remember, fmt.Sprintf("%s serves its tools with %s", s.Name, cli.Quoted(command[0])), func(ctx context.Context, c agents.Call) (any, error) {
+		return callProgram(ctx, &s.program, c)
+	})
+}
+
+// rememberedFile is where the tools of an office keep what they did, in its folder.
+const rememberedFile = ".done"
+
+// serveOffice serves the tools of an office.
+func (o *toolOptions) serveOffice(ctx context.Context, p *cli.Program) error {
+	opened, err := office.Open(o.office, o.from)
+	if err != nil {
+		return cli.Failf("%s", err).WithHint("bcpmesh tool --help says what is in the folder")
+	}
+	defer func() { _ = opened.Close() }() // every effect is on the disk
+	agent, err := o.connect(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer agent.Conn.Close()
+	return serveTools(ctx, p, agent.Conn, filepath.Join(o.office, rememberedFile), fmt.Sprintf("%s serves the office in %s", agent.Name, cli.Quoted(o.office)),
+		func(ctx context.Context, c agents.Call) (any, error) { return opened.Call(ctx, c) })
 }
 
 // serveTools does all calls of a service until interrupted. What was done is kept in a

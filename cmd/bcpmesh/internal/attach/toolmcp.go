@@ -15,108 +15,52 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func toolMCPCommand(p *cli.Program) *cobra.Command {
-	var o programFlags
-	var remember string
-	var pins []string
-	const example = "bcpmesh tool mcp --creds notes.creds --pin add_note=SHA256 -- npx -y @example/notes"
-	cmd := &cobra.Command{
-		Use:   "mcp -- SERVER [ARG...]",
-		Short: "Execute each call with a tool of an MCP server",
-		Long: `Execute each call of a service's tools with the tools of an MCP server that speaks
-over stdin and stdout. "bcpmesh tool import" writes the definition, with this command
-in it.
-
-A tool is called only if --pin names it, and if the server lists it as it was pinned:
-name, title, description, schemas and annotations. That is checked before each call. A
-tool that has changed is not called: the run ends with tool_changed, and operators are
-alerted. Import it again, and review it.
-
-What the server returns is content, as the tool's output_schema says: its structured
-content, or {"text": ...}. No planner ever reads what the server says of itself.
-
-If the server ends, so does this command, and a mesh starts it again. A call that it
-had not answered, or not within --timeout, has no outcome: the tool's idempotency says
-what follows. The server gets a call's key as bcpmesh.dev/key of _meta; define a tool
-with idempotency: key only if its server does nothing twice under one key.
-
-The server gets PATH, HOME and the like of the environment, and what --pass names; no
-creds. Started by a mesh as a service's command, it needs no --creds, and "environment"
-of the service names what --pass passes on.`,
-		Example: "  " + example,
-		Args:    programArgs(example),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var pinned []wrap.Pinned
-			for _, text := range pins {
-				pin, err := wrap.ParsePinned(text)
-				if err != nil {
-					return cli.Usagef("tool mcp: --pin %s: %s", cli.Quoted(text), err)
-				}
-				pinned = append(pinned, pin)
-			}
-			if len(pinned) == 0 {
-				return cli.Usagef("tool mcp: expected --pin").WithHint("bcpmesh tool import SERVICE -- SERVER writes the definition with all pins")
-			}
-			return serveMCPTools(cmd.Context(), p, &o, remember, pinned, args)
-		},
+// serveMCP serves the pinned tools of an MCP server until interrupted, or until the server ends.
+func (o *toolOptions) serveMCP(ctx context.Context, p *cli.Program, command []string) error {
+	if len(command) == 0 {
+		return cli.Usagef("tool: --pin: expected -- SERVER").WithHint("bcpmesh tool import SERVICE -- SERVER writes the definition with all pins")
 	}
-	o.addTo(cmd, "creds `FILE` of a tool service (default: $BCPMESH_TOOL_CREDS)")
-	cmd.Flags().Lookup("timeout").Usage = "how long one call may take"
-	cmd.Flags().Lookup("parallel").Usage = "how many `CALLS` there may be at a time"
-	cmd.Flags().StringVar(&remember, "remember", "", "remember finished calls in this `FILE`")
-	cmd.Flags().StringArrayVar(&pins, "pin", nil, "a `TOOL` of the server, as bcpmesh tool import writes it; given for each")
-	return cmd
-}
-
-// serveMCPTools serves the pinned tools of a server until interrupted, or until the server ends.
-func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remember string, pinned []wrap.Pinned, command []string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s, err := o.connect(ctx, p, []bcp.Role{bcp.RoleTool}, command)
+	var pinned []wrap.Pinned
+	for _, text := range o.pins {
+		pin, err := wrap.ParsePinned(text)
+		if err != nil {
+			return cli.Usagef("tool: --pin %s: %s", cli.Quoted(text), err)
+		}
+		pinned = append(pinned, pin)
+	}
+	agent, err := o.connect(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	log := s.program.Logger
-	upstream, _, err := startUpstream(ctx, p, command, o.pass, log)
+	defer agent.Conn.Close()
+	upstream, _, err := startUpstream(ctx, p, command, o.pass, agent.Log)
 	if err != nil {
 		return err
 	}
 	defer upstream.Close()
 	server, err := wrap.NewServer(upstream, o.timeout.Value, pinned)
 	if err != nil {
-		return cli.Usagef("tool mcp: --pin: %s", err)
+		return cli.Usagef("tool: --pin: %s", err)
 	}
 	changed, unknown, err := server.Check(ctx)
 	if err != nil {
 		return cli.Failf("%s", err)
 	}
 	for _, name := range changed {
-		log.Error("a tool differs from its pin and is not called", "tool", name)
+		agent.Log.Error("a tool differs from its pin and is not called", "tool", name)
 	}
 	if len(unknown) > 0 {
-		log.Warn("the server has tools that are not pinned; they are not called", "count", len(unknown))
+		agent.Log.Warn("the server has tools that are not pinned; they are not called", "count", len(unknown))
 	}
-	ended := cli.Failf("the MCP server %s has ended", cli.Quoted(command[0]))
-	go func() {
-		select {
-		case <-upstream.Done():
-			cancel(ended)
-		case <-ctx.Done():
-		}
-	}()
-	says := fmt.Sprintf("%s serves %s of %s", s.Name, cli.Count(len(pinned)-len(changed), "tool"), cli.Quoted(command[0]))
-	err = serveTools(ctx, p, s.Conn, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
+	ctx, ended := untilEnd(ctx, upstream, command[0])
+	says := fmt.Sprintf("%s serves %s of %s", agent.Name, cli.Count(len(pinned)-len(changed), "tool"), cli.Quoted(command[0]))
+	return ended(serveTools(ctx, p, agent.Conn, o.remember, says, func(ctx context.Context, c agents.Call) (any, error) {
 		result, err := server.Call(ctx, c)
 		if errors.Is(err, agents.ErrToolChanged) {
-			log.Error("a tool differs from its pin and was not called", "tool", c.Tool)
+			agent.Log.Error("a tool differs from its pin and was not called", "tool", c.Tool)
 		}
 		return result, err
-	})
-	if err == nil && errors.Is(context.Cause(ctx), ended) {
-		return ended
-	}
-	return err
+	}))
 }
 
 func toolImportCommand(p *cli.Program) *cobra.Command {

@@ -17,15 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // wrapOptions are the flags of wrap.
@@ -65,11 +62,11 @@ A tool whose listing changes later is refused until you have reviewed it:
 "bcpmesh wrap READER --accept" shows what changed, and pins it.
 
 The server runs as you, with a scrubbed environment: --pass names variables that it
-gets, here and with "bcpmesh reader mcp".`,
+gets, here and with "bcpmesh reader --mcp".`,
 		Example: `  bcpmesh wrap files --as main -- npx -y @modelcontextprotocol/server-filesystem /srv/papers
   bcpmesh wrap files --observe 'list_directory={"path": "/srv/papers"}'
   bcpmesh wrap files --accept
-  bcpmesh reader mcp --creds files.creds --tools tools/files.json
+  bcpmesh reader --creds files.creds --mcp tools/files.json
   bcpmesh mcp --creds main.creds --tools tools/files.json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -176,7 +173,7 @@ func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader strin
 	p.Out.Talkf("Then:")
 	p.Out.Talkf("  bcpmesh check && bcpmesh reload")
 	p.Out.Talkf("  bcpmesh creds issue %s --out %s.creds", reader, reader)
-	p.Out.Talkf("  bcpmesh reader mcp --creds %s.creds --tools %s", reader, file)
+	p.Out.Talkf("  bcpmesh reader --creds %s.creds --mcp %s", reader, file)
 	p.Out.Talkf("  bcpmesh mcp --creds %s.creds --tools %s", o.as, file)
 	return nil
 }
@@ -186,7 +183,7 @@ const (
 # The Reader in front of an MCP server: what its tools answer crosses the gateway.
 name: %s
 description: Calls the tools of an MCP server.
-# bcpmesh reader mcp answers for it, with the server that tools/ names:
+# bcpmesh reader --mcp answers for it, with the server that tools/ names:
 # %s
 bcp_channels:
   - peer: %s
@@ -303,83 +300,4 @@ func readTools(name string) (*wrap.File, error) {
 		return nil, cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
 	}
 	return file, nil
-}
-
-// readerMCPOptions are the flags of reader mcp.
-type readerMCPOptions struct {
-	client.AgentFlags
-	tools string
-	pass  []string
-}
-
-func readerMCPCommand(p *cli.Program) *cobra.Command {
-	var o readerMCPOptions
-	cmd := &cobra.Command{
-		Use:   "mcp --tools FILE",
-		Short: "Answer queries with the tools of an MCP server",
-		Long: `Answer queries with the tools of an MCP server that "bcpmesh wrap" has wrapped. The
-arguments of a query say which tool is called, and with what; the answer is extracted
-from the result as the file says. If it cannot be extracted, the answer is
-not_enough_information.
-
-The server is started as a process of its own, and gets PATH, HOME and the like of
-the environment, and what --pass names; no creds. A tool whose listing differs from
-the file is not called.`,
-		Example: `  bcpmesh reader mcp --creds files.creds --tools tools/files.json`,
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.FromEnvironment(p.Env, bcp.RoleReader)
-			if o.Creds == "" || o.tools == "" {
-				return cli.Usagef("reader mcp: expected --creds FILE and --tools FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes the one, bcpmesh wrap the other")
-			}
-			return answerWithTools(cmd.Context(), p, o)
-		},
-	}
-	o.AddTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
-	cmd.Flags().StringVar(&o.tools, "tools", "", "tools of the server, a `FILE` that bcpmesh wrap wrote")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
-	return cmd
-}
-
-func answerWithTools(ctx context.Context, p *cli.Program, o readerMCPOptions) error {
-	file, err := readTools(o.tools)
-	if err != nil {
-		return err
-	}
-	agent, err := o.Connect(ctx, p, "reader", serve.MaxParallel)
-	if err != nil {
-		return err
-	}
-	defer agent.Conn.Close()
-	if agent.Role != bcp.RoleReader || agent.Name != file.Reader {
-		return cli.Failf("%s belongs to %s, %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, agent.Role, file.Reader)
-	}
-	u, program, err := startUpstream(ctx, p, file.Server, o.pass, agent.Log)
-	if err != nil {
-		return err
-	}
-	defer u.Close()
-	answers, changed, err := wrap.NewReader(ctx, file, u, program)
-	if err != nil {
-		return cli.Failf("%s", err)
-	}
-	if len(changed) > 0 {
-		p.Out.Talkf("these tools differ from their pins and are refused: %s; review them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)
-	}
-	reader := agents.NewReader(agent.Conn)
-	reader.OnQuery(answers.Answer)
-	if err := reader.Start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return meshdir.Failure(err)
-	}
-	p.Out.Talkf("%s answers with %s", agent.Name, cli.Count(len(file.Tools)-len(changed), "tool"))
-	select {
-	case <-ctx.Done():
-	case <-u.Done():
-		err = cli.Failf("the server %s has ended", cli.Quoted(file.Server[0]))
-	}
-	_ = reader.Stop(context.WithoutCancel(ctx))
-	return err
 }

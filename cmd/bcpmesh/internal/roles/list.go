@@ -9,14 +9,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/dispatch"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // Commands returns the commands of role that are about a mesh.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{listCommand(p), reportCommand(p), attestCommand(p), revokeCommand(p), dispatch.Command(p, dispatch.Bridge, "role card", "Sign an A2A agent card that names a kernel's attestation"), showCommand(p), judgeCommand(p), takeCommand(p), liftCommand(p)}
+	return []*cobra.Command{listCommand(p), reportCommand(p), attestCommand(p), revokeCommand(p), showCommand(p), judgeCommand(p), takeCommand(p), liftCommand(p)}
 }
 
 // part is an agent in a role.
