@@ -265,6 +265,20 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// label is the name of something, which some endpoints number.
+type label string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *label) UnmarshalJSON(b []byte) error {
+	switch jsontext.Value(b).Kind() {
+	case '"':
+		return decode(b, (*string)(l))
+	case '0':
+		*l = label(b)
+	}
+	return nil
+}
+
 // providerError is an error that a provider sends, with whatever status.
 type providerError struct {
 	Object  string         `json:"object"`

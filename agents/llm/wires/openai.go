@@ -82,7 +82,7 @@ type openAIPiece struct {
 	Refusal   *string        `json:"refusal"`
 	ToolCalls []struct {
 		Index    number `json:"index"` // of a chunk
-		ID       string `json:"id"`
+		ID       label  `json:"id"`
 		Function struct {
 			Name      string         `json:"name"`
 			Arguments jsontext.Value `json:"arguments"` // JSON as a text, or not
@@ -195,11 +195,12 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 			arguments = ""
 		}
 		c := o.open[t.Index]
-		if c == nil || c.ends(t.ID, t.Function.Name, arguments) {
-			c = o.call(t.ID, t.Function.Name, "")
+		id := string(t.ID)
+		if c == nil || c.ends(id, t.Function.Name, arguments) {
+			c = o.call(id, t.Function.Name, "")
 			o.open[t.Index] = c
 		}
-		c.id, c.name = cmp.Or(c.id, t.ID), cmp.Or(c.name, t.Function.Name)
+		c.id, c.name = cmp.Or(c.id, id), cmp.Or(c.name, t.Function.Name)
 		if t.Extra.Kind() == '{' && o.fits(len(t.Extra)) {
 			c.extra = base64.RawURLEncoding.EncodeToString(t.Extra)
 		}

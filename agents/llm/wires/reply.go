@@ -3,6 +3,7 @@ package wires
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -32,16 +33,25 @@ type openCall struct {
 }
 
 // written returns the arguments as the model wrote them, but for the spelling of whole numbers (JSON Schema has one integer
-// in 12 and 12.0) and for what is no Unicode. None are an empty object.
+// in 12 and 12.0), for what is no Unicode, and for what some models wrap them in: the fence of a document, or one more text
+// of JSON. None are an empty object.
 func (c *openCall) written() jsontext.Value {
-	arguments := jsontext.Value(wire.WholeNumbers(c.arguments))
-	if len(bytes.TrimSpace(arguments)) == 0 {
+	arguments := bytes.TrimSpace(c.arguments)
+	if fenced, ok := bytes.CutPrefix(arguments, []byte("```")); ok {
+		fenced, _ = bytes.CutSuffix(bytes.TrimPrefix(fenced, []byte("json")), []byte("```"))
+		arguments = bytes.TrimSpace(fenced)
+	}
+	if text := ""; jsontext.Value(arguments).Kind() == '"' && decode(arguments, &text) == nil {
+		arguments = []byte(text)
+	}
+	arguments = wire.WholeNumbers(arguments)
+	if len(arguments) == 0 {
 		arguments = c.first
 	}
 	if len(arguments) == 0 {
 		return jsontext.Value("{}")
 	}
-	if readable := jsontext.Value(bytes.Clone(arguments)); !arguments.IsValid() && readable.Format(jsontext.AllowInvalidUTF8(true)) == nil {
+	if readable := jsontext.Value(bytes.Clone(arguments)); !jsontext.Value(arguments).IsValid() && readable.Format(jsontext.AllowInvalidUTF8(true)) == nil {
 		return readable
 	}
 	return arguments
@@ -118,6 +128,8 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 		if c.id == "" {
 			c.id = "call-" + strconv.Itoa(i+1)
 		}
+		// A model that writes calls as text may name its namespace too.
+		c.name = strings.TrimPrefix(strings.TrimSpace(c.name), "functions.")
 		if c.name == "" {
 			b.breaks("a call names no tool")
 		}
