@@ -14,6 +14,8 @@ import (
 )
 
 // A file is read to its limit and not beyond, and nothing but a file is read: no wait for a pipe, no end of a device.
+//
+// covers A-FILE
 func TestReadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -26,7 +26,7 @@ const (
 // Each text of a request, wherever it stands and however it is spelled, reaches a provider without a secret. The request
 // above has every member that there is.
 //
-// covers ALF-88
+// covers ALF-88, A-SECRET
 func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 	t.Parallel()
 	var whole requestJSON

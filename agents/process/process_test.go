@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 // Whoever is killed takes the whole family of its programs with it, not their first processes alone.
 //
-// covers P7.5
+// covers P7.5, A-OUTLIVE
 func TestKilledWithItsFamily(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

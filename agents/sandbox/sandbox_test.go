@@ -126,7 +126,7 @@ func outcomes(t *testing.T, printed string) []sandbox.Outcome {
 // A confined program reaches nothing of what the same program reaches otherwise, with the scopes of Landlock and, as on
 // older kernels, without.
 //
-// covers P7.5, ALF-10
+// covers P7.5, ALF-10, A-CONFINED
 func TestConfinedProgramReachesNothing(t *testing.T) {
 	t.Parallel()
 	program := self(t)

@@ -378,7 +378,7 @@ func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
 // What nobody sees of a tool reaches no model: it is left out when the tool is pinned, and said.
 //
-// covers P7.2
+// covers P7.2, A-UNSEEN
 func TestUnseenWordsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	const hidden = "\U000e0069\U000e0067\u200b\u202e\u2063\u0007"

@@ -77,3 +77,56 @@ func TestPanicInARunsConsequence(t *testing.T) {
 		t.Errorf("the log says: %s", &log)
 	}
 }
+
+// A mistake of ours is an alert, whatever it was in, and keeps nothing else from being done.
+//
+// covers A-CRASH
+func TestEveryPanicIsAnAlert(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]work{
+		"an event":         {in: &input{event: &event{}}},
+		"what is due":      {due: &state.Due{}},
+		"what was counted": {counts: true},
+		"a run":            {runs: true},
+		"a step":           {},
+	} {
+		var log bytes.Buffer
+		g := &Gateway{config: Config{Now: time.Now}, log: hclog.New(&hclog.LoggerOptions{Output: &log}), working: w, dueAside: map[state.Due]aside{}}
+		g.setAside(mistakeIn(safely(func() error { panic("canary") })))
+		if len(g.mistakes) != 1 || g.mistakes[0].event.alert != bcp.AlertPanic || !strings.Contains(log.String(), name) {
+			t.Errorf("%s: %d alerts, %s", name, len(g.mistakes), &log)
+		}
+	}
+	g := &Gateway{config: Config{Now: time.Now}, log: hclog.NewNullLogger()}
+	g.guard("sending", func() { panic("canary") })
+	if len(g.mistakes) != 1 {
+		t.Errorf("%d alerts of what changes no state", len(g.mistakes))
+	}
+}
+
+// A batch is decided about for 20 ms, and at least one message of it: what is left waits behind
+// others, however long each message takes.
+//
+// covers A-STALL, P1.5
+func TestBatchIsDecidedAboutForAWhile(t *testing.T) {
+	t.Parallel()
+	for each, want := range map[time.Duration]int{0: 5, 7 * time.Millisecond: 3, maxDeciding/2 - 1: 3, maxDeciding / 2: 2, maxDeciding: 1, time.Hour: 1} {
+		now := time.Unix(1_800_000_000, 0)
+		own, err := state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}, Runs: kernel.Open()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &Gateway{config: Config{Now: func() time.Time { now = now.Add(each); return now }}, log: hclog.NewNullLogger(), state: own}
+		done := 0
+		var batch []*input
+		for range 5 {
+			batch = append(batch, &input{event: &event{call: func() { done++ }}})
+		}
+		if err := g.step(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if g.judged != want || done != want {
+			t.Errorf("%s each: %d of 5 were decided about, %d done", each, g.judged, done)
+		}
+	}
+}

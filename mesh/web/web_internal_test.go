@@ -242,7 +242,7 @@ func TestForeignRequests(t *testing.T) {
 // session goes only to whoever is asked for its place, which no page, no other server and
 // no header says.
 //
-// covers A-FAKEUI
+// covers A-FAKEUI, A-PLACE
 func TestSessionIsOfItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")

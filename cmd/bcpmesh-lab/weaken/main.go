@@ -2,7 +2,8 @@
 // cmd/bcpmesh-lab/weaken to a copy of the files that they change, builds one program of
 // the tree with these in place (go build -overlay), and has it make the attacks that
 // a patch says it lets through: with no patch on, all have to hold; with one on, each
-// of its own has to get through.
+// of its own has to get through. A promise that no attack over the bus reaches is guarded
+// by a test of a package, "TestName in FOLDER", which has to pass and to fail likewise.
 //
 //	go run ./cmd/bcpmesh-lab/weaken                all patches
 //	go run ./cmd/bcpmesh-lab/weaken budget slots   these
@@ -42,6 +43,7 @@ const (
 	server       = "nats-server"
 	serverModule = "github.com/nats-io/nats-server/v2"
 	switchName   = "BCPMESH_WEAK"
+	overlayName  = "overlay.json"
 )
 
 // patch weakens the program in one place.
@@ -145,6 +147,9 @@ func checkPatches(all []patch) error {
 		delete(found, t.ID)
 	}
 	for id := range found {
+		if strings.HasPrefix(id, "Test") { // it is run
+			continue
+		}
 		problems = append(problems, fmt.Errorf("%s: there is no such attack", id))
 	}
 	return errors.Join(problems...)
@@ -206,7 +211,7 @@ func build(ctx context.Context, work string, chosen []patch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list := filepath.Join(work, "overlay.json")
+	list := filepath.Join(work, overlayName)
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		return "", err
 	}
@@ -327,12 +332,18 @@ func attack(ctx context.Context, program, on string, ids []string) (map[string]r
 		case slices.ContainsFunc(leakage.Tests(), func(t leakage.Test) bool { return t.ID == id }):
 			tests = append(tests, id)
 		case slices.ContainsFunc(corpus.Promises(), func(p corpus.Promise) bool { return p.ID == id }):
-			if len(verdicts) > 0 {
-				continue // all of them were tried
+			if _, tried := verdicts[id]; tried { // all of them were
+				continue
 			}
 			if err := say(ctx, program, on, verdicts); err != nil {
 				return nil, err
 			}
+		case strings.HasPrefix(id, "Test"):
+			r, err := test(ctx, program, on, id)
+			if err != nil {
+				return nil, err
+			}
+			verdicts[id] = r
 		default:
 			attacks = append(attacks, id)
 		}
@@ -369,6 +380,21 @@ func say(ctx context.Context, program, on string, verdicts map[string]redteam.Re
 		verdicts[p.ID] = r
 	}
 	return nil
+}
+
+// test runs a test with one patch on, built of the files that the program was built of.
+func test(ctx context.Context, program, on, id string) (redteam.Result, error) {
+	name, in, _ := strings.Cut(id, " in ")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-overlay", filepath.Join(filepath.Dir(program), overlayName), "-run", "^"+name+"$", "./"+in)
+	cmd.Env = append(os.Environ(), switchName+"="+on)
+	out, err := cmd.CombinedOutput()
+	switch failed := bytes.Contains(out, []byte("--- FAIL: "+name)); {
+	case failed:
+		return redteam.Result{ID: id, Verdict: redteam.Broken, Evidence: []string{string(out)}}, nil
+	case err != nil || bytes.Contains(out, []byte("[no tests to run]")):
+		return redteam.Result{}, fmt.Errorf("%s did not run: %w: %s", id, err, out)
+	}
+	return redteam.Result{ID: id, Verdict: redteam.Held}, nil
 }
 
 // reported runs the program with one patch on, and reads its report.
