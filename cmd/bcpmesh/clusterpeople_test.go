@@ -169,7 +169,7 @@ func TestCommandsOfPeopleOnACluster(t *testing.T) {
 		"reload":                           {"definitions loaded"},
 		"doctor":                           {"ok gateway it decides"},
 		"explain 3":                        {"decision 3"},
-		"taint report clerk --source web":  {"taint of clerk: report"},
+		"taint clerk --source web":         {"taint of clerk: report"},
 		"session open --renew --as boss":   {"session of boss: open"},
 		"ledger show --channel boss/clerk": {"boss ← clerk"},
 		"audit erase --channel boss/clerk --before 2020-01-01 --yes": {"erased: 0 keys"},

@@ -87,7 +87,7 @@ func TestHelp(t *testing.T) {
 
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
-	clitest.Root(rootCommand).CheckBadCommandLines(t, "validate", "restore", "role attest", "role contracts", "notify test")
+	clitest.Root(rootCommand).CheckBadCommandLines(t, "validate", "restore", "role attest", "role contracts", "notify")
 }
 
 func checkTalk(t testing.TB, stderr string) {

@@ -44,7 +44,7 @@ func playFragileCell() {
 	if err != nil {
 		return
 	}
-	inner := exec.Command(self, "agent", "cell")
+	inner := exec.Command(self, "cell")
 	inner.Env, inner.Stderr = append(os.Environ(), realCell+"=yes"), os.Stderr
 	in, err := inner.StdinPipe()
 	if err != nil {

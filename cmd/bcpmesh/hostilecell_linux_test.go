@@ -40,7 +40,7 @@ func init() {
 	takenOver = func() bool {
 		self, err := os.Executable()
 		play := cells[filepath.Base(self)]
-		taken := err == nil && play != nil && slices.Equal(os.Args[1:], []string{"agent", "cell"}) && os.Getenv(realCell) == ""
+		taken := err == nil && play != nil && slices.Equal(os.Args[1:], []string{"cell"}) && os.Getenv(realCell) == ""
 		if taken {
 			play()
 		}

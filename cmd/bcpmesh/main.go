@@ -99,9 +99,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 // otherCommands are about the program, or not for people.
 func otherCommands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{
-		cell.EnterCommand(),
-		cell.TryCommand(p),
-		cell.KeepCommand(),
+		cell.Command(p, attach.RunCell),
 		cli.CompletionCommand(p),
 	}
 }

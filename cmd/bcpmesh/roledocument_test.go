@@ -30,7 +30,7 @@ func TestContractsDocument(t *testing.T) {
 		t.Fatalf("%d blocks", len(blocks))
 	}
 	matrix, planner, checked, requirement := blocks[0][1], blocks[1][1], blocks[2][1], blocks[4][1]
-	if got := execute(t, "", "role", "matrix"); got.stdout != matrix {
+	if got := execute(t, "", "role", "contracts", "--matrix"); got.stdout != matrix {
 		t.Errorf("the matrix is another one:\n%s", got.stdout)
 	}
 	if want := contract.Builtins()[0].Bytes; strings.TrimSpace(planner) != strings.TrimSpace(want) {

@@ -529,7 +529,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 
 	// The peer's operator revokes, and the list goes over as a file.
 	begin := time.Now()
-	peer.command("role", "revoke", string(peer.kernel)+"@"+peer.name)
+	peer.command("role", "attest", "--revoke", string(peer.kernel)+"@"+peer.name)
 	_, list := peer.attested()
 	asker.command("role", "take", list)
 	if code := asks(); code != bcp.RoleRequired || time.Since(begin) > time.Minute {
@@ -627,7 +627,7 @@ func followed(t *testing.T, asker, peer *company) {
 		}
 	}
 	hears("the first showing", "")
-	peer.command("role", "revoke", string(peer.kernel)+"@"+peer.name)
+	peer.command("role", "attest", "--revoke", string(peer.kernel)+"@"+peer.name)
 	hears("the revocation", bcp.RoleRequired)
 	peer.command("role", "attest", "--speaks", creds.PublicKey)
 	hears("another attestation", "")

@@ -83,25 +83,16 @@ func (o *seat) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.record, "record", "", "write a transcript to a new `FILE`")
 }
 
-func agentCellCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:     "cell",
-		Short:   "Run the cell of an agent; started by its keeper",
-		Long:    "Run the cell of an agent, which reads hostile text. bcpmesh agent run starts it, and\nspeaks with it over its stdin and stdout.",
-		Example: "  bcpmesh agent cell",
-		Hidden:  true,
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cli.IsTerminal(p.In) {
-				return cli.Usagef("agent cell: bcpmesh agent run starts it")
-			}
-			err := cell.Run(cmd.Context(), cli.Interruptible(cmd.Context(), p.In), p.Out.Screen, confine)
-			if cmd.Context().Err() != nil {
-				return nil
-			}
-			return err
-		},
+// RunCell runs the cell of an agent, over stdin and stdout.
+func RunCell(ctx context.Context, p *cli.Program) error {
+	if cli.IsTerminal(p.In) {
+		return cli.Usagef("cell: bcpmesh agent run starts it")
 	}
+	err := cell.Run(ctx, cli.Interruptible(ctx, p.In), p.Out.Screen, confine)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // confine refuses to be a cell that is not confined, if it has to be: startCell does so.
@@ -436,7 +427,7 @@ func startCell(by bcp.Sandbox, read []string, output *process.Output) (running *
 		return nil, nil, nil, err
 	}
 	defer func() { _ = theirOut.Close() }()
-	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "agent", "cell"}}
+	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "cell"}}
 	if by == bcp.SandboxRequired {
 		if cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory}); err != nil {
 			_, _ = in.Close(), out.Close()

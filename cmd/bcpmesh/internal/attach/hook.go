@@ -28,48 +28,60 @@ var directTools = []string{"WebFetch", "WebSearch"}
 
 // HookCommand returns the command hook.
 func HookCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("hook", "Answer the hooks of Claude Code",
-		`Answer the hooks of Claude Code: tell a session which Readers it may ask, and deny the
-tools that would bring in hostile text without them. The plugin in agents/claude-code
-calls these.`,
-		`  bcpmesh hook session --creds main.creds < event.json
-  bcpmesh hook tool --deny 'mcp__gmail__*' < event.json`,
-		hookSessionCommand(p), hookToolCommand(p))
-}
-
-func hookToolCommand(p *cli.Program) *cobra.Command {
 	var deny []string
+	var flags client.AgentFlags
 	cmd := &cobra.Command{
-		Use:   "tool",
-		Short: "Deny the tools that bring in untrusted content",
-		Long: `Answer a PreToolUse event of Claude Code on stdin: WebFetch, WebSearch and the tools
-that --deny names are denied, and the model is told whom to ask instead. Every other
-tool is left to the host. An event that cannot be read is denied too (exit code 2,
-which the host takes for a denial).
+		Use:   "hook session|tool",
+		Short: "Answer the hooks of Claude Code",
+		Long: `Answer an event of Claude Code on stdin, as the plugin in agents/claude-code does.
 
-It is no sandbox: a shell that may use the network can still fetch.`,
-		Example: `  bcpmesh hook tool < event.json
-  bcpmesh hook tool --deny 'mcp__gmail__*' --deny Bash < event.json`,
-		Args: cli.Arguments(0),
-		RunE: func(*cobra.Command, []string) error {
-			for _, name := range deny {
-				if name == "" || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
-					return cli.Usagef("hook tool: --deny: expected the name of a tool, perhaps with a * at its end, got %s", cli.Quoted(name))
-				}
+session  a SessionStart event: the model is told which Readers it may ask, up to which
+         category, and what is left of each budget. If no mesh answers within 5
+         seconds, it is told that there is none now.
+tool     a PreToolUse event: WebFetch, WebSearch and the tools of --deny are denied, and
+         the model is told whom to ask instead. Every other tool is left to the host.
+         An event that cannot be read is denied too (exit code 2, which the host takes
+         for a denial). It is no sandbox: a shell that may use the network can still
+         fetch.`,
+		Example:   `  bcpmesh hook tool --deny 'mcp__gmail__*' --deny Bash < event.json`,
+		Args:      cli.Arguments(1, "session or tool"),
+		ValidArgs: []string{"session", "tool"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case args[0] == "tool":
+				return hookTool(p, deny)
+			case args[0] != "session":
+				return cli.Usagef("hook: expected session or tool, got %s", cli.Quoted(args[0]))
+			case len(deny) > 0:
+				return cli.Usagef("hook session: --deny is of tools")
 			}
-			tool, err := hookedTool(p.In)
-			if err != nil {
-				return err
+			flags.FromEnvironment(p.Env, bcp.RoleController)
+			if flags.Creds == "" {
+				return cli.Usagef("hook session: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
 			}
-			if !denied(tool, append(deny, directTools...)) {
-				return nil
-			}
-			return answerHook(p, hookAnswer{Event: "PreToolUse", Decision: "deny", Reason: "This tool brings in what outsiders wrote. Ask a Reader in its place: " +
-				"the tool BCPQuery of the server bcpmesh, or its tools of the same name with typed results. BCPBudget lists whom you may ask."})
+			ctx, cancel := context.WithTimeout(cmd.Context(), hookTimeout)
+			defer cancel()
+			return answerHook(p, hookAnswer{Event: "SessionStart", Context: whomToAsk(ctx, p, flags)})
 		},
 	}
-	cmd.Flags().StringArrayVar(&deny, "deny", nil, "deny this `TOOL`, or all with this prefix if it ends with *; may be repeated")
+	flags.AddTo(cmd, "creds `FILE` of a controller, for session (default: $BCPMESH_CONTROLLER_CREDS)")
+	cmd.Flags().StringArrayVar(&deny, "deny", nil, "tool: deny this `TOOL`, or all with this prefix if it ends with *; may be repeated")
 	return cmd
+}
+
+// hookTool denies the tools that bring in untrusted content.
+func hookTool(p *cli.Program, deny []string) error {
+	for _, name := range deny {
+		if name == "" || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
+			return cli.Usagef("hook tool: --deny: expected the name of a tool, perhaps with a * at its end, got %s", cli.Quoted(name))
+		}
+	}
+	tool, err := hookedTool(p.In)
+	if err != nil || !denied(tool, append(deny, directTools...)) {
+		return err
+	}
+	return answerHook(p, hookAnswer{Event: "PreToolUse", Decision: "deny", Reason: "This tool brings in what outsiders wrote. Ask a Reader in its place: " +
+		"the tool BCPQuery of the server bcpmesh, or its tools of the same name with typed results. BCPBudget lists whom you may ask."})
 }
 
 // hookedTool reads which tool is going to be called.
@@ -113,30 +125,6 @@ func answerHook(p *cli.Program, a hookAnswer) error {
 	}
 	_, err = fmt.Fprintf(p.Out.Screen, "%s\n", b)
 	return err
-}
-
-func hookSessionCommand(p *cli.Program) *cobra.Command {
-	var flags client.AgentFlags
-	cmd := &cobra.Command{
-		Use:   "session --creds FILE",
-		Short: "Tell a session whom it may ask, and the remaining budget",
-		Long: `Answer a SessionStart event of Claude Code: the model is told which Readers it may
-ask, up to which category, and what is left of each budget. If no mesh answers within
-5 seconds, it is told that there is none now.`,
-		Example: `  bcpmesh hook session --creds main.creds < event.json`,
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			flags.FromEnvironment(p.Env, bcp.RoleController)
-			if flags.Creds == "" {
-				return cli.Usagef("hook session: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), hookTimeout)
-			defer cancel()
-			return answerHook(p, hookAnswer{Event: "SessionStart", Context: whomToAsk(ctx, p, flags)})
-		},
-	}
-	flags.AddTo(cmd, "creds `FILE` of a controller (default: $BCPMESH_CONTROLLER_CREDS)")
-	return cmd
 }
 
 // whomToAsk says it in words of ours and of the operator's definitions.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -15,60 +14,46 @@ import (
 
 // TaintCommand returns the command taint.
 func TaintCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("taint", "Report or reset the taint of an agent",
-		`Report or reset the taint of an agent. An agent's answers are as tainted as what
-it has read: its base_taint, its reported taint, and the taint of deliveries to
-it. A report never lowers taint; it holds across restarts.`,
-		`  bcpmesh taint report main --source web
-  bcpmesh taint reset main`,
-		taintReportCommand(p), taintResetCommand(p))
-}
-
-func taintReportCommand(p *cli.Program) *cobra.Command {
+	var reset bool
 	source := cli.WordFlag{}
 	for _, s := range bcp.TaintSources() {
 		source.Words = append(source.Words, string(s))
 	}
 	cmd := &cobra.Command{
-		Use: "report AGENT", Short: "Report that an agent has read untrusted content",
-		Long: `Report that an agent has read something that others may have written: a web
-page, a document, the answer of an API, a row of a database, the output of an
-agent outside the mesh. Each makes its taint high. A Controller can report so
-itself.`,
-		Example: "  bcpmesh taint report main --source document",
+		Use:   "taint AGENT",
+		Short: "Report or reset the taint of an agent",
+		Long: `Report that an agent has read something that others may have written, or reset its
+taint. An agent's answers are as tainted as what it has read: its base_taint, its
+reported taint, and the taint of deliveries to it. A report makes it high, never
+lower, and holds across restarts; a Controller can report so itself.
+
+--reset forgets what reports and deliveries brought, for an agent that has restarted
+and remembers nothing. Its base_taint stays.`,
+		Example:           "  bcpmesh taint main --source document",
+		Args:              cli.Arguments(1, "AGENT"),
+		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 	}
 	source.AddTo(cmd, "source", "where it came from")
-	return taintVerbCommand(p, cmd, func(where meshdir.StateFlags, agent string) error {
-		if source.Value == "" {
-			return cli.Usagef("taint report: expected --source").WithHint("one of %s", strings.Join(source.Words, ", "))
+	cmd.Flags().BoolVar(&reset, "reset", false, "forget the reported and delivered taint")
+	return client.OperatorCommand(cmd, func(where meshdir.StateFlags, agent string) error {
+		if (source.Value == "") != reset {
+			return cli.Usagef("taint: expected --source or --reset").WithHint("a source is one of %s", strings.Join(source.Words, ", "))
 		}
 		return isAgent(where, agent)
-	}, func(ctx context.Context, o *agents.Operator, agent bcp.AgentName) error {
-		return o.ReportTaint(ctx, agent, bcp.TaintSource(source.Value))
-	})
-}
-
-func taintResetCommand(p *cli.Program) *cobra.Command {
-	return taintVerbCommand(p, &cobra.Command{
-		Use: "reset AGENT", Short: "Forget an agent's reported and delivered taint",
-		Long: `Reset the taint from reports and deliveries, for an agent that has restarted and
-remembers nothing. Its base_taint stays.`,
-		Example: "  bcpmesh taint reset main",
-	}, isAgent, func(ctx context.Context, o *agents.Operator, agent bcp.AgentName) error {
-		return o.ResetTaint(ctx, agent)
-	})
-}
-
-func taintVerbCommand(p *cli.Program, cmd *cobra.Command, check func(meshdir.StateFlags, string) error, do func(context.Context, *agents.Operator, bcp.AgentName) error) *cobra.Command {
-	cmd.Args, cmd.ValidArgsFunction = cli.Arguments(1, "AGENT"), cli.FirstArgument(meshdir.CompleteAgents(false))
-	return client.OperatorCommand(cmd, check, func(ctx context.Context, o *client.Client, agent string) error {
-		if err := do(ctx, o.Operator(), bcp.AgentName(agent)); err != nil {
+	}, func(ctx context.Context, o *client.Client, agent string) error {
+		did, err := "report", error(nil)
+		if reset {
+			did, err = "reset", o.Operator().ResetTaint(ctx, bcp.AgentName(agent))
+		} else {
+			err = o.Operator().ReportTaint(ctx, bcp.AgentName(agent), bcp.TaintSource(source.Value))
+		}
+		switch {
+		case err != nil:
 			return err
+		case p.Out.JSON:
+			return p.Out.Value(map[string]string{"agent": agent, "taint": did})
 		}
-		if p.Out.JSON {
-			return p.Out.Value(map[string]string{"agent": agent, "taint": cmd.Name()})
-		}
-		p.Out.Printf("taint of %s: %s\n", agent, cmd.Name())
+		p.Out.Printf("taint of %s: %s\n", agent, did)
 		return nil
 	})
 }

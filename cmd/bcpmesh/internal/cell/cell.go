@@ -19,86 +19,70 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// The words of this package's commands.
-const enterWord, tryWord, keepWord = "cell-enter", "cell-try", "cell-keep"
+// The words of this package's command.
+const cellWord, enterWord, tryWord, keepWord = "cell", "enter", "try", "keep"
 
-// EnterCommand returns the command with which this program confines itself. It is no command for people, and so it is not
-// listed.
-func EnterCommand() *cobra.Command {
+// Command returns the command with which this program confines itself, tries what a confined program may not, and keeps one
+// until it is killed; run is what it does in a cell. It is no command for people, and so it is not listed.
+func Command(p *cli.Program, run func(context.Context, *cli.Program) error) *cobra.Command {
 	return &cobra.Command{
-		Use:    enterWord + " SPEC",
+		Use:    cellWord + " [enter SPEC|try BAIT|keep]",
 		Hidden: true,
-		Short:  "Confine this process and run a program in its place",
-		Long: `Confine this process by a SPEC, which "bcpmesh agent" writes, and execute the program
-that it names.`,
-		Example: "  bcpmesh cell-enter SPEC",
-		Args:    cli.Arguments(1, "SPEC"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return cli.Failf("the program was not started, because it could not be confined: %s", sandbox.Enter(args[0], os.Environ()))
+		Short:  "Confine this process, or run the cell of an agent",
+		Long: `Run the cell of an agent, which reads hostile text: bcpmesh agent run starts it, and
+speaks with it over its stdin and stdout. "enter" confines this process by a SPEC and
+executes the program that it names. "try" reports what of a BAIT was reached, and
+"keep" keeps a confined program with a child, for "bcpmesh doctor --sandbox".`,
+		Example: "  bcpmesh cell enter SPEC",
+		Args:    cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch word := strings.Join(args[:min(len(args), 1)], ""); {
+			case len(args) == 0:
+				return run(cmd.Context(), p)
+			case word == keepWord && len(args) == 1:
+				return keep(cmd.Context())
+			case word == enterWord && len(args) == 2:
+				return cli.Failf("the program was not started, because it could not be confined: %s", sandbox.Enter(args[1], os.Environ()))
+			case word == tryWord && len(args) == 2:
+				var b sandbox.Bait
+				if err := json.Unmarshal([]byte(args[1]), &b, json.RejectUnknownMembers(true)); err != nil {
+					return cli.Usagef("cell: BAIT is not understood")
+				}
+				return p.Out.Value(sandbox.Try(b))
+			}
+			return cli.Usagef("cell: bcpmesh starts it")
 		},
 	}
 }
 
-// TryCommand returns the command that tries what a confined program may not. It is no command for people either.
-func TryCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:    tryWord + " BAIT",
-		Hidden: true,
-		Short:  "Try to break out of the sandbox",
-		Long: `Try to reach a BAIT, which "bcpmesh doctor --sandbox" lays out, and report what was
-reached.`,
-		Example: "  bcpmesh cell-try BAIT --json",
-		Args:    cli.Arguments(1, "BAIT"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			var b sandbox.Bait
-			if err := json.Unmarshal([]byte(args[0]), &b, json.RejectUnknownMembers(true)); err != nil {
-				return cli.Usagef("cell-try: BAIT is not understood")
-			}
-			return p.Out.Value(sandbox.Try(b))
-		},
+// keep keeps a confined program with a child that ignores what it can, until it is killed.
+func keep(ctx context.Context) error {
+	const shell, script = "/bin/sh", `trap "" HUP INT TERM; (sleep 600; :) & echo; wait; sleep 600; :`
+	family, err := Confined(sandbox.Spec{Path: shell, Args: []string{shell, "-c", script}, Memory: sandbox.DefaultMemory})
+	if err != nil {
+		return err
 	}
-}
-
-// KeepCommand returns the command that keeps a confined program with a child, until it is killed. It is no command for people
-// either.
-func KeepCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    keepWord,
-		Hidden: true,
-		Short:  "Keep a confined program with a child until killed",
-		Long: `Run a confined program that has a child and ignores what it can, for
-"bcpmesh doctor --sandbox", which kills this command and looks for what is left.`,
-		Example: "  bcpmesh cell-keep",
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			const shell, script = "/bin/sh", `trap "" HUP INT TERM; (sleep 600; :) & echo; wait; sleep 600; :`
-			family, err := Confined(sandbox.Spec{Path: shell, Args: []string{shell, "-c", script}, Memory: sandbox.DefaultMemory})
-			if err != nil {
-				return err
-			}
-			printed, theirs, err := os.Pipe() // its line comes when we are its keeper, and not before
-			if err != nil {
-				return err
-			}
-			family.Env, family.Stdout, family.ExtraFiles = process.Scrub(os.Environ()), theirs, []*os.File{os.Stdout}
-			running, err := process.Start(family)
-			if err != nil {
-				return err
-			}
-			_ = theirs.Close() // it has its own
-			if _, err := printed.Read(make([]byte, 1)); err != nil {
-				return err
-			}
-			if _, err := os.Stdout.WriteString("\n"); err != nil {
-				return err
-			}
-			select {
-			case <-running.Done():
-			case <-cmd.Context().Done():
-			}
-			return nil
-		},
+	printed, theirs, err := os.Pipe() // its line comes when we are its keeper, and not before
+	if err != nil {
+		return err
 	}
+	family.Env, family.Stdout, family.ExtraFiles = process.Scrub(os.Environ()), theirs, []*os.File{os.Stdout}
+	running, err := process.Start(family)
+	if err != nil {
+		return err
+	}
+	_ = theirs.Close() // it has its own
+	if _, err := printed.Read(make([]byte, 1)); err != nil {
+		return err
+	}
+	if _, err := os.Stdout.WriteString("\n"); err != nil {
+		return err
+	}
+	select {
+	case <-running.Done():
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // endPatience is how long the programs of a killed keeper may take to end.
@@ -115,7 +99,7 @@ func Outlives(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer family.Close()
-	keeper := exec.CommandContext(ctx, program, keepWord)
+	keeper := exec.CommandContext(ctx, program, cellWord, keepWord)
 	keeper.Stdout = theirs
 	err = keeper.Start()
 	_ = theirs.Close() // it has its own
@@ -152,7 +136,7 @@ func Confined(s sandbox.Spec) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Command([]string{program, enterWord})
+	return s.Command([]string{program, cellWord, enterWord})
 }
 
 // Killed reports whether a process that confines itself is killed for a system call, as by the filter of a unit or container.
@@ -190,7 +174,7 @@ func Attempts(ctx context.Context, local bool) (outcomes []sandbox.Outcome, err 
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, tryWord, string(text), "--json"}, Memory: sandbox.DefaultMemory, Local: local})
+	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, cellWord, tryWord, string(text), "--json"}, Memory: sandbox.DefaultMemory, Local: local})
 	if err != nil {
 		return nil, err
 	}

@@ -79,29 +79,6 @@ The exit code is 3 if the URL is refused.`,
 	return cmd
 }
 
-func guardFetchCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "fetch",
-		Short: "Fetch pages from a scripted network, one case per line",
-		Long: `Fetch pages from a scripted network, with the code that gets real ones. It needs
---json, and sends no packet. Each line of the input has "url", "allow", "max_chars",
-"whole"; "routes": what hosts answer, by canonical URL; "dns": the successive answers
-of name servers, by name; or "steps": fetches, and new lists of hosts between them.
-The result has "ok", "text", "untrusted", "code", and "contacted": the URLs that were
-sent a request.
-
-bcpmesh fetch gets a page from the real network.`,
-		Example: `  bcpmesh guard fetch --json < cases.jsonl`,
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !p.Out.JSON {
-				return cli.Usagef("guard fetch: expected --json").WithHint("bcpmesh fetch gets a page from the real network")
-			}
-			return judgeLines(cmd.Context(), p, "fetch", judgeFetch)
-		},
-	}
-}
-
 // fetchForPeople gets one page from the real network.
 func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guard.Policy, o web.ReadOptions) error {
 	f := fetch.Client{

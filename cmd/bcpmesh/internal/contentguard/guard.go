@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,22 +16,123 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
+// guardFlags are the flags of guard.
+type guardFlags struct {
+	set, source cli.WordFlag
+	allow       allowFlags
+	starts      uint64
+	served      []uint
+}
+
+// operation is one thing that the guard does: to a text, which people may stream, or to an argument.
+type operation struct {
+	name, flags, argument string
+	judge                 judgement
+	in                    func(text string) any
+	text                  func(string) error
+	stream                func(io.Reader) error
+	one                   func(argument string) error
+}
+
 // GuardCommand returns the command guard.
 func GuardCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("guard", "Apply the content guard: redaction, fences, egress",
-		`Apply the content guard without a mesh: hide secrets in a log, see whether a URL
-is allowed, and how many bits fetching it would tell its host.
+	var g guardFlags
+	g.set = cli.WordFlag{Value: guard.All.String(), Words: []string{guard.All.String(), guard.Keys.String(), guard.Seed.String()}}
+	g.source = cli.WordFlag{Value: string(guard.File), Name: "SOURCE"}
+	for _, s := range guard.Sources {
+		g.source.Words = append(g.source.Words, string(s))
+	}
+	operations := g.operations(p)
+	var names []string
+	for _, o := range operations {
+		names = append(names, o.name)
+	}
+	cmd := &cobra.Command{
+		Use:   "guard OPERATION [FILE|ARGUMENT]",
+		Short: "Apply the content guard: redaction, fences, egress",
+		Long: `Apply the content guard without a mesh, to a text in FILE or on stdin, or an argument:
 
-With --json and no argument each of these commands reads JSON lines from stdin,
-{"id", "op", "in": {…}}, and writes one line {"id", …} for each, in order, for
-tests and for other programs. A line that cannot be read gives {"id", "error"}.
-Texts are strings, or lists whose parts are joined; a part may be
-{"repeat": text, "times": n}.`,
-		`  bcpmesh guard redact < app.log
-  bcpmesh guard egress https://docs.example.com/ --allow "*.example.com"`,
-		guardRedactCommand(p), guardCleanCommand(p), guardFenceCommand(p), guardTaintedCommand(p),
-		guardEgressCommand(p), guardHostsCommand(p), guardAddressCommand(p), guardPriceCommand(p),
-		guardFetchCommand(p), guardQuarantineCommand(p))
+redact   hide secrets, line by line: private keys, tokens, passwords in URLs and headers,
+         long hex and base64. By shape alone: a password in a sentence passes.
+clean    remove invisible characters, as of all that an agent reads
+fence    mark a text as data for a model, and make inner tags harmless. It lowers the
+         risk that a model obeys the text, and does not remove it.
+tainted  exit code 1 if a text is not exactly one fence
+egress   exit code 3 if URL may not be fetched by --allow, or by BCPMESH_EGRESS_ALLOW
+hosts    how LIST, or BCPMESH_EGRESS_ALLOW, is parsed; exit code 1 for an invalid entry
+address  exit code 3 if ADDRESS is not of the open internet
+price    how many bits a fetch of URL tells hosts at most; of a link with --served
+
+With --json and no argument each reads JSON lines from stdin, {"id", "op", "in": {…}},
+and writes one line {"id", …} for each, in order, for tests and other programs. A line
+that cannot be read gives {"id", "error"}. Texts are strings, or lists whose parts are
+joined; a part may be {"repeat": text, "times": n}. Two have no other form: fetch, of
+pages from a scripted network, and quarantine, where a scripted model extracts an
+object from hostile text.`,
+		Example: `  bcpmesh guard redact < app.log`,
+		Args:    cli.Arguments(1, "OPERATION", "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := slices.Index(names, args[0])
+			if at < 0 {
+				f := cli.Usagef("guard: no operation %s", cli.Quoted(args[0]))
+				if near := cli.Suggestion(args[0], names); near != "" {
+					return f.WithHint("did you mean %s?", near)
+				}
+				return f.WithHint("%s --help lists them", cmd.CommandPath())
+			}
+			return g.run(cmd, p, &operations[at], args[1:])
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	g.set.AddTo(cmd, "set", "redact: which rules; keys leaves hex and base64 alone")
+	g.source.AddTo(cmd, "source", "fence: where the text came from")
+	g.allow.addTo(cmd)
+	cmd.Flags().Uint64Var(&g.starts, "start-urls", 0, "price: how many start `URLS` there are, for a link")
+	cmd.Flags().UintSliceVar(&g.served, "served", nil, "price: `BYTES` of each page served, for a link")
+	return cmd
+}
+
+// run does one operation, for people or for cases.
+func (g *guardFlags) run(cmd *cobra.Command, p *cli.Program, o *operation, args []string) error {
+	for _, name := range []string{"set", "source", "allow", "start-urls", "served"} {
+		if cmd.Flags().Changed(name) && !slices.Contains(strings.Fields(o.flags), name) {
+			return cli.Usagef("guard %s: --%s does nothing here", o.name, name)
+		}
+	}
+	ctx, link := cmd.Context(), cmd.Flags().Changed("start-urls") || cmd.Flags().Changed("served")
+	argument := strings.Join(args, "")
+	switch {
+	case len(args) > 0 && o.one == nil && o.in == nil:
+		return cli.Usagef("guard %s: one argument too many: %s", o.name, cli.Quoted(argument))
+	case p.Out.JSON && len(args) == 0 && !link:
+		return judgeLines(ctx, p, o.name, o.judge)
+	case o.name == "hosts" && len(args) == 0:
+		return o.one(p.Env(guard.AllowVariable))
+	case o.one != nil && (len(args) > 0 || link):
+		return o.one(argument)
+	case o.one != nil:
+		return cli.Usagef("guard %s: expected %s", o.name, o.argument).WithHint("or --json, to read cases from stdin")
+	case o.in == nil:
+		return cli.Usagef("guard %s: expected --json", o.name).WithHint("it reads cases from stdin; bcpmesh fetch gets a page from the real network")
+	}
+	return readInput(ctx, p, argument, func(r io.Reader) error {
+		if o.stream != nil && !p.Out.JSON {
+			return o.stream(r)
+		}
+		text, err := readText(r)
+		switch {
+		case err != nil:
+			return err
+		case p.Out.JSON:
+			return judgeOne(ctx, p, o.judge, o.in(text))
+		}
+		return o.text(text)
+	})
 }
 
 // judgement judges one case. What it returns has the keys of the result; the code says why there is none.

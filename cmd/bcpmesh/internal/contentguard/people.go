@@ -35,36 +35,20 @@ func (a *allowFlags) policy(p *cli.Program) (guard.Policy, error) {
 	return policy, nil
 }
 
-// textCommand is a command that reads a text from a file or stdin.
-func textCommand(p *cli.Program, name string, cmd *cobra.Command, judge judgement, in func(text string) any, run func(r io.Reader) error) *cobra.Command {
-	cmd.Args = cli.Arguments(0, "FILE")
-	cmd.ValidArgsFunction = cli.FirstArgument(cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if p.Out.JSON && len(args) == 0 {
-			return judgeLines(cmd.Context(), p, name, judge)
-		}
-		input := p.In
-		if len(args) > 0 && args[0] != "-" {
-			f, err := agentsfolder.OpenFile(args[0])
-			if err != nil {
-				return cli.Failf("%s cannot be read: %s", cli.Quoted(args[0]), cli.FileReason(err))
-			}
-			defer f.Close()
-			input = f
-		} else if cli.IsTerminal(p.In) {
-			p.Out.Talkf("reading text from the terminal; Ctrl-D ends it")
-		}
-		input = cli.Interruptible(cmd.Context(), input)
-		if !p.Out.JSON {
-			return run(input)
-		}
-		text, err := readText(input)
+// readInput calls read with a file or stdin.
+func readInput(ctx context.Context, p *cli.Program, name string, read func(io.Reader) error) error {
+	input := p.In
+	if name != "" && name != "-" {
+		f, err := agentsfolder.OpenFile(name)
 		if err != nil {
-			return err
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
-		return judgeOne(cmd.Context(), p, judge, in(text))
+		defer f.Close()
+		input = f
+	} else if cli.IsTerminal(p.In) {
+		p.Out.Talkf("reading text from the terminal; Ctrl-D ends it")
 	}
-	return cmd
+	return read(cli.Interruptible(ctx, input))
 }
 
 // readText reads all of a text.
@@ -90,33 +74,6 @@ func judgeOne(ctx context.Context, p *cli.Program, judge judgement, in any) erro
 		return cli.Usagef("%s", code.Error())
 	}
 	return p.Out.Value(result)
-}
-
-func guardRedactCommand(p *cli.Program) *cobra.Command {
-	set := cli.WordFlag{Value: guard.All.String(), Words: []string{guard.All.String(), guard.Keys.String(), guard.Seed.String()}}
-	cmd := &cobra.Command{
-		Use:   "redact [FILE]",
-		Short: "Hide secrets in a text",
-		Long: `Hide secrets in a text: private keys, tokens of some sixty vendors, passwords in
-URLs, assignments and headers, and long hex and base64, with a placeholder such
-as [REDACTED:github-token] in place of each. It works line by line, so a log can
-be piped through it.
-
-The set keys leaves hex and base64 alone, for text in which hashes matter; seed has
-the nine rules of the specification, literally. Secrets are recognised by shape alone:
-a password in a sentence passes.`,
-		Example: `  bcpmesh guard redact < app.log
-  tail -f app.log | bcpmesh guard redact --set keys`,
-	}
-	set.AddTo(cmd, "set", "which rules")
-	return textCommand(p, "redact", cmd, judged(judgeRedact), func(text string) any { return map[string]string{"text": text, "set": set.Value} },
-		func(r io.Reader) error {
-			chosen, err := guard.ParseSet(set.Value)
-			if err != nil {
-				return cli.Usagef("%s", err)
-			}
-			return redactStream(p, r, chosen)
-		})
 }
 
 // redactStream redacts what comes while it comes.
@@ -163,230 +120,121 @@ func writeText(p *cli.Program, text string) error {
 	return nil
 }
 
-func guardCleanCommand(p *cli.Program) *cobra.Command {
-	return textCommand(p, "clean", &cobra.Command{
-		Use:   "clean [FILE]",
-		Short: "Remove invisible characters from a text",
-		Long: `Remove invisible characters from a text: control and format characters,
-invisible tags, variation selectors and private use. Line breaks of all kinds
-become one kind, and other white space a blank. All that an agent reads is
-cleaned first.`,
-		Example: `  bcpmesh guard clean < page.txt`,
-	}, judged(judgeClean), func(text string) any { return map[string]string{"text": text} }, func(r io.Reader) error {
-		text, err := readText(r)
-		if err != nil {
-			return err
-		}
-		return writeText(p, guard.Clean(text))
-	})
-}
-
-func guardFenceCommand(p *cli.Program) *cobra.Command {
-	source := cli.WordFlag{Value: string(guard.File)}
-	for _, s := range guard.Sources {
-		source.Words = append(source.Words, string(s))
-	}
-	cmd := &cobra.Command{
-		Use:   "fence [FILE]",
-		Short: "Mark a text as data for a model",
-		Long: `Mark a text as data for a model: it is put between two tags that say so, and anything
-inside that a model could read as one of these tags is made harmless, and invisible
-characters are removed as "guard clean" does. A fence lowers the risk that a model
-obeys the text. It does not remove it.`,
-		Example: `  bcpmesh guard fence --source mail < message.txt`,
-	}
-	source.AddTo(cmd, "source", "where the text came from")
-	return textCommand(p, "fence", cmd, judged(judgeFence), func(text string) any { return map[string]string{"text": text, "source": source.Value} },
-		func(r io.Reader) error {
-			text, err := readText(r)
-			if err != nil {
-				return err
-			}
-			fenced, err := guard.Fence(text, guard.Source(source.Value))
-			if err != nil {
-				return cli.Usagef("%s", err)
-			}
-			return writeText(p, fenced.String()+"\n")
-		})
-}
-
-func guardTaintedCommand(p *cli.Program) *cobra.Command {
-	return textCommand(p, "tainted", &cobra.Command{
-		Use:   "tainted [FILE]",
-		Short: "Tell whether a text is one whole fence",
-		Long: `Say whether a text is exactly one fence, with nothing around it. The exit code is
-1 if it is not. A forged fence that passes is still a fence; only the source in
-it may lie, and nothing reads the source from text.`,
-		Example: `  bcpmesh guard tainted < prompt.txt`,
-	}, judged(judgeTainted), func(text string) any { return map[string]string{"text": text} }, func(r io.Reader) error {
-		text, err := readText(r)
-		if err != nil {
-			return err
-		}
-		if !guard.IsTainted(strings.TrimSuffix(text, "\n")) {
-			return cli.Failf("the text is not one whole fence")
-		}
-		p.Out.Printf("one whole fence\n")
-		return nil
-	})
-}
-
-// oneCommand is a command that judges its argument or, with --json alone, lines.
-func oneCommand(p *cli.Program, name, argument string, cmd *cobra.Command, judge judgement, run func(ctx context.Context, arg string) error) *cobra.Command {
-	cmd.Args = cli.Arguments(0, argument)
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 0:
-			return run(cmd.Context(), args[0])
-		case p.Out.JSON:
-			return judgeLines(cmd.Context(), p, name, judge)
-		}
-		return cli.Usagef("guard %s: expected %s", name, argument).WithHint("or --json, to read cases from stdin")
-	}
-	return cmd
-}
-
-func guardEgressCommand(p *cli.Program) *cobra.Command {
-	var allow allowFlags
-	cmd := &cobra.Command{
-		Use:   "egress [URL]",
-		Short: "Tell whether a URL may be fetched",
-		Long: `Say whether a URL may be fetched, and how it is parsed. A list of hosts allows names
-and ports; a URL that programs parse in different ways is refused, whatever the list.
-Without --allow, the list is that of the environment variable BCPMESH_EGRESS_ALLOW; if
-that is not set, nothing is allowed.
-
-The exit code is 3 if the URL is refused.`,
-		Example: `  bcpmesh guard egress https://docs.example.com/ --allow "*.example.com"`,
-	}
-	allow.addTo(cmd)
-	return oneCommand(p, "egress", "URL", cmd, judged(judgeEgress), func(_ context.Context, url string) error {
-		policy, err := allow.policy(p)
-		if err != nil {
-			return err
-		}
-		result := checkEgress(url, policy)
-		if p.Out.JSON {
-			if err := p.Out.Value(result); err != nil {
-				return err
-			}
-		}
-		switch {
-		case !result.Allowed:
-			return deniedf(result.Code, url)
-		case !p.Out.JSON:
-			p.Out.Printf("allowed: %s\n", cli.Plain(result.Canonical))
-		}
-		return nil
-	})
-}
-
-func guardHostsCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "hosts [LIST]",
-		Short: "Show how a list of hosts is parsed",
-		Long: `Show how a list of hosts is parsed: the argument, or the environment variable
-BCPMESH_EGRESS_ALLOW. Entries are separated by commas. An invalid entry matches
-nothing; the exit code is then 1.`,
-		Example:           `  bcpmesh guard hosts "docs.example.com, *.example.org, localhost:8080"`,
-		Args:              cli.Arguments(0, "LIST"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if p.Out.JSON && len(args) == 0 {
-				return judgeLines(cmd.Context(), p, "hosts", judged(judgeHosts))
-			}
-			value := p.Env(guard.AllowVariable)
-			if len(args) > 0 {
-				value = args[0]
-			}
-			result := checkHosts(value)
-			if p.Out.JSON {
-				return p.Out.Value(result)
-			}
-			for _, entry := range result.Allow {
-				if guard.ParseEntry(entry) == nil {
-					p.Out.Printf("%s\n", cli.Plain(entry))
+// operations are what the guard does; those without people are for cases alone.
+func (g *guardFlags) operations(p *cli.Program) []operation {
+	return []operation{
+		{name: "redact", flags: "set", judge: judged(judgeRedact), in: func(text string) any { return map[string]string{"text": text, "set": g.set.Value} },
+			stream: func(r io.Reader) error {
+				chosen, err := guard.ParseSet(g.set.Value)
+				if err != nil {
+					return cli.Usagef("%s", err)
 				}
+				return redactStream(p, r, chosen)
+			}},
+		{name: "clean", judge: judged(judgeClean), in: textMember, text: func(text string) error { return writeText(p, guard.Clean(text)) }},
+		{name: "fence", flags: "source", judge: judged(judgeFence), in: func(text string) any { return map[string]string{"text": text, "source": g.source.Value} },
+			text: func(text string) error {
+				fenced, err := guard.Fence(text, guard.Source(g.source.Value))
+				if err != nil {
+					return cli.Usagef("%s", err)
+				}
+				return writeText(p, fenced.String()+"\n")
+			}},
+		{name: "tainted", judge: judged(judgeTainted), in: textMember, text: func(text string) error {
+			if !guard.IsTainted(strings.TrimSuffix(text, "\n")) {
+				return cli.Failf("the text is not one whole fence")
 			}
-			switch {
-			case len(result.Invalid) > 0:
-				return cli.Failf("%s is not a valid entry", cli.Quoted(result.Invalid[0])).WithHint("an entry is HOST or *.HOST, perhaps with :PORT")
-			case len(result.Allow) == 0:
-				p.Out.Talkf("no host is allowed")
-			}
+			p.Out.Printf("one whole fence\n")
 			return nil
-		},
+		}},
+		{name: "egress", flags: "allow", judge: judged(judgeEgress), argument: "URL", one: func(url string) error { return g.egress(p, url) }},
+		{name: "hosts", judge: judged(judgeHosts), argument: "LIST", one: func(list string) error { return showHosts(p, list) }},
+		{name: "address", judge: judged(judgeAddress), argument: "ADDRESS", one: func(address string) error { return showAddress(p, address) }},
+		{name: "price", flags: "start-urls served", judge: judged(judgePrice), argument: "URL", one: func(url string) error { return g.price(p, url) }},
+		{name: "fetch", judge: judgeFetch},
+		{name: "quarantine", judge: judgeQuarantine},
 	}
 }
 
-func guardAddressCommand(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "address [ADDRESS]",
-		Short: "Tell whether an address is public",
-		Long: `Say whether an IP address is one of the open internet, by the registries of
-special-purpose addresses. Others are never dialled for an agent unless its operator
-listed them. The exit code is 3 if it is not public.`,
-		Example: `  bcpmesh guard address 169.254.169.254`,
+func textMember(text string) any { return map[string]string{"text": text} }
+
+// egress says whether a URL may be fetched.
+func (g *guardFlags) egress(p *cli.Program, url string) error {
+	policy, err := g.allow.policy(p)
+	if err != nil {
+		return err
 	}
-	return oneCommand(p, "address", "ADDRESS", cmd, judged(judgeAddress), func(_ context.Context, address string) error {
-		public := guard.PublicText(address)
-		switch {
-		case p.Out.JSON:
-			return p.Out.Value(addressResult{public})
-		case !public:
-			f := cli.Failf("%s is not a public address", cli.Quoted(address))
-			f.Code = cli.ExitRefused
-			return f
+	result := checkEgress(url, policy)
+	if p.Out.JSON {
+		if err := p.Out.Value(result); err != nil {
+			return err
 		}
-		p.Out.Printf("public\n")
-		return nil
-	})
+	}
+	switch {
+	case !result.Allowed:
+		return deniedf(result.Code, url)
+	case !p.Out.JSON:
+		p.Out.Printf("allowed: %s\n", cli.Plain(result.Canonical))
+	}
+	return nil
 }
 
-func guardPriceCommand(p *cli.Program) *cobra.Command {
-	var starts uint64
-	var served []uint
-	cmd := &cobra.Command{
-		Use:   "price [URL]",
-		Short: "Compute how many bits a fetch tells hosts",
-		Long: `Say how many bits a fetch tells hosts at most. A URL that an agent put together
-costs 8 bits a byte and a little more. A link costs less: it is one of the start
-URLs of the definition, or a piece of a page that the agent was served.`,
-		Example: `  bcpmesh guard price https://docs.example.com/search?q=token
-  bcpmesh guard price --start-urls 3 --served 40000,12000`,
+// showHosts shows how a list of hosts is parsed.
+func showHosts(p *cli.Program, list string) error {
+	result := checkHosts(list)
+	if p.Out.JSON {
+		return p.Out.Value(result)
 	}
-	cmd.Flags().Uint64Var(&starts, "start-urls", 0, "for a link: how many start URLs the definition has")
-	cmd.Flags().UintSliceVar(&served, "served", nil, "for a link: the lengths of the pages served, in bytes")
-	cli.Complete(cmd, "start-urls", cobra.NoFileCompletions)
-	cli.Complete(cmd, "served", cobra.NoFileCompletions)
-	write := func(result priceResult) error {
-		if p.Out.JSON {
-			return p.Out.Value(result)
+	for _, entry := range result.Allow {
+		if guard.ParseEntry(entry) == nil {
+			p.Out.Printf("%s\n", cli.Plain(entry))
 		}
-		p.Out.Printf("%s bits\n", nanoText(result.NanoBits))
-		return nil
 	}
-	one := oneCommand(p, "price", "URL", cmd, judged(judgePrice), func(_ context.Context, url string) error {
+	switch {
+	case len(result.Invalid) > 0:
+		return cli.Failf("%s is not a valid entry", cli.Quoted(result.Invalid[0])).WithHint("an entry is HOST or *.HOST, perhaps with :PORT")
+	case len(result.Allow) == 0:
+		p.Out.Talkf("no host is allowed")
+	}
+	return nil
+}
+
+// showAddress says whether an address is public.
+func showAddress(p *cli.Program, address string) error {
+	public := guard.PublicText(address)
+	switch {
+	case p.Out.JSON:
+		return p.Out.Value(addressResult{public})
+	case !public:
+		f := cli.Failf("%s is not a public address", cli.Quoted(address))
+		f.Code = cli.ExitRefused
+		return f
+	}
+	p.Out.Printf("public\n")
+	return nil
+}
+
+// price says what a URL costs or, without one, a link.
+func (g *guardFlags) price(p *cli.Program, url string) error {
+	var result priceResult
+	if url == "" {
+		lengths := make([]uint64, len(g.served))
+		for i, n := range g.served {
+			lengths[i] = uint64(n)
+		}
+		result.NanoBits = guard.LinkPrice(g.starts, lengths)
+	} else {
 		target, err := guard.ParseTarget(url)
 		if err != nil {
 			return deniedf(fetchCode(err), url)
 		}
-		price, length := guard.ComposedPrice(target)
-		return write(priceResult{price, length})
-	})
-	arguments := one.RunE
-	one.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 && (cmd.Flags().Changed("start-urls") || cmd.Flags().Changed("served")) {
-			lengths := make([]uint64, len(served))
-			for i, n := range served {
-				lengths[i] = uint64(n)
-			}
-			return write(priceResult{NanoBits: guard.LinkPrice(starts, lengths)})
-		}
-		return arguments(cmd, args)
+		result.NanoBits, result.Bytes = guard.ComposedPrice(target)
 	}
-	return one
+	if p.Out.JSON {
+		return p.Out.Value(result)
+	}
+	p.Out.Printf("%s bits\n", nanoText(result.NanoBits))
+	return nil
 }
 
 // nanoText writes nano-bits as bits.

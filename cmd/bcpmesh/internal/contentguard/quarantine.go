@@ -10,37 +10,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
-
-func guardQuarantineCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "quarantine",
-		Short: "Have a scripted model extract an object from hostile text",
-		Long: `Have a scripted model extract an object from hostile text. The text reaches the model
-in a fence; the model has one tool, which returns the object; a result that is not
-strict JSON, or does not fit the schema, is refused. The caller sees the object or
-nothing.
-
-It takes --json. Each line of the input has "schema", "untrusted",
-"instruction", "source", "max_turns", and "model": the turns of the model,
-{"structured": object}, {"structured_raw": text}, {"text"}, {"tool_call": {"name",
-"args"}}, {"tool_calls": […]} or {"error"}. The result has "data", "refused",
-"tools_executed", and "prompt": what the first request held.`,
-		Example: `  bcpmesh guard quarantine --json < cases.jsonl`,
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !p.Out.JSON {
-				return cli.Usagef("guard quarantine: expected --json").WithHint("the model is scripted by each case")
-			}
-			return judgeLines(cmd.Context(), p, "quarantine", judgeQuarantine)
-		},
-	}
-}
 
 type quarantineCase struct {
 	Schema      jsontext.Value `json:"schema"`

@@ -20,43 +20,22 @@ import (
 
 // NotifyCommand returns the command notify.
 func NotifyCommand(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "notify",
-		Short: "List and test the notification routes of a mesh",
-		Long: `List and test the notification routes of a mesh. Routes are declared under notify
-in mesh.yaml; a running mesh uses them to tell people about held items, alerts
-and expiring credentials.`,
-		Example: `  bcpmesh notify list
-  bcpmesh notify test desk`,
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.MissingCommand,
-	}
-	cmd.AddCommand(notifyTestCommand(p), notifyListCommand(p))
-	return cmd
-}
-
-// tried is what came of a test message.
-type tried struct {
-	Route string `json:"route"`
-	Way   string `json:"way"`
-	Taken bool   `json:"taken"`
-	Why   string `json:"why,omitempty"`
-}
-
-func notifyTestCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
+	var test bool
 	cmd := &cobra.Command{
-		Use:   "test [ROUTE]...",
-		Short: "Send a test message by every route, or by those named",
-		Long: `Send a test message by each notification route of mesh.yaml, or by those named,
-and report the results. The mesh need not run: the message goes out from this
-process, with the variables of this environment and the files of the folder. Quiet
-hours and the kinds of a route do not matter.
+		Use:   "notify [ROUTE]...",
+		Short: "List or test the notification routes of a mesh",
+		Long: `List the notification routes that mesh.yaml declares under notify, all or those named,
+with their last status in the running mesh: when a message was accepted, or since when
+none is, and why. A running mesh uses them to tell people about held items, alerts and
+expiring credentials.
 
-The exit code is 1 if a message was not accepted.`,
-		Example: `  bcpmesh notify test
-  bcpmesh notify test desk alice --dir ./office`,
-		Args: cobra.ArbitraryArgs,
+--test sends a test message by each and reports the results; exit code 1 means that one
+was not accepted. The mesh need not run: the message goes out from this process, with
+the variables of this environment and the files of the folder. Quiet hours and the
+kinds of a route do not matter.`,
+		Example: `  bcpmesh notify --test desk`,
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			def, folder, err := loadRoutes(where)
 			if err != nil {
@@ -67,6 +46,9 @@ The exit code is 1 if a message was not accepted.`,
 				return err
 			}
 			place := notify.Place{Folder: cli.Absolute(folder.Dir), Environ: os.Environ()}
+			if !test {
+				return listRoutes(p, folder, routes, place)
+			}
 			var results []tried
 			for i := range routes {
 				results = append(results, tryRoute(cmd.Context(), p, def, &routes[i], place))
@@ -82,7 +64,16 @@ The exit code is 1 if a message was not accepted.`,
 		},
 	}
 	where.AddTo(cmd)
+	cmd.Flags().BoolVar(&test, "test", false, "send a test message by each")
 	return cmd
+}
+
+// tried is what came of a test message.
+type tried struct {
+	Route string `json:"route"`
+	Way   string `json:"way"`
+	Taken bool   `json:"taken"`
+	Why   string `json:"why,omitempty"`
 }
 
 func tryRoute(ctx context.Context, p *cli.Program, def *bcp.Mesh, route *bcp.Route, place notify.Place) tried {
@@ -130,47 +121,30 @@ type listed struct {
 	notify.Status
 }
 
-func notifyListCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the routes, and whether they accept messages",
-		Long: `List the notification routes of mesh.yaml with their last status in the running
-mesh: when a message was accepted, or since when none is, and why.`,
-		Example: "  bcpmesh notify list",
-		Args:    cli.Arguments(0),
-		RunE: func(*cobra.Command, []string) error {
-			def, folder, err := loadRoutes(where)
-			if err != nil {
-				return err
-			}
-			status, err := notify.ReadStatus(filepath.Join(folder.State, notify.StatusFile))
-			if err != nil {
-				return cli.Failf("%s", err)
-			}
-			place := notify.Place{Folder: cli.Absolute(folder.Dir), Environ: os.Environ()}
-			routes := []listed{}
-			for i := range def.Notify {
-				r := &def.Notify[i]
-				l := listed{Route: r.Name, Way: r.Way(), Person: r.Person, For: r.Topics, Severity: r.Severity, Ready: true, Status: status[r.Name]}
-				if err := notify.Check(r, place); err != nil {
-					l.Ready, l.Missing = false, notify.Reason(err)
-				}
-				routes = append(routes, l)
-			}
-			if p.Out.JSON {
-				return p.Out.Value(map[string][]listed{"routes": routes})
-			}
-			rows := make([][]string, len(routes))
-			for i := range routes {
-				rows[i] = routes[i].row()
-			}
-			p.Out.Table([]string{"route", "by", "person", "for", "from", "found"}, rows)
-			return nil
-		},
+// listRoutes shows routes, and whether they accept messages.
+func listRoutes(p *cli.Program, folder meshdir.Folder, of []bcp.Route, place notify.Place) error {
+	status, err := notify.ReadStatus(filepath.Join(folder.State, notify.StatusFile))
+	if err != nil {
+		return cli.Failf("%s", err)
 	}
-	where.AddTo(cmd)
-	return cmd
+	routes := []listed{}
+	for i := range of {
+		r := &of[i]
+		l := listed{Route: r.Name, Way: r.Way(), Person: r.Person, For: r.Topics, Severity: r.Severity, Ready: true, Status: status[r.Name]}
+		if err := notify.Check(r, place); err != nil {
+			l.Ready, l.Missing = false, notify.Reason(err)
+		}
+		routes = append(routes, l)
+	}
+	if p.Out.JSON {
+		return p.Out.Value(map[string][]listed{"routes": routes})
+	}
+	rows := make([][]string, len(routes))
+	for i := range routes {
+		rows[i] = routes[i].row()
+	}
+	p.Out.Table([]string{"route", "by", "person", "for", "from", "found"}, rows)
+	return nil
 }
 
 func (l *listed) row() []string {
@@ -223,7 +197,7 @@ func chosen(def *bcp.Mesh, names []string) ([]bcp.Route, error) {
 	for _, name := range names {
 		i := slices.Index(routeNames(def), name)
 		if i < 0 {
-			return nil, cli.Usagef("notify test: there is no route %s", cli.Quoted(name)).WithHint("the mesh has %s", strings.Join(routeNames(def), ", "))
+			return nil, cli.Usagef("notify: there is no route %s", cli.Quoted(name)).WithHint("the mesh has %s", strings.Join(routeNames(def), ", "))
 		}
 		routes = append(routes, def.Notify[i])
 	}
@@ -247,7 +221,7 @@ func (c *checkup) notify(folder meshdir.Folder, def *bcp.Mesh) {
 		r := &def.Notify[i]
 		if s := status[r.Name]; !s.Failing.IsZero() {
 			good = false
-			c.add(id, failed, "bcpmesh notify test "+r.Name, "the route %s has been failing for %s: %s (%s)", r.Name, client.Within(c.now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
+			c.add(id, failed, "bcpmesh notify --test "+r.Name, "the route %s has been failing for %s: %s (%s)", r.Name, client.Within(c.now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
 			continue
 		}
 		if err := notify.Check(r, place); err != nil {

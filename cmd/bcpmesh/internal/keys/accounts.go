@@ -28,7 +28,7 @@ server of its own. The keys stay in the state folder, on the operator's machine:
 cluster gets signed accounts, and each gateway two logins.`,
 		`  bcpmesh accounts export ./office --out ./cluster --gateway one --gateway two
   bcpmesh accounts push ./office --url nats://node-1:4222 --creds ./cluster/system.creds`,
-		accountsExportCommand(p), accountsPushCommand(p), accountsListCommand(p), accountsRevokeCommand(p))
+		accountsExportCommand(p), accountsPushCommand(p))
 }
 
 // AccountsFlags say which mesh a command of accounts works on.
@@ -87,7 +87,7 @@ the mesh are not exported: they stay in the state folder, which no node and no g
 may have. The first export creates them if needed.
 
 Export again to add a gateway, to replace a lost folder, or when a kernel may call
-another tool: a gateway keeps its logins until bcpmesh accounts revoke. A mesh that
+another tool: a gateway keeps its logins until creds revoke --gateway. A mesh that
 runs on the state folder is not affected: its own server has claims of its own, and
 lets in no gateway from outside.`,
 		Example: `  bcpmesh accounts export --out ./cluster --gateway one --gateway two
@@ -249,99 +249,42 @@ func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.
 	return nil
 }
 
-// KeyStore opens the keys of the state folder that was named, or of the mesh of the
-// current folder.
-func (f *AccountsFlags) keyStore() (*accounts.Store, error) {
-	where := meshdir.StateFlags{State: f.state}
-	_, store, err := where.KeyStore()
-	return store, err
+// listLogins shows the logins of gateways that exports have made.
+func listLogins(p *cli.Program, store *accounts.Store) error {
+	remotes, err := store.Remotes()
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			Logins []accounts.Remote `json:"logins"`
+		}{remotes})
+	}
+	var rows [][]string
+	for _, r := range remotes {
+		status := "valid"
+		if !r.Revoked.IsZero() {
+			status = "revoked " + cli.Moment(r.Revoked)
+		}
+		rows = append(rows, []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey})
+	}
+	p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, rows)
+	return nil
 }
 
-func accountsListCommand(p *cli.Program) *cobra.Command {
-	var where AccountsFlags
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the logins of gateways",
-		Long:    "List the logins that exports have made: two for each gateway, one more for each tool\nof a kernel, and your own to push with. Revoked logins are refused from the next push\non.",
-		Example: "  bcpmesh accounts list\n  bcpmesh accounts list --state /secure/office --json",
-		Args:    cli.Arguments(0),
-		RunE: func(*cobra.Command, []string) error {
-			store, err := where.keyStore()
-			if err != nil {
-				return err
-			}
-			remotes, err := store.Remotes()
-			if err != nil {
-				return cli.Failf("%s", err)
-			}
-			if p.Out.JSON {
-				return p.Out.Value(struct {
-					Logins []accounts.Remote `json:"logins"`
-				}{remotes})
-			}
-			var rows [][]string
-			for _, r := range remotes {
-				status := "valid"
-				if !r.Revoked.IsZero() {
-					status = "revoked " + cli.Moment(r.Revoked)
-				}
-				rows = append(rows, []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey})
-			}
-			p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, rows)
-			return nil
-		},
+// revokeGateway revokes the logins of a gateway for good, from the next push on.
+func revokeGateway(p *cli.Program, store *accounts.Store, name bcp.AgentName) error {
+	if err := store.RevokeGateway(name); errors.Is(err, accounts.ErrNoUser) {
+		return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(string(name)))
+	} else if err != nil {
+		return cli.Failf("%s", err)
 	}
-	where.AddTo(cmd)
-	return cmd
-}
-
-func accountsRevokeCommand(p *cli.Program) *cobra.Command {
-	var where AccountsFlags
-	cmd := &cobra.Command{
-		Use:   "revoke GATEWAY",
-		Short: "Revoke a gateway's logins for good",
-		Long: `Revoke the logins of a gateway for good, from the next push on. Other gateways
-are not affected. The next export makes new logins for it.`,
-		Example: "  bcpmesh accounts revoke one --state /secure/office\n  bcpmesh accounts push --url nats://node-1:4222 --creds ./cluster/system.creds",
-		Args:    cli.Arguments(1, "GATEWAY"),
-		ValidArgsFunction: cli.FirstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			store, err := where.keyStore()
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			remotes, _ := store.Remotes() // none are completed where there are none
-			var names []string
-			for _, r := range remotes {
-				if r.Gateway != "" && r.Revoked.IsZero() && !slices.Contains(names, string(r.Gateway)) {
-					names = append(names, string(r.Gateway))
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		}),
-		RunE: func(_ *cobra.Command, args []string) error {
-			name, err := meshdir.AgentArgument("accounts revoke", args[0])
-			if err != nil {
-				return err
-			}
-			store, err := where.keyStore()
-			if err != nil {
-				return err
-			}
-			if err := store.RevokeGateway(name); errors.Is(err, accounts.ErrNoUser) {
-				return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(args[0]))
-			} else if err != nil {
-				return cli.Failf("%s", err)
-			}
-			if p.Out.JSON {
-				return p.Out.Value(struct {
-					Revoked bcp.AgentName `json:"revoked"`
-				}{name})
-			}
-			p.Out.Printf("%s\n", name)
-			p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
-			return nil
-		},
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			Revoked bcp.AgentName `json:"revoked"`
+		}{name})
 	}
-	where.AddTo(cmd)
-	return cmd
+	p.Out.Printf("%s\n", name)
+	p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
+	return nil
 }

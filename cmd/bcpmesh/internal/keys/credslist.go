@@ -21,7 +21,7 @@ const askTimeout = 5 * time.Second
 
 func credsListCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var all bool
+	var all, gateways bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the credentials that were issued",
@@ -49,6 +49,9 @@ showed to the person who joined, it is somebody else's.`,
 			if err != nil {
 				return err
 			}
+			if gateways {
+				return listLogins(p, store)
+			}
 			users, err := store.Users()
 			if err != nil {
 				return err
@@ -65,6 +68,7 @@ showed to the person who joined, it is somebody else's.`,
 		},
 	}
 	where.AddTo(cmd)
+	cmd.Flags().BoolVar(&gateways, "gateways", false, "the logins of a cluster's gateways, and yours to push with, in place of credentials")
 	cmd.Flags().BoolVar(&all, "all", false, "also those that commands made for themselves")
 	return cmd
 }

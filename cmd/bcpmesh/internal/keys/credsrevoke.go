@@ -88,9 +88,9 @@ func followed(ctx context.Context, folder meshdir.Folder, store *accounts.Store)
 func credsRevokeCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var user string
-	var all bool
+	var all, gateway bool
 	cmd := &cobra.Command{
-		Use:   "revoke AGENT",
+		Use:   "revoke AGENT|GATEWAY",
 		Short: "Revoke credentials for good",
 		Long: `Revoke credentials of an agent or a person for good. A running mesh disconnects
 their users at once and refuses them from then on; a stopped one does so when it
@@ -100,17 +100,18 @@ Without --user, the agent must have exactly one valid file. One that creds rotat
 replaced is valid until its overlap ends. --all revokes all of its
 credentials, in every role or the one of --role, including those of commands. It also
 replaces the agent's signing key, so that anything signed with a copy of it is refused
-as well, and cancels open invitations to join.`,
-		Example: `  bcpmesh creds revoke researcher
-  bcpmesh creds revoke researcher --user UAHZ…
-  bcpmesh creds revoke researcher --all`,
+as well, and cancels open invitations to join.
+
+--gateway revokes the logins that accounts export made for a GATEWAY, from the next
+push on. Other gateways are not affected, and the next export makes new logins for it.`,
+		Example:           `  bcpmesh creds revoke researcher --all`,
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
 	}
 	role := meshdir.RoleFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if all && user != "" {
-			return cli.Usagef("creds revoke: --user and --all cannot be combined")
+		if all && user != "" || gateway && (all || user != "" || role.Value != "") {
+			return cli.Usagef("creds revoke: --user, --all and --gateway cannot be combined")
 		}
 		agent, err := meshdir.AgentArgument("creds revoke", args[0])
 		if err != nil {
@@ -119,6 +120,9 @@ as well, and cancels open invitations to join.`,
 		folder, store, err := where.KeyStore()
 		if err != nil {
 			return err
+		}
+		if gateway {
+			return revokeGateway(p, store, agent)
 		}
 		var revoked []accounts.User
 		var running bool
@@ -152,6 +156,7 @@ as well, and cancels open invitations to join.`,
 	}
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&user, "user", "", "public `KEY` of one of several, or its beginning")
+	cmd.Flags().BoolVar(&gateway, "gateway", false, "revoke the logins of a gateway of a cluster")
 	cmd.Flags().BoolVar(&all, "all", false, "revoke all of the agent's, and replace its signing key")
 	return cmd
 }

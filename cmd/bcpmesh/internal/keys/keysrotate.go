@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,148 +13,102 @@ import (
 )
 
 func keysRotateCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("rotate", "Replace keys of the mesh, whether it runs or not",
-		`Replace keys of the mesh, whether it runs or not. Connected agents stay connected, or
-reconnect by themselves, and lose no message.
-
-The operator signs for accounts, an account's keys sign the files of its agents. Every
-change is recorded in the audit. Sealed keys need their passphrase.`,
-		`  bcpmesh keys rotate operator
-  bcpmesh keys rotate account READERS --overlap 7d
-  bcpmesh keys rotate scope researcher
-  bcpmesh keys rotate all --overlap 0s`,
-		keysRotateOperatorCommand(p), keysRotateAccountCommand(p), keysRotateScopeCommand(p), keysRotateAllCommand(p))
-}
-
-func keysRotateOperatorCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var identity bool
+	overlap := cli.DurationFlag{Value: defaultKeyOverlap}
+	words := []string{"operator", "account", "scope", "all"}
 	cmd := &cobra.Command{
-		Use:   "operator",
-		Short: "Replace the operator's signing key",
-		Long: `Replace the operator's signing key, which signs for the accounts. Credentials stay
-good: nothing outside the mesh is signed by it.
+		Use:   "rotate operator|account NAME|scope AGENT|all",
+		Short: "Replace keys of the mesh, whether it runs or not",
+		Long: `Replace keys of the mesh, whether it runs or not. Connected agents stay connected, or
+reconnect by themselves, and lose no message. Every change is recorded in the audit.
+Sealed keys need their passphrase. What old keys signed is refused after --overlap;
+until then, replace files with bcpmesh creds rotate.
 
-A NATS server reads the operator's keys only when it starts. So the server of a
-running mesh restarts at once: everybody is disconnected, and is back as soon as the
-client reconnects. Afterwards it accepts nothing that the old key signs.
-
-It needs the operator's own key, keys/operator.nk, back in its place if it was moved
-away. With --identity that key is replaced too, and the old one is not needed: it is
-worthless from then on.`,
-		Example: `  bcpmesh keys rotate operator
-  bcpmesh keys rotate operator --identity`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			done := "the operator has a new signing key"
-			if identity {
-				done = "there is a new operator, with a new signing key"
+operator      the operator's signing key, which signs for accounts. A running mesh's
+              server restarts at once, and nothing the old key signs is accepted. It
+              needs keys/operator.nk back in its place; with --identity that key is
+              replaced too, and the old one is worthless.
+account NAME  all signing keys of READERS, CONTROLLERS, OPERATORS (people), or JOIN, of
+              invitations; CORE and SYS, without an overlap, restart the server
+scope AGENT   the key that signs the files of an agent or a person, in each of its
+              roles or the one of --role
+all           the operator's and all accounts' in one step. If somebody has a copy of
+              the state folder, use --overlap 0s: every file and invitation has to be
+              issued again. Not replaced are the keys of checkpoints and of TLS.`,
+		Example: `  bcpmesh keys rotate account READERS --overlap 7d`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0 || !slices.Contains(words, args[0]):
+				return cli.Usagef("keys rotate: expected %s", cli.JoinOr(words)).WithHint("%s --help shows an example", cmd.CommandPath())
+			case args[0] == "account":
+				return cli.Arguments(2, "account", "NAME")(cmd, args)
+			case args[0] == "scope":
+				return cli.Arguments(2, "scope", "AGENT")(cmd, args)
 			}
-			return rotateKeys(p, cmd, where, done, operatorOfCluster, 0, func(store *accounts.Store) error { return store.RotateOperator(identity) })
+			return cli.Arguments(1, args[0])(cmd, args)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			switch {
+			case len(args) == 0:
+				return words, cobra.ShellCompDirectiveNoFileComp
+			case len(args) == 1 && args[0] == "account":
+				return completeAccounts(&where)(cmd, args, begun)
+			case len(args) == 1 && args[0] == "scope":
+				return meshdir.CompleteAgents(true)(cmd, args, begun)
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	where.AddTo(cmd)
-	addIdentityFlag(cmd, &identity)
-	return cmd
-}
-
-func keysRotateAccountCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	overlap := cli.DurationFlag{Value: defaultKeyOverlap}
-	cmd := &cobra.Command{
-		Use:   "account NAME",
-		Short: "Replace all signing keys of an account",
-		Long: `Replace all signing keys of an account: READERS, CONTROLLERS, OPERATORS (people), or
-JOIN, of invitations. Anything the old ones signed is refused after the overlap; until
-then, replace files with bcpmesh creds rotate.
-
-The keys of CORE and SYS are the running mesh's own. They have no overlap: the server
-of a running mesh restarts at once, as with the operator's.`,
-		Example: `  bcpmesh keys rotate account READERS
-  bcpmesh keys rotate account CONTROLLERS --overlap 7d
-  bcpmesh keys rotate account CORE`,
-		Args:              cli.Arguments(1, "NAME"),
-		ValidArgsFunction: cli.FirstArgument(completeAccounts(&where)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			until := overlap.Value
-			if args[0] == accounts.Core || args[0] == accounts.System {
-				until = 0
-			}
-			return rotateKeys(p, cmd, where, args[0]+" has new signing keys", tellCluster, until, func(store *accounts.Store) error { return store.RotateAccount(args[0], overlap.Value) })
-		},
-	}
-	where.AddTo(cmd)
-	addKeyOverlapFlag(cmd, &overlap)
-	return cmd
-}
-
-func keysRotateScopeCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	overlap := cli.DurationFlag{Value: defaultKeyOverlap}
-	cmd := &cobra.Command{
-		Use:   "scope AGENT",
-		Short: "Replace the signing key of an agent or a person",
-		Long: `Replace the key that signs the files of an agent or a person, in each of its roles or
-the one that --role names. Anything the old one signed is refused after the overlap;
-until then, replace files with bcpmesh creds rotate.`,
-		Example: `  bcpmesh keys rotate scope researcher
-  bcpmesh keys rotate scope main --role controller --overlap 7d`,
-		Args:              cli.Arguments(1, "AGENT"),
-		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
-	}
 	role := meshdir.RoleFlag(cmd)
+	cmd.Flags().Var(&overlap, "overlap", "how long to accept what the old ones signed")
+	cmd.Flags().BoolVar(&identity, "identity", false, "operator and all: also replace the operator's own key")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		agent, err := meshdir.AgentArgument("keys rotate scope", args[0])
-		if err != nil {
-			return err
+		signed := args[0] == "operator" || args[0] == "all"
+		switch {
+		case identity && !signed:
+			return cli.Usagef("keys rotate: --identity is of the operator's keys")
+		case role.Value != "" && args[0] != "scope":
+			return cli.Usagef("keys rotate: --role is of a scope")
+		case cmd.Flags().Changed("overlap") && args[0] == "operator":
+			return cli.Usagef("keys rotate: the operator's keys have no --overlap")
 		}
-		return rotateKeys(p, cmd, where, string(agent)+" has a new signing key", tellCluster, overlap.Value, func(store *accounts.Store) error {
-			return store.RotateScope(agent, meshdir.ParsedRole(role), overlap.Value)
-		})
+		r := rotation{cluster: tellCluster, overlap: overlap.Value}
+		switch args[0] {
+		case "operator":
+			r.done, r.cluster, r.overlap = "the operator has a new signing key", operatorOfCluster, 0
+			if identity {
+				r.done = "there is a new operator, with a new signing key"
+			}
+			r.rotate = func(store *accounts.Store) error { return store.RotateOperator(identity) }
+		case "all":
+			r.done, r.cluster = "the operator and all accounts have new signing keys", operatorOfCluster
+			r.rotate = func(store *accounts.Store) error { return store.RotateAll(identity, overlap.Value) }
+		case "account":
+			r.done = args[1] + " has new signing keys"
+			if args[1] == accounts.Core || args[1] == accounts.System {
+				r.overlap = 0
+			}
+			r.rotate = func(store *accounts.Store) error { return store.RotateAccount(args[1], overlap.Value) }
+		case "scope":
+			agent, err := meshdir.AgentArgument("keys rotate", args[1])
+			if err != nil {
+				return err
+			}
+			r.done = string(agent) + " has a new signing key"
+			r.rotate = func(store *accounts.Store) error {
+				return store.RotateScope(agent, meshdir.ParsedRole(role), overlap.Value)
+			}
+		}
+		return r.do(p, cmd, where)
 	}
-	where.AddTo(cmd)
-	addKeyOverlapFlag(cmd, &overlap)
-	return cmd
-}
-
-func keysRotateAllCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var identity bool
-	overlap := cli.DurationFlag{Value: defaultKeyOverlap}
-	cmd := &cobra.Command{
-		Use:   "all",
-		Short: "Replace the operator's signing key and those of all accounts",
-		Long: `Replace the operator's signing key and those of all accounts, in one step. Anything
-the old ones signed is refused after the overlap. If somebody has a copy of the state
-folder, use --overlap 0s: it is refused at once, and every file and every invitation
-has to be issued again.
-
-Not replaced are the key of checkpoints, the authority of TLS, and the identity
-keys of accounts, which sign nothing.`,
-		Example: `  bcpmesh keys rotate all --overlap 7d
-  bcpmesh keys rotate all --identity --overlap 0s`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return rotateKeys(p, cmd, where, "the operator and all accounts have new signing keys", operatorOfCluster, overlap.Value, func(store *accounts.Store) error { return store.RotateAll(identity, overlap.Value) })
-		},
-	}
-	where.AddTo(cmd)
-	addIdentityFlag(cmd, &identity)
-	addKeyOverlapFlag(cmd, &overlap)
 	return cmd
 }
 
 // defaultKeyOverlap is how long what a replaced key has signed is still taken: long
 // enough to replace files by hand.
 const defaultKeyOverlap = 24 * time.Hour
-
-func addKeyOverlapFlag(cmd *cobra.Command, f *cli.DurationFlag) {
-	cmd.Flags().Var(f, "overlap", "how long to accept what the old ones signed")
-}
-
-func addIdentityFlag(cmd *cobra.Command, identity *bool) {
-	cmd.Flags().BoolVar(identity, "identity", false, "also replace the operator's own key")
-}
 
 // completeAccounts completes the accounts of the mesh.
 func completeAccounts(where *meshdir.StateFlags) cobra.CompletionFunc {
@@ -174,9 +129,15 @@ func completeAccounts(where *meshdir.StateFlags) cobra.CompletionFunc {
 // operatorOfCluster says what a cluster needs for other keys of the operator.
 const operatorOfCluster = "the servers of a cluster have the operator in their configuration: run bcpmesh accounts export, and restart them with it"
 
-// rotateKeys replaces keys, and has the running mesh follow; cluster is said where
-// accounts were exported. What the old ones signed is good for overlap more.
-func rotateKeys(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags, done, cluster string, overlap time.Duration, rotate func(*accounts.Store) error) error {
+// rotation replaces keys. cluster is said where accounts were exported. What the old keys signed is good for overlap more.
+type rotation struct {
+	done, cluster string
+	overlap       time.Duration
+	rotate        func(*accounts.Store) error
+}
+
+// do replaces the keys, and has the running mesh follow.
+func (r *rotation) do(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags) error {
 	folder, store, err := where.KeyStore()
 	if err != nil {
 		return err
@@ -185,7 +146,7 @@ func rotateKeys(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags, do
 	if err != nil {
 		return cli.Failf("%s", err)
 	}
-	if err := rotate(store); err != nil {
+	if err := r.rotate(store); err != nil {
 		return cli.Failf("%s", err)
 	}
 	after, err := store.Users()
@@ -198,22 +159,22 @@ func rotateKeys(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags, do
 		return err
 	}
 	if meshdir.WasExported(folder.State) {
-		p.Out.Talkf("%s", cluster)
+		p.Out.Talkf("%s", r.cluster)
 	}
 	if p.Out.JSON {
 		return p.Out.Value(struct {
 			Ending  []string  `json:"ending"` // public keys of files that end with the overlap
 			Until   time.Time `json:"until"`
 			Applied bool      `json:"applied"` // by a running mesh
-		}{ending, time.Now().Add(overlap).UTC().Truncate(time.Second), running})
+		}{ending, time.Now().Add(r.overlap).UTC().Truncate(time.Second), running})
 	}
-	p.Out.Printf("%s\n", done)
+	p.Out.Printf("%s\n", r.done)
 	when := "it takes effect at the next start: no mesh runs here"
 	if running {
 		when = "the mesh has applied it"
 	}
 	if len(ending) > 0 {
-		when = strings.Join([]string{cli.Count(len(ending), "file") + " refused from " + cli.Moment(time.Now().Add(overlap)) + " on: bcpmesh creds rotate or creds issue makes others", when}, "; ")
+		when = strings.Join([]string{cli.Count(len(ending), "file") + " refused from " + cli.Moment(time.Now().Add(r.overlap)) + " on: bcpmesh creds rotate or creds issue makes others", when}, "; ")
 	}
 	p.Out.Talkf("%s", when)
 	return nil

@@ -26,20 +26,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// signing are the flags of role attest and role revoke.
+// signing are the flags of role attest.
 type signing struct {
 	where  meshdir.StateFlags
 	expiry cli.DurationFlag
 	keys   []string
 	report string
 	key    bool
+	undo   bool
 }
 
 func attestCommand(p *cli.Program) *cobra.Command {
 	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
 	cmd := &cobra.Command{
 		Use:   "attest [KERNEL...]",
-		Short: "Sign an attestation of the roles of the mesh's kernels",
+		Short: "Sign or revoke attestations of the roles of the mesh's kernels",
 		Long: `Sign which roles the mesh's kernels are made of, for other organisations.
 
 For each kernel the declaration is made from the definitions: its planner, its
@@ -53,12 +54,23 @@ The attestation and a revocation list are written to the folder attest of the st
 folder, where the running mesh finds them when it is challenged. Both expire after
 --expires: sign again before then, with a timer such as cron.
 
+With --revoke the arguments are revoked, and the list is signed: an agent such as
+desk@org1.example, whose attestations all end; a serial; or, for good, the public key
+of a user, whatever it may speak for. Without arguments the list is signed again: it
+has the keys of revoked creds too. Others refuse an older list, and after --expires
+nothing of the organisation is current until there is a newer one.
+
 The key is created at the first call, and sealed with the others; --key prints the
 public key, which others add to trust in their mesh.yaml.`,
-		Example: "  bcpmesh role attest --key > org1.pem\n  bcpmesh role attest\n  bcpmesh role attest desk --expires 12h --speaks UBZ...\n  bcpmesh role report --json > report.json && bcpmesh role attest --report report.json",
+		Example: "  bcpmesh role attest desk --expires 12h --speaks UBZ...\n  bcpmesh role attest --revoke desk@org1.example",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if f.key {
+			switch {
+			case f.key:
 				return f.printKey(p)
+			case f.undo && (len(f.keys) > 0 || f.report != ""):
+				return cli.Usagef("role attest: --revoke takes neither --speaks nor --report")
+			case f.undo:
+				return f.revoke(p, args)
 			}
 			return f.attest(p, args)
 		},
@@ -67,6 +79,7 @@ public key, which others add to trust in their mesh.yaml.`,
 	cmd.Flags().Var(&f.expiry, "expires", "how long it is valid: 1s to 7d")
 	cmd.Flags().StringArrayVar(&f.keys, "speaks", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
 	cmd.Flags().StringVar(&f.report, "report", "", "`FILE` that role report --json wrote: its digest is attested")
+	cmd.Flags().BoolVar(&f.undo, "revoke", false, "revoke the `AGENTS`, serials or user keys, and sign the list")
 	cmd.Flags().BoolVar(&f.key, "key", false, "print the public key in PEM, and sign nothing")
 	cli.Complete(cmd, "speaks", cobra.NoFileCompletions)
 	return cmd

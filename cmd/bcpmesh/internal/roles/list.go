@@ -15,7 +15,7 @@ import (
 
 // Commands returns the commands of role that are about a mesh.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{listCommand(p), reportCommand(p), attestCommand(p), revokeCommand(p), showCommand(p), judgeCommand(p), takeCommand(p), liftCommand(p)}
+	return []*cobra.Command{listCommand(p), reportCommand(p), attestCommand(p), showCommand(p), judgeCommand(p), takeCommand(p), liftCommand(p)}
 }
 
 // part is an agent in a role.

@@ -5,37 +5,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nkeys"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-func revokeCommand(p *cli.Program) *cobra.Command {
-	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
-	cmd := &cobra.Command{
-		Use:   "revoke [AGENT|SERIAL|NKEY]",
-		Short: "Revoke attestations, and sign the revocation list",
-		Long: `Revoke attestations, and sign the list that says so.
-
-AGENT, such as desk@org1.example, revokes all attestations of that agent that have not
-expired; SERIAL one of them; NKEY, for good, whatever the user with this public key
-may speak for. Without an argument, the list is signed again: it also has the keys of
-creds that bcpmesh creds revoke has revoked.
-
-The list goes to the folder attest of the state folder, which the gateway gives to
-every challenger. Each list has a greater number than the one before, and others
-refuse an older one. After --expires nothing of the organisation is current any more,
-until there is a newer list.`,
-		Example: "  bcpmesh role revoke desk@org1.example\n  bcpmesh role revoke",
-		Args:    cobra.MaximumNArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return f.revoke(p, args) },
-	}
-	f.where.AddTo(cmd)
-	cmd.Flags().Var(&f.expiry, "expires", "when the next list is due: 1s to 7d")
-	return cmd
-}
-
+// revoke revokes attestations, and signs the list that says so.
 func (f *signing) revoke(p *cli.Program, args []string) error {
 	folder, store, def, err := f.open()
 	if err != nil {

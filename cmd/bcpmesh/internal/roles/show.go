@@ -38,7 +38,7 @@ agent: they prove its identity to that organisation alone. The mesh answers unti
 the agent is accepted; show the newest files again before then.
 
 With --every it keeps running, checks the files at that interval, and shows them again
-when they change: the mesh learns of a revocation soon after role revoke has written
+when they change: the mesh learns of a revocation soon after role attest --revoke has written
 the list. It runs until interrupted. Later refusals and failures are reported and do
 not end it.
 
@@ -181,7 +181,7 @@ func takeCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "take LIST",
 		Short: "Import another organisation's revocation list",
-		Long: `Import another organisation's revocation list, which role attest and role revoke of
+		Long: `Import another organisation's revocation list, which role attest of
 its mesh have signed. Revoked attestations are not accepted from then on. A list older
 than one already seen is refused, and so is one not signed by anybody in trust. Agents
 of that organisation bring lists, too; with a timer you do not depend on them.`,
@@ -193,7 +193,7 @@ of that organisation bring lists, too; with a timer you do not depend on them.`,
 				return err
 			}
 			if _, ok := contract.ParseEnvelope(list); !ok {
-				return cli.Failf("%s is not a signed list", cli.Quoted(args[0])).WithHint("role attest and role revoke of the other mesh write revocations_list.json")
+				return cli.Failf("%s is not a signed list", cli.Quoted(args[0])).WithHint("role attest of the other mesh write revocations_list.json")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
 			defer cancel()

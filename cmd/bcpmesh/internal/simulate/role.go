@@ -16,5 +16,5 @@ A planner makes plans and sees no content. A processor reads content and has no
 tools. An orchestrator runs plans by rules. Each has a contract, and an organisation
 signs which contracts its agents keep: see docs/contracts.md.`,
 		"  bcpmesh role report\n  bcpmesh role contracts planner.json\n  bcpmesh role verify attestation.json agent-a@org1.example --trust org1.example=org1.pem",
-		append(ofMesh, roleContractsCommand(p), roleMatrixCommand(p), roleVerifyCommand(p), roleSimulateCommand(p))...)
+		append(ofMesh, roleContractsCommand(p), roleVerifyCommand(p), roleSimulateCommand(p))...)
 }

@@ -13,19 +13,30 @@ import (
 
 func roleContractsCommand(p *cli.Program) *cobra.Command {
 	var name string
+	var matrix bool
 	cmd := &cobra.Command{
 		Use:   "contracts [FILE...]",
-		Short: "List the built-in contracts, or check files with contracts",
+		Short: "List or print the built-in contracts, check files, or show the matrix",
 		Long: `List the built-in contracts, or check files with contracts.
 
 For each invariant it shows the predicate that its formula stands for, and the level
 at which it must hold. An invariant without a predicate is unverified: nothing can
 prove it, and it meets no requirement.
 
-Errors in a contract are shown with line and column; the exit code is then 1.`,
+Errors in a contract are shown with line and column; the exit code is then 1.
+
+--matrix shows what each role sees, and the only eight ways between roles: "own", it
+sends its own and hears nothing of this kind; "metadata", it carries the bytes, and
+what it decides depends on labels.`,
 		Example: "  bcpmesh role contracts\n  bcpmesh role contracts planner.json\n  bcpmesh role contracts --print planner-v1 > planner.json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if matrix {
+				if name != "" || len(args) > 0 {
+					return cli.Usagef("role contracts: --matrix takes nothing else")
+				}
+				return showMatrix(p)
+			}
 			if name == "" {
 				return showContracts(p, args)
 			}
@@ -35,6 +46,7 @@ Errors in a contract are shown with line and column; the exit code is then 1.`,
 			return printContract(p, name)
 		},
 	}
+	cmd.Flags().BoolVar(&matrix, "matrix", false, "show what each role sees, and whom it speaks to")
 	cmd.Flags().StringVar(&name, "print", "", "print the built-in contract of this `NAME`, byte for byte")
 	cli.Complete(cmd, "print", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return builtinNames(), cobra.ShellCompDirectiveNoFileComp

@@ -3,28 +3,9 @@ package simulate
 import (
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
-
-func roleMatrixCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "matrix",
-		Short: "Show what each role sees and sends to whom",
-		Long: `Show what each role sees, and whom it speaks to: the isolation matrix of the
-dual-execution draft with a row for tools, and the only eight ways between roles.
-
-  yes       it sees all that is meant for it
-  own       it sends its own, and hears nothing of this kind
-  metadata  it carries the bytes; what it decides depends on labels
-  no        it sees nothing`,
-		Example: "  bcpmesh role matrix\n  bcpmesh role matrix --json",
-		Args:    cli.Arguments(0),
-		RunE:    func(*cobra.Command, []string) error { return showMatrix(p) },
-	}
-}
 
 // matrixCell is a cell of the isolation matrix in JSON.
 type matrixCell struct {
