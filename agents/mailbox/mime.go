@@ -29,20 +29,20 @@ func (h header) first(name string) string {
 	return ""
 }
 
-// splitHeader cuts after the last header line; body follows the empty line. A message without
-// an empty line is all header.
+// splitHeader cuts after the last header line; body follows the empty line. Without an empty
+// line it begins with the first line that is none of a header, also before the first field.
 func splitHeader(raw []byte) (head, body []byte) {
-	for at := 0; at < len(raw); {
-		end := bytes.IndexByte(raw[at:], '\n')
-		if end < 0 {
-			break
+	at, other := 0, len(raw)
+	for line := range bytes.Lines(raw) {
+		switch words := bytes.TrimRight(line, "\r\n"); {
+		case len(words) == 0:
+			return raw[:at], raw[at+len(line):]
+		case other == len(raw) && words[0] != ' ' && words[0] != '\t' && !headerLine.Match(words) && !bytes.HasPrefix(words, []byte("From ")):
+			other = at
 		}
-		if len(bytes.TrimRight(raw[at:at+end], "\r")) == 0 {
-			return raw[:at], raw[at+end+1:]
-		}
-		at += end + 1
+		at += len(line)
 	}
-	return raw, nil
+	return raw[:other], raw[other:]
 }
 
 // readHeader parses the lines of a header. Those without a field's name are left out, with the

@@ -60,6 +60,9 @@ type textPart struct {
 type alternative struct{ plain string }
 
 func (w *walker) parse(raw []byte, depth int) {
+	if !bytes.Contains(raw, []byte("\n")) { // lines of old Macs
+		raw = bytes.ReplaceAll(raw, []byte("\r"), []byte("\n"))
+	}
 	head, body := splitHeader(raw)
 	h := w.readHeader(head)
 	w.readFields(h)
@@ -173,7 +176,7 @@ func (w *walker) attach(p leaf, depth int) {
 		a.Text = w.attachedMessage(p.content, depth)
 	case p.kind == "text/html":
 		text, hidden := w.stripHTML(p)
-		a.Text = strings.Join(append([]string{text}, hidden...), "\n\n")
+		a.Text, w.hidden = text, append(w.hidden, hidden...)
 	case p.kind == "text/calendar" || p.kind == "text/vcard":
 		a.Text = unfoldLines(w.text(p.content, p.charset))
 	case strings.HasPrefix(p.kind, "text/"), p.kind == "message/delivery-status",
@@ -184,8 +187,7 @@ func (w *walker) attach(p leaf, depth int) {
 	w.message.Attachments = append(w.message.Attachments, a)
 }
 
-// attachedMessage gives subject, text and hidden text of a message inside this
-// one. Its own attachments are left out.
+// attachedMessage gives author, subject and text of a message inside this one. Its own attachments are named.
 func (w *walker) attachedMessage(raw []byte, depth int) string {
 	if depth >= w.limits.MaxDepth {
 		w.message.mark(TooDeep)
@@ -200,8 +202,11 @@ func (w *walker) attachedMessage(raw []byte, depth int) string {
 		}
 	}
 	text, hidden := inner.texts()
+	if hidden != "" {
+		w.hidden = append(w.hidden, hidden)
+	}
 	var pieces []string
-	for _, s := range []string{inner.message.Subject, text, hidden} {
+	for _, s := range []string{inner.message.From.String(), inner.message.Subject, text} {
 		if s != "" {
 			pieces = append(pieces, s)
 		}

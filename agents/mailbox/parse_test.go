@@ -44,6 +44,9 @@ func TestDefects(t *testing.T) {
 		{"base64 without padding", sound + "Content-Transfer-Encoding: base64\n\neHk\n", "xy", nil},
 		{"base64 that is cut", sound + "Content-Transfer-Encoding: base64\n\neHl6e\n", "xyz", []Defect{BadEncoding}},
 		{"type without a subtype", sound + "Content-Type: text\n\nx\n", "x", []Defect{BadHeader}},
+		{"carriage returns alone", strings.ReplaceAll(sound+"\nx\ny\n", "\n", "\r"), "x\ny", nil},
+		{"no header at all", "x\ny\n", "x\ny", []Defect{BadFrom, BadDate}},
+		{"no empty line", sound + "x y\nSubject: z\n", "x y\nSubject: z", nil},
 		{"carriage returns", strings.ReplaceAll(sound+"\nx\ny\n", "\n", "\r\n"), "x\ny", nil},
 	}
 	for _, c := range cases {
@@ -101,7 +104,7 @@ func TestAttachments(t *testing.T) {
 	type short struct{ Subject, Name, Type, Text string }
 	want := []short{
 		{"Invoice 2026-0318", "invoice-2026-0318.pdf", "application/pdf", ""},
-		{"Fwd: Pallet count", "Pallet count.eml", "message/rfc822", "Pallet count\n\n42 pallets on dock 4, two of them broken."},
+		{"Fwd: Pallet count", "Pallet count.eml", "message/rfc822", "Sam Reyes <sam@tidewater.example>\n\nPallet count\n\n42 pallets on dock 4, two of them broken."},
 		{"Stock count February", "Zählung-februar.csv", "text/csv", "item,counted,expected\nmooring line 12 mm,118,120\nbronze cleat,64,64\nfender 30 cm,37,40"},
 	}
 	var got []short

@@ -68,7 +68,7 @@ func (b *Box) Tools(redact guard.Set) []llm.Executable {
 	return []llm.Executable{
 		executable(d, ListName, llm.Constant("List the mail, the newest first. Each message has a number, by which other tools know it."), listSchema, d.list),
 		executable(d, SearchName, llm.Constant("Search the mail for a phrase."), searchSchema, d.search),
-		executable(d, ReadName, llm.Constant("Read a message: its headers and its text. Attachments are named, and not opened."), readSchema, d.read),
+		executable(d, ReadName, llm.Constant("Read a message: its headers, its text, and that of attachments which are text. Other attachments are named alone."), readSchema, d.read),
 	}
 }
 
@@ -193,11 +193,23 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 	if message == nil {
 		return "", tool.Gone
 	}
-	shown, parts, err := tool.NewText(message.Text, d.redact).Part(part)
+	shown, parts, err := tool.NewText(shownText(message), d.redact).Part(part)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("Message %d\n%sText, part %d of %d:\n\n%s", a.Message, d.head(message), part, parts, shown), nil
+}
+
+// shownText is the text of a message and of its attachments: a forwarded mail, an invitation, a report of a delivery.
+func shownText(m *Message) string {
+	var b strings.Builder
+	b.WriteString(m.Text)
+	for i, attached := range m.Attachments {
+		if attached.Text != "" {
+			fmt.Fprintf(&b, "\n\n[attachment %d]\n%s", i+1, attached.Text)
+		}
+	}
+	return b.String()
 }
 
 // head are the lines before the text of a message.
@@ -218,7 +230,11 @@ func (d *desk) head(m *Message) string {
 	}
 	fmt.Fprintf(&b, "Subject: %s\n", d.quote(m.Subject))
 	for _, attached := range m.Attachments[:min(len(m.Attachments), maxNamed)] {
-		fmt.Fprintf(&b, "Attachment: %s, %s, %d bytes, not opened\n", d.quote(attached.Name), d.quote(attached.Type), attached.Size)
+		opened := "not opened"
+		if attached.Text != "" {
+			opened = "shown behind the text"
+		}
+		fmt.Fprintf(&b, "Attachment: %s, %s, %d bytes, %s\n", d.quote(attached.Name), d.quote(attached.Type), attached.Size, opened)
 	}
 	if more := len(m.Attachments) - maxNamed; more > 0 {
 		fmt.Fprintf(&b, "Attachments that are not named: %d\n", more)
@@ -298,7 +314,7 @@ func (d *desk) matches(m *Message, phrase string) (lines string, ok bool) {
 	}
 	var b strings.Builder
 	count := 0
-	for line := range strings.Lines(string(tool.NewText(m.Text, d.redact))) {
+	for line := range strings.Lines(string(tool.NewText(shownText(m), d.redact))) {
 		if count < maxLines && tool.Contains(line, phrase) {
 			count++
 			b.WriteString("  " + d.quote(strings.TrimSpace(tool.Around(line, phrase, maxShown))) + "\n")
