@@ -36,6 +36,4 @@ var (
 	ErrInteger = errors.New("text: not an integer")
 	// ErrBoolean: neither true nor false.
 	ErrBoolean = errors.New("text: not a boolean")
-	// ErrRules: a rules file that does not parse; the wrapping error says where.
-	ErrRules = errors.New("text: invalid anomaly rules")
 )
