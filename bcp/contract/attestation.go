@@ -222,7 +222,7 @@ func (s *Statement) isAbout(agent string) bool {
 
 // declares reports whether a declaration says what that of the statement says.
 func (s *Statement) declares(declaration []byte) bool {
-	d, ok := readDeclaration(value{raw: declaration})
+	d, ok := readDeclaration(declaration)
 	return ok && d == s.Declaration
 }
 
@@ -250,8 +250,11 @@ func AttestedDeclaration(envelope []byte) []byte {
 	if !ok {
 		return nil
 	}
-	predicate, _, _ := in.predicate.object()
-	return predicate.get("declaration").raw
+	var doc roleDocument
+	if !decode(in.predicate, &doc) {
+		return nil
+	}
+	return doc.Declaration
 }
 
 // signingKey returns the key that has to prove itself, or nothing if none has to.

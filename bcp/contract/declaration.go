@@ -91,38 +91,17 @@ func parseContractRef(text string) ContractRef {
 }
 
 // readDeclaration reads a declaration.
-func readDeclaration(v value) (Declaration, bool) {
-	var d Declaration
-	o, ok := v.closed(keys{required: []string{"agent:id", "agent:role_declaration"}})
-	if !ok {
-		return d, false
+func readDeclaration(b []byte) (Declaration, bool) {
+	var doc declarationDocument
+	if !decode(b, &doc) {
+		return Declaration{}, false
 	}
-	id, ok := o.get("agent:id").text(maxLabel)
-	if !ok {
-		return d, false
-	}
-	if d.Agent, ok = ParseAgentID(id); !ok {
-		return d, false
-	}
-	roles, ok := o.get("agent:role_declaration").closed(keys{required: []string{"architecture", "planner", "processor", "orchestrator"}})
-	if !ok {
-		return d, false
-	}
-	d.Architecture, ok = roles.get("architecture").label(maxLabel)
-	planner, ok1 := readPart(roles.get("planner"), "model_family")
-	processor, ok2 := readPart(roles.get("processor"), "model_family")
-	orchestrator, ok3 := readPart(roles.get("orchestrator"), "type")
-	d.Planner, d.Processor, d.Orchestrator = planner, processor, orchestrator
-	return d, ok && ok1 && ok2 && ok3
-}
-
-// readPart reads a role of a declaration: a word, and the reference of a contract.
-func readPart(v value, key string) (Part, bool) {
-	o, ok := v.closed(keys{required: []string{key, "contract_ref"}})
-	if !ok {
-		return Part{}, false
-	}
-	word, ok1 := o.get(key).label(maxLabel)
-	ref, ok2 := o.get("contract_ref").label(maxLabel)
-	return Part{word, parseContractRef(ref)}, ok1 && ok2
+	r := &doc.Roles
+	id, ok := ParseAgentID(doc.ID)
+	return Declaration{
+		Agent: id, Architecture: r.Architecture,
+		Planner:      Part{r.Planner.Family, parseContractRef(r.Planner.Contract)},
+		Processor:    Part{r.Processor.Family, parseContractRef(r.Processor.Contract)},
+		Orchestrator: Part{r.Orchestrator.Type, parseContractRef(r.Orchestrator.Contract)},
+	}, ok && areLabels(doc.ID, r.Architecture, r.Planner.Family, r.Planner.Contract, r.Processor.Family, r.Processor.Contract, r.Orchestrator.Type, r.Orchestrator.Contract)
 }

@@ -23,34 +23,21 @@ func ParseEnvelope(b []byte) (Envelope, bool) {
 	if len(b) > MaxEnvelope {
 		return Envelope{}, false
 	}
-	o, ok := value{raw: b}.closed(keys{required: []string{"payloadType", "payload", "signatures"}})
+	var doc envelopeDocument
+	if !decode(b, &doc) || doc.PayloadType != PayloadType || doc.Payload == "" || doc.Signatures == nil || len(doc.Signatures) > maxSignatures {
+		return Envelope{}, false
+	}
+	payload, ok := decodeBase64(doc.Payload)
+	e := Envelope{Payload: payload}
+	for _, s := range doc.Signatures {
+		if s.Sig == nil || len(*s.Sig) > maxLabel || len(s.KeyID) > maxLabel {
+			return Envelope{}, false
+		}
+		signature, _ := decodeBase64(*s.Sig)
+		e.Signatures = append(e.Signatures, signature)
+	}
 	if !ok {
 		return Envelope{}, false
-	}
-	payloadType, ok1 := o.get("payloadType").text(maxLabel)
-	encoded, ok2 := o.get("payload").label(MaxEnvelope)
-	signatures, _, ok3 := o.get("signatures").list(maxSignatures)
-	if !ok1 || !ok2 || !ok3 || payloadType != PayloadType {
-		return Envelope{}, false
-	}
-	var e Envelope
-	if e.Payload, ok = decodeBase64(encoded); !ok {
-		return Envelope{}, false
-	}
-	for _, s := range signatures {
-		o, ok := s.closed(keys{required: []string{"sig"}, optional: []string{"keyid"}})
-		if !ok {
-			return Envelope{}, false
-		}
-		sig, ok := o.get("sig").text(maxLabel)
-		if id := o.get("keyid"); ok && !id.missing() {
-			_, ok = id.text(maxLabel)
-		}
-		if !ok {
-			return Envelope{}, false
-		}
-		signature, _ := decodeBase64(sig)
-		e.Signatures = append(e.Signatures, signature)
 	}
 	return e, true
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // MessageKind is the type of a message of a negotiation about roles (PROTOCOL P14).
@@ -70,59 +69,40 @@ func ParseMessage(b []byte) (Message, bcp.Code) {
 	if len(b) > bcp.MaxRoleMessage {
 		return Message{}, bcp.MessageTooLarge
 	}
-	o, _, ok := value{raw: b}.object()
-	if !ok || wire.Check(b) != nil {
+	var m Message
+	if !decode(b, &m) {
 		return Message{}, bcp.Malformed
 	}
-	kind, _ := o.get("type").text(maxLabel)
-	m := Message{Type: MessageKind(kind)}
+	o, _, _ := value{raw: b}.object()
 	k, known := messageKeys[m.Type]
-	if !known || len(o.missing(k)) > 0 || len(o.unknown(k)) > 0 || !m.read(&o) || !m.whole() {
+	if !known || len(o.missing(k)) > 0 || len(o.unknown(k)) > 0 || !m.whole(&o) {
 		return Message{}, bcp.Malformed
 	}
 	return m, ""
 }
 
-// read takes the members of a message that are there.
-func (m *Message) read(o *object) bool {
-	ok := true
-	for i := range o.members {
-		v, read := o.members[i].value, true
-		switch o.members[i].key {
-		case "name":
-			m.Name, read = v.label(maxLabel)
-		case "nonce":
-			m.Nonce, read = v.label(maxLabel)
-		case "asker":
-			m.Asker, read = v.label(maxLabel)
-		case "requirement":
-			m.Requirement = v.raw
-		case "declaration":
-			m.Declaration = v.raw
-		case "contracts":
-			m.Contracts, read = v.texts(maxContracts, MaxContract)
-		case "attestation":
-			m.Attestation = v.raw
-		case "revocations":
-			m.Revocations = v.raw
-		case "proof":
-			m.Proof, read = readProof(v)
-		case "accepted":
-			m.Accepted, read = v.bool()
-		case "code":
-			var code string
-			code, read = v.label(maxLabel)
-			m.Code = VerdictCode(code)
-		case "until":
-			m.Until, read = v.moment()
+// whole reports whether the fields of a message are what they can be, and go together.
+func (m *Message) whole(o *object) bool {
+	for key, text := range map[string]string{"name": m.Name, "nonce": m.Nonce, "asker": m.Asker, "code": string(m.Code)} {
+		if !o.get(key).missing() && !areLabels(text) {
+			return false
 		}
-		ok = ok && read
 	}
-	return ok
-}
-
-// whole reports whether the fields of a message go together.
-func (m *Message) whole() bool {
+	// A moment and a signature have one spelling.
+	if until := o.get("until"); !until.missing() {
+		if text, _ := until.text(maxLabel); text != moment(m.Until) {
+			return false
+		}
+	}
+	if m.Proof != nil {
+		proof, _, _ := o.get("proof").object()
+		if text, _ := proof.get("signature").text(maxLabel); text == "" || text != base64.StdEncoding.EncodeToString(m.Proof.Signature) || !areLabels(m.Proof.Key) {
+			return false
+		}
+	}
+	if len(m.Contracts) > maxContracts || slices.ContainsFunc(m.Contracts, func(c string) bool { return c == "" || len(c) > MaxContract }) {
+		return false
+	}
 	switch m.Type {
 	case TypeChallenge:
 		return len(m.Nonce) >= minNonce && !slices.ContainsFunc([]byte(m.Nonce), func(c byte) bool {
@@ -133,17 +113,6 @@ func (m *Message) whole() bool {
 	default:
 		return true
 	}
-}
-
-func readProof(v value) (*Proof, bool) {
-	o, ok := v.closed(keys{required: []string{"key", "signature"}})
-	if !ok {
-		return nil, false
-	}
-	key, ok1 := o.get("key").label(maxLabel)
-	text, ok2 := o.get("signature").label(maxLabel)
-	signature, err := base64.StdEncoding.Strict().DecodeString(text)
-	return &Proof{key, signature}, ok1 && ok2 && err == nil
 }
 
 // WriteMessage returns the bytes of a message. Values come out as they are, but for white

@@ -3,7 +3,6 @@ package contract
 import (
 	"errors"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -151,29 +150,6 @@ func (v value) texts(most, longest int) ([]string, bool) {
 		ok = ok && isText
 	}
 	return texts, ok
-}
-
-// count reads an integer of zero or above.
-func (v value) count() (int64, bool) {
-	s := wire.NewScanner(v.raw)
-	n, err := s.Int64()
-	return n, err == nil && s.End() == nil && n >= 0
-}
-
-func (v value) bool() (is, ok bool) {
-	s := wire.NewScanner(v.raw)
-	is, err := s.Bool()
-	return is, err == nil && s.End() == nil
-}
-
-// moment reads a moment in its one spelling: RFC 3339 in whole seconds, UTC.
-func (v value) moment() (time.Time, bool) {
-	text, ok := v.label(len(time.RFC3339))
-	if !ok {
-		return time.Time{}, false
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	return t, err == nil && t.UTC().Format(time.RFC3339) == text
 }
 
 // errorOffset returns where reading stopped.

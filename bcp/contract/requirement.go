@@ -50,82 +50,34 @@ func ParseRequirement(b []byte) (Requirement, bool) {
 	if len(b) > MaxEnvelope {
 		return r, false
 	}
-	o, ok := value{raw: b}.closed(keys{optional: []string{"name", "architectures", "orchestrators", "invariants", "evidence"}})
-	if !ok {
-		return r, false
-	}
-	if v := o.get("name"); !v.missing() {
-		_, ok = v.label(maxLabel)
-	}
-	for _, list := range []struct {
-		key  string
-		into *[]string
-	}{{"architectures", &r.Architectures}, {"orchestrators", &r.Orchestrators}} {
-		if v := o.get(list.key); ok && !v.missing() {
-			*list.into, ok = v.texts(maxDemands, maxLabel)
-		}
-	}
-	if v := o.get("invariants"); ok && !v.missing() {
-		r.Demands, ok = readDemands(v)
-	}
-	if v := o.get("evidence"); ok && !v.missing() {
-		ok = r.readEvidence(v)
-	}
-	if !ok {
+	var doc requirementDocument
+	if !decode(b, &doc) || doc.Name != nil && !areLabels(*doc.Name) ||
+		doc.Architectures != nil && !isList(doc.Architectures, maxDemands) || doc.Orchestrators != nil && !isList(doc.Orchestrators, maxDemands) || len(doc.Invariants) > maxDemands {
 		return Requirement{}, false
 	}
-	return r, true
-}
-
-func readDemands(v value) ([]Demand, bool) {
-	elements, _, ok := v.list(maxDemands)
-	if !ok {
-		return nil, false
-	}
-	var demands []Demand
-	for _, element := range elements {
-		o, ok := element.closed(keys{required: []string{"predicate", "level"}, optional: []string{"args"}})
-		if !ok {
-			return nil, false
+	r = Requirement{Architectures: doc.Architectures, Orchestrators: doc.Orchestrators, Proof: doc.Evidence.Proof}
+	for _, i := range doc.Invariants {
+		level, ok := ParseLevel(i.Level)
+		if !ok || !slices.Contains(PredicateNames(), i.Predicate) {
+			return Requirement{}, false
 		}
-		name, ok1 := o.get("predicate").text(maxLabel)
-		word, ok2 := o.get("level").text(maxLabel)
-		level, ok3 := ParseLevel(word)
-		if !ok1 || !ok2 || !ok3 || !slices.Contains(PredicateNames(), name) {
-			return nil, false
-		}
-		d := Demand{Name: name, Level: level}
-		if args := o.get("args"); !args.missing() {
-			p, code := readArgs(name, args)
+		d := Demand{Name: i.Predicate, Level: level}
+		if i.Args != nil {
+			p, code := readArgs(i.Predicate, value{raw: i.Args})
 			if code != "" {
-				return nil, false
+				return Requirement{}, false
 			}
 			d.Args = p.Args
 		}
-		demands = append(demands, d)
+		r.Demands = append(r.Demands, d)
 	}
-	return demands, true
-}
-
-func (r *Requirement) readEvidence(v value) bool {
-	o, ok := v.closed(keys{optional: []string{"permission_proof", "max_age"}})
-	if !ok {
-		return false
-	}
-	if v := o.get("permission_proof"); !v.missing() {
-		if r.Proof, ok = v.bool(); !ok {
-			return false
+	if doc.Evidence.MaxAge != nil {
+		var err error
+		if r.MaxAge, err = time.ParseDuration(*doc.Evidence.MaxAge); err != nil || r.MaxAge <= 0 {
+			return Requirement{}, false
 		}
 	}
-	if v := o.get("max_age"); !v.missing() {
-		text, ok := v.text(maxLabel)
-		age, err := time.ParseDuration(text)
-		if !ok || err != nil || age <= 0 {
-			return false
-		}
-		r.MaxAge = age
-	}
-	return true
+	return r, true
 }
 
 // recognises reports whether an architecture and its orchestrator will do.

@@ -21,25 +21,16 @@ func ParseRevocations(b []byte) (Revocations, bool) {
 	if len(b) > MaxEnvelope {
 		return Revocations{}, false
 	}
-	return readRevocations(value{raw: b})
-}
-
-func readRevocations(v value) (Revocations, bool) {
-	var r Revocations
-	o, ok := v.closed(keys{required: []string{"number", "issued", "next", "serials", "keys"}})
-	if !ok {
-		return r, false
-	}
-	var parts [5]bool
-	r.Number, parts[0] = o.get("number").count()
-	r.Issued, parts[1] = o.get("issued").moment()
-	r.Next, parts[2] = o.get("next").moment()
-	r.Serials, parts[3] = o.get("serials").texts(maxRevoked, maxLabel)
-	r.Keys, parts[4] = o.get("keys").texts(maxRevoked, maxLabel)
-	if parts != [5]bool{true, true, true, true, true} {
+	doc := revocationsDocument{Number: -1}
+	if !decode(b, &doc) {
 		return Revocations{}, false
 	}
-	return r, true
+	issued, ok1 := parseMoment(doc.Issued)
+	next, ok2 := parseMoment(doc.Next)
+	if !ok1 || !ok2 || doc.Number < 0 || !isList(doc.Serials, maxRevoked) || !isList(doc.Keys, maxRevoked) {
+		return Revocations{}, false
+	}
+	return Revocations{doc.Number, issued, next, doc.Serials, doc.Keys}, true
 }
 
 // OpenRevocations reads a signed list of an organisation: a statement about the
@@ -54,7 +45,7 @@ func OpenRevocations(b []byte, organisation string, trust []Trusted, now time.Ti
 	if !ok {
 		return Revocations{}, MalformedAttestation
 	}
-	list, ok := readRevocations(in.predicate)
+	list, ok := ParseRevocations(in.predicate)
 	keys := validKeys(trust, organisation, now)
 	switch _, signed := signer(keys, &envelope, verify); {
 	case !ok:
@@ -63,7 +54,7 @@ func OpenRevocations(b []byte, organisation string, trust []Trusted, now time.Ti
 		return Revocations{}, UnknownOrganisation
 	case !signed:
 		return Revocations{}, BadSignature
-	case in.name != organisation || in.digest != sha256.Sum256(in.predicate.raw):
+	case in.name != organisation || in.digest != sha256.Sum256(in.predicate):
 		return Revocations{}, WrongAgent
 	default:
 		return list, ""

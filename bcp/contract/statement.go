@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -49,33 +52,18 @@ func (p *PermissionProof) shows() bool { return p != nil && p.Claims > 0 && p.Ho
 type inToto struct {
 	name      string // of the subject
 	digest    bcp.Digest
-	predicate value
+	predicate []byte
 }
 
 // parseInToto reads a statement whose predicate is of a type, strictly.
 func parseInToto(b []byte, predicateType string) (inToto, bool) {
-	o, ok := value{raw: b}.closed(keys{required: []string{"_type", "subject", "predicateType", "predicate"}})
-	if !ok {
+	var doc statementDocument
+	if !decode(b, &doc) || doc.Type != statementType || doc.PredicateType != predicateType || len(doc.Subject) != 1 || doc.Predicate == nil {
 		return inToto{}, false
 	}
-	kind, ok1 := o.get("_type").text(maxLabel)
-	of, ok2 := o.get("predicateType").text(maxLabel)
-	subjects, _, ok3 := o.get("subject").list(1)
-	if !ok1 || !ok2 || !ok3 || kind != statementType || of != predicateType || len(subjects) == 0 {
-		return inToto{}, false
-	}
-	subject, ok := subjects[0].closed(keys{required: []string{"name", "digest"}})
-	if !ok {
-		return inToto{}, false
-	}
-	digests, ok := subject.get("digest").closed(keys{required: []string{"sha256"}})
-	if !ok {
-		return inToto{}, false
-	}
-	s := inToto{predicate: o.get("predicate")}
-	digest, ok1 := digests.get("sha256").label(maxLabel)
-	s.name, ok2 = subject.get("name").label(maxLabel)
-	return s, ok1 && ok2 && s.digest.UnmarshalText([]byte(digest)) == nil
+	subject := doc.Subject[0]
+	s := inToto{name: subject.Name, predicate: doc.Predicate}
+	return s, areLabels(subject.Name, subject.Digest.SHA256) && s.digest.UnmarshalText([]byte(subject.Digest.SHA256)) == nil
 }
 
 // parseStatement reads the payload of an attestation, strictly but for evidence of
@@ -86,52 +74,38 @@ func parseStatement(b []byte) (Statement, bool) {
 	return s, ok && s.readPredicate(in.predicate)
 }
 
-func (s *Statement) readPredicate(v value) bool {
-	o, ok := v.closed(keys{
-		required: []string{"declaration", "keys", "issued", "expires", "serial"}, optional: []string{"evidence"},
-	})
-	if !ok {
+func (s *Statement) readPredicate(b []byte) bool {
+	var doc roleDocument
+	if !decode(b, &doc) || !s.readEvidence(doc.Evidence) {
 		return false
 	}
-	var parts [6]bool
-	declaration := o.get("declaration")
-	s.Declaration, parts[0] = readDeclaration(declaration)
-	s.DeclarationDigest = sha256.Sum256(declaration.raw)
-	parts[1] = s.readEvidence(o.get("evidence"))
-	s.Keys, parts[2] = o.get("keys").texts(maxKeys, maxLabel)
-	s.Issued, parts[3] = o.get("issued").moment()
-	s.Expires, parts[4] = o.get("expires").moment()
-	s.Serial, parts[5] = o.get("serial").label(maxLabel)
-	return parts == [6]bool{true, true, true, true, true, true}
+	var ok [3]bool
+	s.Declaration, ok[0] = readDeclaration(doc.Declaration)
+	s.DeclarationDigest = sha256.Sum256(doc.Declaration)
+	s.Issued, ok[1] = parseMoment(doc.Issued)
+	s.Expires, ok[2] = parseMoment(doc.Expires)
+	s.Keys, s.Serial = doc.Keys, doc.Serial
+	return ok == [3]bool{true, true, true} && isList(doc.Keys, maxKeys) && areLabels(doc.Serial)
 }
 
-func (s *Statement) readEvidence(v value) bool {
-	if v.missing() {
+func (s *Statement) readEvidence(b []byte) bool {
+	if b == nil {
 		return true
 	}
-	evidence, _, ok := v.object()
-	if !ok {
+	var doc struct {
+		Proof   jsontext.Value `json:"permission_proof"`
+		Reports *string        `json:"reports"`
+	}
+	if json.Unmarshal(b, &doc) != nil || doc.Reports != nil && s.Reports.UnmarshalText([]byte(*doc.Reports)) != nil {
 		return false
 	}
-	if reports := evidence.get("reports"); !reports.missing() {
-		digest, ok := reports.label(maxLabel)
-		if !ok || s.Reports.UnmarshalText([]byte(digest)) != nil {
-			return false
-		}
-	}
-	proof := evidence.get("permission_proof")
-	if proof.missing() {
+	if doc.Proof == nil {
 		return true
 	}
-	o, ok := proof.closed(keys{required: []string{"claims", "holes", "jwts"}})
-	if !ok {
+	proof := proofDocument{Claims: -1, Holes: -1}
+	if !decode(doc.Proof, &proof) {
 		return false
 	}
-	var p PermissionProof
-	var ok1, ok2, ok3 bool
-	p.Claims, ok1 = o.get("claims").count()
-	p.Holes, ok2 = o.get("holes").count()
-	p.JWTs, ok3 = o.get("jwts").label(maxLabel)
-	s.Proof = &p
-	return ok1 && ok2 && ok3
+	s.Proof = &PermissionProof{proof.Claims, proof.Holes, proof.JWTs}
+	return proof.Claims >= 0 && proof.Holes >= 0 && areLabels(proof.JWTs)
 }

@@ -5,10 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -35,82 +33,6 @@ type AttestedEvidence struct {
 	Checkpoint string
 }
 
-type statementDocument struct {
-	Type          string            `json:"_type"`
-	Subject       []subjectDocument `json:"subject"`
-	PredicateType string            `json:"predicateType"`
-	Predicate     jsontext.Value    `json:"predicate"`
-}
-
-type subjectDocument struct {
-	Name   string            `json:"name"`
-	Digest map[string]string `json:"digest"`
-}
-
-type declarationDocument struct {
-	ID    string        `json:"agent:id"`
-	Roles rolesDocument `json:"agent:role_declaration"`
-}
-
-type rolesDocument struct {
-	Architecture string        `json:"architecture"`
-	Planner      modelDocument `json:"planner"`
-	Processor    modelDocument `json:"processor"`
-	Orchestrator typeDocument  `json:"orchestrator"`
-}
-
-type modelDocument struct {
-	Family   string `json:"model_family"`
-	Contract string `json:"contract_ref"`
-}
-
-type typeDocument struct {
-	Type     string `json:"type"`
-	Contract string `json:"contract_ref"`
-}
-
-type roleDocument struct {
-	Declaration jsontext.Value   `json:"declaration"`
-	Evidence    evidenceDocument `json:"evidence"`
-	Keys        []string         `json:"keys"`
-	Issued      string           `json:"issued"`
-	Expires     string           `json:"expires"`
-	Serial      string           `json:"serial"`
-}
-
-type evidenceDocument struct {
-	Proof       *proofDocument `json:"permission_proof,omitzero"`
-	Definitions string         `json:"definitions,omitzero"`
-	Reports     string         `json:"reports,omitzero"`
-	Build       string         `json:"build,omitzero"`
-	Checkpoint  string         `json:"checkpoint,omitzero"`
-}
-
-type proofDocument struct {
-	Claims int64  `json:"claims"`
-	Holes  int64  `json:"holes"`
-	JWTs   string `json:"jwts"`
-}
-
-type revocationsDocument struct {
-	Number  int64    `json:"number"`
-	Issued  string   `json:"issued"`
-	Next    string   `json:"next"`
-	Serials []string `json:"serials"`
-	Keys    []string `json:"keys"`
-}
-
-type envelopeDocument struct {
-	PayloadType string              `json:"payloadType"`
-	Payload     string              `json:"payload"`
-	Signatures  []signatureDocument `json:"signatures"`
-}
-
-type signatureDocument struct {
-	KeyID string `json:"keyid"`
-	Sig   string `json:"sig"`
-}
-
 // String writes a reference as sha256:<hex>, or nothing of one that names no contract.
 func (r ContractRef) String() string {
 	if !r.Valid {
@@ -130,7 +52,7 @@ func WriteDeclaration(d *Declaration) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if read, ok := readDeclaration(value{raw: b}); !ok || read != *d {
+	if read, ok := readDeclaration(b); !ok || read != *d {
 		return nil, errDeclaration
 	}
 	return b, nil
@@ -148,7 +70,11 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 	if p := evidence.Proof; p != nil {
 		e.Proof = &proofDocument{p.Claims, p.Holes, p.JWTs}
 	}
-	predicate, err := json.Marshal(roleDocument{declaration, e, nonNil(s.Keys), moment(s.Issued), moment(s.Expires), s.Serial})
+	stated, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	predicate, err := json.Marshal(roleDocument{declaration, stated, nonNil(s.Keys), moment(s.Issued), moment(s.Expires), s.Serial})
 	if err != nil {
 		return nil, err
 	}
@@ -181,14 +107,15 @@ func WriteRevocations(organisation string, r *Revocations) ([]byte, error) {
 func writeInToto(name string, about []byte, predicateType string, predicate []byte) ([]byte, error) {
 	digest := sha256.Sum256(about)
 	return json.Marshal(statementDocument{
-		statementType, []subjectDocument{{name, map[string]string{"sha256": hex.EncodeToString(digest[:])}}}, predicateType, predicate,
+		statementType, []subjectDocument{{name, digestDocument{hex.EncodeToString(digest[:])}}}, predicateType, predicate,
 	})
 }
 
 // WriteEnvelope returns the DSSE envelope of a payload with one signature, which is of
 // [PAE]. The key id is a hint for people.
 func WriteEnvelope(payload []byte, keyID string, signature []byte) []byte {
-	b, _ := json.Marshal(envelopeDocument{PayloadType, base64.StdEncoding.EncodeToString(payload), []signatureDocument{{keyID, base64.StdEncoding.EncodeToString(signature)}}})
+	sig := base64.StdEncoding.EncodeToString(signature)
+	b, _ := json.Marshal(envelopeDocument{PayloadType, base64.StdEncoding.EncodeToString(payload), []signatureDocument{{keyID, &sig}}})
 	return b // texts alone cannot fail
 }
 
@@ -198,8 +125,6 @@ func digits(d bcp.Digest) string {
 	}
 	return hex.EncodeToString(d[:])
 }
-
-func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func nonNil(list []string) []string {
 	if list == nil {

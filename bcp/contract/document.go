@@ -1,0 +1,137 @@
+package contract
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// The documents that organisations exchange, as they are read and written. Contracts
+// alone are read by hand: what is wrong with one is said with its place.
+
+type envelopeDocument struct {
+	PayloadType string              `json:"payloadType"`
+	Payload     string              `json:"payload"`
+	Signatures  []signatureDocument `json:"signatures"`
+}
+
+type signatureDocument struct {
+	KeyID string  `json:"keyid"`
+	Sig   *string `json:"sig"`
+}
+
+type statementDocument struct {
+	Type          string            `json:"_type"`
+	Subject       []subjectDocument `json:"subject"`
+	PredicateType string            `json:"predicateType"`
+	Predicate     jsontext.Value    `json:"predicate"`
+}
+
+type subjectDocument struct {
+	Name   string         `json:"name"`
+	Digest digestDocument `json:"digest"`
+}
+
+type digestDocument struct {
+	SHA256 string `json:"sha256"`
+}
+
+type declarationDocument struct {
+	ID    string        `json:"agent:id"`
+	Roles rolesDocument `json:"agent:role_declaration"`
+}
+
+type rolesDocument struct {
+	Architecture string        `json:"architecture"`
+	Planner      modelDocument `json:"planner"`
+	Processor    modelDocument `json:"processor"`
+	Orchestrator typeDocument  `json:"orchestrator"`
+}
+
+type modelDocument struct {
+	Family   string `json:"model_family"`
+	Contract string `json:"contract_ref"`
+}
+
+type typeDocument struct {
+	Type     string `json:"type"`
+	Contract string `json:"contract_ref"`
+}
+
+type roleDocument struct {
+	Declaration jsontext.Value `json:"declaration"`
+	Evidence    jsontext.Value `json:"evidence,omitzero"`
+	Keys        []string       `json:"keys"`
+	Issued      string         `json:"issued"`
+	Expires     string         `json:"expires"`
+	Serial      string         `json:"serial"`
+}
+
+// evidenceDocument is what is written. Of what is read, the proof and the digest of the
+// reports count, and kinds that are not known are nothing.
+type evidenceDocument struct {
+	Proof       *proofDocument `json:"permission_proof,omitzero"`
+	Definitions string         `json:"definitions,omitzero"`
+	Reports     string         `json:"reports,omitzero"`
+	Build       string         `json:"build,omitzero"`
+	Checkpoint  string         `json:"checkpoint,omitzero"`
+}
+
+type proofDocument struct {
+	Claims int64  `json:"claims"`
+	Holes  int64  `json:"holes"`
+	JWTs   string `json:"jwts"`
+}
+
+type revocationsDocument struct {
+	Number  int64    `json:"number"`
+	Issued  string   `json:"issued"`
+	Next    string   `json:"next"`
+	Serials []string `json:"serials"`
+	Keys    []string `json:"keys"`
+}
+
+type requirementDocument struct {
+	Name          *string          `json:"name"`
+	Architectures []string         `json:"architectures"`
+	Orchestrators []string         `json:"orchestrators"`
+	Invariants    []demandDocument `json:"invariants"`
+	Evidence      struct {
+		Proof  bool    `json:"permission_proof"`
+		MaxAge *string `json:"max_age"`
+	} `json:"evidence"`
+}
+
+type demandDocument struct {
+	Predicate string         `json:"predicate"`
+	Level     string         `json:"level"`
+	Args      jsontext.Value `json:"args"`
+}
+
+// decode reads a document by the rules of PROTOCOL P2.2, which has no key of others. What
+// is missing stays as it was.
+func decode(b []byte, document any) bool {
+	return wire.Check(b) == nil && json.Unmarshal(b, document, json.RejectUnknownMembers(true)) == nil
+}
+
+// areLabels reports whether texts are there, and of a length that anything of ours has.
+func areLabels(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return text == "" || len(text) > maxLabel })
+}
+
+// isList reports whether a list is there, of at most so many labels.
+func isList(list []string, most int) bool {
+	return list != nil && len(list) <= most && areLabels(list...)
+}
+
+// parseMoment reads a moment in its one spelling: RFC 3339 in whole seconds, UTC.
+func parseMoment(text string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	return t, err == nil && moment(t) == text
+}
+
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
