@@ -124,41 +124,15 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 }
 
 func (b *builder) buildMesh(o *object) *bcp.Mesh {
-	m := &bcp.Mesh{
-		Name:         o.get("name").text,
-		TimeZone:     o.get("time_zone").zone,
-		IdleTimeout:  o.get("idle_timeout").duration,
-		Vocabularies: o.get("vocabularies").lists,
-		Approvers:    agentNames(o, "approvers"),
-		Auditors:     agentNames(o, "auditors"),
-		Replicas:     int(o.get("replicas").number),
-		SyncAlways:   o.get("sync").word != "",
-		SyncInterval: o.get("sync").duration,
-		RawRetention: o.get("raw_retention").duration, SuspendSuspects: o.get("on_suspect").word == "suspend",
-		MaxRefusals:  int(o.get("max_refusals").number),
-		MaxDisk:      o.get("max_disk_mb").number << 20,
-		Files:        b.files,
-		Organisation: o.get("organisation").text,
-		Contracts:    b.contracts,
-
-		AllowAddresses: buildPrefixes(o),
-		Models:         b.buildModels(o),
-		MCPServers:     b.mcpServers(o),
-		RequireWitness: o.get("require_witness").duration,
-	}
+	m := &bcp.Mesh{Files: b.files, Contracts: b.contracts, SuspendSuspects: o.get("on_suspect").word == "suspend", Models: b.buildModels(o), MCPServers: b.mcpServers(o)}
+	o.fill(m)
+	m.SyncAlways = o.get("sync").word != ""
+	m.MaxDisk <<= 20
 	m.Notify = b.routes(o)
 	if m.Replicas > 0 && m.Replicas%2 == 0 {
 		b.meshSource.errorf(o.at("replicas"), CodeOutOfRange, "replicas", "expected 1, 3 or 5: an even number of copies survives no more failures")
 	}
 	return m
-}
-
-func agentNames(o *object, key string) []bcp.AgentName {
-	var names []bcp.AgentName
-	for _, text := range o.texts(key) {
-		names = append(names, bcp.AgentName(text))
-	}
-	return names
 }
 
 // shares warns of queries that nobody can share.
@@ -176,44 +150,19 @@ func (a *agent) name() bcp.AgentName { return bcp.AgentName(a.object.values["nam
 
 func (a *agent) agent() bcp.Agent {
 	o := a.object
-	result := bcp.Agent{
-		Name:           a.name(),
-		Description:    o.get("description").text,
-		Model:          o.get("model").text,
-		Tools:          o.texts("tools"),
-		Network:        networkText(o),
-		Egress:         buildEgress(o),
-		Command:        o.texts("command"),
-		Builtin:        o.get("command").word != "",
-		Run:            buildRun(o),
-		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
-		Files:          o.texts("files"),
-		Mailbox:        o.get("mailbox").text,
-		MailboxKey:     o.get("mailbox_key").text,
-		Feeds:          o.texts("feeds"),
-		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
-		MaxConnections: int(o.get("max_connections").number),
-		ShareQueries:   o.get("share_queries").boolean,
-		TotalBudget:    o.get("total_budget_bits").bits,
-		Address:        canonicalAddress(o.get("address").text),
-		Execution:      buildExecution(o),
-		Prompt:         a.prompt,
-		File:           a.source.path,
-	}
+	result := bcp.Agent{BaseTaint: bcp.TaintLow, Builtin: o.get("command").word != "", Network: networkText(o), Prompt: a.prompt, File: a.source.path}
 	for _, c := range o.get("bcp_channels").objects {
 		result.Controller = result.Controller || buildRole(c) == bcp.RoleController
 		result.Reader = result.Reader || buildRole(c) == bcp.RoleReader
 	}
-	switch {
-	case o.has("base_taint"):
-		result.BaseTaint = parseWord[bcp.Taint](o.get("base_taint"))
-	case result.Reader:
+	if result.Reader {
 		result.BaseTaint = bcp.TaintHigh
-	default:
-		result.BaseTaint = bcp.TaintLow
 	}
-	for _, c := range o.get("cron_schedules").objects {
-		result.CronSchedules = append(result.CronSchedules, bcp.CronSchedule{Schedule: c.get("schedule").text, Message: c.get("message").text})
+	o.fill(&result)
+	result.Egress = buildEgress(o, result.Egress)
+	result.Address = canonicalAddress(result.Address)
+	if result.Execution.Contract == "" && result.Execution.Role != "" {
+		result.Execution.Contract = result.Execution.Role + "-v1"
 	}
 	return result
 }

@@ -32,21 +32,6 @@ func BuiltinTools() []string {
 	return slices.Compact(names)
 }
 
-func buildRun(o *object) bcp.Run {
-	if o.get("command").word == "" {
-		return bcp.Run{}
-	}
-	run := buildCalls(o)
-	run.MaxTurns, run.MaxParallel = int(o.get("max_turns").number), int(o.get("max_parallel").number)
-	return run
-}
-
-// buildCalls bounds the calls of a model.
-func buildCalls(o *object) bcp.Run {
-	return bcp.Run{MaxTokens: int(o.get("max_output_tokens").number),
-		CostBudget: cost.USD(o.get("cost_budget").number), TokenBudget: o.get("token_budget").number, Window: o.get("cost_window").duration}
-}
-
 // keyPlace is where a key may be. It takes milliseconds to compile, which no program pays that reads none.
 var keyPlace = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200}|command:.{1,200})$`)
@@ -57,7 +42,8 @@ func (b *builder) buildModels(o *object) []bcp.Model {
 	var models []bcp.Model
 	seen := map[string]bool{}
 	for _, m := range o.get("models").objects {
-		model := bcp.Model{Name: m.get("name").text, Provider: m.get("provider").word, Model: m.get("model").text, Key: m.get("key").text, BaseURL: m.get("base_url").text}
+		var model bcp.Model
+		m.fill(&model)
 		if seen[model.Name] {
 			b.meshSource.errorf(m.at("name"), CodeDuplicate, join(m.path, "name"), "two models have this name")
 		}
@@ -69,13 +55,9 @@ func (b *builder) buildModels(o *object) []bcp.Model {
 			b.meshSource.errorf(m.at("base_url"), CodeBadValue, join(m.path, "base_url"), "expected an http or https URL such as http://127.0.0.1:8080/v1")
 		}
 		for _, p := range m.get("price").objects { // one, or none
-			usd := func(key string) cost.USD {
-				if !p.has(key) {
-					key = "input"
-				}
-				return cost.USD(p.get(key).number)
-			}
-			model.Stated = &cost.Price{Input: usd("input"), CacheRead: usd("cache_read"), CacheWrite: usd("cache_write"), Output: cost.USD(p.get("output").number)}
+			input := cost.USD(p.get("input").number)
+			model.Stated = &cost.Price{CacheRead: input, CacheWrite: input}
+			p.fill(model.Stated)
 		}
 		models = append(models, model.WithKey())
 	}
@@ -88,9 +70,11 @@ func (b *builder) programModel(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
 	_, known := m.ModelOf(agent.Model)
 	asks := known && len(agent.Command) > 0 && agent.Sandbox == bcp.SandboxRequired
+	agent.Run.MaxTurns, agent.Run.MaxParallel = 0, 0 // of conversations that the mesh holds
 	if asks {
-		agent.Run = buildCalls(o)
 		b.callable(m, a, agent)
+	} else {
+		agent.Run = bcp.Run{}
 	}
 	for _, key := range []string{"feeds", "mailbox", "mailbox_key", "max_turns", "max_parallel"} {
 		if o.has(key) {
@@ -156,7 +140,7 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 		}
 		agent.Tools[i] = tool
 	}
-	b.readByTools(a, agent)
+	b.readByTools(m, a, agent)
 	switch agent.Sandbox {
 	case 0:
 		agent.Sandbox = bcp.SandboxRequired
@@ -195,7 +179,7 @@ func (b *builder) builtinPlanner(a *agent, agent *bcp.Agent) {
 }
 
 // readByTools judges what the tools of an agent that the mesh runs read.
-func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
+func (b *builder) readByTools(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
 	if o.has("mailbox_key") && !guard.IsMailServer(agent.Mailbox) {
 		a.source.warnf(o.at("mailbox_key"), CodeNoEffect, "mailbox_key", "no effect: the mailbox is none of a server")
@@ -214,7 +198,7 @@ func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
 		case !has && len(reads.names) > 0:
 			a.source.warnf(o.at(reads.key), CodeNoEffect, reads.key, "no effect: the agent has not the tool %s", reads.tool)
 		case has && reads.tool == mailboxTool && guard.IsMailServer(agent.Mailbox):
-			b.mailServer(a, agent)
+			b.mailServer(m, a, agent)
 		case has && reads.tool != feedsTool:
 			b.readable(a, reads.key, reads.names)
 		}
@@ -222,14 +206,14 @@ func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
 }
 
 // mailServer judges a mailbox of an IMAP server, and where its key is.
-func (b *builder) mailServer(a *agent, agent *bcp.Agent) {
+func (b *builder) mailServer(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
 	server, err := guard.ParseMailServer(agent.Mailbox)
 	if err != nil {
 		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s", strings.TrimPrefix(err.Error(), "guard: "))
 		return
 	}
-	if address, ok := server.Target.Address(); ok && !guard.Reachable(address, buildPrefixes(b.mesh)) {
+	if address, ok := server.Target.Address(); ok && !guard.Reachable(address, m.AllowAddresses) {
 		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s is no public address: list its prefix in allow_addresses of mesh.yaml", address)
 	}
 	switch key := agent.MailboxKey; {

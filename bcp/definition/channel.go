@@ -120,47 +120,19 @@ func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
 	o := c.object
 	budget := smaller(o, r.object, "budget_bits", func(v *value) bcp.Bits { return v.bits })
 	ch := bcp.Channel{
-		ChannelKey:              bcp.ChannelKey{Controller: c.agent.name(), Reader: r.agent.name()},
-		MaxCategory:             bcp.Category(smaller(o, r.object, "max_category", func(v *value) int64 { return v.number })),
-		Budget:                  budget,
-		MaxCat2Queries:          -1,
-		MaxEscalations:          int(o.get("max_escalations").number),
-		MaxJustificationWords:   int(o.get("max_justification_words").number),
-		MaxJustificationChars:   int(o.get("max_justification_chars").number),
-		JustificationVocabulary: o.get("justification_vocabulary").text,
-		MaxArgumentBytes:        int(o.get("max_argument_bytes").number),
-		BaseCategory:            bcp.Category(o.get("base_category").number),
-		MaxRetries:              int(o.get("max_retries").number),
-		QueryTTL:                o.get("query_ttl").duration,
-		WindowBudget:            min(10*min(budget, bcp.MaxBits/10*bcp.Bit), bcp.MaxBits*bcp.Bit),
-		BudgetWindow:            o.get("budget_window").duration,
-		BudgetRenew:             o.get("budget_renew").duration,
-		PushBudget:              budget,
-		CapacityBudget:          o.get("capacity_budget_bits").bits,
-		AlertBits:               budget / 5 * 4,
-		ReleaseInterval:         o.get("release_interval").duration,
-		OnAnomaly:               parseWord[bcp.OnAnomaly](o.get("on_anomaly")),
-		PreserveCase:            o.get("preserve_case").boolean,
-		MaxPendingApprovals:     int(o.get("max_pending_approvals").number),
-		ApprovalTTL:             o.get("approval_ttl").duration,
-		Approvers:               m.Approvers,
-		ControllerRole:          r.object.get("requires_role").text,
-		ReaderRole:              o.get("requires_role").text,
+		ChannelKey:     bcp.ChannelKey{Controller: c.agent.name(), Reader: r.agent.name()},
+		MaxCategory:    bcp.Category(smaller(o, r.object, "max_category", func(v *value) int64 { return v.number })),
+		Budget:         budget,
+		MaxCat2Queries: -1,
+		WindowBudget:   min(10*min(budget, bcp.MaxBits/10*bcp.Bit), bcp.MaxBits*bcp.Bit),
+		PushBudget:     budget,
+		AlertBits:      budget / 5 * 4,
+		Approvers:      m.Approvers,
+		ControllerRole: r.object.get("requires_role").text,
 	}
+	o.fill(&ch)
 	if o.has("max_cat2_queries") || r.object.has("max_cat2_queries") {
 		ch.MaxCat2Queries = int(smaller(o, r.object, "max_cat2_queries", func(v *value) int64 { return v.number }))
-	}
-	if o.has("window_budget_bits") {
-		ch.WindowBudget = o.get("window_budget_bits").bits
-	}
-	if o.has("push_budget_bits") {
-		ch.PushBudget = o.get("push_budget_bits").bits
-	}
-	if o.has("alert_bits") {
-		ch.AlertBits = o.get("alert_bits").bits
-	}
-	if o.has("approvers") {
-		ch.Approvers = agentNames(o, "approvers")
 	}
 	b.checkChannel(m, c, ch)
 	b.subscriptions(m, c, r, &ch)
@@ -183,6 +155,9 @@ func smaller[T cmp.Ordered](a, b *object, key string, of func(*value) T) T {
 func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
 	if ch.CapacityBudget > 0 && ch.ReleaseInterval == 0 {
 		c.errorf("capacity_budget_bits", CodeReleaseInterval, "a capacity budget needs a release_interval above 0s: without one the timing of answers is uncounted")
+	}
+	if ch.BaseCategory == 1 && c.agent.object.has("kernel") {
+		c.errorf("base_category", CodeKernel, "a kernel justifies no escalation: with 1 each of its questions of category 2 would be refused")
 	}
 	b.checkApprovers(m, c.agent.source, c.object)
 	if list := ch.JustificationVocabulary; list != "" && len(m.Vocabularies[list]) == 0 && !b.incomplete {

@@ -2,7 +2,6 @@ package definition
 
 import (
 	"errors"
-	"net/netip"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -15,7 +14,7 @@ func networkText(o *object) string {
 	if v.word != "" {
 		return v.word
 	}
-	return strings.Join(o.texts("network"), ", ")
+	return strings.Join(textsIn(v.texts), ", ")
 }
 
 // defaultEgressBudget is that of an agent with hosts whose definition names none.
@@ -23,35 +22,14 @@ const defaultEgressBudget = 16384 * bcp.Bit
 
 // buildEgress returns what an agent may reach. A word for its network lists no host, and
 // limits of an agent without hosts mean nothing.
-func buildEgress(o *object) bcp.Egress {
-	if len(o.get("network").texts) == 0 {
+func buildEgress(o *object, e bcp.Egress) bcp.Egress {
+	if len(e.Hosts) == 0 {
 		return bcp.Egress{BudgetStated: o.has("egress_budget_bits")}
 	}
-	budget := bcp.Bits(defaultEgressBudget)
-	if o.has("egress_budget_bits") {
-		budget = o.get("egress_budget_bits").bits
+	if e.BudgetStated = o.has("egress_budget_bits"); !e.BudgetStated {
+		e.Budget = defaultEgressBudget
 	}
-	return bcp.Egress{
-		Hosts:        o.texts("network"),
-		StartURLs:    o.texts("start_urls"),
-		LinksOnly:    o.get("links_only").boolean,
-		Budget:       budget,
-		BudgetStated: o.has("egress_budget_bits"),
-		Window:       o.get("egress_window").duration,
-		MaxBytes:     o.get("egress_bytes").number,
-		MaxHostBytes: o.get("egress_host_bytes").number,
-	}
-}
-
-// buildPrefixes returns what allow_addresses of mesh.yaml opens.
-func buildPrefixes(o *object) []netip.Prefix {
-	var prefixes []netip.Prefix
-	for _, text := range o.texts("allow_addresses") {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	return prefixes
+	return e
 }
 
 // egress checks the keys of what an agent may reach against each other.

@@ -154,7 +154,7 @@ const controllerOnly = "Controller's entry only."
 
 // schema makes the schema of the key's value.
 func (k *Key) schema() *jsonSchema {
-	s := k.valueSchema()
+	s := types[k.Type].schema(k)
 	if len(k.Words) > 0 && k.Type != TypeWord {
 		s = &jsonSchema{AnyOf: []*jsonSchema{s, {Words: k.Words}}}
 	}
@@ -186,75 +186,9 @@ func (k *Key) defaultJSON() jsontext.Value {
 	return jsontext.Value(k.Default)
 }
 
-// Patterns of what a regular expression can tell; ECMA 262 reads them as Go
-// does.
-const (
-	patternName         = `^[a-z0-9][a-z0-9-]{0,62}$`
-	patternSubscription = `^[A-Za-z0-9-]{1,64}$`
-	patternID           = `^[A-Za-z0-9_-]{1,64}$`
-	patternDuration     = `^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$`
-	patternHost         = `[.:]`
-	patternBytes        = `^[0-9]{1,9}[KMGT]iB$`
-	patternRate         = `^[0-9]{1,9}/[sm]$`
-	patternPushRate     = `^[1-9][0-9]{0,3}/[smhd]$`
-	patternCron         = `^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`
-)
-
-// maxToolChars is the longest name of a tool that the loader takes.
-const maxToolChars = 128
-
-func (k *Key) valueSchema() *jsonSchema {
-	switch k.Type {
-	case TypeWord:
-		return &jsonSchema{Words: k.Words}
-	case TypeInteger:
-		s := &jsonSchema{Type: "integer"}
-		if k.bounded() {
-			s.Minimum, s.Maximum = &k.Min, &k.Max
-		}
-		return s
-	case TypeBoolean:
-		return &jsonSchema{Type: "boolean"}
-	case TypeBits, TypeUSD:
-		return &jsonSchema{Type: "number", Minimum: &k.Min, Maximum: &k.Max}
-	case TypeTexts:
-		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MinItems: &k.Min, MaxItems: &k.Max}
-	case TypeNames:
-		return &jsonSchema{Type: "array", Items: nameSchema(), MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
-	case TypeHosts:
-		return &jsonSchema{AnyOf: []*jsonSchema{
-			{Type: "array", Items: &jsonSchema{Type: "string", Pattern: patternHost}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true},
-			{Type: "string", Pattern: patternHost},
-		}}
-	case TypePrefixes:
-		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1))}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
-	case TypeMailAddresses:
-		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", Pattern: patternMail}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
-	case TypeChoices:
-		return &jsonSchema{Type: "array", Items: &jsonSchema{Words: k.Words}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
-	case TypeTools:
-		return &jsonSchema{AnyOf: []*jsonSchema{
-			{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1)), MaxLength: new(int64(maxToolChars))}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true},
-			{Type: "string", MinLength: new(int64(1))},
-		}}
-	case TypeWordLists:
-		words := &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1))}, MinItems: new(int64(1))}
-		return &jsonSchema{Type: "object", PropertyNames: &jsonSchema{Pattern: patternID}, Additional: words, MaxProperties: &k.Max}
-	case TypeObjects:
-		return &jsonSchema{Type: "array", Items: &jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]}, MinItems: &k.Min, MaxItems: &k.Max}
-	case TypeObject:
-		return &jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]}
-	case TypeNamedObjects:
-		return k.named(&jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]})
-	case TypeNameLists:
-		return k.named(&jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MaxItems: new(int64(maxNamedTexts)), UniqueItems: true})
-	case TypeClosed:
-		return &jsonSchema{Type: "object", AnyOf: []*jsonSchema{{Required: []string{"type"}}, {Required: []string{"enum"}}, {Required: []string{"const"}}}}
-	case TypeCalls:
-		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "object"}, MinItems: &k.Min, MaxItems: &k.Max}
-	default:
-		return k.textSchema()
-	}
+// list is the schema of a list.
+func (k *Key) list(item *jsonSchema, unique bool) *jsonSchema {
+	return &jsonSchema{Type: "array", Items: item, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: unique}
 }
 
 // named is the schema of a mapping of names to what each has.
@@ -262,43 +196,8 @@ func (k *Key) named(each *jsonSchema) *jsonSchema {
 	return &jsonSchema{Type: "object", PropertyNames: &jsonSchema{Pattern: patternID}, Additional: each, MinProperties: &k.Min, MaxProperties: &k.Max}
 }
 
-func (k *Key) textSchema() *jsonSchema {
-	s := &jsonSchema{Type: "string"}
-	switch k.Type {
-	case TypeText:
-		s.MinLength, s.MaxLength = &k.Min, &k.Max
-	case TypeName:
-		return nameSchema()
-	case TypeSubscription:
-		s.Pattern = patternSubscription
-	case TypeDuration:
-		s.Pattern, s.MinLength = patternDuration, new(int64(1))
-	case TypeBytes:
-		s.Pattern = patternBytes
-	case TypeRate:
-		s.Pattern = patternRate
-	case TypePushRate:
-		s.Pattern = patternPushRate
-	case TypeTimeZone:
-		s.MinLength, s.Not = new(int64(1)), &jsonSchema{Word: "Local"}
-	case TypeSecretName:
-		s.Pattern = patternSecretName
-	case TypeHours:
-		s.Pattern = patternHours
-	case TypeServer:
-		s.Pattern = patternServer
-	case TypeMailAddress:
-		s.Pattern = patternMail
-	case TypeOrganisation:
-		s.Pattern, s.MaxLength = patternOrganisation, new(int64(253))
-	case TypeCron:
-		s.Pattern = patternCron
-	}
-	return s
-}
-
-func nameSchema() *jsonSchema {
-	return &jsonSchema{Type: "string", Pattern: patternName, Not: &jsonSchema{Word: string(bcp.Gateway)}}
+func (k *Key) reference() *jsonSchema {
+	return &jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]}
 }
 
 func capital(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }

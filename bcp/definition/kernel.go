@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
@@ -72,9 +71,8 @@ func (b *builder) kernels(m *bcp.Mesh) {
 // started returns a service that the mesh starts. One that no kernel calls has no creds,
 // and is not started.
 func (b *builder) started(m *bcp.Mesh, s *service) (bcp.Service, bool) {
-	service := bcp.Service{
-		Name: bcp.AgentName(s.object.get("service").text), Command: s.object.texts("command"), Environment: s.object.texts("environment"), Sandbox: parseWord[bcp.Sandbox](s.object.get("sandbox")), File: s.source.path,
-	}
+	service := bcp.Service{File: s.source.path}
+	s.object.fill(&service)
 	for _, name := range service.Environment {
 		if !passable(name) {
 			s.source.errorf(s.object.at("environment"), CodeBadValue, "environment", "expected names of variables, of letters, digits and underscores, and none of the mesh's own, which begin with BCPMESH_, got %s", quote(name))
@@ -148,13 +146,8 @@ func (b *builder) tools(m *bcp.Mesh) ([]kernel.Tool, places) {
 }
 
 func buildTool(service string, o *object) kernel.Tool {
-	t := kernel.Tool{
-		Service: service, Name: o.get("name").text, Description: o.get("description").text, Input: o.get("input_schema").typ, Output: o.get("output_schema").typ,
-		RequiredCaps: buildCapabilities(o.texts("required_caps")), NoEgress: o.has("egress") && !o.get("egress").boolean, Readers: buildCapabilities(o.texts("result_readers")),
-		Trusted: o.get("result_trusted").boolean, Timeout: o.get("timeout").duration, Parsers: o.texts("parsers"),
-	}
-	t.Level, _ = kernel.ParseEffectLevel(o.get("effect_level").word)
-	t.Idempotency, _ = kernel.ParseIdempotency(o.get("idempotency").word)
+	t := kernel.Tool{Service: service, NoEgress: o.has("egress") && !o.get("egress").boolean}
+	o.fill(&t)
 	subjects := o.texts("result_subjects")
 	if word := o.get("result_subjects").word; word != "" {
 		subjects = []string{word}
@@ -168,23 +161,13 @@ func buildTool(service string, o *object) kernel.Tool {
 	return t
 }
 
-func buildCapabilities(texts []string) []kernel.Capability {
-	var capabilities []kernel.Capability
-	for _, text := range texts {
-		capabilities = append(capabilities, kernel.Capability(text))
-	}
-	return capabilities
-}
-
 func (b *builder) buildRules(s *source, objects []*object, at places) []kernel.Rule {
 	var rules []kernel.Rule
 	for _, o := range objects {
-		r := kernel.Rule{
-			ID: o.get("id").text, Tool: o.get("tool").text, When: o.get("when").text, ReadsData: o.get("reads").word != "", Because: o.get("because").text,
-		}
-		r.Effect, _ = kernel.ParseRuleEffect(o.get("effect").word)
+		var r kernel.Rule
+		o.fill(&r)
 		for _, examples := range o.get("examples").objects {
-			r.Yes, r.No = examples.get("yes").calls, examples.get("no").calls
+			examples.fill(&r)
 		}
 		where := fmt.Sprintf("rule %q", r.ID)
 		if other, again := at[where]; again {
@@ -206,19 +189,17 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	before := len(b.report.Errors)
 	b.checkSeat(m, agent, a)
 	d := kernel.Definition{
-		Name: agent.Name, Planner: bcp.AgentName(o.get("planner").text), SubPlanner: bcp.AgentName(o.get("sub_planner").text),
-		Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
-		Limits: buildLimits(o), MeshRules: meshRules, Approvers: m.Approvers,
+		Name: agent.Name, Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
+		MeshRules: meshRules, Approvers: m.Approvers,
 	}
-	if o.has("approvers") {
-		d.Approvers = agentNames(o, "approvers")
-	}
+	(&object{level: LevelLimits}).fill(&d.Limits) // their defaults
+	o.fill(&d)
 	b.checkApprovers(m, a.source, o)
 	for where, key := range map[string]string{"name": "name", "planner": "planner", "sub_planner": "sub_planner", "limits": "limits", "rules": "rules", "tools": "kernel", "result": "result"} {
 		at[where] = place{a.source, o.at(key), join(o.path, key)}
 	}
 	for _, g := range o.get("grants").named {
-		d.Grants[g.name] = buildCapabilities(textsIn(g.texts))
+		d.Grants[g.name] = convert[kernel.Capability](textsIn(g.texts))
 		at[fmt.Sprintf("grant %q", g.name)] = place{a.source, g.position, g.path}
 	}
 	for _, r := range o.get("requesters").named {
@@ -309,14 +290,6 @@ func asks(d *kernel.Definition) bool {
 		})
 }
 
-func textsIn(elements []element) []string {
-	var texts []string
-	for _, e := range elements {
-		texts = append(texts, e.text)
-	}
-	return texts
-}
-
 // grantedTools returns the tools that some grant allows to call: a kernel has no way to
 // others.
 func grantedTools(tools []kernel.Tool, grants map[string][]kernel.Capability) []kernel.Tool {
@@ -328,20 +301,6 @@ func grantedTools(tools []kernel.Tool, grants map[string][]kernel.Capability) []
 		}
 		return true
 	})
-}
-
-func buildLimits(o *object) kernel.Limits {
-	limits := &object{level: LevelLimits}
-	for _, l := range o.get("limits").objects {
-		limits = l
-	}
-	count := func(key string) int { return int(limits.get(key).number) }
-	length := func(key string) time.Duration { return limits.get(key).duration }
-	return kernel.Limits{
-		MaxSteps: count("max_steps"), MaxEffects: count("max_effects"), MaxParses: count("max_q_parses"), MaxDepth: count("max_depth"), MaxPlans: count("max_plans"),
-		MaxPlannerBits: count("max_planner_bits"), MaxValueBytes: count("max_value_bytes"), MaxPendingApprovals: count("max_pending_approvals"),
-		PlannerTimeout: length("planner_timeout"), RunTTL: length("run_ttl"), ApprovalTTL: length("approval_ttl"),
-	}
 }
 
 // buildParse returns a schema of a kernel: what it may ask a Reader of its channels.

@@ -181,6 +181,8 @@ func TestWrongKernels(t *testing.T) {
 		{"agents/desk.md", "read: [mail.read]", "read: [Mail.Read]", "kernel.grants.read", "capability"},
 		{"agents/desk.md", "reader: mailer", "reader: other", "kernel.schemas.Mood.reader", "no channel"},
 		{"agents/desk.md", "max_category: 2", "max_category: 1", "", ""},
+		{"agents/desk.md", "max_category: 2", "max_category: 2, base_category: 2", "", ""},
+		{"agents/desk.md", "max_category: 2", "max_category: 2, base_category: 1", "bcp_channels[0].base_category", "justifies no escalation"},
 		{"agents/desk.md", "category: 1, fields: [{name: angry, type: boolean}]", "category: 1, fields: [{name: angry, type: enum}]", "kernel.schemas.Mood", "values"},
 		{"agents/desk.md", "category: 1, fields", "category: 3, fields", "kernel.schemas.Mood.category", "1 to 2"},
 		{"agents/desk.md", "tool: send", "tool: wipe", "kernel.rules[0]", "no tool"},

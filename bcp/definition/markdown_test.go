@@ -180,3 +180,29 @@ func TestEachNeedHasItsLowestCategory(t *testing.T) {
 		}
 	}
 }
+
+// A row is bound to a field, or code of its own decides about it together with other keys: a
+// new key is one row and one field.
+//
+// covers P1.3
+func TestRowsAreBoundToFields(t *testing.T) {
+	t.Parallel()
+	own := map[Level]string{
+		LevelMesh: "models mcp_servers rules trust role_requirements on_suspect notify", LevelAgent: "bcp_channels kernel",
+		LevelChannel: "peer role max_category budget_bits max_cat2_queries subscriptions", LevelModel: "price", LevelNotify: "for",
+		LevelKernel: "requesters requires_role grants schemas result rules", LevelParse: "reader", LevelRule: "examples",
+		LevelService: "tools", LevelTool: "egress result_subjects", LevelMCPServer: "tools", LevelMCPTool: "name input_schema",
+		LevelTrust: "key until", LevelRequirement: "name architectures orchestrators invariants evidence", LevelInvariant: "predicate args level", LevelEvidence: "permission_proof max_age",
+	}
+	for level := range levels {
+		var unbound []string
+		for _, k := range levels[level] {
+			if k.field == nil {
+				unbound = append(unbound, k.Name)
+			}
+		}
+		if got := strings.Join(unbound, " "); got != own[Level(level)] {
+			t.Errorf("%s: without a field are %q, want %q", Level(level), got, own[Level(level)])
+		}
+	}
+}

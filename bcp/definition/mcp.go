@@ -17,28 +17,28 @@ const maxToolName = 64
 
 // mcpKeys are those of MCP servers.
 var mcpKeys = []Key{
-	{Level: LevelMCPServer, Name: "name", Type: TypeName, Required: true, Rule: "A1",
+	{Level: LevelMCPServer, Name: "name", Type: TypeName, Required: true, Rule: "A1", field: of(func(s *bcp.MCPServer) any { return &s.Name }),
 		Doc: "Names the server in the names of its tools."},
-	{Level: LevelMCPServer, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "there is a url", Rule: "A1, P7.5",
+	{Level: LevelMCPServer, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "there is a url", Rule: "A1, P7.5", field: of(func(s *bcp.MCPServer) any { return &s.Command }),
 		Doc: "Program and arguments of a server that speaks MCP on stdin and stdout. The keeper of each agent with one of its tools starts a server."},
-	{Level: LevelMCPServer, Name: "url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "there is a command", Rule: "A1",
+	{Level: LevelMCPServer, Name: "url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "there is a command", Rule: "A1", field: of(func(s *bcp.MCPServer) any { return &s.URL }),
 		Doc: "The address of a server that speaks MCP over streamable HTTP, such as `https://mcp.example.com/mcp`; http only on this machine. The keeper of each agent with one of its tools connects to it."},
-	{Level: LevelMCPServer, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "A1",
+	{Level: LevelMCPServer, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "A1", field: of(func(s *bcp.MCPServer) any { return &s.Key }),
 		Doc: "Where the key for the url is: `env:NAME`, `file:PATH` or `command:WORDS`. It is sent as a bearer token."},
-	{Level: LevelMCPServer, Name: "environment", Type: TypeTexts, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5",
+	{Level: LevelMCPServer, Name: "environment", Type: TypeTexts, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5", field: of(func(s *bcp.MCPServer) any { return &s.Environment }),
 		Doc: "Names of environment variables of `bcpmesh up` that the server gets in addition to PATH, HOME and the like."},
-	{Level: LevelMCPServer, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "own if the command begins with sudo -u, docker and the like; otherwise it is needed", Rule: "P7.5",
+	{Level: LevelMCPServer, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "own if the command begins with sudo -u, docker and the like; otherwise it is needed", Rule: "P7.5", field: of(func(s *bcp.MCPServer) any { return &s.Sandbox }),
 		Doc: "What confines the server: with required the mesh does, without a network and with the files of the system and those that the command names; none accepts that it runs as the user of the mesh and can read its keys and journal; own says that it confines itself."},
 	{Level: LevelMCPServer, Name: "tools", Type: TypeObjects, Child: LevelMCPTool, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "A7",
 		Doc: "Its tools that agents may name. Its other tools are never called."},
 
 	{Level: LevelMCPTool, Name: "name", Type: TypeText, Min: 1, Max: 48, Required: true, Rule: "A7",
 		Doc: "Names the tool: letters, digits, hyphens and underscores."},
-	{Level: LevelMCPTool, Name: "listed", Type: TypeText, Min: 1, Max: 128, DefaultRule: "name", Rule: "A7",
+	{Level: LevelMCPTool, Name: "listed", Type: TypeText, Min: 1, Max: 128, DefaultRule: "name", Rule: "A7", field: of(func(t *bcp.MCPTool) any { return &t.Listed }),
 		Doc: "The server's name for it."},
-	{Level: LevelMCPTool, Name: "sha256", Type: TypeText, Min: 64, Max: 64, Required: true, Rule: "A7",
+	{Level: LevelMCPTool, Name: "sha256", Type: TypeText, Min: 64, Max: 64, Required: true, Rule: "A7", field: of(func(t *bcp.MCPTool) any { return &t.SHA256 }),
 		Doc: "The hash of what the server declared for it when you looked (`bcpmesh tool import --reader`). A tool that has changed is not called."},
-	{Level: LevelMCPTool, Name: "description", Type: TypeText, Min: 1, Max: 4000, Required: true, Rule: "A7",
+	{Level: LevelMCPTool, Name: "description", Type: TypeText, Min: 1, Max: 4000, Required: true, Rule: "A7", field: of(func(t *bcp.MCPTool) any { return &t.Description }),
 		Doc: "Tells the model what the tool does, in your words: the model does not see the server's."},
 	{Level: LevelMCPTool, Name: "input_schema", Type: TypeClosed, Required: true, Rule: "A7",
 		Doc: "The arguments: an object. Arguments that do not fit are not sent."},
@@ -49,9 +49,8 @@ func (b *builder) mcpServers(o *object) []bcp.MCPServer {
 	var servers []bcp.MCPServer
 	seen := map[string]bool{}
 	for _, s := range o.get("mcp_servers").objects {
-		server := bcp.MCPServer{Service: bcp.Service{
-			Name: bcp.AgentName(s.get("name").text), Command: s.texts("command"), Environment: s.texts("environment"), Sandbox: parseWord[bcp.Sandbox](s.get("sandbox")), File: b.meshSource.path,
-		}}
+		server := bcp.MCPServer{Service: bcp.Service{File: b.meshSource.path}}
+		s.fill(&server)
 		if seen[string(server.Name)] {
 			b.meshSource.errorf(s.at("name"), CodeDuplicate, join(s.path, "name"), "two servers have this name")
 		}
@@ -86,7 +85,6 @@ func (b *builder) remote(s *object, server *bcp.MCPServer) {
 	wrong := func(key, code, format string, args ...any) {
 		b.meshSource.errorf(s.at(key), code, join(s.path, key), format, args...)
 	}
-	server.URL, server.Key = s.get("url").text, s.get("key").text
 	switch at, err := guard.ParseTarget(server.URL); {
 	case !s.has("url") && !s.has("command"):
 		wrong("name", CodeMissingKey, "a server has a command, which is started, or a url, which is connected to")
@@ -115,12 +113,8 @@ func onThisMachine(at guard.Target) bool {
 
 func (b *builder) mcpTool(server *bcp.MCPServer, o *object) bcp.MCPTool {
 	name := o.get("name").text
-	t := bcp.MCPTool{
-		Name: mcpPrefix + string(server.Name) + "__" + name, Listed: name, SHA256: o.get("sha256").text, Description: o.get("description").text,
-	}
-	if o.has("listed") {
-		t.Listed = o.get("listed").text
-	}
+	t := bcp.MCPTool{Name: mcpPrefix + string(server.Name) + "__" + name, Listed: name}
+	o.fill(&t)
 	wrong := func(key, format string, args ...any) {
 		if !o.bad {
 			b.meshSource.errorf(o.at(key), CodeBadValue, join(o.path, key), format, args...)

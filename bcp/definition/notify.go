@@ -1,31 +1,10 @@
 package definition
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-)
-
-// The forms of what a notification route is made of; the loader and the JSON Schemas
-// have the same.
-const (
-	patternSecretName = `^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:[^\x00-\x1f]{1,1000})$`
-	patternHours      = `^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$`
-	patternServer     = `^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}$`
-	patternMail       = `^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$`
-)
-
-// patternOrganisation is what [contract.IsOrganisation] takes, of at most 253 bytes.
-const patternOrganisation = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`
-
-var (
-	secretNames   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patternSecretName) }) // takes 16 ms
-	hours         = regexp.MustCompile(patternHours)
-	servers       = regexp.MustCompile(patternServer)
-	mailAddresses = regexp.MustCompile(patternMail)
 )
 
 // routes returns what notify declares, each with one way out.
@@ -46,14 +25,8 @@ func (b *builder) routes(o *object) []bcp.Route {
 }
 
 func buildRoute(r *object) bcp.Route {
-	route := bcp.Route{
-		Name: r.get("name").text, Person: bcp.AgentName(r.get("person").text),
-		Webhook: buildSecretName(r.get("webhook").text), Format: parseWord[bcp.WebhookFormat](r.get("format")),
-		MailServer: r.get("mail_server").text, MailUser: r.get("mail_user").text, Password: buildSecretName(r.get("mail_password").text),
-		MailFrom: r.get("mail_from").text, MailTo: r.texts("mail_to"), Command: r.texts("command"),
-		Severity: parseWord[bcp.Severity](r.get("severity")), Quiet: buildQuiet(r.get("quiet").text),
-		Repeat: r.get("repeat").duration, Gather: r.get("gather").duration,
-	}
+	var route bcp.Route
+	r.fill(&route)
 	words := r.texts("for")
 	if word := r.get("for").word; word != "" {
 		words = []string{word}
@@ -64,14 +37,6 @@ func buildRoute(r *object) bcp.Route {
 		}
 	}
 	return route
-}
-
-func buildSecretName(text string) bcp.SecretName {
-	if name, ok := strings.CutPrefix(text, "env:"); ok {
-		return bcp.SecretName{Variable: name}
-	}
-	name, _ := strings.CutPrefix(text, "file:")
-	return bcp.SecretName{File: name}
 }
 
 // buildQuiet reads hours that [hours] matches.

@@ -1,14 +1,12 @@
 package definition
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -233,81 +231,110 @@ func (w *walker) fill(v *value, key *Key, n *node, path string) {
 		v.word, v.text = n.text, n.text
 		return
 	}
-	switch key.Type {
-	case TypeInteger, TypeBoolean, TypeBits, TypeUSD:
-		w.plain(v, key, n, path)
-	case TypeTexts, TypeNames, TypeTools, TypeHosts, TypePrefixes, TypeMailAddresses, TypeChoices:
-		w.list(v, key, n, path)
-	case TypeObjects:
+	switch row := &types[key.Type]; {
+	case row.item != nil:
+		w.list(v, row, key, n, path)
+	case row.read != nil:
+		w.scalar(v, row, key, n, path)
+	case key.Type == TypeObjects:
 		w.objects(v, key, n, path)
-	case TypeWordLists:
+	case key.Type == TypeWordLists:
 		w.wordLists(v, key, n, path)
-	case TypeObject:
+	case key.Type == TypeObject:
 		if o := w.object(key.Child, n, path); o != nil {
 			v.objects = []*object{o}
 		}
-	case TypeNamedObjects, TypeNameLists:
+	case key.Type == TypeNamedObjects, key.Type == TypeNameLists:
 		w.named(v, key, n, path)
-	case TypeClosed:
+	case key.Type == TypeClosed:
 		w.closed(v, key, n, path)
-	case TypeCalls:
+	case key.Type == TypeCalls:
 		w.calls(v, key, n, path)
-	default:
-		if n.kind != nodeText {
-			w.wrongType(n, path, expected(key))
-			return
-		}
-		v.text = n.text
-		w.text(v, key, n, path)
 	}
 }
 
-// plain checks numbers and booleans.
-func (w *walker) plain(v *value, key *Key, n *node, path string) {
-	switch key.Type {
-	case TypeBoolean:
-		if n.kind != nodeBoolean {
-			w.wrongType(n, path, expected(key))
-			return
+func (w *walker) scalar(v *value, row *typeRow, key *Key, n *node, path string) {
+	if n.kind != nodeText && row.kinds == nil || row.kinds != nil && !slices.Contains(row.kinds, n.kind) {
+		w.wrongType(n, path, expected(key))
+		return
+	}
+	v.text = n.text
+	if code, got := row.read(v, key, n.text); code != "" {
+		message := "expected " + expected(key)
+		if got != "" {
+			message += ", got " + got + didYouMean(n.text, key.Words)
 		}
-		v.boolean = strings.EqualFold(n.text, "true")
-	case TypeInteger:
-		if n.kind != nodeInteger {
-			w.wrongType(n, path, expected(key))
-			return
-		}
-		number, err := strconv.ParseInt(n.text, 10, 64)
-		if err != nil || (key.bounded() && (number < key.Min || number > key.Max)) {
-			w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %s", expected(key), quote(n.text))
-			return
-		}
-		v.number = number
-	case TypeBits:
-		if n.kind != nodeInteger && n.kind != nodeNumber {
-			w.wrongType(n, path, expected(key))
-			return
-		}
-		bits, err := bcp.ParseBits(n.text)
-		if err != nil || bits < bcp.Bits(key.Min)*bcp.Bit {
-			w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %s", expected(key), quote(n.text))
-			return
-		}
-		v.bits = bits
-	case TypeUSD:
-		if n.kind != nodeInteger && n.kind != nodeNumber {
-			w.wrongType(n, path, expected(key))
-			return
-		}
-		usd, err := cost.ParseUSD(n.text)
-		if err != nil || usd < cost.USD(key.Min)*cost.Dollar || usd > cost.USD(key.Max)*cost.Dollar {
-			w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %s", expected(key), quote(n.text))
-			return
-		}
-		v.number = int64(usd)
+		w.source.errorf(n.position, code, path, "%s", message)
 	}
 }
 
-func (k *Key) bounded() bool { return k.Min != 0 || k.Max != 0 }
+// list checks a list of texts, which for some types may be one text with commas.
+func (w *walker) list(v *value, row *typeRow, key *Key, n *node, path string) {
+	if row.commas && n.kind == nodeText {
+		for part := range strings.SplitSeq(n.text, ",") {
+			v.texts = append(v.texts, element{n.position, strings.TrimSpace(part)})
+		}
+	} else if n.kind != nodeList {
+		w.wrongType(n, path, expected(key))
+		return
+	}
+	for i, item := range n.items {
+		if item.kind != nodeText {
+			w.wrongType(item, index(path, i), "text")
+			continue
+		}
+		v.texts = append(v.texts, element{item.position, item.text})
+	}
+	if !w.count(key, len(v.texts), n, path) {
+		return
+	}
+	const longest = 4096
+	first := map[string]bool{}
+	for i, e := range v.texts {
+		at := index(path, i)
+		if want := row.item(key, e.text); want != "" {
+			code, hint := CodeBadValue, ""
+			switch key.Type {
+			case TypeChoices:
+				code, hint = CodeUnknownWord, didYouMean(e.text, key.Words)
+			case TypeTools:
+				at = path // it may be an empty one between two commas
+			}
+			w.source.errorf(e.position, code, at, "expected %s, got %s%s", want, quote(e.text), hint)
+			continue
+		}
+		if len(e.text) > longest {
+			w.source.errorf(e.position, CodeOutOfRange, at, "expected text of at most %d bytes", longest)
+			continue
+		}
+		if first[e.text] && !row.repeats {
+			w.source.errorf(e.position, CodeDuplicate, at, "%s is listed twice", quote(e.text))
+		}
+		first[e.text] = true
+	}
+}
+
+// count refuses too few and too many entries.
+func (w *walker) count(key *Key, n int, at *node, path string) bool {
+	if int64(n) >= key.Min && int64(n) <= key.Max {
+		return true
+	}
+	w.source.errorf(at.position, CodeOutOfRange, path, "expected %s, got %d", expected(key), n)
+	return false
+}
+
+func (w *walker) objects(v *value, key *Key, n *node, path string) {
+	if n.kind != nodeList {
+		w.wrongType(n, path, expected(key))
+		return
+	}
+	w.count(key, len(n.items), n, path)
+	for i, item := range n.items {
+		if o := w.object(key.Child, item, index(path, i)); o != nil {
+			v.objects = append(v.objects, o)
+		}
+	}
+}
 
 func (w *walker) wrongType(n *node, path, want string) {
 	hint := ""
@@ -320,85 +347,3 @@ func (w *walker) wrongType(n *node, path, want string) {
 	}
 	w.source.errorf(n.position, CodeWrongType, path, "expected %s, got %v%s", want, n.kind, hint)
 }
-
-// expected says what a key may hold, as the end of a message.
-func expected(key *Key) string {
-	var want string
-	switch key.Type {
-	case TypeText:
-		want = fmt.Sprintf("text of %d to %d characters", key.Min, key.Max)
-	case TypeName:
-		want = "text that is a name: " + trimName(bcp.ErrAgentName)
-	case TypeSubscription:
-		want = "text: " + bcp.ErrSubscriptionID.Error()
-	case TypeWord:
-		return "one of " + strings.Join(key.Words, ", ")
-	case TypeInteger:
-		want = "a whole number"
-		if key.bounded() {
-			want = fmt.Sprintf("a whole number from %d to %d", key.Min, key.Max)
-		}
-	case TypeBoolean:
-		want = "true or false"
-	case TypeBits:
-		want = fmt.Sprintf("a number of bits from %d to %d with at most nine decimals", key.Min, key.Max)
-	case TypeUSD:
-		want = fmt.Sprintf("a number of US dollars from %d to %d with at most nine decimals", key.Min, key.Max)
-	case TypeDuration:
-		want = fmt.Sprintf("a duration from %s to %s such as 90s, 15m, 1h30m or 7d", formatDuration(key.Min), formatDuration(key.Max))
-	case TypeRate:
-		want = fmt.Sprintf("a rate from %d/m to %d/m such as 30/m or 1/s", key.Min, key.Max)
-	case TypePushRate:
-		want = fmt.Sprintf("a rate of %d to %d in a second, minute, hour or day, such as 5/s, 30/m, 1/h or 10/d", key.Min, key.Max)
-	case TypeTimeZone:
-		want = "text that is an IANA time zone such as Europe/Berlin"
-	case TypeCron:
-		want = "text with the five fields minute, hour, day of month, month and day of week"
-	case TypeTexts:
-		want = fmt.Sprintf("a list of %d to %d texts", key.Min, key.Max)
-	case TypeTools:
-		want = fmt.Sprintf("a list of at most %d texts, or one text with commas", key.Max)
-	case TypeHosts:
-		want = fmt.Sprintf("a list of at most %d hosts such as example.com, *.example.com or example.com:8443, or one text with commas", key.Max)
-	case TypePrefixes:
-		want = fmt.Sprintf("a list of at most %d prefixes of addresses such as 10.1.0.0/16", key.Max)
-	case TypeBytes:
-		want = fmt.Sprintf("a number of bytes from %s to %s such as 512KiB, 64MiB or 1GiB", formatBytes(key.Min), formatBytes(key.Max))
-	case TypeSecretName:
-		want = "where the secret is kept, as env:NAME or file:PATH; the secret itself does not belong here"
-	case TypeHours:
-		want = "text with two times of the day such as 22:00-07:00"
-	case TypeServer:
-		want = "text that is a host and a port such as smtp.example.org:587"
-	case TypeMailAddress:
-		want = "text that is a mail address such as desk@example.org"
-	case TypeOrganisation:
-		want = "text that is the name of an organisation such as org1.example, in lower case"
-	case TypeMailAddresses:
-		want = fmt.Sprintf("a list of %d to %d mail addresses", key.Min, key.Max)
-	case TypeChoices:
-		return "a list of one or more of " + strings.Join(key.Words, ", ") + ", or one of them"
-	case TypeNames:
-		want = fmt.Sprintf("a list of %d to %d names", key.Min, key.Max)
-	case TypeWordLists:
-		want = "a mapping of names to lists of words"
-	case TypeObjects:
-		want = fmt.Sprintf("a list of %d to %d entries, each %s", key.Min, key.Max, key.Child)
-	case TypeObject:
-		want = "a mapping with the keys of " + key.Child.String()
-	case TypeNamedObjects:
-		want = fmt.Sprintf("a mapping of %d to %d names, each to %s", key.Min, key.Max, key.Child)
-	case TypeNameLists:
-		want = fmt.Sprintf("a mapping of %d to %d names to lists of texts", key.Min, key.Max)
-	case TypeClosed:
-		want = "a closed type in JSON Schema: object, array, string, integer, number, boolean or enum"
-	case TypeCalls:
-		want = fmt.Sprintf("a list of %d to %d calls, such as {args: {to: kim}}", key.Min, key.Max)
-	}
-	for _, word := range key.Words {
-		want += ", or " + word
-	}
-	return want
-}
-
-func trimName(err error) string { return strings.TrimPrefix(err.Error(), "an agent name is ") }

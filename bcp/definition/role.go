@@ -53,18 +53,6 @@ func Contracts(m *bcp.Mesh) map[string]contract.Contract {
 	return contracts
 }
 
-// buildExecution returns what an agent says that it is for.
-func buildExecution(o *object) bcp.Execution {
-	var x bcp.Execution
-	for _, e := range o.get("execution").objects { // one, or none
-		x = bcp.Execution{Role: e.get("role").word, Type: e.get("type").word, ModelFamily: e.get("model_family").text, Contract: e.get("contract").text}
-		if x.Contract == "" && x.Role != "" {
-			x.Contract = x.Role + "-v1"
-		}
-	}
-	return x
-}
-
 // RoleAgents returns the agents of a mesh as far as roles go.
 func RoleAgents(m *bcp.Mesh) []contract.Agent {
 	kernels := map[bcp.AgentName]*contract.Kernel{}

@@ -26,14 +26,13 @@ func (b *builder) subscriptions(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
 		if o.bad {
 			continue
 		}
-		spec := buildSpec(o)
-		if c.object.has("max_category") && spec.Category > ch.MaxCategory {
+		var sub bcp.Subscription
+		o.fill(&sub)
+		if c.object.has("max_category") && sub.Spec.Category > ch.MaxCategory {
 			c.agent.source.errorf(o.at("category"), CodeAboveCategory, join(o.path, "category"),
 				"expected at most %d, the smaller max_category of both ends of the channel", ch.MaxCategory)
 			continue
 		}
-		sub := bcp.Subscription{ID: id, Spec: spec, MaxRate: o.get("max_rate").rate, PublishWhen: o.get("publish_when").text,
-			BatchWindow: o.get("batch_window").duration}
 		if ch.ReleaseInterval > 0 && sub.BatchWindow%ch.ReleaseInterval != 0 {
 			c.agent.source.errorf(o.at("batch_window"), CodeReleaseInterval, join(o.path, "batch_window"),
 				"expected a multiple of the channel's release_interval: what a window holds leaves at one of its slots")
@@ -110,52 +109,9 @@ func (o *object) find(path string) position {
 	}
 }
 
-// buildSpec turns a subscription without errors into its spec.
+// buildSpec turns a mapping with the keys of a spec into it.
 func buildSpec(o *object) bcp.Spec {
-	spec := bcp.Spec{
-		Category:                  bcp.Category(o.get("category").number),
-		Directive:                 o.get("directive").text,
-		MaxWords:                  int(o.get("max_words").number),
-		RequiresApproval:          optional(o, "requires_approval", func(v *value) bool { return v.boolean }),
-		Constraints:               o.texts("constraints"),
-		AllowNotEnoughInformation: optional(o, "allow_not_enough_information", func(v *value) bool { return v.boolean }),
-	}
-	number := func(v *value) int64 { return v.number }
-	for _, f := range o.get("fields").objects {
-		spec.Fields = append(spec.Fields, bcp.Field{
-			Name:   f.get("name").text,
-			Type:   parseWord[bcp.Type](f.get("type")),
-			Values: f.texts("values"),
-			Min:    optional(f, "min", number),
-			Max:    optional(f, "max", number),
-		})
-	}
-	for _, q := range o.get("questions").objects {
-		question := bcp.Question{
-			ID:             q.get("id").text,
-			Question:       q.get("question").text,
-			MaxWords:       int(q.get("max_words").number),
-			ExpectedFormat: parseWord[bcp.Format](q.get("expected_format")),
-			Min:            optional(q, "min", number),
-			Max:            optional(q, "max", number),
-			Values:         q.texts("values"),
-			Vocabulary:     q.get("vocabulary").text,
-			MaxChars:       int(q.get("max_chars").number),
-			SameAs:         q.get("same_as").text,
-		}
-		if q.has("alphabet") {
-			question.Alphabet = q.get("alphabet").word
-		}
-		spec.Questions = append(spec.Questions, question)
-	}
-	return spec
-}
-
-// optional returns what an absent key does not have.
-func optional[T any](o *object, key string, of func(*value) T) *T {
-	if !o.has(key) {
-		return nil
-	}
-	v := of(o.values[key])
-	return &v
+	var sub bcp.Subscription
+	o.fill(&sub)
+	return sub.Spec
 }

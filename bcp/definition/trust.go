@@ -17,7 +17,7 @@ import (
 // Other organisations: whose keys are trusted, and what is required of their agents.
 
 var trustKeys = []Key{
-	{Level: LevelTrust, Name: "organisation", Type: TypeOrganisation, Required: true, Rule: "DUAL-90",
+	{Level: LevelTrust, Name: "organisation", Type: TypeOrganisation, Required: true, Rule: "DUAL-90", field: of(func(t *bcp.Trust) any { return &t.Organisation }),
 		Doc: "The organisation of the key, which speaks only for agents of this organisation."},
 	{Level: LevelTrust, Name: "key", Type: TypeText, Min: 1, Max: 1000, Required: true, Rule: "DUAL-90",
 		Doc: "A public ed25519 key, in PEM as openssl pkey -pubout writes it, or its base64 alone. It has to come from somebody you trust: keys are never fetched."},
@@ -84,7 +84,8 @@ func (b *builder) trust(m *bcp.Mesh) {
 var ed25519Prefix = []byte{0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00}
 
 func (b *builder) trusted(o *object, at string) (bcp.Trust, bool) {
-	t := bcp.Trust{Organisation: o.get("organisation").text}
+	var t bcp.Trust
+	o.fill(&t)
 	text := strings.TrimSpace(o.get("key").text)
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "-----BEGIN PUBLIC KEY-----"), "-----END PUBLIC KEY-----")
 	der, err := base64.StdEncoding.Strict().DecodeString(strings.Join(strings.Fields(text), ""))

@@ -3,11 +3,13 @@ package definition
 import (
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // named checks a mapping whose keys are names of the author's choice.
@@ -16,9 +18,7 @@ func (w *walker) named(v *value, key *Key, n *node, path string) {
 		w.wrongType(n, path, expected(key))
 		return
 	}
-	if count := int64(len(n.entries)); count < key.Min || count > key.Max {
-		w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %d", expected(key), count)
-	}
+	w.count(key, len(n.entries), n, path)
 	for _, e := range n.entries {
 		at := join(path, boundedKey(e.key))
 		if _, err := bcp.ParseClientID(e.key); err != nil {
@@ -79,8 +79,7 @@ func (w *walker) calls(v *value, key *Key, n *node, path string) {
 		w.wrongType(n, path, expected(key))
 		return
 	}
-	if count := int64(len(n.items)); count < key.Min || count > key.Max {
-		w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %d", expected(key), count)
+	if !w.count(key, len(n.items), n, path) {
 		return
 	}
 	for i, item := range n.items {
@@ -147,4 +146,83 @@ func (w *walker) appendJSON(dst []byte, n *node, path string) []byte {
 		w.source.failed = true // reported by the converter
 	}
 	return dst
+}
+
+// wordLists checks `vocabularies`: each list is normalised, sorted and free of
+// duplicates, since its length is a price (PROTOCOL P3.2).
+func (w *walker) wordLists(v *value, key *Key, n *node, path string) {
+	if n.kind != nodeMapping {
+		w.wrongType(n, path, expected(key))
+		return
+	}
+	if count := int64(len(n.entries)); count > key.Max {
+		w.source.errorf(n.position, CodeOutOfRange, path, "expected at most %d word lists, got %d", key.Max, count)
+	}
+	v.lists = map[string][]string{}
+	for _, e := range n.entries {
+		at := join(path, boundedKey(e.key))
+		if _, err := bcp.ParseClientID(e.key); err != nil {
+			w.source.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
+			continue
+		}
+		if e.value.kind != nodeList || len(e.value.items) == 0 {
+			if e.value.kind == nodeList {
+				w.source.errorf(e.value.position, CodeOutOfRange, at, "expected at least one word")
+			} else {
+				w.wrongType(e.value, at, "a list of words")
+			}
+			continue
+		}
+		v.lists[e.key] = w.wordList(e.value, at)
+	}
+}
+
+func (w *walker) wordList(n *node, path string) []string {
+	if w.words += len(n.items); w.words > MaxVocabularyWords {
+		w.source.errorf(n.position, CodeTooMany, path, "expected at most %d words in all word lists, got %d or more", MaxVocabularyWords, w.words)
+		return nil
+	}
+	first, looks := make(map[string]int, len(n.items)), make(map[string]int, len(n.items))
+	for i, item := range n.items {
+		at := index(path, i)
+		if item.kind != nodeText {
+			w.wrongType(item, at, "text that is one word")
+			continue
+		}
+		word, ok := normaliseWord(item.text)
+		if !ok {
+			w.source.errorf(item.position, CodeBadValue, at, "expected one word of at most %d letters, digits and hyphens inside, got %s", MaxWordChars, quote(item.text))
+			continue
+		}
+		if before, again := first[word]; again {
+			w.source.errorf(item.position, CodeDuplicate, at, "the word is the same as number %d of the list", before+1)
+			continue
+		}
+		if before, again := looks[text.Look(word)]; again {
+			w.source.errorf(item.position, CodeDuplicate, at, "the word looks the same as number %d of the list", before+1)
+			continue
+		}
+		first[word], looks[text.Look(word)] = i, i
+	}
+	return sortedKeys(first)
+}
+
+// normaliseWord folds a word with the normaliser of answers (PROTOCOL P3.4), so
+// that what an answer says in any spelling is found in the list.
+func normaliseWord(word string) (string, bool) {
+	result, err := text.Normalise(nil, []byte(word), text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: MaxWordChars})
+	if err != nil || result.Chars > MaxWordChars {
+		return "", false
+	}
+	folded := string(result.Text)
+	if strings.ContainsFunc(folded, func(r rune) bool {
+		return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	}) {
+		return "", false
+	}
+	// What the normaliser takes for a separator would be lost silently.
+	lost := strings.ContainsFunc(word, func(r rune) bool {
+		return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	})
+	return folded, !lost && strings.Count(folded, "-") == strings.Count(word, "-")
 }
