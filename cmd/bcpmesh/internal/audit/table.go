@@ -80,6 +80,3 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	what := strings.Join(cli.Compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Family, note), " ")
 	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
-
-// AuditTail is how many records the demonstration shows at its end.
-const AuditTail = 12

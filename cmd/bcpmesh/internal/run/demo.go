@@ -2,29 +2,27 @@ package run
 
 import (
 	"context"
+	_ "embed"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
-	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
 // DemoCommand returns the command demo.
@@ -41,8 +39,8 @@ clean assistant learns from it through the gateway.
 On mail with a planted instruction the reader acts hijacked and says, word for
 word, what the attacker wants. It shows three of the mails, and what it comes to.
 --json has each mail: what was said, what was delivered, what was refused or held and
-by which rule of the protocol, and what it cost in bits; then the ledger and the end of
-the audit. Nothing is kept, unless --keep names a folder.
+by which rule of the protocol, and what it cost in bits. Nothing is kept, unless --keep
+names a folder.
 
 With --kernel it is the story of a task instead: a kernel has a mail summarised and
 sent to its owner, with a planted instruction in the mail, a reader that obeys it,
@@ -86,7 +84,7 @@ unless BCPMESH_ARCHIVE names a folder of saved responses, or off for the live we
 				}
 				return other.tell(cmd.Context(), p, keep)
 			}
-			return demo(cmd.Context(), p, demoOptions{mbox, keep, pagesAt, limit.Value})
+			return demoMailroom(cmd.Context(), p, mbox, keep, pagesAt, limit.Value)
 		},
 	}
 	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
@@ -99,163 +97,159 @@ unless BCPMESH_ARCHIVE names a folder of saved responses, or off for the live we
 	return cmd
 }
 
-// demoOptions are the flags of the story of the mailroom.
-type demoOptions struct {
-	mbox, keep, web string
-	limit           int
+// settleTimeout is how long an exchange of a demonstration may take.
+const settleTimeout = 30 * time.Second
+
+// stage is the temporary mesh of a demonstration, whose story hears each decision.
+type stage struct {
+	p      *cli.Program
+	folder meshdir.Folder
+	keep   string // empty if nothing of it is kept
+	def    *bcp.Mesh
+	mesh   *mesh.Mesh
+
+	mu      sync.Mutex    // guards the story
+	changed chan struct{} // closed and replaced by every decision
 }
 
-func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
-	box, err := openMailbox(o.mbox)
-	if err != nil {
-		return err
+// perform starts the mesh of some files in a folder, has a story play in it, and stops it. heard is called with mu held.
+func perform(ctx context.Context, p *cli.Program, keep string, files fs.FS, heard func(*bcp.Decision), play func(*stage) error) (err error) {
+	dir, what := keep, "--keep "+cli.Quoted(keep)
+	if keep == "" {
+		what = "a temporary folder"
+		dir, err = os.MkdirTemp("", "bcpmesh-demo-")
+	} else if err = os.Mkdir(keep, 0o700); err != nil {
+		return cli.Failf("%s: %s", what, cli.FileReason(err)).WithHint("name a new folder in an existing one")
 	}
-	defer func() { _ = box.Close() }() // it was only read
-	s := newStory(p.Out)
-	var server *web.Server // nil without --web
-	if o.web != "" {
-		if server, err = pages.Listen(p, "--web", o.web, s.scenes); err != nil {
-			return err
-		}
-		defer func() { _ = server.Close() }() // it may be closed already
-	}
-	dir, err := demoFolder(o.keep, mailroom.Definitions())
 	if err != nil {
-		return err
+		return cli.Failf("%s: %s", what, cli.FileReason(err))
 	}
 	defer func() {
-		if o.keep == "" || err != nil {
+		if keep == "" || err != nil {
 			_ = os.RemoveAll(dir) // we made it, and what is left of it tells nothing
 		}
 	}()
-
-	def, report := definition.Load(mailroom.Definitions())
-	if def == nil {
-		return cli.Failf("the example does not load: %s", report.Errors[0].Message)
+	if err := copyDefinitions(dir, files); err != nil {
+		return cli.Failf("%s: %s", what, cli.FileReason(err))
 	}
-	m, err := launch(ctx, mesh.Config{
-		Definition: def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: s.decided,
-		Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
-	})
+	s := &stage{p: p, folder: meshdir.In(dir), keep: keep, changed: make(chan struct{})}
+	if s.def, err = s.folder.Load(); err != nil {
+		return err
+	}
+	decided := func(d *bcp.Decision) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		heard(d)
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	s.mesh, err = launch(ctx, mesh.Config{Definition: s.def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: decided, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr)})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return startFailure(err, listening{}, dir)
 	}
-	defer func() { err = errors.Join(err, stopMesh(m)) }()
+	defer func() { err = errors.Join(err, stopMesh(s.mesh)) }()
+	return play(s)
+}
 
-	s.begin(def, o.mbox)
-	reader, err := credentials(m, mailroom.ReaderAgent, bcp.RoleReader)
-	if err != nil {
-		return err
-	}
-	assistant, err := credentials(m, mailroom.AssistantAgent, bcp.RoleController)
-	if err != nil {
-		return err
-	}
-	err = mailroom.Run(ctx, mailroom.Options{
-		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: o.limit, Said: s.said, Did: s.addAction,
-		After: func(done mailroom.Done) error {
-			if err := s.waitSettled(ctx); err != nil {
-				return err
-			}
-			s.tell(done)
-			return nil
-		},
-	})
+// stopped is why a story ends early, if it does.
+func stopped(ctx context.Context, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil:
-		return cli.Failf("the demonstration stopped: %s", err)
 	}
-	if err := m.Projected(ctx, s.last()); err != nil {
-		return cli.Failf("the audit is late: %s", err)
-	}
-	ledger, records, err := readBooks(ctx, m, def)
-	if err != nil {
-		return err
-	}
-	if err := s.end(def, ledger, records, o.keep); err != nil || server == nil {
-		return err
-	}
-	return showStory(ctx, p, m, server, dir)
+	return cli.Failf("the demonstration stopped: %s", err)
 }
 
-// showStory serves pages about the mesh of a demonstration until ctx ends.
-func showStory(ctx context.Context, p *cli.Program, m *mesh.Mesh, server *web.Server, dir string) error {
-	if err := p.Out.Flush(); err != nil {
-		return err
+// until waits until something is so, which the decisions that come may change.
+func (s *stage) until(ctx context.Context, so func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		done, changed := so(), s.changed
+		s.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("an exchange did not end: %w", ctx.Err())
+		}
 	}
-	ready := home.Ready(home.State(dir))
-	if err := meshdir.WriteReady(ready, meshdir.Ready{URL: m.URL(), State: home.State(dir), PID: os.Getpid(), Web: server.URL()}); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(ready), cli.FileReason(err))
+}
+
+func (s *stage) credentials(agent bcp.AgentName, role bcp.Role) (agents.Credentials, error) {
+	creds, err := s.mesh.Issue(agent, role, time.Hour)
+	if err != nil {
+		return agents.Credentials{}, cli.Failf("credentials for %s: %s", agent, err)
 	}
-	defer func() { _ = os.Remove(ready) }()
-	p.Out.Talkf("the story is at %s until you press Ctrl-C", server.URL())
-	pagesOf := serveWeb(ctx, server, meshdir.StateFlags{Dir: dir})
-	defer pagesOf.stop()
-	select {
-	case <-ctx.Done():
+	return agents.CredsText(creds.Text()), nil
+}
+
+//go:embed demo.txt
+var stories string
+
+// say writes what a story says, unless its data are wanted. The text is a template of demo.txt.
+func say(o *cli.Output, name string, data any) error {
+	if o.JSON {
 		return nil
-	case err := <-pagesOf.failed:
-		return err
-	case <-m.Done():
-		return cli.Failf("the gateway stopped by itself")
 	}
+	texts := template.Must(template.New("").Funcs(template.FuncMap{
+		"heading": func(title string) string { o.Heading(title); return "" },
+		"rows":    func(header []string, rows [][]string) string { o.Table(header, rows); return "" },
+		"table":   func(header []string, rows ...[]string) string { o.Table(header, rows); return "" },
+		"row": func(cells ...any) (row []string) {
+			for _, c := range cells {
+				row = append(row, fmt.Sprint(c))
+			}
+			return row
+		},
+		"wrap":   func(parts ...any) string { return cli.Wrap(joined(parts), min(storyWidth, o.Width)) + "\n" },
+		"bar":    func(said string) string { return bar(o, said) },
+		"bars":   func(said string) string { return bars(o, said) },
+		"line":   inert.Line,
+		"plain":  cli.Plain,
+		"quoted": cli.Quoted,
+		"count":  cli.Count,
+	}).Parse(stories))
+	return texts.ExecuteTemplate(printer{o}, name, data)
 }
 
-// openMailbox opens the user's mail, or the example's. There is a message in it.
-func openMailbox(path string) (*mailbox.Mailbox, error) {
-	if path == "" {
-		box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
-		if err != nil {
-			return nil, cli.Failf("the example mail cannot be read: %s", err)
-		}
-		return box, nil
-	}
-	box, err := mailbox.Open(path)
-	if err == nil {
-		_, err = box.Next()
-		_ = box.Close() // it was only read
-		if err == nil {
-			box, err = mailbox.Open(path)
-		}
-	}
-	if err == nil {
-		return box, nil
-	}
-	reason := strings.TrimPrefix(cli.FileReason(err), "mailbox "+path+": ")
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, cli.Failf("%s holds no message", cli.Quoted(path)).WithHint("name an mbox file, a Maildir, or one message")
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), reason)
-	}
-	return nil, cli.Failf("%s is not a mailbox: %s", cli.Quoted(path), reason).WithHint("name an mbox file, a Maildir, or one message")
+// printer is an output as a writer.
+type printer struct{ *cli.Output }
+
+func (p printer) Write(b []byte) (int, error) {
+	p.Printf("%s", b)
+	return len(b), nil
 }
 
-// demoFolder makes the folder of the mesh, a temporary one or one to keep, with the
-// definitions in it.
-func demoFolder(keep string, definitions fs.FS) (string, error) {
-	dir, what := keep, "--keep "+cli.Quoted(keep)
-	var err error
-	if keep == "" {
-		what = "a temporary folder"
-		dir, err = os.MkdirTemp("", "bcpmesh-demo-")
-	} else if err = os.Mkdir(keep, 0o700); err != nil {
-		return "", cli.Failf("%s: %s", what, cli.FileReason(err)).WithHint("name a new folder in an existing one")
+func joined(parts []any) string {
+	var b strings.Builder
+	for _, p := range parts {
+		fmt.Fprint(&b, p)
 	}
-	if err == nil {
-		if err = copyDefinitions(dir, definitions); err != nil {
-			_ = os.RemoveAll(dir) // we made it
+	return b.String()
+}
+
+// bar shows hostile text with a bar at each of its lines.
+func bar(o *cli.Output, text string) string {
+	return strings.Join(inert.Prefixed("    "+inert.Gutter, text, cli.Columns(o.Screen)), "\n") + "\n"
+}
+
+// bars shows each line of a hostile text that is not empty.
+func bars(o *cli.Output, text string) (shown string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			shown += bar(o, line)
 		}
 	}
-	if err != nil {
-		return "", cli.Failf("%s: %s", what, cli.FileReason(err))
-	}
-	return dir, nil
+	return shown
 }
 
 func copyDefinitions(dir string, definitions fs.FS) error {
@@ -277,46 +271,4 @@ func copyDefinitions(dir string, definitions fs.FS) error {
 		}
 		return os.WriteFile(target, b, mode)
 	})
-}
-
-func credentials(m *mesh.Mesh, agent bcp.AgentName, role bcp.Role) (agents.Credentials, error) {
-	creds, err := m.Issue(agent, role, time.Hour)
-	if err != nil {
-		return agents.Credentials{}, cli.Failf("credentials for %s: %s", agent, err)
-	}
-	return agents.CredsText(creds.Text()), nil
-}
-
-// readBooks reads ledger and audit as any auditor of the mesh would.
-func readBooks(ctx context.Context, m *mesh.Mesh, def *bcp.Mesh) ([]bcp.LedgerLine, []bcp.Decision, error) {
-	creds, err := credentials(m, def.Auditors[0], bcp.RoleAuditor)
-	if err != nil {
-		return nil, nil, err
-	}
-	conn, err := agents.Connect(ctx, m.URL(), creds, agents.Options{Name: def.Auditors[0], Logger: hclog.NewNullLogger()})
-	if err != nil {
-		return nil, nil, cli.Failf("the auditor cannot connect: %s", err)
-	}
-	defer conn.Close()
-	auditor := agents.NewAuditor(conn)
-	newest, err := auditor.Ledger(ctx)
-	if err != nil {
-		return nil, nil, cli.Failf("the ledger cannot be read: %s", err)
-	}
-	var lines []bcp.LedgerLine
-	for _, r := range newest {
-		line, err := bcp.DecodeLedgerLine(r.Data)
-		if err != nil {
-			return nil, nil, cli.Failf("the ledger cannot be read: %s", err)
-		}
-		lines = append(lines, line)
-	}
-	var records []bcp.Decision
-	for r, err := range auditor.Audit(ctx, 0) {
-		if err != nil {
-			return nil, nil, cli.Failf("the audit cannot be read: %s", err)
-		}
-		records = append(records, r.Decision)
-	}
-	return lines, records, nil
 }

@@ -1,33 +1,26 @@
 package run
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/explain"
-	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/examples/researchdesk"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // hijackedModel obeys whatever it reads.
@@ -42,8 +35,10 @@ type deskScene struct {
 	Tokens    map[bcp.AgentName]int64  `json:"tokens"`
 	Totals    deskTotals               `json:"totals"`
 
-	hijacked bool // its Readers
-	point    string
+	// Of the scene's text.
+	Heading  string `json:"-"`
+	Point    string `json:"-"`
+	hijacked bool   // its Readers
 }
 
 // deskTotals sums up.
@@ -81,25 +76,6 @@ type deskRequest struct {
 	By      string   `json:"by,omitempty"`
 	Bits    bcp.Bits `json:"bits"`
 	Refused string   `json:"refused,omitempty"`
-}
-
-// deskStory follows the desk decision by decision.
-type deskStory struct {
-	mu      sync.Mutex
-	changed chan struct{}
-	scene   *deskScene
-}
-
-// decided hears each decision once it is recorded.
-func (s *deskStory) decided(d *bcp.Decision) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.scene == nil {
-		return
-	}
-	s.scene.add(d)
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 func (c *deskScene) add(d *bcp.Decision) {
@@ -170,26 +146,6 @@ func (c *deskScene) addSaid(agent bcp.AgentName, r *llm.Reply) {
 	}
 }
 
-// waitSettled waits until every question has its end.
-func (s *deskStory) waitSettled(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	for {
-		s.mu.Lock()
-		open := slices.ContainsFunc(s.scene.Exchanges, func(e *deskExchange) bool { return e.Delivered == nil && e.Outcome == "" })
-		changed := s.changed
-		s.mu.Unlock()
-		if !open {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("an exchange did not end: %w", ctx.Err())
-		}
-	}
-}
-
 // replyObserver tells of each reply of a model.
 type replyObserver struct {
 	llm.Provider
@@ -210,133 +166,102 @@ func deskScenes(model string) []*deskScene {
 	switch model {
 	case "":
 		return []*deskScene{
-			{Title: "The desk at work", point: "No instruction in the pages and mails reached the editor: it got choices, numbers and names."},
+			{Title: "The desk at work", Point: "No instruction in the pages and mails reached the editor: it got choices, numbers and names."},
 			{Title: "The same desk, with readers that obey every order they read", hijacked: true,
-				point: "The attacker chose the values of category 1, which is all that a hijacked reader can do in it, and the desk knows how many bits that was."},
+				Point: "The attacker chose the values of category 1, which is all that a hijacked reader can do in it, and the desk knows how many bits that was."},
 		}
 	case hijackedModel:
-		return []*deskScene{{Title: "The desk, with models that obey every order they read", point: "Nobody in it resists. The gateway and the keepers do."}}
+		return []*deskScene{{Title: "The desk, with models that obey every order they read", Point: "Nobody in it resists. The gateway and the keepers do."}}
 	}
 	return []*deskScene{{Title: "The desk, with " + model}}
 }
 
 // demoDesk tells the story of agents that models run.
-func demoDesk(ctx context.Context, p *cli.Program, keep string) (err error) {
-	dir, err := deskFolder(keep)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if keep == "" || err != nil {
-			_ = os.RemoveAll(dir) // we made it, and what is left of it tells nothing
-		}
-	}()
-	folder := meshdir.In(dir)
-	def, err := folder.Load()
-	if err != nil {
-		return err
-	}
-	var archive *fetch.Archive
-	switch pages := p.Env(meshdir.ArchiveVariable); pages {
+func demoDesk(ctx context.Context, p *cli.Program, keep string) error {
+	archive := fetch.NewArchive(researchdesk.Pages())
+	switch saved := p.Env(meshdir.ArchiveVariable); saved {
 	case "":
-		archive = fetch.NewArchive(researchdesk.Pages())
 	case meshdir.ArchiveOff:
+		archive = nil
 	default:
-		if archive, err = meshdir.In(".").Archive(pages); err != nil {
+		var err error
+		if archive, err = meshdir.In(".").Archive(saved); err != nil {
 			return err
 		}
 	}
-	s := &deskStory{changed: make(chan struct{})}
-	m, err := launch(ctx, mesh.Config{
-		Definition: def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: s.decided, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
-	})
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return startFailure(err, listening{}, dir)
+	var now *deskScene // guarded by the stage
+	heard := func(d *bcp.Decision) {
+		if now != nil {
+			now.add(d)
+		}
 	}
-	defer func() { err = errors.Join(err, stopMesh(m)) }()
-
-	scenes := deskScenes(p.Env(mesh.ModelVariable))
-	if !p.Out.JSON {
-		p.Out.Printf("%s is asked: %s\nIt reads nothing itself: it asks %s and %s, through the gateway.\nLines with a bar are what a model says, and nobody has checked.\n", researchdesk.Editor, researchdesk.Task, researchdesk.WebReader, researchdesk.MailReader)
-	}
-	for i, scene := range scenes {
-		if err := s.play(ctx, p, m, folder, def, archive, scene); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
+	return perform(ctx, p, keep, researchdesk.Folder(), heard, func(s *stage) error {
+		if err := os.CopyFS(filepath.Join(s.folder.Dir, "mail"), researchdesk.Mail()); err != nil {
+			return cli.Failf("the folder of the demonstration: %s", cli.FileReason(err))
+		}
+		if err := say(p.Out, "desk", struct {
+			Editor, WebReader, MailReader bcp.AgentName
+			Task                          string
+		}{researchdesk.Editor, researchdesk.WebReader, researchdesk.MailReader, researchdesk.Task}); err != nil {
+			return err
+		}
+		scenes := deskScenes(p.Env(mesh.ModelVariable))
+		for i, scene := range scenes {
+			s.mu.Lock()
+			now = scene
+			s.mu.Unlock()
+			if err := stopped(ctx, scene.play(ctx, s, archive)); err != nil {
+				return err
 			}
-			return cli.Failf("the demonstration stopped: %s", err)
+			scene.Heading = fmt.Sprintf("%d. %s", i+1, scene.Title)
+			if err := say(p.Out, "desk scene", scene); err != nil {
+				return err
+			}
 		}
-		if !p.Out.JSON {
-			scene.tell(p.Out, i+1)
+		if p.Out.JSON {
+			return p.Out.Value(struct {
+				Task   string       `json:"task"`
+				Scenes []*deskScene `json:"scenes"`
+				Kept   string       `json:"kept,omitempty"`
+			}{researchdesk.Task, scenes, keep})
 		}
-	}
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			Task   string       `json:"task"`
-			Scenes []*deskScene `json:"scenes"`
-			Kept   string       `json:"kept,omitempty"`
-		}{researchdesk.Task, scenes, keep})
-	}
-	if keep != "" {
-		p.Out.Printf("\nkept: %s; in it %s=pages bcpmesh up starts the same desk, and bcpmesh agent task %s asks it\n", cli.Quoted(keep), meshdir.ArchiveVariable, researchdesk.Editor)
-	} else {
-		p.Out.Printf("\n%s=anthropic/claude-haiku-5-5 (its key in ANTHROPIC_API_KEY) has a real model in each seat, gullible one that obeys.\nbcpmesh demo --desk --keep DIR keeps it; docs/agents.md says how to make one.\n", mesh.ModelVariable)
-	}
-	return nil
-}
-
-// deskFolder makes the folder of the desk.
-func deskFolder(keep string) (string, error) {
-	dir, err := demoFolder(keep, researchdesk.Folder())
-	if err != nil {
-		return "", err
-	}
-	if err := os.CopyFS(filepath.Join(dir, "mail"), researchdesk.Mail()); err != nil {
-		_ = os.RemoveAll(dir)
-		return "", cli.Failf("the folder of the demonstration: %s", cli.FileReason(err))
-	}
-	return dir, nil
+		return say(p.Out, "desk end", struct{ Kept, Archive, Model string }{keep, meshdir.ArchiveVariable, mesh.ModelVariable})
+	})
 }
 
 // play has the desk work on its task once.
-func (s *deskStory) play(ctx context.Context, p *cli.Program, m *mesh.Mesh, folder meshdir.Folder, def *bcp.Mesh, archive *fetch.Archive, scene *deskScene) error {
-	scene.Models, scene.Tokens = map[bcp.AgentName]string{}, map[bcp.AgentName]int64{}
-	s.mu.Lock()
-	s.scene = scene
-	s.mu.Unlock()
+func (c *deskScene) play(ctx context.Context, s *stage, archive *fetch.Archive) error {
+	c.Models, c.Tokens = map[bcp.AgentName]string{}, map[bcp.AgentName]int64{}
 	said, err := researchdesk.Work(ctx, researchdesk.Options{
-		URL: m.URL(), Definition: def, Mail: filepath.Join(folder.Dir, "mail"), Archive: archive, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
-		Credentials: func(name bcp.AgentName, role bcp.Role) (agents.Credentials, error) { return credentials(m, name, role) },
+		URL: s.mesh.URL(), Definition: s.def, Mail: filepath.Join(s.folder.Dir, "mail"), Archive: archive, Logger: cli.NewLogger(hclog.Error, s.p.Out.Stderr), Credentials: s.credentials,
 		Model: func(a *bcp.Agent) (llm.Endpoint, error) {
 			name := a.Model
-			if scene.hijacked && a.Reader {
+			if c.hijacked && a.Reader {
 				name = hijackedModel
 			}
-			model, _ := def.ModelOf(name) // definitions that load have one
-			e, err := folder.OpenModel(model, a.Run.MaxTokens)
+			model, _ := s.def.ModelOf(name) // definitions that load have one
+			e, err := s.folder.OpenModel(model, a.Run.MaxTokens)
 			if err != nil {
 				return e, cli.Failf("the model of %s: %s", a.Name, err)
 			}
-			scene.Models[a.Name] = model.Provider + "/" + model.Model
+			c.Models[a.Name] = model.Provider + "/" + model.Model
 			e.Provider = replyObserver{e.Provider, func(r *llm.Reply) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				scene.addSaid(a.Name, r)
+				c.addSaid(a.Name, r)
 			}}
 			return e, nil
 		},
 	}, researchdesk.Task)
 	if err == nil {
-		err = s.waitSettled(ctx)
+		err = s.until(ctx, func() bool {
+			return !slices.ContainsFunc(c.Exchanges, func(e *deskExchange) bool { return e.Delivered == nil && e.Outcome == "" })
+		})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.scene = nil
-	scene.Brief = said
-	scene.sum()
+	c.Brief = strings.TrimSpace(said)
+	c.sum()
 	return err
 }
 
@@ -361,45 +286,5 @@ func (c *deskScene) sum() {
 	}
 	for _, n := range c.Tokens {
 		t.Tokens += n
-	}
-}
-
-// tell writes a scene.
-func (c *deskScene) tell(o *cli.Output, number int) {
-	o.Printf("\n")
-	o.Heading(fmt.Sprintf("%d. %s", number, c.Title))
-	for _, e := range c.Exchanges {
-		o.Printf("%s asks %s, category %d: %s\n", researchdesk.Editor, e.Reader, e.Category, inert.Line(e.Asked))
-		for _, r := range e.Requests {
-			if r.Refused != "" {
-				o.Printf("    a request is refused, and nothing is sent: %s\n", r.Refused)
-			} else {
-				o.Printf("    reads %s (%s, %s at most)\n", inert.Line(r.URL), r.By, r.Bits.Words())
-			}
-		}
-		for _, said := range e.Said {
-			for _, line := range inert.Prefixed("    "+inert.Gutter, said, cli.Columns(o.Screen)) {
-				o.Printf("%s\n", line)
-			}
-		}
-		for _, why := range e.Refusals {
-			o.Printf("    its answer is refused %s\n", why)
-		}
-		if e.Delivered != nil {
-			o.Printf("    delivered: %s (%s)\n", inert.Line(string(e.Delivered)), e.Nominal.Words())
-		} else {
-			o.Printf("    %s hears %s (%s)\n", researchdesk.Editor, e.Outcome, e.Nominal.Words())
-		}
-	}
-	o.Printf("%s says:\n", researchdesk.Editor)
-	for _, line := range inert.Prefixed("    "+inert.Gutter, cmp.Or(strings.TrimSpace(c.Brief), "nothing"), cli.Columns(o.Screen)) {
-		o.Printf("%s\n", line)
-	}
-	t := c.Totals
-	o.Table([]string{"pages read", "requests refused", "answers delivered", "bits", "capacity", "egress bits", "tokens", "words of attackers delivered"}, [][]string{{
-		strconv.Itoa(t.Pages), strconv.Itoa(t.Refused), strconv.Itoa(t.Answers), t.Nominal.Rounded(), t.Capacity.Rounded(), t.EgressBits.Rounded(), strconv.FormatInt(t.Tokens, 10), strconv.Itoa(t.Words),
-	}})
-	if c.point != "" {
-		o.Printf("%s\n", c.point)
 	}
 }

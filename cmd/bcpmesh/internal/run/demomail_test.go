@@ -23,7 +23,10 @@ func TestStoryIsInert(t *testing.T) {
 	long := strings.Repeat(evil+" 漢字 ", 40)
 	var stdout, stderr bytes.Buffer
 	s := newStory(cli.NewOutput(&stdout, &stderr, func(string) string { return "" }))
-	s.begin(&bcp.Mesh{Channels: []bcp.Channel{{}}}, evil)
+	s.stage = &stage{def: &bcp.Mesh{Channels: []bcp.Channel{{}}}, keep: evil}
+	if err := s.begin(evil); err != nil {
+		t.Fatal(err)
+	}
 	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {
 		s.news = []demoEvent{
 			{Kind: bcp.KindPush, Raw: jsontext.Value(raw), Hijacked: true, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: raw, Anomalies: []string{raw}},
@@ -32,8 +35,6 @@ func TestStoryIsInert(t *testing.T) {
 			{Kind: bcp.KindAsk, Asked: raw, Category: 3, Verdict: bcp.Hold},
 			{Kind: bcp.KindAsk, Asked: raw, Category: 1, Verdict: bcp.Accept},
 			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Outcome: bcp.Rejected},
-			{Kind: bcp.KindApproval, Agent: bcp.AgentName(raw), Item: bcp.ItemID(raw), Decision: bcp.RejectItem, Told: raw},
-			{Kind: bcp.KindApproval, Decision: bcp.Approve, Delivered: jsontext.Value(raw)},
 		}
 		s.acts = []string{raw}
 		m := &mailbox.Message{Subject: raw}
@@ -41,7 +42,7 @@ func TestStoryIsInert(t *testing.T) {
 		s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &facts.Injection{Plain: raw, Place: facts.Place(raw)}})
 		s.tellMail(&s.told[i])
 	}
-	if err := s.end(&bcp.Mesh{Channels: []bcp.Channel{{}}}, nil, []bcp.Decision{{Family: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
+	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.out.Flush(); err != nil {

@@ -1,0 +1,533 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/explain"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/web"
+)
+
+// story follows the mailroom decision by decision, and is told mail by mail.
+type story struct {
+	*stage
+	out   *cli.Output
+	news  []demoEvent                // not told yet
+	said  map[string][]mailroom.Said // not judged yet, by the id of the push or query
+	asked map[bcp.QueryID]string     // what the assistant wanted to know
+	open  map[string]bool            // queries with the reader, and deliveries that are not acknowledged
+	acts  []string
+	told  []demoMail
+}
+
+// demoEvent is one decision of the gateway about what an agent said.
+type demoEvent struct {
+	Seq          uint64             `json:"seq"`
+	Kind         bcp.DecisionKind   `json:"kind"`
+	Category     bcp.Category       `json:"category,omitzero"`
+	Subscription bcp.SubscriptionID `json:"subscription_id,omitempty"`
+	Query        bcp.QueryID        `json:"query_id,omitempty"`
+	Asked        string             `json:"asked,omitempty"`
+	Raw          jsontext.Value     `json:"raw,omitzero"` // what the reader said: hostile
+	Hijacked     bool               `json:"hijacked"`
+	Verdict      bcp.Outcome        `json:"verdict,omitzero"`
+	Code         bcp.Code           `json:"code,omitempty"`
+	Reason       string             `json:"reason,omitempty"`
+	Rule         string             `json:"rule,omitempty"`
+	Anomalies    []string           `json:"anomalies,omitempty"`
+	Delivered    jsontext.Value     `json:"delivered,omitzero"` // what the assistant got
+	Outcome      bcp.Code           `json:"outcome,omitempty"`
+	Nominal      bcp.Bits           `json:"nominal_bits"`
+	Capacity     bcp.Bits           `json:"capacity_bits"`
+	Item         bcp.ItemID         `json:"item_id,omitempty"` // what waits for a person
+}
+
+// demoMail is what happened because of one message.
+type demoMail struct {
+	Number  int         `json:"number"`
+	ID      string      `json:"id"`
+	From    string      `json:"from"`
+	Subject string      `json:"subject"`
+	Hostile bool        `json:"hostile"`
+	Place   string      `json:"planted_in,omitempty"`
+	Events  []demoEvent `json:"events"`
+	Acts    []string    `json:"acts,omitempty"`
+
+	planted string
+}
+
+// DemoTotals sums up. Quoting counts the messages of the reader that have words of a
+// planted instruction, plantedRun of them or more in their order; Fragments counts the
+// deliveries that do.
+type DemoTotals struct {
+	Mail      int      `json:"mail"`
+	Hostile   int      `json:"hostile"`
+	Attempts  int      `json:"hijacked_attempts"`
+	Refused   int      `json:"hijacked_refused"`
+	Held      int      `json:"hijacked_held"`
+	Passed    int      `json:"hijacked_delivered"`
+	Quoting   int      `json:"planted_words_said"`
+	Fragments int      `json:"planted_words_delivered"`
+	Delivered int      `json:"delivered"`
+	Waiting   int      `json:"waiting"` // for a person, at the end
+	Nominal   bcp.Bits `json:"nominal_bits"`
+	Capacity  bcp.Bits `json:"capacity_bits"`
+}
+
+func newStory(out *cli.Output) *story {
+	return &story{out: out, said: map[string][]mailroom.Said{}, asked: map[bcp.QueryID]string{}, open: map[string]bool{}}
+}
+
+// demoMailroom tells the story of a mailbox, with web also as a page, until ctx ends.
+func demoMailroom(ctx context.Context, p *cli.Program, mbox, keep, at string, limit int) error {
+	box, err := openMailbox(mbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = box.Close() }() // it was only read
+	s := newStory(p.Out)
+	var server *web.Server // nil without --web
+	if at != "" {
+		if server, err = pages.Listen(p, "--web", at, s.scenes); err != nil {
+			return err
+		}
+		defer func() { _ = server.Close() }() // it may be closed already
+	}
+	return perform(ctx, p, keep, mailroom.Definitions(), s.hear, func(on *stage) error {
+		s.stage = on
+		if err := s.begin(cmp.Or(mbox, "the example mailbox")); err != nil {
+			return err
+		}
+		reader, err := s.credentials(mailroom.ReaderAgent, bcp.RoleReader)
+		if err != nil {
+			return err
+		}
+		assistant, err := s.credentials(mailroom.AssistantAgent, bcp.RoleController)
+		if err != nil {
+			return err
+		}
+		err = mailroom.Run(ctx, mailroom.Options{URL: s.mesh.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: limit, Said: s.addSaid, Did: s.addAction,
+			After: func(done mailroom.Done) error {
+				err := s.until(ctx, func() bool { return len(s.open) == 0 })
+				s.tell(done)
+				return err
+			}})
+		if err := stopped(ctx, err); err != nil {
+			return err
+		}
+		if err := s.end(); err != nil || server == nil {
+			return err
+		}
+		return s.serve(ctx, server)
+	})
+}
+
+// serve serves pages about the mesh of a demonstration until ctx ends.
+func (s *stage) serve(ctx context.Context, server *web.Server) error {
+	if err := s.p.Out.Flush(); err != nil {
+		return err
+	}
+	state := home.State(s.folder.Dir)
+	ready := home.Ready(state)
+	if err := meshdir.WriteReady(ready, meshdir.Ready{URL: s.mesh.URL(), State: state, PID: os.Getpid(), Web: server.URL()}); err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(ready), cli.FileReason(err))
+	}
+	defer func() { _ = os.Remove(ready) }()
+	s.p.Out.Talkf("the story is at %s until you press Ctrl-C", server.URL())
+	pagesOf := serveWeb(ctx, server, meshdir.StateFlags{Dir: s.folder.Dir})
+	defer pagesOf.stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-pagesOf.failed:
+		return err
+	case <-s.mesh.Done():
+		return cli.Failf("the gateway stopped by itself")
+	}
+}
+
+// openMailbox opens the user's mail, or the example's. There is a message in it.
+func openMailbox(path string) (*mailbox.Mailbox, error) {
+	if path == "" {
+		box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
+		if err != nil {
+			return nil, cli.Failf("the example mail cannot be read: %s", err)
+		}
+		return box, nil
+	}
+	box, err := mailbox.Open(path)
+	if err == nil {
+		_, err = box.Next()
+		_ = box.Close() // it was only read
+		if err == nil {
+			box, err = mailbox.Open(path)
+		}
+	}
+	if err == nil {
+		return box, nil
+	}
+	reason := strings.TrimPrefix(cli.FileReason(err), "mailbox "+path+": ")
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, cli.Failf("%s holds no message", cli.Quoted(path)).WithHint("name an mbox file, a Maildir, or one message")
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), reason)
+	}
+	return nil, cli.Failf("%s is not a mailbox: %s", cli.Quoted(path), reason).WithHint("name an mbox file, a Maildir, or one message")
+}
+
+// addSaid hears the reader before anybody judges it.
+func (s *story) addSaid(what mailroom.Said) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := cmp.Or(string(what.Push), string(what.Query))
+	s.said[key] = append(s.said[key], what)
+}
+
+// addAction hears the assistant act.
+func (s *story) addAction(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acts = append(s.acts, what)
+}
+
+// hear hears each decision once it is recorded.
+func (s *story) hear(d *bcp.Decision) {
+	query, delivery := "query "+string(d.Query), "delivery "+string(d.Delivery)
+	switch d.Kind {
+	case bcp.KindAcknowledge:
+		delete(s.open, delivery)
+	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindExpire:
+		if d.Delivery != "" {
+			s.open[delivery] = true
+		}
+		if d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept {
+			s.open[query] = true
+		} else if d.Delivery != "" || d.Verdict == bcp.Hold {
+			delete(s.open, query)
+		}
+		s.news = append(s.news, s.event(d))
+	}
+}
+
+func (s *story) event(d *bcp.Decision) demoEvent {
+	e := demoEvent{Seq: d.Seq, Kind: d.Kind, Category: d.Category, Subscription: d.Subscription, Query: d.Query, Verdict: d.Verdict, Code: d.Code,
+		Anomalies: d.Anomalies, Outcome: d.Outcome, Nominal: d.Nominal, Capacity: d.Capacity, Item: d.Item, Rule: explain.Rule(d)}
+	if d.Prepaid {
+		e.Nominal, e.Capacity = 0, 0 // charged when it was held
+	}
+	key := string(d.Query)
+	switch d.Kind {
+	case bcp.KindAsk:
+		s.asked[d.Query] = byhand.AskedFor(d.Spec)
+		e.Asked = s.asked[d.Query]
+	case bcp.KindPush:
+		key = string(d.Client)
+	case bcp.KindAnswer:
+		e.Asked = s.asked[d.Query]
+	}
+	if said := s.said[key]; len(said) > 0 && (d.Kind == bcp.KindPush || d.Kind == bcp.KindAnswer) {
+		e.Raw, e.Hijacked, s.said[key] = jsontext.Value(said[0].Raw), said[0].Hijacked, said[1:]
+	}
+	if d.Verdict == bcp.Reject && d.Code == bcp.ValidationFailed {
+		e.Reason = bcp.ReaderDetail(d.Code, d.Reason, d.FieldName(), "", "")
+	}
+	if d.Delivery != "" && d.Outcome == "" {
+		e.Delivered = jsontext.Value(string(d.Payload))
+	}
+	return e
+}
+
+// begin introduces the mesh.
+func (s *story) begin(source string) error {
+	c := &s.def.Channels[0]
+	err := say(s.out, "mailroom", struct {
+		Reader, Controller bcp.AgentName
+		Source             string
+		Budget             bcp.Bits
+	}{c.Reader, c.Controller, source, c.Budget})
+	_ = s.out.Flush() // the next one says so, too
+	return err
+}
+
+// tell adds what one message led to.
+func (s *story) tell(done mailroom.Done) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := demoMail{Number: done.Number, ID: done.Message.ID, From: cmp.Or(done.Message.From.Name, done.Message.From.Address), Subject: done.Message.Subject, Events: s.news, Acts: s.acts}
+	if done.Injection != nil {
+		m.Hostile, m.Place, m.planted = true, string(done.Injection.Place), done.Injection.Plain
+	}
+	s.told = append(s.told, m)
+	s.news, s.acts = nil, nil
+	clear(s.said)
+}
+
+// end tells three mails, sums up, and says what next.
+func (s *story) end() error {
+	t := s.totals()
+	if s.out.JSON {
+		return s.out.Value(struct {
+			Messages []demoMail `json:"messages"`
+			Totals   DemoTotals `json:"totals"`
+		}{s.told, t})
+	}
+	s.examples()
+	return say(s.out, "comes to", struct {
+		DemoTotals
+		Budget bcp.Bits
+		Keep   string
+		Honest int
+	}{t, s.def.Channels[0].Budget, s.keep, t.Waiting - t.Held})
+}
+
+// examples tells three mails: an honest one, a planted instruction that is refused word for
+// word with the lie that is left to it, and something that waits for a person.
+func (s *story) examples() {
+	refused := func(e demoEvent) bool { return e.Hijacked && e.Verdict == bcp.Reject }
+	lie := func(e demoEvent) bool { return e.Hijacked && e.Delivered != nil }
+	held := func(e demoEvent) bool { return e.Hijacked && e.Verdict == bcp.Hold }
+	last := 0
+	for _, example := range []struct {
+		hostile, acts bool
+		has           []func(demoEvent) bool
+	}{
+		{has: []func(demoEvent) bool{func(e demoEvent) bool { return e.Delivered != nil }}},
+		{true, true, []func(demoEvent) bool{refused, lie}},
+		{true, false, []func(demoEvent) bool{held}},
+	} {
+		for _, m := range s.told {
+			var events []demoEvent
+			for _, is := range example.has {
+				if i := slices.IndexFunc(m.Events, is); i >= 0 {
+					events = append(events, m.Events[i])
+				}
+			}
+			if m.Number == last || m.Hostile != example.hostile || len(events) < len(example.has) {
+				continue
+			}
+			if m.Events = events; !example.acts {
+				m.Acts = nil
+			}
+			s.tellMail(&m)
+			last = m.Number
+			break
+		}
+	}
+}
+
+// The layout of the story: a mail is one line, what was said about it another,
+// what became of that a third. No line is longer than the terminal is wide, or storyWidth.
+const (
+	storyWidth = 100
+	saidIndent = "    "
+	doneIndent = "              "
+)
+
+func (s *story) tellMail(m *demoMail) {
+	mark := ""
+	if m.Hostile {
+		mark = "  ✱ planted in " + placeText(m.Place)
+	}
+	from := cli.Short(cli.Plain(m.From), 30)
+	subject := cli.Short(cmp.Or(cli.Plain(m.Subject), "(no subject)"), s.width()-len("123  — ")-text.StringWidthWithoutEscSequences(from+mark))
+	s.out.Printf("%s  %s — %s%s\n", s.paint(text.Bold, fmt.Sprintf("%3d", m.Number)), s.paint(text.Bold, from), subject, s.paint(text.FgRed, mark))
+	for i := range m.Events {
+		s.tellEvent(&m.Events[i])
+	}
+	for _, act := range m.Acts {
+		s.line("assistant", text.FgBlue, "", act)
+	}
+}
+
+// line writes who said what. The words are the reader's, or the attacker's.
+func (s *story) line(who string, colour text.Color, does, words string) {
+	s.out.Printf("%s%s %s%s\n", saidIndent, s.paint(colour, fmt.Sprintf("%-9s", who)), does, s.wrapped(cli.Plain(words), len(doneIndent)+len(does)))
+}
+
+func (s *story) width() int { return min(storyWidth, s.out.Width) }
+
+// wrapped fits words after what a line has already, and continues in a second
+// line if they need it. What is still left is cut.
+func (s *story) wrapped(words string, used int) string {
+	room := s.width() - used
+	if text.StringWidthWithoutEscSequences(words) <= room {
+		return words
+	}
+	at, columns := 0, 0
+	for i, r := range words {
+		if columns += text.RuneWidth(r); columns > room {
+			break
+		}
+		if r == ' ' || r == ',' || at < i && columns < room/2 {
+			at = i + utf8.RuneLen(r)
+		}
+	}
+	return strings.TrimRight(words[:at], " ") + "\n" + doneIndent + cli.Short(words[at:], s.width()-len(doneIndent))
+}
+
+func (s *story) tellEvent(e *demoEvent) {
+	who, colour := "reader", text.FgHiBlack
+	if e.Hijacked {
+		who, colour = "attacker", text.FgRed
+	}
+	switch e.Kind {
+	case bcp.KindAsk:
+		s.line("assistant", text.FgBlue, fmt.Sprintf("asks in category %d: ", e.Category), e.Asked)
+	case bcp.KindPush:
+		s.line(who, colour, fmt.Sprintf("pushes %s: ", e.Subscription), string(e.Raw))
+	case bcp.KindAnswer:
+		s.line(who, colour, "answers: ", e.words())
+	}
+	mark, colour, what := describeVerdict(e)
+	if what == "" {
+		s.out.Printf("%s%s\n", doneIndent, s.paint(colour, mark))
+		return
+	}
+	mark += ": "
+	s.out.Printf("%s%s%s\n", doneIndent, s.paint(colour, mark), s.wrapped(cli.Plain(what), len(doneIndent)+text.StringWidthWithoutEscSequences(mark)))
+}
+
+// words are what the reader said.
+func (e *demoEvent) words() string { return cmp.Or(string(e.Raw), "not enough information") }
+
+// describeVerdict is the second line of an event: what the gateway made of it, and
+// what that costs.
+func describeVerdict(e *demoEvent) (mark string, colour text.Color, what string) {
+	why := strings.Join(cli.Compact(e.Reason, strings.Join(e.Anomalies, ", ")), ", ")
+	if e.Rule != "" {
+		why = strings.Join(cli.Compact(why, "["+e.Rule+"]"), " ")
+	}
+	cost := ", " + e.Nominal.Words()
+	switch {
+	case e.Delivered != nil:
+		return "✓ delivered" + cost, text.FgGreen, string(e.Delivered)
+	case e.Verdict == bcp.Hold && e.Kind == bcp.KindAsk:
+		return "⏸ held" + cost + " reserved", text.FgYellow, "a person must approve the escalation " + why
+	case e.Verdict == bcp.Hold:
+		return "⏸ held for a person" + cost, text.FgYellow, why
+	case e.Kind == bcp.KindAsk && e.Verdict == bcp.Accept:
+		return "✓ accepted" + cost + " reserved", text.FgGreen, ""
+	case e.Outcome != "":
+		return "✗ the query ends" + cost, text.FgRed, strings.Join(cli.Compact(string(e.Outcome), why), ", ")
+	}
+	return "✗ refused", text.FgRed, strings.Join(cli.Compact(string(e.Code), why), ", ")
+}
+
+// placeText says where in a mail an instruction was planted.
+func placeText(place string) string {
+	switch facts.Place(place) {
+	case facts.InHidden:
+		return "hidden text"
+	case facts.InDisplayName:
+		return "the sender's name"
+	}
+	return "the " + cli.Plain(strings.ReplaceAll(place, "_", " "))
+}
+
+// totals sums up what was told.
+func (s *story) totals() (t DemoTotals) {
+	t.Mail = len(s.told)
+	for i := range s.told {
+		m := &s.told[i]
+		t.Hostile += one(m.Hostile)
+		for j := range m.Events {
+			e := &m.Events[j]
+			t.Waiting += one(e.Item != "" && e.Verdict == bcp.Hold) - one(e.Item != "" && e.Kind == bcp.KindExpire)
+			t.Delivered += one(e.Delivered != nil)
+			t.Fragments += one(quotes(string(e.Delivered), m.planted))
+			t.Attempts += one(e.Hijacked)
+			t.Quoting += one(e.Hijacked && quotes(string(e.Raw), m.planted))
+			t.Passed += one(e.Hijacked && e.Delivered != nil)
+			t.Held += one(e.Hijacked && e.Delivered == nil && e.Verdict == bcp.Hold)
+			if e.Kind != bcp.KindAsk {
+				t.Nominal += e.Nominal
+				t.Capacity += e.Capacity
+			}
+		}
+	}
+	t.Refused = t.Attempts - t.Passed - t.Held
+	return t
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// scenes is the story so far, for a page. What the assistant asked is told with its answer.
+func (s *story) scenes() (scenes []web.Scene) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.told {
+		m := &s.told[i]
+		scene := web.Scene{Number: m.Number, From: m.From, Subject: cmp.Or(m.Subject, "(no subject)")}
+		if m.Hostile {
+			scene.Planted = placeText(m.Place)
+		}
+		for j := range m.Events {
+			e := &m.Events[j]
+			if e.Kind != bcp.KindPush && e.Kind != bcp.KindAnswer {
+				continue
+			}
+			scene.Exchanges = append(scene.Exchanges, web.Exchange{
+				Seq: e.Seq, Asked: e.Asked, Said: e.words(), Hijacked: e.Hijacked, Quotes: quotes(e.words(), m.planted),
+				Verdict: e.Verdict, Why: strings.Join(cli.Compact(string(e.Code), e.Reason, strings.Join(e.Anomalies, ", "), e.Rule), ", "),
+				Heard: string(e.Delivered), HeardQuotes: quotes(string(e.Delivered), m.planted), Nominal: e.Nominal,
+			})
+		}
+		scenes = append(scenes, scene)
+	}
+	return scenes
+}
+
+// plantedRun is how many words of a planted text in a row make a quotation.
+const plantedRun = 4
+
+// quotes reports whether delivered text holds a run of words of a planted one.
+func quotes(delivered, planted string) bool {
+	words := splitWords(planted)
+	text := " " + strings.Join(splitWords(delivered), " ") + " "
+	for i := 0; i+plantedRun <= len(words); i++ {
+		if strings.Contains(text, " "+strings.Join(words[i:i+plantedRun], " ")+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+func splitWords(s string) []string {
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// paint colours text on a terminal.
+func (s *story) paint(colour text.Color, what string) string {
+	if !s.out.Terminal || !s.out.Colours {
+		return what
+	}
+	return text.Colors{colour}.EscapeSeq() + what + text.Reset.EscapeSeq()
+}
