@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -49,6 +51,14 @@ const (
 	lockTimeout  = 10 * time.Second
 	lockRetry    = 5 * time.Millisecond
 )
+
+var keyFile = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*\.nk$`)
+
+// IsStoreFile reports whether a file with this name is one that a [Store] keeps in its folder:
+// others are drafts of writers that were killed, or somebody else's.
+func IsStoreFile(name string) bool {
+	return keyFile.MatchString(name) || slices.Contains([]string{lockFile, operatorFile, stateFile, sealFile, CheckpointKeyFile, AttestKeyFile}, name)
+}
 
 // Names of key files, without their suffix.
 const (

@@ -130,10 +130,10 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || e.Name() == accounts.CheckpointKeyFile {
+		if !e.Type().IsRegular() || !accounts.IsStoreFile(e.Name()) || e.Name() == accounts.CheckpointKeyFile {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(filepath.Join(state, accounts.KeyFolder), e.Name()))
+		content, err := os.ReadFile(filepath.Join(state, accounts.KeyFolder, e.Name()))
 		if err == nil {
 			err = out.Put(path.Join(accounts.KeyFolder, e.Name()), content)
 		}
@@ -341,7 +341,8 @@ func isBackedUp(name string) bool {
 
 // isKey reports whether a file is of the keys of a mesh.
 func isKey(name string) bool {
-	return path.Dir(name) == accounts.KeyFolder || slices.Contains(accounts.AuthorityFiles(), name)
+	folder, file := path.Split(name)
+	return folder == accounts.KeyFolder+"/" && accounts.IsStoreFile(file) || slices.Contains(accounts.AuthorityFiles(), name)
 }
 
 func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all jetstream.Manifest, o BackupOptions) error {

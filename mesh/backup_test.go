@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -342,8 +344,20 @@ func TestForgedBackup(t *testing.T) {
 	t.Parallel()
 	m := busy(t)
 	m.Stop(t)
+	// A writer that was killed may have left an old key, in the clear.
+	if err := os.WriteFile(filepath.Join(m.State, "keys", durable.DraftPrefix+"1"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var file bytes.Buffer
 	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := jetstream.ReadBackup(bytes.NewReader(file.Bytes()), jetstream.Restoring{File: func(name string, _ io.Reader) error {
+		if strings.Contains(name, durable.DraftPrefix) {
+			t.Errorf("a backup has %s", name)
+		}
+		return nil
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	restore := func(content []byte) (dir string, err error) {
@@ -357,6 +371,7 @@ func TestForgedBackup(t *testing.T) {
 	for _, name := range []string{
 		"x", "server.lock", "web/kim.passkey", "run/agent.sh", "keys/more/x", "tree/x", "tree/more/hashes", "tree", "snapshots/x", "snapshots/1.snapshot", "base/x",
 		"snapshots/more/00000000000000000001.snapshot", "jetstream/x", "accounts/x.jwt", "operator.jwt", "notify/x", "tls/x",
+		"keys/x", "keys/.nk", "keys/" + durable.DraftPrefix + "1", "keys/a\nb.nk", "keys/\u202ea.nk", "keys/state.json.nk/..", "tree/../keys/a.nk",
 	} {
 		dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{name: bytes.NewReader([]byte("x"))}, map[string]int64{name: 1}))
 		if !errors.Is(err, jetstream.ErrBackup) {
