@@ -94,7 +94,8 @@ type listed struct {
 func runRedecide(t *testing.T, code int, args ...string) (lines []listed, last audit.Redecided) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&stdout, &stderr, func(string) string { return "" })}
+	env := func(string) string { return "" }
+	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&stdout, &stderr, env), Env: env}
 	root := rootCommand(p)
 	root.SetArgs(append([]string{"audit", "redecide", "--json"}, args...))
 	if got := p.Out.Finish(root.ExecuteContext(t.Context())); got != code {
