@@ -37,6 +37,9 @@ type PlanRequest struct {
 	FailedPlan jsontext.Value `json:"failed_plan,omitempty"`
 	// SubRuns says that a plan may have steps of kind subkernel.
 	SubRuns bool `json:"sub_runs,omitzero"`
+	// ControlBits is how many bits content may steer plans by, with steps of the kinds when
+	// and each; 0 is that there may be none.
+	ControlBits int `json:"control_budget_bits,omitzero"`
 }
 
 // SubPlanRequest is what a kernel asks its sub-planner: the instruction and the

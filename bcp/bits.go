@@ -144,6 +144,9 @@ func roundUp(log *big.Int) Bits {
 // log2Bits returns ceil(log2(n)) in nano-bits.
 func log2Bits(n *big.Int) Bits { return roundUp(log2(n)) }
 
+// ChoiceBits is what a choice among n can tell, n at least 1: log2(n), rounded up.
+func ChoiceBits(n int) Bits { return log2Bits(big.NewInt(int64(n))) }
+
 // logUint returns log2 of a small count, scaled.
 func logUint(n uint64) *big.Int { return log2(new(big.Int).SetUint64(n)) }
 

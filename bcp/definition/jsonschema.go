@@ -41,7 +41,7 @@ func JSONSchema(level Level) ([]byte, error) {
 // definitionNames are the names of levels in $defs.
 var definitionNames = map[Level]string{
 	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model", LevelNotify: "notify",
-	LevelKernel: "kernel", LevelParse: "parse", LevelResult: "result", LevelLimits: "limits", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool", LevelExecution: "execution",
+	LevelKernel: "kernel", LevelParse: "parse", LevelResult: "result", LevelLimits: "limits", LevelGrant: "grant", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool", LevelExecution: "execution",
 	LevelTrust: "trusted", LevelRequirement: "requirement", LevelInvariant: "invariant", LevelEvidence: "evidence", LevelPrice: "price", LevelMCPServer: "mcp_server", LevelMCPTool: "mcp_tool",
 }
 

@@ -270,6 +270,7 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelResult:       {"kernel: {result: {%s}}", "kernel.result."},
 		definition.LevelParse:        {"kernel: {schemas: {s: {%s}}}", "kernel.schemas.s."},
 		definition.LevelLimits:       {"kernel: {limits: {%s}}", "kernel.limits."},
+		definition.LevelGrant:        {"kernel: {grant_limits: {g: {%s}}}", "kernel.grant_limits.g."},
 		definition.LevelRule:         {"rules: [{%s}]", "rules[0]."},
 		definition.LevelExamples:     {"rules: [{examples: {%s}}]", "rules[0].examples."},
 		definition.LevelService:      {"%s", ""},

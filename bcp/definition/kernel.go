@@ -189,7 +189,7 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	before := len(b.report.Errors)
 	b.checkSeat(m, agent, a)
 	d := kernel.Definition{
-		Name: agent.Name, Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
+		Name: agent.Name, Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{}, GrantControl: map[string]int{},
 		MeshRules: meshRules, Approvers: m.Approvers,
 	}
 	(&object{level: LevelLimits}).fill(&d.Limits) // their defaults
@@ -197,6 +197,11 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	b.checkApprovers(m, a.source, o)
 	for where, key := range map[string]string{"name": "name", "planner": "planner", "sub_planner": "sub_planner", "limits": "limits", "rules": "rules", "tools": "kernel", "result": "result"} {
 		at[where] = place{a.source, o.at(key), join(o.path, key)}
+	}
+	for _, g := range o.get("grant_limits").named {
+		if at[fmt.Sprintf("limits of grant %q", g.name)] = (place{a.source, g.position, g.path}); g.object != nil {
+			d.GrantControl[g.name] = int(g.object.get("control_budget_bits").number)
+		}
 	}
 	for _, g := range o.get("grants").named {
 		d.Grants[g.name] = convert[kernel.Capability](textsIn(g.texts))

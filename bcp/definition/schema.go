@@ -28,6 +28,7 @@ const (
 	LevelParse                         // an entry of schemas of a kernel
 	LevelResult                        // result of a kernel
 	LevelLimits                        // limits of a kernel
+	LevelGrant                         // an entry of grant_limits of a kernel
 	LevelRule                          // an entry of rules
 	LevelExamples                      // examples of a rule
 	LevelService                       // a file of tools
@@ -46,7 +47,7 @@ const (
 const lastLevel = LevelMCPTool
 
 var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
-	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry",
+	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "limits of a grant", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry",
 	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement", "a price", "an MCP server", "a tool of an MCP server"}
 
 // String names the level as messages do: "a channel entry".

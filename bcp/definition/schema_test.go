@@ -61,7 +61,7 @@ func TestWrittenDefaultsAreTheDefaults(t *testing.T) {
 	if fmt.Sprintf("%+v", plain) != fmt.Sprintf("%+v", full) {
 		t.Errorf("\n%+v\n%+v", plain, full)
 	}
-	if len(written) != 7 {
+	if len(written) != 9 {
 		t.Errorf("defaults at %d levels", len(written))
 	}
 }

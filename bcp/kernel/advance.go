@@ -28,8 +28,10 @@ func (d *draft) step(f *frame, s *Step) {
 	switch s.Kind {
 	case ConstStep:
 		d.finish(record, f.view.constant(s, at))
-	case MergeStep:
-		d.merge(f, s, record, at)
+	case MergeStep, ItemStep, EndStep:
+		d.local(f, s, record, at)
+	case WhenStep, EachStep:
+		d.fork(f, s, at)
 	case ToolStep:
 		d.call(f, s, at)
 	case ParseStep:
@@ -42,7 +44,7 @@ func (d *draft) step(f *frame, s *Step) {
 // failStep gives up the plan because of a step.
 func (d *draft) failStep(s *Step, code Code) {
 	label := d.errorLabel()
-	d.fail(badStep, Fault{Code: code, Step: s.ID}, &label)
+	d.fail(badStep, Fault{Code: code, Step: s.ID, scope: s.scope}, &label)
 }
 
 // errorLabel is the label of an error of the step that is next: that it failed, how, and
@@ -59,16 +61,19 @@ func (d *draft) errorLabel() Label {
 // abort ends the run at a limit.
 func (d *draft) abort(code Code, step string) { d.end(Aborted, code, step) }
 
-func (d *draft) merge(f *frame, s *Step, record StepRecord, at Origin) {
-	n, code := f.view.mergeNode(s, at)
-	switch {
+func (d *draft) local(f *frame, s *Step, record StepRecord, at Origin) {
+	n, code := f.localNode(&f.view, s, at)
+	switch limit := d.run.start.Limits.MaxValueBytes; {
 	case code != "":
 		d.failStep(s, code)
-	case n.size > d.run.start.Limits.MaxValueBytes:
+	case n.size > limit, s.Kind == EndStep && (n.value == nil || len(n.value.JSON()) > limit):
 		d.abort(LimitValueBytes, record.Path)
 	default:
 		for i := range s.Inputs {
 			record.Inputs = append(record.Inputs, f.origin(&s.Inputs[i].Ref))
+		}
+		if s.Kind == ItemStep {
+			record.Inputs = []string{f.origin(&s.Source)}
 		}
 		d.finish(record, n)
 	}
@@ -76,7 +81,7 @@ func (d *draft) merge(f *frame, s *Step, record StepRecord, at Origin) {
 
 // origin names what a reference points to, with its full path.
 func (f *frame) origin(r *Ref) string {
-	at := f.path(r.Step)
+	at := f.path(f.checked.view.plan.Steps[r.index].id())
 	if r.hasPath {
 		at += "." + r.Path
 	}
@@ -106,7 +111,7 @@ func (d *draft) call(f *frame, s *Step, at Origin) {
 	if verdict.Ruling == Deny {
 		d.change.Steps = append(d.change.Steps, g.record)
 		label := d.errorLabel()
-		d.denied(s.ID, verdict.Code, &label)
+		d.denied(s, verdict.Code, &label)
 		return
 	}
 	if d.isTaken(f, &g) {
@@ -124,12 +129,15 @@ func (d *draft) call(f *frame, s *Step, at Origin) {
 // denied ends the run after a denial. Arguments that do not fit may be mended by
 // another plan; anything else is no news for a planner. The label is nil before the
 // plan began.
-func (d *draft) denied(step string, code Code, label *Label) {
-	if code == BadArguments {
-		d.fail(badCall, Fault{Code: code, Step: step}, label)
-		return
+func (d *draft) denied(s *Step, code Code, label *Label) {
+	switch {
+	case code == BadArguments:
+		d.fail(badCall, Fault{Code: code, Step: s.ID, scope: s.scope}, label)
+	case label == nil && s.under > 0: // one of several paths
+		d.fail(badCall, Fault{Code: DeniedPath, Step: s.ID, scope: s.scope}, nil)
+	default:
+		d.end(Blocked, code, d.run.top().path(s.id()))
 	}
-	d.end(Blocked, code, d.run.top().path(step))
 }
 
 // argumentsJSON is the canonical JSON of the arguments of a call.
@@ -236,10 +244,13 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 		return
 	}
 	control := f.control()
-	if control = control.join(&source.label); control.Tainted() {
+	if control = f.view.steered(s, control.join(&source.label)); control.Tainted() {
 		control = control.influencedBy(at, Unbounded)
 	}
-	inner := Frame{Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: subQuery(source.label, at), Control: &control, Asker: f.Asker}
+	inner := Frame{
+		Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: f.view.steered(s, subQuery(source.label, at)), Control: &control,
+		Steer: f.steer(f.view.steer(s)), Asker: f.Asker,
+	}
 	d.change.Steps = append(d.change.Steps, StepRecord{Path: string(at), Kind: SubStep, Inputs: []string{f.origin(&s.Source)}})
 	d.change.Sub, d.change.Private.Instruction, d.change.Private.Content = &inner, s.Instruction, content.JSON()
 	d.run.open(inner, s.Instruction, content)
@@ -295,6 +306,7 @@ func (d *draft) finishSub(inner *frame, value *Value, label Label) {
 		}
 		n.typ, n.value, n.label = schema.typ, &answer, n.label.influencedBy(at, schema.typ.Width())
 	}
+	n.label = f.view.steered(s, n.label)
 	d.change.Private.Sub = append(d.change.Private.Sub, n.value.JSON())
 	d.finish(StepRecord{Path: inner.Path, Kind: SubStep, Inputs: []string{f.origin(&s.Source)}}, n)
 }

@@ -115,10 +115,10 @@ func (g *given) wait(d *draft) Wait {
 // node is its value.
 func (g *given) node(v *view, value *Value) node {
 	if g.tool == nil {
-		return node{typ: g.schema.typ, value: value, label: g.schema.parseLabel(g.source.label, g.at), at: g.at}
+		return node{typ: g.schema.typ, value: value, label: v.steered(g.step, g.schema.parseLabel(g.source.label, g.at)), at: g.at}
 	}
-	joined, _ := v.joined(g.args)
-	return node{typ: g.tool.Output, value: value, label: g.tool.ResultLabel(joined, g.at), at: g.at}
+	joined, _ := v.joined(g.args, g.step)
+	return node{typ: g.tool.Output, value: value, label: v.steered(g.step, g.tool.ResultLabel(joined, g.at)), at: g.at}
 }
 
 // prepare reads what a call or a parse is given. had are the keys of the steps before it.
@@ -129,8 +129,8 @@ func (d *draft) prepare(f *frame, v *view, s *Step, at Origin, had []bcp.Digest)
 		if code != "" {
 			return g, code
 		}
-		g.tool, g.args, g.call = d.kernel.tools[s.Tool], args, f.checked.buildCall(s, args, d.ownRules())
-		g.record.Tool, g.record.Arguments = s.Tool, namedLabels(args)
+		g.tool, g.args, g.call = d.kernel.tools[s.Tool], args, f.checked.buildCall(v, s, args, d.ownRules())
+		g.record.Tool, g.record.Arguments, g.record.Control = s.Tool, namedLabels(args), g.call.Steer
 		for i := range s.Args {
 			g.record.Inputs = f.collectInputs(g.record.Inputs, &s.Args[i].Arg)
 		}
@@ -183,12 +183,12 @@ func (d *draft) eachAhead(f *frame, visit func(g *given) bool) {
 		if !isHarmless(d.kernel, s) {
 			return
 		}
-		if s.Kind == MergeStep {
-			if n, code := v.mergeNode(s, v.nodes[i].at); code == "" {
+		if s.local() && s.Kind != ConstStep {
+			if n, code := f.localNode(&v, s, v.nodes[i].at); code == "" {
 				v.nodes[i] = n
 			}
 		}
-		if s.Kind == ConstStep || s.Kind == MergeStep || i == len(f.done) {
+		if s.local() || i == len(f.done) {
 			continue
 		}
 		g, code := d.prepare(f, &v, s, v.nodes[i].at, keys)
@@ -209,7 +209,7 @@ func isHarmless(k *Kernel, s *Step) bool {
 	switch s.Kind {
 	case ToolStep:
 		return k.tools[s.Tool] != nil && k.tools[s.Tool].Level != Write
-	case SubStep:
+	case SubStep, WhenStep, EachStep: // what a when or an each leads to is not known before
 		return false
 	default:
 		return true
@@ -235,7 +235,7 @@ func mayBegin(k *Kernel, steps []Step) bool {
 func (d *draft) beginAhead() {
 	f := d.run.top()
 	w := &d.run.wait
-	if d.run.end != nil || f.checked == nil || f.checked.kernel != d.kernel || len(f.view.nodes) != len(f.done) || w.Step == "" || parentPath(w.Step) != f.Path || w.Kind == WaitSubPlanner || w.Kind.Person() {
+	if d.run.end != nil || f.checked == nil || f.checked.kernel != d.kernel || len(f.view.nodes) != len(f.done) || len(f.done) == len(f.checked.view.nodes) || w.Step != string(f.checked.view.nodes[len(f.done)].at) || w.Kind == WaitSubPlanner || w.Kind.Person() {
 		return
 	}
 	d.eachAhead(f, func(g *given) bool {

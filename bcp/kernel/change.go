@@ -143,6 +143,9 @@ func (c *Change) size() int {
 		for _, input := range s.Inputs {
 			n += len(input) + 3
 		}
+		if s.Control != nil {
+			n += s.Control.size()
+		}
 		if s.Judged != nil {
 			for _, rule := range s.Judged.Rules {
 				n += len(rule) + 3
@@ -222,6 +225,10 @@ type StepRecord struct {
 	Reused bool
 	// Begun says that it was begun ahead of its turn, and had its answer before.
 	Begun bool
+	// Control is the label of what steered the plan to a call, and Bits what a when or an
+	// each cost.
+	Control *Label
+	Bits    bcp.Bits
 }
 
 // NamedLabel is the label of an argument.
@@ -253,6 +260,9 @@ type End struct {
 // Totals are what a run has used of its limits.
 type Totals struct {
 	Steps, Effects, Parses, Plans, PlannerBits int
+	// Control is what content steered by, and ControlWorst what it could have, by the plans
+	// that were accepted: that is limited, since it does not depend on content.
+	Control, ControlWorst bcp.Bits
 }
 
 // Private is what agents and people said, apart from the rest of a record so that it

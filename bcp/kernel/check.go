@@ -1,5 +1,11 @@
 package kernel
 
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
 // Frame is where a plan runs: the run itself, or a sub-run of it.
 type Frame struct {
 	Path  string // of the sub-run's step, such as delegate; empty for the run
@@ -11,8 +17,12 @@ type Frame struct {
 	// Control is the label of what decided which calls the plan makes, where that is not
 	// Query: a sub-run is steered by what its planner read.
 	Control *Label
-	// Asker is who asked for the run, for what. It is not recorded with the frame.
-	Asker Asker
+	// Steer is the label of what steers the sub-run around it, if something does.
+	Steer *Label
+	// Asker is who asked for the run, for what. It is not recorded with the frame, and
+	// ControlBits is not either: how many bits content may steer by, for all of the run.
+	Asker       Asker
+	ControlBits int
 }
 
 // Asker is whom a run serves, and with what words it was asked for.
@@ -61,7 +71,8 @@ type Checked struct {
 	view   view
 	subs   int // steps that begin a sub-run
 
-	ids map[string]int // of a plan with many steps
+	ids  map[string]int // of a plan with many steps, or with steps in steps
+	base *Checked       // the plan before anything of it ran, where this is not it
 }
 
 // Check checks a plan step by step: ids, references, tools, arguments, types. It
@@ -70,31 +81,73 @@ type Checked struct {
 func (k *Kernel) Check(p *Plan, f Frame) (*Checked, Fault) {
 	c := &Checked{kernel: k, frame: f, view: view{plan: p, nodes: make([]node, 0, len(p.Steps))}}
 	c.view.query, c.view.own = &c.frame.Query, c.frame.own()
-	if len(p.Steps) > fewSteps {
+	if len(p.Steps) > fewSteps || p.forked {
 		c.ids = make(map[string]int, len(p.Steps))
 	}
-	for i := range p.Steps {
-		s := &p.Steps[i]
-		if !isStepID(s.ID) {
-			return nil, Fault{Code: BadID, steps: p.size}
-		}
-		n, code := c.step(s)
-		if code != "" {
-			return nil, Fault{code, s.ID, p.size}
-		}
-		c.view.nodes = append(c.view.nodes, n)
-		if c.ids != nil {
-			c.ids[s.ID] = i
-		}
+	if p.forked {
+		own := *p
+		c.view.plan = &own
 	}
-	switch {
+	switch fault := c.check(); {
+	case fault.Code != "":
+		return nil, fault
+	case p.forked && !f.mayFork():
+		return nil, Fault{Code: ControlNotAllowed, Step: p.fault.Step, steps: p.size} // of one that is wrong, too
 	case p.fault.Code != "":
 		p.fault.steps = p.size
 		return nil, p.fault
 	case c.final() < 0:
 		return nil, Fault{Code: NoFinal, steps: p.size}
+	case p.forked && c.Worst() > bcp.Bits(f.ControlBits)*bcp.Bit:
+		return nil, Fault{Code: ControlTooWide, Bits: c.Worst(), steps: p.size}
 	}
 	return c, Fault{}
+}
+
+// mayFork reports whether content may steer: a sub-planner has read content, and plans
+// what is needed.
+func (f *Frame) mayFork() bool { return f.ControlBits > 0 && f.Depth == 0 }
+
+// check checks the steps that were not checked yet.
+func (c *Checked) check() Fault {
+	for i := len(c.view.nodes); i < len(c.view.plan.Steps); i++ {
+		s := &c.view.plan.Steps[i]
+		fault := Fault{Step: s.ID, steps: c.view.plan.size, scope: s.scope}
+		if !isStepID(s.ID) {
+			return Fault{Code: BadID, steps: c.view.plan.size}
+		}
+		n, code := c.step(s)
+		if fault.Code = code; code != "" {
+			return fault
+		}
+		c.view.nodes = append(c.view.nodes, n)
+		c.name(i)
+		if n.fork != nil && !c.open(i) {
+			fault.Code = TooLarge
+			return fault
+		}
+	}
+	return Fault{}
+}
+
+// open puts behind a when or an each all that it may lead to.
+func (c *Checked) open(at int) bool {
+	steps := c.view.plan.Steps
+	s := steps[at]
+	opened := s.inside(slices.Clone(steps[:at+1]), c.view.nodes[at].fork.all(&s))
+	more := len(opened) - at - 1
+	c.view.plan.Steps = append(opened, steps[at+1:]...)
+	for around := s.under; around > 0; around = opened[around-1].under {
+		c.view.plan.Steps[around-1].span += more
+	}
+	return len(c.view.plan.Steps) <= maxUnfolded
+}
+
+// name makes a step that was checked known by its id, in a plan with an index of them.
+func (c *Checked) name(i int) {
+	if s := &c.view.plan.Steps[i]; c.ids != nil && !s.forks() {
+		c.ids[s.id()] = i
+	}
 }
 
 // ReadPlan reads and checks a plan.
@@ -132,13 +185,16 @@ func (c *Checked) step(s *Step) (node, Code) {
 	if s.Kind == SubStep && c.kernel.definition.SubPlanner == "" {
 		return node{}, UnknownKind
 	}
-	if c.find(s.ID) >= 0 {
+	if s.forks() && !c.frame.mayFork() {
+		return node{}, ControlNotAllowed
+	}
+	if s.Kind != EndStep && c.lookup(s.scope, s.ID) >= 0 {
 		return node{}, DuplicateID
 	}
 	if code := c.refs(s); code != "" {
 		return node{}, code
 	}
-	at := Origin(c.frame.path(s.ID))
+	at := Origin(c.frame.path(s.id()))
 	switch s.Kind {
 	case ConstStep:
 		return c.view.constant(s, at), ""
@@ -148,6 +204,12 @@ func (c *Checked) step(s *Step) (node, Code) {
 		return c.parse(s, at)
 	case SubStep:
 		return c.sub(s, at)
+	case WhenStep, EachStep:
+		return c.view.forkNode(s, at)
+	case ItemStep:
+		return c.view.item(s, at)
+	case EndStep:
+		return c.end(&c.view, s, at)
 	default:
 		if len(s.Inputs) == 0 {
 			return node{}, EmptyMerge
@@ -161,15 +223,15 @@ func (c *Checked) refs(s *Step) Code {
 	switch s.Kind {
 	case ToolStep:
 		for i := range s.Args {
-			if code := c.argRefs(&s.Args[i].Arg); code != "" {
+			if code := c.argRefs(s.scope, &s.Args[i].Arg); code != "" {
 				return code
 			}
 		}
-	case ParseStep, SubStep:
-		return c.ref(&s.Source)
+	case ParseStep, SubStep, WhenStep, EachStep, ItemStep:
+		return c.ref(s.scope, &s.Source)
 	case MergeStep:
 		for i := range s.Inputs {
-			if code := c.ref(&s.Inputs[i].Ref); code != "" {
+			if code := c.ref(s.scope, &s.Inputs[i].Ref); code != "" {
 				return code
 			}
 		}
@@ -177,23 +239,23 @@ func (c *Checked) refs(s *Step) Code {
 	return ""
 }
 
-func (c *Checked) argRefs(a *Arg) Code {
+func (c *Checked) argRefs(scope string, a *Arg) Code {
 	if a.Ref != nil {
-		return c.ref(a.Ref)
+		return c.ref(scope, a.Ref)
 	}
 	for i := range a.List {
-		if code := c.argRefs(&a.List[i]); code != "" {
+		if code := c.argRefs(scope, &a.List[i]); code != "" {
 			return code
 		}
 	}
 	return ""
 }
 
-func (c *Checked) ref(r *Ref) Code {
+func (c *Checked) ref(scope string, r *Ref) Code {
 	if r.hasPath && !isPath(r.Path) {
 		return BadPath
 	}
-	if r.index = c.find(r.Step); r.index < 0 {
+	if r.index = c.lookup(scope, r.Step); r.index < 0 {
 		return UnknownRef
 	}
 	_, code := c.view.ref(r)
@@ -216,7 +278,7 @@ func (c *Checked) call(s *Step, at Origin) (node, Code) {
 		}
 	}
 	for i := range s.Args {
-		n, code := c.view.arg(&s.Args[i].Arg)
+		n, code := c.view.arg(&s.Args[i].Arg, s)
 		if code != "" {
 			return node{}, code
 		}
@@ -228,11 +290,11 @@ func (c *Checked) call(s *Step, at Origin) (node, Code) {
 	if code != "" {
 		return node{}, code
 	}
-	joined, hazy := c.view.joined(args)
+	joined, hazy := c.view.joined(args, s)
 	if t.Level != Pure && !t.Trusted {
 		hazy &^= hazyInfluence
 	}
-	return node{typ: t.Output, label: t.ResultLabel(joined, at), hazy: hazy, at: at}, ""
+	return node{typ: t.Output, label: c.view.steered(s, t.ResultLabel(joined, at)), hazy: hazy | c.view.steerHaze(s), at: at}, ""
 }
 
 func (s *Step) has(argument string) bool {
@@ -253,7 +315,7 @@ func (c *Checked) parse(s *Step, at Origin) (node, Code) {
 	case schema == nil || !source.label.Parsers.Admit([]Capability{Capability(schema.Reader)}):
 		return node{}, UnknownSchema
 	}
-	return node{typ: schema.typ, label: schema.parseLabel(source.label, at), hazy: source.hazy &^ hazyInfluence, at: at}, ""
+	return node{typ: schema.typ, label: c.view.steered(s, schema.parseLabel(source.label, at)), hazy: source.hazy&^hazyInfluence | c.view.steerHaze(s), at: at}, ""
 }
 
 func (c *Checked) sub(s *Step, at Origin) (node, Code) {
@@ -270,5 +332,6 @@ func (c *Checked) sub(s *Step, at Origin) (node, Code) {
 	if schema != nil {
 		n.typ, n.hazy, n.label = schema.typ, hazyLabel, n.label.influencedBy(at, schema.typ.Width())
 	}
+	n.label = c.view.steered(s, n.label)
 	return n, ""
 }

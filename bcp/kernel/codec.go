@@ -238,6 +238,8 @@ func (t *Totals) fields(f *codec) {
 	number(f, "q_parses", &t.Parses)
 	number(f, "plans", &t.Plans)
 	number(f, "planner_bits", &t.PlannerBits)
+	number(f, "control", &t.Control)
+	number(f, "control_worst", &t.ControlWorst)
 }
 
 func (s *Start) fields(f *codec) {
@@ -267,6 +269,7 @@ func (l *Limits) fields(f *codec) {
 	number(f, "planner_timeout", &l.PlannerTimeout)
 	number(f, "run_ttl", &l.RunTTL)
 	number(f, "approval_ttl", &l.ApprovalTTL)
+	number(f, "control_budget_bits", &l.ControlBits)
 }
 
 func (o *Result) fields(f *codec) {
@@ -294,6 +297,8 @@ func (s *StepRecord) fields(f *codec) {
 	f.digest("key", &s.Key)
 	f.flag("reused", &s.Reused)
 	f.flag("begun", &s.Begun)
+	f.someLabel("control", &s.Control)
+	number(f, "control_bits", &s.Bits)
 }
 
 func (v *Verdict) fields(f *codec) {
@@ -321,6 +326,7 @@ func (s *Frame) fields(f *codec) {
 	f.grant("grant", &s.Grant)
 	f.label("query", &s.Query)
 	f.someLabel("control", &s.Control)
+	f.someLabel("steer", &s.Steer)
 }
 
 func (w *Wait) fields(f *codec) {

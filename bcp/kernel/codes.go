@@ -1,6 +1,10 @@
 package kernel
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
 
 // Code says why something was refused, denied or ended: a word of a closed list,
 // never a part of a message.
@@ -23,6 +27,13 @@ const (
 	UnknownSchema   Code = "unknown_schema"
 	EmptyMerge      Code = "empty_merge"
 	NoFinal         Code = "no_final"
+)
+
+// What is wrong with how content steers a plan, if a kernel lets it.
+const (
+	ControlNotAllowed Code = "control_not_allowed"
+	ControlTooWide    Code = "control_too_wide"
+	DeniedPath        Code = "denied_path"
 )
 
 // What goes wrong while a plan is asked for or run, and may be told to the
@@ -59,6 +70,7 @@ const (
 	LimitPlans       Code = "max_plans"
 	LimitPlannerBits Code = "max_planner_bits"
 	LimitValueBytes  Code = "max_value_bytes"
+	LimitElements    Code = "limit" // a list has more elements than its each takes
 	LimitRunTTL      Code = "run_ttl"
 	PlannerTimeout   Code = "planner_timeout"
 	// PlannerUnavailable is of a run whose planner could not plan until the run's time
@@ -89,7 +101,10 @@ const (
 	Repeated           Code = "repeated" // decided before: the answer is the same
 )
 
-// plannerCodes are all that a planner can be told. How many there are decides
+// steerCodes are those that a planner hears besides where content may steer.
+var steerCodes = []Code{ControlNotAllowed, ControlTooWide, DeniedPath}
+
+// plannerCodes are all that a planner can be told where content steers nothing. How many there are decides
 // what an error may tell it: see [errorBits].
 var plannerCodes = []Code{
 	TooLarge, Malformed, UnknownKind, BadID, DuplicateID, BadPath, UnknownRef, PathMissing, UnknownTool, ExtraArgument, MissingArgument,
@@ -100,13 +115,13 @@ var plannerCodes = []Code{
 // otherCodes are the codes that no planner hears.
 var otherCodes = []Code{
 	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
-	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitRunTTL, PlannerTimeout, PlannerUnavailable, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
+	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitElements, LimitRunTTL, PlannerTimeout, PlannerUnavailable, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
 	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubBlocked, SubErrored,
 	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, Suspended, Repeated,
 }
 
 // Codes returns all codes.
-func Codes() []Code { return slices.Concat(plannerCodes, otherCodes) }
+func Codes() []Code { return slices.Concat(plannerCodes, steerCodes, otherCodes) }
 
 // Fault is what is wrong with a plan or with running it: a code, and the step if
 // it is about one.
@@ -114,8 +129,11 @@ type Fault struct {
 	Code Code
 	// Step is the planner's own id of the step, valid, or empty.
 	Step string
+	// Bits is what the dearest path costs of a plan that is too wide.
+	Bits bcp.Bits
 
-	steps int // of the plan, where that could be read
+	steps int    // of the plan, where that could be read
+	scope string // of the step
 }
 
 // Status is how a run ended. The zero value is a run that goes on.

@@ -48,7 +48,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	if c.Code, c.Place = code, wrong; code != "" {
 		return c
 	}
-	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.definition.Limits, message.planOnly, message.anew
+	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.limitsOf(grant), message.planOnly, message.anew
 	c.Private.Task, c.Private.Rules, c.Private.Salt = message.task, message.rules, runSalt(m)
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
 	s.keepOwn(c.Run, k, own)
@@ -141,9 +141,14 @@ func (d *draft) plan(plan []byte) {
 		return
 	}
 	limits := &d.run.start.Limits
-	steps := len(checked.view.plan.Steps)
-	d.run.totals.Steps += steps
-	accepted := &Accepted{Steps: steps}
+	worst := checked.worst(0, len(checked.view.plan.Steps))
+	if d.run.totals.ControlWorst+worst.control > bcp.Bits(limits.ControlBits)*bcp.Bit {
+		d.fail(badPlan, Fault{Code: ControlTooWide, Bits: worst.control, steps: checked.view.plan.size}, nil)
+		return
+	}
+	d.run.totals.Steps += worst.steps
+	d.run.totals.ControlWorst += worst.control
+	accepted := &Accepted{Steps: worst.steps}
 	if len(d.run.frames) == 1 {
 		accepted.Attempt = d.run.totals.Plans
 	}
@@ -157,16 +162,16 @@ func (d *draft) plan(plan []byte) {
 		d.abort(LimitSteps, "")
 	case checked.subs > 0 && checked.frame.Depth+1 > limits.MaxDepth:
 		d.abort(LimitDepth, "")
-	case d.run.totals.Effects+d.run.fewest(checked, ToolStep) > limits.MaxEffects:
+	case d.run.totals.Effects+d.run.fewest(checked, ToolStep, worst.effects) > limits.MaxEffects:
 		d.abort(LimitEffects, "")
-	case d.run.totals.Parses+d.run.fewest(checked, ParseStep) > limits.MaxParses:
+	case d.run.totals.Parses+d.run.fewest(checked, ParseStep, worst.parses) > limits.MaxParses:
 		d.abort(LimitParses, "")
 	default:
 		if f, certain := denied(checked.preflight(d.ownRules())); certain {
 			d.change.Steps = append(d.change.Steps, StepRecord{
 				Path: checked.frame.path(f.Step), Kind: ToolStep, Tool: f.Tool, Judged: &f.Verdict, Early: true, Arguments: namedLabels(f.Arguments),
 			})
-			d.denied(f.Step, f.Verdict.Code, nil)
+			d.denied(f.step, f.Verdict.Code, nil)
 			return
 		}
 		if d.run.start.PlanOnly {
@@ -178,14 +183,19 @@ func (d *draft) plan(plan []byte) {
 }
 
 // fewest is how many calls, or parses, the plan cannot do without: what an earlier
-// plan had done in the same frame may be the same.
-func (r *run) fewest(c *Checked, kind StepKind) int {
+// plan had done in the same frame may be the same. Of a plan that content steers it is
+// that of the path with the most.
+func (r *run) fewest(c *Checked, kind StepKind, most int) int {
 	n := 0
 	left := map[string]int{}
 	for _, made := range r.results {
 		if made.frame == c.frame.Path && (made.tool == "") == (kind == ParseStep) {
 			left[made.tool]++
+			most--
 		}
+	}
+	if c.view.plan.forked {
+		return max(most, 0)
 	}
 	for i := range c.view.plan.Steps {
 		if s := &c.view.plan.Steps[i]; s.Kind == kind {
@@ -246,7 +256,7 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 	}
 	at := f.checked.view.nodes[len(f.done)].at
 	d.answer(StepRecord{Path: string(at), Kind: ParseStep, Inputs: []string{f.origin(&step.Source)}},
-		node{typ: schema.typ, value: &value, label: schema.parseLabel(source.label, at), at: at})
+		node{typ: schema.typ, value: &value, label: f.view.steered(step, schema.parseLabel(source.label, at)), at: at})
 	return d.decided()
 }
 

@@ -110,18 +110,18 @@ const (
 func (d *draft) fail(class faultClass, f Fault, label *Label) {
 	steps := f.steps
 	if running := d.run.top().checked; running != nil {
-		steps = len(running.view.plan.Steps)
+		steps = running.view.plan.size
 	}
 	path := ""
 	if f.Step != "" {
-		path = d.run.top().path(f.Step)
+		path = d.run.top().path(f.scope + f.Step)
 	}
 	status := [...]Status{badPlan: PlanRejected, badStep: Errored, badCall: Blocked}[class]
 	if len(d.run.frames) > 1 || d.run.totals.Plans >= d.run.start.Limits.MaxPlans {
 		d.end(status, f.Code, path)
 		return
 	}
-	cost := errorBits(steps)
+	cost := errorBits(steps, d.run.start.Limits.ControlBits > 0)
 	if d.run.totals.PlannerBits+cost > d.run.start.Limits.MaxPlannerBits {
 		d.end(Aborted, LimitPlannerBits, path)
 		return
@@ -139,7 +139,13 @@ func (d *draft) fail(class faultClass, f Fault, label *Label) {
 
 // errorBits is what one error can tell a planner: which of the codes, at which step,
 // or that there is none.
-func errorBits(steps int) int { return bits.Len(uint(len(plannerCodes) * max(steps, 1))) }
+func errorBits(steps int, steers bool) int {
+	codes := len(plannerCodes)
+	if steers {
+		codes += len(steerCodes)
+	}
+	return bits.Len(uint(codes * max(steps, 1)))
+}
 
 // askPlanner asks for the first or the next plan.
 func (d *draft) askPlanner() {
@@ -190,6 +196,9 @@ func (d *draft) build() (faultClass, Fault, *Label) {
 		return 0, Fault{}, nil
 	}
 	next := *f
+	if next.checked != nil && next.checked.base != nil {
+		next.checked = next.checked.base
+	}
 	if next.checked == nil || next.checked.kernel != d.kernel {
 		checked, fault := d.kernel.ReadPlan(f.bytes, f.Frame)
 		if fault.Code != "" {
@@ -202,9 +211,18 @@ func (d *draft) build() (faultClass, Fault, *Label) {
 		n, code := next.buildNode(&f.done[i])
 		if code != "" {
 			label := Join(f.Query, f.done[i].label)
-			return badStep, Fault{Code: code, Step: next.checked.view.plan.Steps[i].ID}, &label
+			s := &next.checked.view.plan.Steps[i]
+			return badStep, Fault{Code: code, Step: s.ID, scope: s.scope}, &label
 		}
 		next.view.nodes = append(next.view.nodes, n)
+		if n.fork != nil {
+			names, _ := n.fork.taken(&next.checked.view.plan.Steps[i], n.value)
+			checked, fault := next.checked.unfold(i, names)
+			if fault.Code != "" {
+				return badPlan, fault, nil
+			}
+			next.checked, next.view.plan = checked, checked.view.plan
+		}
 	}
 	d.run.replaceTop(&next)
 	return 0, Fault{}, nil
@@ -213,9 +231,11 @@ func (d *draft) build() (faultClass, Fault, *Label) {
 // buildNode returns the value of the step that is done next.
 func (f *frame) buildNode(s *done) (node, Code) {
 	foreseen := f.checked.view.nodes[len(f.view.nodes)]
-	if foreseen.merge != nil {
-		n, code := f.view.mergeNode(foreseen.merge, foreseen.at)
-		n.label = s.label
+	if step := &f.checked.view.plan.Steps[len(f.view.nodes)]; step.local() && step.Kind != ConstStep {
+		n, code := f.localNode(&f.view, step, foreseen.at)
+		if n.label = s.label; code == "" && n.value == nil && n.merge == nil {
+			code = PathMissing // it was erased
+		}
 		return n, code
 	}
 	n := node{typ: foreseen.typ, value: s.value, label: s.label, at: foreseen.at, literal: foreseen.literal}

@@ -26,7 +26,7 @@ const (
 var explanations = map[Code]string{
 	TooLarge:        "The plan is larger than a plan can be. " + replan,
 	Malformed:       "The plan is not what docs/plan.schema.json describes. " + replan,
-	UnknownKind:     "A step is of none of the five kinds. " + replan,
+	UnknownKind:     "A step is of no kind that there is. " + replan,
 	BadID:           "A step's id is not 1 to 64 letters, digits, hyphens and underscores. " + replan,
 	DuplicateID:     "Two steps have one id. " + replan,
 	BadPath:         "The path of a reference is not one. " + replan,
@@ -39,6 +39,10 @@ var explanations = map[Code]string{
 	UnknownSchema:   "The kernel has no schema of this name. " + replan,
 	EmptyMerge:      "A merge has no inputs. " + replan,
 	NoFinal:         "The plan's final names none of its steps. " + replan,
+
+	ControlNotAllowed: "The plan has a when or an each, which this kernel, the grant or a sub-run does not allow: control_budget_bits is 0. " + replan,
+	ControlTooWide:    "Content could steer the plan by more bits than control_budget_bits has left: bcpmesh kernel check prints what each path costs. " + replan,
+	DeniedPath:        "A call in a when or an each is certain to be denied. " + replan,
 
 	PlannerEmpty:         "The planner sent a plan without steps. " + replan,
 	PlannerRefused:       "The planner says that it has no plan. " + replan,
@@ -65,6 +69,7 @@ var explanations = map[Code]string{
 	LimitPlans:         "The planner was asked limits.max_plans times, and no plan came through.",
 	LimitPlannerBits:   "The errors would tell the planner more than limits.max_planner_bits.",
 	LimitValueBytes:    "A value is larger than limits.max_value_bytes.",
+	LimitElements:      "A list has more elements than the max of the each over it.",
 	LimitRunTTL:        "The run took longer than limits.run_ttl, without the time that people took.",
 	PlannerUnavailable: "The planner's model was away until the run's time was over (limits.run_ttl): its log says why.",
 	PlannerTimeout:     "No plan came within limits.planner_timeout. See whether the planner is connected.",

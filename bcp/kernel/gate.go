@@ -66,9 +66,18 @@ type Call struct {
 	// Control is the label of what decided that the call is made: of all that the plan
 	// was made after. The zero Label is tainted.
 	Control Label
-	Depth   int // of the sub-run; 0 is the run itself
+	// Steer is the label of what steered the plan to it, which is a part of Control; nil is
+	// nothing.
+	Steer *Label
+	Depth int // of the sub-run; 0 is the run itself
 
-	own *toolRules // forbid rules that the requester added
+	own       *toolRules // forbid rules that the requester added
+	steerHaze haze
+}
+
+// isSteered reports whether content steered the plan to the call.
+func (c *Call) isSteered() bool {
+	return c.Steer != nil && (c.Steer.Tainted() || c.Steer.ThirdParty())
 }
 
 func (c *Call) argument(name string) *Argument {
@@ -171,7 +180,11 @@ func (g Gate) provenance(t *Tool, c *Call) (v Verdict, certain bool) {
 	// reaches, content never chooses by them.
 	thirdParty := t.Level == Write && c.Control.ThirdParty()
 	needed := thirdParty || t.Level == Write && c.Control.Tainted()
-	admitted, hazy := !needed, false
+	admitted, hazy := !needed, c.steerHaze != 0
+	if t.Level == Read && c.isSteered() { // whether it is made tells whom it is made to
+		needed, thirdParty = true, c.Steer.ThirdParty()
+		admitted = c.Steer.Readers.Admit(t.RequiredCaps)
+	}
 	for i := range c.Arguments {
 		a := &c.Arguments[i]
 		hazy = hazy || a.hazy&hazyLabel != 0
@@ -197,6 +210,10 @@ func (g Gate) provenance(t *Tool, c *Call) (v Verdict, certain bool) {
 		{t.rules.ask, Verdict{Ruling: NeedPerson, Code: NeedsPerson}},
 	} {
 		for i := range step.list {
+			if r := &step.list[i]; step.verdict.Ruling == Allow && (c.isSteered() || r.controlBits > 0) && c.Control.chosen() > Width(r.controlBits) {
+				certain = certain && c.steerHaze == 0
+				continue
+			}
 			switch t.evaluate(&step.list[i], c) {
 			case constraint.True:
 				step.verdict.Rules = append(step.verdict.Rules, step.list[i].id)

@@ -28,6 +28,7 @@ type gateway struct {
 	task    kernel.Label
 	salt    [16]byte
 	replay  bool // keep records, and compare after every one
+	killed  bool // after every one
 	heard   *heard
 }
 

@@ -20,8 +20,10 @@ type Definition struct {
 	// Approvers decide about its calls.
 	Approvers []bcp.AgentName
 	Grants    map[string][]Capability
-	Tools     []Tool
-	Schemas   []Schema
+	// GrantControl are the control bits of grants that have fewer than the kernel's limits.
+	GrantControl map[string]int
+	Tools        []Tool
+	Schemas      []Schema
 	// Result is what Controllers may hear of the value of a run; nil for nothing. Its
 	// Reader is the kernel.
 	Result *Schema
@@ -113,6 +115,18 @@ func (k *Kernel) GrantOf(requester bcp.AgentName, name string) (Grant, bool) {
 	}
 	g, ok := k.grants[name]
 	return g, ok
+}
+
+// ControlBits is how many bits content may steer plans by under a grant.
+func (k *Kernel) ControlBits(grant string) int { return k.limitsOf(grant).ControlBits }
+
+// limitsOf are those of a run under a grant.
+func (k *Kernel) limitsOf(grant string) Limits {
+	l := k.definition.Limits
+	if fewer, limited := k.definition.GrantControl[grant]; limited {
+		l.ControlBits = min(l.ControlBits, fewer)
+	}
+	return l
 }
 
 // Tool returns a tool that the grant allows to call, or nil: to who has not the
@@ -303,7 +317,7 @@ func (l *loading) limits() {
 	for name, n := range inOrder(map[string]int{
 		"max_steps": m.MaxSteps, "max_effects": m.MaxEffects, "max_q_parses": m.MaxParses, "max_depth": m.MaxDepth, "max_plans": m.MaxPlans,
 		"max_planner_bits": m.MaxPlannerBits, "max_value_bytes": m.MaxValueBytes, "max_pending_approvals": m.MaxPendingApprovals,
-		"planner_timeout": int(m.PlannerTimeout), "run_ttl": int(m.RunTTL), "approval_ttl": int(m.ApprovalTTL),
+		"control_budget_bits": m.ControlBits, "planner_timeout": int(m.PlannerTimeout), "run_ttl": int(m.RunTTL), "approval_ttl": int(m.ApprovalTTL),
 	}) {
 		if n < 0 {
 			l.failf(BadLimit, "limits", "%s is below 0", name)
@@ -311,6 +325,14 @@ func (l *loading) limits() {
 	}
 	if m.MaxValueBytes > MaxContent {
 		l.failf(BadLimit, "limits", "max_value_bytes is at most %d", MaxContent)
+	}
+	if m.ControlBits > MaxControlBits {
+		l.failf(BadLimit, "limits", "control_budget_bits is at most %d", MaxControlBits)
+	}
+	for grant, bits := range inOrder(l.kernel.definition.GrantControl) {
+		if _, ok := l.kernel.definition.Grants[grant]; !ok || bits < 0 {
+			l.failf(UnknownGrantName, fmt.Sprintf("limits of grant %q", grant), "expected the name of a grant of the kernel, and at least 0 bits")
+		}
 	}
 	if m.MaxDepth > MaxDepth {
 		l.failf(BadLimit, "limits", "max_depth is at most %d", MaxDepth)
@@ -347,6 +369,8 @@ func (l *loading) rule(r *Rule, seen map[string]bool) {
 		l.failf(BadName, where, "an id is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
 	case r.Effect == NoEffect || r.Effect > Ask:
 		l.failf(RuleEffectWord, where, "effect is forbid, declassify or ask, and reads is data or nothing")
+	case r.ControlBits < 0 || r.ControlBits > MaxControlBits || r.ControlBits > 0 && r.Effect != Declassify:
+		l.failf(RuleEffectWord, where, "control_bits is of a rule that declassifies, and at most %d", MaxControlBits)
 	case r.Effect == Declassify && r.ReadsData:
 		l.failf(RuleReadsData, where, "a rule that declassifies decides by labels: it has no reads: data")
 	case r.Tool != AnyTool && len(tools) == 0:

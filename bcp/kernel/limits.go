@@ -38,6 +38,8 @@ const (
 	// maxRunRuleTools bounds the pairs of such a rule and a tool that it is about:
 	// a rule is compiled for each of its tools, while the gateway waits.
 	maxRunRuleTools = 64
+	// MaxControlBits is the greatest control_budget_bits.
+	MaxControlBits = 1000
 	// MaxDepth is the greatest max_depth.
 	MaxDepth = 8
 	// maxExamples is the number of examples of a rule, each way.
@@ -95,6 +97,8 @@ type Limits struct {
 	MaxPlans int
 	// MaxPlannerBits is how many bits the errors may tell the planner.
 	MaxPlannerBits int
+	// ControlBits is how many bits content may steer plans by; 0 is not at all.
+	ControlBits int
 	// MaxValueBytes is the size of one value in canonical JSON.
 	MaxValueBytes int
 	// PlannerTimeout is how long a planner or sub-planner may take for a plan.

@@ -17,6 +17,10 @@ type node struct {
 	at    Origin // what the value is by itself: the path of its step, and the path into it
 	merge *Step  // the step, of a merge: its fields are its inputs
 	list  []node // of a list of arguments
+	// fields are those of the end of a when or an each, in the order of its type: each has
+	// its own label.
+	fields []node
+	fork   *fork // of a when or an each
 	// literal says that the plan has the value.
 	literal bool
 	// size bounds a merge from below, in bytes: merges of merges double.
@@ -33,7 +37,7 @@ type view struct {
 
 // constant returns the value of a const.
 func (v *view) constant(s *Step, at Origin) node {
-	n := node{value: &s.Value, label: v.literalLabel(&s.Value), at: at, literal: true}
+	n := node{value: &s.Value, label: v.literalLabel(&s.Value, s), hazy: v.steerHaze(s), at: at, literal: true}
 	if list := s.Value.list; len(list) > 0 && !slices.ContainsFunc(list, func(e Value) bool { return !v.isOwn(&e) }) {
 		n.label = v.own.Task.Label
 	}
@@ -45,11 +49,11 @@ func (v *view) isOwn(value *Value) bool {
 }
 
 // literalLabel returns the label of a scalar that the plan has.
-func (v *view) literalLabel(value *Value) Label {
+func (v *view) literalLabel(value *Value, s *Step) Label {
 	if v.isOwn(value) {
 		return v.own.Task.Label
 	}
-	return *v.query
+	return v.steered(s, *v.query)
 }
 
 // isLiteral reports whether all of the value stands in the plan of the run itself.
@@ -75,6 +79,16 @@ func (v *view) ref(r *Ref) (node, Code) {
 			return n, code
 		}
 		path = rest
+	}
+	if n.fields != nil {
+		name, rest, deeper := strings.Cut(path, ".")
+		i := slices.IndexFunc(n.typ.Fields, func(f TypeField) bool { return f.Name == name })
+		if i < 0 {
+			return node{}, PathMissing
+		}
+		if n, path = n.fields[i], rest; !deeper {
+			return n, ""
+		}
 	}
 	return n.into(path)
 }
@@ -149,16 +163,16 @@ func index(s string) (int, bool) {
 }
 
 // arg returns an argument as the plan has it.
-func (v *view) arg(a *Arg) (node, Code) {
+func (v *view) arg(a *Arg, s *Step) (node, Code) {
 	switch {
 	case a.Ref != nil:
 		return v.ref(a.Ref)
 	case a.Scalar != nil:
-		return node{value: a.Scalar, label: v.literalLabel(a.Scalar), literal: true}, ""
+		return node{value: a.Scalar, label: v.literalLabel(a.Scalar, s), hazy: v.steerHaze(s), literal: true}, ""
 	}
-	n := node{list: make([]node, len(a.List)), label: *v.query}
+	n := node{list: make([]node, len(a.List)), label: v.steered(s, *v.query)}
 	for i := range a.List {
-		element, code := v.arg(&a.List[i])
+		element, code := v.arg(&a.List[i], s)
 		if code != "" {
 			return node{}, code
 		}
@@ -277,6 +291,7 @@ func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
 			n.size += len(s.Inputs[i].Name) + 4 + input.minSize()
 		}
 	}
+	n.label = v.steered(s, n.label)
 	return n, ""
 }
 
@@ -284,7 +299,7 @@ func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
 func (v *view) arguments(s *Step) ([]Argument, Code) {
 	args := make([]Argument, len(s.Args))
 	for i := range s.Args {
-		n, code := v.arg(&s.Args[i].Arg)
+		n, code := v.arg(&s.Args[i].Arg, s)
 		if code != "" {
 			return nil, code
 		}
@@ -298,9 +313,9 @@ func (v *view) arguments(s *Step) ([]Argument, Code) {
 
 // joined returns the label of what a call is told: the join of its arguments, or the
 // query's label if it has none.
-func (v *view) joined(args []Argument) (l Label, hazy haze) {
+func (v *view) joined(args []Argument, s *Step) (l Label, hazy haze) {
 	if len(args) == 0 {
-		return *v.query, 0
+		return v.steered(s, *v.query), v.steerHaze(s)
 	}
 	l, hazy = args[0].Label, args[0].hazy
 	for i := 1; i < len(args); i++ {

@@ -119,13 +119,13 @@ func (d *draft) approve(w Wait) {
 		d.failStep(s, code)
 		return
 	}
-	call := f.checked.buildCall(s, args, d.ownRules())
+	call := f.checked.buildCall(&f.view, s, args, d.ownRules())
 	verdict := d.kernel.Gate().Judge(&call)
 	switch {
 	case verdict.Ruling == Deny:
-		d.change.Steps = append(d.change.Steps, StepRecord{Path: w.Step, Kind: ToolStep, Tool: w.Tool, Judged: &verdict, Arguments: namedLabels(args)})
+		d.change.Steps = append(d.change.Steps, StepRecord{Path: w.Step, Kind: ToolStep, Tool: w.Tool, Judged: &verdict, Arguments: namedLabels(args), Control: call.Steer})
 		label := d.errorLabel()
-		d.denied(s.ID, verdict.Code, &label)
+		d.denied(s, verdict.Code, &label)
 	case !known(args) || string(argumentsJSON(args)) != string(d.run.args):
 		d.end(Errored, ToolChanged, w.Step)
 	default:

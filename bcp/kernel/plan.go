@@ -5,7 +5,7 @@ import "slices"
 // StepKind is the kind of a step. The zero value is none.
 type StepKind uint8
 
-// The five kinds.
+// The kinds. A planner writes all but the last two, which [Kernel.Check] adds.
 const (
 	NoStep StepKind = iota
 	ConstStep
@@ -13,21 +13,26 @@ const (
 	ParseStep
 	SubStep
 	MergeStep
+	WhenStep
+	EachStep
+	ItemStep // an element of an each, before the steps that it is for
+	EndStep  // behind the steps of a when or an each: what they give
 )
 
 // Word returns the word of the kind.
 func (k StepKind) Word() string { return stepWords[min(int(k), len(stepWords)-1)] }
 
 // stepWords are the words of all kinds, by number.
-var stepWords = []string{"", "const", "tool", "q_parse", "subkernel", "merge"}
+var stepWords = []string{"", "const", "tool", "q_parse", "subkernel", "merge", "when", "each", "item", "end"}
 
 // Plan is a plan that was read, and not checked yet: see [Kernel.Check].
 type Plan struct {
 	Steps []Step
 	Final string
 
-	fault Fault // of the step after the last of Steps, if that is wrong in itself
-	size  int   // the number of steps, including those after a wrong one
+	fault  Fault // of the step after the last of Steps, if that is wrong in itself
+	size   int   // the number of steps, including those after a wrong one and in others
+	forked bool  // it has a when or an each
 }
 
 // Step is one step of a plan. Of the fields below ID those of its kind are set.
@@ -38,11 +43,14 @@ type Step struct {
 	Value       Value        // const
 	Tool        string       // tool
 	Args        []NamedArg   // tool, by name
-	Source      Ref          // q_parse, subkernel
+	Source      Ref          // q_parse, subkernel, when (on), each (over)
 	Schema      string       // q_parse, and subkernel where it has one
 	Instruction string       // q_parse, subkernel
 	Grant       []Capability // subkernel
 	Inputs      []NamedRef   // merge, by name
+	Flow        *Flow        // when, each
+
+	placed
 }
 
 // Ref points to the value of an earlier step, or into it.
@@ -86,6 +94,14 @@ var planTable = []struct {
 		{name: "schema_ref", form: textForm, optional: true},
 	}},
 	{MergeStep, []planKey{{name: "inputs", form: inputsForm}}},
+	{WhenStep, []planKey{
+		{name: "on", form: refForm}, {name: "cases", form: casesForm}, {name: "else", form: stepsForm, optional: true},
+		{name: "yields", form: inputsForm, optional: true},
+	}},
+	{EachStep, []planKey{
+		{name: "over", form: refForm}, {name: "as", form: idForm}, {name: "max", form: countForm}, {name: "do", form: stepsForm},
+		{name: "collect", form: inputsForm, optional: true}, {name: "on_more", form: moreForm, optional: true},
+	}},
 }
 
 // planKey is one key of a step.
@@ -105,6 +121,11 @@ const (
 	refForm
 	grantForm
 	inputsForm
+	stepsForm
+	casesForm
+	idForm
+	countForm
+	moreForm
 )
 
 // ParsePlan reads a plan: strict JSON, exact keys, kinds and forms. What is wrong
@@ -115,10 +136,16 @@ func ParsePlan(b []byte) (*Plan, Fault) {
 		return nil, Fault{Code: TooLarge}
 	}
 	v, err := ParseValue(b)
-	if err != nil {
-		return nil, Fault{Code: Malformed}
+	if err == nil {
+		return parsePlanValue(&v)
 	}
-	return parsePlanValue(&v)
+	// Steps in steps nest deeper than messages do.
+	if v, err = readValue(b, maxFlowDepth); err == nil {
+		if p, fault := parsePlanValue(&v); p != nil && p.forked {
+			return p, fault
+		}
+	}
+	return nil, Fault{Code: Malformed}
 }
 
 func parsePlanValue(v *Value) (*Plan, Fault) {
@@ -134,17 +161,21 @@ func parsePlanValue(v *Value) (*Plan, Fault) {
 		return nil, Fault{Code: TooLarge}
 	}
 	p := &Plan{Final: final.text, Steps: make([]Step, len(steps.list)), size: len(steps.list)}
+	r := &flowReader{plan: p}
 	for i := range steps.list {
-		if fault := p.Steps[i].read(&steps.list[i]); fault.Code != "" {
+		if fault := p.Steps[i].read(&steps.list[i], r); fault.Code != "" {
 			p.Steps, p.fault = p.Steps[:i], fault
 			break
 		}
+	}
+	if p.size > MaxPlanSteps {
+		return nil, Fault{Code: TooLarge}
 	}
 	return p, Fault{}
 }
 
 // read reads one step.
-func (s *Step) read(v *Value) Fault {
+func (s *Step) read(v *Value, r *flowReader) Fault {
 	fault := func(c Code) Fault {
 		if id := v.member("id"); id != nil && isStepID(id.text) {
 			return Fault{Code: c, Step: id.text}
@@ -157,7 +188,10 @@ func (s *Step) read(v *Value) Fault {
 	kind := v.member("kind")
 	for i := range planTable {
 		if kind != nil && kind.kind == TextValue && kind.text == planTable[i].kind.Word() {
-			if s.Kind = planTable[i].kind; !s.readKeys(v, planTable[i].keys) {
+			if s.Kind = planTable[i].kind; s.forks() {
+				return s.readFork(v, planTable[i].keys, r, fault)
+			}
+			if !s.readKeys(v, planTable[i].keys, r) {
 				return fault(Malformed)
 			}
 			return Fault{}
@@ -167,7 +201,7 @@ func (s *Step) read(v *Value) Fault {
 }
 
 // readKeys reads the keys of a step, which are those of its kind and no other.
-func (s *Step) readKeys(v *Value, keys []planKey) bool {
+func (s *Step) readKeys(v *Value, keys []planKey, r *flowReader) bool {
 	id := v.member("id")
 	if id == nil || id.kind != TextValue {
 		return false
@@ -178,7 +212,7 @@ func (s *Step) readKeys(v *Value, keys []planKey) bool {
 		switch value := v.member(keys[i].name); {
 		case value != nil:
 			known++
-			if !s.readKey(&keys[i], value) {
+			if !s.readKey(&keys[i], value, r) {
 				return false
 			}
 		case !keys[i].optional:
@@ -188,7 +222,7 @@ func (s *Step) readKeys(v *Value, keys []planKey) bool {
 	return known == len(v.keys)
 }
 
-func (s *Step) readKey(key *planKey, v *Value) (ok bool) {
+func (s *Step) readKey(key *planKey, v *Value, r *flowReader) (ok bool) {
 	switch key.form {
 	case constForm:
 		s.Value = *v
@@ -203,8 +237,13 @@ func (s *Step) readKey(key *planKey, v *Value) (ok bool) {
 		s.Grant, ok = readGrant(v)
 		return ok
 	case inputsForm:
-		s.Inputs, ok = readInputs(v)
+		if s.Inputs, ok = readInputs(v); s.Flow != nil {
+			s.Flow.Out, s.Inputs = s.Inputs, nil
+		}
 		return ok
+	case textForm:
+	default:
+		return s.Flow.readKey(key, v, r)
 	}
 	if key.optional && v.kind == NullValue {
 		return true

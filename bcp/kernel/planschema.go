@@ -4,20 +4,29 @@ import "strconv"
 
 // AppendPlanSchema appends the JSON Schema of a plan, for planners: what
 // [ParsePlan] reads, as far as a schema can say it. It is made from the same table.
-func AppendPlanSchema(dst []byte) []byte {
+// steers says that content may steer plans.
+func AppendPlanSchema(dst []byte, steers bool) []byte {
 	steps := List()
 	for i := range planTable {
+		if s := (&Step{Kind: planTable[i].kind}); s.forks() && !steers {
+			continue
+		}
 		steps.list = append(steps.list, stepSchema(i))
+	}
+	definitions, list := schemaDefinitions(), object(member{"type", Text("array")}, member{"maxItems", Int(MaxPlanSteps)}, member{"items", object(member{"oneOf", steps})})
+	if steers {
+		definitions.add("steps", list)
+		list = refTo("steps")
 	}
 	v := object(
 		member{"$schema", Text("https://json-schema.org/draft/2020-12/schema")}, member{"title", Text("A plan")},
 		member{"type", Text("object")}, member{"additionalProperties", Bool(false)}, member{"required", texts([]string{"steps", "final"})},
 		member{"properties", object(
-			member{"steps", object(member{"type", Text("array")}, member{"maxItems", Int(MaxPlanSteps)}, member{"items", object(member{"oneOf", steps})})},
+			member{"steps", list},
 			member{"final", object(member{"type", Text("string")}, member{"description", Text("The id of the step whose value is the result.")})},
 			member{"run_id", object(member{"type", Text("string")}, member{"description", Text("Taken and ignored.")})},
 		)},
-		member{"$defs", schemaDefinitions()},
+		member{"$defs", definitions},
 	)
 	return v.AppendJSON(dst)
 }
@@ -47,6 +56,16 @@ func (k *planKey) schema() Value {
 		return namedSchema(refTo("ref"))
 	case refForm:
 		return refTo("ref")
+	case stepsForm:
+		return refTo("steps")
+	case casesForm:
+		return object(member{"type", Text("object")}, member{"minProperties", Int(1)}, member{"maxProperties", Int(maxCases)}, member{"additionalProperties", refTo("steps")})
+	case idForm:
+		return refTo("id")
+	case countForm:
+		return object(member{"type", Text("integer")}, member{"minimum", Int(1)}, member{"maximum", Int(maxElements)})
+	case moreForm:
+		return object(member{"enum", texts([]string{"stop", "first"})})
 	case grantForm:
 		return object(member{"type", Text("array")}, member{"maxItems", Int(MaxTools)}, member{"items", object(member{"type", Text("string")}, member{"pattern", Text(`^[a-z0-9][a-z0-9._-]{0,62}$`)})})
 	default:

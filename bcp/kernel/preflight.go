@@ -1,9 +1,15 @@
 package kernel
 
+import (
+	"cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
 // Forecast is what the gate will say about one call of a plan, as far as that is
 // certain before the plan runs.
 type Forecast struct {
-	Step    string // its id
+	Step    string // its id; in a when or an each it is as in loop/0/step
 	Tool    string
 	Verdict Verdict
 	// Certain says that nothing which content, tools or Readers may bring changes
@@ -11,6 +17,8 @@ type Forecast struct {
 	Certain bool
 	// Labels are those of the arguments, by name.
 	Arguments []Argument
+
+	step *Step
 }
 
 // Preflight judges every call of a checked plan before the first one is made:
@@ -27,16 +35,27 @@ func (c *Checked) preflight(own map[string]*toolRules) []Forecast {
 			continue
 		}
 		args, _ := c.view.arguments(s)
-		call := c.buildCall(s, args, own)
+		call := c.buildCall(&c.view, s, args, own)
 		v, certain := c.kernel.Gate().judge(&call)
-		forecasts = append(forecasts, Forecast{s.ID, s.Tool, v, certain, args})
+		forecasts = append(forecasts, Forecast{s.id(), s.Tool, v, certain, args, s})
 	}
 	return forecasts
 }
 
-func (c *Checked) buildCall(s *Step, args []Argument, own map[string]*toolRules) Call {
+func (c *Checked) buildCall(v *view, s *Step, args []Argument, own map[string]*toolRules) Call {
 	f := &c.frame
-	return Call{Tool: s.Tool, Arguments: args, Grant: f.Grant, Asker: f.Asker, Control: f.control(), Depth: f.Depth, own: own[s.Tool]}
+	return Call{
+		Tool: s.Tool, Arguments: args, Grant: f.Grant, Asker: f.Asker, Control: v.steered(s, f.control()), Steer: f.steer(v.steer(s)), Depth: f.Depth,
+		own: own[s.Tool], steerHaze: v.steerHaze(s),
+	}
+}
+
+// steer is what steers a step: in the frame, and around it.
+func (f *Frame) steer(inner *Label) *Label {
+	if f.Steer != nil && inner != nil {
+		return new(f.Steer.join(inner))
+	}
+	return cmp.Or(inner, f.Steer)
 }
 
 // denied returns the first call that is certain to be denied.
@@ -56,6 +75,8 @@ type StepForecast struct {
 	Label Label
 	// Hazy says that a sub-run may still add to the label, and never take away.
 	Hazy bool
+	// Bits is what a when or an each costs.
+	Bits bcp.Bits
 }
 
 // Steps returns what is known of each step.
@@ -63,7 +84,10 @@ func (c *Checked) Steps() []StepForecast {
 	steps := make([]StepForecast, len(c.view.nodes))
 	for i := range steps {
 		s, n := &c.view.plan.Steps[i], &c.view.nodes[i]
-		steps[i] = StepForecast{s.ID, s.Kind, n.label, n.hazy != 0}
+		steps[i] = StepForecast{ID: s.id(), Kind: s.Kind, Label: n.label, Hazy: n.hazy != 0}
+		if n.fork != nil {
+			steps[i].Bits = n.fork.cost
+		}
 	}
 	return steps
 }

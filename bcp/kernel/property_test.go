@@ -180,6 +180,9 @@ func (g *gateway) play(plan string, c *choices) kernel.Release {
 		if len(g.todo) == 0 {
 			g.t.Fatalf("nothing is released")
 		}
+		if g.killed && g.todo[0].Kind != kernel.ReleaseOutcome && g.todo[0].Kind != kernel.ReleaseReply {
+			g.crash()
+		}
 		r := g.todo[0]
 		switch r.Kind {
 		case kernel.ReleasePlan:
@@ -197,6 +200,10 @@ func (g *gateway) play(plan string, c *choices) kernel.Release {
 				g.result(boolean[c.next(2)])
 			case "dials":
 				g.result(both(c.next(6), "hot", "face"))
+			case "items":
+				lists := []string{"", "f", "t", "ff", "ft", "tf", "tt"}
+				list := strings.NewReplacer("f", `{"hot":false},`, "t", `{"hot":true},`).Replace(lists[c.next(7)])
+				g.result(`{"list":[` + strings.TrimSuffix(list, ",") + `]}`)
 			case "mix":
 				h := fnv.New32a()
 				h.Write(r.Arguments)

@@ -237,7 +237,7 @@ func (s *State) openCall(k *Kernel, r *run, id string) *Call {
 	if code != "" || !known(args) || string(argumentsJSON(args)) != string(r.args) {
 		return nil
 	}
-	call := f.checked.buildCall(step, args, d.ownRules())
+	call := f.checked.buildCall(&f.view, step, args, d.ownRules())
 	return &call
 }
 
@@ -335,6 +335,9 @@ func (k *Kernel) request(r *run, g Grant) Value {
 			member{"max_q_parses", Int(int64(limits.MaxParses))}, member{"max_depth", Int(int64(limits.MaxDepth))},
 		)},
 	)
+	if limits.ControlBits > 0 && r.top().Depth == 0 {
+		v.add("control_budget_bits", Int(int64(limits.ControlBits)))
+	}
 	if k.definition.SubPlanner != "" && r.top().Depth < limits.MaxDepth {
 		v.add("sub_runs", Bool(true))
 	}

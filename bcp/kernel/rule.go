@@ -43,7 +43,10 @@ type Rule struct {
 	// ReadsData lets the rule read values that content chose. A declassify rule never
 	// may (C-23).
 	ReadsData bool
-	Because   string
+	// ControlBits is how many bits of control a rule takes that declassifies: it does not
+	// hold for a call that content steered the plan to by more.
+	ControlBits int
+	Because     string
 	// Yes and No are calls for which it must and must not hold.
 	Yes, No []Example
 }
@@ -194,6 +197,8 @@ type compiledRule struct {
 	rule      *constraint.Rule
 	readsData bool
 	prices    prices
+	// controlBits is what the rule takes of control.
+	controlBits int
 }
 
 // add sorts a compiled rule by its effect.
@@ -215,7 +220,10 @@ func compileRule(r *Rule, t *Tool) (compiledRule, error) {
 		names[i] = t.facts[i].FactName
 	}
 	rule, err := constraint.CompileRule(r.When, names)
-	return compiledRule{id: r.ID, rule: rule, readsData: r.ReadsData, prices: prices{err == nil && rule.Reads(taskInfluence), err == nil && rule.Reads(controlBits)}}, err
+	return compiledRule{
+		id: r.ID, rule: rule, readsData: r.ReadsData, controlBits: r.ControlBits,
+		prices: prices{err == nil && rule.Reads(taskInfluence), r.ControlBits > 0 || err == nil && rule.Reads(controlBits)},
+	}, err
 }
 
 // holds reports whether the rule, in its effect, takes hold of an example.

@@ -97,7 +97,7 @@ func (r *run) value(key bcp.Digest) (*Value, bool) {
 // begin starts the run of a change.
 func begin(c *Change) *run {
 	r := &run{id: c.Run, began: c.Time, start: *c.Start, task: c.Private.Task, salt: c.Private.Salt, rules: c.Private.Rules}
-	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker()}}}
+	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker(), ControlBits: c.Start.Limits.ControlBits}}}
 	return r
 }
 
@@ -120,7 +120,7 @@ func (r *run) setResult(id string, o *Result, attempt int, value *Value) {
 		r.ahead[i].settled, r.ahead[i].code, r.ahead[i].args = true, o.Code, nil
 	}
 	if o.Code == "" {
-		r.results = append(r.results, &result{o.Key, value, parentPath(w.Step), w.Tool})
+		r.results = append(r.results, &result{o.Key, value, r.top().Path, w.Tool})
 	}
 	if call := w.call(); call != "" {
 		r.settled = append(r.settled, &settled{call: call, service: w.Agent, attempt: attempt, sent: w.Attempt, again: !w.Overruled})
@@ -141,7 +141,7 @@ func (r *run) finish(s *StepRecord, value *Value) bool {
 	for len(r.frames) > 1 && r.top().Path != parent {
 		r.frames = slices.Clip(r.frames[:len(r.frames)-1])
 	}
-	if r.top().Path != parent {
+	if r.top().Path != parent && (len(r.frames) > 1 || !r.top().forked()) {
 		return false
 	}
 	if s.Begun {
@@ -151,6 +151,12 @@ func (r *run) finish(s *StepRecord, value *Value) bool {
 	f.done = append(slices.Clip(f.done), done{s.Kind, value, s.Label, s.Key})
 	r.replaceTop(&f)
 	return true
+}
+
+// forked reports whether a when or an each of the frame was done: paths of steps are longer
+// then.
+func (f *frame) forked() bool {
+	return slices.ContainsFunc(f.done, func(d done) bool { return d.kind == WhenStep || d.kind == EachStep })
 }
 
 // parentPath returns the path of the sub-run that a step is in.

@@ -128,7 +128,7 @@ func (r *run) fields(f *codec) {
 	number(f, "deadline", &r.deadline)
 	objects(f, "frames", &r.frames, pointed((*frame).fields))
 	for _, frame := range r.frames {
-		frame.Asker = r.asker()
+		frame.Asker, frame.ControlBits = r.asker(), r.start.Limits.ControlBits
 	}
 	objects(f, "told", &r.told, (*PlanError).fields)
 	f.bytes("failed", &r.failed)
@@ -185,10 +185,10 @@ func (x *frame) fields(f *codec) {
 	objects(f, "steps", &x.done, (*done).fields)
 }
 
-// fields of a step that is done. The value of a constant or a merge is in the plan.
+// fields of a step that is done. The value of one that asks nobody follows from others.
 func (d *done) fields(f *codec) {
 	word(f, "kind", &d.kind, stepWords)
-	if d.kind != ConstStep && d.kind != MergeStep {
+	if s := (&Step{Kind: d.kind}); !s.local() {
 		f.value("value", &d.value)
 	}
 	f.label("label", &d.label)

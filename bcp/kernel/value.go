@@ -59,11 +59,15 @@ var errValue = errors.New("kernel: no JSON value under the rules of the protocol
 
 // ParseValue reads one JSON value by the rules of PROTOCOL P2.2, and null and
 // numbers with a fraction besides. It returns an error for anything else.
-func ParseValue(b []byte) (Value, error) {
+func ParseValue(b []byte) (Value, error) { return readValue(b, 0) }
+
+// readValue is ParseValue for what may nest deeper: [wire.MaxDepth] for each time that it
+// may, and once more.
+func readValue(b []byte, deeper int) (Value, error) {
 	var open [16]Value // on the stack: they are copied when a list or object ends
 	var keys [16]string
 	room := min(max(len(b)/valueBytes, 1), 64)
-	r := valueReader{scan: wire.NewScanner(b), bytes: b, text: string(b), values: parts[Value]{open: open[:0], chunk: room}, keys: parts[string]{open: keys[:0], chunk: room}}
+	r := valueReader{deeper: deeper, scan: wire.NewScanner(b), bytes: b, text: string(b), values: parts[Value]{open: open[:0], chunk: room}, keys: parts[string]{open: keys[:0], chunk: room}}
 	v, err := r.value()
 	if err == nil {
 		err = r.scan.End()
@@ -83,6 +87,8 @@ type valueReader struct {
 	text   string
 	values parts[Value]
 	keys   parts[string]
+	depth  int // of what is open
+	deeper int
 }
 
 // parts are the parts of the lists and objects that are being read. Those of one that
@@ -111,7 +117,15 @@ func (p *parts[T]) close(mark int) []T {
 const valueBytes = 14
 
 func (r *valueReader) value() (Value, error) {
-	switch r.scan.Kind() {
+	kind := r.scan.Kind()
+	if r.deeper > 0 && r.depth == wire.MaxDepth && (kind == wire.KindArray || kind == wire.KindObject) {
+		b, err := r.scan.Opaque()
+		if err != nil {
+			return Value{}, err
+		}
+		return readValue(b, r.deeper-1)
+	}
+	switch kind {
 	case wire.KindNull:
 		return Null(), r.scan.Null()
 	case wire.KindBool:
@@ -166,6 +180,7 @@ func (r *valueReader) array() (Value, error) {
 		return Value{}, err
 	}
 	mark := len(r.values.open)
+	r.depth++
 	for r.scan.More() {
 		element, err := r.value()
 		if err != nil {
@@ -173,6 +188,7 @@ func (r *valueReader) array() (Value, error) {
 		}
 		r.values.open = append(r.values.open, element)
 	}
+	r.depth--
 	return Value{kind: ListValue, list: r.values.close(mark)}, nil
 }
 
@@ -182,6 +198,7 @@ func (r *valueReader) object() (Value, error) {
 	}
 	mark, keys := len(r.values.open), len(r.keys.open)
 	sorted := true
+	r.depth++
 	for r.scan.More() {
 		key, err := r.scan.Key(nil)
 		if err != nil || len(r.keys.open)-keys == wire.MaxKeys {
@@ -196,6 +213,7 @@ func (r *valueReader) object() (Value, error) {
 		}
 		r.values.open = append(r.values.open, element)
 	}
+	r.depth--
 	v := Value{kind: ObjectValue, list: r.values.close(mark), keys: r.keys.close(keys)}
 	if !sorted && !v.sort() {
 		return Value{}, errValue

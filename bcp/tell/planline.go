@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -13,12 +14,27 @@ func PlanLines(plan []byte) []string {
 	if fault.Code != "" {
 		return nil
 	}
-	var lines []string
-	for i := range p.Steps {
-		s := &p.Steps[i]
-		lines = append(lines, s.ID+" = "+stepText(s))
+	return append(appendLines(nil, p.Steps, ""), "final: "+p.Final)
+}
+
+// appendLines tells steps, those in others behind them with what they are for.
+func appendLines(lines []string, steps []kernel.Step, before string) []string {
+	for i := range steps {
+		s := &steps[i]
+		lines = append(lines, before+s.ID+" = "+stepText(s))
+		for j := 0; s.Flow != nil && j < len(s.Flow.Cases); j++ {
+			c := &s.Flow.Cases[j]
+			inside := before + s.ID + " / "
+			switch {
+			case c.Else:
+				inside += "else / "
+			case s.Kind == kernel.WhenStep:
+				inside += c.Value + " / "
+			}
+			lines = appendLines(lines, c.Steps, inside)
+		}
 	}
-	return append(lines, "final: "+p.Final)
+	return lines
 }
 
 func stepText(s *kernel.Step) string {
@@ -36,14 +52,22 @@ func stepText(s *kernel.Step) string {
 	case kernel.SubStep:
 		return "a sub-run over " + refText(&s.Source) + ": " + s.Instruction
 	case kernel.MergeStep:
-		var inputs []string
-		for i := range s.Inputs {
-			inputs = append(inputs, s.Inputs[i].Name+": "+refText(&s.Inputs[i].Ref))
-		}
-		return "{" + strings.Join(inputs, ", ") + "}"
+		return inputsText(s.Inputs)
+	case kernel.WhenStep:
+		return "by " + refText(&s.Source) + ", gives " + inputsText(s.Flow.Out)
+	case kernel.EachStep:
+		return "for each " + s.Flow.As + " of " + refText(&s.Source) + ", at most " + strconv.Itoa(s.Flow.Max) + ", gives lists " + inputsText(s.Flow.Out)
 	default:
 		return "unknown"
 	}
+}
+
+func inputsText(inputs []kernel.NamedRef) string {
+	var texts []string
+	for i := range inputs {
+		texts = append(texts, inputs[i].Name+": "+refText(&inputs[i].Ref))
+	}
+	return "{" + strings.Join(texts, ", ") + "}"
 }
 
 func argText(a *kernel.Arg) string {

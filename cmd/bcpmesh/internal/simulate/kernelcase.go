@@ -100,6 +100,7 @@ type caseRule struct {
 	Tool     string         `json:"tool"`
 	When     string         `json:"when"`
 	Reads    string         `json:"reads"`
+	Control  int            `json:"control_bits"`
 	Because  string         `json:"because"`
 	Examples jsontext.Value `json:"examples"`
 }
@@ -236,7 +237,7 @@ func (t *caseTool) tool() kernel.Tool {
 }
 
 func (r *caseRule) rule() kernel.Rule {
-	out := kernel.Rule{ID: r.ID, Tool: r.Tool, When: r.When, ReadsData: r.Reads == "data", Because: r.Because}
+	out := kernel.Rule{ID: r.ID, Tool: r.Tool, When: r.When, ReadsData: r.Reads == "data", ControlBits: r.Control, Because: r.Because}
 	out.Effect, _ = kernel.ParseRuleEffect(r.Effect)
 	if r.Reads != "" && r.Reads != "data" {
 		out.Effect = kernel.NoEffect
@@ -291,7 +292,7 @@ func caseSchema(name string, raw []byte) (kernel.Schema, error) {
 func (in *kernelInput) setLimits(l *kernel.Limits) error {
 	fields := map[string]*int{
 		"max_steps": &l.MaxSteps, "max_effects": &l.MaxEffects, "max_q_parses": &l.MaxParses, "max_depth": &l.MaxDepth, "max_plans": &l.MaxPlans,
-		"max_planner_bits": &l.MaxPlannerBits, "max_value_bytes": &l.MaxValueBytes, "max_pending_approvals": &l.MaxPendingApprovals,
+		"max_planner_bits": &l.MaxPlannerBits, "max_value_bytes": &l.MaxValueBytes, "control_budget_bits": &l.ControlBits, "max_pending_approvals": &l.MaxPendingApprovals,
 	}
 	durations := map[string]*time.Duration{"planner_timeout": &l.PlannerTimeout, "run_ttl": &l.RunTTL, "approval_ttl": &l.ApprovalTTL}
 	for name, raw := range in.Limits {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
 		if err != nil {
 			return err
 		}
-		report.plan(k, grant, requester, plan)
+		report.plan(k, grant, k.ControlBits(o.grant), requester, plan)
 	}
 	return report.finish(p)
 }
@@ -103,7 +104,7 @@ func ReportPlan(p *cli.Program, def *bcp.Mesh, of, requester bcp.AgentName, gran
 		return err
 	}
 	report := kernelReport{OK: true, Defects: []defectReport{}, Tools: k.Catalogue(held), Plan: plan}
-	report.plan(k, held, who, plan)
+	report.plan(k, held, k.ControlBits(o.grant), who, plan)
 	return report.finish(p)
 }
 
@@ -134,6 +135,7 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Request
 	if !slices.Contains(grants, grant) {
 		return none(cli.Usagef("kernel check: --grant: expected %s", cli.JoinOr(grants)))
 	}
+	o.grant = grant
 	var may []string
 	for name, held := range d.Requesters {
 		if slices.Contains(held, grant) {
@@ -165,6 +167,9 @@ type kernelReport struct {
 	Step    string         `json:"step,omitempty"`
 	Steps   []stepReport   `json:"steps,omitempty"`
 	Calls   []callReport   `json:"calls,omitempty"`
+	// Control is what the dearest path costs by what content steers, of Budget.
+	Control bcp.Bits `json:"control_bits,omitzero"`
+	Budget  bcp.Bits `json:"control_budget_bits,omitzero"`
 	// Plan is that of a planner that was asked for it.
 	Plan jsontext.Value `json:"plan,omitempty"`
 }
@@ -182,6 +187,8 @@ type stepReport struct {
 	Bits  jsontext.Value `json:"bits"`
 	// Hazy says that a sub-run may add to the label.
 	Hazy bool `json:"hazy,omitzero"`
+	// Control is what a when or an each costs.
+	Control bcp.Bits `json:"control_bits,omitzero"`
 }
 
 type callReport struct {
@@ -231,7 +238,7 @@ func checkKernel(p *cli.Program, args []string) error {
 		if err != nil {
 			return err
 		}
-		report.plan(k, kernel.NewGrant(c.Input.Grant...), kernel.Requester(c.Input.Requester), plan)
+		report.plan(k, kernel.NewGrant(c.Input.Grant...), k.ControlBits(""), kernel.Requester(c.Input.Requester), plan)
 	}
 	return report.finish(p)
 }
@@ -248,14 +255,18 @@ func (r *kernelReport) finish(p *cli.Program) error {
 }
 
 // plan fills in what is known of a plan before it runs.
-func (r *kernelReport) plan(k *kernel.Kernel, grant kernel.Grant, requester kernel.Requester, plan []byte) {
-	checked, fault := k.ReadPlan(plan, kernel.Frame{Grant: grant, Query: kernel.Trusted(), Asker: kernel.Asker{Requester: requester, Task: kernel.Task{Label: kernel.Trusted()}}})
+func (r *kernelReport) plan(k *kernel.Kernel, grant kernel.Grant, control int, requester kernel.Requester, plan []byte) {
+	checked, fault := k.ReadPlan(plan, kernel.Frame{
+		Grant: grant, Query: kernel.Trusted(), Asker: kernel.Asker{Requester: requester, Task: kernel.Task{Label: kernel.Trusted()}}, ControlBits: control,
+	})
+	r.Control, r.Budget = fault.Bits, bcp.Bits(control)*bcp.Bit
 	if r.Code, r.Step = fault.Code, fault.Step; fault.Code != "" {
 		r.OK = false
 		return
 	}
+	r.Control = checked.Worst()
 	for _, s := range checked.Steps() {
-		r.Steps = append(r.Steps, stepReport{s.ID, s.Kind.Word(), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy})
+		r.Steps = append(r.Steps, stepReport{s.ID, s.Kind.Word(), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy, s.Bits})
 	}
 	for _, f := range checked.Preflight() {
 		r.Calls = append(r.Calls, callReport{f.Step, f.Tool, f.Verdict.Ruling.Word(), f.Verdict.Code, append([]string{}, f.Verdict.Rules...), f.Certain})
@@ -271,6 +282,8 @@ func (r *kernelReport) summary() string {
 		return "the kernel is wrong: " + cli.Count(len(r.Defects), "defect")
 	case r.Code != "" && r.Step != "":
 		return "the plan is wrong at step " + cli.Quoted(r.Step) + ": " + string(r.Code)
+	case r.Code == kernel.ControlTooWide:
+		return fmt.Sprintf("content can steer the plan by %s, and control_budget_bits is %s", r.Control, r.Budget)
 	case r.Code != "":
 		return "the plan is wrong: " + string(r.Code)
 	default:
@@ -306,6 +319,7 @@ func (r *kernelReport) print(p *cli.Program) error {
 	}
 	p.Out.Heading("What each value will be")
 	p.Out.Table([]string{"STEP", "KIND", "LABEL", "INFLUENCE, BITS"}, rows)
+	r.printTree(p)
 	if rows = nil; len(r.Calls) == 0 {
 		return nil
 	}
@@ -315,6 +329,32 @@ func (r *kernelReport) print(p *cli.Program) error {
 	p.Out.Heading("What the gate will say")
 	p.Out.Table([]string{"STEP", "TOOL", "VERDICT", "CODE", "RULES", "CERTAIN"}, rows)
 	return nil
+}
+
+// printTree prints the paths of a plan that content can choose, with what each fork costs.
+func (r *kernelReport) printTree(p *cli.Program) {
+	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == kernel.EndStep.Word() }) {
+		return
+	}
+	p.Out.Heading("What content can steer: at most " + r.Control.String() + " of " + r.Budget.String())
+	inside := ""
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if s.Kind == kernel.EndStep.Word() {
+			continue
+		}
+		parts := strings.Split(s.Step, "/")
+		if at := strings.Join(parts[:len(parts)-1], "/"); at != inside {
+			if inside = at; at != "" {
+				p.Out.Printf("%s%s:\n", strings.Repeat("  ", len(parts)-2), cli.Plain(parts[len(parts)-2]))
+			}
+		}
+		line := parts[len(parts)-1] + "  " + s.Kind
+		if s.Control > 0 {
+			line += "  " + s.Control.String()
+		}
+		p.Out.Printf("%s%s\n", strings.Repeat("  ", len(parts)-1), cli.Plain(line))
+	}
 }
 
 // words says what matters of a label.
