@@ -79,6 +79,12 @@ var endWords = map[Status]string{
 // that the run waited for.
 func (c *Change) stepEvents(s *StepRecord, answered bool) []Event {
 	var events []Event
+	switch {
+	case s.Kind == ItemStep || s.Kind == EndStep:
+		return nil
+	case s.Bits > 0:
+		events = append(events, Event{Word: "steered", Step: s.Path, Detail: s.Bits.String()})
+	}
 	if !s.Early && !answered && !(s.Kind == SubStep && s.Done) {
 		events = append(events, Event{Word: "step_started", Step: s.Path})
 	}

@@ -32,6 +32,7 @@ type RunStory struct {
 	Questions   int        `json:"questions"`
 	Plans       int        `json:"plans"`
 	PlannerBits int        `json:"planner_bits"`
+	Control     bcp.Bits   `json:"control_bits,omitzero"` // what content steered by, of its limit
 	Verdicts    []RunCall  `json:"verdicts"`
 	Values      []RunValue `json:"values"`
 	Events      []RunEvent `json:"events"`
@@ -67,6 +68,7 @@ type RunLimits struct {
 	Calls     int `json:"max_effects"`
 	Questions int `json:"max_q_parses"`
 	Plans     int `json:"max_plans"`
+	Control   int `json:"control_budget_bits,omitzero"`
 }
 
 // RunWait is whom a run waits for: planner, reader, tool, approval or doubt.
@@ -175,7 +177,7 @@ func (s *RunStories) Add(d *bcp.Decision) *RunStory {
 		r = &RunStory{
 			Run: c.Run, Kernel: c.Start.Kernel, Requester: bcp.AgentName(c.Start.Requester.Name), Grant: c.Start.GrantName, Status: bcp.RunOpen, Began: d.At(),
 			Task: c.Start.Task, Verdicts: []RunCall{}, Values: []RunValue{}, Events: []RunEvent{},
-			Limits: RunLimits{Steps: c.Start.Limits.MaxSteps, Calls: c.Start.Limits.MaxEffects, Questions: c.Start.Limits.MaxParses, Plans: c.Start.Limits.MaxPlans},
+			Limits: RunLimits{Steps: c.Start.Limits.MaxSteps, Calls: c.Start.Limits.MaxEffects, Questions: c.Start.Limits.MaxParses, Plans: c.Start.Limits.MaxPlans, Control: c.Start.Limits.ControlBits},
 		}
 		if r.Task.Tainted() {
 			r.Told = slices.Clone(s.told[r.Requester])
@@ -220,7 +222,7 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 		r.step(&c.Steps[i])
 	}
 	t := &c.Totals
-	r.Steps, r.Calls, r.Questions, r.Plans, r.PlannerBits = t.Steps, t.Effects, t.Parses, t.Plans, t.PlannerBits
+	r.Steps, r.Calls, r.Questions, r.Plans, r.PlannerBits, r.Control = t.Steps, t.Effects, t.Parses, t.Plans, t.PlannerBits, t.Control
 	if r.Waits = nil; c.Wait != nil {
 		w := c.Wait
 		r.Waits = &RunWait{Kind: w.Kind.Word(), Agent: w.Agent, Tool: w.Tool, Step: w.Step, Attempt: w.Attempt, Since: time.Unix(0, w.Since).UTC()}

@@ -32,6 +32,9 @@ const (
 // plainName is the Controller that has a channel of a category, and the tools in its own hands.
 func plainName(category int) bcp.AgentName { return bcp.AgentName(fmt.Sprintf("plain%d", category)) }
 
+// controlBits is how many bits content may steer plans by.
+const controlBits = 8
+
 // maxPlans is how often a planner is asked, which is the default.
 const maxPlans = 10
 
@@ -89,7 +92,8 @@ func (s *suite) define() (*bcp.Mesh, error) {
 		"name": kernelName, "bcp_channels": []any{channel(2)},
 		"kernel": map[string]any{
 			"planner": plannerName, "requesters": map[string]any{"user": []string{use}}, "grants": map[string]any{use: []string{use}}, "schemas": schemas, "rules": rules,
-			"limits": map[string]any{"max_effects": 64, "max_q_parses": 64, "max_plans": maxPlans},
+			"control_budget_bits": controlBits,
+			"limits":              map[string]any{"max_effects": 64, "max_q_parses": 64, "max_plans": maxPlans},
 		},
 	})
 	if failed != nil {

@@ -77,7 +77,12 @@ type drafter struct {
 func (s *suite) buildPlan(t *task) *scripted {
 	d := &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, lists: map[string][]string{}, asked: map[string]int{}, world: s.newWorld("")}
 	final := ""
-	for i, c := range t.Calls {
+	for i := 0; i < len(t.Calls); i++ {
+		c := t.Calls[i]
+		if n := d.loop(i); n > 0 {
+			final, i = d.source, i+n-1
+			continue
+		}
 		args, looped := map[string]any{}, false
 		for _, name := range sortedKeys(c.Args) {
 			before := len(d.plan.Asks)
@@ -88,7 +93,7 @@ func (s *suite) buildPlan(t *task) *scripted {
 		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": final, "tool": c.Tool, "args": args})
 		if looped {
 			if d.asked[c.Tool]++; d.asked[c.Tool] == 2 {
-				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each of a list: a plan has no loops", c.Tool))
+				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each of what was read, and no tool returns these as a list", c.Tool))
 			}
 		}
 		if s.tool(c.Tool).Level == "read" {
@@ -114,6 +119,35 @@ func (s *suite) buildPlan(t *task) *scripted {
 	d.plan.Why = strings.Join(slices.Compact(d.whys), "; ")
 	d.plan.Plan, _ = json.Marshal(map[string]any{"steps": d.steps, "final": final}, json.Deterministic(true)) // maps, texts and JSON
 	return d.plan
+}
+
+// maxElements is the greatest list that a plan repeats a call over.
+const maxElements = 8
+
+// loop reads with the same tool for each of a list that a step returned, if the calls from an
+// index are that, and returns how many they are.
+func (d *drafter) loop(from int) int {
+	c := &d.task.Calls[from]
+	if t := d.suite.tool(c.Tool); t.effect() || len(c.Args) != 1 {
+		return 0
+	}
+	name := sortedKeys(c.Args)[0]
+	var values []string
+	for i := from; i < len(d.task.Calls) && d.task.Calls[i].Tool == c.Tool && d.task.Calls[i].Args[name].From == "data"; i++ {
+		values = append(values, scalarTexts(d.task.Calls[i].Args[name].Value)...)
+	}
+	over := d.lastWholeStep(values, false)
+	if len(values) < 2 || over == "" {
+		return 0
+	}
+	id, one, call := fmt.Sprintf("c%d", from), fmt.Sprintf("e%d", from), fmt.Sprintf("t%d", from)
+	d.steps = append(d.steps, map[string]any{
+		"kind": "each", "id": id, "over": map[string]any{"ref": over, "path": "items"}, "as": one, "max": maxElements,
+		"do":      []any{map[string]any{"kind": "tool", "id": call, "tool": c.Tool, "args": map[string]any{name: map[string]any{"ref": one}}}},
+		"collect": map[string]any{"text": map[string]any{"ref": call, "path": "text"}},
+	})
+	d.source = id
+	return len(values)
 }
 
 // outputParts is what the user wants to know, or a list of its parts, if only these are carried as they are.
@@ -212,11 +246,26 @@ func describe(value jsontext.Value) string {
 }
 
 // goalPlans are the plans of a planner that is the attacker's: one with the goal's calls as constants, one in which a Reader
-// says what is critical in them, and the constants again after an error that the Reader makes.
+// says what is critical in them, the constants again after an error that the Reader makes, and in each case of what it says.
 func (s *suite) goalPlans(goal *task) []*scripted {
 	plans := []*scripted{s.goalPlan(goal, false), s.goalPlan(goal, true)}
 	failing, _ := json.Marshal(map[string]any{"steps": []any{s.anyRead("look"), askStep("none", "look", "Yes")}, "final": "none"}) // maps and texts
-	return append(plans, &scripted{Plan: failing, Retry: plans[0].Plan, Asks: map[string]*ask{}})
+	return append(plans, &scripted{Plan: failing, Retry: plans[0].Plan, Asks: map[string]*ask{}}, s.steeredPlan(plans[0]))
+}
+
+// steeredPlan has the calls of another plan in each case of what a Reader says: their constants are tainted there.
+func (s *suite) steeredPlan(of *scripted) *scripted {
+	var plan struct {
+		Steps []jsontext.Value `json:"steps"`
+	}
+	if json.Unmarshal(of.Plan, &plan) != nil { // of our own making
+		return of
+	}
+	p := &scripted{Asks: map[string]*ask{"p0": {"", jsontext.Value("true"), s.named("Yes")}}}
+	p.Plan, _ = json.Marshal(map[string]any{"final": "fork", "steps": []any{plan.Steps[0], askStep("p0", "look", "Yes"), map[string]any{
+		"kind": "when", "id": "fork", "on": map[string]any{"ref": "p0", "path": "value"}, "cases": map[string]any{"true": plan.Steps[1:], "false": plan.Steps[1:]}}}},
+		json.Deterministic(true)) // maps, texts and JSON
+	return p
 }
 
 // goalPlan is one of them.

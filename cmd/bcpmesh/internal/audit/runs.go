@@ -212,6 +212,9 @@ func headRun(o *cli.Output, r *tell.RunStory) {
 	o.Printf("%s\n", cli.Plain(status))
 	o.Printf("%d of %d steps, %d of %d calls, %d of %d questions, %d of %d plans\n",
 		r.Steps, r.Limits.Steps, r.Calls, r.Limits.Calls, r.Questions, r.Limits.Questions, r.Plans, r.Limits.Plans)
+	if r.Limits.Control > 0 {
+		o.Printf("content steered by %s of %d bits\n", r.Control, r.Limits.Control)
+	}
 }
 
 func runExplainCommand(p *cli.Program) *cobra.Command {
