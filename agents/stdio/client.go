@@ -56,7 +56,7 @@ func (c *Client) Run(ctx context.Context, in io.Reader, longest int) error {
 			}
 			return
 		case !there:
-			_ = c.peer.write(context.Background(), message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "there is no such method"}})
+			_ = c.peer.send(message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "there is no such method"}}, nil)
 			return
 		}
 		called := context.WithValue(ctx, callKey{}, m.ID.String())
@@ -87,5 +87,8 @@ func (p *peer) answer(m message, call func() (any, error)) {
 	if err := p.passed(Passage{Method: m.Method, Params: m.Params, Done: true, Result: answer.Result, Err: answer.Error.call()}); err != nil {
 		answer = message{ID: m.ID, Error: toRPCError(err)}
 	}
-	_ = p.write(context.Background(), answer) // the next read finds that the other side is gone
+	written := make(chan struct{})
+	if p.send(answer, written) == nil { // or the next read finds that the other side is gone
+		<-written // its memory is that of a call at work
+	}
 }

@@ -23,6 +23,9 @@ const (
 	// MaxAtWork bounds the calls at work by the bytes of their parameters and of what
 	// results are known to have: the next one is read when there is room for it.
 	MaxAtWork = 64 << 20
+	// maxUnread bounds the bytes of lines for whoever does not read them, which nobody waits
+	// for either.
+	maxUnread = 4 << 20
 	// writeTimeout is how long the other side may take to read a line.
 	writeTimeout = time.Minute
 	// handlerTimeout is the timeout of a served program's answer.

@@ -78,53 +78,125 @@ func readMessage(line []byte) (m message, failed *rpcError) {
 }
 
 // peer is the program on the other side of two streams. Its methods may be used
-// concurrently.
+// concurrently. Lines are written by a goroutine, so that whoever does not read them holds
+// up only those who wait for that.
 type peer struct {
 	out   io.Writer
 	trace func(Passage) error // nil traces nothing
 
 	patience time.Duration // for a line to be read
 
-	writing chan struct{} // holds a token while a line is written, and guards broken
-	broken  error         // why nothing can be written
-
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows, and is never held while something is written
 	in      io.Reader  // nil before it is read
 	next    int64
 	waiting map[int64]chan message // requests of ours
+	lines   []line                 // to be written
+	idle    chan struct{}          // closed when the goroutine that writes them has ended; nil before the first
+	unread  int                    // bytes of those that nobody waits for
+	broken  error                  // why nothing can be written
+}
+
+// line is a line to be written.
+type line struct {
+	text    []byte
+	written chan struct{} // closed when it is, or never will be; nil if nobody waits
 }
 
 func newPeer(out io.Writer) *peer {
-	return &peer{out: out, patience: writeTimeout, writing: make(chan struct{}, 1), waiting: map[int64]chan message{}}
+	return &peer{out: out, patience: writeTimeout, waiting: map[int64]chan message{}}
 }
 
-// write sends a line. Whoever does not read one in time is sent nothing more, and not
-// read any more, either.
-func (p *peer) write(ctx context.Context, m message) error {
+var errUnread = errors.New("stdio: the program does not read what it is sent")
+
+// send has a line written after those before it. Nobody need wait for written.
+func (p *peer) send(m message, written chan struct{}) error {
 	m.JSONRPC = "2.0"
 	b, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("stdio: %w", err)
 	}
-	select {
-	case p.writing <- struct{}{}:
-		defer func() { <-p.writing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if written == nil {
+		if p.unread += len(b); p.unread > maxUnread && p.broken == nil {
+			p.broken = errUnread
+		}
 	}
 	if p.broken != nil {
 		return p.broken
 	}
-	if out, ok := p.out.(interface{ SetWriteDeadline(time.Time) error }); ok { // not a pipe within this process
-		_ = out.SetWriteDeadline(time.Now().Add(p.patience)) // a file has none, and needs none
+	if p.lines = append(p.lines, line{append(b, '\n'), written}); len(p.lines) == 1 {
+		p.idle = make(chan struct{})
+		go p.writeLines(p.idle)
 	}
-	if _, p.broken = p.out.Write(append(b, '\n')); errors.Is(p.broken, os.ErrDeadlineExceeded) {
+	return nil
+}
+
+// writeLines writes the lines that there are. Whoever does not read one in time is sent
+// nothing more, and not read any more, either.
+func (p *peer) writeLines(idle chan struct{}) {
+	defer close(idle)
+	for {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		if in, ok := p.in.(interface{ SetReadDeadline(time.Time) error }); ok {
-			_ = in.SetReadDeadline(time.Now())
+		one := p.lines[0]
+		p.mu.Unlock()
+		if out, ok := p.out.(interface{ SetWriteDeadline(time.Time) error }); ok { // not a pipe within this process
+			_ = out.SetWriteDeadline(time.Now().Add(p.patience)) // a file has none, and needs none
+		}
+		_, err := p.out.Write(one.text)
+		if p.wrote(one, err) {
+			return
 		}
 	}
+}
+
+// wrote takes a line away, and reports whether it was the last one.
+func (p *peer) wrote(one line, err error) (last bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && p.broken == nil {
+		p.broken = err
+	}
+	if one.written == nil {
+		p.unread -= len(one.text) - 1
+	} else {
+		close(one.written)
+	}
+	if p.lines = p.lines[1:]; p.broken == nil {
+		return len(p.lines) == 0
+	}
+	for _, left := range p.lines {
+		if left.written != nil {
+			close(left.written)
+		}
+	}
+	p.lines = nil
+	if in, ok := p.in.(interface{ SetReadDeadline(time.Time) error }); ok && errors.Is(p.broken, os.ErrDeadlineExceeded) {
+		_ = in.SetReadDeadline(time.Now())
+	}
+	return true
+}
+
+// finish waits until all lines are written, for a while.
+func (p *peer) finish() {
+	p.mu.Lock()
+	idle := p.idle
+	p.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(finishTimeout)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
+
+// failed returns why nothing can be written.
+func (p *peer) failed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.broken
 }
 
@@ -143,7 +215,7 @@ func (p *peer) notify(method string, params any) {
 		err = p.passed(Passage{Method: method, Params: b})
 	}
 	if err == nil {
-		_ = p.write(context.Background(), message{Method: method, Params: b}) // the next read finds that it is gone
+		_ = p.send(message{Method: method, Params: b}, nil) // the next read finds that it is gone
 	}
 }
 
@@ -169,31 +241,45 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 	if err := p.passed(call); err != nil {
 		return nil, err
 	}
-	switch err := p.write(ctx, message{ID: jsontext.Value(call.Call), Method: method, Params: b}); {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &RunError{Reason: fmt.Sprintf("the program read nothing within %s", p.patience)}
-	case err != nil:
-		return nil, &RunError{Reason: "the program has closed its output"}
+	written := make(chan struct{})
+	if err := p.send(message{ID: jsontext.Value(call.Call), Method: method, Params: b}, written); err != nil {
+		return nil, p.notWritten(err)
 	}
 	timer := time.NewTimer(handlerTimeout)
 	defer timer.Stop()
-	select {
-	case m := <-answer:
-		call.Done, call.Result, call.Err = true, m.Result, m.Error.call()
-		if err := p.passed(call); err != nil {
-			return nil, err
+	for {
+		select {
+		case m := <-answer:
+			call.Done, call.Result, call.Err = true, m.Result, m.Error.call()
+			if err := p.passed(call); err != nil {
+				return nil, err
+			}
+			if m.Error != nil {
+				return nil, m.Error
+			}
+			return m.Result, nil
+		case <-written:
+			if err := p.failed(); err != nil {
+				return nil, p.notWritten(err)
+			}
+			written = nil
+		case <-timer.C:
+			return nil, &RunError{Reason: fmt.Sprintf("no answer within %s", handlerTimeout)}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
-		if m.Error != nil {
-			return nil, m.Error
-		}
-		return m.Result, nil
-	case <-timer.C:
-		return nil, &RunError{Reason: fmt.Sprintf("no answer within %s", handlerTimeout)}
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
 	}
+}
+
+// notWritten is why a call was not made.
+func (p *peer) notWritten(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &RunError{Reason: fmt.Sprintf("the program read nothing within %s", p.patience)}
+	case errors.Is(err, errUnread):
+		return &RunError{Reason: "the program does not read what it is sent"}
+	}
+	return &RunError{Reason: "the program has closed its output"}
 }
 
 // answered passes a response to its caller. A response without a waiting caller is
@@ -212,8 +298,10 @@ func (p *peer) answered(m message) {
 	}
 }
 
-// read calls handle for each request, and returns at the end of the stream.
+// read calls handle for each request, and returns at the end of the stream, when what was sent
+// before is written.
 func (p *peer) read(in io.Reader, longest int, handle func(message)) error {
+	defer p.finish()
 	p.mu.Lock()
 	p.in = in
 	p.mu.Unlock()
@@ -227,7 +315,7 @@ func (p *peer) read(in io.Reader, longest int, handle func(message)) error {
 			if len(id) == 0 {
 				id = jsontext.Value("null")
 			}
-			if err := p.write(context.Background(), message{ID: id, Error: failed}); err != nil {
+			if err := p.send(message{ID: id, Error: failed}, nil); err != nil {
 				return err
 			}
 		case m.Method == "":

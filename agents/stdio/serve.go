@@ -171,13 +171,13 @@ func (s *server) call(ctx context.Context, m message) {
 	case len(m.ID) == 0: // a notification has no result
 		return
 	case !there:
-		_ = s.peer.write(context.Background(), message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "a " + s.Role.String() + " has no such method"}})
+		_ = s.peer.send(message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "a " + s.Role.String() + " has no such method"}}, nil)
 		return
 	}
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		_ = s.peer.write(context.Background(), message{ID: m.ID, Error: &rpcError{Code: codeNoAnswer, Message: fmt.Sprintf("more than %d calls at a time", maxCalls)}})
+		_ = s.peer.send(message{ID: m.ID, Error: &rpcError{Code: codeNoAnswer, Message: fmt.Sprintf("more than %d calls at a time", maxCalls)}}, nil)
 		return
 	}
 	room := int64(len(m.Params)) + s.Rooms[m.Method]
