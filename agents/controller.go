@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -17,12 +15,9 @@ import (
 // question, and the answer comes as a delivery. Asking needs no Start; getting
 // deliveries does.
 type Controller struct {
-	conn     *Connection
-	log      hclog.Logger
-	runner   runner
-	lanes    lanes[bcp.AgentName] // by the peer of the channel
-	counters counters
-	prompts  *prompts
+	listener
+	lanes   lanes[bcp.AgentName] // by the peer of the channel
+	prompts *prompts
 
 	mu      sync.Mutex // guards what follows; taken before those of lanes and prompts
 	handler func(context.Context, bcp.Delivery) error
@@ -36,7 +31,7 @@ type Controller struct {
 // NewController returns the Controller of a connection. It starts nothing.
 func NewController(c *Connection) *Controller {
 	return &Controller{
-		conn: c, log: c.log.Named("controller"), prompts: newPrompts(), known: newRecent[bcp.DeliveryID](maxKnown),
+		listener: listener{conn: c, role: bcp.RoleController, log: c.log.Named("controller")}, prompts: newPrompts(), known: newRecent[bcp.DeliveryID](maxKnown),
 		busy: make(map[bcp.DeliveryID]sending), waiting: make(map[bcp.QueryID]chan bcp.Delivery),
 		asking: make(map[bcp.AgentName]int), parked: make(map[bcp.AgentName][]bcp.Delivery),
 	}
@@ -222,6 +217,3 @@ func (c *Controller) session(ctx context.Context, message bcp.Session) error {
 	}
 	return c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, c.conn.refusal)
 }
-
-// Stats counts dropped and repeated messages.
-func (c *Controller) Stats() Stats { return c.counters.stats() }

@@ -38,32 +38,15 @@ func (c *Controller) OnDelivery(handler func(context.Context, bcp.Delivery) erro
 // taken until Stop, which waits for Start, or until ctx ends, which also cancels
 // the context of the handlers.
 func (c *Controller) Start(ctx context.Context) error {
-	return c.runner.start(func() (*run, error) {
-		ready := make(chan struct{})
-		r, err := c.conn.listen(ctx, []string{subjects.DeliveriesOf(bcp.RoleController, c.conn.options.Name)},
-			func(m *nats.Msg) {
-				<-ready
-				c.receive(m)
-			})
-		if err != nil {
-			return nil, err
-		}
+	return c.listen(ctx, "", []string{subjects.DeliveriesOf(bcp.RoleController, c.conn.options.Name)}, func(r *run) {
 		c.mu.Lock()
+		defer c.mu.Unlock()
 		clear(c.busy)
 		clear(c.parked)
 		c.prompts.restart()
 		c.lanes.begin(r)
-		c.mu.Unlock()
-		close(ready)
-		return r, nil
-	})
+	}, c.receive)
 }
-
-// Stop takes no more deliveries and waits for running handlers; if ctx ends
-// first, it cancels their context and still waits for them. Deliveries that
-// were not yet handled stay with the gateway. It may be called before Start and
-// twice. Start may be called again.
-func (c *Controller) Stop(ctx context.Context) error { return c.runner.stop(ctx) }
 
 // Deliveries is OnDelivery as a loop, one delivery at a time. A delivery is
 // acknowledged after the loop body, also after break or return, but not after a
@@ -149,19 +132,7 @@ func (l deliveryLoop) run(ctx context.Context, yield func(bcp.Delivery, error) b
 var errLeft = errors.New("agents: the loop over deliveries has ended")
 
 // receive checks one message: its sender, its kind, and whether it is new.
-func (c *Controller) receive(m *nats.Msg) {
-	name := c.conn.options.Name
-	if m.Reply == "" {
-		if got, err := bcp.Receive(m.Data, c.conn.options.Encoding); err == nil && got.Type == bcp.TypeRun {
-			return // how a run ended: a Requester asks for that
-		}
-	}
-	to, err := subjects.Parse(m.Reply)
-	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleController || to.Agent != name {
-		count(&c.counters.foreign, c.log, "dropped a delivery with a foreign reply subject")
-		c.conn.options.OnError(ErrForeignReply)
-		return
-	}
+func (c *Controller) receive(_ *run, m *nats.Msg, to subjects.Subject) {
 	from, err := subjects.Parse(m.Subject)
 	if err == nil && from.Peer == bcp.Gateway {
 		got, err := bcp.Receive(m.Data, c.conn.options.Encoding)
@@ -169,16 +140,14 @@ func (c *Controller) receive(m *nats.Msg) {
 			err = c.prompts.receive(c.conn, m, got, func(j job) bool { return c.lanes.add(bcp.Gateway, j) })
 		}
 		if err != nil || got.Type != bcp.TypePrompt {
-			count(&c.counters.malformed, c.log, "dropped a prompt that is not understood")
-			c.conn.notUnderstood()
+			c.malformed()
 		}
 		return
 	}
 	var d bcp.Delivery
 	if err != nil || bcp.Decode(m.Data, c.conn.options.Encoding, &d) != nil || d.Type != bcp.TypeResponseDelivery ||
 		string(d.DeliveryID) != to.ID || d.FromAgent != from.Peer || (d.QueryID == "") == (d.SubscriptionID == "") {
-		count(&c.counters.malformed, c.log, "dropped a delivery that is not understood")
-		c.conn.notUnderstood()
+		c.malformed()
 		return
 	}
 	newest := c.conn.arrived(m)

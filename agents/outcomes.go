@@ -20,7 +20,7 @@ import (
 // call.
 const outcomeMemory = 24 * time.Hour
 
-// Outcomes remembers the results of a tool's calls by key, for 24 hours. The zero value
+// Outcomes remembers the results of a tool's calls by the digest of a call, for 24 hours. The zero value
 // remembers them only in memory. It may be used concurrently, but only by one process.
 type Outcomes struct {
 	mu    sync.Mutex

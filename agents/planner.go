@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -71,7 +70,7 @@ type Planner struct{ planning }
 // NewPlanner returns the planner of a connection. Its creds must have the role planner,
 // and its encoding must be JSON. It does not start anything.
 func NewPlanner(c *Connection) *Planner {
-	return &Planner{planning{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner"), at: map[string]*sending{}}}
+	return &Planner{planning{listener: listener{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner")}, at: map[string]*sending{}}}
 }
 
 // OnPlan sets the handler that makes plans. Set it before Start. The handler returns a
@@ -91,7 +90,7 @@ type SubPlanner struct{ planning }
 
 // NewSubPlanner is [NewPlanner] for creds of the role subplanner.
 func NewSubPlanner(c *Connection) *SubPlanner {
-	return &SubPlanner{planning{conn: c, role: bcp.RoleSubplanner, log: c.log.Named("subplanner"), at: map[string]*sending{}}}
+	return &SubPlanner{planning{listener: listener{conn: c, role: bcp.RoleSubplanner, log: c.log.Named("subplanner")}, at: map[string]*sending{}}}
 }
 
 // OnPlan is [Planner.OnPlan] for sub-runs.
@@ -108,10 +107,7 @@ type makePlan func(context.Context) (any, error)
 
 // planning is the common part of planners and sub-planners.
 type planning struct {
-	conn   *Connection
-	role   bcp.Role
-	log    hclog.Logger
-	runner runner
+	listener
 
 	mu   sync.Mutex // guards what follows
 	read func(data []byte) (id string, plan makePlan, err error)
@@ -128,16 +124,7 @@ func (p *planning) on(read func(data []byte) (string, makePlan, error)) {
 // are taken until Stop, or until ctx ends, which also cancels the context of the
 // handlers.
 func (p *planning) Start(ctx context.Context) error {
-	return p.runner.start(func() (*run, error) {
-		var started *run
-		ready := make(chan struct{})
-		started, err := p.conn.listen(ctx, []string{p.requests()}, func(m *nats.Msg) {
-			<-ready
-			p.receive(started, m)
-		})
-		close(ready)
-		return started, err
-	})
+	return p.listen(ctx, "", []string{p.requests()}, func(*run) {}, p.receive)
 }
 
 // requests returns the pattern of all requests to this planner.
@@ -148,19 +135,9 @@ func (p *planning) requests() string {
 	return subjects.PlansOf(p.conn.options.Name)
 }
 
-// Stop takes no more requests and waits for running handlers; it cancels their context
-// when ctx ends first. It may be called before Start and twice.
-func (p *planning) Stop(ctx context.Context) error { return p.runner.stop(ctx) }
-
 // receive checks one request. A request that comes again, after a restart of the
 // gateway, is answered once its handler has returned.
-func (p *planning) receive(r *run, m *nats.Msg) {
-	to, err := subjects.Parse(m.Reply)
-	if err != nil || to.Kind != subjects.KindReply || to.Role != p.role || to.Agent != p.conn.options.Name {
-		p.log.Warn("dropped a message with a foreign reply subject")
-		p.conn.options.OnError(ErrForeignReply)
-		return
-	}
+func (p *planning) receive(r *run, m *nats.Msg, to subjects.Subject) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.read == nil {
@@ -169,7 +146,7 @@ func (p *planning) receive(r *run, m *nats.Msg) {
 	}
 	id, plan, err := p.read(m.Data)
 	if err != nil || id != to.ID {
-		p.conn.notUnderstood()
+		p.malformed()
 		return
 	}
 	newest := p.conn.arrived(m)

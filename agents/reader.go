@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -35,12 +34,9 @@ type NotEnoughInformation struct{}
 // Reader answers queries and pushes against subscriptions. Pushing needs no
 // Start; getting queries, subscriptions and results does.
 type Reader struct {
-	conn     *Connection
-	log      hclog.Logger
-	runner   runner
-	lanes    lanes[bcp.QueryID] // for other jobs the id is empty
-	counters counters
-	prompts  *prompts
+	listener
+	lanes   lanes[bcp.QueryID] // for other jobs the id is empty
+	prompts *prompts
 
 	mu            sync.Mutex // guards what follows; taken before those of lanes and prompts
 	query         func(context.Context, Query) (any, error)
@@ -56,7 +52,7 @@ type Reader struct {
 
 // NewReader returns the Reader of a connection. It starts nothing.
 func NewReader(c *Connection) *Reader {
-	return &Reader{conn: c, log: c.log.Named("reader"), prompts: newPrompts(), results: newRecent[string](maxKnown)}
+	return &Reader{listener: listener{conn: c, role: bcp.RoleReader, log: c.log.Named("reader")}, prompts: newPrompts(), results: newRecent[string](maxKnown)}
 }
 
 // OnQuery sets the handler of queries. Set it before Start. The handler returns
@@ -112,50 +108,25 @@ func (r *Reader) OnPrompt(handler func(context.Context, bcp.Prompt)) { r.prompts
 // until Stop, which waits for Start, or until ctx ends, which also cancels the
 // context of the handlers.
 func (r *Reader) Start(ctx context.Context) error {
-	return r.runner.start(func() (*run, error) {
-		ready := make(chan struct{})
-		name := r.conn.options.Name
-		started, err := r.conn.listen(ctx, []string{subjects.QueriesOf(name), subjects.DeliveriesOf(bcp.RoleReader, name)},
-			func(m *nats.Msg) {
-				<-ready
-				r.receive(m)
-			})
-		if err != nil {
-			return nil, err
-		}
+	name := r.conn.options.Name
+	return r.listen(ctx, "", []string{subjects.QueriesOf(name), subjects.DeliveriesOf(bcp.RoleReader, name)}, func(started *run) {
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.pending, r.active = 0, nil
 		r.answers.restart()
 		r.prompts.restart()
 		r.lanes.begin(started)
 		r.queries = &started.queries
-		r.mu.Unlock()
-		close(ready)
-		return started, nil
-	})
+	}, r.receive)
 }
-
-// Stop takes no more queries and waits for running handlers; if ctx ends first,
-// it cancels their context and still waits for them. It may be called before
-// Start and twice. Start may be called again.
-func (r *Reader) Stop(ctx context.Context) error { return r.runner.stop(ctx) }
-
-// Stats counts dropped and repeated messages.
-func (r *Reader) Stats() Stats { return r.counters.stats() }
 
 // receive handles one message. Queries and results are received in the order in
 // which they were sent, so a rejection's detail is known before the query comes
 // again.
-func (r *Reader) receive(m *nats.Msg) {
+func (r *Reader) receive(_ *run, m *nats.Msg, to subjects.Subject) {
 	from, err := subjects.Parse(m.Subject)
 	if err != nil {
 		r.malformed()
-		return
-	}
-	to, err := subjects.Parse(m.Reply)
-	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleReader || to.Agent != r.conn.options.Name {
-		count(&r.counters.foreign, r.log, "dropped a message with a foreign reply subject")
-		r.conn.options.OnError(ErrForeignReply)
 		return
 	}
 	if from.Kind == subjects.KindDeliver {
@@ -177,11 +148,6 @@ func (r *Reader) receive(m *nats.Msg) {
 
 // promptLane is the lane of prompts, which wait for each other, but not for queries.
 const promptLane bcp.QueryID = "."
-
-func (r *Reader) malformed() {
-	count(&r.counters.malformed, r.log, "dropped a message that is not understood")
-	r.conn.notUnderstood()
-}
 
 // queried sends a remembered answer again, or starts the handler.
 func (r *Reader) queried(q bcp.Query, newest sending) {

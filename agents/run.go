@@ -23,12 +23,12 @@ type run struct {
 	begin func(func(context.Context)) // adds a goroutine to work, with the handlers' context
 }
 
-// listen subscribes to the patterns and has receive called for every message,
-// in the order of arrival over all patterns, by one goroutine. It returns when
-// the server has confirmed the subscriptions, or when ctx ends.
-func (c *Connection) listen(ctx context.Context, patterns []string, receive func(*nats.Msg)) (*run, error) {
+// listen subscribes to the patterns, of which there is one at least, and has receive called
+// for every message, in the order of arrival over all patterns, by one goroutine. It returns
+// when the server has confirmed the subscriptions, or when ctx ends.
+func (c *Connection) listen(ctx context.Context, queue string, patterns []string, receive func(*nats.Msg)) (*run, error) {
 	messages := make(chan *nats.Msg, receiveBuffer)
-	subscriptions, err := c.subscribe(ctx, patterns, messages)
+	subscriptions, err := c.subscribe(ctx, queue, patterns, messages)
 	if err != nil {
 		unsubscribe(subscriptions)
 		return nil, err
@@ -66,10 +66,10 @@ func (c *Connection) listen(ctx context.Context, patterns []string, receive func
 	return r, nil
 }
 
-func (c *Connection) subscribe(ctx context.Context, patterns []string, messages chan *nats.Msg) ([]*nats.Subscription, error) {
+func (c *Connection) subscribe(ctx context.Context, queue string, patterns []string, messages chan *nats.Msg) ([]*nats.Subscription, error) {
 	var subscriptions []*nats.Subscription
 	for _, pattern := range patterns {
-		s, err := c.nc.ChanSubscribe(pattern, messages)
+		s, err := c.nc.ChanQueueSubscribe(pattern, queue, messages)
 		if err != nil {
 			return subscriptions, fmt.Errorf("agents: %w", err)
 		}

@@ -2,13 +2,15 @@ package agents
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/nats-io/nats.go/micro"
+	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -48,22 +50,18 @@ var (
 	ErrNoOutcome = errors.New("agents: the outcome of the call is not known")
 )
 
-// Tool is a NATS service of tools for kernels, each with its own endpoint. Several
+// Tool is a service of tools for kernels, each with its own subject. Several
 // processes may serve the same tools: each call goes to one of them. A repeated call may
 // go to another, which does not know the first one's outcomes: then the system that has
 // the effect must deduplicate by key.
 type Tool struct {
-	conn     *Connection
+	listener
 	outcomes *Outcomes
-	slots    chan struct{} // one for each handler that may run
 
 	mu       sync.Mutex // guards what follows
 	handlers map[string]func(context.Context, Call) (any, error)
 	all      func(context.Context, Call) (any, error) // of all tools
-	service  micro.Service
-	cancel   context.CancelFunc
-	work     sync.WaitGroup
-	running  map[string]*performing // by key
+	running  map[string]*performing                   // by what is called
 }
 
 // performing is a call that is being handled.
@@ -89,7 +87,7 @@ func NewTool(c *Connection, outcomes *Outcomes) *Tool {
 		outcomes = &Outcomes{}
 	}
 	return &Tool{
-		conn: c, outcomes: outcomes, slots: make(chan struct{}, c.options.Handlers),
+		listener: listener{conn: c, role: bcp.RoleTool, log: c.log.Named("tool")}, outcomes: outcomes,
 		handlers: map[string]func(context.Context, Call) (any, error){}, running: map[string]*performing{},
 	}
 }
@@ -114,104 +112,54 @@ func (t *Tool) HandleAll(handler func(context.Context, Call) (result any, err er
 	t.all = handler
 }
 
-// endpoints returns the subjects to listen to, by the name of the endpoint.
-func (t *Tool) endpoints() map[string]endpoint {
-	name := t.conn.options.Name
-	if t.all != nil {
-		return map[string]endpoint{"all": {subject: subjects.CallsOf(name), handler: t.all}}
-	}
-	endpoints := map[string]endpoint{}
-	for tool, handler := range t.handlers {
-		endpoints[tool] = endpoint{tool: tool, subject: subjects.CallsTo(name, tool), handler: handler}
-	}
-	return endpoints
-}
+// toolQueue is the queue of the processes that serve the same tools.
+const toolQueue = "q"
 
-// endpoint is the subscription for calls of one tool, or without a name of any.
-type endpoint struct {
-	tool, subject string
-	handler       func(context.Context, Call) (any, error)
-}
+var errNoHandler = errors.New("agents: no tool has a handler: set them before Start")
 
 // Start serves the tools that have a handler, and returns when the server has confirmed
 // it. They are served until Stop, or until ctx ends, which also cancels the context of
 // the handlers.
 func (t *Tool) Start(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.service != nil {
-		return ErrStarted
-	}
 	name := t.conn.options.Name
-	work, cancel := context.WithCancel(ctx)
-	service, err := micro.AddService(t.conn.nc, micro.Config{
-		Name: string(name), Version: "1.0.0",
-		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
-			t.conn.log.Warn("a tool service", "subject", e.Subject, "error", e.Description)
-		},
-	})
-	if err != nil {
-		cancel()
-		return fmt.Errorf("agents: serving tools: %w", err)
-	}
-	endpoints := t.endpoints()
-	for called, e := range endpoints {
-		err = errors.Join(err, service.AddEndpoint(called, micro.HandlerFunc(func(r micro.Request) { t.called(work, e, r) }), micro.WithEndpointSubject(e.subject)))
-	}
-	if err = errors.Join(err, t.conn.flush(ctx)); err == nil {
-		for _, e := range endpoints {
-			if denied := t.conn.denied("Subscription", e.subject); denied != nil {
-				err = fmt.Errorf("are these the creds of the service %s? %w", name, denied)
-			}
-		}
-	}
-	if err != nil {
-		cancel()
-		return errors.Join(fmt.Errorf("agents: serving tools: %w", err), service.Stop())
-	}
-	t.service, t.cancel = service, cancel
-	return nil
-}
-
-// Stop takes no more calls and waits for running handlers; it cancels their context
-// when ctx ends first. It may be called before Start and twice.
-func (t *Tool) Stop(ctx context.Context) error {
+	var patterns []string
 	t.mu.Lock()
-	service, cancel := t.service, t.cancel
-	t.service = nil
-	t.mu.Unlock()
-	if service == nil {
-		return nil
+	for tool := range t.handlers {
+		patterns = append(patterns, subjects.CallsTo(name, tool))
 	}
-	err := service.Stop()
-	stop := context.AfterFunc(ctx, cancel)
-	t.work.Wait()
-	stop()
-	cancel()
-	return err
+	if t.all != nil {
+		patterns = []string{subjects.CallsOf(name)}
+	}
+	t.mu.Unlock()
+	if len(patterns) == 0 {
+		return errNoHandler
+	}
+	return t.listen(ctx, toolQueue, patterns, func(*run) {}, t.receive)
 }
 
-// called takes one call. It does not wait for its handler.
-func (t *Tool) called(ctx context.Context, e endpoint, r micro.Request) {
-	from, err1 := subjects.Parse(r.Subject())
-	to, err2 := subjects.Parse(r.Reply())
+// receive takes one call. It does not wait for its handler.
+func (t *Tool) receive(r *run, m *nats.Msg, to subjects.Subject) {
+	from, err := subjects.Parse(m.Subject)
 	var call Call
-	if json.Unmarshal(r.Data(), &call) != nil || err1 != nil || err2 != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleTool ||
-		to.Agent != t.conn.options.Name || to.ID != call.ID || call.Tool != from.Tool || e.tool != "" && call.Tool != e.tool || call.Key == "" {
-		t.conn.notUnderstood()
+	if err != nil || json.Unmarshal(m.Data, &call) != nil || to.ID != call.ID || call.Tool != from.Tool || call.Key == "" {
+		t.malformed()
 		return
 	}
 	call.Kernel = from.Kernel
+	newest, what := t.conn.arrived(m), call.digest()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, running := t.running[call.Key]
+	handler := t.all
+	if handler == nil {
+		handler = t.handlers[call.Tool]
+	}
+	at, running := t.running[what]
 	if !running {
 		at = &performing{done: make(chan struct{})}
-		t.running[call.Key] = at
 	}
-	t.work.Go(func() {
+	spawned := r.spawn(func(ctx context.Context) {
 		if !running {
-			t.perform(ctx, at, e.handler, call)
+			t.perform(ctx, r, at, handler, call)
 		}
 		<-at.done
 		answer := at.answer
@@ -219,44 +167,52 @@ func (t *Tool) called(ctx context.Context, e endpoint, r micro.Request) {
 			return // the tool stops, or its handler has an error: the call comes again
 		}
 		b, err := json.Marshal(answer)
-		if err == nil {
-			err = r.Respond(b)
-		}
 		if err != nil {
 			t.conn.handlerFailed(err)
+			return
 		}
+		t.conn.reply(newest, b)
 	})
+	if spawned {
+		t.running[what] = at
+	}
+}
+
+// digest names a call, whatever its attempt: a kernel's, of a tool, with arguments, under a
+// key. A key alone does not: another call under it has no right to the outcome.
+func (c *Call) digest() string {
+	h := sha256.New()
+	for _, part := range []string{string(c.Kernel), c.Tool, c.Key, string(c.Args)} {
+		fmt.Fprintf(h, "%d %s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // perform does a call, unless it was done.
-func (t *Tool) perform(ctx context.Context, at *performing, handler func(context.Context, Call) (any, error), call Call) {
+func (t *Tool) perform(ctx context.Context, r *run, at *performing, handler func(context.Context, Call) (any, error), call Call) {
+	what := call.digest()
 	defer func() {
 		t.mu.Lock()
-		delete(t.running, call.Key)
+		delete(t.running, what)
 		t.mu.Unlock()
 		close(at.done)
 	}()
-	if before, known := t.outcomes.find(call.Key); known {
+	if before, known := t.outcomes.find(what); known {
 		at.answer = before
 		return
 	}
-	select {
-	case t.slots <- struct{}{}:
-		defer func() { <-t.slots }()
-	case <-ctx.Done():
+	var answer outcome
+	var err error
+	if !r.handle(ctx, func() { answer, err = perform(ctx, handler, call) }) {
 		return
 	}
-	answer, err := perform(ctx, handler, call)
+	if err == nil && !answer.NotPerformed { // otherwise it may be tried again
+		if err = t.outcomes.remember(what, answer); err != nil {
+			err = fmt.Errorf("agents: remembering the outcome of a call: %w", err)
+		}
+	}
 	if err != nil {
 		t.conn.handlerFailed(err)
-		return
-	}
-	if answer.NotPerformed { // it may be tried again
-		at.answer = answer
-		return
-	}
-	if err := t.outcomes.remember(call.Key, answer); err != nil {
-		t.conn.handlerFailed(fmt.Errorf("agents: remembering the outcome of a call: %w", err))
 		return
 	}
 	at.answer = answer

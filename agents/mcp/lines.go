@@ -49,7 +49,9 @@ type lineConnection struct {
 	closing  sync.Once
 	closed   chan struct{}
 
-	mu   sync.Mutex // guards open, and a write
+	writing sync.Mutex // held during a write: a host that does not read is still heard
+
+	mu   sync.Mutex // guards what follows
 	open map[jsonrpc.ID]bool
 }
 
@@ -243,8 +245,8 @@ func (c *lineConnection) write(m message) error {
 }
 
 func (c *lineConnection) line(b []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	_, err := c.out.Write(append(b, '\n'))
 	return err
 }

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // answers passes on what a server answers, a line at a time. The library would begin something for each request and
@@ -111,14 +113,18 @@ func (a *answers) reply(h head) error {
 	return err
 }
 
-// inTurn writes whole messages, one after the other.
+// inTurn writes whole messages, one after the other. A server that does not read one in time is sent nothing more.
 type inTurn struct {
-	io.WriteCloser
-	mu sync.Mutex
+	*os.File
+	patience time.Duration
+	mu       sync.Mutex
 }
 
 func (w *inTurn) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.WriteCloser.Write(b)
+	if err := w.SetWriteDeadline(time.Now().Add(w.patience)); err != nil {
+		return 0, err
+	}
+	return w.File.Write(b)
 }

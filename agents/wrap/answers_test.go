@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What a server asks and tells is no answer: a request is answered, in turn, and a notification dropped, however it is
@@ -88,5 +90,20 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 		if errors.Is(err, errNoAnswer) != ended {
 			t.Errorf("%d lines: %v", n, err)
 		}
+	}
+}
+
+// A server that does not read is given up: whoever calls it, and all others after that, would wait for ever.
+func TestServerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	unread, stdin, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	w := &inTurn{File: stdin, patience: time.Millisecond}
+	defer w.Close()
+	if n, err := w.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d, %v", n, err)
 	}
 }

@@ -23,6 +23,8 @@ const (
 	startTimeout = 2 * time.Minute
 	// listTimeout bounds a list of the tools.
 	listTimeout = 40 * time.Second
+	// writeTimeout is how long a server may take to read a message.
+	writeTimeout = time.Minute
 	// maxLine bounds one message of a server.
 	maxLine = 16 << 20
 	// shownNoise is how much of a line that is no message the operator is shown, in bytes.
@@ -107,7 +109,7 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	toServer := &inTurn{WriteCloser: stdin}
+	toServer := &inTurn{File: stdin, patience: writeTimeout}
 	from := newAnswers(stdout, toServer, func(n int, line []byte) {
 		program.Logger.Warn("a line of the server's standard output is no message of MCP", "line", n, "begins", hclog.Quote(line[:min(len(line), shownNoise)]))
 	})

@@ -1,0 +1,73 @@
+package agents
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// listener takes the messages of an agent in one role, between Start and Stop, for the
+// clients that embed it.
+type listener struct {
+	conn     *Connection
+	role     bcp.Role
+	log      hclog.Logger
+	runner   runner
+	counters counters
+}
+
+// listen takes the messages of these subjects, together with others of the queue if that
+// has a name, and returns when the server has confirmed it: if the connection is lost, it
+// waits for a reconnect until ctx ends. begin is called before the first message, and
+// receive for each, in the order in which they come, with its reply subject: one of another
+// agent or role is dropped.
+func (l *listener) listen(ctx context.Context, queue string, patterns []string, begin func(*run), receive func(*run, *nats.Msg, subjects.Subject)) error {
+	return l.runner.start(func() (*run, error) {
+		ready := make(chan struct{})
+		var started *run
+		started, err := l.conn.listen(ctx, queue, patterns, func(m *nats.Msg) {
+			<-ready
+			to, err := subjects.Parse(m.Reply)
+			switch {
+			case m.Reply == "" && l.tellsOfRun(m):
+			case err != nil || to.Kind != subjects.KindReply || to.Role != l.role || to.Agent != l.conn.options.Name:
+				count(&l.counters.foreign, l.log, "dropped a message with a foreign reply subject")
+				l.conn.options.OnError(ErrForeignReply)
+			default:
+				receive(started, m, to)
+			}
+		})
+		if err == nil {
+			begin(started)
+		}
+		close(ready)
+		return started, err
+	})
+}
+
+// tellsOfRun reports whether a Controller is told how a run ended: a [Requester] asks for that.
+func (l *listener) tellsOfRun(m *nats.Msg) bool {
+	if l.role != bcp.RoleController {
+		return false
+	}
+	got, err := bcp.Receive(m.Data, l.conn.options.Encoding)
+	return err == nil && got.Type == bcp.TypeRun
+}
+
+// malformed reports a message that is not understood.
+func (l *listener) malformed() {
+	count(&l.counters.malformed, l.log, "dropped a message that is not understood")
+	l.conn.notUnderstood()
+}
+
+// Stop takes nothing more and waits for running handlers; if ctx ends first, it cancels
+// their context and still waits for them. What was not yet handled stays with the gateway.
+// It may be called before Start and twice. Start may be called again.
+func (l *listener) Stop(ctx context.Context) error { return l.runner.stop(ctx) }
+
+// Stats counts dropped and repeated messages.
+func (l *listener) Stats() Stats { return l.counters.stats() }

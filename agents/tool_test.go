@@ -1,0 +1,92 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A call that comes again has the answer of the first time, and no other call has it, whatever key it says: not of another
+// kernel, not of another tool and not with other arguments.
+//
+// covers P11.1
+func TestOutcomeIsOfOneCall(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	tool := agents.NewTool(connect(t, s.ClientURL(), agents.Options{Name: "mail"}), nil)
+	if err := tool.Start(t.Context()); err == nil {
+		t.Fatal("a tool without handlers starts")
+	}
+	var done atomic.Int32
+	for _, name := range []string{"post", "read"} {
+		tool.Handle(name, func(_ context.Context, c agents.Call) (any, error) {
+			if string(c.Args) == `{"fails":true}` {
+				return nil, &agents.NotPerformedError{Err: errors.New("not now")}
+			}
+			return map[string]any{"kernel": c.Kernel, "tool": c.Tool, "n": done.Add(1)}, nil
+		})
+	}
+	if err := tool.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tool.Stop(context.Background()) }()
+	caller, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	call := func(kernel bcp.AgentName, name, id, arguments string) (answer struct {
+		ID     string `json:"call_id"`
+		Result struct {
+			Kernel bcp.AgentName `json:"kernel"`
+			Tool   string        `json:"tool"`
+			N      int32         `json:"n"`
+		} `json:"result"`
+		NotPerformed bool `json:"not_performed"`
+	}) {
+		t.Helper()
+		reply := subjects.ReplyTool("mail", id, 0)
+		answers, err := caller.SubscribeSync(reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := `{"call_id":"` + id + `","attempt":1,"tool":"` + name + `","key":"k","args":` + arguments + `}`
+		if err := caller.PublishRequest(subjects.Call("mail", name, kernel), reply, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		m, err := answers.NextMsgWithContext(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(m.Data, &answer); err != nil || answer.ID != id {
+			t.Fatalf("%s, %v", m.Data, err)
+		}
+		return answer
+	}
+	for i, c := range []struct {
+		kernel          bcp.AgentName
+		tool, arguments string
+		n               int32
+	}{
+		{"desk", "post", `{"a":1}`, 1}, {"desk", "post", `{"a":1}`, 1}, {"other", "post", `{"a":1}`, 2}, {"desk", "read", `{"a":1}`, 3},
+		{"desk", "post", `{"a":2}`, 4}, {"desk", "post", `{"a":1}`, 1},
+	} {
+		got := call(c.kernel, c.tool, "c"+string(rune('a'+i)), c.arguments)
+		if got.Result.N != c.n || got.Result.Kernel != c.kernel || got.Result.Tool != c.tool {
+			t.Errorf("call %d: %+v", i, got)
+		}
+	}
+	for _, id := range []string{"x", "y"} {
+		if got := call("desk", "post", id, `{"fails":true}`); !got.NotPerformed {
+			t.Errorf("%+v", got)
+		}
+	}
+}
