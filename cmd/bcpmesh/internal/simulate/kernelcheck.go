@@ -214,8 +214,11 @@ func checkKernel(p *cli.Program, args []string) error {
 	}
 	var strict kernelInput
 	var wrong *json.SemanticError
-	if err := json.Unmarshal(file, &strict, json.RejectUnknownMembers(true)); errors.As(err, &wrong) {
+	switch err := json.Unmarshal(file, &strict, json.RejectUnknownMembers(true)); {
+	case errors.As(err, &wrong):
 		return cli.Failf("%s: %s is not a key of a kernel", cli.Quoted(args[0]), cli.Quoted(string(wrong.JSONPointer))).WithHint("bcpmesh kernel check --help lists the keys")
+	case err != nil: // the cases of kernel simulate may have these
+		return cli.Failf("%s: expected one JSON object without repeated keys, in characters that exist", cli.Quoted(args[0]))
 	}
 	report := kernelReport{Defects: []defectReport{}}
 	d, err := c.Input.definition(true)
