@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/bcpmesh/bcpmesh/bcp/primitive"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -71,7 +70,6 @@ type Validator struct {
 	filter      Constraint // publish_when, nil for none
 	settings    Settings
 	prices      Prices
-	usual       *primitive.Matcher // nil where no answer is read in one pass
 	maxBytes    int
 	fixedBytes  int  // of a canonical answer, without its texts and enum values
 	hasText     bool // some item's answers are kept as text
@@ -135,7 +133,6 @@ func (v *Validator) layOut() {
 		v.byName = make(map[string]int, len(v.items))
 	}
 	v.fixedBytes = len("}")
-	usual := make([]primitive.Field, len(v.spec.Fields))
 	for i := range v.items {
 		it := &v.items[i]
 		if v.byName != nil {
@@ -145,9 +142,6 @@ func (v *Validator) layOut() {
 			it.key[0] = ','
 		}
 		v.fixedBytes += len(it.key)
-		if v.spec.Category == 1 {
-			usual[i] = primitive.Field{Key: it.key, Min: it.min, Max: it.max, Values: it.quoted, Boolean: it.kind == FormatBoolean}
-		}
 		switch it.kind {
 		case FormatEnum:
 		case FormatBoolean:
@@ -158,9 +152,6 @@ func (v *Validator) layOut() {
 			v.fixedBytes += len(`""`)
 			v.hasText = true
 		}
-	}
-	if v.constraints == nil && v.filter == nil {
-		v.usual = primitive.New(usual)
 	}
 }
 

@@ -44,9 +44,6 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	if len(v.items) == 0 || raw.form == formNone { // zero values
 		return Verdict{Outcome: Reject, Reason: ReasonMalformed}
 	}
-	if canonical, ok := v.usual.Match(raw.json); ok && raw.form <= formFields {
-		return Verdict{Outcome: Accept, Answer: Answer{json: canonical}}
-	}
 	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
 	if len(v.items) > len(w.few) {
 		w.more = make([]answerValue, len(v.items)-len(w.few))

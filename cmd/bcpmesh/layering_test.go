@@ -70,7 +70,7 @@ const (
 )
 
 var rules = []rule{
-	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/primitive", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
+	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
 	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Explains records, without the state that made them.
@@ -78,8 +78,6 @@ var rules = []rule{
 	// Reads definitions as a reviewer would.
 	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
 	{folder: "bcp/wire", core: true},
-	// Knows what is usual, and never says no.
-	{folder: "bcp/primitive", core: true},
 	// What calls of models cost.
 	{folder: "bcp/status", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/cost", core: true, external: []string{jsonText}},
