@@ -119,7 +119,9 @@ type Connection struct {
 	closed  chan struct{} // nil if the connection is the caller's
 	watch   sync.WaitGroup
 	marks   markStore
-	left    atomic.Int64 // when it last left a server because no reply came, in Unix nanoseconds
+	dialled atomic.Pointer[nats.Conn] // nc, for callbacks that may come before it is set
+	refused atomic.Bool               // the server refuses the credentials, and that was said
+	left    atomic.Int64              // when it last left a server because no reply came, in Unix nanoseconds
 
 	mu   sync.Mutex // guards what follows
 	runs map[*run]struct{}
@@ -211,6 +213,7 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 	if c.nc, err = dial.Connect(); err != nil {
 		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, err)
 	}
+	c.dialled.Store(c.nc)
 	if ctx.Err() != nil {
 		c.Close()
 		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, ended(ctx))
@@ -282,7 +285,10 @@ func (c *Connection) Close() {
 // natsOptions returns the defaults, the caller's options, and then those that
 // must not change.
 func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, error) {
-	pause := &reconnectPause{most: c.options.MaxWait}
+	pause := &reconnectPause{most: c.options.MaxWait, refused: func() bool {
+		nc := c.dialled.Load()
+		return nc != nil && isRefusal(nc.LastError())
+	}}
 	o := nats.GetDefaultOptions()
 	defaults := []nats.Option{
 		nats.Name("bcpmesh agent " + string(c.options.Name)),
@@ -335,6 +341,7 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 	}
 	o.ReconnectedCB = func(nc *nats.Conn) {
 		pause.connected()
+		c.refused.Store(false)
 		c.log.Info("connected again")
 		c.reconnected()
 		if reconnected != nil {
@@ -343,6 +350,7 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 	}
 	o.ConnectedCB = func(nc *nats.Conn) {
 		pause.connected()
+		c.refused.Store(false)
 		if connected != nil {
 			connected(nc)
 		}
@@ -358,11 +366,23 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 // failed reports an asynchronous error of the connection. Its text may name a
 // subject of this agent.
 func (c *Connection) failed(err error) {
-	c.log.Warn("connection", "error", err)
+	if !isRefusal(err) || !c.refused.Swap(true) { // that is said once, however often it is tried
+		c.log.Warn("connection", "error", err)
+	}
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		c.once.denied(err)
 	}
 	c.options.OnError(err)
+}
+
+// isRefusal reports whether the server does not take the credentials.
+func isRefusal(err error) bool {
+	for _, refusal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
 }
 
 // notUnderstood reports a dropped message.

@@ -40,8 +40,11 @@ const (
 	// firstWait and defaultMaxWait bound the backoff between attempts and
 	// between reconnects, firstHandlerWait and maxHandlerWait that between
 	// calls of a failing handler.
-	firstWait        = 10 * time.Millisecond
-	defaultMaxWait   = 2 * time.Second
+	firstWait      = 10 * time.Millisecond
+	defaultMaxWait = 2 * time.Second
+	// refusedWait is the first one after the server refused the credentials; half of it is
+	// the shortest.
+	refusedWait      = 500 * time.Millisecond
 	firstHandlerWait = 100 * time.Millisecond
 	maxHandlerWait   = 30 * time.Second
 	// settled is how long a connection must last for the next dial to be

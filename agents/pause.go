@@ -34,7 +34,8 @@ func sleep(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
 
 // reconnectPause is the backoff before a lost connection is dialled again.
 type reconnectPause struct {
-	most time.Duration
+	most    time.Duration
+	refused func() bool // whether the server refused the credentials last; nil: it did not
 
 	mu    sync.Mutex // guards what follows
 	since time.Time  // when the connection was made, zero before the first
@@ -49,7 +50,8 @@ func (p *reconnectPause) connected() {
 
 // next returns the pause before each round of dialling; round is 1 for the
 // first since the connection was lost. That one is immediate, with a jitter of
-// 10 ms, unless the last connections were too short.
+// 10 ms, unless the last connections were too short. A server that refuses the
+// credentials does not take them a moment later: it is asked less often.
 func (p *reconnectPause) next(round int) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,6 +63,9 @@ func (p *reconnectPause) next(round int) time.Duration {
 		}
 	}
 	n := round - 1 + p.flaps
+	if round > 1 && p.refused != nil && p.refused() {
+		return pauseBefore(n, refusedWait, max(p.most, refusedWait))
+	}
 	if n == 0 {
 		return rand.N(firstWait)
 	}

@@ -1,11 +1,15 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -47,6 +51,35 @@ func TestReconnectPause(t *testing.T) {
 		if d := p.next(round); d < time.Second/2 || d > time.Second {
 			t.Errorf("round %d: %v", round, d)
 		}
+	}
+}
+
+// A server that refuses the credentials is asked less often, and what it says is told once, until it takes them.
+func TestRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	refused := false
+	p := &reconnectPause{most: 20 * time.Millisecond, refused: func() bool { return refused }}
+	if d := p.next(2); d > 20*time.Millisecond {
+		t.Errorf("a server that is away: %v", d)
+	}
+	refused = true
+	for round := 2; round < 20; round++ {
+		if d := p.next(round); d < 250*time.Millisecond || d > refusedWait {
+			t.Errorf("round %d: %v", round, d)
+		}
+	}
+	var log bytes.Buffer
+	c := newConnection(Options{Name: "main", Logger: hclog.New(&hclog.LoggerOptions{Output: &log}), OnError: func(error) {}})
+	var o nats.Options
+	c.callbacks(&o, p)
+	for want := 1; want <= 2; want++ {
+		for range 9 {
+			o.AsyncErrorCB(nil, nil, fmt.Errorf("x: %w", nats.ErrAuthorization))
+		}
+		if n := strings.Count(log.String(), "\n"); n != want {
+			t.Errorf("%d lines, want %d:\n%s", n, want, log.String())
+		}
+		o.ConnectedCB(nil)
 	}
 }
 

@@ -31,7 +31,7 @@ var days = []string{"2 Jan 2006", "2 January 2006", "2 Jan 06", "2-Jan-2006", "2
 // Date parses a date as mails and feeds have it: RFC 5322 and its predecessors, RFC 850, that of
 // the C library, RFC 3339 and ISO 8601; with names or offsets of zones, with or without seconds.
 // It returns false if it is none, and exact false if its zone is not known or not said: then it
-// is taken as UTC, and up to 14 hours wrong. The time is in UTC, of the years 1970 to 9999.
+// is taken as UTC, and up to 14 hours wrong. The time is in its own zone, of the years 1970 to 9999 in UTC.
 func Date(text string) (t time.Time, exact, ok bool) {
 	text = text[:min(len(text), 200)]
 	for before := ""; before != text; {
@@ -73,8 +73,13 @@ func Date(text string) (t time.Time, exact, ok bool) {
 	for _, form := range append([]string{time.DateOnly, "20060102"}, days...) {
 		for _, at := range []string{"15:04:05", "15:04", "150405", "1504", "3:04:05 PM", "3:04 PM"} {
 			if t, err := time.Parse(form+" "+at+" -0700", day+" "+hours+" "+shift); err == nil {
-				t = t.UTC()
-				return t, exact, t.Year() >= 1970 && t.Year() <= 9999
+				year := t.UTC().Year()
+				if _, east := t.Zone(); east == 0 {
+					t = t.UTC()
+				} else { // not this machine's zone, which may have the same offset
+					t = t.In(time.FixedZone("", east))
+				}
+				return t, exact, year >= 1970 && year <= 9999
 			}
 		}
 	}

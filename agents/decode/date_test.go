@@ -22,18 +22,50 @@ func TestDate(t *testing.T) {
 		"2026-03-02": "2026-03-02T00:00:00Z", "2 Mar 2026": "2026-03-02T00:00:00Z", "Mon, 02 Mar 2026": "2026-03-02T00:00:00Z",
 		"Tue, 31 Dec 2069 23:59:59 -1200": "2070-01-01T11:59:59Z", "1970-01-01T00:00:00Z": "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z": "9999-12-31T23:59:59Z",
 	} {
-		if got, exact, ok := Date(text); !ok || !exact || got.Format(time.RFC3339) != want {
+		if got, exact, ok := Date(text); !ok || !exact || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("%q: %v, exact %v, %v; want %s", text, got, exact, ok, want)
 		}
 	}
 	for text, want := range map[string]string{"Mon, 2 Mar 2026 08:05:10": at, "Mon, 2 Mar 2026 08:05:10 XYZ": at, "Mon, 2 Mar 2026 08:05:10 IST": at, "2026-03-02T08:05:10": at, "2 Mar 2026 08:05": minute, "Mon Mar  2 08:05:10 2026": at, "2 Mar 2026 08:05:10 A": at} {
-		if got, exact, ok := Date(text); !ok || exact || got.Format(time.RFC3339) != want {
+		if got, exact, ok := Date(text); !ok || exact || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("%q: %v, exact %v, %v; want %s that is not exact", text, got, exact, ok, want)
 		}
 	}
 	for _, text := range []string{"", "(", "yesterday", "Wed, 04 Mar 2026 25:61:00 +0000", "31 Feb 2026 08:05:10 +0000", "0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-0100", "03/04/2026", "Mon", "2026", "08:05:10", "2026-03-02T08:05:10Z x"} {
 		if got, _, ok := Date(text); ok {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// A date is in the zone that it says, whatever this machine's is.
+func TestDateKeepsItsZone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Mon, 2 Mar 2026 09:05:10 +0100": "2026-03-02T09:05:10+01:00", "Mon, 2 Mar 2026 23:05:10 EST": "2026-03-02T23:05:10-05:00",
+		"2026-03-02T01:05:10+05:30": "2026-03-02T01:05:10+05:30", "Mon, 2 Mar 2026 08:05:10 GMT": "2026-03-02T08:05:10Z",
+		"2070-01-01T00:59:59+13:00": "2070-01-01T00:59:59+13:00", "Mon, 2 Mar 2026 08:05:10": "2026-03-02T08:05:10Z",
+	} {
+		if got, _, ok := Date(text); !ok || got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %v, %v; want %s", text, got, ok, want)
+		}
+	}
+}
+
+// UTF-7 is decoded as RFC 2152 has it, and what is none is said.
+func TestUTF7(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Hi Mom -+Jjo--!": "Hi Mom -\u263a-!", "A+ImIDkQ.": "A\u2262\u0391.", "+ZeVnLIqe-": "\u65e5\u672c\u8a9e", "1 +- 1 = 2": "1 + 1 = 2",
+		"+ADw-b+AD4-": "<b>", "+2D3eCg-": "\U0001f60a", "": "", "plain": "plain", "+AGE": "a",
+	} {
+		if got, sound := UTF7([]byte(text)); got != want || !sound {
+			t.Errorf("%q: %q, %v; want %q", text, got, sound, want)
+		}
+	}
+	for _, text := range []string{"+", "+!", "a\xff", "+A-", "+2D0-", "+AGEAYg-\x80"} {
+		if got, sound := UTF7([]byte(text)); sound {
+			t.Errorf("%q is sound: %q", text, got)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Message struct {
 	// Subject is decoded and on one line; empty if there is none.
 	Subject string
 	// Date is the Date field or, if that is missing or damaged, the time of the
-	// newest Received field; zero if there is neither. In UTC.
+	// newest Received field, in the zone that it says; zero if there is neither.
 	Date time.Time
 	// Text is the best visible text: the text/plain parts, or else the HTML
 	// parts without markup. Lines end in \n.

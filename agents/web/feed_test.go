@@ -130,7 +130,7 @@ func TestTools(t *testing.T) {
 	for _, step := range []struct{ tool, arguments, want string }{
 		{FeedsListName, `{}`, "1 feed \"https://a.test/rss\"\n2 feed \"https://b.test/atom\"\n3 feed \"https://c.test/x\"\n4 feed \"https://denied.test/\"\n"},
 		{FeedsListName, `{"feed":1}`, "Feed 1 \"News & more\" has 2 entries.\n1 2026-03-02 \"A < B\"\n2 undated \"two\"\n"},
-		{FeedsReadName, `{"entry":1}`, "Entry 1 of feed 1\nTitle: \"A < B\"\nDate: 2026-03-02T07:05:10Z\nSummary: \"short\"\nLink: \"https://a.test/1?x=1&y=2\"\nText, part 1 of 1:\n\nLong & bold."},
+		{FeedsReadName, `{"entry":1}`, "Entry 1 of feed 1\nTitle: \"A < B\"\nDate: 2026-03-02T08:05:10+01:00\nSummary: \"short\"\nLink: \"https://a.test/1?x=1&y=2\"\nText, part 1 of 1:\n\nLong & bold."},
 		{FeedsListName, `{"feed":2}`, "Feed 2 \"News\" has 1 entries.\n3 2026-03-02 \"One <1>\"\n"},
 		{FeedsReadName, `{"entry":3}`, "Entry 3 of feed 2\nTitle: \"One <1>\"\nAuthor: \"Ann\"\nDate: 2026-03-02T08:05:10Z\nSummary: \"s\"\nLink: \"https://a.test/1\"\nText, part 1 of 1:\n\nHello\ninner"},
 	} {

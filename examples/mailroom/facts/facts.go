@@ -96,7 +96,7 @@ func Extract(m *mailbox.Message) Facts {
 		f.SenderName = m.From.Address
 	}
 	if !m.Date.IsZero() {
-		f.Date = m.Date.Truncate(24 * time.Hour)
+		f.Date = m.Date.UTC().Truncate(24 * time.Hour)
 	}
 	if bulk {
 		f.Due = nil
