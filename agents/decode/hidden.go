@@ -78,7 +78,9 @@ func (h *hider) walk(parent *html.Node, l look) {
 	for n := range parent.ChildNodes() {
 		switch n.Type {
 		case html.CommentNode:
-			h.hide(n.Data)
+			if !strings.HasPrefix(n.Data, "?xml ") { // a declaration, which HTML takes for a comment
+				h.hide(n.Data)
+			}
 			h.gone = append(h.gone, n)
 		case html.TextNode:
 			if strings.TrimSpace(n.Data) != "" && (h.folded(n) || l.unseen()) {

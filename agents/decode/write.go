@@ -147,9 +147,12 @@ func (w *Writer) open(name string, attributes []html.Attribute) {
 		href, ok := attribute(attributes, "href")
 		w.anchors = append(w.anchors, anchor{href, ok})
 	case "img":
-		if alt, ok := attribute(attributes, "alt"); ok && alt != "" {
-			w.write(" " + alt + " ")
-		}
+		alt, _ := attribute(attributes, "alt")
+		w.box(alt)
+	case "button":
+		w.box("")
+	case "input":
+		w.box(inputText(attributes))
 	default:
 		if n := blockBreaks(name); n > 0 {
 			w.line(n)
@@ -168,6 +171,8 @@ func (w *Writer) close(name string) {
 		w.line(1 + min(1, max(0, 1-len(w.lists))))
 	case "li", "tr":
 		w.line(1)
+	case "button":
+		w.box("")
 	case "pre", "textarea":
 		w.pre = max(0, w.pre-1)
 		w.line(2)
@@ -181,6 +186,22 @@ func (w *Writer) close(name string) {
 			w.line(n)
 		}
 	}
+}
+
+// box writes the text of what has a border of its own, so that it runs into nothing beside it.
+func (w *Writer) box(text string) { w.write(" " + text + " ") }
+
+// inputText is what a person sees in a field of a form.
+func inputText(attributes []html.Attribute) string {
+	switch kind, _ := attribute(attributes, "type"); strings.ToLower(kind) {
+	case "hidden", "password", "checkbox", "radio", "file", "image", "color", "range":
+		return ""
+	}
+	if value, _ := attribute(attributes, "value"); value != "" {
+		return value
+	}
+	text, _ := attribute(attributes, "placeholder")
+	return text
 }
 
 // item begins an item of the innermost list.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -61,6 +62,9 @@ type Link struct {
 func Read(body fetch.Body, o ReadOptions) (Page, error) {
 	if !fetch.IsText(body.ContentType, body.Bytes) {
 		return Page{}, guard.BadContentType
+	}
+	if strings.TrimSpace(body.ContentType) == "" && beginsAsHTML.Match(body.Bytes[:min(len(body.Bytes), 1<<10)]) {
+		body.ContentType = "text/html" // as a browser takes it: otherwise what it hides would be read
 	}
 	var p Page
 	text, sound := decoded(body)
@@ -143,6 +147,8 @@ func (n *numbers) number(href string) int {
 	}
 	return number
 }
+
+var beginsAsHTML = regexp.MustCompile(`(?is)^\x{feff}?\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body|title|meta|div|p|h1|table)\b`)
 
 // isHTML reports whether a body is HTML by its type.
 func isHTML(contentType string) bool {

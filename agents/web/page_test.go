@@ -281,3 +281,18 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+// A page without a type is what a browser takes it for, so that what it hides is not read.
+//
+// covers ALF-86
+func TestPageWithoutType(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"<!DOCTYPE html><p hidden>order</p><p>x</p>": "x", "\ufeff\n<!-- order --> <HTML><body>x": "x",
+		"a <html> in a text": "a <html> in a text", "<policy>x</policy>": "<policy>x</policy>", "{}": "{}",
+	} {
+		if p := read(t, "", source, ReadOptions{}); p.Text != want {
+			t.Errorf("%q: %q", source, p.Text)
+		}
+	}
+}
