@@ -1,6 +1,7 @@
-// Package keeper holds what an agent is not given: its network. A Ledger has the gateway
-// record each request of web_fetch before it is sent, and what was refused; without a
-// record nothing is sent. It decides nothing itself.
+// Package keeper runs an agent with its model, and holds what its cell is not given: creds,
+// keys and the network. [Run] puts it together. A Ledger has the gateway record each request
+// of web_fetch before it is sent, and what was refused, and a Meter each call of the model;
+// without a record nothing is sent. It decides nothing itself.
 package keeper
 
 import (

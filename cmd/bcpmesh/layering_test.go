@@ -164,7 +164,7 @@ var rules = []rule{
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"agents/fetch", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
@@ -231,6 +231,10 @@ var rules = []rule{
 	{
 		folder: "examples/researchdesk", program: true,
 		internal: append([]string{"agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/stdio", "examples/mailroom/mail", "mesh"}, corePackages...), external: []string{"github.com/google/go-cmp/cmp", jsonText, logging},
+	},
+	{
+		folder: "examples/modelreader", program: true,
+		internal: append([]string{"agents", "agents/keeper", "agents/llm/wires", "mesh"}, corePackages...),
 	},
 	// Hosts of MCP, which know nothing of a mesh.
 	{folder: "examples/mcp", program: true, external: []string{mcpSDK}},

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -17,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -58,17 +54,23 @@ func Work(ctx context.Context, o Options, task string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("researchdesk: the mesh has no %s", name)
 		}
-		s := seat{Options: o, agent: &agent, role: bcp.RoleReader, ended: func(d cell.Done) { done <- d }}
+		k := keeper.Options{Definition: o.Definition, Agent: &agent, Role: bcp.RoleReader, Start: keeper.InProcess, Mailbox: o.Mail, Archive: o.Archive, Version: "example", Logger: o.Logger}
 		if name == Editor {
-			s.role, s.task = bcp.RoleController, task
+			k.Role, k.Task = bcp.RoleController, task
 		}
-		if err := s.connect(ctx); err != nil {
-			s.close()
+		if o.Trace != nil {
+			k.Trace = o.Trace(name)
+		}
+		if err := o.connect(ctx, &k); err != nil {
+			closeBoth(&k)
 			return "", fmt.Errorf("researchdesk: %s: %w", name, err)
 		}
 		seats.Go(func() {
-			defer s.close()
-			if err := s.serve(ctx); err != nil && ctx.Err() == nil {
+			defer closeBoth(&k)
+			switch r, err := keeper.Run(ctx, k); {
+			case r.Finished:
+				done <- r.Done
+			case err != nil && ctx.Err() == nil:
 				gone <- fmt.Errorf("researchdesk: %s: %w", name, err)
 			}
 		})
@@ -86,91 +88,29 @@ func Work(ctx context.Context, o Options, task string) (string, error) {
 	}
 }
 
-// seat is one agent: its keeper and its cell.
-type seat struct {
-	Options
-	agent *bcp.Agent
-	role  bcp.Role
-	task  string // of the editor
-	ended func(cell.Done)
-
-	connections []*agents.Connection // as the agent, then as its keeper
-	services    *keeper.Services
-}
-
-func (s *seat) connect(ctx context.Context) error {
-	model, err := s.Model(s.agent)
-	if err != nil {
+// connect opens the model of an agent, and connects as it and as its keeper.
+func (o *Options) connect(ctx context.Context, k *keeper.Options) (err error) {
+	if k.Model, err = o.Model(k.Agent); err != nil {
 		return err
 	}
-	for _, role := range []bcp.Role{s.role, bcp.RoleKeeper} {
-		creds, err := s.Credentials(s.agent.Name, role)
+	as := func(role bcp.Role) (*agents.Connection, error) {
+		creds, err := o.Credentials(k.Agent.Name, role)
 		if err != nil {
-			return err
-		}
-		c, err := agents.Connect(ctx, s.URL, creds, agents.Options{Name: s.agent.Name, Logger: s.Logger, Handlers: 1})
-		if err != nil {
-			return err
-		}
-		s.connections = append(s.connections, c)
-	}
-	model = wires.Each(model, func(one llm.Provider) llm.Provider {
-		return keeper.NewMeter(agents.NewKeeper(s.connections[1]), s.agent.Model, one)
-	})
-	s.services = keeper.NewServices(cell.Configuration{
-		Agent: s.agent.Name, Role: s.role, Task: s.task, Instructions: s.agent.Prompt, Model: model.Model, Tools: s.agent.Tools, Mailbox: s.Mail, Feeds: s.agent.Feeds,
-		MaxTurns: s.agent.Run.MaxTurns, MaxTokens: s.agent.Run.MaxTokens,
-	}, model, s.desk())
-	return nil
-}
-
-// desk makes the desk of each conversation.
-func (s *seat) desk() func() (*fetch.Desk, error) {
-	if len(s.agent.Egress.Hosts) == 0 {
-		return nil
-	}
-	e := s.agent.Egress
-	o := fetch.Options{
-		Agent: string(s.agent.Name), Policy: fetch.Policy(e.Hosts, func(string) (string, bool) { return "", false }), StartURLs: append(e.StartURLs[:len(e.StartURLs):len(e.StartURLs)], s.agent.Feeds...),
-		LinksOnly: e.LinksOnly, Addresses: s.Definition.AllowAddresses, Ledger: keeper.NewLedger(agents.NewKeeper(s.connections[1])),
-	}
-	if s.Archive != nil {
-		o.Resolver, o.Transport = s.Archive, s.Archive
-	}
-	return func() (*fetch.Desk, error) { return fetch.NewDesk(o) }
-}
-
-// serve runs the cell behind its door until ctx ends.
-func (s *seat) serve(ctx context.Context) error {
-	toCell, fromKeeper := io.Pipe()
-	toKeeper, fromCell := io.Pipe()
-	defer context.AfterFunc(ctx, func() { _, _ = fromKeeper.Close(), fromCell.Close() })()
-	running := make(chan error, 1)
-	go func() {
-		err := cell.Run(ctx, toCell, fromCell, nil)
-		_ = fromCell.CloseWithError(err)
-		running <- err
-	}()
-	methods := s.services.Methods()
-	methods["done"] = func(_ context.Context, params jsontext.Value) (any, error) {
-		var d cell.Done
-		if err := json.Unmarshal(params, &d); err != nil {
 			return nil, err
 		}
-		s.ended(d)
-		return struct{}{}, nil
+		return agents.Connect(ctx, o.URL, creds, agents.Options{Name: k.Agent.Name, Logger: o.Logger, Handlers: 1})
 	}
-	var trace func(stdio.Passage) error
-	if s.Trace != nil {
-		trace = s.Trace(s.agent.Name)
+	if k.Connection, err = as(k.Role); err != nil {
+		return err
 	}
-	err := stdio.Serve(ctx, stdio.Agent{Trace: trace, Connection: s.connections[0], Name: s.agent.Name, Role: s.role, Version: "example", Logger: s.Logger, Methods: methods, Rooms: s.services.Rooms(), MaxLine: keeper.MaxLine}, toKeeper, fromKeeper)
-	_ = fromKeeper.Close()
-	return errors.Join(err, <-running)
+	k.Kept, err = as(bcp.RoleKeeper)
+	return err
 }
 
-func (s *seat) close() {
-	for _, c := range s.connections {
-		c.Close()
+func closeBoth(k *keeper.Options) {
+	for _, c := range []*agents.Connection{k.Connection, k.Kept} {
+		if c != nil {
+			c.Close()
+		}
 	}
 }

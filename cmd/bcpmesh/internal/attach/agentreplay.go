@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
@@ -113,28 +113,21 @@ func replayTranscript(ctx context.Context, p *cli.Program, path, dir, model stri
 	}
 	output := process.NewOutput(cli.NewLogger(hclog.Warn, p.Out.Stderr))
 	defer output.End()
-	var running *process.Process
-	var ends []*os.File
+	var started keeper.Cell
 	o.Start = func(context.Context) (io.Reader, io.WriteCloser, error) {
 		by := bcp.SandboxNone
 		if o.Confined {
 			by = bcp.SandboxRequired
 		}
-		var in, out *os.File
-		running, in, out, err = startCell(by, nil, output)
-		if err != nil {
-			return nil, nil, cli.Failf("the cell cannot be started: %s", process.Reason(err))
+		if started, err = startCell(by, nil, output); err != nil {
+			return nil, nil, err
 		}
-		ends = []*os.File{in, out}
-		return in, out, nil
+		return started.Out, started.In, nil
 	}
 	outcomes, err := r.Run(ctx, o)
-	for _, f := range ends {
-		_ = f.Close() // or the run did
-	}
-	if running != nil {
-		running.Kill()
-		<-running.Done()
+	if started.End != nil {
+		_, _ = started.In.Close(), started.Out.Close() // or the run did
+		started.End()
 	}
 	failure, isFailure := errors.AsType[*cli.Failure](err)
 	switch {

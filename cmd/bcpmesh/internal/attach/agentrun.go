@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
@@ -137,21 +134,23 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
-	kept, err := metered(ctx, p, folder, &agent, &model, log)
+	kept, err := connectKeeper(ctx, p, folder, &agent, log)
 	if err != nil {
 		return done, err
 	}
 	defer kept.Close()
-	var to *replay.Writer
+	record, written := func(stdio.Passage) error { return nil }, func() error { return nil }
 	if o.record != "" {
 		file, err := createRecord(o.record)
 		if err != nil {
 			return done, err
 		}
 		defer func() { _ = file.Close() }() // each line was written when it was told
-		if to, err = replay.NewWriter(file); err != nil {
+		to, err := replay.NewWriter(file)
+		if err != nil {
 			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
+		record, written = replay.Record(to), to.Err
 	}
 	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
 	if err != nil {
@@ -170,103 +169,59 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	defer endMail()
 	read = append(read, maildir...)
-	var desk func() (*fetch.Desk, error)
-	if len(agent.Egress.Hosts) > 0 {
-		if desk, err = newDesk(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(kept))); err != nil {
-			return done, err
-		}
+	archive, err := openArchive(p, folder)
+	if err != nil {
+		return done, err
 	}
 	tools, err := mcpDesk(folder, def, &agent, log, func() { toldOfTool(ctx, agents.NewKeeper(kept), log) })
 	if err != nil {
 		return done, err
 	}
 	defer tools.Close()
-	services := keeper.NewServices(cell.Configuration{
-		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, MCP: listMCPTools(def, &agent), Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Feeds: agent.Feeds,
-		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
-	}, model, desk)
-	services.CallTools(tools.Call)
-	services.HearWords(watched.words)
-	services.SetAside(readAside(state, agent.Name))
 	output := process.NewOutput(log)
 	defer output.End()
-	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, read, output)
-	if err != nil {
-		return done, cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
+	options := keeper.Options{
+		Definition: def, Agent: &agent, Role: role, Task: o.task, Connection: conn, Kept: kept, Model: model,
+		Start:    func(context.Context) (keeper.Cell, error) { return startCell(agent.Sandbox, read, output) },
+		Confined: agent.Sandbox == bcp.SandboxRequired,
+		Files:    read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Archive: archive, LookUp: os.LookupEnv,
+		MCP: listMCPTools(def, &agent), CallTools: tools.Call, Words: watched.words, Aside: readAside(state, agent.Name),
+		Version: cli.ProgramVersion(), Logger: log,
+		Trace: func(passed stdio.Passage) error {
+			watched.tell(passed)
+			return record(passed)
+		},
 	}
-	serving, end := context.WithCancel(ctx)
-	defer end()
-	record := func(stdio.Passage) error { return nil }
-	if to != nil {
-		record = replay.Record(to)
-	}
-	trace := func(passed stdio.Passage) error {
-		watched.tell(passed)
-		err := record(passed)
-		if err != nil { // a transcript with a gap is of no use
-			end()
-		}
-		return err
-	}
-	defer context.AfterFunc(serving, func() { _, _ = toKeeper.Close(), fromKeeper.Close() })() // also if the cell reads no more
-	methods, finished := services.Methods(), false
-	if o.task != "" {
-		methods["done"] = func(_ context.Context, params jsontext.Value) (any, error) {
-			if err := json.Unmarshal(params, &done, json.RejectUnknownMembers(true)); err != nil {
-				return nil, &stdio.CallError{Code: "malformed", Message: "the parameters are not those of the method"}
-			}
-			finished = true
-			end()
-			return struct{}{}, nil
-		}
-	} else {
+	if o.task == "" {
 		p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))
 	}
-	err = stdio.Serve(serving, stdio.Agent{
-		Connection: conn, Name: agent.Name, Role: role, Version: cli.ProgramVersion(), Logger: log,
-		Methods: methods, Rooms: services.Rooms(), MaxLine: keeper.MaxLine, Trace: trace,
-	}, toKeeper, fromKeeper)
-	_, _ = fromKeeper.Close(), toKeeper.Close()
-	running.Kill()
-	<-running.Done()
-	if ctx.Err() == nil && !finished { // the cell ended by itself
-		if err := writeAside(state, agent.Name, services.Aside()); err != nil {
+	result, err := keeper.Run(ctx, options)
+	if ctx.Err() == nil && !result.Finished { // the cell ended by itself
+		if err := writeAside(state, agent.Name, result.Aside); err != nil {
 			log.Warn("what the cell was reading when it ended cannot be set aside", "error", cli.FileReason(err))
 		}
 	}
-	var unwritten error
-	if to != nil {
-		unwritten = to.Err()
-	}
-	switch {
-	case unwritten != nil:
+	if unwritten := written(); unwritten != nil {
 		return done, cli.Failf("the transcript: %s", strings.TrimPrefix(cli.FileReason(unwritten), "transcript: "))
-	case ctx.Err() != nil, finished:
-		return done, nil
-	case err != nil:
-		return done, meshdir.Failure(err)
 	}
-	return done, cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
+	var f *cli.Failure
+	switch {
+	case errors.Is(err, keeper.ErrEnded):
+		return done, cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
+	case errors.As(err, &f) || err == nil:
+		return result.Done, err
+	}
+	return result.Done, meshdir.Failure(err)
 }
 
-// metered has each call of an agent's model recorded before it is made, over a connection of the agent's keeper.
-func metered(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, model *llm.Endpoint, log hclog.Logger) (*agents.Connection, error) {
+// connectKeeper connects as the keeper of an agent.
+func connectKeeper(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, log hclog.Logger) (*agents.Connection, error) {
 	conn, err := connectBuiltin(ctx, p, folder, agent, bcp.RoleKeeper, log)
 	if f, ok := errors.AsType[*cli.Failure](err); ok && f.Hint == "" {
 		return nil, f.WithHint("if the mesh does not know yet that a model runs %s: bcpmesh reload", agent.Name)
 	}
-	if err != nil {
-		return nil, err
-	}
 	debug.SetMemoryLimit(keeper.Memory)
-	k := agents.NewKeeper(conn)
-	if model.Provider == nil {
-		return conn, nil
-	}
-	*model = wires.Each(*model, func(one llm.Provider) llm.Provider {
-		return keeper.NewHealth(k.ReportModel, log, keeper.NewMeter(k, agent.Model, one))
-	})
-	return conn, nil
+	return conn, err
 }
 
 // builtinAgent finds the definition of an agent that the mesh runs.
@@ -395,50 +350,39 @@ func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 	return conn, nil
 }
 
-func newDesk(p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, ledger fetch.Ledger) (func() (*fetch.Desk, error), error) {
-	e := agent.Egress
-	o := fetch.Options{
-		Agent: string(agent.Name), Policy: fetch.Policy(e.Hosts, os.LookupEnv), StartURLs: slices.Concat(e.StartURLs, agent.Feeds), LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
-	}
+// openArchive opens the saved pages that the environment names in the place of the network, nil for none.
+func openArchive(p *cli.Program, folder meshdir.Folder) (*fetch.Archive, error) {
 	if name := p.Env(meshdir.ArchiveVariable); name != "" && name != meshdir.ArchiveOff {
-		archive, err := folder.Archive(name)
-		if err != nil {
-			return nil, err
-		}
-		o.Resolver, o.Transport = archive, archive
+		return folder.Archive(name)
 	}
-	return func() (*fetch.Desk, error) { return fetch.NewDesk(o) }, nil
+	return nil, nil
 }
 
-// startCell starts this program again, with an empty environment, which may read what its tools read, and returns our ends of its door.
-func startCell(by bcp.Sandbox, read []string, output *process.Output) (running *process.Process, in, out *os.File, err error) {
+// startCell starts this program again, with an empty environment, which may read what its tools read.
+func startCell(by bcp.Sandbox, read []string, output *process.Output) (c keeper.Cell, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, nil, err
+		return c, err
 	}
-	theirIn, out, err := os.Pipe()
+	ours, theirs, err := streams()
 	if err != nil {
-		return nil, nil, nil, err
+		return c, err
 	}
-	defer func() { _ = theirIn.Close() }() // it has its own
-	in, theirOut, err := os.Pipe()
-	if err != nil {
-		_ = out.Close()
-		return nil, nil, nil, err
-	}
-	defer func() { _ = theirOut.Close() }()
+	defer theirs.close() // it has its own
 	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "cell"}}
 	if by == bcp.SandboxRequired {
-		if cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory}); err != nil {
-			_, _ = in.Close(), out.Close()
-			return nil, nil, nil, err
+		cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory})
+	}
+	if err == nil {
+		var running *process.Process
+		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = string(filepath.Separator), theirs.in, theirs.out, output.Stderr()
+		if running, err = process.Start(cmd); err == nil {
+			return keeper.Cell{In: ours.out, Out: ours.in, End: func() {
+				running.Kill()
+				<-running.Done()
+			}}, nil
 		}
 	}
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = string(filepath.Separator), theirIn, theirOut, output.Stderr()
-	running, err = process.Start(cmd)
-	if err != nil {
-		_, _ = in.Close(), out.Close()
-		return nil, nil, nil, err
-	}
-	return running, in, out, nil
+	ours.close()
+	return c, cli.Failf("the cell cannot be started: %s", process.Reason(err))
 }

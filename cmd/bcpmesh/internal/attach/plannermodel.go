@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/onecall"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -70,11 +71,12 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return err
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
-	kept, err := metered(ctx, p, folder, agent, &model, log)
+	kept, err := connectKeeper(ctx, p, folder, agent, log)
 	if err != nil {
 		return err
 	}
 	defer kept.Close()
+	model = keeper.Metered(model, agents.NewKeeper(kept), agent, log)
 	conn, err := connectBuiltin(ctx, p, folder, agent, role, log)
 	if err != nil {
 		return err

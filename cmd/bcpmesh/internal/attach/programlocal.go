@@ -7,7 +7,6 @@ import (
 	"os/exec"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
@@ -55,17 +54,15 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 			return nil, err
 		}
 	}
-	if l.kept, err = metered(ctx, p, folder, &agent, &model, of.Log); err != nil {
+	archive, err := openArchive(p, folder)
+	if err != nil {
 		return nil, err
 	}
-	var desk func() (*fetch.Desk, error)
-	if l.fetches {
-		if desk, err = newDesk(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(l.kept))); err != nil {
-			l.kept.Close()
-			return nil, err
-		}
+	if l.kept, err = connectKeeper(ctx, p, folder, &agent, of.Log); err != nil {
+		return nil, err
 	}
-	l.services = keeper.NewServices(nil, model, desk)
+	k := agents.NewKeeper(l.kept)
+	l.services = keeper.NewServices(nil, keeper.Metered(model, k, &agent, of.Log), keeper.Desks(def, &agent, k, os.LookupEnv, archive))
 	return l, nil
 }
 
