@@ -66,7 +66,7 @@ func readRecording(path string) (*replay.Recording, error) {
 	}
 	r, err := replay.Read(content)
 	if err != nil {
-		return nil, cli.Failf("%s: %s", cli.Quoted(path), strings.TrimPrefix(err.Error(), "transcript: ")).WithHint("bcpmesh agent run NAME --record FILE writes one")
+		return nil, cli.Failf("%s: %s", cli.Quoted(path), strings.TrimPrefix(err.Error(), "replay: ")).WithHint("bcpmesh agent run NAME --record FILE writes one")
 	}
 	return r, nil
 }

@@ -202,7 +202,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		}
 	}
 	if unwritten := written(); unwritten != nil {
-		return done, cli.Failf("the transcript: %s", strings.TrimPrefix(cli.FileReason(unwritten), "transcript: "))
+		return done, cli.Failf("the transcript: %s", strings.TrimPrefix(cli.FileReason(unwritten), "replay: "))
 	}
 	var f *cli.Failure
 	switch {
