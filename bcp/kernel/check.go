@@ -140,7 +140,7 @@ func (c *Checked) open(at int) bool {
 	for around := s.under; around > 0; around = opened[around-1].under {
 		c.view.plan.Steps[around-1].span += more
 	}
-	return len(c.view.plan.Steps) <= maxUnfolded
+	return c.base != nil || len(c.view.plan.Steps) <= maxUnfolded // what runs, max_steps bounds
 }
 
 // name makes a step that was checked known by its id, in a plan with an index of them.

@@ -4,7 +4,9 @@
 // any content, answers with a plan ([ParsePlan], [Kernel.Check]). The plan's steps
 // run in order: constants and merges at once, content through Readers, calls
 // through the gate ([Gate.Judge]). Every value has a [Label]: its origin, where it
-// may flow, and how many of its bits content can have chosen.
+// may flow, and how many of its bits content can have chosen. Where a kernel lets it,
+// content steers a plan, at a price that is bounded before its first step
+// ([Checked.Worst]).
 //
 // [State] is the state machine of all runs. Its Decide methods judge one
 // message each and change nothing; the result is stored, applied

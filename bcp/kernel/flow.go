@@ -45,8 +45,9 @@ const (
 	// maxLevels is how deep whens and eaches nest, and maxFlowDepth what a plan may nest
 	// more for it, in documents of [wire.MaxDepth].
 	maxLevels, maxFlowDepth = 3, 2
-	// maxUnfolded is how many steps a plan has at most with all its cases.
-	maxUnfolded = 4096
+	// maxUnfolded is how many steps a plan has at most with all its cases, and with each of
+	// the elements that are constants.
+	maxUnfolded = 1024
 )
 
 // placed says where a step is in the flat list.

@@ -466,6 +466,41 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 	}
 }
 
+// Sub-runs in a loop, and one behind what it collected, go on after a kill where they
+// were; what they call is steered as they are.
+// covers KER-24, KER-34
+func TestSubRunsAreSteered(t *testing.T) {
+	t.Parallel()
+	sub := func(source, path string) string {
+		return fmt.Sprintf(`{"kind":"subkernel","id":"sub","source":{"ref":%q%s},"instruction":"i","grant":["look"],"schema_ref":"Flags"}`, source, path)
+	}
+	plan := steps(list, each(`"max":2,"collect":{"u":{"ref":"sub","path":"u"}}`, sub("e", "")), strings.Replace(when(`"loop","path":"u.0"`, "", `"true":[`+sub("list", "")+`]`), `"id":"w"`, `"id":"v"`, 1))
+	c := &choices{at: []int{6}, of: []int{7}} // two elements
+	for range 30 {
+		ends := [2]string{}
+		for i, killed := range []bool{false, true} {
+			g := newGateway(t, steered(t, nil))
+			g.begin("all")
+			g.killed, c.asked = killed, 0
+			end := g.play(plan, c)
+			if ends[i] = string(end.Final) + g.effects(); end.End.Status != kernel.Committed {
+				t.Fatalf("%+v", end.End)
+			}
+			for _, change := range g.changes {
+				if s := change.Sub; s != nil && (s.Steer == nil || !s.Steer.Tainted()) {
+					t.Errorf("the sub-run %s is steered by %+v", s.Path, s.Steer)
+				}
+			}
+		}
+		if ends[0] != ends[1] {
+			t.Fatalf("killed, it ends as %s, and else as %s", ends[1], ends[0])
+		}
+		if !c.count() {
+			return
+		}
+	}
+}
+
 // A list that is longer than its each takes stops the run before anything of it is done.
 // covers KER-24
 func TestLongListsStop(t *testing.T) {

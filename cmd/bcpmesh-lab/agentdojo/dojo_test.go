@@ -42,7 +42,7 @@ func TestHarbour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const noLoops, page = "a plan has no loops", "the address of a web page"
+	const noLoops, page = "no tool returns these as a list", "the address of a web page"
 	want := [][kernelPlanner]string{ // what is in the reason; empty: it is done
 		{},
 		{},

@@ -128,7 +128,8 @@ const maxElements = 8
 // index are that, and returns how many they are.
 func (d *drafter) loop(from int) int {
 	c := &d.task.Calls[from]
-	if t := d.suite.tool(c.Tool); t.effect() || len(c.Args) != 1 {
+	t := d.suite.tool(c.Tool)
+	if t.effect() || len(c.Args) != 1 || t.isList(sortedKeys(c.Args)[0]) {
 		return 0
 	}
 	name := sortedKeys(c.Args)[0]
