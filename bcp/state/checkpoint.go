@@ -83,9 +83,9 @@ func (s *State) Checkpoint() ([]byte, error) {
 	for _, id := range slices.Sorted(maps.Keys(s.items)) {
 		saved.Items = append(saved.Items, saveItem(s.items[id], keys))
 	}
-	saved.Firsts = make([]savedFirst, 0, len(s.firsts.aging))
-	for _, key := range s.firsts.aging {
-		saved.Firsts = append(saved.Firsts, saveFirst(key, s.firsts.found[key], s.firsts.words[key]))
+	saved.Firsts = make([]savedFirst, 0, s.firsts.count)
+	for key, f := range s.firsts.all() {
+		saved.Firsts = append(saved.Firsts, saveFirst(key, &f))
 	}
 	for _, d := range s.decided {
 		saved.Decided = append(saved.Decided, savedDecided{ID: d.id, At: d.at, Code: d.code, Content: d.content, Controller: d.controller})
@@ -281,9 +281,9 @@ func saveItem(it *itemState, keys map[bcp.ChannelKey]int) savedItem {
 	}
 }
 
-func saveFirst(key clientKey, f first, words firstWords) savedFirst {
+func saveFirst(key clientKey, f *first) savedFirst {
 	return savedFirst{
-		Key: key[:], Digest: f.digest, Time: f.time, Verdict: f.verdict, Code: words.code, Reason: f.reason, Field: words.field, Query: words.query,
-		Category: f.category, Nominal: f.nominal, Capacity: f.capacity, Epoch: f.epoch, Balance: saveBalance(f.balance), Remaining: f.remains, Repeats: int(f.repeats),
+		Key: key[:], Digest: f.digest[:], Time: f.time, Verdict: f.verdict, Code: f.code, Reason: f.reason, Field: f.field, Query: f.query,
+		Category: f.category, Nominal: f.nominal, Capacity: f.capacity, Epoch: f.epoch, Remaining: f.remains, Repeats: int(f.repeats),
 	}
 }

@@ -1,37 +1,127 @@
 package state
 
 import (
-	"reflect"
+	"encoding/binary"
+	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
-// What is kept of each client id has no pointer and fits where a map keeps its
-// values, so that a million of them cost the collector of garbage nothing.
+// The compact store of outcomes is a map of them that forgets the oldest: each is found
+// as it was added, repeats are counted, and none is found a day later.
 //
 // covers P2.6
-func TestFirstsHaveNoPointers(t *testing.T) {
+func TestFirstOutcomes(t *testing.T) {
 	t.Parallel()
-	var plain func(reflect.Type) bool
-	plain = func(kind reflect.Type) bool {
-		switch kind.Kind() {
-		case reflect.Struct:
-			for i := range kind.NumField() {
-				if !plain(kind.Field(i).Type) {
-					return false
-				}
-			}
-			return true
-		case reflect.Array:
-			return plain(kind.Elem())
+	random := rand.New(rand.NewPCG(1, 2))
+	var f firstOutcomes
+	model := map[clientKey]first{}
+	var order []clientKey
+	now := int64(0)
+	most := 0
+	for i := range effort.Rounds(60_000, 20_000) {
+		// Some of it comes in bursts, some after hours: chunks and parts of the index
+		// are made and go.
+		if now += random.Int64N(1_000_000); random.IntN(5_000) == 0 {
+			now += random.Int64N(30 * 60 * 60 * 1_000_000_000)
 		}
-		return kind.Kind() <= reflect.Float64 // numbers and booleans
+		for len(order) > 0 && now-model[order[0]].time >= clientMemory {
+			delete(model, order[0])
+			order = order[1:]
+		}
+		f.forget(now)
+		one := first{time: now, nominal: bcp.Bits(random.Int64N(1 << random.IntN(62))), capacity: bcp.Bits(random.Int64N(100)), epoch: random.Uint64N(4),
+			verdict: bcp.Outcome(random.IntN(4)), category: bcp.Category(random.IntN(4)), reason: bcp.Reason(random.IntN(3))}
+		binary.BigEndian.PutUint64(one.digest[8:], random.Uint64())
+		if random.IntN(2) == 0 {
+			one.code, one.field, one.query = bcp.Malformed, strings.Repeat("f", random.IntN(300)), bcp.QueryID("Q"+strings.Repeat("x", random.IntN(26)))
+			one.remains = bcp.Bits(random.Int64())
+		}
+		key := newClientKey(&bcp.Decision{Private: bcp.Private{Client: bcp.ClientID(strconv.Itoa(i))}})
+		if _, known := f.get(key); known {
+			t.Fatalf("%d is known before", i)
+		}
+		f.add(key, &one)
+		model[key], order = one, append(order, key)
+		most = max(most, f.count)
+		old := order[random.IntN(len(order))]
+		if got, ok := f.get(old); !ok || got != model[old] {
+			t.Fatalf("%d: %+v, %t; it was %+v", i, got, ok, model[old])
+		}
+		if f.count != len(model) {
+			t.Fatalf("%d: %d are kept, not %d", i, f.count, len(model))
+		}
 	}
-	kind := reflect.TypeFor[first]()
-	if size := kind.Size(); size > 128 || !plain(kind) || !plain(reflect.TypeFor[clientKey]()) {
-		t.Errorf("%s has %d bytes, or pointers", kind, size)
+	n := 0
+	for key, got := range f.all() {
+		if key != order[n] || got != model[key] {
+			t.Fatalf("%d in order: %+v; it was %+v", n, got, model[order[n]])
+		}
+		n++
 	}
+	if n != len(order) || most < 4096 {
+		t.Errorf("%d of %d in order; %d at most", n, len(order), most)
+	}
+	if f.forget(now + clientMemory); f.count != 0 || f.chunks != nil || f.index != nil {
+		t.Errorf("a day later %d are kept", f.count)
+	}
+}
+
+// A place wraps around where the numbers of chunks do.
+//
+// covers P2.6
+func TestFirstOutcomesWrapAround(t *testing.T) {
+	t.Parallel()
+	f := firstOutcomes{base: chunkCount - 1}
+	key := func(i int) clientKey {
+		return newClientKey(&bcp.Decision{Private: bcp.Private{Client: bcp.ClientID(strconv.Itoa(i))}})
+	}
+	const all = 4000 // of three chunks
+	for i := range all {
+		f.add(key(i), &first{time: int64(i), epoch: uint64(i)})
+	}
+	for i := range all {
+		if got, ok := f.get(key(i)); !ok || got.epoch != uint64(i) {
+			t.Fatalf("%d: %+v, %t", i, got, ok)
+		}
+	}
+	f.forget(clientMemory + all - 2)
+	if got, ok := f.get(key(all - 1)); f.count != 1 || !ok || got.epoch != all-1 || f.base == chunkCount-1 {
+		t.Errorf("%d are kept; the last: %+v, %t", f.count, got, ok)
+	}
+}
+
+// A remembered push takes at most 60 bytes of memory, at whatever number the index was
+// made larger.
+//
+// covers P2.6
+func TestRememberedPushIsSmall(t *testing.T) {
+	t.Parallel()
+	var f firstOutcomes
+	used := func() (bytes int) {
+		for i := range f.chunks {
+			bytes += cap(f.chunks[i].encoded)
+		}
+		for i := range f.index {
+			bytes += 4 * cap(f.index[i].places)
+		}
+		return bytes + int(unsafe.Sizeof(firstIndex{}))*len(f.index) + int(unsafe.Sizeof(firstChunk{}))*cap(f.chunks)
+	}
+	const from, to = 100_000, 400_000
+	for i := range to {
+		// What a push of some bits costs, a thousand in a second.
+		f.add(newClientKey(&bcp.Decision{Private: bcp.Private{Client: bcp.ClientID(strconv.Itoa(i))}}), &first{time: int64(i) * 1_000_000,
+			verdict: bcp.Accept, category: 1, nominal: 3 * bcp.Bit, capacity: 4 * bcp.Bit, epoch: 7})
+		if each := float64(used()) / float64(i+1); i%1000 == 0 && i >= from && each > 60 {
+			t.Fatalf("of %d each takes %.1f bytes", i, each)
+		}
+	}
+	t.Logf("of %d each takes %.1f bytes", to, float64(used())/to)
 }
 
 // Ids are told apart by agent, role and channel, and by where one name ends and

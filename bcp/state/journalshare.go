@@ -63,7 +63,7 @@ func (s *State) costs(d *bcp.Decision) costs {
 	case d.Kind == bcp.KindPropose && d.Repeat:
 		return costsReport
 	case d.Repeat:
-		if s.firsts.found[newClientKey(d)].repeats >= maxRepeats {
+		if before, _ := s.firsts.get(newClientKey(d)); before.repeats >= maxRepeats {
 			return costsRefusal
 		}
 		return costsNothing

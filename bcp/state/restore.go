@@ -164,7 +164,6 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 			return err
 		}
 	}
-	s.firsts = newFirstOutcomes(len(saved.Firsts))
 	for i := range saved.Firsts {
 		if err := s.restoreFirst(&saved.Firsts[i]); err != nil {
 			return err
@@ -414,18 +413,18 @@ func (s *State) restoreItem(saved *savedState, from *savedItem) error {
 }
 
 func (s *State) restoreFirst(from *savedFirst) error {
-	balance, ok := restoreBalance(from.Balance)
-	if !ok || len(from.Key) != len(clientKey{}) || from.Repeats < 0 || from.Repeats > math.MaxUint32 {
+	if len(from.Key) != len(clientKey{}) || len(from.Digest) < len(first{}.digest) || from.Repeats < 0 || from.Verdict >= 1<<verdictBits || from.Category > 3 {
 		return errSaved
 	}
 	key := clientKey(from.Key)
-	if _, twice := s.firsts.found[key]; twice {
+	if s.firsts.find(&key) != 0 {
 		return errSaved
 	}
-	s.firsts.add(key, first{
-		digest: from.Digest, time: from.Time, verdict: from.Verdict, reason: from.Reason, category: from.Category,
-		nominal: from.Nominal, capacity: from.Capacity, epoch: from.Epoch, balance: balance, remains: from.Remaining, repeats: uint32(from.Repeats),
-	}, firstWords{code: from.Code, field: from.Field, query: from.Query})
+	s.firsts.add(key, &first{
+		digest: [16]byte(from.Digest), time: from.Time, verdict: from.Verdict, reason: from.Reason, category: from.Category,
+		nominal: from.Nominal, capacity: from.Capacity, epoch: from.Epoch, remains: from.Remaining, repeats: uint8(min(from.Repeats, maxRepeats)),
+		code: from.Code, field: from.Field, query: from.Query,
+	})
 	return nil
 }
 

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"encoding/binary"
-
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -262,7 +260,7 @@ type (
 	}
 	savedFirst struct { // see fields
 		Key               []byte
-		Digest            bcp.Digest
+		Digest            []byte // 16 bytes; earlier programs wrote 32
 		Time              int64
 		Verdict           bcp.Outcome
 		Code              bcp.Code
@@ -272,7 +270,7 @@ type (
 		Category          bcp.Category
 		Nominal, Capacity bcp.Bits
 		Epoch             uint64
-		Balance           []byte // six numbers, empty for none: there are many of these
+		Balance           []byte // of earlier programs: not read
 		Remaining         bcp.Bits
 		Repeats           int
 	}
@@ -366,7 +364,7 @@ func (q *savedQuery) fields(c *coder) {
 
 func (f *savedFirst) fields(c *coder) {
 	c.bytes(&f.Key)
-	c.digest(&f.Digest)
+	c.bytes(&f.Digest)
 	number(c, &f.Time)
 	number(c, &f.Verdict)
 	letters(c, &f.Code)
@@ -398,30 +396,3 @@ func (f *savedFirst) EncodeMsgpack(e *msgpack.Encoder) error { return encodeFiel
 
 // DecodeMsgpack reads them.
 func (f *savedFirst) DecodeMsgpack(d *msgpack.Decoder) error { return decodeFields(d, f, firstFields) }
-
-// saveBalance writes the six numbers of a balance, and nothing for an empty one.
-func saveBalance(b bcp.Balance) (saved []byte) {
-	if b == (bcp.Balance{}) {
-		return nil
-	}
-	for _, n := range [...]int64{int64(b.Settled), int64(b.Reserved), int64(b.Pushed), int64(b.SettledCapacity), int64(b.ReservedCapacity), int64(b.Cat2Queries)} {
-		saved = binary.AppendVarint(saved, n)
-	}
-	return saved
-}
-
-func restoreBalance(saved []byte) (b bcp.Balance, ok bool) {
-	if len(saved) == 0 {
-		return bcp.Balance{}, true
-	}
-	var n [6]int64
-	for i := range n {
-		size := 0
-		if n[i], size = binary.Varint(saved); size <= 0 {
-			return bcp.Balance{}, false
-		}
-		saved = saved[size:]
-	}
-	return bcp.Balance{Settled: bcp.Bits(n[0]), Reserved: bcp.Bits(n[1]), Pushed: bcp.Bits(n[2]), SettledCapacity: bcp.Bits(n[3]), ReservedCapacity: bcp.Bits(n[4]),
-		Cat2Queries: int(n[5])}, len(saved) == 0
-}

@@ -210,7 +210,6 @@ func New(c Config) (*State, error) {
 		open:     make(map[bcp.QueryID]*queryState),
 		openWith: make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
 		items:    make(map[bcp.ItemID]*itemState),
-		firsts:   newFirstOutcomes(0),
 		compiled: make(map[compiledSpec]*bcp.Validator),
 		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
 		noticed:  make(map[bcp.DeliveryID]agentRole),

@@ -10,8 +10,8 @@ import (
 // from and the memo of compiled specs.
 func dump(s *State) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v decided %v waiting %v noticed %v alerts %v\n",
-		s.last, s.head, s.origin, s.firsts.aging, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
+	fmt.Fprintf(&b, "last %+v\nhead %x origin %d endings %v decided %v waiting %v noticed %v alerts %v\n",
+		s.last, s.head, s.origin, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
 	saved, err := s.watch.Save()
 	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
 	fmt.Fprintf(&b, "share %v\n", s.share)
@@ -42,8 +42,9 @@ func dump(s *State) string {
 		return fmt.Sprintf("%+v %v", c, q.validator != nil)
 	})
 	sortedLines(&b, s.items, func(it *itemState) string { return fmt.Sprintf("%+v", *it) })
-	sortedLines(&b, s.firsts.found, func(f first) string { return fmt.Sprintf("%+v", f) })
-	sortedLines(&b, s.firsts.words, func(f firstWords) string { return fmt.Sprintf("%+v", f) })
+	for key, f := range s.firsts.all() {
+		fmt.Fprintf(&b, "%x: %+v\n", key, f)
+	}
 	timers := make([]string, 0, len(s.deadline))
 	for _, t := range s.deadline {
 		timers = append(timers, fmt.Sprintf("%+v", t))
