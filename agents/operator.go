@@ -202,6 +202,23 @@ func (o *Operator) Reconcile(ctx context.Context) (status.Reconciliation, error)
 	return r, err
 }
 
+// Truncated is a place at which a journal may begin: behind a record.
+type Truncated struct {
+	Sequence uint64     `json:"sequence"` // of the record
+	Decision uint64     `json:"decision"` // its last one
+	Head     bcp.Digest `json:"head"`     // of that
+	Failed   string     `json:"failed,omitempty"`
+}
+
+// Truncate announces a truncation of the journal, and returns what is in front of it; or,
+// once that is proven and backed up, it has the mesh record so and cut it off. The mesh
+// goes on meanwhile. It takes long, so the connection's Attempt must be longer.
+func (o *Operator) Truncate(ctx context.Context, t bcp.Truncation) (Truncated, error) {
+	var r Truncated
+	err := o.request(ctx, bcp.ControlTruncate, bcp.Control{Truncate: &t}, &r)
+	return r, err
+}
+
 // Key returns the sealing key on a subject, for opening content in the journal.
 // That is permission to read raw messages, which the owner of the state folder
 // has.

@@ -264,7 +264,8 @@ type Decision struct {
 
 // Truncation says that the journal may begin with the record of the decision
 // that bears it: Seq-1 and Prev are the number and the digest of the decision
-// that it then begins after.
+// that it then begins after. Where it is only announced, the other fields are zero, and
+// a later decision, with the same sequence, has them: what is in front is cut off then.
 type Truncation struct {
 	Sequence uint64 `msgpack:"s" json:"sequence"` // of the record before, in the stream
 	Base     Digest `msgpack:"b" json:"base"`     // SHA-256 of the snapshot that stands for what is cut off

@@ -61,12 +61,13 @@ const (
 	ControlStopRun     = "stop-run"  // end a run of a kernel
 	// ControlRevocations brings a list of revocations of another organisation.
 	ControlRevocations = "revocations"
-	ControlLift        = "lift" // end the suspension of an agent
+	ControlLift        = "lift"     // end the suspension of an agent
+	ControlTruncate    = "truncate" // announce where the journal may begin, or cut off what is in front
 )
 
 // ControlActs returns every act.
 func ControlActs() []string {
-	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlStopRun, ControlRevocations, ControlLift}
+	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlStopRun, ControlRevocations, ControlLift, ControlTruncate}
 }
 
 // AuditorActs returns the acts that auditors may ask for too: they change nothing, and
@@ -77,7 +78,7 @@ func AuditorActs() []string { return []string{ControlForecast, ControlSessions, 
 // leaves the state as it is, or records itself.
 func ControlAside(act string) bool {
 	switch act {
-	case ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents:
+	case ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlTruncate:
 		return true
 	}
 	return false
@@ -90,6 +91,8 @@ type Control struct {
 	Erase *EraseRequest `json:"erase,omitzero"`
 	Key   string        `json:"key,omitempty"` // the subject of a sealing key
 	Run   string        `json:"run_id,omitempty"`
+	// Truncate is empty to announce a truncation, and else says how its first part ended.
+	Truncate *Truncation `json:"truncate,omitzero"`
 }
 
 // GivenKey is a sealing key as the mesh has it. It is zero if there is none.

@@ -21,6 +21,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // A backup is a gzipped tar, so that standard tools can open it: files of the
@@ -81,7 +82,9 @@ type Chain struct {
 }
 
 // Add checks the decisions of one record, and accepts all of them or none.
-func (c *Chain) Add(decisions [][]byte) error {
+func (c *Chain) Add(decisions [][]byte) error { return c.add(decisions, func(*bcp.Decision) {}) }
+
+func (c *Chain) add(decisions [][]byte, each func(*bcp.Decision)) error {
 	next := *c
 	for _, b := range decisions {
 		d, err := bcp.DecodeDecision(b)
@@ -97,7 +100,9 @@ func (c *Chain) Add(decisions [][]byte) error {
 		if d.Seq != next.Decisions+1 || d.Prev != next.Head || d.Time < next.Time {
 			return fmt.Errorf("%w: decision %d does not follow decision %d", ErrRecord, d.Seq, next.Decisions)
 		}
+		next.Begin.name(&d)
 		next.Decisions, next.Head, next.Time, next.Context = d.Seq, bcp.RecordDigest(b), d.Time, d.Context
+		each(&d)
 	}
 	next.Records++
 	*c = next
@@ -109,12 +114,13 @@ type BackupWriter struct {
 	zip      *gzip.Writer
 	tar      *tar.Writer
 	manifest Manifest
+	sealed   map[sealingKey]bool // keys of the journal's decisions
 }
 
 // NewBackupWriter begins a backup of this time, made by this program.
 func NewBackupWriter(w io.Writer, program string, made time.Time) *BackupWriter {
 	zip := gzip.NewWriter(w)
-	return &BackupWriter{zip: zip, tar: tar.NewWriter(zip), manifest: Manifest{Format: backupFormat, Program: program, Made: made.UTC()}}
+	return &BackupWriter{zip: zip, tar: tar.NewWriter(zip), sealed: map[sealingKey]bool{}, manifest: Manifest{Format: backupFormat, Program: program, Made: made.UTC()}}
 }
 
 // Put writes one file.
@@ -134,45 +140,47 @@ func (w *BackupWriter) writeFile(name string, content []byte) error {
 	return nil
 }
 
-// Journal writes every record and checks their chain; known is the number of a decision
-// that the journal must have, and tree has its signed checkpoints: without a tree only
-// the chain is checked, as for a journal that is being written to. With salvage a
-// damaged journal is written up to its last good record. progress, if set, is called
-// with the number of records done and the total.
-func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, tree *Tree, known uint64, salvage bool, progress func(done, all uint64)) error {
-	stream, err := js.Stream(ctx, CommitStream)
-	if err != nil {
-		return fmt.Errorf("opening the journal: %w", err)
-	}
-	all := stream.CachedInfo().State.LastSeq
+// Journal writes records and checks their chain: up to the sequence upTo or, if that is 0,
+// those that there are when it begins. progress, if set, is called with the number of
+// records done and the total. What was good until an error stays written: see Salvage.
+func (w *BackupWriter) Journal(ctx context.Context, records Records, upTo uint64, progress func(done, all uint64)) (Chain, error) {
 	parts := journalParts{out: w}
-	read := readRecords
-	if salvage {
-		read = salvageRecords
-	}
-	_, damage := read(ctx, js, 0, func(seq uint64, decisions [][]byte) error {
+	var done, all uint64
+	err := records(ctx, func(decisions [][]byte, left uint64) error {
+		if all == 0 {
+			all = left + 1
+		}
 		if err := parts.add(decisions); err != nil {
 			return err
 		}
+		done++
 		if progress != nil {
-			progress(seq, all)
+			progress(done, all)
+		}
+		if done == all || upTo > 0 && parts.chain.Records >= upTo {
+			return errEnough
 		}
 		return nil
 	})
-	chain := parts.chain
-	if damage == nil && tree != nil {
-		damage = checkWhole(ctx, js, tree, chain, known)
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
-	if damage != nil && (!salvage || ctx.Err() != nil || !slices.ContainsFunc(salvaged, func(e error) bool { return errors.Is(damage, e) })) {
+	if err == nil && parts.chain.Begin.announced() {
+		err = errUnnamed(parts.chain.Begin)
+	}
+	return parts.chain, errors.Join(err, parts.end())
+}
+
+// Salvage has the backup end before a damage, and returns it if that leaves nothing.
+func (w *BackupWriter) Salvage(damage error) error {
+	if !slices.ContainsFunc(salvaged, func(e error) bool { return errors.Is(damage, e) }) {
 		return damage
 	}
-	if damage != nil && chain.Decisions == 0 {
-		return NothingToSalvage(damage)
+	if w.manifest.Decisions == 0 {
+		return fmt.Errorf("%w: %w", ErrNothingToSalvage, damage)
 	}
-	if damage != nil {
-		w.manifest.Lost = damage.Error()
-	}
-	return parts.end()
+	w.manifest.Lost = damage.Error()
+	return nil
 }
 
 // journalParts writes the journal in parts, and checks its chain.
@@ -184,7 +192,7 @@ type journalParts struct {
 }
 
 func (p *journalParts) add(decisions [][]byte) error {
-	if err := p.chain.Add(decisions); err != nil {
+	if err := p.chain.add(decisions, p.out.noteKeys); err != nil {
 		return err
 	}
 	if p.part.Len() == 0 {
@@ -239,44 +247,56 @@ func (w *BackupWriter) Truncated(decision []byte) error {
 // cannot be replayed. Only an older backup can help.
 var ErrNothingToSalvage = errors.New("there is nothing to salvage; restore an older backup")
 
-// NothingToSalvage is [ErrNothingToSalvage] because of a damage.
-func NothingToSalvage(damage error) error {
-	return fmt.Errorf("%w: %w", ErrNothingToSalvage, damage)
-}
-
 // salvaged are the kinds of damage that leave something to salvage.
 var salvaged = []error{ErrRecord, ErrLost, ErrRewritten, ErrTree, ErrHashes}
 
-// checkWhole looks for losses in a journal that can be read to its end. A
-// backup accepts a journal whose projections cannot be read.
-func checkWhole(ctx context.Context, js natsjs.JetStream, tree *Tree, chain Chain, known uint64) error {
-	if chain.Decisions < known {
-		return fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", ErrLost, chain.Decisions, known)
+// noteKeys notes what a decision is sealed with.
+func (w *BackupWriter) noteKeys(d *bcp.Decision) {
+	if len(d.Sealed) > 0 {
+		w.sealed[newSealingKey(d, subjects.SealedPayload)] = true
 	}
-	if err := CheckEnd(ctx, js, chain.Decisions); errors.Is(err, ErrLost) {
-		return err
+	if len(d.SealedRaw) > 0 {
+		w.sealed[newSealingKey(d, subjects.SealedRaw)] = true
 	}
-	journal, err := OpenJournal(ctx, js)
-	if err != nil {
-		return err
-	}
-	if err := tree.Check(ctx, journal); err != nil {
-		return err
-	}
-	list, err := tree.entries()
-	if err == nil {
-		_, _, err = tree.treeBefore(chain.Begin, list)
-	}
-	return err
 }
 
-// Keys writes the sealing keys of the journal.
+// Keys writes all sealing keys of a journal.
 func (w *BackupWriter) Keys(ctx context.Context, js natsjs.JetStream) error {
 	keys, err := readKeys(ctx, js)
 	if err != nil {
 		return err
 	}
 	return w.PutKeys(keys)
+}
+
+// GivenKeys writes the sealing keys that the decisions written so far need. A key
+// destroyed meanwhile is a tombstone in the backup too.
+func (w *BackupWriter) GivenKeys(ctx context.Context, given KeyGiver) error {
+	keys := make([]StoredKey, 0, len(w.sealed))
+	for of := range w.sealed {
+		key, err := storedKey(ctx, of, given)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b StoredKey) int { return cmp.Compare(a.Subject, b.Subject) })
+	return w.PutKeys(keys)
+}
+
+// storedKey returns a key as the stream keeps it.
+func storedKey(ctx context.Context, of sealingKey, given KeyGiver) (StoredKey, error) {
+	key, err := given(ctx, of.subject())
+	stored := StoredKey{Subject: of.subject(), Key: key.Key}
+	switch {
+	case err != nil:
+		return stored, err
+	case key.Destroyed:
+		stored.Key = []byte(tombstone)
+		return stored, nil
+	}
+	_, err = givenKey(key, nil)
+	return stored, err
 }
 
 // PutKeys writes keys of another backup.
@@ -291,7 +311,7 @@ func (w *BackupWriter) PutKeys(keys []StoredKey) error {
 // Decisions returns the number of the newest decision in the backup so far.
 func (w *BackupWriter) Decisions() uint64 { return w.manifest.Decisions }
 
-// Salvaged reports whether Journal has left something damaged out.
+// Salvaged reports whether something damaged was left out.
 func (w *BackupWriter) Salvaged() bool { return w.manifest.Lost != "" }
 
 // Close ends the backup with its manifest.

@@ -15,10 +15,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// A journal is truncated at its front, up to a record of the truncation: that
-// record then comes first, and names the backup of what was cut off and the base
-// that replaces it. A journal that begins with any other record, except its very
-// first, is damaged.
+// A journal is truncated at its front, in two records. The first announces it: the
+// journal may begin with this record. Then a snapshot of what is in front of it is proven
+// and backed up, while the journal grows, and the second names both. Everything in front
+// of the first is cut off once the second is on disk. So a journal begins with its very
+// first record, or with one that announces it, and has one that names its base: any other
+// is damaged. (A backup that is truncated needs one record, which does both.)
 
 // ErrBase says that the base of a truncated journal is missing or is a
 // different one.
@@ -33,15 +35,47 @@ type Beginning struct {
 // Truncated reports whether something is cut off.
 func (b Beginning) Truncated() bool { return b.Sequence > 0 }
 
-// Begin returns where the journal begins: with the record after the position in
-// the truncation in that record. The error is [ErrRecord] if something is cut
-// off without such a record.
+// announced reports whether the record that names the base was not read yet.
+func (b *Beginning) announced() bool { return b.Truncated() && b.Truncation.Base == bcp.Digest{} }
+
+// name takes the base from the record that names it.
+func (b *Beginning) name(d *bcp.Decision) {
+	if t := d.Truncation; t != nil && b.announced() && t.Sequence == b.Sequence {
+		b.Truncation = *t
+	}
+}
+
+func errUnnamed(b Beginning) error {
+	return fmt.Errorf("%w: it begins after record %d, and no record names the snapshot of what is cut off", ErrRecord, b.Sequence)
+}
+
+// Begin returns where the journal begins. The error is [ErrRecord] if something is cut
+// off without the records of a truncation.
 func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
 		return Beginning{}, fmt.Errorf("reading the journal: %w", err)
 	}
-	first := stream.CachedInfo().State.FirstSeq
+	if stream.CachedInfo().State.FirstSeq <= 1 {
+		return Beginning{}, nil
+	}
+	r := NewReading(func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
+		_, err := salvageRecords(ctx, js, from, each)
+		return err
+	}, 0)
+	return r.Begin(ctx)
+}
+
+// Announced returns where a journal begins that is truncated in front of a record.
+func Announced(ctx context.Context, js natsjs.JetStream, sequence uint64) (Beginning, error) {
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return Beginning{}, fmt.Errorf("reading the journal: %w", err)
+	}
+	return announcedAt(ctx, js, stream, sequence)
+}
+
+func announcedAt(ctx context.Context, js natsjs.JetStream, stream natsjs.Stream, first uint64) (Beginning, error) {
 	if first <= 1 {
 		return Beginning{}, nil
 	}
@@ -61,14 +95,15 @@ func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 	return readBeginning(first, decisions)
 }
 
-// readBeginning returns the beginning of a journal with this first record.
+// readBeginning returns the beginning of a journal with this first record, which may only
+// announce it.
 func readBeginning(sequence uint64, decisions [][]byte) (Beginning, error) {
 	d, err := bcp.DecodeDecision(decisions[0])
 	if err != nil {
 		return Beginning{}, fmt.Errorf("%w: message %d: %w", ErrRecord, sequence, err)
 	}
-	begin, err := BeginningWith(&d)
-	if err == nil && begin.Sequence != sequence-1 {
+	begin, err := beginningWith(&d)
+	if err == nil && begin.Sequence != sequence-1 && d.Seq > 1 {
 		err = fmt.Errorf("%w: it begins with record %d, but was truncated after record %d", ErrRecord, sequence, begin.Sequence)
 	}
 	return begin, err
@@ -77,46 +112,94 @@ func readBeginning(sequence uint64, decisions [][]byte) (Beginning, error) {
 // Begin is [Begin] of this journal.
 func (j *Journal) Begin(ctx context.Context) (Beginning, error) { return Begin(ctx, j.js) }
 
-// BeginningWith returns the beginning of a journal whose first decision is d.
-func BeginningWith(d *bcp.Decision) (Beginning, error) {
+// beginningWith returns the beginning of a journal whose first decision is d.
+func beginningWith(d *bcp.Decision) (Beginning, error) {
 	if d.Seq == 1 {
 		return Beginning{}, nil
 	}
-	return beginningWith(d)
-}
-
-// beginningWith returns the beginning of a journal whose first decision is d.
-func beginningWith(d *bcp.Decision) (Beginning, error) {
 	if d.Truncation == nil || d.Truncation.Sequence == 0 || d.Seq < 2 {
 		return Beginning{}, fmt.Errorf("%w: it begins with decision %d, and no record says that it was truncated there", ErrRecord, d.Seq)
 	}
 	return Beginning{Position{Sequence: d.Truncation.Sequence, Decision: d.Seq - 1, Head: d.Prev}, *d.Truncation}, nil
 }
 
-// Truncate removes the records up to and including a position; the next record
-// must be that of the truncation. The stream refuses delete and purge, to
-// everybody, but its limits can cut off the front. They stay until the next
-// [Create]: a server that is killed or loses power in the middle finishes when it
-// starts, if nothing was appended.
-func Truncate(ctx context.Context, js natsjs.JetStream, p Position) error {
+// TruncatedBytes is how much of a journal is best cut off at once: the server takes
+// milliseconds for it.
+const TruncatedBytes = 64 << 20
+
+// ResumeTruncation ends a truncation that was killed between two parts: the journal begins
+// with another record than the announced one, and has a record that names what is cut off.
+// Nothing may be appended meanwhile.
+func ResumeTruncation(ctx context.Context, js natsjs.JetStream) error {
 	stream, err := js.Stream(ctx, CommitStream)
+	if errors.Is(err, natsjs.ErrStreamNotFound) {
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("truncating the journal: %w", err)
+		return fmt.Errorf("reading the journal: %w", err)
 	}
-	info := stream.CachedInfo()
-	if p.Sequence == 0 || p.Sequence >= info.State.LastSeq {
-		return fmt.Errorf("truncating the journal: there is nothing after record %d", p.Sequence)
+	first := stream.CachedInfo().State.FirstSeq
+	if _, err := announcedAt(ctx, js, stream, first); !errors.Is(err, ErrRecord) {
+		return nil // whoever reads it says what else is wrong
 	}
-	config := info.Config
-	config.Discard, config.MaxMsgs, config.MaxBytes = natsjs.DiscardOld, int64(info.State.LastSeq-p.Sequence), -1
-	if _, err := js.UpdateStream(ctx, config); err != nil {
-		return fmt.Errorf("truncating the journal: %w", err)
+	place := uint64(0)
+	_, _ = salvageRecords(ctx, js, 0, func(_ uint64, decisions [][]byte) error {
+		for _, record := range decisions {
+			if d, err := bcp.DecodeDecision(record); err != nil {
+				return err
+			} else if t := d.Truncation; t != nil && t.Base != (bcp.Digest{}) && t.Sequence >= first {
+				place = t.Sequence
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if place == 0 {
+		return nil
 	}
-	begin, err := Begin(ctx, js)
-	if err == nil && begin.Position != p {
-		err = fmt.Errorf("%w: it begins after record %d, but should begin after record %d", ErrRecord, begin.Sequence, p.Sequence)
+	begin, err := Announced(ctx, js, place+1)
+	for all := false; err == nil && !all; {
+		all, err = Truncate(ctx, js, begin.Position, TruncatedBytes, nil)
 	}
 	return err
+}
+
+// Truncate removes the oldest records up to a position, or some bytes of them, and reports
+// whether that was all. The record after the position must announce it, and nothing may be
+// appended before Truncate returns. The stream refuses delete and purge, to everybody, but
+// its limits can cut off the front. limited, if set, is called while they are set, and an
+// error of it leaves them so: then nothing may be appended before the next [Create]. A
+// server that is killed or loses power in the middle cuts when it starts.
+func Truncate(ctx context.Context, js natsjs.JetStream, p Position, bytes uint64, limited func() error) (all bool, err error) {
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return false, fmt.Errorf("truncating the journal: %w", err)
+	}
+	info := stream.CachedInfo()
+	first, last := info.State.FirstSeq, info.State.LastSeq
+	if p.Sequence < first {
+		begin, err := announcedAt(ctx, js, stream, first)
+		if err == nil && begin.Position != p {
+			err = fmt.Errorf("%w: it begins after record %d, but should begin after record %d", ErrRecord, begin.Sequence, p.Sequence)
+		}
+		return true, err
+	}
+	if p.Sequence >= last {
+		return false, fmt.Errorf("truncating the journal: there is nothing after record %d", p.Sequence)
+	}
+	some := max(1, bytes*info.State.Msgs/max(1, info.State.Bytes))
+	config := info.Config
+	config.Discard, config.MaxMsgs, config.MaxBytes = natsjs.DiscardOld, int64(last-min(p.Sequence, first-1+some)), -1
+	if _, err = js.UpdateStream(ctx, config); err == nil && limited != nil {
+		err = limited()
+	}
+	if err == nil {
+		_, err = js.UpdateStream(ctx, info.Config)
+	}
+	if err != nil {
+		return false, fmt.Errorf("truncating the journal: %w", err)
+	}
+	return false, nil
 }
 
 // BaseFolder is the folder of bases, in a state folder and in a backup.

@@ -24,6 +24,24 @@ func (m *maker) truncation(sequence uint64) []byte {
 	return record
 }
 
+// announcement is the record in front of which a journal may be cut off.
+func (m *maker) announcement(sequence uint64) []byte {
+	m.t.Helper()
+	record := m.apply(m.state.DecideTruncate(m.moment(), bcp.Truncation{Sequence: sequence}))
+	m.n = (m.n + 3) / 4 * 4
+	return record
+}
+
+// cutOff truncates a journal to its end.
+func cutOff(t *testing.T, js natsjs.JetStream, p jetstream.Position) error {
+	t.Helper()
+	for {
+		if all, err := jetstream.Truncate(within(t), js, p, jetstream.TruncatedBytes, nil); all || err != nil {
+			return err
+		}
+	}
+}
+
 // position is behind what was made.
 func (m *maker) position(j *jetstream.Journal) jetstream.Position {
 	return jetstream.Position{Sequence: j.Last(), Decision: m.state.Last(), Head: m.state.Head()}
@@ -61,14 +79,18 @@ func TestTruncate(t *testing.T) {
 	if err != nil || begin.Truncated() {
 		t.Fatalf("a new journal: %+v %v", begin, err)
 	}
-	for range 3 {
-		for range 40 { // 20 MB
+	for n := range 3 {
+		for range 200 { // 100 MB, which is cut off in two parts
 			appendAll(t, j, m.apply(m.state.DecideProcess(m.moment(), "mailer", bcp.ProcessStarted, strings.Repeat("a", 1<<19))))
 		}
 		behind := m.position(j)
+		if n > 0 { // a truncation that does not wait for what is decided meanwhile
+			appendAll(t, j, m.announcement(behind.Sequence))
+			appendAll(t, j, m.some(10)...)
+		}
 		appendAll(t, j, m.truncation(behind.Sequence))
 		appendAll(t, j, m.some(10)...)
-		if err := jetstream.Truncate(within(t), js, behind); err != nil {
+		if err := cutOff(t, js, behind); err != nil {
 			t.Fatal(err)
 		}
 		if begin, err = jetstream.Begin(t.Context(), js); err != nil || begin.Position != behind || begin.Truncation.File != "a.tar.gz" {
@@ -105,23 +127,73 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// A journal whose front is cut off otherwise than a record says is damaged.
+// never is the sequence of a truncation that was only announced.
+const never = 99
+
+// A truncation that ends between two parts is ended at the next start; what nobody has
+// recorded stays as it is.
+//
+// covers P4.5, P11.2, A-CRASH
+func TestResumeTruncation(t *testing.T) {
+	t.Parallel()
+	for name, recorded := range map[string]bool{"recorded": true, "announced": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			js := streams(t)
+			j, _ := open(t, js)
+			m := newMaker(t)
+			for range 5 {
+				appendAll(t, j, m.some(10)...)
+			}
+			place := m.position(j)
+			appendAll(t, j, m.announcement(place.Sequence))
+			appendAll(t, j, m.some(10)...)
+			if recorded {
+				appendAll(t, j, m.truncation(place.Sequence))
+			}
+			if all, err := jetstream.Truncate(within(t), js, place, 1, nil); err != nil || all {
+				t.Fatal(all, err)
+			}
+			if _, err := jetstream.Begin(t.Context(), js); !errors.Is(err, jetstream.ErrRecord) {
+				t.Errorf("between two parts: %v", err)
+			}
+			if err := jetstream.ResumeTruncation(within(t), js); err != nil {
+				t.Error(err)
+			}
+			begin, err := jetstream.Begin(t.Context(), js)
+			if recorded && (err != nil || begin.Position != place) || !recorded && !errors.Is(err, jetstream.ErrRecord) {
+				t.Errorf("it begins at %+v, %v", begin, err)
+			}
+			if err := jetstream.ResumeTruncation(within(t), js); err != nil {
+				t.Errorf("again: %v", err)
+			}
+		})
+	}
+}
+
+// A journal whose front is cut off otherwise than its records say is damaged.
 //
 // covers P4.5, P11.2, A-CHAIN
 func TestUnrecordedTruncation(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		recorded uint64 // as the truncation says
-		kept     int64  // of five records: two, the truncation, two
-		holds    bool
+		recorded  uint64 // as the truncation says
+		kept      int64  // of five records: two, the truncation or what announces it, two
+		announced uint64 // as the truncation says, which is then the fourth
+		holds     bool
 	}{
-		"as recorded":         {2, 3, true},
-		"not carried out":     {2, 5, true},
-		"less than recorded":  {2, 4, false},
-		"more than recorded":  {2, 2, false},
-		"all but the last":    {2, 1, false},
-		"recorded as another": {1, 3, false},
-		"recorded as nothing": {0, 3, false},
+		"as recorded":                {2, 3, 0, true},
+		"not carried out":            {2, 5, 0, true},
+		"less than recorded":         {2, 4, 0, false},
+		"more than recorded":         {2, 2, 0, false},
+		"all but the last":           {2, 1, 0, false},
+		"recorded as another":        {1, 3, 0, false},
+		"recorded as nothing":        {0, 3, 0, false},
+		"announced":                  {2, 3, 2, true},
+		"announced, and not done":    {2, 5, 2, true},
+		"announced, and no more":     {2, 3, never, false},
+		"announced, another is done": {2, 3, 1, false},
+		"what announced it is gone":  {2, 2, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,8 +202,17 @@ func TestUnrecordedTruncation(t *testing.T) {
 			m := newMaker(t)
 			appendAll(t, j, m.some(10)...)
 			appendAll(t, j, m.some(10)...)
-			appendAll(t, j, m.truncation(c.recorded))
-			appendAll(t, j, m.some(10)...)
+			switch {
+			case c.announced == 0:
+				appendAll(t, j, m.truncation(c.recorded))
+				appendAll(t, j, m.some(10)...)
+			case c.announced == never:
+				appendAll(t, j, m.announcement(c.recorded))
+				appendAll(t, j, m.some(10)...)
+			default:
+				appendAll(t, j, m.announcement(c.recorded))
+				appendAll(t, j, m.truncation(c.announced))
+			}
 			appendAll(t, j, m.some(10)...)
 			stream, err := js.Stream(t.Context(), jetstream.CommitStream)
 			if err != nil {
@@ -147,7 +228,7 @@ func TestUnrecordedTruncation(t *testing.T) {
 				t.Errorf("it begins: %v", begins)
 			}
 			_, chained := chainOf(t, js)
-			if c.recorded == 2 && (chained == nil) != c.holds || chained != nil && !errors.Is(chained, jetstream.ErrRecord) {
+			if c.announced == 0 && c.recorded == 2 && (chained == nil) != c.holds || chained != nil && !errors.Is(chained, jetstream.ErrRecord) {
 				t.Errorf("its chain: %v", chained)
 			}
 		})
@@ -166,7 +247,7 @@ func TestTruncateRefuses(t *testing.T) {
 	appendAll(t, j, m.some(10)...)
 	all := m.position(j)
 	for _, sequence := range []uint64{0, all.Sequence, all.Sequence + 1} {
-		if err := jetstream.Truncate(within(t), js, jetstream.Position{Sequence: sequence, Decision: all.Decision, Head: all.Head}); err == nil {
+		if err := cutOff(t, js, jetstream.Position{Sequence: sequence, Decision: all.Decision, Head: all.Head}); err == nil {
 			t.Errorf("truncated behind %d", sequence)
 		}
 	}
@@ -246,14 +327,10 @@ func TestBackupWithoutItsBase(t *testing.T) {
 	j, _ := open(t, js)
 	m := newMaker(t)
 	appendAll(t, j, m.some(10)...)
-	tree := jetstream.NewTree(t.TempDir())
-	if _, err := tree.Extend(within(t), j); err != nil {
-		t.Fatal(err)
-	}
 	behind := m.position(j)
 	base := []byte("base")
 	appendAll(t, j, m.apply(m.state.DecideTruncate(m.moment(), bcp.Truncation{Sequence: behind.Sequence, Base: sha256.Sum256(base)})))
-	if err := jetstream.Truncate(within(t), js, behind); err != nil {
+	if err := cutOff(t, js, behind); err != nil {
 		t.Fatal(err)
 	}
 	for content, whole := range map[string]bool{"base": true, "bass": false, "": false} {
@@ -264,7 +341,7 @@ func TestBackupWithoutItsBase(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := w.Journal(within(t), js, tree, 0, false, nil); err != nil {
+		if _, err := w.Journal(within(t), jetstream.JournalRecords(js, false), 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		made, err := w.Close()

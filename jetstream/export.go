@@ -61,6 +61,8 @@ type ExportOptions struct {
 	// Tree has the earlier checkpoints, which the journal must match, and the
 	// hashes of what was cut off it. It is required for a truncated journal.
 	Tree *Tree
+	// Begin is where a truncated journal begins: it names the backup that has the hashes.
+	Begin Beginning
 	// Progress, if set, is called with the number of records read and the
 	// approximate total.
 	Progress func(done, all uint64)
@@ -77,15 +79,20 @@ type Exported struct {
 // first, and about how many are left. An error of each ends it, and is returned.
 type Records func(ctx context.Context, each func(decisions [][]byte, left uint64) error) error
 
-// JournalRecords returns the records that a connection of the gateway reads.
-func JournalRecords(js natsjs.JetStream) Records {
+// JournalRecords returns the records that a connection of the gateway reads; with salvage
+// those before the first that is missing.
+func JournalRecords(js natsjs.JetStream, salvage bool) Records {
+	read := readRecords
+	if salvage {
+		read = salvageRecords
+	}
 	return func(ctx context.Context, each func([][]byte, uint64) error) error {
 		stream, err := js.Stream(ctx, CommitStream)
 		if err != nil {
 			return fmt.Errorf("opening the journal: %w", err)
 		}
 		last := stream.CachedInfo().State.LastSeq
-		_, err = readRecords(ctx, js, 0, func(seq uint64, decisions [][]byte) error { return each(decisions, last-min(last, seq)) })
+		_, err = read(ctx, js, 0, func(seq uint64, decisions [][]byte) error { return each(decisions, last-min(last, seq)) })
 		return err
 	}
 }
@@ -145,6 +152,9 @@ func (e *exporter) record(decisions [][]byte, left uint64) error {
 		}
 		if begin := e.chain.Begin; previous.Decisions == 0 && begin.Truncated() {
 			previous.Head = begin.Head
+			if e.options.Begin.Position == begin.Position {
+				begin = e.options.Begin
+			}
 			var err error
 			if e.tree, e.recorded, err = e.options.Tree.treeBefore(begin, e.recorded); err != nil {
 				return err

@@ -114,6 +114,23 @@ func (j *Journal) Holds(ctx context.Context, p Position) error {
 	return nil
 }
 
+// LastDecision returns the number of the newest decision of a journal, 0 if it has none.
+func LastDecision(ctx context.Context, js natsjs.JetStream) (uint64, error) {
+	m, err := newest(ctx, js, CommitStream, subjects.Commit())
+	if errors.Is(err, natsjs.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the journal: %w", err)
+	}
+	decisions, err := DecodeRecord(m.Data)
+	if err != nil {
+		return 0, err
+	}
+	d, err := bcp.DecodeDecision(decisions[len(decisions)-1])
+	return d.Seq, err
+}
+
 // applyAfter calls apply with each decision after the position, of records that begin
 // with the position's own.
 func (p *Position) applyAfter(apply func(decision []byte) error) func(seq uint64, decisions [][]byte) error {

@@ -116,6 +116,25 @@ func (p *Projector) Run(ctx context.Context) {
 	}
 }
 
+// Project projects until all projections show a decision, or ctx ends. Unlike Run it
+// returns the first error.
+func (p *Projector) Project(ctx context.Context, last uint64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	shown := make(chan error, 1)
+	go func() {
+		shown <- Projected(ctx, p.js, last)
+		cancel()
+	}()
+	err := p.run(ctx)
+	if ctx.Err() != nil {
+		return <-shown
+	}
+	cancel()
+	<-shown
+	return err
+}
+
 // pause returns when the streams, which may be closed now, are open again.
 func (p *Projector) pause(ctx context.Context) {
 	_ = p.interrupter.Do(ctx, func(ctx context.Context) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Source is a journal for a tree: a [Journal], or a [Reading].
@@ -37,12 +39,25 @@ func NewReading(records RecordsFrom, least uint64) *Reading {
 
 // Begin implements [Source].
 func (r *Reading) Begin(ctx context.Context) (begin Beginning, err error) {
+	first := true
 	err = r.records(ctx, 1, 0, func(sequence uint64, decisions [][]byte) (err error) {
-		if begin, err = readBeginning(sequence, decisions); err == nil {
+		if first {
+			begin, err = readBeginning(sequence, decisions)
+		}
+		for i := 0; err == nil && begin.announced() && i < len(decisions); i++ {
+			var d bcp.Decision
+			if d, err = bcp.DecodeDecision(decisions[i]); err == nil {
+				begin.name(&d)
+			}
+		}
+		if first = false; err == nil && !begin.announced() {
 			err = errEnough
 		}
 		return err
 	})
+	if err == nil && begin.announced() {
+		err = errUnnamed(begin)
+	}
 	if errors.Is(err, errEnough) {
 		err = nil
 	}

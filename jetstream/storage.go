@@ -20,7 +20,7 @@ func Measure(ctx context.Context, js natsjs.JetStream) (status.Storage, error) {
 	if err != nil {
 		return status.Storage{}, fmt.Errorf("measuring the streams: %w", err)
 	}
-	begin, err := Begin(ctx, js)
+	begin, err := announcedAt(ctx, js, stream, stream.CachedInfo().State.FirstSeq)
 	if err != nil {
 		return status.Storage{}, err
 	}

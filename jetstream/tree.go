@@ -160,6 +160,15 @@ func (t *Tree) Check(ctx context.Context, j Source) error {
 	return newest.contradicted(err)
 }
 
+// CheckHashes checks the hashes of what was cut off a journal: nobody can make them again.
+func (t *Tree) CheckHashes(begin Beginning) error {
+	list, err := t.entries()
+	if err == nil {
+		_, _, err = t.treeBefore(begin, list)
+	}
+	return err
+}
+
 // contradicted returns the meaning of a journal that does not have the position
 // of a checkpoint.
 func (r *recorded) contradicted(err error) error {
@@ -179,14 +188,19 @@ type Unsigned struct{ recorded }
 // disk, and returns what must be signed: the zero value if nothing is new. j
 // must not be the gateway's journal.
 func (t *Tree) Extend(ctx context.Context, j Source) (Unsigned, error) {
-	next, err := t.extend(ctx, j)
+	return t.ExtendTo(ctx, j, Position{})
+}
+
+// ExtendTo is Extend up to a position that the journal has, or the zero value.
+func (t *Tree) ExtendTo(ctx context.Context, j Source, end Position) (Unsigned, error) {
+	next, err := t.extend(ctx, j, end)
 	if err != nil {
 		return Unsigned{}, fmt.Errorf("extending the tree: %w", err)
 	}
 	return Unsigned{next}, nil
 }
 
-func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) {
+func (t *Tree) extend(ctx context.Context, j Source, upTo Position) (next recorded, err error) {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return next, err
 	}
@@ -228,6 +242,9 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 	}
 	out := bufio.NewWriterSize(f, 1<<20)
 	chain := Chain{Decisions: uint64(newest.tree.N), Head: newest.Head}
+	if upTo.Decision > 0 && chain.Decisions >= upTo.Decision {
+		return next, nil
+	}
 	err = j.ReplayBehind(ctx, newest.position(), func(decision []byte) error {
 		if err := chain.Add([][]byte{decision}); err != nil {
 			return err
@@ -239,10 +256,20 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 			}
 			list = list[1:]
 		}
+		if chain.Decisions == upTo.Decision {
+			return errEnough
+		}
 		return nil
 	})
+	last := j.Last()
+	if errors.Is(err, errEnough) {
+		err, last = nil, upTo.Sequence
+	}
 	if err != nil {
 		return next, newest.contradicted(err)
+	}
+	if len(list) > 0 && upTo != (Position{}) { // more is signed already
+		return next, errors.Join(out.Flush(), f.Sync())
 	}
 	if len(list) > 0 {
 		return next, fmt.Errorf("%w: it ends with decision %d, and a checkpoint of %d was signed", ErrLost, tree.size, list[len(list)-1].tree.N)
@@ -250,7 +277,7 @@ func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) 
 	if err := errors.Join(out.Flush(), f.Sync()); err != nil || tree.size == newest.tree.N {
 		return next, err
 	}
-	return recorded{Sequence: j.Last(), Head: chain.Head, tree: tree.root()}, nil
+	return recorded{Sequence: last, Head: chain.Head, tree: tree.root()}, nil
 }
 
 // Sign signs and records the result of Extend. Call it when the journal has all

@@ -29,7 +29,12 @@ import (
 // busy is a mesh with something of everything in its journal.
 func busy(t *testing.T, change ...func(*mesh.Config)) *meshtest.Mesh {
 	t.Helper()
-	m := meshtest.Start(t, pair(1000), change...)
+	return busyFor(t, 1000, change...)
+}
+
+func busyFor(t *testing.T, budget int, change ...func(*mesh.Config)) *meshtest.Mesh {
+	t.Helper()
+	m := meshtest.Start(t, pair(budget), change...)
 	main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
 	for range 5 {
 		main.Accepted(t, "mailer", askUrgent)
@@ -49,12 +54,12 @@ func TestBackup(t *testing.T) {
 	t.Parallel()
 	m := busy(t)
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, server.ErrInUse) {
+	if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, server.ErrInUse) {
 		t.Errorf("while it runs: %v", err)
 	}
 	want := picture(t, m)
 	m.Stop(t)
-	made, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"})
+	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +97,7 @@ func TestBackup(t *testing.T) {
 
 	// Without keys, the restored mesh has others.
 	file.Reset()
-	if _, err := mesh.Backup(t.Context(), original, nil, &file, mesh.BackupOptions{WithoutKeys: true}); err != nil {
+	if _, err := backUp(t.Context(), original, nil, &file, mesh.BackupOptions{WithoutKeys: true}); err != nil {
 		t.Fatal(err)
 	}
 	m.State = filepath.Join(t.TempDir(), "new")
@@ -114,7 +119,7 @@ func TestDamagedBackup(t *testing.T) {
 	m := busy(t)
 	m.Stop(t)
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	good := file.Bytes()
@@ -186,11 +191,11 @@ func TestSalvage(t *testing.T) {
 		t.Fatalf("a damaged journal: %v", err)
 	}
 	m.Mesh = nil
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrRecord) {
+	if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrRecord) {
 		t.Errorf("a backup of it: %v", err)
 	}
 	var file bytes.Buffer
-	made, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
+	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
 	if err != nil || made.Lost == "" || int(made.Decisions) < before {
 		t.Fatalf("%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
 	}
@@ -216,7 +221,7 @@ func TestNothingToSalvage(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	m.Mesh = nil
-	if made, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{Salvage: true}); !errors.Is(err, jetstream.ErrNothingToSalvage) {
+	if made, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{Salvage: true}); !errors.Is(err, jetstream.ErrNothingToSalvage) {
 		t.Errorf("%+v, %v", made, err)
 	}
 }
@@ -252,11 +257,11 @@ func TestSalvageLostEnd(t *testing.T) {
 		t.Fatalf("a journal without its end: %v", err)
 	}
 	m.Mesh = nil
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrLost) {
+	if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrLost) {
 		t.Errorf("a backup of it: %v", err)
 	}
 	var file bytes.Buffer
-	made, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
+	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
 	if err != nil || made.Lost == "" || made.Decisions == 0 {
 		t.Fatalf("salvaged: %+v %v", made, err)
 	}
@@ -349,7 +354,7 @@ func TestForgedBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := jetstream.ReadBackup(bytes.NewReader(file.Bytes()), jetstream.Restoring{File: func(name string, _ io.Reader) error {

@@ -8,31 +8,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
-
-// runningJournal is the journal and its keys as the operator reads them.
-func runningJournal(o *agents.Operator) mesh.RunningJournal {
-	return mesh.RunningJournal{Records: journalOf(o), Key: o.Key, From: func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
-		for r, err := range o.Journal(ctx, from) {
-			if err != nil {
-				return err
-			}
-			decisions, err := jetstream.DecodeRecord(r.Data)
-			if err == nil {
-				err = each(r.Sequence, decisions)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
-}
 
 // A mesh that decides is backed up as it was when that began, whatever it decides
 // meanwhile: the same chain, budgets and keys, which can be decided again. So is one with a
@@ -55,7 +35,7 @@ func TestBackupRunning(t *testing.T) {
 		before := len(m.Decisions())
 		var file bytes.Buffer
 		first := true
-		made, err := mesh.BackupRunning(t.Context(), m.State, runningJournal(o), &file, mesh.BackupOptions{Version: "test", Progress: func(done, all uint64) {
+		made, err := mesh.Dial(m.State, m.Definition, operatorOf(o)).Backup(t.Context(), &file, mesh.BackupOptions{Version: "test", Progress: func(done, all uint64) {
 			if first {
 				mailer.Push(t, "main", "notes", `{"note":"three more words"}`, "")
 			}
@@ -102,15 +82,15 @@ func TestBackupRunningKeepsErasures(t *testing.T) {
 	t.Parallel()
 	m := busy(t)
 	m.Settle(t)
-	journal := runningJournal(operator(t, m))
+	journal := operatorOf(operator(t, m))
 	var file bytes.Buffer
 	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{}, nil }
-	if _, err := mesh.BackupRunning(t.Context(), m.State, journal, &file, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrKeyLost) {
+	if _, err := mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrKeyLost) {
 		t.Errorf("without keys: %v", err)
 	}
 	file.Reset()
 	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{Destroyed: true}, nil }
-	if _, err := mesh.BackupRunning(t.Context(), m.State, journal, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	state := filepath.Join(t.TempDir(), "then")
@@ -118,7 +98,7 @@ func TestBackupRunningKeepsErasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	erased := 0
-	if err := mesh.ReadSealed(t.Context(), state, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
+	if err := readSealed(t.Context(), state, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
 			for _, record := range decisions {
 				d, err := keys.Decode(t.Context(), record)

@@ -100,6 +100,8 @@ type checkpoints struct {
 	wait      time.Duration
 	last      jetstream.Unsigned // to be signed when the server has ended
 	witnesses *witnesses
+	asked     chan signing // to sign now, when the journal is on disk
+	sync      func() error // has the disk take the journal
 	// interrupter makes the requests for extending the tree.
 	interrupter jetstream.Interrupter
 }
@@ -111,7 +113,7 @@ func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the checkpoints: %w", err)
 	}
-	c := &checkpoints{tree: Tree(m.config.State), key: key, log: log}
+	c := &checkpoints{tree: Tree(m.config.State), key: key, log: log, asked: make(chan signing), sync: func() error { return m.server.Sync(jetstream.CommitStream) }}
 	if def := m.config.Definition; !def.SyncAlways {
 		c.wait = 2 * def.SyncInterval
 	}
@@ -166,7 +168,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 		ctx, cancel := context.WithTimeout(context.Background(), lastExtend)
 		defer cancel()
 		var err error
-		if c.last, err = c.extend(ctx, journal); err != nil {
+		if c.last, err = c.extend(ctx, journal, jetstream.Position{}); err != nil {
 			c.log.Error("no checkpoint was signed", "error", err)
 		}
 		return nil
@@ -178,10 +180,10 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 const extendPause = time.Second
 
 // extend retries if the streams were closed meanwhile.
-func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal) (next jetstream.Unsigned, err error) {
+func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal, upTo jetstream.Position) (next jetstream.Unsigned, err error) {
 	for {
 		err = c.interrupter.Do(ctx, func(ctx context.Context) error {
-			next, err = c.tree.Extend(ctx, journal)
+			next, err = c.tree.ExtendTo(ctx, journal, upTo)
 			return err
 		})
 		if !errors.Is(err, jetstream.ErrUnanswered) || !sleep(ctx, extendPause) {
@@ -192,20 +194,63 @@ func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal) (n
 
 func (c *checkpoints) run(ctx context.Context, journal *jetstream.Journal) {
 	for pause := time.Duration(0); ; pause = checkpointEvery {
-		if !sleep(ctx, pause) {
+		timer := time.NewTimer(pause)
+		var asked signing
+		select {
+		case <-ctx.Done():
+			timer.Stop()
 			return
+		case asked = <-c.asked:
+			timer.Stop()
+		case <-timer.C:
 		}
-		next, err := c.extend(ctx, journal)
-		if err == nil && next != (jetstream.Unsigned{}) {
-			if !sleep(ctx, c.wait) {
-				return
-			}
-			err = c.tree.Sign(next, c.key)
-			c.witnesses.sign()
-		}
-		if err != nil && ctx.Err() == nil {
+		err := c.signOnce(ctx, journal, asked)
+		if asked.done != nil {
+			asked.done <- err
+		} else if err != nil && ctx.Err() == nil {
 			c.log.Error("no checkpoint was signed", "error", err)
 		}
+	}
+}
+
+// signOnce signs what is new, when it is on disk: the server writes it there at
+// intervals, or now.
+func (c *checkpoints) signOnce(ctx context.Context, journal *jetstream.Journal, asked signing) error {
+	next, err := c.extend(ctx, journal, asked.place)
+	if err != nil || next == (jetstream.Unsigned{}) {
+		return err
+	}
+	if asked.done != nil {
+		err = c.sync()
+	} else if !sleep(ctx, c.wait) {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = c.tree.Sign(next, c.key)
+		c.witnesses.sign()
+	}
+	return err
+}
+
+// signing is a request to sign what is in front of a place.
+type signing struct {
+	place jetstream.Position
+	done  chan<- error
+}
+
+// signNow signs what the journal has in front of a place.
+func (c *checkpoints) signNow(ctx context.Context, place jetstream.Position) error {
+	answer := make(chan error, 1)
+	select {
+	case c.asked <- signing{place, answer}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -219,18 +264,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// ReadSealed calls read with the records of a state folder without a running mesh, and
-// the keys that open them, for callers with permission to read raw messages (PROTOCOL
-// P11.4). If a mesh runs, the error wraps [server.ErrInUse]. def may be nil. keys say
-// how sealed keys are opened.
-func ReadSealed(ctx context.Context, state string, def *bcp.Mesh, read func(jetstream.Records, *jetstream.SealingKeys) error, keys ...accounts.OpenOption) error {
-	err := withStreams(ctx, state, def, keys, func(js natsjs.JetStream) error {
-		return read(jetstream.JournalRecords(js), jetstream.NewSealingKeys(js))
-	})
-	if err != nil {
-		return fmt.Errorf("read the journal: %w", err)
-	}
-	return nil
 }

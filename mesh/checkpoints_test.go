@@ -48,7 +48,7 @@ func exported(t *testing.T, m *meshtest.Mesh, since ...verify.Checkpoint) verify
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	err = mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	err = readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		_, err := jetstream.Export(t.Context(), &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)})
 		return err
 	})
@@ -86,7 +86,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.State = filepath.Join(t.TempDir(), "restored")
@@ -105,7 +105,7 @@ func TestCheckpoints(t *testing.T) {
 	if got := exported(t, m, first, second, third).Checkpoint; got != third {
 		t.Errorf("the export ends with %v, want %v", got, third)
 	}
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range []mesh.BackupOptions{{WithoutKeys: true}, {Salvage: true}} {
@@ -113,7 +113,7 @@ func TestCheckpoints(t *testing.T) {
 		if o.Salvage {
 			damageEnd(t, m)
 		}
-		if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, o); err != nil {
+		if _, err := backUp(t.Context(), m.State, m.Definition, &file, o); err != nil {
 			t.Fatal(err)
 		}
 		state := filepath.Join(t.TempDir(), "new")
@@ -168,7 +168,7 @@ func TestRewrittenJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = mesh.ReadSealed(t.Context(), other.State, other.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	err = readSealed(t.Context(), other.State, other.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		_, err := jetstream.Export(t.Context(), new(bytes.Buffer), records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(other.State)})
 		return err
 	})
@@ -186,7 +186,7 @@ func TestSignCheckpointsTogether(t *testing.T) {
 	m := busy(t)
 	m.Stop(t)
 	var journal [][][]byte
-	err := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
 			journal = append(journal, decisions)
 			return nil

@@ -317,7 +317,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 		t.Errorf("what was said is in %v", found)
 	}
 	secrets, opener := 0, accounts.Passphrase(func() ([]byte, error) { return []byte("correct horse battery staple"), nil })
-	if err := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(_ jetstream.Records, keys *jetstream.SealingKeys) error {
+	if err := readSealed(t.Context(), m.State, m.Definition, func(_ jetstream.Records, keys *jetstream.SealingKeys) error {
 		for _, sealed := range []subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw} {
 			given, err := keys.Give(t.Context(), subjects.Key("main", "mailer", sealed, asked.At().Format(time.DateOnly)))
 			if err != nil {
@@ -504,7 +504,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 		t.Fatal(err)
 	}
 	var export, backup bytes.Buffer
-	if err := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
+	if err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 		if _, err := jetstream.Export(t.Context(), &export, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)}); err != nil {
 			return err
 		}
@@ -522,7 +522,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 		t.Fatal(err)
 	}
 	f.open["exports"] = unpackedExport(t, export.Bytes())
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &backup, mesh.BackupOptions{Version: "test"}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &backup, mesh.BackupOptions{Version: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	unpacked, err := gzip.NewReader(&backup)

@@ -416,7 +416,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	backup := func() []byte {
 		t.Helper()
 		var b bytes.Buffer
-		m, err := mesh.BackupCluster(t.Context(), access(c), "", &b, mesh.BackupOptions{WithoutKeys: true})
+		m, err := backUpCluster(t.Context(), access(c), "", &b, mesh.BackupOptions{WithoutKeys: true})
 		if err != nil || m.Decisions == 0 {
 			t.Fatalf("%d decisions: %v", m.Decisions, err)
 		}
@@ -428,7 +428,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	late := backup()
 
 	decided := 0
-	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(late), mesh.RedecideOptions{
+	if _, err := redecideBackup(t.Context(), bytes.NewReader(late), mesh.RedecideOptions{
 		Definition: def, Each: func(*bcp.Decision, state.Redecision) error { decided++; return nil },
 	}); err != nil || decided == 0 {
 		t.Errorf("%d decided again: %v", decided, err)

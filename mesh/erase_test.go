@@ -172,7 +172,7 @@ func TestErase(t *testing.T) {
 	m.Stop(t)
 
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	m.State = filepath.Join(t.TempDir(), "restored")

@@ -20,3 +20,9 @@ func (m *Mesh) Denied(agent bcp.AgentName, role bcp.Role, act, subject string) {
 
 // JetStream is the gateway's.
 func (m *Mesh) JetStream() natsjs.JetStream { return m.js }
+
+// Truncating has f called before each step of a truncation that this mesh takes, which cuts
+// off some bytes at once.
+func (m *Mesh) Truncating(f func(step string) error, bytes uint64) {
+	m.truncating, m.truncatedAtOnce = f, bytes
+}

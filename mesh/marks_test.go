@@ -102,7 +102,7 @@ func (m marked) refused(t *testing.T, controller, reader bcp.AgentName) {
 func (m marked) backup(t *testing.T) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return file.Bytes()

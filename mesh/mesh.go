@@ -130,9 +130,13 @@ type Mesh struct {
 	js          natsjs.JetStream
 	storage     atomic.Pointer[status.Storage] // nil until it was measured
 	projector   *jetstream.Projector
-	notices     *notifications
-	projecting  jetstream.Interrupter // the projector's
-	interrupter jetstream.Interrupter // the gateway's
+	checkpoints *checkpoints // nil on a cluster
+	truncating  func(step string) error
+	// truncatedAtOnce is how many bytes of the journal are cut off between two steps.
+	truncatedAtOnce uint64
+	notices         *notifications
+	projecting      jetstream.Interrupter // the projector's
+	interrupter     jetstream.Interrupter // the gateway's
 
 	// disk returns the free space and the size of the disk of the streams.
 	disk func() (free, size int64, err error)
@@ -164,7 +168,7 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Definition.RequireWitness > 0 && len(config.Witnesses) == 0 {
 		return nil, fmt.Errorf("start the mesh: %w", ErrRequireWitness)
 	}
-	m := &Mesh{config: config}
+	m := &Mesh{config: config, truncating: func(string) error { return nil }, truncatedAtOnce: jetstream.TruncatedBytes}
 	m.definition.Store(config.Definition)
 	if err := m.start(ctx, config); err != nil {
 		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
@@ -204,6 +208,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
+	m.checkpoints = checkpoints
 
 	discard := []string{jetstream.FormerStream}
 	if config.Rebuild {
@@ -288,6 +293,11 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	if err := create(ctx, m.js, newTopology(config.Definition)); err != nil {
 		return err
 	}
+	if !m.clustered() {
+		if err := jetstream.ResumeTruncation(ctx, m.js); err != nil {
+			return err
+		}
+	}
 	if err := m.project(config.Logger.Named("projector")); err != nil {
 		return err
 	}
@@ -334,6 +344,12 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	own.Credentials = func(ctx context.Context, body []byte) (gateway.Applied, error) {
 		<-started
 		return credentials(ctx, body)
+	}
+	if !m.clustered() { // each node of a cluster would cut at another moment
+		own.Truncate = func(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
+			<-started
+			return m.truncate(ctx, t)
+		}
 	}
 	own.Agents = func(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
 		<-started

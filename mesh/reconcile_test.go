@@ -9,7 +9,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -82,7 +81,7 @@ func TestBooksAgree(t *testing.T) {
 	offline := func() status.Reconciliation {
 		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 		defer cancel()
-		r, err := mesh.Reconcile(ctx, m.State, m.Definition, "test")
+		r, err := reconcileFolder(ctx, m.State, m.Definition, "test")
 		if err != nil {
 			t.Fatal(err)
 		}

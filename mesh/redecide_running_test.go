@@ -43,7 +43,7 @@ func redecideRunning(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh) *compared {
 	t.Helper()
 	c := &compared{count: map[state.Comparison]int{}}
 	o := operator(t, m)
-	if _, err := mesh.RedecideRunning(t.Context(), m.State, journalOf(o), o.Key, mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
+	if _, err := mesh.Dial(m.State, def, operatorOf(o)).Redecide(t.Context(), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -95,7 +95,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	}
 	look("a truncated backup", func(def *bcp.Mesh) *compared {
 		c := &compared{count: map[state.Comparison]int{}}
-		if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(content), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
+		if _, err := redecideBackup(t.Context(), bytes.NewReader(content), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
 			t.Fatal(err)
 		}
 		return c
@@ -104,7 +104,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	// What only history could answer is refused, and so is a base that is not it.
 	o := mesh.RedecideOptions{Definition: meshtest.Parse(t, pair(1000)), Version: "test", Each: func(*bcp.Decision, state.Redecision) error { return nil }}
 	o.Definition.Channels[0].BudgetWindow *= 2
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, state.ErrDefinitions) || !strings.Contains(err.Error(), "truncated after decision") {
+	if _, err := redecideFolder(t.Context(), m.State, m.Definition, o); !errors.Is(err, state.ErrDefinitions) || !strings.Contains(err.Error(), "truncated after decision") {
 		t.Errorf("a longer window: %v", err)
 	}
 	bases, err := filepath.Glob(filepath.Join(m.State, jetstream.BaseFolder, "*"))
@@ -115,7 +115,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Definition = m.Definition
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, jetstream.ErrBase) {
+	if _, err := redecideFolder(t.Context(), m.State, m.Definition, o); !errors.Is(err, jetstream.ErrBase) {
 		t.Errorf("without its base: %v", err)
 	}
 }

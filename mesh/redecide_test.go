@@ -40,7 +40,7 @@ func redecide(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh, change func(*mesh.R
 	if change != nil {
 		change(&o)
 	}
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); err != nil {
+	if _, err := redecideFolder(t.Context(), m.State, m.Definition, o); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -67,7 +67,7 @@ func TestRedecide(t *testing.T) {
 	m.Settle(t)
 	key := bcp.ChannelKey{Controller: "main", Reader: "mailer"}
 	none := &compared{}
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: m.Definition, Each: none.each}); !errors.Is(err, server.ErrInUse) || none.seen > 0 {
+	if _, err := redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: m.Definition, Each: none.each}); !errors.Is(err, server.ErrInUse) || none.seen > 0 {
 		t.Errorf("while it runs: %v, %d decisions", err, none.seen)
 	}
 	decided, behind := len(m.Decisions()), time.Now()
@@ -87,19 +87,19 @@ func TestRedecide(t *testing.T) {
 		t.Errorf("fewer words: %v %v", c.differs, c.count)
 	}
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c = &compared{count: map[state.Comparison]int{}}
 	progress := uint64(0)
-	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each,
+	if _, err := redecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each,
 		Progress: func(done, all uint64) { progress = max(progress, 1000*done/all) }}); err != nil || !slices.Equal(c.differs, want) || progress != 1000 {
 		t.Errorf("a backup: %v %v %d", err, c.differs, progress)
 	}
 	damaged := bytes.Clone(file.Bytes())
 	damaged[len(damaged)/2] ^= 1
 	none = &compared{}
-	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(damaged), mesh.RedecideOptions{Definition: fewer, Each: none.each}); !errors.Is(err, jetstream.ErrBackup) || none.seen > 0 {
+	if _, err := redecideBackup(t.Context(), bytes.NewReader(damaged), mesh.RedecideOptions{Definition: fewer, Each: none.each}); !errors.Is(err, jetstream.ErrBackup) || none.seen > 0 {
 		t.Errorf("a damaged backup: %v, %d decisions", err, none.seen)
 	}
 
@@ -123,13 +123,13 @@ func TestRedecide(t *testing.T) {
 
 	// What ends it early.
 	enough := errors.New("enough")
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer,
+	if _, err := redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer,
 		Each: func(*bcp.Decision, state.Redecision) error { return enough }}); !errors.Is(err, enough) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := mesh.Redecide(ctx, m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Each: c.each}); !errors.Is(err, context.Canceled) {
+	if _, err := redecideFolder(ctx, m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Each: c.each}); !errors.Is(err, context.Canceled) {
 		t.Errorf("without time: %v", err)
 	}
 
@@ -143,11 +143,11 @@ func TestRedecide(t *testing.T) {
 		t.Errorf("expired: %v", c.count)
 	}
 	file.Reset()
-	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c = &compared{count: map[state.Comparison]int{}}
-	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); err != nil || c.count[state.ComparedErased] != answers {
+	if _, err := redecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); err != nil || c.count[state.ComparedErased] != answers {
 		t.Errorf("a backup of what has expired: %v %v", err, c.count)
 	}
 
@@ -165,7 +165,7 @@ func TestRedecide(t *testing.T) {
 		_ = stream.DeleteMsg(t.Context(), seq) // some are deleted already
 	}
 	end()
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); !errors.Is(err, jetstream.ErrKeyLost) {
+	if _, err := redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); !errors.Is(err, jetstream.ErrKeyLost) {
 		t.Errorf("without its keys: %v", err)
 	}
 }

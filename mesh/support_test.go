@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, truncateAndWait(at))
 		os.Exit(1)
 	}
+	if at := os.Getenv(killRunningAt); at != "" {
+		fmt.Fprintln(os.Stderr, truncateRunningAndWait(at))
+		os.Exit(1)
+	}
 	effort.LeaveOut(
 		"TestAgentsApproveNothing", "TestApproversAreNotBuried", "TestAuditorReadsAuditAndLedgerAlone", "TestBackupMovesToAnotherCluster",
 		"TestBooksAgree", "TestCheckpoints", "TestClockIsSet", "TestDamagedTruncation", "TestDeliveriesOfOneThatNeverReads",

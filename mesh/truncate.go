@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
-	"sync"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -20,29 +20,32 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
 // TruncateOptions say how to truncate a journal.
 type TruncateOptions struct {
 	BackupOptions
 	// Keep is called once the backup is written: it stores it durably, and returns
-	// its path. It is required.
+	// its path. It is required, but for a backup that is truncated.
 	Keep func() (file string, err error)
 	// Step, if set, is called before each step with its description. An error
 	// stops the truncation there and changes nothing.
 	Step func(step string) error
 }
 
-var errSalvage = errors.New("a damaged journal is not truncated")
+var (
+	errDamagedJournal = errors.New("a damaged journal is not truncated")
+	errClusterJournal = errors.New("the journal of a cluster is not truncated in place: each of its nodes would cut at another moment. Truncate a backup of it")
+)
 
-// Truncate writes a backup as [Backup] does, and removes from the journal what is
-// in it. It cuts last, when the base that replaces it was proven, the backup was
-// read back, and a record names both. If it is interrupted before that, even by
-// kill or power cut, the mesh starts and can be truncated again. The manifest is
-// that of the backup, which ends with the journal's base.
-func Truncate(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o TruncateOptions) (jetstream.Manifest, error) {
-	t := truncation{state: state, def: def, o: o}
+// Truncate writes a backup as [Source.Backup] does, and removes from the journal what is
+// in it. A mesh that runs goes on meanwhile: first it announces where the journal may
+// begin, then the base that replaces what is in front of that is proven, the backup is
+// written and read back, and a record names both. The journal is cut last. If it is
+// interrupted before that, even by kill or power cut, nothing is cut, and it can be
+// truncated again. The manifest is that of the backup, which ends where the journal begins.
+func (s *Source) Truncate(ctx context.Context, w io.Writer, o TruncateOptions) (jetstream.Manifest, error) {
+	t := truncation{s: s, o: o}
 	err := t.run(ctx, w)
 	if err != nil {
 		return jetstream.Manifest{}, fmt.Errorf("truncate: %w", err)
@@ -51,64 +54,55 @@ func Truncate(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o T
 }
 
 type truncation struct {
-	state string
-	def   *bcp.Mesh
-	o     TruncateOptions
+	s *Source
+	o TruncateOptions
 
+	files  fileContents
 	behind jetstream.Snapshot // the base of the truncated journal
-	tree   jetstream.Unsigned
 	base   jetstream.BaseFile
 	made   jetstream.Manifest
 	record bcp.Truncation
 }
 
-func (t *truncation) run(ctx context.Context, w io.Writer) error {
-	if t.o.Salvage {
-		return errSalvage
+func (t *truncation) run(ctx context.Context, w io.Writer) (err error) {
+	switch {
+	case t.o.Salvage:
+		return errDamagedJournal
+	case t.s.backed != nil || t.s.operator == nil && !t.s.folder():
+		return errClusterJournal
 	}
-	if _, err := accounts.Open(t.state); err != nil {
+	if err := t.step("announcing it"); err != nil {
 		return err
 	}
-	err := withStreams(ctx, t.state, t.def, t.o.Keys, func(js natsjs.JetStream) error { return t.prove(ctx, js) })
+	// What was signed until now is in front of the place.
+	if t.files, err = t.s.readFiles(t.o.BackupOptions); err != nil {
+		return err
+	}
+	truncate, err := t.truncater(ctx)
+	if err != nil {
+		return err
+	}
+	place, err := truncate(ctx, bcp.Truncation{})
 	if err == nil {
-		err = t.sign()
+		err = t.step("reading the journal")
 	}
 	if err == nil {
-		err = withStreams(ctx, t.state, t.def, t.o.Keys, func(js natsjs.JetStream) error { return t.backUp(ctx, js, w) })
+		err = t.prove(ctx, place)
+	}
+	if err == nil {
+		err = t.step("writing the backup")
+	}
+	if err == nil {
+		t.made, err = t.s.backup(ctx, w, t.o.BackupOptions, &upTo{place.Sequence, t.base, t.files})
+	}
+	if err == nil && (t.made.Records != place.Sequence || t.made.Decisions != place.Decision || t.made.Head != place.Head) {
+		err = fmt.Errorf("the backup ends with decision %d, but the snapshot is of decision %d", t.made.Decisions, place.Decision)
 	}
 	if err == nil {
 		err = t.check()
 	}
 	if err == nil {
-		err = t.step("recording the truncation")
-	}
-	// The record is on disk before anything is cut off, and everything is cut off
-	// before anything is appended.
-	if err == nil {
-		err = withStreams(ctx, t.state, t.def, t.o.Keys, func(js natsjs.JetStream) error { return t.append(ctx, js) })
-	}
-	if err == nil {
-		err = syncAll(t.state)
-	}
-	if err == nil {
-		err = t.step("cutting the journal")
-	}
-	if err == nil {
-		err = withStreams(ctx, t.state, t.def, t.o.Keys, func(js natsjs.JetStream) error {
-			if err := jetstream.Truncate(ctx, js, t.behind.Position); err != nil {
-				return err
-			}
-			return t.step("writing that to disk")
-		})
-	}
-	if err == nil {
-		err = syncAll(t.state)
-	}
-	if err == nil {
-		err = t.step("removing older bases")
-	}
-	if err == nil {
-		err = openBases(t.state).Keep(t.behind.Position)
+		_, err = truncate(ctx, t.record)
 	}
 	return err
 }
@@ -120,50 +114,110 @@ func (t *truncation) step(what string) error {
 	return t.o.Step(what)
 }
 
-// prove makes the base: the journal's checkpoint, which must restore to the state
-// that makes the same checkpoint.
-func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
-	if err := t.step("reading the journal"); err != nil {
-		return err
+// truncater returns what announces a truncation and does it: the running mesh, or the same
+// here, for a folder on which none runs.
+func (t *truncation) truncater(ctx context.Context) (func(context.Context, bcp.Truncation) (jetstream.Position, error), error) {
+	if t.s.operator != nil {
+		return t.s.operator.Truncate, nil
 	}
 	// Limits of an earlier truncation must not cut what is appended, and a full
 	// journal must take the record.
-	topology := newTopology(t.def)
+	topology := newTopology(t.s.def)
 	topology.MaxDisk = 0
-	if err := jetstream.Create(ctx, js, topology); err != nil {
-		return err
+	if err := jetstream.Create(ctx, t.s.js, topology); err != nil {
+		return nil, err
 	}
-	journal, err := jetstream.OpenJournal(ctx, js)
+	config := newStateConfig(t.s.def, t.o.Version)
+	made, sequence, err := t.s.replay(ctx, config, 0, nil)
+	if err == nil {
+		err = jetstream.CheckEnd(ctx, t.s.js, made.Last())
+	}
+	if err != nil {
+		return nil, err
+	}
+	known, err := t.s.known()
+	if err == nil && made.Last() < known {
+		err = fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", jetstream.ErrLost, made.Last(), known)
+	}
+	if err != nil {
+		return nil, err
+	}
+	journal, err := jetstream.OpenJournal(ctx, t.s.js)
+	if err == nil {
+		err = Tree(t.s.state).Check(ctx, journal)
+	}
+	if err == nil {
+		err = journal.ReplayBehind(ctx, jetstream.Position{Sequence: sequence, Decision: made.Last(), Head: made.Head()}, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := cutter{
+		state: t.s.state, js: t.s.js, step: t.step, part: jetstream.TruncatedBytes,
+		sync: func() error { return t.s.server.Sync(jetstream.CommitStream) },
+		append: func(ctx context.Context, about bcp.Truncation) (before jetstream.Position, err error) {
+			before = jetstream.Position{Sequence: journal.Last(), Decision: made.Last(), Head: made.Head()}
+			if about.Sequence == 0 {
+				about.Sequence = before.Sequence
+			}
+			m := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
+			_, _ = rand.Read(m.Salt[:])
+			d := made.DecideTruncate(m, about)
+			record, err := bcp.EncodeDecision(&d)
+			if err == nil {
+				err = journal.Append(ctx, [][]byte{record})
+			}
+			if err == nil {
+				err = made.Apply(&d, bcp.RecordDigest(record))
+			}
+			return before, err
+		},
+		sign: func(ctx context.Context, place jetstream.Position) error {
+			key, err := CheckpointKey(t.s.state, t.o.Keys...)
+			if err != nil {
+				return err
+			}
+			reading, err := jetstream.OpenJournal(ctx, t.s.js) // not the one that is written to
+			if err != nil {
+				return err
+			}
+			next, err := Tree(t.s.state).ExtendTo(ctx, reading, place)
+			if err == nil {
+				err = Tree(t.s.state).Sign(next, key)
+			}
+			return err
+		},
+		projected: jetstream.NewProjector(t.s.js, topology, new(jetstream.Interrupter), nil).Project,
+		config:    func() state.Config { return config },
+		cut: func(ctx context.Context, some func(context.Context) (bool, error)) error {
+			for {
+				if all, err := some(ctx); all || err != nil {
+					return err
+				}
+			}
+		},
+	}
+	return c.truncate, nil
+}
+
+// prove makes the base: the checkpoint of the state that the journal makes, which must
+// restore to the state that makes the same checkpoint.
+func (t *truncation) prove(ctx context.Context, place jetstream.Position) (err error) {
+	config := newStateConfig(t.s.def, t.o.Version)
+	made, sequence, err := t.s.replay(ctx, config, place.Sequence, nil)
 	if err != nil {
 		return err
 	}
-	config := newStateConfig(t.def, t.o.Version)
-	state, err := gateway.Replay(ctx, journal, openBases(t.state), jetstream.NewSealingKeys(js), config)
-	if err != nil {
+	if t.behind, err = provenBase(made, sequence, config); err != nil {
 		return err
 	}
-	if err := jetstream.CheckEnd(ctx, js, state.Last()); err != nil {
-		return err
-	}
-	if t.behind, err = provenBase(state, journal.Last(), config); err != nil {
-		return err
-	}
-	if err := t.step("extending the tree"); err != nil {
-		return err
-	}
-	if t.tree, err = Tree(t.state).Extend(ctx, journal); err != nil {
-		return err
-	}
-	if err := t.step("bringing the projections up to date"); err != nil {
-		return err
-	}
-	if err := project(ctx, js, topology, state.Last()); err != nil {
-		return err
+	if t.behind.Position != place {
+		return fmt.Errorf("%w: it ends with record %d, not with %d", jetstream.ErrRecord, sequence, place.Sequence)
 	}
 	if err := t.step("writing the base"); err != nil {
 		return err
 	}
-	t.base, err = openBases(t.state).Write(t.behind)
+	t.base, err = openBases(t.s.state).Write(t.behind)
 	return err
 }
 
@@ -185,65 +239,6 @@ func provenBase(made *state.State, sequence uint64, config state.Config) (jetstr
 		Position:   jetstream.Position{Sequence: sequence, Decision: made.Last(), Head: made.Head()},
 		Checkpoint: checkpoint,
 	}, nil
-}
-
-// truncationRecord returns the record with which the journal of a state will begin.
-func truncationRecord(state *state.State, t bcp.Truncation) ([]byte, error) {
-	m := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
-	_, _ = rand.Read(m.Salt[:])
-	d := state.DecideTruncate(m, t)
-	return bcp.EncodeDecision(&d)
-}
-
-// sign signs a checkpoint of everything that is cut off: the tree continues
-// from there.
-func (t *truncation) sign() error {
-	if err := t.step("signing a checkpoint"); err != nil {
-		return err
-	}
-	key, err := CheckpointKey(t.state, t.o.Keys...)
-	if err == nil {
-		err = syncAll(t.state)
-	}
-	if err == nil {
-		err = Tree(t.state).Sign(t.tree, key)
-	}
-	return err
-}
-
-// projectTimeout is the timeout for projections to catch up.
-const projectTimeout = 10 * time.Minute
-
-// project makes the projections show what will be cut off.
-func project(ctx context.Context, js natsjs.JetStream, topology jetstream.Topology, last uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, projectTimeout)
-	var running sync.WaitGroup
-	running.Go(func() { jetstream.NewProjector(js, topology, new(jetstream.Interrupter), nil).Run(ctx) })
-	err := jetstream.Projected(ctx, js, last)
-	cancel()
-	running.Wait()
-	return err
-}
-
-// backUp writes the backup, with the new base in case that is damaged later.
-func (t *truncation) backUp(ctx context.Context, js natsjs.JetStream, w io.Writer) error {
-	if err := t.step("writing the backup"); err != nil {
-		return err
-	}
-	out := jetstream.NewBackupWriter(w, t.o.Version, time.Now())
-	if !t.o.WithoutKeys {
-		if err := putKeys(out, t.state); err != nil {
-			return err
-		}
-	}
-	err := out.Put(t.base.Name, t.base.Content)
-	if err == nil {
-		t.made, err = putJournal(ctx, out, js, t.state, t.o.BackupOptions, true)
-	}
-	if err == nil && (t.made.Records != t.behind.Sequence || t.made.Decisions != t.behind.Decision || t.made.Head != t.behind.Head) {
-		err = fmt.Errorf("the backup ends with decision %d, but the snapshot is of decision %d", t.made.Decisions, t.behind.Decision)
-	}
-	return err
 }
 
 // check reads the stored backup.
@@ -272,24 +267,173 @@ func (t *truncation) check() error {
 	return err
 }
 
-var errWentOn = errors.New("a mesh ran meanwhile: the journal went on")
+// cutter truncates a journal for whoever writes it: a running mesh, or a command on a
+// folder without one.
+type cutter struct {
+	state string // the folder
+	js    natsjs.JetStream
+	step  func(string) error
+	part  uint64       // bytes that are cut off at once
+	sync  func() error // has the disk take the journal
+	// append records a truncation, and returns where the record before it ends.
+	append func(context.Context, bcp.Truncation) (jetstream.Position, error)
+	// sign extends the tree up to a place, and signs it.
+	sign      func(context.Context, jetstream.Position) error
+	projected func(ctx context.Context, last uint64) error
+	config    func() state.Config
+	// cut calls some until that says that all is cut off. Nothing is appended meanwhile.
+	cut func(ctx context.Context, some func(context.Context) (all bool, err error)) error
+}
 
-// append writes the record with which the journal will begin.
-func (t *truncation) append(ctx context.Context, js natsjs.JetStream) error {
-	journal, err := jetstream.OpenJournal(ctx, js)
+// truncate announces a truncation if t is zero, and else does it.
+func (c *cutter) truncate(ctx context.Context, t bcp.Truncation) (place jetstream.Position, err error) {
+	if t == (bcp.Truncation{}) {
+		return c.announce(ctx)
+	}
+	// The base stands for all that is cut off: it must be what the record names, of
+	// the announced place, and such as the next start can begin with.
+	begin, err := jetstream.Announced(ctx, c.js, t.Sequence+1)
+	if err == nil && !begin.Truncated() {
+		err = fmt.Errorf("%w: there is nothing in front of record %d", jetstream.ErrRecord, t.Sequence+1)
+	}
 	if err != nil {
-		return err
+		return place, err
 	}
-	if err := journal.ReplayBehind(ctx, t.behind.Position, func([]byte) error { return errWentOn }); err != nil {
-		return err
+	begin.Truncation = t
+	base, _, err := openBases(c.state).Read(ctx, begin)
+	if err == nil {
+		_, err = state.RestoreBase(c.config(), base.Checkpoint)
 	}
-	state, err := state.Restore(newStateConfig(t.def, t.o.Version), t.behind.Checkpoint)
 	if err != nil {
-		return err
+		return place, err
 	}
-	record, err := truncationRecord(state, t.record)
+	if signed, err := Tree(c.state).Reaches(); err != nil || signed < begin.Sequence {
+		return place, errors.Join(fmt.Errorf("%w: record %d has no checkpoint", jetstream.ErrTree, begin.Sequence), err)
+	}
+	for _, one := range []struct {
+		step string
+		do   func() error
+	}{
+		{"bringing the projections up to date", func() error { return c.projected(ctx, begin.Decision) }},
+		// The record is on disk before anything is cut off.
+		{"recording the truncation", func() error { _, err := c.append(ctx, t); return err }},
+		{"writing that to disk", c.sync},
+		{"cutting the journal", func() error {
+			return c.cut(ctx, func(ctx context.Context) (bool, error) {
+				return jetstream.Truncate(ctx, c.js, begin.Position, c.part, c.limited)
+			})
+		}},
+		{"removing older bases", func() error { return openBases(c.state).Keep(begin.Position) }},
+	} {
+		if err = c.step(one.step); err == nil {
+			err = one.do()
+		}
+		if err != nil {
+			return place, err
+		}
+	}
+	return begin.Position, nil
+}
+
+func (c *cutter) limited() error { return c.step("lifting the limit") }
+
+// announce records that the journal may begin with this record, and has the tree cover
+// what is in front of it: from the journal nobody can make that again.
+func (c *cutter) announce(ctx context.Context) (place jetstream.Position, err error) {
+	if place, err = c.append(ctx, bcp.Truncation{}); err == nil {
+		err = c.step("signing a checkpoint")
+	}
+	if err == nil {
+		err = c.sync()
+	}
+	if err == nil {
+		err = c.sign(ctx, place)
+	}
+	return place, err
+}
+
+// truncate is a truncation on the operator's request.
+func (m *Mesh) truncate(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
+	m.reloading.Lock() // the definitions stay
+	defer m.reloading.Unlock()
+	c := cutter{
+		state: m.config.State, js: m.js, step: m.truncating, part: m.truncatedAtOnce, sync: func() error { return m.server.Sync(jetstream.CommitStream) },
+		append: m.gateway.RecordTruncation, sign: m.checkpoints.signNow, projected: m.Projected,
+		config: func() state.Config { return m.stateConfig(m.definition.Load()) }, cut: m.gateway.Cut,
+	}
+	return c.truncate(ctx, t)
+}
+
+// TruncateBackup makes of a backup one whose journal is truncated after all of it, and
+// writes it to w: for a cluster, which is restored from it. whole is the file of the
+// original, which has what is cut off and must be kept, and def the definitions. What is
+// cut off is signed first, with the keys of the state folder.
+//
+// It is no [Source.Truncate]: what it truncates is written by nobody, so that one record
+// both announces and names the base.
+func (s *Source) TruncateBackup(ctx context.Context, whole, state string, def *bcp.Mesh, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
+	m, err := s.truncateBackup(ctx, filepath.Base(whole), state, newStateConfig(def, o.Version), w, o)
 	if err != nil {
-		return err
+		return jetstream.Manifest{}, fmt.Errorf("truncate: %w", err)
 	}
-	return journal.Append(ctx, [][]byte{record})
+	return m, nil
+}
+
+var (
+	errNotOfCluster = errors.New("the backup is of a mesh in one process: bcpmesh backup --truncate truncates its journal in place")
+	errSalvaged     = errors.New("the backup is of a damaged journal, and is incomplete")
+)
+
+func (s *Source) truncateBackup(ctx context.Context, whole, folder string, config state.Config, w io.Writer, o BackupOptions) (m jetstream.Manifest, err error) {
+	b := s.backed
+	switch {
+	case b.manifest.Lost != "":
+		return m, errSalvaged
+	case b.kept:
+		return m, errNotOfCluster
+	}
+	made, sequence, err := s.replay(ctx, config, 0, o.Progress)
+	if err != nil {
+		return m, err
+	}
+	proven, err := provenBase(made, sequence, config)
+	if err != nil {
+		return m, err
+	}
+	base := jetstream.NewBaseFile(proven)
+	if _, err := SignCheckpoint(ctx, folder, s.From, o.Keys...); err != nil {
+		return m, err
+	}
+	sum := sha256.New()
+	if _, err := b.from.Seek(0, io.SeekStart); err != nil {
+		return m, err
+	}
+	if _, err := io.Copy(sum, b.from); err != nil {
+		return m, err
+	}
+	moment := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
+	_, _ = rand.Read(moment.Salt[:])
+	d := made.DecideTruncate(moment, bcp.Truncation{Sequence: sequence, Base: sha256.Sum256(base.Content), Backup: bcp.Digest(sum.Sum(nil)), File: whole})
+	record, err := bcp.EncodeDecision(&d)
+	if err != nil {
+		return m, err
+	}
+	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
+	keyed := false
+	for _, file := range append(b.files, base) {
+		keyed = keyed || path.Dir(file.Name) == accounts.KeyFolder
+		if err := out.Put(file.Name, file.Content); err != nil {
+			return m, err
+		}
+	}
+	err = errors.Join(out.Truncated(record), out.PutKeys(b.keys), putFile(out, folder, path.Join(treeFolder, jetstream.TreeHashes)))
+	for _, name := range signedFiles {
+		if err == nil && keyed {
+			err = putFile(out, folder, name)
+		}
+	}
+	if err != nil {
+		return m, err
+	}
+	return out.Close()
 }

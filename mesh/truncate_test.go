@@ -27,7 +27,7 @@ import (
 )
 
 // truncationSteps is how many steps a truncation has.
-const truncationSteps = 11
+const truncationSteps = 12
 
 // archive truncates the journal of a mesh that rests, and returns the backup.
 func archive(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Manifest) {
@@ -45,8 +45,13 @@ func truncate(ctx context.Context, state string, def *bcp.Mesh, file string, ste
 	if err != nil {
 		return jetstream.Manifest{}, err
 	}
-	return mesh.Truncate(ctx, state, def, f, mesh.TruncateOptions{BackupOptions: mesh.BackupOptions{Version: "test"},
-		Keep: func() (string, error) { return file, errors.Join(f.Sync(), f.Close()) }, Step: step})
+	var m jetstream.Manifest
+	err = mesh.Use(ctx, state, def, func(s *mesh.Source) (err error) {
+		m, err = s.Truncate(ctx, f, mesh.TruncateOptions{BackupOptions: mesh.BackupOptions{Version: "test"},
+			Keep: func() (string, error) { return file, errors.Join(f.Sync(), f.Close()) }, Step: step})
+		return err
+	})
+	return m, err
 }
 
 func backupTo(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Manifest) {
@@ -56,7 +61,7 @@ func backupTo(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := mesh.Backup(t.Context(), m.State, m.Definition, f, mesh.BackupOptions{Version: "test"})
+	made, err := backUp(t.Context(), m.State, m.Definition, f, mesh.BackupOptions{Version: "test"})
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +220,7 @@ func TestTruncateEndsAtEveryStep(t *testing.T) {
 			more(t, m)
 			want := picture(t, m)
 			m.Stop(t)
-			killTruncation(t, m.State, n)
+			killTruncation(t, m.State, truncateAt, n)
 			m.Start(t)
 			if got := picture(t, m); got != want {
 				t.Errorf("it goes on with\n%s\nwant\n%s", got, want)
@@ -237,12 +242,12 @@ func TestTruncateEndsAtEveryStep(t *testing.T) {
 const truncateAt = "BCPMESH_TEST_TRUNCATE_AT"
 
 // killTruncation has another process truncate a journal, and kills it at a step.
-func killTruncation(t *testing.T, state string, at int) {
+func killTruncation(t *testing.T, state, variable string, at int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	child := exec.CommandContext(ctx, os.Args[0])
-	child.Env = append(os.Environ(), truncateAt+"="+strconv.Itoa(at), "BCPMESH_TEST_STATE="+state, "BCPMESH_TEST_FILE="+filepath.Join(t.TempDir(), "killed.tar.gz"))
+	child.Env = append(os.Environ(), variable+"="+strconv.Itoa(at), "BCPMESH_TEST_STATE="+state, "BCPMESH_TEST_FILE="+filepath.Join(t.TempDir(), "killed.tar.gz"))
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err == nil {
@@ -294,32 +299,38 @@ func TestTruncateEndsInTheMiddle(t *testing.T) {
 	m.Stop(t)
 	before := filepath.Join(t.TempDir(), "before")
 	file := filepath.Join(t.TempDir(), "a.tar.gz")
+	limits := func() error {
+		for _, name := range []string{"meta.inf", "meta.sum"} {
+			found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream, name))
+			if err != nil || len(found) != 1 {
+				return fmt.Errorf("%s: %v %v", name, found, err)
+			}
+			content, err := os.ReadFile(found[0])
+			if err != nil {
+				return err
+			}
+			at, err := filepath.Rel(m.State, found[0])
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(before, at), content, 0o600); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if _, err := truncate(t.Context(), m.State, m.Definition, file, func(step string) error {
-		if step == "cutting the journal" {
+		switch step {
+		case "cutting the journal":
 			return exec.CommandContext(t.Context(), "cp", "-a", m.State, before).Run()
+		case "lifting the limit":
+			return limits()
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	begin := beginning(t, m)
-	for _, name := range []string{"meta.inf", "meta.sum"} {
-		found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream, name))
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: %v %v", name, found, err)
-		}
-		content, err := os.ReadFile(found[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		at, err := filepath.Rel(m.State, found[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(before, at), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	m.State = before
 	if got := beginning(t, m); got != begin {
 		t.Errorf("it begins at %+v, want %+v", got, begin)
@@ -349,7 +360,7 @@ func TestDamagedTruncation(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		m.Mesh = nil
-		if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, want) {
+		if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, want) {
 			t.Errorf("a backup: %v", err)
 		}
 		if _, err := truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil); !errors.Is(err, want) {
@@ -426,19 +437,6 @@ func TestFailedTruncation(t *testing.T) {
 				_, err = f.WriteAt([]byte{0}, 1000)
 			}
 			return errors.Join(err, f.Close())
-		},
-		"mesh ran": func(step string) error {
-			if step == "recording the truncation" {
-				m.Start(t)
-				m.Stop(t)
-			}
-			return nil
-		},
-		"mesh runs": func(step string) error {
-			if step == "recording the truncation" {
-				m.Start(t)
-			}
-			return nil
 		},
 	} {
 		if _, err := truncate(t.Context(), m.State, m.Definition, file, spoil); err == nil {

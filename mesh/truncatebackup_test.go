@@ -35,7 +35,7 @@ func (c *clustered) backup(t *testing.T, name string) string {
 	file := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(file)
 	if err == nil {
-		_, err = mesh.BackupCluster(t.Context(), c.access(), c.state, f, mesh.BackupOptions{Version: "test"})
+		_, err = backUpCluster(t.Context(), c.access(), c.state, f, mesh.BackupOptions{Version: "test"})
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,10 @@ func (c *clustered) cut(t *testing.T, def *bcp.Mesh, whole string) (string, erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = mesh.TruncateBackup(t.Context(), whole, bytes.NewReader(content), c.state, def, f, mesh.BackupOptions{Version: "test"})
+	source, err := mesh.Read(bytes.NewReader(content))
+	if err == nil {
+		_, err = source.TruncateBackup(t.Context(), whole, c.state, def, f, mesh.BackupOptions{Version: "test"})
+	}
 	return file, errors.Join(err, f.Close())
 }
 
@@ -295,7 +298,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	}
 	<-g.Done()
 	var b bytes.Buffer
-	_, err = mesh.BackupCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
+	_, err = backUpCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
 	if !errors.Is(err, jetstream.ErrBase) || !bytes.Contains([]byte(err.Error()), []byte("office.tar.gz")) {
 		t.Errorf("an altered base: %v", err)
 	}

@@ -163,7 +163,7 @@ const recordBytes = 1024
 
 // countShare counts a record.
 func (s *State) countShare(d *bcp.Decision) {
-	if d.Kind == bcp.KindTruncate {
+	if d.Kind == bcp.KindTruncate && d.Truncation != nil && d.Truncation.Base != (bcp.Digest{}) {
 		s.share = journalShare{of: make(map[bcp.AgentName]int64)}
 		return
 	}

@@ -69,7 +69,8 @@ func (s *State) DecideReload(m bcp.Moment, version string, changes []string) bcp
 	return d
 }
 
-// DecideTruncate records that the journal may begin with this record.
+// DecideTruncate records that the journal may begin with this record, or the snapshot and
+// the backup of what is in front of an earlier one.
 func (s *State) DecideTruncate(m bcp.Moment, t bcp.Truncation) bcp.Decision {
 	d := s.next(m, bcp.KindTruncate)
 	d.Agent, d.Role, d.Truncation = bcp.Operator, bcp.RoleOperator, &t

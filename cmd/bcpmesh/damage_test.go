@@ -353,10 +353,16 @@ func (h *history) judge(t *testing.T, folder string, good int) (outcome string) 
 		t.Errorf("%s: %v", outcome, refused)
 	}
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), folder, h.definition, io.Discard, mesh.BackupOptions{}); err == nil {
+	backUp := func(w io.Writer, o mesh.BackupOptions) error {
+		return mesh.Use(t.Context(), folder, h.definition, func(s *mesh.Source) error {
+			_, err := s.Backup(t.Context(), w, o)
+			return err
+		})
+	}
+	if err := backUp(io.Discard, mesh.BackupOptions{}); err == nil {
 		t.Error("a backup is made of it without a word")
 	}
-	_, err := mesh.Backup(t.Context(), folder, h.definition, &file, mesh.BackupOptions{Salvage: true})
+	err := backUp(&file, mesh.BackupOptions{Salvage: true})
 	if good == 0 && errors.Is(err, jetstream.ErrNothingToSalvage) {
 		return outcome + ", nothing to salvage"
 	}

@@ -435,16 +435,19 @@ func (e *errands) check(dir, folder string) {
 	runs, intended := map[kernel.RunID]*recordedRun{}, map[made]bool{}
 	byTask := map[string][]kernel.RunID{}
 	kinds := map[bcp.DecisionKind]int{}
-	_, err = mesh.Redecide(t.Context(), folder, def, mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(), Each: func(d *bcp.Decision, _ state.Redecision) error {
-		if kinds[d.Kind]++; !d.Kind.IsRun() {
-			return nil
-		}
-		c, err := kernel.ReadRecord(d)
-		if err != nil {
-			return err
-		}
-		return e.follow(runs, byTask, intended, &c)
-	}})
+	err = mesh.Use(t.Context(), folder, def, func(s *mesh.Source) error {
+		_, err := s.Redecide(t.Context(), mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(), Each: func(d *bcp.Decision, _ state.Redecision) error {
+			if kinds[d.Kind]++; !d.Kind.IsRun() {
+				return nil
+			}
+			c, err := kernel.ReadRecord(d)
+			if err != nil {
+				return err
+			}
+			return e.follow(runs, byTask, intended, &c)
+		}})
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

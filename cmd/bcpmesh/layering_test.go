@@ -258,8 +258,8 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/client", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "subjects"},
-		external: []string{commandLines, jwtClaims, logging, natsClient},
+		internal: []string{"accounts", "agents", "bcp", "bcp/state", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "mesh/server", "subjects"},
+		external: []string{commandLines, jwtClaims, logging, natsClient, progressBars},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/contentguard", program: true,
@@ -298,17 +298,17 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/archive", program: true,
-		internal: []string{"accounts", "agents/folder", "bcp", "bcp/state", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/home", "mesh/server"},
-		external: []string{commandLines, progressBars},
+		internal: []string{"accounts", "agents/folder", "bcp", "bcp/state", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/home"},
+		external: []string{commandLines},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/home", "cmd/bcpmesh-lab/internal/plot", "mesh/server"},
+		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh-lab/internal/plot"},
 		external: []string{commandLines},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
@@ -323,7 +323,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

@@ -155,7 +155,7 @@ func TestRedecideMailroom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mesh.Redecide(t.Context(), meshdir.In(dir).State, def, mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(),
+	o := mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(),
 		Each: func(d *bcp.Decision, _ state.Redecision) error {
 			if d.Subscription != "reply-needed" || d.Kind != bcp.KindPush {
 				return nil
@@ -169,7 +169,11 @@ func TestRedecideMailroom(t *testing.T) {
 				others = append(others, d.Seq)
 			}
 			return nil
-		}}); err != nil {
+		}}
+	if err := mesh.Use(t.Context(), meshdir.In(dir).State, def, func(s *mesh.Source) error {
+		_, err := s.Redecide(t.Context(), o)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var verdicts, charges []uint64

@@ -63,6 +63,8 @@ type Gateway struct {
 	beside    sync.WaitGroup    // for goroutines that run until the gateway ends
 	// snapshotting is held while a snapshot is made of the journal.
 	snapshotting sync.Mutex
+	// reading is held by those that read all of the journal, while nothing may be cut off.
+	reading sync.RWMutex
 	// damage, if not nil, is damage of the journal found while the gateway serves.
 	damage atomic.Pointer[error]
 	// snappedUpTo is the last decision in the newest snapshot.

@@ -145,6 +145,8 @@ func (g *Gateway) reconcile(in *input) {
 }
 
 func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (status.Reconciliation, error) {
+	g.reading.RLock()
+	defer g.reading.RUnlock()
 	conn, err := g.config.Connect()
 	if err != nil {
 		return status.Reconciliation{}, err
@@ -230,7 +232,10 @@ func (g *Gateway) answerControl(in *input) {
 	case act == bcp.ControlAgents && g.config.Agents != nil:
 		g.tellAgents(in)
 		return
-	case act == bcp.ControlStorage, act == bcp.ControlCredentials, act == bcp.ControlAgents, g.config.Reload == nil:
+	case act == bcp.ControlTruncate && g.config.Truncate != nil:
+		g.truncate(in)
+		return
+	case act == bcp.ControlStorage, act == bcp.ControlCredentials, act == bcp.ControlAgents, act == bcp.ControlTruncate, g.config.Reload == nil:
 		g.answer(in, bcp.RefusalOf(bcp.Unavailable))
 		return
 	}

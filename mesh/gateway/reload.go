@@ -27,6 +27,12 @@ func (g *Gateway) Reload(ctx context.Context, config state.Config, changes []str
 
 // switchTo has the deciding loop go on under the next definitions.
 func (g *Gateway) switchTo(ctx context.Context, next nextState, changes []string, switchOver func() error) error {
+	return g.between(ctx, func(ctx context.Context) error { return g.reloadSafely(ctx, next, changes, switchOver) })
+}
+
+// between has the deciding loop call f between two steps. If ctx ends before that, f is
+// not called, and the error is the context's cause.
+func (g *Gateway) between(ctx context.Context, f func(context.Context) error) error {
 	result := make(chan error, 1)
 	var begun atomic.Bool // or given up
 	g.tellUntil(ctx, event{call: func() {
@@ -35,7 +41,7 @@ func (g *Gateway) switchTo(ctx context.Context, next nextState, changes []string
 		}
 		ctx, cancel := g.whileServing(ctx, reloadTimeout)
 		defer cancel()
-		result <- g.interrupter.Do(ctx, func(ctx context.Context) error { return g.reloadSafely(ctx, next, changes, switchOver) })
+		result <- g.interrupter.Do(ctx, f)
 	}})
 	begins := ctx.Done()
 	for {

@@ -82,17 +82,6 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 	return replayed{}, ahead, nil
 }
 
-// Replay makes the state of a journal under some definitions from its
-// beginning, without a snapshot. bases are those of the state folder.
-func Replay(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases, keys *jetstream.SealingKeys, config state.Config) (*state.State, error) {
-	o, err := findOrigin(ctx, journal, bases)
-	if err != nil {
-		return nil, err
-	}
-	r, err := o.replay(ctx, journal, keys, config, nil)
-	return r.state, err
-}
-
 // origin is where a journal begins: nothing, or its base.
 type origin struct {
 	jetstream.Beginning
@@ -214,23 +203,27 @@ func (g *Gateway) makeSnapshots(ctx context.Context) {
 
 // readJournal opens the journal over its own connection, which the caller
 // closes: reading all of it does not affect the connection of the deciding
-// loop.
-func (g *Gateway) readJournal(ctx context.Context) (*jetstream.Journal, func(), error) {
+// loop. Until then nothing is cut off it.
+func (g *Gateway) readJournal(ctx context.Context) (journal *jetstream.Journal, end func(), err error) {
+	g.reading.RLock()
 	conn, err := g.config.Connect()
 	if err != nil {
+		g.reading.RUnlock()
 		return nil, nil, err
+	}
+	end = func() {
+		conn.Close()
+		g.reading.RUnlock()
 	}
 	js, err := natsjs.New(conn)
+	if err == nil {
+		journal, err = jetstream.OpenJournal(ctx, js)
+	}
 	if err != nil {
-		conn.Close()
+		end()
 		return nil, nil, err
 	}
-	journal, err := jetstream.OpenJournal(ctx, js)
-	if err != nil {
-		conn.Close()
-		return nil, nil, err
-	}
-	return journal, conn.Close, nil
+	return journal, end, nil
 }
 
 // makeSnapshot makes one at a time, so that a snapshot from before an erasure

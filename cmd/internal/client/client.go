@@ -56,6 +56,23 @@ type Client struct {
 	Name       bcp.AgentName
 	Encoding   bcp.Encoding
 	Definition *bcp.Mesh // nil with a creds file, and for the operator
+
+	// Of [Flags.Books]: how far they are, the connection of the state folder's owner, if
+	// the gateway listens, and the files of a stopped mesh.
+	Late  Late
+	Owner *Client
+	files *Source
+}
+
+// Close disconnects.
+func (c *Client) Close() {
+	c.Connection.Close()
+	if c.Owner != nil {
+		c.Owner.Close()
+	}
+	if c.files != nil {
+		c.files.Close()
+	}
 }
 
 // Operator is the operator's way over the connection.

@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"os"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -14,23 +16,30 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// Journal is the journal of a mesh: read over the mesh if it runs, also on a cluster,
-// and from the state folder if it is stopped.
-type Journal struct {
-	Folder meshdir.Folder
-	Client *Client // the operator's, nil where the mesh rests
+// Source is the journal of a mesh: read over the mesh if it runs, also on a cluster, and
+// from the state folder if it is stopped.
+type Source struct {
+	*mesh.Source
+	Folder  meshdir.Folder
+	Running bool
 }
 
-// OpenJournal opens the journal of a mesh.
-func OpenJournal(ctx context.Context, where meshdir.StateFlags) (*Journal, error) {
+// longAct is how long an act of an operator may take that reads the whole journal.
+const longAct = 15 * time.Minute
+
+// OpenSource opens the journal of the mesh of a folder.
+func OpenSource(ctx context.Context, where meshdir.StateFlags) (*Source, error) {
 	folder, err := where.Folder()
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{Folder: folder}
 	if folder.Serves() {
-		j.Client, err = ConnectOperator(ctx, where)
-		return j, err
+		who := Flags{Where: where, Attempt: longAct}
+		c, err := who.Connect(ctx, bcp.RoleOperator)
+		if err != nil {
+			return nil, err
+		}
+		return &Source{dial(c, folder), folder, true}, nil
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
 		if meshdir.WasExported(folder.State) {
@@ -38,40 +47,38 @@ func OpenJournal(ctx context.Context, where meshdir.StateFlags) (*Journal, error
 		}
 		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 	}
-	return j, nil
+	source, err := mesh.Open(ctx, folder.State, folder.Definition(), meshdir.Unlock())
+	if err != nil {
+		return nil, JournalFailure(err, folder.State)
+	}
+	return &Source{source, folder, false}, nil
 }
 
-// Close disconnects.
-func (j *Journal) Close() {
-	if j.Client != nil {
-		j.Client.Close()
-	}
-}
+// Close ends what the source needs; it was only read, or what was written says so itself.
+func (s *Source) Close() { _ = s.Source.Close() }
 
-// Read calls read with the records of a journal, and the keys that open them.
-func (j *Journal) Read(ctx context.Context, read func(jetstream.Records, *jetstream.SealingKeys) error) error {
-	if j.Client == nil {
-		return mesh.ReadSealed(ctx, j.Folder.State, j.Folder.Definition(), read, meshdir.Unlock())
-	}
-	o := j.Client.Operator()
+// dial is a running mesh as its operator asks it; closing it disconnects.
+func dial(c *Client, folder meshdir.Folder) *mesh.Source {
+	o := c.Operator()
 	// Whoever looks at the checkpoints says that they cannot be read.
-	least, _ := mesh.Tree(j.Folder.State).Reaches()
-	return read(OperatorRecords(o, least), jetstream.GivenSealingKeys(o.Key))
-}
-
-// OperatorRecords are the records of a journal as the operator reads them, which is known
-// to have one with the sequence least.
-func OperatorRecords(o *agents.Operator, least uint64) jetstream.Records {
-	return func(ctx context.Context, each func([][]byte, uint64) error) error {
-		return eachRecord(ctx, o.Journal, 0, least, func(r *agents.Record, decisions [][]byte) error { return each(decisions, r.Pending) })
-	}
-}
-
-// OperatorRecordsFrom are the records of a journal as the operator reads them.
-func OperatorRecordsFrom(o *agents.Operator) jetstream.RecordsFrom {
-	return func(ctx context.Context, from, least uint64, each func(uint64, [][]byte) error) error {
-		return eachRecord(ctx, o.Journal, from, least, func(r *agents.Record, decisions [][]byte) error { return each(r.Sequence, decisions) })
-	}
+	least, _ := mesh.Tree(folder.State).Reaches()
+	return mesh.Dial(folder.State, folder.Definition(), mesh.Operator{
+		Records: func(ctx context.Context, each func([][]byte, uint64) error) error {
+			return eachRecord(ctx, o.Journal, 0, least, func(r *agents.Record, decisions [][]byte) error { return each(decisions, r.Pending) })
+		},
+		From: func(ctx context.Context, from, least uint64, each func(uint64, [][]byte) error) error {
+			return eachRecord(ctx, o.Journal, from, least, func(r *agents.Record, decisions [][]byte) error { return each(r.Sequence, decisions) })
+		},
+		Key: o.Key, Reconcile: o.Reconcile,
+		Truncate: func(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
+			r, err := o.Truncate(ctx, t)
+			if err == nil && r.Failed != "" {
+				err = errors.New(r.Failed)
+			}
+			return jetstream.Position{Sequence: r.Sequence, Decision: r.Decision, Head: r.Head}, meshdir.Failure(err)
+		},
+		Close: c.Close,
+	})
 }
 
 const (

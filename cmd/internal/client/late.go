@@ -3,11 +3,13 @@ package client
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 const (
@@ -25,39 +27,62 @@ type Late struct {
 	asked  bool      // the gateway said so
 }
 
-// Owner connects as the owner of the state folder, if the command is that person's and the
-// gateway listens. Else it returns nil.
-func (f *Flags) Owner(ctx context.Context) *Client {
-	if f.Creds != "" {
-		return nil
+// Books connects as an auditor; of a stopped mesh to a server of its own on its files,
+// for the owner of the state folder. Where the command is of that owner, the audit shows
+// then what the gateway had decided before, or what it lacks is said. follow says that it is
+// followed, which a stopped mesh is not.
+func (f *Flags) Books(ctx context.Context, p *cli.Program, follow bool) (*Client, error) {
+	if f.Creds == "" && f.URL == "" {
+		folder, err := f.Where.Folder()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(home.Streams(folder.State)); err == nil && !folder.Serves() {
+			if follow {
+				return nil, cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", folder.Dir)
+			}
+			p.Out.Talkf("the mesh is stopped: this is read from its files")
+			return f.booksOfFiles(ctx)
+		}
 	}
-	o, err := ConnectOperator(ctx, f.Where)
-	if err != nil {
-		return nil
-	}
-	return o
-}
-
-// Books connects as an auditor. Where the command is of the owner of the state
-// folder, the audit shows then what the gateway had decided before, or what it lacks is said.
-func (f *Flags) Books(ctx context.Context, p *cli.Program) (*Client, error) {
 	c, err := f.Connect(ctx, bcp.RoleAuditor)
 	if err != nil {
 		return nil, err
 	}
-	if operator := f.Owner(ctx); operator != nil {
-		defer operator.Close()
-		ctx, cancel := context.WithTimeout(ctx, booksPatience)
-		defer cancel()
-		Lateness(ctx, c, operator).Talk(p)
+	if f.Creds == "" {
+		c.Owner, _ = ConnectOperator(ctx, f.Where) // the gateway may not listen
+	}
+	ctx, cancel := context.WithTimeout(ctx, booksPatience)
+	defer cancel()
+	c.Late = lateness(ctx, c, c.Owner)
+	if c.Owner != nil {
+		c.Late.Talk(p)
 	}
 	return c, nil
 }
 
-// Lateness looks how far the books are that an auditor reads. With the operator the gateway says
+// booksOfFiles serves the audit of a stopped mesh, and connects to that.
+func (f *Flags) booksOfFiles(ctx context.Context) (*Client, error) {
+	files, err := OpenSource(ctx, f.Where)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{Name: bcp.Operator, Encoding: bcp.JSON, Definition: files.Folder.Definition(), files: files}
+	url, creds, err := files.Audit(ctx)
+	if err == nil {
+		c.Connection, err = agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: c.Name, Encoding: c.Encoding})
+	}
+	if err != nil {
+		files.Close()
+		return nil, JournalFailure(err, files.Folder.State)
+	}
+	return c, nil
+}
+
+// lateness looks how far the books are that an auditor reads. With the operator the gateway says
 // what it has decided, and is waited for; where that is nil, or when it does not answer, the audit
 // alone is looked at.
-func Lateness(ctx context.Context, auditor, operator *Client) Late {
+func lateness(ctx context.Context, auditor, operator *Client) Late {
 	var o *agents.Operator
 	if operator != nil {
 		o = operator.Operator()

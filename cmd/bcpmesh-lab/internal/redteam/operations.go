@@ -28,8 +28,8 @@ func (r *Rig) exported() ([]byte, string) {
 		r.abandon("the checkpoints' key: %v", err)
 	}
 	var file bytes.Buffer
-	err = mesh.ReadSealed(r.ctx, r.state, r.definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		_, err := jetstream.Export(r.ctx, &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(r.state)})
+	err = mesh.Use(r.ctx, r.state, r.definition, func(s *mesh.Source) error {
+		_, err := s.Export(r.ctx, &file, jetstream.ExportOptions{Key: key})
 		return err
 	})
 	if err != nil {

@@ -173,8 +173,8 @@ func (r *Rig) recorded() {
 	}
 	var file bytes.Buffer
 	ctx := context.WithoutCancel(r.ctx)
-	err = mesh.ReadSealed(ctx, r.state, r.definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		_, err := jetstream.Export(ctx, &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(r.state)})
+	err = mesh.Use(ctx, r.state, r.definition, func(s *mesh.Source) error {
+		_, err := s.Export(ctx, &file, jetstream.ExportOptions{Key: key})
 		return err
 	})
 	if err != nil {

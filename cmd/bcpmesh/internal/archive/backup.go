@@ -8,23 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
-	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // backupResult is what both commands say.
@@ -60,7 +56,7 @@ the newest snapshot, with the SHA-256 of each. The file is a gzipped tar that en
 with a manifest. The chain of decisions is checked on the way.
 
 The mesh may keep running: the file ends with the newest decision at the start of the
-backup. --truncate and --salvage need a stopped mesh.
+backup. --salvage needs a stopped mesh.
 
 It contains no raw answers, and no projections, which the mesh rebuilds from the
 journal. The definitions are yours to keep. Whoever has the file can act as
@@ -73,8 +69,8 @@ there. Budgets spent after that point then count as unspent.
 
 With --truncate, the backed-up decisions are removed from the journal, which then
 begins after a snapshot of their result. Before that, the file is read back and the
-snapshot is proven. Keep the file: with those of earlier truncations it is your only
-copy of those decisions.
+snapshot is proven; a mesh that runs goes on meanwhile. Keep the file: with those of
+earlier truncations it is your only copy of those decisions.
 
 With --url and --creds, the journal is that of a cluster, also while gateways serve,
 and the keys are those of the state folder that it was exported from.
@@ -102,19 +98,11 @@ it, and signs a checkpoint of that. Then empty the streams and restore FILE
 			if whole != "" {
 				return truncateBackup(cmd.Context(), p, &where, args[0], whole, o)
 			}
-			if of != (client.ClusterFlags{}) {
-				if truncate {
-					return cli.Usagef("backup: a cluster's journal is not truncated in place").
-						WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
-				}
-				return backupCluster(cmd.Context(), p, &where, args[0], o, of)
+			if of != (client.ClusterFlags{}) && truncate {
+				return cli.Usagef("backup: a cluster's journal is not truncated in place").
+					WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
 			}
-			if folder, err := where.Folder(); err == nil && folder.Serves() && args[0] != "" {
-				if _, err := os.Stat(home.Streams(folder.State)); err == nil {
-					return backupRunning(cmd.Context(), p, where, folder, args[0], o, truncate)
-				}
-			}
-			return backup(cmd.Context(), p, &where, args[0], o, truncate)
+			return backup(cmd.Context(), p, &where, args[0], o, of, truncate)
 		},
 	}
 	where.AddTo(cmd)
@@ -126,7 +114,7 @@ it, and signs a checkpoint of that. Then empty the streams and restore FILE
 	return cmd
 }
 
-func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, truncate bool) error {
+func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, of client.ClusterFlags, truncate bool) error {
 	if file == "" {
 		return cli.Usagef("backup: expected a file, got an empty name")
 	}
@@ -134,40 +122,59 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
-		return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
+	r := backupResult{File: file, State: folder.State}
+	var source *client.Source
+	if of == (client.ClusterFlags{}) {
+		if _, err := os.Stat(home.Streams(folder.State)); err != nil {
+			return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
+		}
+		if truncate { // the state is proven under the definitions
+			if _, err := folder.Load(); err != nil {
+				return err
+			}
+		}
+		source, err = client.OpenSource(ctx, *where)
+	} else {
+		r.State, r.Cluster = "", of.URL
+		source, err = openCluster(ctx, folder, of, o)
 	}
+	if err != nil {
+		return err
+	}
+	defer source.Close()
 	out, err := cli.CreateFile(file)
 	if err != nil {
 		return err
 	}
 	defer out.Discard()
-	var def *bcp.Mesh // where the definitions are wrong, the state is backed up all the same
-	if folder.Dir != "" || truncate {
-		if def, err = folder.Load(); err != nil && truncate {
-			return err
-		}
-	}
-	r := backupResult{File: file, State: folder.State}
 	keep := func() (_ string, err error) {
 		r.Bytes, r.SHA256, err = out.Keep()
 		return file, err
 	}
 	o.Version, o.Keys = cli.ProgramVersion(), []accounts.OpenOption{meshdir.Unlock()}
 	var finish func()
-	o.Progress, finish = RecordProgress(p, "backing up")
+	o.Progress, finish = client.RecordProgress(p, "backing up")
 	var m jetstream.Manifest
 	if truncate {
-		m, err = mesh.Truncate(ctx, folder.State, def, out, mesh.TruncateOptions{BackupOptions: o, Keep: keep})
+		m, err = source.Truncate(ctx, out, mesh.TruncateOptions{BackupOptions: o, Keep: keep})
 		r.Truncated = m.Decisions
-	} else if m, err = mesh.Backup(ctx, folder.State, def, out, o); err == nil {
+	} else if m, err = source.Backup(ctx, out, o); err == nil {
 		_, err = keep()
 	}
 	finish()
-	if err != nil {
-		return BackupFailure(err, folder.State)
+	switch {
+	case err != nil && r.Cluster != "":
+		return clusterBackupFailure(&of, err)
+	case err != nil:
+		return client.JournalFailure(err, folder.State)
 	}
-	return showBackup(p, "backed up", r, m)
+	if err := showBackup(p, "backed up", r, m); err != nil {
+		return err
+	}
+	if source.Running && !p.Out.JSON {
+		p.Out.Talkf("the mesh keeps running: later decisions are not in the file")
+	}
+	return nil
 }
 
 // RestoreCommand returns the command restore.
@@ -230,7 +237,7 @@ func restoreBackup(ctx context.Context, p *cli.Program, files []string, dir stri
 	if err != nil {
 		return err
 	}
-	progress, finish := RecordProgress(p, "restoring")
+	progress, finish := client.RecordProgress(p, "restoring")
 	m, err := mesh.Restore(ctx, from, state, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress, Keys: []accounts.OpenOption{meshdir.Unlock()}})
 	finish()
 	if errors.Is(err, mesh.ErrNotEmpty) {
@@ -279,51 +286,11 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 func (r *backupResult) failure(err error, files int, state string) error {
 	switch {
 	case errors.Is(err, jetstream.ErrBackup) && files > 1:
-		return cli.Failf("the backups do not fit together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the previous one ends")
+		return cli.Failf("the backups do not fit together: %s", client.After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the previous one ends")
 	case errors.Is(err, jetstream.ErrBackup):
-		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(r.File), After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
+		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(r.File), client.After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
 	}
-	return BackupFailure(err, state)
-}
-
-// BaseHint says where a base is taken from.
-const BaseHint = "it is in that file: tar -xzf FILE -C .bcpmesh base"
-
-// After is what an error says after the one that it wraps.
-func After(err, wrapped error) string {
-	_, rest, found := strings.Cut(err.Error(), wrapped.Error()+": ")
-	if !found {
-		return cli.Plain(err.Error())
-	}
-	return cli.Plain(rest)
-}
-
-// BackupFailure says what is wrong with a backup, and what to do.
-func BackupFailure(err error, folder string) error {
-	var said *cli.Failure
-	switch {
-	case errors.As(err, &said):
-		return said
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, server.ErrInUse):
-		return cli.Failf("a mesh runs on %s", cli.Quoted(folder)).WithHint("stop it first")
-	case errors.Is(err, jetstream.ErrBase):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint(BaseHint)
-	case errors.Is(err, state.ErrDefinitions):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh restore OLDEST... NEWEST DIR rebuilds the whole journal from backups: look there")
-	case errors.Is(err, jetstream.ErrHashes):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes")
-	case errors.Is(err, jetstream.ErrNothingToSalvage):
-		return cli.Failf("%s", cli.Plain(err.Error()))
-	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrRewritten):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves what is left")
-	case errors.Is(err, jetstream.ErrRecord):
-		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves everything before the damage")
-	case errors.Is(err, accounts.ErrBusy):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command is using %s: try again", cli.Plain(folder))
-	}
-	return cli.Failf("%s", cli.Plain(err.Error()))
+	return client.JournalFailure(err, state)
 }
 
 func showBackup(p *cli.Program, verb string, r backupResult, m jetstream.Manifest) error {
@@ -354,23 +321,4 @@ func showBackup(p *cli.Program, verb string, r backupResult, m jetstream.Manifes
 		p.Out.Talkf("the journal ends there: %s", cli.Plain(r.Lost))
 	}
 	return nil
-}
-
-// RecordProgress draws a bar on a terminal. finish removes it.
-func RecordProgress(p *cli.Program, what string) (progress func(done, all uint64), finish func()) {
-	if !p.Out.TalkTerminal {
-		return nil, func() {}
-	}
-	var bar *progressbar.ProgressBar
-	return func(done, all uint64) {
-			if bar == nil {
-				bar = progressbar.NewOptions64(int64(all), progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowCount(),
-					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription(what))
-			}
-			_ = bar.Set64(int64(done)) // it is talk
-		}, func() {
-			if bar != nil {
-				_ = bar.Finish()
-			}
-		}
 }

@@ -14,39 +14,20 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
-func backupCluster(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, of client.ClusterFlags) error {
-	if file == "" {
-		return cli.Usagef("backup: expected a file, got an empty name")
-	}
-	folder, err := where.Folder()
-	if err != nil {
-		return err
-	}
+// openCluster opens the journal of a cluster, with the keys of a state folder.
+func openCluster(ctx context.Context, folder meshdir.Folder, of client.ClusterFlags, o mesh.BackupOptions) (*client.Source, error) {
 	access, err := of.Config("backup", "backup")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := accounts.Open(folder.State); err != nil && !o.WithoutKeys {
-		return cli.Failf("the keys of the mesh: %s", err).WithHint("the state folder is %s; --state names another, --without-keys leaves them out", folder.State)
+		return nil, cli.Failf("the keys of the mesh: %s", err).WithHint("the state folder is %s; --state names another, --without-keys leaves them out", folder.State)
 	}
-	out, err := cli.CreateFile(file)
+	source, err := mesh.DialCluster(ctx, access, folder.State)
 	if err != nil {
-		return err
+		return nil, of.Failure("the backup", err)
 	}
-	defer out.Discard()
-	o.Version = cli.ProgramVersion()
-	var finish func()
-	o.Progress, finish = RecordProgress(p, "backing up")
-	m, err := mesh.BackupCluster(ctx, access, folder.State, out, o)
-	finish()
-	r := backupResult{File: file, Cluster: of.URL}
-	if err == nil {
-		r.Bytes, r.SHA256, err = out.Keep()
-	}
-	if err != nil {
-		return clusterBackupFailure(&of, err)
-	}
-	return showBackup(p, "backed up", r, m)
+	return &client.Source{Source: source, Folder: folder}, nil
 }
 
 // truncateBackup makes a backup of another one, with a journal that begins after that.
@@ -75,8 +56,12 @@ func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFla
 	defer out.Discard()
 	o.Version, o.Keys = cli.ProgramVersion(), []accounts.OpenOption{meshdir.Unlock()}
 	var finish func()
-	o.Progress, finish = RecordProgress(p, "truncating")
-	m, err := mesh.TruncateBackup(ctx, whole, from[0], folder.State, def, out, o)
+	o.Progress, finish = client.RecordProgress(p, "truncating")
+	source, err := mesh.Read(from[0])
+	var m jetstream.Manifest
+	if err == nil {
+		m, err = source.TruncateBackup(ctx, whole, folder.State, def, out, o)
+	}
 	finish()
 	r := backupResult{File: file}
 	if err == nil {
@@ -86,7 +71,7 @@ func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFla
 	case errors.Is(err, jetstream.ErrBackup):
 		return of.failure(err, 1, folder.State)
 	case err != nil:
-		return BackupFailure(err, folder.State)
+		return client.JournalFailure(err, folder.State)
 	}
 	if err := showBackup(p, "truncated", r, m); err != nil {
 		return err
@@ -116,7 +101,7 @@ func restoreCluster(ctx context.Context, p *cli.Program, files []string, of clie
 	if err != nil {
 		return err
 	}
-	progress, finish := RecordProgress(p, "restoring")
+	progress, finish := client.RecordProgress(p, "restoring")
 	m, err := mesh.RestoreCluster(ctx, from, access, def, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress})
 	finish()
 	switch {
@@ -135,7 +120,7 @@ func restoreCluster(ctx context.Context, p *cli.Program, files []string, of clie
 // clusterBackupFailure says what a cluster, or the journal on it, has.
 func clusterBackupFailure(f *client.ClusterFlags, err error) error {
 	if slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrRewritten, jetstream.ErrTree, context.Canceled}, func(e error) bool { return errors.Is(err, e) }) {
-		return BackupFailure(err, "")
+		return client.JournalFailure(err, "")
 	}
 	return f.Failure("the backup", err)
 }

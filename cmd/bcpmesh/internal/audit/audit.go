@@ -35,25 +35,18 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 deliveries, violations of permissions. It has content only as salted commitments.
 Connections are left out without --connections: each command makes some.
 
-It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+It reads the audit as one of the mesh's auditors, or its files if the mesh is
 stopped.`,
 		Example: `  bcpmesh audit tail
   bcpmesh audit tail -n 100 --json
   bcpmesh audit tail --follow`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rests, err := who.Resting(cmd.Context())
-			if err != nil {
-				return err
-			}
 			wanted := exceptConnections
 			if connections {
 				wanted = everyRecord
 			}
-			if rests != nil {
-				return tailResting(cmd.Context(), p, rests, number.Value, follow, wanted)
-			}
-			c, err := who.Books(cmd.Context(), p)
+			c, err := who.Books(cmd.Context(), p, follow)
 			if err != nil {
 				return err
 			}

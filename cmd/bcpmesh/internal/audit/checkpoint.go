@@ -121,12 +121,12 @@ func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*tl
 		}
 		return newest, nil
 	}
-	j, err := client.OpenJournal(ctx, where)
+	j, err := client.OpenSource(ctx, where)
 	if err != nil {
 		return nil, err
 	}
 	defer j.Close()
-	signed, err := mesh.SignCheckpoint(ctx, folder.State, client.OperatorRecordsFrom(j.Client.Operator()), meshdir.Unlock())
+	signed, err := mesh.SignCheckpoint(ctx, folder.State, j.From, meshdir.Unlock())
 	if err != nil {
 		return nil, signingFailure(err, folder)
 	}

@@ -53,7 +53,7 @@ rules after the one that decided were not checked.
 ID is a query, a delivery, an item, or the number of a decision, such as that of a
 refusal or a violation of permissions, which audit tail and audit replay show.
 
-It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+It reads the audit as one of the mesh's auditors, or its files if the mesh is
 stopped.`,
 		Example: `  bcpmesh explain 12
   bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json`,
@@ -62,19 +62,7 @@ stopped.`,
 			if _, err := bcp.ParseQueryID(args[0]); err != nil {
 				return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
 			}
-			rests, err := who.Resting(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if rests != nil {
-				all := restingDecisions(cmd.Context(), p, rests)
-				found, err := readDecisions(func(uint64) iter.Seq2[bcp.Decision, error] { return all }, args[0])
-				if err != nil {
-					return err
-				}
-				return showExplained(p, rests.Folder.Definition(), found, args[0])
-			}
-			c, err := who.Books(cmd.Context(), p)
+			c, err := who.Books(cmd.Context(), p, false)
 			if err != nil {
 				return err
 			}

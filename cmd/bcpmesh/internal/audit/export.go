@@ -10,7 +10,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -66,7 +65,7 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	if file == "" {
 		return cli.Usagef("audit export: expected a file, got an empty name")
 	}
-	j, err := client.OpenJournal(ctx, where)
+	j, err := client.OpenSource(ctx, where)
 	if err != nil {
 		return err
 	}
@@ -89,13 +88,9 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 			return cli.Failf("no witness has cosigned anything yet").WithHint("bcpmesh up --witness KEY=URL has checkpoints cosigned")
 		}
 	}
-	var exported jetstream.Exported
 	var finish func()
-	o.Progress, finish = archive.RecordProgress(p, "exporting")
-	err = j.Read(ctx, func(records jetstream.Records, _ *jetstream.SealingKeys) (err error) {
-		exported, err = jetstream.Export(ctx, out, records, o)
-		return err
-	})
+	o.Progress, finish = client.RecordProgress(p, "exporting")
+	exported, err := j.Export(ctx, out, o)
 	finish()
 	if err != nil {
 		return exportFailure(err, j.Folder.State)
@@ -126,7 +121,7 @@ func exportFailure(err error, state string) error {
 	case errors.Is(err, jetstream.ErrRewritten), errors.Is(err, jetstream.ErrLost):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was signed; compare with an earlier export, and restore a backup")
 	}
-	return archive.BackupFailure(err, state)
+	return client.JournalFailure(err, state)
 }
 
 func checkpointKeyFailure(err error, folder meshdir.Folder) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
@@ -48,7 +47,7 @@ key. The proof shows nothing else of the journal.`,
 var errFound = errors.New("found")
 
 func auditProve(ctx context.Context, p *cli.Program, where meshdir.StateFlags, number uint64) error {
-	j, err := client.OpenJournal(ctx, where)
+	j, err := client.OpenSource(ctx, where)
 	if err != nil {
 		return err
 	}
@@ -59,24 +58,22 @@ func auditProve(ctx context.Context, p *cli.Program, where meshdir.StateFlags, n
 	}
 	var decision []byte
 	var next uint64 // number of the decision that is due
-	err = j.Read(ctx, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		return records(ctx, func(decisions [][]byte, _ uint64) error {
-			if next == 0 { // a journal may begin later
-				first, err := bcp.DecodeDecision(decisions[0])
-				if err != nil {
-					return err
-				}
-				if next = first.Seq; number < next {
-					return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore rebuilds the whole journal from backups: prove it there")
-				}
+	err = j.Records(ctx, func(decisions [][]byte, _ uint64) error {
+		if next == 0 { // a journal may begin later
+			first, err := bcp.DecodeDecision(decisions[0])
+			if err != nil {
+				return err
 			}
-			if number-next < uint64(len(decisions)) {
-				decision = decisions[number-next]
-				return errFound
+			if next = first.Seq; number < next {
+				return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore rebuilds the whole journal from backups: prove it there")
 			}
-			next += uint64(len(decisions))
-			return nil
-		})
+		}
+		if number-next < uint64(len(decisions)) {
+			decision = decisions[number-next]
+			return errFound
+		}
+		next += uint64(len(decisions))
+		return nil
 	})
 	if err != nil && !errors.Is(err, errFound) {
 		return exportFailure(err, j.Folder.State)

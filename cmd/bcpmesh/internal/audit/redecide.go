@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -105,54 +104,52 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	}
 	report := Redecided{out: p.Out, flags: f, Versions: state.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
 	report.Definitions = definition.Digest(proposed)
-	o := mesh.RedecideOptions{Definition: proposed, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: report.each, Keys: []accounts.OpenOption{meshdir.Unlock()}}
+	o := mesh.RedecideOptions{Definition: proposed, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: report.each}
 	if f.channel.Text != "" {
 		o.Channel = &f.channel.Value
 	}
 	var finish func()
-	o.Progress, finish = archive.RecordProgress(p, "deciding")
-	if f.backup != "" {
-		report.Context, err = redecideBackup(ctx, f.backup, o)
-	} else {
-		report.Context, err = redecideFolder(ctx, f, current, o)
+	o.Progress, finish = client.RecordProgress(p, "deciding")
+	source, closeSource, err := f.source(ctx)
+	if err == nil {
+		defer closeSource()
+		report.Context, err = source.Redecide(ctx, o)
 	}
 	finish()
 	switch {
 	case errors.Is(err, jetstream.ErrBackup):
-		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(f.backup), archive.After(err, jetstream.ErrBackup))
+		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(f.backup), client.After(err, jetstream.ErrBackup))
 	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrKeyLost):
 		return cli.Failf("%s", cli.Plain(err.Error()))
 	case err != nil:
-		return archive.BackupFailure(err, folder.State)
+		return client.JournalFailure(err, folder.State)
 	}
 	return report.finish()
 }
 
-// redecideFolder reads the journal over the mesh if it runs, and from the folder
-// if it is stopped.
-func redecideFolder(ctx context.Context, f *redecideFlags, current *bcp.Mesh, o mesh.RedecideOptions) (bcp.Digest, error) {
-	j, err := client.OpenJournal(ctx, f.where)
+// source is the journal that is decided again.
+func (f *redecideFlags) source(ctx context.Context) (*mesh.Source, func(), error) {
+	if f.backup == "" {
+		source, err := client.OpenSource(ctx, f.where)
+		if err != nil {
+			return nil, nil, err
+		}
+		return source.Source, source.Close, nil
+	}
+	file, err := agentsfolder.OpenFile(f.backup)
 	if err != nil {
-		return bcp.Digest{}, err
+		return nil, nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.backup), cli.FileReason(err))
 	}
-	defer j.Close()
-	if j.Client == nil {
-		return mesh.Redecide(ctx, j.Folder.State, current, o)
-	}
-	operator := j.Client.Operator()
-	return mesh.RedecideRunning(ctx, j.Folder.State, client.OperatorRecords(operator, 0), operator.Key, o)
-}
-
-func redecideBackup(ctx context.Context, name string, o mesh.RedecideOptions) (bcp.Digest, error) {
-	file, err := agentsfolder.OpenFile(name)
-	if err != nil {
-		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
-	}
-	defer func() { _ = file.Close() }() // it was only read
+	closeFile := func() { _ = file.Close() } // it was only read
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return bcp.Digest{}, cli.Failf("%s is not a file", cli.Quoted(name))
+		closeFile()
+		return nil, nil, cli.Failf("%s is not a file", cli.Quoted(f.backup))
 	}
-	return mesh.RedecideBackup(ctx, file, o)
+	source, err := mesh.Read(file)
+	if err != nil {
+		closeFile()
+	}
+	return source, closeFile, err
 }
 
 // Redecided gathers what differs. Its exported fields are the last line of the

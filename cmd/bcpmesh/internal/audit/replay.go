@@ -40,7 +40,7 @@ unchanged.
 --agent, --session and --query select whole exchanges, --kind single records. With
 --json, each record is a line. --speed 1x replays in real time.
 
-It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+It reads the audit as one of the mesh's auditors, or its files if the mesh is
 stopped.`,
 		Example: `  bcpmesh audit replay --since 1h
   bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16
@@ -55,16 +55,7 @@ stopped.`,
 			if r.raw {
 				return r.runRaw(cmd, p.Out, &who)
 			}
-			rests, err := who.Resting(cmd.Context())
-			switch {
-			case err != nil:
-				return err
-			case rests != nil && r.follow:
-				return cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
-			case rests != nil:
-				return r.run(cmd.Context(), p.Out, r.ofResting(cmd.Context(), p, rests))
-			}
-			c, err := who.Books(cmd.Context(), p)
+			c, err := who.Books(cmd.Context(), p, r.follow)
 			if err != nil {
 				return err
 			}
@@ -119,7 +110,7 @@ func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flag
 	if r.follow {
 		return cli.Usagef("audit replay: --raw shows the past, and takes no --follow")
 	}
-	j, err := client.OpenJournal(cmd.Context(), who.Where)
+	j, err := client.OpenSource(cmd.Context(), who.Where)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -56,35 +55,33 @@ func (r *Replaying) OfAudit(ctx context.Context, c *client.Client) iter.Seq2[*re
 var errTold = errors.New("enough is told")
 
 // ofJournal returns what the owner of the state folder reads: the journal, opened.
-func (r *Replaying) ofJournal(ctx context.Context, j *client.Journal) iter.Seq2[*replayed, error] {
+func (r *Replaying) ofJournal(ctx context.Context, j *client.Source) iter.Seq2[*replayed, error] {
 	kind := r.decisionKind()
 	wanted := func(d *bcp.Decision) bool {
 		return !d.At().Before(r.span.Since.At) && (kind == 0 || d.Kind == kind) &&
 			(r.channel.Text == "" || d.Controller == r.channel.Value.Controller && d.Reader == r.channel.Value.Reader)
 	}
 	return func(yield func(*replayed, error) bool) {
-		err := j.Read(ctx, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
-			return records(ctx, func(decisions [][]byte, _ uint64) error {
-				for _, record := range decisions {
-					one, err := openReplayed(ctx, keys, record, wanted)
-					if err == nil && one != nil {
-						if !yield(one, nil) {
-							err = errTold
-						}
-					}
-					if err != nil {
-						return err
+		err := j.Records(ctx, func(decisions [][]byte, _ uint64) error {
+			for _, record := range decisions {
+				one, err := openReplayed(ctx, j.Keys, record, wanted)
+				if err == nil && one != nil {
+					if !yield(one, nil) {
+						err = errTold
 					}
 				}
-				return nil
-			})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		switch {
 		case err == nil, errors.Is(err, errTold):
 		case errors.Is(err, jetstream.ErrKeyLost):
 			yield(nil, cli.Failf("%s", cli.Plain(err.Error())))
 		default:
-			yield(nil, archive.BackupFailure(err, j.Folder.State))
+			yield(nil, client.JournalFailure(err, j.Folder.State))
 		}
 	}
 }

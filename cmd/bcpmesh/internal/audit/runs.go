@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -343,24 +342,14 @@ func completeRuns(who *client.Flags) cobra.CompletionFunc {
 	})
 }
 
-// EachDecision reads all decisions of the audit, or of the journal of a stopped mesh.
+// EachDecision reads all decisions of the audit.
 func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each func(*bcp.Decision)) error {
-	rests, err := who.Resting(ctx)
+	c, err := who.Books(ctx, p, false)
 	if err != nil {
 		return err
 	}
-	var all iter.Seq2[bcp.Decision, error]
-	if rests != nil {
-		all = restingDecisions(ctx, p, rests)
-	} else {
-		c, err := who.Books(ctx, p)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		all = audited(ctx, c.Auditor(), 0) // kernels are on a mesh of one server
-	}
-	for d, err := range all {
+	defer c.Close()
+	for d, err := range audited(ctx, c.Auditor(), 0) { // kernels are on a mesh of one server
 		if err != nil {
 			return err
 		}
@@ -382,7 +371,7 @@ func eachOpened(cmd *cobra.Command, needs string, who *client.Flags, each func(*
 
 // readOpened reads the journal of the folder with what was said.
 func readOpened(ctx context.Context, who *client.Flags, each func(*replayed) error) error {
-	j, err := client.OpenJournal(ctx, who.Where)
+	j, err := client.OpenSource(ctx, who.Where)
 	if err != nil {
 		return err
 	}

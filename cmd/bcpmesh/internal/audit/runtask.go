@@ -234,7 +234,7 @@ type runEvents struct {
 }
 
 func openEvents(ctx context.Context, p *cli.Program, who *client.Flags) (*runEvents, error) {
-	c, err := who.Books(ctx, p)
+	c, err := who.Books(ctx, p, true)
 	if err != nil {
 		return nil, err
 	}

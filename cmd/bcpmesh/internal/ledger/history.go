@@ -36,7 +36,7 @@ It reads the audit as one of the mesh's auditors.`,
   bcpmesh ledger history --json`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := who.Books(cmd.Context(), p)
+			c, err := who.Books(cmd.Context(), p, false)
 			if err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ It waits up to 2 s for earlier decisions, and says how many the ledger does not
 show yet, if any: on a cluster a server may lag. With --creds, without access to
 the gateway, it says how far the audit is.
 
-It reads the audit as one of the mesh's auditors, or the journal if the mesh is
+It reads the audit as one of the mesh's auditors, or its files if the mesh is
 stopped.`,
 		Example: `  bcpmesh ledger show
   bcpmesh ledger show --channel main/researcher --epochs
@@ -79,20 +79,10 @@ stopped.`,
   bcpmesh ledger show --json`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			of := ofAgents(egress, costs)
-			if of != "" && (epochs || egress && costs || channel.Value != bcp.ChannelKey{}) {
+			if of := ofAgents(egress, costs); of != "" && (epochs || egress && costs || channel.Value != bcp.ChannelKey{}) {
 				return cli.Usagef("ledger show: %s is about agents, and takes no other filter", of)
 			}
-			rests, err := who.Resting(cmd.Context())
-			switch {
-			case err != nil:
-				return err
-			case rests != nil && of != "":
-				return cli.Failf("the mesh is stopped, and %s asks its gateway", of).WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
-			case rests != nil:
-				return showResting(cmd.Context(), p, rests, channel.Value, epochs)
-			}
-			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			c, err := who.Books(cmd.Context(), p, false)
 			if err != nil {
 				return err
 			}
@@ -103,22 +93,18 @@ stopped.`,
 			if costs {
 				return showCost(cmd.Context(), p.Out, c)
 			}
-			operator := who.Owner(cmd.Context())
-			if operator != nil {
-				defer operator.Close()
-			}
-			late := client.Lateness(cmd.Context(), c, operator)
 			books, err := ledgerBooks(cmd.Context(), c, channel.Value, epochs)
 			if err != nil {
 				return err
 			}
 			for i := range books {
-				books[i].Behind = late.Behind()
+				books[i].Behind = c.Late.Behind()
 			}
 			err = cli.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
-			late.Talk(p)
-			if operator != nil {
-				client.TalkOfTroubles(p, cmd.Context(), operator)
+			if c.Owner != nil {
+				client.TalkOfTroubles(p, cmd.Context(), c.Owner)
+			} else {
+				c.Late.Talk(p)
 			}
 			return err
 		},

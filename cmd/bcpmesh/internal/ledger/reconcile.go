@@ -2,21 +2,15 @@ package ledger
 
 import (
 	"context"
-	"errors"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
-	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
@@ -36,10 +30,19 @@ It works whether the mesh runs or not. The exit code is 1 if anything differs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
-			who := client.Flags{Where: where, Attempt: wait.Value}
-			r, err := reconcile(ctx, &who)
+			source, err := client.OpenSource(ctx, where)
 			if err != nil {
 				return err
+			}
+			defer source.Close()
+			if !source.Running { // the state is made under the definitions
+				if _, err := source.Folder.Load(); err != nil {
+					return err
+				}
+			}
+			r, err := source.Reconcile(ctx, cli.ProgramVersion())
+			if err != nil {
+				return meshdir.Failure(err)
 			}
 			return showReconciliation(p, &r)
 		},
@@ -47,35 +50,6 @@ It works whether the mesh runs or not. The exit code is 1 if anything differs.`,
 	where.AddTo(cmd)
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long it may take")
 	return cmd
-}
-
-// reconcile has the gateway do it, or does it if the mesh is stopped.
-func reconcile(ctx context.Context, who *client.Flags) (r status.Reconciliation, err error) {
-	folder, err := who.Where.Folder()
-	if err != nil {
-		return r, err
-	}
-	if about, err := folder.Running(); err == nil && about.Alive() {
-		o, err := who.Connect(ctx, bcp.RoleOperator)
-		if err != nil {
-			return r, err
-		}
-		defer o.Close()
-		r, err = o.Operator().Reconcile(ctx)
-		return r, meshdir.Failure(err)
-	}
-	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
-		return r, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
-	}
-	def, err := folder.Load()
-	if err != nil {
-		return r, err
-	}
-	r, err = mesh.Reconcile(ctx, folder.State, def, cli.ProgramVersion(), meshdir.Unlock())
-	if errors.Is(err, server.ErrInUse) {
-		return r, cli.Failf("a mesh is starting on %s", cli.Quoted(folder.State)).WithHint("try again when it serves")
-	}
-	return r, meshdir.Failure(err)
 }
 
 func showReconciliation(p *cli.Program, r *status.Reconciliation) error {

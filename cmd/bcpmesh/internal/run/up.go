@@ -17,11 +17,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -391,7 +391,7 @@ func startFailure(err error, l listening, folder string) error {
 	case errors.Is(err, accounts.ErrUnsafe):
 		return f.WithHint("%s must belong to you and be closed to others: chmod -R go= %s", folder, folder)
 	case errors.Is(err, jetstream.ErrBase):
-		return f.WithHint(archive.BaseHint)
+		return f.WithHint(client.BaseHint)
 	case errors.Is(err, jetstream.ErrFull):
 		return f.WithHint("bcpmesh backup --truncate makes room, or a larger max_disk_mb")
 	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrMissing): // the next start tries again to read them

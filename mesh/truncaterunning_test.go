@@ -1,0 +1,281 @@
+package mesh_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+)
+
+// truncateRunning truncates the journal of a mesh that runs, as its operator.
+func truncateRunning(ctx context.Context, folder string, def *bcp.Mesh, o *agents.Operator, file string, step func(string) error) (jetstream.Manifest, error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return jetstream.Manifest{}, err
+	}
+	return mesh.Dial(folder, def, operatorOf(o)).Truncate(ctx, f, mesh.TruncateOptions{BackupOptions: mesh.BackupOptions{Version: "test"},
+		Keep: func() (string, error) { return file, errors.Join(f.Sync(), f.Close()) }, Step: step})
+}
+
+// A journal is cut while the mesh decides: what is decided meanwhile is behind the place,
+// what is in front of it is in the backup, and together they are the whole journal. From
+// its base the mesh is what it was.
+//
+// covers P4.5, P11.1, P11.2
+func TestTruncateRunning(t *testing.T) {
+	t.Parallel()
+	m := busyFor(t, 1_000_000)
+	whole := []string{}
+	for n := range 2 {
+		m.Settle(t)
+		file := filepath.Join(t.TempDir(), fmt.Sprintf("office-%d.tar.gz", n))
+		made, _ := pushWhileTruncating(t, m, file)
+		whole = append(whole, file)
+		begin, err := jetstream.Begin(t.Context(), m.JetStream())
+		if err != nil || begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file) {
+			t.Errorf("it begins behind %+v (%v), and the backup ends with %+v", begin, err, made)
+		}
+		if r, err := operator(t, m).Reconcile(t.Context()); err != nil || len(r.Differences) > 0 {
+			t.Errorf("reconciled: %+v %v", r, err)
+		}
+		if c := redecideRunning(t, m, m.Definition); len(c.differs) > 0 || c.count[state.ComparedSame] == 0 {
+			t.Errorf("decided again %v, differs %v", c.count, c.differs)
+		}
+		want := picture(t, m)
+		m.Stop(t)
+		if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
+			t.Fatal(err)
+		}
+		m.Start(t)
+		if got := picture(t, m); got != want {
+			t.Errorf("from its base it goes on with\n%s\nwant\n%s", got, want)
+		}
+	}
+	want := picture(t, m)
+	m.Stop(t)
+	last, _ := backupTo(t, m, "last.tar.gz")
+	for name, files := range map[string][]string{"the newest": {last}, "all": append(whole, last), "the last two": {whole[1], last}} {
+		folder, _, err := restored(t, files...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		m.State = folder
+		if name == "all" {
+			js, end := m.Streams(t)
+			var records [][]byte
+			for _, msg := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
+				records = append(records, msg.Data)
+			}
+			keys := meshtest.ReadKeys(t, js)
+			end()
+			if _, err := meshtest.CheckJournal(records, keys, map[string]int64{"main mailer": int64(1_000_000 * bcp.Bit)}); err != nil {
+				t.Errorf("the whole journal: %v", err)
+			}
+		}
+		m.Start(t)
+		if got := picture(t, m); got != want {
+			t.Errorf("%s restores to\n%s\nwant\n%s", name, got, want)
+		}
+		m.Stop(t)
+	}
+	if _, _, err := restored(t, whole[0], last); !errors.Is(err, jetstream.ErrBackup) {
+		t.Errorf("with one missing: %v", err)
+	}
+}
+
+// What is asked for and not right cuts nothing: a place that nobody announced, another base,
+// a base that is no file, and what is not an operator's message.
+//
+// covers P4.5, P11.2
+func TestTruncateRunningRefuses(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	o := operator(t, m)
+	ask := operatorOf(o).Truncate
+	place, err := ask(t.Context(), bcp.Truncation{})
+	if err != nil || place.Sequence == 0 {
+		t.Fatal(place, err)
+	}
+	for name, about := range map[string]bcp.Truncation{
+		"no such base":      {Sequence: place.Sequence, Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "x"},
+		"no digest":         {Sequence: place.Sequence, File: "x"},
+		"not announced":     {Sequence: place.Sequence - 1, Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "x"},
+		"behind the end":    {Sequence: place.Sequence + 1000, Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "x"},
+		"the whole journal": {Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "x"},
+	} {
+		if got, err := ask(t.Context(), about); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	// A base of the right place, and with a state that is not the journal's form.
+	base, err := jetstream.NewBases(filepath.Join(m.State, jetstream.BaseFolder)).Write(jetstream.Snapshot{Position: place, Checkpoint: []byte("no state")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ask(t.Context(), bcp.Truncation{Sequence: place.Sequence, Base: sha256.Sum256(base.Content), File: "x"}); err == nil {
+		t.Errorf("a base that restores to nothing: %+v", got)
+	}
+	if begin, err := jetstream.Begin(t.Context(), m.JetStream()); err != nil || begin.Truncated() {
+		t.Errorf("it begins at %+v, %v", begin, err)
+	}
+	// Nothing of it is in the way.
+	if _, err := truncateRunning(t.Context(), m.State, m.Definition, o, filepath.Join(t.TempDir(), "a.tar.gz"), nil); err != nil {
+		t.Error(err)
+	}
+	m.Stop(t)
+	m.Start(t)
+}
+
+// killRunningAt names, in the environment of a process of this test, the step of a
+// truncation at which it waits to be killed. The process runs the mesh, and truncates its
+// journal.
+const killRunningAt = "BCPMESH_TEST_TRUNCATE_RUNNING_AT"
+
+// truncateRunningAndWait is that process.
+func truncateRunningAndWait(at string) error {
+	texts := map[string][]byte{}
+	for name, text := range pair(1000) {
+		texts[name] = []byte(text)
+	}
+	def, report := definition.Parse(texts)
+	if def == nil {
+		return fmt.Errorf("the definitions are wrong: %v", report.Errors)
+	}
+	ctx, folder := context.Background(), os.Getenv("BCPMESH_TEST_STATE")
+	m, err := mesh.Start(ctx, mesh.Config{Definition: def, State: folder, Version: "test"})
+	if err != nil {
+		return err
+	}
+	var n atomic.Int64 // the mesh takes some of the steps
+	step := func(string) error {
+		if strconv.FormatInt(n.Add(1)-1, 10) == at {
+			fmt.Println("there")
+			select {} // until it is killed
+		}
+		return nil
+	}
+	m.Truncating(step, 1<<11) // in many parts
+	creds, err := m.Issue(bcp.Operator, bcp.RoleOperator, 0)
+	if err != nil {
+		return err
+	}
+	conn, err := agents.Connect(ctx, m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Attempt: time.Minute})
+	if err != nil {
+		return err
+	}
+	_, err = truncateRunning(ctx, folder, def, agents.NewOperator(conn), os.Getenv("BCPMESH_TEST_FILE"), step)
+	return errors.Join(errors.New("the truncation ended"), err)
+}
+
+// Wherever a mesh that cuts its journal is killed: it starts and is what it was, with all
+// of its journal or with its base, and can be truncated.
+//
+// covers P4.5, P11.2, A-CRASH
+func TestKilledWhileTruncating(t *testing.T) {
+	t.Parallel()
+	steps := make([]int, truncationSteps+2) // also between two parts
+	for n := range steps {
+		steps[n] = n
+	}
+	for _, n := range effort.Sample(steps, 3) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			m := busy(t)
+			m.Stop(t)
+			archive(t, m, "first.tar.gz")
+			m.Start(t)
+			more(t, m)
+			want := picture(t, m)
+			m.Stop(t)
+			killTruncation(t, m.State, killRunningAt, n)
+			for _, without := range [][]string{nil, {"snapshots"}} {
+				for _, folder := range without {
+					if err := os.RemoveAll(filepath.Join(m.State, folder)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.Start(t)
+				if got := picture(t, m); got != want {
+					t.Errorf("without %v it goes on with\n%s\nwant\n%s", without, got, want)
+				}
+				m.Stop(t)
+			}
+			m.Start(t)
+			if _, err := truncateRunning(t.Context(), m.State, m.Definition, operator(t, m), filepath.Join(t.TempDir(), "again.tar.gz"), nil); err != nil {
+				t.Error(err)
+			}
+			if got := picture(t, m); got != want {
+				t.Errorf("truncated again it goes on with\n%s\nwant\n%s", got, want)
+			}
+			m.Stop(t)
+		})
+	}
+}
+
+// Messages do not wait for a truncation. It logs how long: a busy machine is no measure.
+//
+// covers P4.5
+func TestTruncationHoldsNobodyUp(t *testing.T) {
+	m := busyFor(t, 1_000_000)
+	main, mailer := connect(t, m)
+	for range effort.Rounds(20_000, 2_000) {
+		pushOne(t, main, mailer)
+	}
+	m.Settle(t)
+	_, took := pushWhileTruncating(t, m, filepath.Join(t.TempDir(), "a.tar.gz"))
+	t.Logf("%d pushes meanwhile: p50 %v, p99 %v, longest %v", len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+}
+
+// pushOne pushes, and the delivery arrives and is acknowledged.
+func pushOne(t *testing.T, main, mailer side) {
+	t.Helper()
+	if got := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); got.Text("status") != "delivered" {
+		t.Fatal(got.JSON)
+	}
+	main.Acknowledge(t, main.told.Next(t))
+}
+
+// pushWhileTruncating has the journal of a running mesh truncated, and returns how long
+// each push took meanwhile, sorted.
+func pushWhileTruncating(t *testing.T, m *meshtest.Mesh, file string) (made jetstream.Manifest, took []time.Duration) {
+	t.Helper()
+	main, mailer := connect(t, m)
+	o := operator(t, m)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		made, err = truncateRunning(t.Context(), m.State, m.Definition, o, file, nil)
+		done <- err
+	}()
+	for {
+		begun := time.Now()
+		pushOne(t, main, mailer)
+		took = append(took, time.Since(begun))
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(took)
+			return made, took
+		default:
+		}
+	}
+}
