@@ -433,7 +433,7 @@ func (m *watchedMesh) told(t *testing.T) map[string][]byte {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, telemetry.Path, nil)
 	r.Host = "127.0.0.1:9464"
 	telemetry.Handler("", m.metrics, m.Mesh).ServeHTTP(w, r)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "bcpmesh_violations_total") {
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "bcpmesh_agent_events_total") {
 		t.Fatalf("metrics: %d", w.Code)
 	}
 	return map[string][]byte{"log": []byte(m.Log()), "metrics": w.Body.Bytes()}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -36,176 +37,69 @@ type Family struct {
 // FullName is the name in the exposition.
 func (f *Family) FullName() string { return namespace + f.Name }
 
-// families collects what the functions below declare, in that order.
+// families collects what is declared below, in that order.
 var families []*Family
 
 // Families returns every metric, in the order of docs/metrics.md.
 func Families() []*Family { return slices.Clone(families) }
 
-func declare(kind Type, name, unit, help string, labels ...string) *Family {
-	f := &Family{Name: name, Type: kind, Unit: unit, Labels: labels, Help: help,
-		desc: prometheus.NewDesc(namespace+name, help+".", labels, nil)}
+// declare declares a metric; labels are separated by spaces.
+func declare(kind Type, name, labels, unit, help string, buckets ...float64) *Family {
+	f := &Family{Name: name, Type: kind, Unit: unit, Labels: strings.Fields(labels), Help: help, buckets: buckets}
+	f.desc = prometheus.NewDesc(f.FullName(), help+".", f.Labels, nil)
 	families = append(families, f)
 	return f
 }
 
-func counterFamily(name, unit, help string, labels ...string) *Family {
-	return declare(Counter, name, unit, help, labels...)
-}
-
-func gaugeFamily(name, unit, help string, labels ...string) *Family {
-	return declare(Gauge, name, unit, help, labels...)
-}
-
-func histogramFamily(name, help string, buckets []float64, labels ...string) *Family {
-	f := declare(Histogram, name, "seconds", help, labels...)
-	f.buckets = buckets
-	return f
-}
-
-// The labels. Those of a channel are both empty for data without a channel of
-// the definitions.
-const (
-	controllerLabel   = "controller"
-	readerLabel       = "reader"
-	subscriptionLabel = "subscription" // empty if not declared
-	agentLabel        = "agent"        // a person's name too; empty for an unknown one
-	categoryLabel     = "category"
-	verdictLabel      = "verdict"
-	codeLabel         = "code" // empty if nothing was refused
-	outcomeLabel      = "outcome"
-	kindLabel         = "kind"
-)
-
 // delivered is the outcome of a query whose Controller got an answer.
 const delivered = "delivered"
 
-// What messages led to.
+// What is counted. Both labels of a channel are empty for data without a channel of the definitions.
 var (
-	queriesTotal = counterFamily("queries_total", "queries", "Asks that became a query, by the category of the query: accepted, or held until a person decides about the escalation",
-		controllerLabel, readerLabel, categoryLabel)
-	asksTotal = counterFamily("asks_total", "asks", "Decided asks, without repeats, by what the Controller heard",
-		controllerLabel, readerLabel, verdictLabel, codeLabel)
-	answersTotal = counterFamily("answers_total", "answers", "Decided answers to queries, by what the Reader heard",
-		controllerLabel, readerLabel, verdictLabel, codeLabel)
-	endedTotal = counterFamily("queries_ended_total", "queries", "Queries that ended, by what the Controller got: delivered, or an outcome without an answer",
-		controllerLabel, readerLabel, outcomeLabel)
-	pushesTotal = counterFamily("pushes_total", "pushes", "Decided pushes, without repeats, by what the Reader heard",
-		controllerLabel, readerLabel, subscriptionLabel, verdictLabel, codeLabel)
-	windowsTotal = counterFamily("push_windows_total", "deliveries", "Windows of a batch_window that ended with a delivery",
-		controllerLabel, readerLabel, subscriptionLabel)
-	escalationsTotal = counterFamily("escalations_total", "queries", "Queries that were escalations",
-		controllerLabel, readerLabel, categoryLabel)
-	approvalsTotal = counterFamily("approvals_total", "acts", "What people did about held items, by what they heard",
-		controllerLabel, readerLabel, "act", verdictLabel, codeLabel)
+	decisionsTotal = declare(Counter, "decisions_total", "kind", "decisions", "Decisions that are in the journal, by what happened")
+	messagesTotal  = declare(Counter, "messages_total", "controller reader subscription kind verdict code", "messages", "Decided messages, without repeats, by what their sender heard: an ask of the Controller, an answer or push of the Reader, the act of a person about a held item (approve, reject, edit); and the window of a batch_window that ended with a delivery")
+	queriesTotal   = declare(Counter, "queries_total", "controller reader category escalation", "queries", "Asks that became a query: accepted, or held until a person decides about the escalation")
+	endedTotal     = declare(Counter, "queries_ended_total", "controller reader outcome", "queries", "Queries that ended, by what the Controller got: delivered, or an outcome without an answer")
+	settledBits    = declare(Counter, "settled_bits_total", "controller reader subscription source measure", "bits", "Bits that were settled, by whether a query or a push took them: nominal, and capacity, the bound of what the Controller may have learnt")
+	eventsTotal    = declare(Counter, "agent_events_total", "agent kind code", "events", "What happened to an agent or a person: a refused message (refusal, with those that were only counted), an operation that the server denied (violation), a session that the Controller or a delivery began, a prompt of a schedule and a run that was missed, the command that started, ended or could not be started (process), a request to a host and a call of the model that the keeper asked for, with why it was refused; code is empty for those that were recorded and could be sent")
+	egressBits     = declare(Counter, "egress_bits_total", "agent", "bits", "What requests to hosts told them at most")
+	egressBytes    = declare(Counter, "egress_bytes_total", "agent", "bytes", "What went over the wire to hosts and from them, as far as it was settled")
+	modelTokens    = declare(Counter, "model_tokens_total", "agent kind", "tokens", "Tokens that providers counted of an agent's model, as far as calls were settled")
+	modelCost      = declare(Counter, "model_cost_usd_total", "agent", "US dollars", "What an agent's model cost, as far as calls were settled and the price is known")
+	alertsTotal    = declare(Counter, "alerts_total", "alert", "alerts", "Alerts")
+	notified       = declare(Counter, "notifications_total", "route outcome", "attempts", "Attempts to send a message by a notification route of the definitions, by whether it was taken")
+	spansTotal     = declare(Counter, "trace_spans_total", "outcome", "spans", "Spans that the collector took, and that it does not have: too many were waiting, or it could not be reached or refused them. 0 if no traces are sent, like the next")
+	untracedTotal  = declare(Counter, "trace_decisions_missed_total", "", "decisions", "Decisions that came faster than spans are made of them")
+	querySeconds   = declare(Histogram, "query_seconds", "outcome", "seconds", "Time from an ask to the end of its query; of queries that were asked before this process began nothing is shown",
+		.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4*3600, 12*3600, 24*3600)
+	recordSeconds = declare(Histogram, "record_seconds", "", "seconds", "Time from a decision until its record was stored",
+		.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5)
 )
 
-// Bits.
-var (
-	settledNominal = counterFamily("settled_nominal_bits_total", "bits", "Nominal bits that were settled, by whether a query or a push took them",
-		controllerLabel, readerLabel, "source")
-	settledCapacity = counterFamily("settled_capacity_bits_total", "bits", "Capacity bits that were settled: the bound of what the Controller may have learnt",
-		controllerLabel, readerLabel, "source")
-	pushNominal = counterFamily("push_nominal_bits_total", "bits", "Nominal bits that pushes of a subscription took",
-		controllerLabel, readerLabel, subscriptionLabel)
-	pushCapacity = counterFamily("push_capacity_bits_total", "bits", "Capacity bits that pushes of a subscription took",
-		controllerLabel, readerLabel, subscriptionLabel)
-)
-
-// Agents, people, and their events.
-var (
-	sessionsTotal = counterFamily("sessions_total", "sessions", "Sessions that began, by whether the Controller or a delivery began them",
-		controllerLabel, "begun_by")
-	refusalsTotal = counterFamily("refusals_total", "messages", "Refused messages of an agent or a person, those included that were only counted",
-		agentLabel)
-	violationsTotal = counterFamily("violations_total", "operations", "Operations that the server denied to an agent or a person",
-		agentLabel)
-	alertsTotal = counterFamily("alerts_total", "alerts", "Alerts", "alert")
-
-	notificationsTotal = counterFamily("notifications_total", "attempts", "Attempts to send a message by a notification route of the definitions, by whether it was taken", "route", outcomeLabel)
-
-	egressRequests = counterFamily("egress_requests_total", "requests", "Requests to hosts that an agent's keeper asked for, or told of, by why they were refused; code is empty for those that were recorded and could be sent",
-		agentLabel, codeLabel)
-	egressBits  = counterFamily("egress_bits_total", "bits", "What requests to hosts told them at most", agentLabel)
-	egressBytes = counterFamily("egress_bytes_total", "bytes", "What went over the wire to hosts and from them, as far as it was settled", agentLabel)
-
-	modelCalls  = counterFamily("model_calls_total", "calls", "Calls of an agent's model that its keeper asked for, by why they were refused; code is empty for those that were recorded and could be made", agentLabel, codeLabel)
-	modelTokens = counterFamily("model_tokens_total", "tokens", "Tokens that providers counted of an agent's model, as far as calls were settled", agentLabel, "kind")
-	modelCost   = counterFamily("model_cost_usd_total", "US dollars", "What an agent's model cost, as far as calls were settled and the price is known", agentLabel)
-	modelFails  = gaugeFamily("model_failing_since_seconds", "Unix time", "Since when an agent's model fails, and why; 0 and no fault while it works", agentLabel, "fault")
-
-	promptsTotal = counterFamily("prompts_total", "prompts", "Prompts of an agent's schedules", agentLabel)
-	missedTotal  = counterFamily("missed_runs_total", "runs", "Runs of an agent's schedules that were missed", agentLabel)
-
-	processTotal   = counterFamily("process_events_total", "events", "What became of an agent's command", agentLabel, "event")
-	processRunning = gaugeFamily("process_running", "0 or 1", "Whether an agent's command was started by this process and has not ended", agentLabel)
-)
-
-// The gateway.
-var (
-	decisionsTotal = counterFamily("decisions_total", "decisions", "Decisions that are in the journal, by what happened", kindLabel)
-	reloadsTotal   = counterFamily("reloads_total", "reloads", "Reloads of the definitions")
-	querySeconds   = histogramFamily("query_seconds", "Time from an ask to the end of its query; of queries that were asked before this process began nothing is shown",
-		[]float64{.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, outcomeLabel)
-	recordSeconds = histogramFamily("record_seconds", "Time from a decision until its record was stored",
-		[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5})
-)
-
-// Traces. They stay at 0 if none are sent.
-var (
-	spansSent = counterFamily("trace_spans_sent_total", "spans", "Spans that the collector has taken")
-	spansLost = counterFamily("trace_spans_dropped_total", "spans", "Spans that the collector does not have: too many were waiting, or it could not be reached or refused them", "reason")
-	untraced  = counterFamily("trace_decisions_missed_total", "decisions", "Decisions that came faster than spans are made of them")
-)
-
-// What is read from the gateway at a scrape. All but the first two are missing
+// What is read from the gateway at a scrape. All but the first three are missing
 // while it does not answer.
 var (
-	gatewayUp       = gaugeFamily("gateway_up", "0 or 1", "Whether the gateway answers")
-	connectedAgents = gaugeFamily("connected_agents", "agents", "Agents and people that are connected, by role", "role")
-
-	journalDecisions   = gaugeFamily("journal_decisions", "decisions", "Decisions in the journal, those of processes before included")
-	projectedDecisions = gaugeFamily("projected_decisions", "decisions", "Decisions that audit and ledger show: those that the journal has more wait for it to rest")
-	lastDecision       = gaugeFamily("last_decision_timestamp_seconds", "seconds since 1970", "Journal time of the newest decision")
-
-	storageUsed    = gaugeFamily("storage_used_bytes", "bytes", "What all streams hold")
-	storageLimit   = gaugeFamily("storage_limit_bytes", "bytes", "What all streams may hold: max_disk_mb")
-	journalBytes   = gaugeFamily("journal_bytes", "bytes", "What the journal holds")
-	journalLimit   = gaugeFamily("journal_limit_bytes", "bytes", "What the journal may hold: half of max_disk_mb")
-	journalRecords = gaugeFamily("journal_records", "records", "Records in the journal, of one decision or more each")
-	journalBegins  = gaugeFamily("journal_begins_behind", "number", "The decision after which the journal begins, 0 if it is whole")
-	diskFree       = gaugeFamily("disk_free_bytes", "bytes", "What is free of the file system of the state folder; on a cluster, of what the fullest node lets JetStream take")
-	diskSize       = gaugeFamily("disk_size_bytes", "bytes", "What of that file system the mesh's user may use, used and free; on a cluster, all that node lets JetStream take")
-	snapshotMade   = gaugeFamily("snapshot_timestamp_seconds", "seconds since 1970", "When the newest snapshot was made, 0 if there is none")
-
-	channelEpoch        = gaugeFamily("channel_epoch", "number", "The channel's epoch, from 1: the one that the next charge belongs to", controllerLabel, readerLabel)
-	channelBudget       = gaugeFamily("channel_budget_bits", "bits", "Nominal bits of an epoch", controllerLabel, readerLabel)
-	channelLeft         = gaugeFamily("channel_left_bits", "bits", "Nominal bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
-	channelPushBudget   = gaugeFamily("channel_push_budget_bits", "bits", "Nominal bits of an epoch that pushes may take", controllerLabel, readerLabel)
-	channelPushed       = gaugeFamily("channel_pushed_bits", "bits", "Nominal bits of the epoch that pushes took", controllerLabel, readerLabel)
-	channelWindow       = gaugeFamily("channel_window_budget_bits", "bits", "Nominal bits of the sliding window; missing if it is switched off", controllerLabel, readerLabel)
-	channelWindowLeft   = gaugeFamily("channel_window_left_bits", "bits", "Nominal bits of the sliding window that are left", controllerLabel, readerLabel)
-	channelCapacity     = gaugeFamily("channel_capacity_budget_bits", "bits", "Capacity bits of an epoch; missing if the channel has no such budget", controllerLabel, readerLabel)
-	channelCapacityLeft = gaugeFamily("channel_capacity_left_bits", "bits", "Capacity bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
-	channelOpen         = gaugeFamily("channel_open_queries", "queries", "Queries without an answer, those included that wait at their gate", controllerLabel, readerLabel)
-	channelUndelivered  = gaugeFamily("channel_undelivered_deliveries", "deliveries", "Deliveries that the Controller has not acknowledged", controllerLabel, readerLabel)
-	heldItems           = gaugeFamily("held_items", "items", "Items that wait for a person", controllerLabel, readerLabel, kindLabel)
-	heldAge             = gaugeFamily("held_oldest_age_seconds", "seconds", "How long the oldest item waits; 0 where none does", controllerLabel, readerLabel, kindLabel)
-	sessionOpen         = gaugeFamily("session_open", "0 or 1", "Whether the Controller has a session that is neither closed nor idle", controllerLabel)
-	agentUnavailable    = gaugeFamily("agent_unavailable", "0 or 1", "Whether the agent's command could not be started; of agents with a command", agentLabel)
+	gatewayUp    = declare(Gauge, "gateway_up", "", "0 or 1", "Whether the gateway answers")
+	connected    = declare(Gauge, "connected_agents", "role", "agents", "Agents and people that are connected, by role")
+	storageBytes = declare(Gauge, "storage_bytes", "kind", "bytes", "What all streams hold (used) and may hold (limit: max_disk_mb), the journal of it (journal, and journal_limit: a half), what is free of the file system of the state folder (disk_free) and what the mesh's user may use of it (disk_size); on a cluster, of what the fullest node lets JetStream take")
+	journal      = declare(Gauge, "journal", "kind", "number", "Of the journal: its decisions, also those before this process; how many of them audit and ledger show (projected: the others wait for it to rest); its records, of one decision or more each; the decision after which it begins (begins_behind, 0 if it is whole)")
+	timestamps   = declare(Gauge, "timestamp_seconds", "kind", "seconds since 1970", "Journal time of the newest decision (last_decision), and when the newest snapshot was made (snapshot, 0 if there is none)")
+	channelBits  = declare(Gauge, "channel_bits", "controller reader budget kind", "bits", "Each budget of a channel, nominal, push, window or capacity, if it is declared: its limit for an epoch or window, and what is left of it, neither settled nor reserved")
+	channelEpoch = declare(Gauge, "channel_epoch", "controller reader", "number", "The channel's epoch, from 1: the one that the next charge belongs to")
+	channelOpen  = declare(Gauge, "channel_open", "controller reader kind", "messages", "Queries without an answer, those included that wait at their gate, and deliveries that the Controller has not acknowledged")
+	heldItems    = declare(Gauge, "held_items", "controller reader kind", "items", "Items that wait for a person")
+	heldAge      = declare(Gauge, "held_oldest_age_seconds", "controller reader kind", "seconds", "How long the oldest item waits; 0 where none does")
+	sessionOpen  = declare(Gauge, "session_open", "controller", "0 or 1", "Whether the Controller has a session that is neither closed nor idle")
+	unavailable  = declare(Gauge, "agent_unavailable", "agent", "0 or 1", "Whether the agent's command could not be started; of agents with a command")
+	modelFails   = declare(Gauge, "model_failing_since_seconds", "agent fault", "Unix time", "Since when an agent's model fails, and why; 0 and no fault while it works")
 )
 
-var (
-	acts          = []bcp.Act{bcp.Approve, bcp.RejectItem, bcp.EditItem}
-	processEvents = []string{bcp.ProcessStarted, bcp.ProcessEnded, bcp.ProcessUnavailable}
-	roles         = []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator, bcp.RoleKeeper}
-	categories    = []bcp.Category{1, 2, 3}
-)
+var roles = []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator, bcp.RoleKeeper}
 
-// refusalCodes returns the codes that refuse a message of this audience,
-// without those that only end a query.
+// refusalCodes returns the codes that refuse a message of this audience, without those that only end a query; the empty
+// one is for all that are not expected.
 func refusalCodes(to bcp.Audience) []bcp.Code {
-	var codes []bcp.Code
+	codes := []bcp.Code{""}
 	for _, line := range bcp.Catalogue() {
 		if line.To&to != 0 && !(line.Outcome && line.To == bcp.ToController) {
 			codes = append(codes, line.Code)

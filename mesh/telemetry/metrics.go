@@ -1,35 +1,25 @@
 package telemetry
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 )
 
 // Metrics counts decisions. Its methods may be used concurrently.
 type Metrics struct {
 	registry *prometheus.Registry // our own: metrics that others register are not shown
-	vecs     map[*Family]any      // CounterVec, GaugeVec or HistogramVec
+	vecs     map[*Family]prometheus.Collector
 
-	record   prometheus.Observer
-	reloads  prometheus.Counter
-	sent     prometheus.Counter
-	untraced prometheus.Counter
-	lost     map[otlp.Loss]prometheus.Counter
-	kinds    map[bcp.DecisionKind]prometheus.Counter
-	alerts   map[bcp.AlertKind]prometheus.Counter
-	took     map[bcp.Code]prometheus.Observer // of a query, by outcome; empty if delivered
-
-	mu       sync.Mutex // guards all below
-	made     map[string]series
-	channels map[bcp.ChannelKey]*channelSeries // the zero key for channels that are not in the definitions
-	agents   map[bcp.AgentName]*agentSeries    // people too; the empty name for unknown ones
-	routes   map[string]routeSeries            // of notifications
-	asked    map[bcp.QueryID]int64             // journal time of the ask
+	mu     sync.Mutex // guards all below
+	series map[series]any
+	asked  map[bcp.QueryID]int64 // journal time of the ask
 }
 
 // maxAsked bounds the queries that are timed at once; beyond it all open ones
@@ -38,51 +28,20 @@ const maxAsked = 1 << 16
 
 // New returns the metrics of a mesh, with all its series at 0.
 func New(definition *bcp.Mesh) *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(), vecs: make(map[*Family]any),
-		kinds: make(map[bcp.DecisionKind]prometheus.Counter), alerts: make(map[bcp.AlertKind]prometheus.Counter),
-		took: make(map[bcp.Code]prometheus.Observer), asked: make(map[bcp.QueryID]int64),
-	}
+	m := &Metrics{registry: prometheus.NewRegistry(), vecs: map[*Family]prometheus.Collector{}, asked: map[bcp.QueryID]int64{}}
 	for _, f := range families {
-		if vec := f.vec(); vec != nil {
-			m.vecs[f] = vec
-			m.registry.MustRegister(vec)
+		switch f.Type {
+		case Counter:
+			m.vecs[f] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.FullName(), Help: f.Help + "."}, f.Labels)
+		case Histogram:
+			m.vecs[f] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: f.FullName(), Help: f.Help + ".", Buckets: f.buckets}, f.Labels)
+		default: // it is read at each scrape
+			continue
 		}
+		m.registry.MustRegister(m.vecs[f])
 	}
-	k := maker{vecs: m.vecs, made: map[string]series{}}
-	m.reloads = k.counter(reloadsTotal)
-	m.sent, m.untraced, m.lost = k.counter(spansSent), k.counter(untraced), make(map[otlp.Loss]prometheus.Counter)
-	for _, loss := range otlp.Losses() {
-		m.lost[loss] = k.counter(spansLost, string(loss))
-	}
-	for _, kind := range bcp.DecisionKinds() {
-		m.kinds[kind] = k.counter(decisionsTotal, kind.String())
-	}
-	for _, kind := range bcp.AlertKinds() {
-		m.alerts[kind] = k.counter(alertsTotal, string(kind))
-	}
-	seconds := m.vecs[querySeconds].(*prometheus.HistogramVec)
-	for _, outcome := range outcomes() {
-		m.took[outcome] = seconds.WithLabelValues(string(outcome))
-	}
-	m.took[""] = m.took[delivered]
-	m.record = m.vecs[recordSeconds].(*prometheus.HistogramVec).WithLabelValues()
 	m.Use(definition)
 	return m
-}
-
-// vec returns the collector of a family's series, nil for a family that is read
-// at each scrape.
-func (f *Family) vec() prometheus.Collector {
-	switch {
-	case f.Type == Counter:
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.FullName(), Help: f.Help + "."}, f.Labels)
-	case f.Type == Histogram:
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: f.FullName(), Help: f.Help + ".", Buckets: f.buckets}, f.Labels)
-	case f == processRunning:
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.FullName(), Help: f.Help + "."}, f.Labels)
-	}
-	return nil
 }
 
 // Use switches to other definitions: series of removed names are removed, those
@@ -90,30 +49,31 @@ func (f *Family) vec() prometheus.Collector {
 func (m *Metrics) Use(definition *bcp.Mesh) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := maker{vecs: m.vecs, made: make(map[string]series)}
-	m.channels = map[bcp.ChannelKey]*channelSeries{{}: k.channel(bcp.Channel{})}
-	for _, c := range definition.Channels {
-		m.channels[c.ChannelKey] = k.channel(c)
-	}
-	m.agents = map[bcp.AgentName]*agentSeries{"": k.agent(bcp.Agent{})}
-	for _, names := range [][]bcp.AgentName{{bcp.Operator}, definition.Approvers, definition.Auditors} {
-		for _, name := range names {
-			m.agents[name] = k.agent(bcp.Agent{Name: name})
+	next := seriesOf(m.vecs, definition)
+	for s := range m.series {
+		if _, stays := next[s]; !stays {
+			m.vecs[s.family].(interface{ DeleteLabelValues(...string) bool }).DeleteLabelValues(s.labels[:len(s.family.Labels)]...)
 		}
 	}
-	for _, a := range definition.Agents {
-		m.agents[a.Name] = k.agent(a)
+	m.series = next
+}
+
+// add adds to a series, and returns false if the definitions have none like it.
+func (m *Metrics) add(f *Family, n float64, labels ...string) bool {
+	switch s := m.series[of(f, labels)].(type) {
+	case prometheus.Counter:
+		s.Add(max(0, n)) // it panics at less
+	case prometheus.Observer:
+		s.Observe(max(0, n))
+	default:
+		return false
 	}
-	m.routes = map[string]routeSeries{}
-	for i := range definition.Notify {
-		m.routes[definition.Notify[i].Name] = k.route(definition.Notify[i].Name)
-	}
-	for key, s := range m.made {
-		if _, kept := k.made[key]; !kept {
-			s.vec.DeleteLabelValues(s.labels...)
-		}
-	}
-	m.made = k.made
+	return true
+}
+
+func (m *Metrics) has(f *Family, labels ...string) bool {
+	_, has := m.series[of(f, labels)]
+	return has
 }
 
 // Observe counts a stored decision. It keeps only the id that the gateway gave
@@ -123,167 +83,196 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Journal time does not go back when the clock does.
-	m.record.Observe(seconds(max(0, now-d.Time)))
-	if kind := m.kinds[d.Kind]; kind != nil {
-		kind.Inc()
-	}
+	m.add(recordSeconds, seconds(now-d.Time))
+	m.add(decisionsTotal, 1, d.Kind.String())
 	if d.Verdict == bcp.Reject {
-		known(m.agents, d.Agent).refusals.Inc()
+		m.event(d.Agent, 1, "refusal", "")
 	}
 	if d.Repeat {
 		return
 	}
 	if d.SessionBegins {
-		m.countSession(d)
+		by := "controller"
+		if d.SessionByDelivery {
+			by = "delivery"
+		}
+		m.event(d.Controller, 1, "session", by)
 	}
+	count := float64(max(1, d.Count))
 	switch d.Kind {
-	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindExpire, bcp.KindApproval:
+	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindExpire, bcp.KindApproval, bcp.KindBatch:
 		m.countOnChannel(d)
-	case bcp.KindBatch:
-		key, _ := d.Channel()
-		known(known(m.channels, key).subscriptions, d.Subscription).windows.Inc()
 	case bcp.KindRefusals:
-		known(m.agents, d.Agent).refusals.Add(float64(max(1, d.Count)))
-		if key, ok := d.Channel(); ok { // of a subscription's max_rate
-			pushes := &known(known(m.channels, key).subscriptions, d.Subscription).pushes
-			known(pushes.refused, d.Code).Add(float64(max(1, d.Count)))
+		m.event(d.Agent, count, "refusal", "")
+		if _, ok := d.Channel(); ok { // of a subscription's max_rate
+			m.message(d, count, "push", bcp.Reject)
 		}
 	case bcp.KindViolation:
-		known(m.agents, d.Agent).violations.Add(float64(max(1, d.Count)))
+		m.event(d.Agent, count, "violation", "")
 	case bcp.KindPrompt:
-		m.countPrompt(d)
+		if d.Notice != "" {
+			m.event(d.Agent, 1, "prompt", "")
+		}
+		m.event(d.Agent, float64(d.Count), "missed_run", "")
 	case bcp.KindProcess:
-		m.countProcess(d)
-	case bcp.KindReload:
-		m.reloads.Inc()
+		m.event(d.Agent, 1, "process", d.Event)
 	case bcp.KindEgress:
-		known(m.agents, d.Agent).countEgress(d)
+		m.countEgress(d)
 	case bcp.KindUsage:
-		known(m.agents, d.Agent).countUsage(d)
+		m.countUsage(d)
 	}
 	if alert, ok := d.Alert(); ok {
-		if counter := m.alerts[alert.Alert]; counter != nil {
-			counter.Inc()
+		m.add(alertsTotal, 1, string(alert.Alert))
+	}
+}
+
+// event counts what happened to an agent or a person. Refusals and violations of unknown ones are counted under the empty
+// name; all else is of a declared agent that has such events.
+func (m *Metrics) event(agent bcp.AgentName, n float64, kind, code string) {
+	if !m.add(eventsTotal, n, string(agent), kind, code) {
+		m.add(eventsTotal, n, "", kind, code)
+	}
+}
+
+// channel returns the names of a decision's channel and of its subscription, empty for undeclared ones.
+func (m *Metrics) channel(d *bcp.Decision) (controller, reader, subscription string) {
+	key, _ := d.Channel()
+	controller, reader, subscription = string(key.Controller), string(key.Reader), string(d.Subscription)
+	if !m.has(settledBits, controller, reader, "", "push", "nominal") {
+		controller, reader = "", ""
+	}
+	if !m.has(settledBits, controller, reader, subscription, "push", "nominal") {
+		subscription = ""
+	}
+	return controller, reader, subscription
+}
+
+func seconds(nanoseconds int64) float64 { return float64(nanoseconds) / float64(time.Second) }
+
+func inBits(b bcp.Bits) float64 { return float64(b) / float64(bcp.Bit) }
+
+// message counts a message on a channel. A code that is not expected is counted as none.
+func (m *Metrics) message(d *bcp.Decision, n float64, kind string, verdict bcp.Outcome) {
+	controller, reader, subscription := m.channel(d)
+	code := string(d.Code)
+	switch {
+	case verdict == bcp.Accept || verdict == bcp.Hold:
+		code = ""
+	default:
+		verdict = bcp.Reject
+	}
+	if kind != "push" && kind != "window" {
+		subscription = ""
+	}
+	if !m.add(messagesTotal, n, controller, reader, subscription, kind, verdict.String(), code) {
+		m.add(messagesTotal, n, controller, reader, subscription, kind, verdict.String(), "")
+	}
+}
+
+func (m *Metrics) settle(d *bcp.Decision, source string) {
+	controller, reader, subscription := m.channel(d)
+	if source == "query" {
+		subscription = ""
+	}
+	m.add(settledBits, inBits(d.Nominal), controller, reader, subscription, source, "nominal")
+	m.add(settledBits, inBits(d.Capacity), controller, reader, subscription, source, "capacity")
+}
+
+func (m *Metrics) countOnChannel(d *bcp.Decision) {
+	controller, reader, _ := m.channel(d)
+	switch d.Kind {
+	case bcp.KindAsk:
+		m.message(d, 1, "ask", d.Verdict)
+		if d.Verdict != bcp.Reject {
+			m.add(queriesTotal, 1, controller, reader, strconv.Itoa(int(d.Category)), strconv.FormatBool(d.Escalation))
+			if len(m.asked) >= maxAsked {
+				clear(m.asked)
+			}
+			m.asked[d.Query] = d.Time
 		}
+		return // an ask's cost is reserved, not settled
+	case bcp.KindPush:
+		m.message(d, 1, "push", d.Verdict)
+		m.settle(d, "push")
+		return
+	case bcp.KindBatch:
+		m.message(d, 1, "window", bcp.Accept)
+		return
+	case bcp.KindAnswer:
+		m.message(d, 1, "answer", d.Verdict)
+	case bcp.KindApproval:
+		m.message(d, 1, d.Event, d.Verdict)
+	}
+	if !d.Prepaid {
+		m.settle(d, "query")
+	}
+	if d.Query == "" || d.Delivery == "" || d.Outcome == bcp.Held {
+		return
+	}
+	outcome := string(d.Outcome)
+	if outcome == "" {
+		outcome = delivered
+	}
+	m.add(endedTotal, 1, controller, reader, outcome)
+	if asked, timed := m.asked[d.Query]; timed {
+		delete(m.asked, d.Query)
+		m.add(querySeconds, seconds(d.Time-asked), outcome)
+	}
+}
+
+// countEgress counts an agent's requests to hosts, if its definition has hosts.
+func (m *Metrics) countEgress(d *bcp.Decision) {
+	agent, e := string(d.Agent), d.Egress
+	switch {
+	case e == nil:
+	case d.Verdict != bcp.Accept:
+		m.add(eventsTotal, 1, agent, "request", string(e.Why))
+	case e.Act == bcp.EgressSettle:
+		m.add(egressBytes, float64(e.Bytes), agent)
+	default:
+		m.add(eventsTotal, 1, agent, "request", "")
+		m.add(egressBits, inBits(e.Bits), agent)
+	}
+}
+
+// countUsage counts the use of an agent's model, if it has one.
+func (m *Metrics) countUsage(d *bcp.Decision) {
+	agent, u := string(d.Agent), d.Usage
+	switch {
+	case u == nil:
+	case d.Verdict != bcp.Accept:
+		m.add(eventsTotal, 1, agent, "model_call", string(d.Code))
+	case u.Act == bcp.UsageSettle:
+		for i, n := range [...]int64{u.Input, u.CacheRead, u.CacheWrite, u.Output} {
+			m.add(modelTokens, float64(n), agent, tokenKinds[i])
+		}
+		m.add(modelCost, float64(u.Cost)/float64(cost.Dollar), agent)
+	case u.Act == bcp.UsageReserve:
+		m.add(eventsTotal, 1, agent, "model_call", "")
 	}
 }
 
 // Notified counts an attempt to send a message by a notification route, which failed if
 // err is not nil.
 func (m *Metrics) Notified(route string, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch of := m.routes[route]; {
-	case of.taken == nil: // it is gone
-	case err != nil:
-		of.failed.Inc()
-	default:
-		of.taken.Inc()
+	outcome := "taken"
+	if err != nil {
+		outcome = "failed"
 	}
+	m.count(notified, 1, route, outcome)
 }
 
 // SpansSent implements [otlp.Counter], as the next two do.
-func (m *Metrics) SpansSent(n int) { m.sent.Add(float64(n)) }
+func (m *Metrics) SpansSent(n int) { m.count(spansTotal, n, "sent") }
 
 // SpansDropped counts spans that did not arrive.
-func (m *Metrics) SpansDropped(why otlp.Loss, n int) {
-	if counter := m.lost[why]; counter != nil {
-		counter.Add(float64(n))
-	}
-}
+func (m *Metrics) SpansDropped(why otlp.Loss, n int) { m.count(spansTotal, n, string(why)) }
 
 // DecisionsUntraced counts decisions without a span.
-func (m *Metrics) DecisionsUntraced(n int) { m.untraced.Add(float64(n)) }
+func (m *Metrics) DecisionsUntraced(n int) { m.count(untracedTotal, n) }
 
-func seconds(nanoseconds int64) float64 { return float64(nanoseconds) / float64(time.Second) }
-
-func (m *Metrics) countOnChannel(d *bcp.Decision) {
-	key, _ := d.Channel()
-	c := known(m.channels, key)
-	switch d.Kind {
-	case bcp.KindAsk:
-		c.asks.count(d)
-		if d.Verdict == bcp.Reject {
-			return
-		}
-		if queries := c.queries[d.Category]; queries != nil {
-			queries.Inc()
-			if d.Escalation {
-				c.escalations[d.Category].Inc()
-			}
-		}
-		if len(m.asked) >= maxAsked {
-			clear(m.asked)
-		}
-		m.asked[d.Query] = d.Time
-		return // an ask's cost is reserved, not settled
-	case bcp.KindAnswer:
-		c.answers.count(d)
-	case bcp.KindPush:
-		s := known(c.subscriptions, d.Subscription)
-		s.pushes.count(d)
-		s.bits.add(d)
-		c.pushBits.add(d)
-		return
-	case bcp.KindApproval:
-		if r := c.approvals[bcp.Act(d.Event)]; r != nil {
-			r.count(d)
-		}
-	}
-	if !d.Prepaid {
-		c.queryBits.add(d)
-	}
-	if d.Query != "" && d.Delivery != "" && d.Outcome != bcp.Held {
-		m.countEnd(d, c)
-	}
-}
-
-func (m *Metrics) countEnd(d *bcp.Decision, c *channelSeries) {
-	if ended := c.ended[d.Outcome]; ended != nil {
-		ended.Inc()
-	}
-	asked, timed := m.asked[d.Query]
-	if !timed {
-		return
-	}
-	delete(m.asked, d.Query)
-	if took := m.took[d.Outcome]; took != nil {
-		took.Observe(seconds(d.Time - asked))
-	}
-}
-
-func (m *Metrics) countSession(d *bcp.Decision) {
-	a := known(m.agents, d.Controller)
-	counter := a.sessionsByItself
-	if d.SessionByDelivery {
-		counter = a.byDelivery
-	}
-	if counter != nil {
-		counter.Inc()
-	}
-}
-
-func (m *Metrics) countPrompt(d *bcp.Decision) {
-	a := known(m.agents, d.Agent)
-	if a.prompts == nil {
-		return
-	}
-	if d.Notice != "" {
-		a.prompts.Inc()
-	}
-	a.missed.Add(float64(max(0, d.Count)))
-}
-
-func (m *Metrics) countProcess(d *bcp.Decision) {
-	a := known(m.agents, d.Agent)
-	counter := a.processes[d.Event]
-	if counter == nil {
-		return
-	}
-	counter.Inc()
-	if d.Event == bcp.ProcessStarted {
-		a.running.Set(1)
-	} else {
-		a.running.Set(0)
-	}
+func (m *Metrics) count(f *Family, n int, labels ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.add(f, float64(n), labels...)
 }

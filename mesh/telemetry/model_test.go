@@ -38,13 +38,15 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 			}
 			return append(labels, "controller="+string(key.Controller), "reader="+string(key.Reader))
 		}
-		judged := func(labels ...string) []string {
-			return with(append(labels, "verdict="+d.Verdict.String(), "code="+string(d.Code))...)
+		message := func(n int, subscription, kind string, verdict bcp.Outcome) {
+			add(float64(n), "messages_total", with("subscription="+subscription, "kind="+kind, "verdict="+verdict.String(), "code="+string(d.Code))...)
 		}
-		category := "category=" + strconv.Itoa(int(d.Category))
-		settles := func(source string) {
-			add(bitsOf(d.Nominal), "settled_nominal_bits_total", with("source="+source)...)
-			add(bitsOf(d.Capacity), "settled_capacity_bits_total", with("source="+source)...)
+		event := func(n int, kind, code string) {
+			add(float64(n), "agent_events_total", agent(d.Agent), "kind="+kind, "code="+code)
+		}
+		settles := func(source, subscription string) {
+			add(bitsOf(d.Nominal), "settled_bits_total", with("source="+source, "subscription="+subscription, "measure=nominal")...)
+			add(bitsOf(d.Capacity), "settled_bits_total", with("source="+source, "subscription="+subscription, "measure=capacity")...)
 		}
 
 		add(1, "decisions_total", "kind="+d.Kind.String())
@@ -53,86 +55,79 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 		}
 		switch {
 		case d.Kind == bcp.KindRefusals:
-			add(float64(d.Count), "refusals_total", agent(d.Agent))
+			event(d.Count, "refusal", "")
 			if d.Subscription != "" {
-				add(float64(d.Count), "pushes_total", with("subscription="+string(d.Subscription), "verdict=reject", "code="+string(d.Code))...)
+				message(d.Count, string(d.Subscription), "push", bcp.Reject)
 			}
 		case d.Verdict == bcp.Reject:
-			add(1, "refusals_total", agent(d.Agent))
+			event(1, "refusal", "")
 		case d.Kind == bcp.KindViolation:
-			add(float64(d.Count), "violations_total", agent(d.Agent))
-		case d.Kind == bcp.KindReload:
-			add(1, "reloads_total")
+			event(d.Count, "violation", "")
 		}
 		if d.Repeat {
 			continue
 		}
 		if d.SessionBegins {
-			by := "begun_by=controller"
+			by := "code=controller"
 			if d.SessionByDelivery {
-				by = "begun_by=delivery"
+				by = "code=delivery"
 			}
-			add(1, "sessions_total", "controller="+string(d.Controller), by)
+			add(1, "agent_events_total", "agent="+string(d.Controller), "kind=session", by)
 		}
 		switch d.Kind {
 		case bcp.KindBatch:
-			add(1, "push_windows_total", with("subscription="+string(d.Subscription))...)
+			message(1, string(d.Subscription), "window", bcp.Accept)
 		case bcp.KindEgress:
 			a, _ := definition.Agent(d.Agent)
 			switch e := d.Egress; {
 			case len(a.Egress.Hosts) == 0:
 			case d.Verdict == bcp.Reject && e.Why.Known():
-				add(1, "egress_requests_total", agent(d.Agent), "code="+string(e.Why))
+				event(1, "request", string(e.Why))
 			case d.Verdict == bcp.Reject:
 			case e.Act == bcp.EgressSettle:
 				add(float64(e.Bytes), "egress_bytes_total", agent(d.Agent))
 			default:
-				add(1, "egress_requests_total", agent(d.Agent), "code=")
+				event(1, "request", "")
 				add(bitsOf(e.Bits), "egress_bits_total", agent(d.Agent))
 			}
 		case bcp.KindProcess:
 			if a, _ := definition.Agent(d.Agent); len(a.Command) > 0 {
-				add(1, "process_events_total", agent(d.Agent), "event="+d.Event)
+				event(1, "process", d.Event)
 			}
 		case bcp.KindAsk:
-			add(1, "asks_total", judged()...)
+			message(1, "", "ask", d.Verdict)
 			if d.Query != "" {
 				asked[d.Query] = d.Time
-				add(1, "queries_total", with(category)...)
-				if d.Escalation {
-					add(1, "escalations_total", with(category)...)
-				}
+				add(1, "queries_total", with("category="+strconv.Itoa(int(d.Category)), "escalation="+strconv.FormatBool(d.Escalation))...)
 			}
 		case bcp.KindAnswer:
-			add(1, "answers_total", judged()...)
-			settles("query")
+			message(1, "", "answer", d.Verdict)
+			settles("query", "")
 		case bcp.KindExpire:
 			if !d.Prepaid {
-				settles("query")
+				settles("query", "")
 			}
 		case bcp.KindApproval:
-			add(1, "approvals_total", judged("act="+d.Event)...)
+			message(1, "", d.Event, d.Verdict)
 			if !d.Prepaid {
-				settles("query")
+				settles("query", "")
 			}
 		case bcp.KindPush:
-			subscription := "subscription="
+			subscription := ""
 			for _, sub := range channel.Subscriptions {
 				if sub.ID == d.Subscription {
 					subscription += string(sub.ID)
 				}
 			}
-			add(1, "pushes_total", judged(subscription)...)
-			settles("push")
-			add(bitsOf(d.Nominal), "push_nominal_bits_total", with(subscription)...)
-			add(bitsOf(d.Capacity), "push_capacity_bits_total", with(subscription)...)
+			message(1, subscription, "push", d.Verdict)
+			settles("push", subscription)
 		}
-		message, delivers := d.Message()
-		if !delivers || message.QueryID == "" || message.Outcome == bcp.Held {
+		told, delivers := d.Message()
+		if !delivers || told.QueryID == "" || told.Outcome == bcp.Held {
 			continue
 		}
-		outcome := "outcome=" + string(message.Outcome)
-		if message.Outcome == "" {
+		outcome := "outcome=" + string(told.Outcome)
+		if told.Outcome == "" {
 			outcome += "delivered"
 		}
 		add(1, "queries_ended_total", with(outcome)...)
@@ -200,14 +195,13 @@ func stateOf(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 			}
 		}
 		set(float64(epoch), "channel_epoch")
-		set(bitsOf(c.Budget), "channel_budget_bits")
-		set(bitsOf(c.Budget-balance.Settled-balance.Reserved), "channel_left_bits")
-		set(bitsOf(c.PushBudget), "channel_push_budget_bits")
-		set(bitsOf(balance.Pushed), "channel_pushed_bits")
-		set(bitsOf(c.WindowBudget), "channel_window_budget_bits")
-		set(bitsOf(c.WindowBudget-settled-balance.Reserved), "channel_window_left_bits")
-		set(float64(len(open)), "channel_open_queries")
-		set(float64(len(undelivered)), "channel_undelivered_deliveries")
+		for budget, bits := range map[string][2]bcp.Bits{"nominal": {c.Budget, c.Budget - balance.Settled - balance.Reserved}, "push": {c.PushBudget, c.PushBudget - balance.Pushed},
+			"window": {c.WindowBudget, c.WindowBudget - settled - balance.Reserved}} {
+			set(bitsOf(bits[0]), "channel_bits", "budget="+budget, "kind=limit")
+			set(bitsOf(bits[1]), "channel_bits", "budget="+budget, "kind=left")
+		}
+		set(float64(len(open)), "channel_open", "kind=queries")
+		set(float64(len(undelivered)), "channel_open", "kind=deliveries")
 		kinds := map[string]int{"escalation": 0, "summary": 0, "anomaly": 0}
 		for _, kind := range held {
 			kinds[kind]++

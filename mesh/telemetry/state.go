@@ -46,7 +46,7 @@ type reading struct {
 // Describe implements [prometheus.Collector].
 func (r *reading) Describe(to chan<- *prometheus.Desc) {
 	for _, f := range families {
-		if f.Type == Gauge && f != processRunning {
+		if f.Type == Gauge {
 			to <- f.desc
 		}
 	}
@@ -59,17 +59,17 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	}
 	put(gatewayUp, oneIf(r.up))
 	for _, role := range roles {
-		put(connectedAgents, float64(r.connected[role]), role.String())
+		put(connected, float64(r.connected[role]), role.String())
 	}
 	r.putStorage(put)
 	if !r.up {
 		return
 	}
 	s := &r.snapshot
-	put(journalDecisions, float64(s.Decisions))
-	put(projectedDecisions, float64(r.shown))
+	put(journal, float64(s.Decisions), "decisions")
+	put(journal, float64(r.shown), "projected")
 	if !s.Last.IsZero() {
-		put(lastDecision, float64(s.Last.UnixNano())/float64(time.Second))
+		put(timestamps, seconds(s.Last.UnixNano()), "last_decision")
 	}
 	for i := range s.Channels {
 		r.putChannel(put, &s.Channels[i])
@@ -83,50 +83,45 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	for _, m := range s.Models {
 		since := 0.0
 		if m.Fault != "" {
-			since = float64(m.Since.UnixNano()) / float64(time.Second)
+			since = seconds(m.Since.UnixNano())
 		}
 		put(modelFails, since, string(m.Agent), string(m.Fault))
 	}
 	for _, c := range s.Commands {
-		put(agentUnavailable, oneIf(c.Unavailable), string(c.Agent))
+		put(unavailable, oneIf(c.Unavailable), string(c.Agent))
 	}
 }
 
 func (r *reading) putStorage(put func(*Family, float64, ...string)) {
 	s := &r.storage
-	put(storageUsed, float64(s.Used))
-	put(storageLimit, float64(s.Limit))
-	put(journalBytes, float64(s.Journal))
-	put(journalLimit, float64(s.JournalLimit))
-	put(journalRecords, float64(s.Records))
-	put(journalBegins, float64(s.Begins))
-	put(diskFree, float64(s.DiskFree))
-	put(diskSize, float64(s.DiskSize))
+	for kind, bytes := range map[string]int64{"used": s.Used, "limit": s.Limit, "journal": s.Journal, "journal_limit": s.JournalLimit, "disk_free": s.DiskFree, "disk_size": s.DiskSize} {
+		put(storageBytes, float64(bytes), kind)
+	}
+	put(journal, float64(s.Records), "records")
+	put(journal, float64(s.Begins), "begins_behind")
 	made := 0.0
 	if !s.SnapshotMade.IsZero() {
-		made = float64(s.SnapshotMade.UnixNano()) / float64(time.Second)
+		made = seconds(s.SnapshotMade.UnixNano())
 	}
-	put(snapshotMade, made)
+	put(timestamps, made, "snapshot")
 }
 
 func (r *reading) putChannel(put func(*Family, float64, ...string), c *state.ChannelSnapshot) {
 	controller, reader := string(c.Controller), string(c.Reader)
-	show := func(f *Family, value float64) { put(f, value, controller, reader) }
-	show(channelEpoch, float64(c.Epoch))
-	show(channelBudget, inBits(c.Budget))
-	show(channelLeft, inBits(c.Left))
-	show(channelPushBudget, inBits(c.PushBudget))
-	show(channelPushed, inBits(c.Pushed))
-	if c.WindowBudget > 0 {
-		show(channelWindow, inBits(c.WindowBudget))
-		show(channelWindowLeft, inBits(c.WindowLeft))
+	for _, b := range []struct {
+		budget      string
+		has         bool
+		limit, left bcp.Bits
+	}{{"nominal", true, c.Budget, c.Left}, {"push", true, c.PushBudget, c.PushBudget - c.Pushed},
+		{"window", c.WindowBudget > 0, c.WindowBudget, c.WindowLeft}, {"capacity", c.CapacityBudget > 0, c.CapacityBudget, c.CapacityLeft}} {
+		if b.has {
+			put(channelBits, inBits(b.limit), controller, reader, b.budget, "limit")
+			put(channelBits, inBits(b.left), controller, reader, b.budget, "left")
+		}
 	}
-	if c.CapacityBudget > 0 {
-		show(channelCapacity, inBits(c.CapacityBudget))
-		show(channelCapacityLeft, inBits(c.CapacityLeft))
-	}
-	show(channelOpen, float64(c.OpenQueries))
-	show(channelUndelivered, float64(c.Undelivered))
+	put(channelEpoch, float64(c.Epoch), controller, reader)
+	put(channelOpen, float64(c.OpenQueries), controller, reader, "queries")
+	put(channelOpen, float64(c.Undelivered), controller, reader, "deliveries")
 	r.putHeld(put, c.ChannelKey, bcp.ChannelItemKinds())
 }
 
