@@ -120,7 +120,7 @@ func (b *browser) sees(t *testing.T, path string, texts ...string) string {
 		missing := false
 		_, page = b.get(t, path)
 		for _, text := range texts {
-			missing = missing || !strings.Contains(page, text)
+			missing = missing || !strings.Contains(page, text) && !strings.Contains(html.UnescapeString(page), text)
 		}
 		if !missing {
 			return page
