@@ -57,22 +57,33 @@ type parameter struct {
 	set   bool
 }
 
-// signature is a predicate's name with its parameters.
+// signature is a predicate's name with its parameters, and what the facts say about one.
 type signature struct {
 	name       string
 	parameters []parameter
+	evidence   func(*Facts, Predicate) []Evidence
 }
 
 // signatures are the closed set of predicates.
 var signatures = []signature{
-	{NeverReceives, []parameter{{words: speakingRoles}, {words: dataWords}}},
-	{FunctionOf, []parameter{{words: outputWords}, {words: inputWords, set: true}}},
-	{Conforms, []parameter{{words: outputWords}, {words: schemaWords}}},
-	{HasNone, []parameter{{words: contractRoles}, {words: kindWords}}},
-	{OnlyMessages, []parameter{{words: speakingRoles}, {words: speakingRoles}, {words: messageWords, set: true}}},
-	{Deterministic, []parameter{{words: contractRoles}}},
-	{Gated, []parameter{{words: effectWords}}},
-	{DecidesOn, []parameter{{words: contractRoles}, {words: decisionWords}}},
+	{NeverReceives, []parameter{{words: speakingRoles}, {words: dataWords}}, (*Facts).neverReceives},
+	{FunctionOf, []parameter{{words: outputWords}, {words: inputWords, set: true}}, (*Facts).checkPlannerInput},
+	{Conforms, []parameter{{words: outputWords}, {words: schemaWords}}, (*Facts).decoder},
+	{HasNone, []parameter{{words: contractRoles}, {words: kindWords}}, (*Facts).noTools},
+	{OnlyMessages, []parameter{{words: speakingRoles}, {words: speakingRoles}, {words: messageWords, set: true}}, (*Facts).onlyMessages},
+	{Deterministic, []parameter{{words: contractRoles}}, (*Facts).pure},
+	{Gated, []parameter{{words: effectWords}}, (*Facts).gated},
+	{DecidesOn, []parameter{{words: contractRoles}, {words: decisionWords}}, (*Facts).rules},
+}
+
+// signatureOf returns the signature of a name, or nil.
+func signatureOf(name string) *signature {
+	for i := range signatures {
+		if signatures[i].name == name {
+			return &signatures[i]
+		}
+	}
+	return nil
 }
 
 // PredicateNames returns the names of all predicates.
@@ -204,11 +215,11 @@ func readPredicate(v value) (Predicate, DefectCode) {
 
 // readArgs reads the arguments of a predicate by its signature.
 func readArgs(name string, v value) (Predicate, DefectCode) {
-	i := slices.IndexFunc(signatures, func(s signature) bool { return s.name == name })
-	if i < 0 {
+	s := signatureOf(name)
+	if s == nil {
 		return Predicate{}, UnknownPredicate
 	}
-	parameters := signatures[i].parameters
+	parameters := s.parameters
 	elements, _, ok := v.list(len(parameters))
 	if !ok || len(elements) < len(parameters) {
 		return Predicate{}, BadArguments

@@ -63,29 +63,23 @@ func fails(evidence []Evidence) bool {
 
 // evidence returns everything that the facts say about a predicate, strongest first.
 func (f *Facts) evidence(p Predicate) []Evidence {
-	found := []Evidence{}
-	switch p.Name {
-	case NeverReceives:
-		found = append(found, f.neverHears(Role(p.word(0)), func(c Column) bool { return c == Column(p.word(1)) })...)
-		found = append(found, f.noRoom(Role(p.word(0)), Column(p.word(1)))...)
-	case FunctionOf:
-		found = append(found, f.checkPlannerInput(p)...)
-	case Conforms:
-		found = append(found, f.decoder(p)...)
-	case HasNone:
-		found = append(found, f.noWay(Role(p.word(0)), Tool)...)
-	case OnlyMessages:
-		found = append(found, f.onlyMessages(p)...)
-	case Deterministic:
-		found = append(found, f.pure(p)...)
-	case Gated:
-		found = append(found, f.claim(f.Effects, "each call subject has one publisher, which asks the gate", func(Hole) bool { return true })...)
-	case DecidesOn:
-		found = append(found, f.rules(p)...)
-	default:
-		return found
+	s := signatureOf(p.Name)
+	if s == nil {
+		return []Evidence{}
 	}
-	return append(found, f.monitored(p)...)
+	return append(append([]Evidence{}, s.evidence(f, p)...), f.monitored(p)...)
+}
+
+// neverReceives judges that a role hears nothing of a column, and that no message to it has room for it.
+func (f *Facts) neverReceives(p Predicate) []Evidence {
+	role, column := Role(p.word(0)), Column(p.word(1))
+	return slices.Concat(f.neverHears(role, func(c Column) bool { return c == column }), f.noRoom(role, column))
+}
+
+func (f *Facts) noTools(p Predicate) []Evidence { return f.noWay(Role(p.word(0)), Tool) }
+
+func (f *Facts) gated(Predicate) []Evidence {
+	return f.claim(f.Effects, "each call subject has one publisher, which asks the gate", func(Hole) bool { return true })
 }
 
 // claim judges a claim of the permission proof. A hole that concerns the predicate
