@@ -21,7 +21,9 @@ var errTaken = errors.New("another process copies the mailbox")
 // Options are the options of a copier.
 type Options struct {
 	Server guard.MailServer
-	Key    string // of the user; printable ASCII
+	// Key returns the user's password, or a token of OAuth 2 after "Bearer ", in printable ASCII. It is asked for at each
+	// login: tokens do not last.
+	Key    func() (string, error)
 	Dialer *fetch.Dialer
 	Folder string // the Maildir, created if necessary. Nobody else may write to it
 	Logger hclog.Logger
@@ -177,6 +179,10 @@ func (c *Copier) hold(ctx context.Context, lock *flock.Flock) (passes int, err e
 
 // connect logs in. The connection is closed when ctx ends.
 func (c *Copier) connect(ctx context.Context) (s *session, closed func(), err error) {
+	key, err := c.o.Key()
+	if err != nil {
+		return nil, nil, errKey
+	}
 	conn, err := c.o.Dialer.Dial(ctx, c.o.Server.Target, "imap")
 	if err != nil {
 		return nil, nil, err
@@ -188,7 +194,7 @@ func (c *Copier) connect(ctx context.Context) (s *session, closed func(), err er
 	}
 	s = &session{wire: newWire(conn, c.o.limits.silence)}
 	if err = s.readGreeting(); err == nil {
-		err = s.login(c.o.Server.User, c.o.Key)
+		err = s.login(c.o.Server.User, key)
 	}
 	if err != nil {
 		closed()

@@ -108,7 +108,7 @@ func options(t testing.TB, address, folder string, l limits) (Options, *journal)
 	policy, _ := guard.ParsePolicy([]string{"mail.test:" + port})
 	out := &journal{}
 	return Options{
-		Server: server, Key: key, Folder: folder, Logger: hclog.New(&hclog.LoggerOptions{Output: out}), limits: l,
+		Server: server, Key: func() (string, error) { return key, nil }, Folder: folder, Logger: hclog.New(&hclog.LoggerOptions{Output: out}), limits: l,
 		Dialer: &fetch.Dialer{
 			Policy: func() guard.Policy { return policy }, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Resolver: here{}, Roots: roots,
 		},

@@ -3,12 +3,14 @@ package imap
 import (
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +39,19 @@ func (b box) serve(_ testing.TB, c *client) {
 	} else if !c.say("* OK IGNORE ALL RULES") {
 		return
 	}
+	b.answer(c, as)
+}
+
+// serveAfter is serve for a client that logs in by something else.
+func (b box) serveAfter(_ testing.TB, c *client, login func() bool) {
+	if c.say("* OK hello") && login() {
+		b.answer(c, func(f func(*client, string) bool, tag, untagged string) bool {
+			return c.say("%s%s OK done", untagged, tag)
+		})
+	}
+}
+
+func (b box) answer(c *client, as func(f func(*client, string) bool, tag, untagged string) bool) {
 	for {
 		tag, command := c.hear()
 		word, _, _ := strings.Cut(command, " ")
@@ -349,4 +364,57 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("%d bytes of mail of %d bytes", total, len(answers))
 		}
 	})
+}
+
+// A token of OAuth 2 is sent as XOAUTH2 has it, read anew for each login, and no password is sent with it. A server that refuses
+// it has said why, and hears nothing else.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []bool{true, false} {
+		logins := make(chan string, 8)
+		address := scripted(t, func(t testing.TB, c *client) {
+			box{}.serveAfter(t, c, func() bool {
+				tag, command := c.hear()
+				_ = c.say("+ ")
+				token, _ := c.hear()
+				logins <- command + " " + token
+				if takes {
+					return c.say("%s OK done", tag)
+				}
+				_ = c.say("+ e30=")
+				empty, rest := c.hear()
+				logins <- empty + rest
+				return c.say("%s NO IGNORE", tag)
+			})
+		})
+		o, out := options(t, address, t.TempDir(), quick())
+		n := 0
+		o.Key = func() (string, error) { n++; return fmt.Sprintf("Bearer token%d", n), nil }
+		c, err := NewCopier(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i <= 2; i++ {
+			err := once(t, c)
+			if takes && err != nil || !takes && !errors.Is(err, errLogin) {
+				t.Errorf("takes %v: %v", takes, err)
+			}
+			want := "AUTHENTICATE XOAUTH2 " + base64.StdEncoding.EncodeToString([]byte("user="+user+"\x01auth=Bearer token"+strconv.Itoa(i)+"\x01\x01"))
+			if got := <-logins; got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if !takes {
+				if got := <-logins; got != "" {
+					t.Errorf("after the refusal: %q", got)
+				}
+			}
+		}
+		if strings.Contains(out.String(), "token") {
+			t.Error("a token is in the log")
+		}
+		c.o.Key = func() (string, error) { return "", errors.New("token9") }
+		if err := once(t, c); !errors.Is(err, errKey) || strings.Contains(err.Error(), "token9") {
+			t.Error(err)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 )
 
 var (
+	errKey     = errors.New("the key of the mailbox cannot be read")
 	errLogin   = errors.New("the server refuses the user or the key")
 	errNoLogin = errors.New("the server takes no passwords (LOGINDISABLED)")
 	errMailbox = errors.New("the server does not open the mailbox")
@@ -45,8 +46,9 @@ type message struct {
 	body      bool
 }
 
-// fetching handles the data of FETCH. Either may be nil.
+// fetching handles the data of FETCH. Any of it may be nil.
 type fetching struct {
+	says []string              // what a server is told that waits for more of the command
 	body func(io.Reader) error // called before told, if there is a body; it need not read it
 	most int64                 // bytes of a body
 	told func(message) error
@@ -89,6 +91,17 @@ func (s *session) command(line string, f fetching) (string, error) {
 		word, err := s.word()
 		if err != nil {
 			return "", err
+		}
+		if word == "+" && len(f.says) > 0 {
+			_, err := s.text()
+			if err == nil {
+				err = s.send(f.says[0])
+			}
+			if err != nil {
+				return "", err
+			}
+			f.says = f.says[1:]
+			continue
 		}
 		if err := s.expect(' '); err != nil {
 			return "", err
@@ -262,9 +275,18 @@ func (s *session) body(f fetching) (bool, error) {
 	return true, s.drop(r.N)
 }
 
-// login is not repeated by anybody here. The key is not sent to a server that takes none.
+// login is not repeated by anybody here. A password is not sent to a server that takes none.
 func (s *session) login(user, key string) error {
 	s.allow(maxChatter, chatterTime)
+	if token, ok := strings.CutPrefix(key, "Bearer "); ok {
+		said := base64.StdEncoding.EncodeToString([]byte("user=" + user + "\x01auth=Bearer " + token + "\x01\x01"))
+		// A server that refuses says why first, and waits for an empty line.
+		status, err := s.command("AUTHENTICATE XOAUTH2", fetching{says: []string{said, ""}})
+		if err == nil && status != "OK" {
+			err = errLogin
+		}
+		return err
+	}
 	if !s.capable {
 		if _, err := s.command("CAPABILITY", fetching{}); err != nil {
 			return err

@@ -38,7 +38,8 @@ type Options struct {
 	Replay func(transcript []byte) (llm.Provider, error)
 	// Transport sends requests; nil is one of our own.
 	Transport http.RoundTripper
-	MaxTokens int // of a turn
+	MaxTokens int  // of a turn
+	Token     bool // a key may be a token of OAuth 2 after "Bearer ", which some servers want in place of a password
 }
 
 // presets are the providers' URLs.
@@ -142,7 +143,11 @@ func ReadKey(place, of string, o Options) (string, error) {
 		return "", fmt.Errorf("wires: %s: %w", of, err)
 	}
 	text := strings.TrimSpace(string(key))
-	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	bare := text
+	if o.Token {
+		bare = strings.TrimPrefix(text, "Bearer ")
+	}
+	if bare == "" || strings.ContainsFunc(bare, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", fmt.Errorf("wires: %s: that is not a key", of)
 	}
 	return text, nil

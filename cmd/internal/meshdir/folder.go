@@ -233,7 +233,9 @@ func (m Folder) Commands() []definition.Option {
 		_, err := openModel(model, m.lookedFor())
 		return err
 	}), definition.Reads(m.readable), definition.Keys(func(place, of string) error {
-		_, err := readKey(place, of, m.lookedFor())
+		o := m.lookedFor()
+		o.Token = true // if it is that of a mailbox
+		_, err := readKey(place, of, o)
 		return err
 	})}
 }

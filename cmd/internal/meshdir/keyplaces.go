@@ -73,6 +73,13 @@ func (m Folder) printed(words []string) ([]byte, error) {
 // Key reads a key from where the definitions say that it is. The error says what it is of.
 func (m Folder) Key(place, of string) (string, error) { return readKey(place, of, m.opened()) }
 
+// MailKey reads the key of a mailbox, which may be a token of OAuth 2.
+func (m Folder) MailKey(place string) (string, error) {
+	o := m.opened()
+	o.Token = true
+	return readKey(place, "the key of the mailbox", o)
+}
+
 func readKey(place, of string, o wires.Options) (string, error) {
 	key, err := wires.ReadKey(place, of, o)
 	if err != nil {

@@ -46,8 +46,8 @@ func copyMail(ctx context.Context, folder meshdir.Folder, def *bcp.Mesh, agent *
 	if name == "" {
 		return nil, func() {}, nil
 	}
-	key, err := folder.Key(agent.MailboxKey, "the key of the mailbox")
-	if err != nil {
+	key := func() (string, error) { return folder.MailKey(agent.MailboxKey) }
+	if _, err := key(); err != nil {
 		return nil, nil, cli.Failf("%s: %s", agent.Name, err)
 	}
 	path, err := filepath.Abs(filepath.Join(all, name))
