@@ -34,6 +34,18 @@ type Account struct {
 	// Digest covers everything in the JWT except its time of issue: it changes
 	// only when the account's permissions do.
 	Digest [32]byte
+	// Unimported is Digest without the imports: CORE gets new ones with each account.
+	Unimported [32]byte
+}
+
+// SortForUpdate puts the gateway's account behind the others, from which it imports:
+// servers refuse an import from an account that they do not have yet.
+func SortForUpdate(list []Account) {
+	if i := slices.IndexFunc(list, func(a Account) bool { return a.Name == Core }); i >= 0 {
+		core := list[i]
+		copy(list[i:], list[i+1:])
+		list[len(list)-1] = core
+	}
 }
 
 // Login is a user for this process.

@@ -1,7 +1,9 @@
 package accounts
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 
@@ -44,47 +46,72 @@ func draft(keys map[string]string) map[string]*jwt.AccountClaims {
 	return claims
 }
 
-// addExports adds the exports that package subjects lists, between the gateway's
-// account and the accounts of the roles.
+// addExports adds the ways that package subjects lists, between the gateway's account
+// and the accounts of the roles, always in the same order.
 func addExports(claims map[string]*jwt.AccountClaims) {
-	for name, account := range claims {
-		n, _ := parseAccount(name)
+	names := slices.Sorted(maps.Keys(claims))
+	for _, from := range names {
+		of, _ := parseAccount(from)
 		for _, e := range subjects.Exports() {
-			if n.kind == Core && !e.Dispatched || n.kind == Dispatchers && e.Dispatched {
-				addExport(claims, account, e)
+			if of.kind != Core && !e.Dispatched || of.kind != Dispatchers && e.Dispatched {
+				continue
+			}
+			if e.Way != subjects.ToGateway {
+				export(claims[from], e) // also to accounts that come later
+			}
+			for _, to := range names {
+				n, _ := parseAccount(to)
+				if slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccount(r) == n.kind }) {
+					join(claims[from], claims[to], e)
+				}
 			}
 		}
 	}
-	core := claims[Core]
-	core.Exports.Add(&jwt.Export{Name: subjects.Joins, Subject: subjects.Joins, Type: jwt.Service, ResponseType: jwt.ResponseTypeSingleton})
-	claims[Joiners].Imports.Add(&jwt.Import{Name: subjects.Joins, Account: core.Subject, Subject: subjects.Joins, Type: jwt.Service})
+	for _, e := range subjects.JoinExports() {
+		join(claims[Core], claims[Joiners], e)
+	}
 }
 
-func addExport(claims map[string]*jwt.AccountClaims, core *jwt.AccountClaims, e subjects.Export) {
-	kind, response := jwt.Service, jwt.ResponseType(jwt.ResponseTypeSingleton)
-	switch {
-	case e.Stream:
-		kind, response = jwt.Stream, ""
-	case e.ManyReplies:
-		response = jwt.ResponseTypeStream
+// join adds a way between the gateway's account, or that of dispatchers, and one of agents.
+func join(gateway, agents *jwt.AccountClaims, e subjects.Export) {
+	from, to := gateway, agents
+	if e.Way == subjects.ToGateway {
+		from, to = agents, gateway
 	}
-	core.Exports.Add(&jwt.Export{Name: e.Subject, Subject: jwt.Subject(e.Subject), Type: kind, ResponseType: response})
-	for name, account := range claims {
-		n, _ := parseAccount(name)
-		if !slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccount(r) == n.kind }) {
-			continue
-		}
-		local := e.Local
-		i := &jwt.Import{
-			Name: local, Account: core.Subject, Subject: jwt.Subject(e.Subject),
-			Type: kind, Share: e.Identify,
-		}
-		if local != e.Subject {
-			i.LocalSubject = jwt.RenamingSubject(local)
-		}
-		account.Imports.Add(i)
+	export(from, e)
+	i := &jwt.Import{Name: e.Local, Account: from.Subject, Subject: jwt.Subject(e.Subject), Type: exportType(e), Share: e.Identify}
+	if e.Local != e.Subject {
+		i.LocalSubject = jwt.RenamingSubject(e.Local)
 	}
+	to.Imports.Add(i)
 }
+
+func exportType(e subjects.Export) jwt.ExportType {
+	if e.Way == subjects.Service {
+		return jwt.Service
+	}
+	return jwt.Stream
+}
+
+// export adds an export to an account once.
+func export(account *jwt.AccountClaims, e subjects.Export) {
+	if slices.ContainsFunc(account.Exports, func(old *jwt.Export) bool { return string(old.Subject) == e.Subject }) {
+		return
+	}
+	out := &jwt.Export{Name: e.Subject, Subject: jwt.Subject(e.Subject), Type: exportType(e)}
+	if e.ManyReplies {
+		out.ResponseType = jwt.ResponseTypeStream
+	} else if e.Way == subjects.Service {
+		out.ResponseType = jwt.ResponseTypeSingleton
+	}
+	if e.Identify {
+		out.ResponseThreshold = unanswered
+	}
+	account.Exports.Add(out)
+}
+
+// unanswered is how long the server keeps a reply subject that nobody answers on.
+const unanswered = time.Second
 
 // agentScope writes a scope down as claims, for one of its keys. A dispatcher connects to a
 // mesh's own server inside of the process, and to a cluster as everybody does.

@@ -340,8 +340,8 @@ func (s *Store) operatorClaims() (*jwt.OperatorClaims, string, error) {
 // encodeAccount signs the claims with a given time of issue, which the
 // library's own encoder cannot do, and reads them back with the library.
 func encodeAccount(claims *jwt.AccountClaims, operator Signer, serial int64) (Account, error) {
-	sort.Sort(claims.Exports)
-	sort.Sort(claims.Imports)
+	sort.Stable(claims.Exports)
+	sort.Stable(claims.Imports)
 	claims.Type, claims.Version = jwt.AccountClaim, tokenVersion
 	claims.Issuer = operator.PublicKey()
 	account, err := accountOfClaims(*claims)
@@ -375,7 +375,14 @@ func encodeAccount(claims *jwt.AccountClaims, operator Signer, serial int64) (Ac
 func accountOfClaims(claims jwt.AccountClaims) (Account, error) {
 	claims.IssuedAt, claims.ID = 0, ""
 	content, err := json.Marshal(&claims)
-	return Account{Name: claims.Name, PublicKey: claims.Subject, Digest: sha256.Sum256(content)}, err
+	if err != nil {
+		return Account{}, err
+	}
+	a := Account{Name: claims.Name, PublicKey: claims.Subject, Digest: sha256.Sum256(content)}
+	claims.Imports = nil
+	content, err = json.Marshal(&claims)
+	a.Unimported = sha256.Sum256(content)
+	return a, err
 }
 
 func checkToken(token string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,15 +29,11 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 		exports[string(e.Subject)] = e.Type.String() + " " + string(e.ResponseType)
 	}
 	want := map[string]string{
-		"bcp.v1.ask.>": "service Singleton", "bcp.v1.push.>": "service Singleton", "bcp.v1.session.>": "service Singleton",
-		"bcp.v1.join.*":   "service Singleton",
-		"bcp.v1.egress.>": "service Singleton",
-		"bcp.v1.usage.>":  "service Singleton",
-		"bcp.v1.role.>":   "service Singleton",
-		"bcp.v1.run.>":    "service Singleton", "bcp.v1.plan.>": "stream ", "bcp.v1.reply.planner.>": "service Singleton", "bcp.v1.subplan.>": "stream ", "bcp.v1.reply.subplanner.>": "service Singleton", "bcp.v1.reply.tool.>": "service Singleton",
-		"bcp.v1.control.>": "service Singleton", "bcp.v1.alert.>": "stream ",
-		"bcp.v1.approval.>": "service Singleton", "bcp.v1.reply.reader.>": "service Singleton", "bcp.v1.reply.controller.>": "service Singleton",
+		"bcp.v1.role.>": "service Singleton", "bcp.v1.approval.>": "service Singleton",
+		"bcp.v1.plan.>": "stream ", "bcp.v1.subplan.>": "stream ", "bcp.v1.alert.>": "stream ",
 		"bcp.v1.query.>": "stream ", "bcp.v1.deliver.reader.>": "stream ", "bcp.v1.deliver.controller.>": "stream ",
+		"bcp.v1.inbox.controller.*.>": "stream ", "bcp.v1.inbox.reader.*.>": "stream ", "bcp.v1.inbox.keeper.*.>": "stream ",
+		"bcp.v1.inbox.person.*.>": "stream ", "bcp.v1.inbox.join.*.>": "stream ",
 		"$JS.API.DIRECT.GET.BCP_AUDIT": "service Stream", "$JS.API.DIRECT.GET.BCP_AUDIT.>": "service Stream",
 		"$JS.API.DIRECT.GET.BCP_COMMIT": "service Stream",
 		"$JS.API.DIRECT.GET.BCP_LEDGER": "service Stream", "$JS.API.DIRECT.GET.BCP_LEDGER.>": "service Stream",
@@ -46,21 +43,27 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 		t.Error(diff)
 	}
 	imports := map[string][]string{
-		accounts.System: nil, accounts.Core: nil, accounts.Joiners: {"bcp.v1.join.* service"},
+		accounts.System: nil, accounts.Joiners: {"bcp.v1.inbox.join.*.> stream as _INBOX.*.>"},
+		accounts.Core: {
+			"bcp.v1.ask.> stream of CONTROLLERS", "bcp.v1.control.> stream of OPERATORS", "bcp.v1.join.* stream of JOIN", "bcp.v1.push.> stream of READERS",
+			"bcp.v1.reply.controller.> stream of CONTROLLERS", "bcp.v1.reply.reader.> stream of READERS", "bcp.v1.reply.subplanner.> stream of READERS",
+			"bcp.v1.run.> stream of CONTROLLERS", "bcp.v1.session.> stream of CONTROLLERS",
+		},
 		accounts.Readers: {
-			"bcp.v1.deliver.reader.> stream", "bcp.v1.push.> service", "bcp.v1.query.> stream", "bcp.v1.reply.reader.> service",
-			"bcp.v1.reply.subplanner.> service", "bcp.v1.role.> service shared", "bcp.v1.subplan.> stream",
+			"bcp.v1.deliver.reader.> stream", "bcp.v1.inbox.reader.*.> stream as _INBOX.*.>", "bcp.v1.query.> stream", "bcp.v1.role.> service shared", "bcp.v1.subplan.> stream",
 		},
-		accounts.Controllers: {
-			"bcp.v1.ask.> service", "bcp.v1.deliver.controller.> stream", "bcp.v1.reply.controller.> service", "bcp.v1.role.> service shared", "bcp.v1.run.> service", "bcp.v1.session.> service",
-		},
+		accounts.Controllers: {"bcp.v1.deliver.controller.> stream", "bcp.v1.inbox.controller.*.> stream as _INBOX.*.>", "bcp.v1.role.> service shared"},
 		accounts.Operators: {
 			"$JS.API.DIRECT.GET.BCP_AUDIT service as BCPJS.DIRECT.GET.BCP_AUDIT", "$JS.API.DIRECT.GET.BCP_AUDIT.> service as BCPJS.DIRECT.GET.BCP_AUDIT.>",
 			"$JS.API.DIRECT.GET.BCP_COMMIT service as BCPJS.DIRECT.GET.BCP_COMMIT",
 			"$JS.API.DIRECT.GET.BCP_LEDGER service as BCPJS.DIRECT.GET.BCP_LEDGER", "$JS.API.DIRECT.GET.BCP_LEDGER.> service as BCPJS.DIRECT.GET.BCP_LEDGER.>",
 			"$JS.API.STREAM.INFO.BCP_AUDIT service as BCPJS.STREAM.INFO.BCP_AUDIT", "$JS.API.STREAM.INFO.BCP_LEDGER service as BCPJS.STREAM.INFO.BCP_LEDGER",
-			"bcp.v1.alert.> stream", "bcp.v1.approval.> service shared", "bcp.v1.control.> service",
+			"bcp.v1.alert.> stream", "bcp.v1.approval.> service shared", "bcp.v1.inbox.person.*.> stream as _INBOX.*.>",
 		},
+	}
+	names := map[string]string{}
+	for name := range imports {
+		names[claimsOf(t, bundle, name).Subject] = name
 	}
 	for name, want := range imports {
 		claims := claimsOf(t, bundle, name)
@@ -74,15 +77,21 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 				text += " shared"
 			}
 			if i.Account != core.Subject {
-				t.Errorf("%s imports %s from elsewhere", name, text)
+				text += " of " + names[i.Account]
 			}
 			got = append(got, text)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if name != accounts.Core && len(claims.Exports) != 0 {
-			t.Errorf("%s exports", name)
+		var exported []string
+		for _, e := range claims.Exports {
+			if name != accounts.Core {
+				exported = append(exported, string(e.Subject)+" "+e.Type.String()+" of "+name)
+			}
+		}
+		if taken := slices.DeleteFunc(slices.Clone(imports[accounts.Core]), func(i string) bool { return !strings.HasSuffix(i, " of "+name) }); !slices.Equal(exported, taken) {
+			t.Errorf("%s exports %v, and the gateway takes %v", name, exported, taken)
 		}
 		if got := claims.Limits.IsJSEnabled(); got != (name == accounts.Core) {
 			t.Errorf("%s: JetStream %t", name, got)

@@ -520,7 +520,7 @@ func TestReaderTakesNoForeignResult(t *testing.T) {
 		r.OnResult(func(v bcp.ValidationResult) { results <- v })
 	})
 	foreign := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered}
-	for _, reply := range []string{"", "_INBOX_other.1", subjects.ReplyDelivery(bcp.RoleReader, "other", "r1"), subjects.ReplyController(researcher, "r1")} {
+	for _, reply := range []string{"", "_INBOX.other.1", subjects.ReplyDelivery(bcp.RoleReader, "other", "r1"), subjects.ReplyController(researcher, "r1")} {
 		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, foreign)
 	}
 	g.result(replies, foreign)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // request sends body to the gateway until it answers, the context ends, or a
@@ -60,7 +61,7 @@ func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (
 	defer lost(nil)
 	stop := context.AfterFunc(link, func() { lost(context.Cause(link)) })
 	defer stop()
-	m, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body, Header: c.marks.shown(body)})
+	m, err := Request(ctx, c.nc, &nats.Msg{Subject: subject, Data: body, Header: c.marks.shown(body)})
 	if err == nil {
 		c.marks.keepFrom(m)
 	}
@@ -68,6 +69,34 @@ func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (
 		err = ended(ctx)
 	}
 	return m, err
+}
+
+// Request sends one request over a connection with the sender's inbox prefix
+// ([subjects.InboxPrefix]), and returns its answer. It is like nats.RequestMsgWithContext,
+// and also shows the gateway the reply subject of requests to services, where the server
+// hides it. It may change the header of m.
+func Request(ctx context.Context, nc *nats.Conn, m *nats.Msg) (*nats.Msg, error) {
+	if !subjects.Identified(m.Subject) {
+		return nc.RequestMsgWithContext(ctx, m)
+	}
+	answer, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Unsubscribe() }() // the connection may be gone
+	m.Reply = answer.Subject
+	if m.Header == nil {
+		m.Header = nats.Header{}
+	}
+	m.Header.Set(bcp.ReplyHeader, m.Reply)
+	if err := nc.PublishMsg(m); err != nil {
+		return nil, err
+	}
+	got, err := answer.NextMsgWithContext(ctx)
+	if err == nil && len(got.Data) == 0 && got.Header.Get("Status") == "503" {
+		return nil, nats.ErrNoResponders
+	}
+	return got, err
 }
 
 // leaveAfter is how long one of several servers may give no reply before it is left.

@@ -28,6 +28,10 @@ type (
 // P11.7).
 const MarkHeader = "Bcp-Mark"
 
+// ReplyHeader is the header of an approval and of a message about roles: the reply subject
+// again, which the server does not show the gateway there.
+const ReplyHeader = "Bcp-Reply"
+
 // Gateway is the reserved agent name of the gateway itself.
 const Gateway AgentName = "gateway"
 

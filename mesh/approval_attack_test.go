@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -175,7 +177,9 @@ func TestSignatures(t *testing.T) {
 		{"Nats-Request-Info": {forged}, "nats-request-info": {forged}}, {"A": {"b"}, "Nats-Request-Info": {forged}, "Z": {"y"}},
 		{"X": {"y\r\nNats-Request-Info: " + forged}}, {"X-Nats-Request-Info": {forged}},
 	} {
-		reply, err := bob.RequestMsg(&nats.Msg{Subject: subjects.Approval("bob", subjects.VerbApprove), Header: header, Data: []byte(good.text(by(ann, good)))}, meshtest.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+		reply, err := agents.Request(ctx, bob.Conn, &nats.Msg{Subject: subjects.Approval("bob", subjects.VerbApprove), Header: header, Data: []byte(good.text(by(ann, good)))})
+		cancel()
 		if err != nil {
 			t.Fatalf("%v: %v", header, err)
 		}

@@ -270,6 +270,99 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	}
 }
 
+// A stock client on one node names what peers of its role on the others listen to as
+// where its answers go: they hear nothing, and the journal counts it. Its own requests
+// are answered, whichever node it is on.
+//
+// covers A-REPLYPEER, A-REPLY, P4.7
+func TestRepliesOfPeersOnACluster(t *testing.T) {
+	t.Parallel()
+	files := pair(100)
+	files["boss.md"] = agentFile("boss", "", controls("clerk", 100, alerts))
+	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
+	def := meshOf(t, files)
+	c := startCluster(t, def, "one")
+	seat := c.gateway(t, def, "one")
+	until(t, "a gateway that serves", seat.Active)
+
+	stock := func(name bcp.AgentName, role bcp.Role, node int) *nats.Conn {
+		t.Helper()
+		creds, err := c.store.Issue(name, role, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := nats.Connect(c.NodeURL(node), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(name)), nats.Timeout(patience))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	stolen := map[string]bool{}
+	var victims []*nats.Subscription
+	victim := func(nc *nats.Conn, patterns ...string) {
+		t.Helper()
+		for _, p := range patterns {
+			sub, err := nc.SubscribeSync(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			victims = append(victims, sub)
+			stolen[strings.TrimSuffix(p, ">")+"stolen"] = true
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	boss, clerk := stock("boss", bcp.RoleController, 1), stock("clerk", bcp.RoleReader, 2)
+	victim(boss, subjects.InboxesOf("boss"), subjects.DeliveriesOf(bcp.RoleController, "boss"))
+	victim(clerk, subjects.InboxesOf("clerk"), subjects.QueriesOf("clerk"), subjects.DeliveriesOf(bcp.RoleReader, "clerk"))
+
+	main, mailer := stock("main", bcp.RoleController, 0), stock("mailer", bcp.RoleReader, 0)
+	own := func(nc *nats.Conn, subject, text, want string) {
+		t.Helper()
+		until(t, "an answer of one's own", func() bool {
+			m, err := nc.Request(subject, []byte(text), time.Second)
+			return err == nil && strings.Contains(string(m.Data), want)
+		})
+	}
+	const list = `{"type":"bcp_session","verb":"channels"}`
+	push := subjects.Push("mailer", "main", "alerts")
+	for range 2 { // before and after
+		own(main, subjects.Session("main"), list, "channels")
+		own(boss, subjects.Session("boss"), list, "channels")
+		own(mailer, push, `{"type":"bcp_response"}`, "malformed")
+		for reply := range stolen {
+			for nc, subject := range map[*nats.Conn]string{main: subjects.Session("main"), mailer: push} {
+				if err := nc.PublishRequest(subject, reply, []byte(list)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	until(t, "refusals that are counted", func() bool {
+		counted := map[bcp.AgentName]int{}
+		for d := range c.decisions(t, "one") {
+			if d.Kind == bcp.KindRefusals {
+				counted[d.Agent] += d.Count
+			}
+		}
+		return counted["main"] >= len(stolen) && counted["mailer"] >= len(stolen)
+	})
+	own(clerk, subjects.Push("clerk", "boss", "alerts"), `{"type":"bcp_response"}`, "malformed") // behind all that was sent
+	for _, sub := range victims {
+		for {
+			m, err := sub.NextMsg(10 * time.Millisecond)
+			if err != nil {
+				break
+			}
+			if stolen[m.Subject] {
+				t.Errorf("a peer got %q on %s", m.Data, m.Subject)
+			}
+		}
+	}
+}
+
 // core connects with a gateway's creds.
 func (c *clustered) core(t *testing.T, gateway string) *nats.Conn {
 	t.Helper()

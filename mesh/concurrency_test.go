@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -47,7 +49,9 @@ func together(n int, call func(i int)) {
 // reply sends a request and returns the members of what comes; it may be called
 // from any goroutine.
 func reply(t *testing.T, a *meshtest.Agent, subject, text string) map[string]any {
-	got, err := a.Conn.Request(subject, []byte(text), meshtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
+	defer cancel()
+	got, err := agents.Request(ctx, a.Conn, &nats.Msg{Subject: subject, Data: []byte(text)})
 	if err != nil {
 		t.Errorf("%s: %v", a.Name, err)
 		return nil

@@ -65,7 +65,7 @@ func (m *Mesh) serveJoins() error {
 			case <-ctx.Done():
 				return
 			case r := <-j.waiting:
-				m.answerJoin(r, m.join(ctx, r))
+				m.answerJoin(conn, r, m.join(ctx, r))
 			}
 		}
 	})
@@ -77,7 +77,7 @@ func (m *Mesh) serveJoins() error {
 	})
 	subscription, err := conn.Subscribe(subjects.Joins, func(r *nats.Msg) {
 		if !j.admit(subjects.JoinKey(r.Subject), time.Now()) {
-			m.answerJoin(r, bcp.RefusalOf(bcp.RateLimited))
+			m.answerJoin(conn, r, bcp.RefusalOf(bcp.RateLimited))
 			return
 		}
 		select {
@@ -96,10 +96,10 @@ func (m *Mesh) serveJoins() error {
 	return nil
 }
 
-func (m *Mesh) answerJoin(r *nats.Msg, answer any) {
+func (m *Mesh) answerJoin(conn *nats.Conn, r *nats.Msg, answer any) {
 	reply, err := bcp.Encode(answer, bcp.JSON)
-	if err == nil {
-		err = r.Respond(reply)
+	if to := subjects.JoinAnswer(subjects.JoinKey(r.Subject), r.Reply); err == nil && to != "" {
+		err = conn.Publish(to, reply)
 	}
 	if err != nil {
 		m.config.Logger.Warn("answering who joins", "error", err)

@@ -19,7 +19,7 @@ func TestAcceptedLegsAreAudited(t *testing.T) {
 		fetches  = "desk may fetch from status.example.com"
 		tells    = "desk may tell hosts 2000 bits within 24h0m0s"
 		asks     = "desk (keeper) may publish bcp.v1.egress.desk"
-		hears    = "desk (keeper) may subscribe _INBOX_desk.>"
+		hears    = "desk (keeper) may subscribe _INBOX.desk.>"
 	)
 	desk := func(keys string) map[string]string {
 		return map[string]string{"desk.md": "---\nname: desk\n" + keys + "---\n"}

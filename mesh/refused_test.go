@@ -342,8 +342,8 @@ func TestViolationsAreAudited(t *testing.T) {
 	}
 }
 
-// The gateway answers on subjects that the server made, and those are for inboxes of
-// the sender: a message that names another place reaches nobody.
+// The gateway answers in inboxes of the sender: a message that names another place is
+// counted, and reaches nobody.
 //
 // covers A-REPLY, A-REPLYPEER, SUB-24, BCP-9
 func TestReplySubjects(t *testing.T) {
@@ -369,7 +369,7 @@ func TestReplySubjects(t *testing.T) {
 		}
 	}
 	mailer.Sync(t)
-	m.WaitCount(t, 1, meshtest.Of(bcp.KindViolation))
+	m.WaitCount(t, 1, meshtest.Of(bcp.KindRefusals))
 	m.Settle(t)
 	for _, got := range append(main.rest(t), inbox.Taken(t)...) {
 		t.Errorf("main got %s", got.JSON)

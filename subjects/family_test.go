@@ -17,7 +17,7 @@ func TestFamily(t *testing.T) {
 		"bcp.v1.*": "", "bcp.v1.>": "", "bcp.v1.": "", "bcp.v1.pushed.a": "", "bcp.v2.push.a": "", "bcp.push": "", "kanarienvogel": "", "": "", ">": "",
 		subjects.Control("reload"): "control", subjects.Commit(): "commit", subjects.Alerts(): "alert",
 		"$JS.API.STREAM.LIST": subjects.FamilyStreams, "BCPJS.DIRECT.GET.X": subjects.FamilyStreams, "$KV.a": subjects.FamilyStreams, "$JSX": "",
-		"$SYS.REQ.>": subjects.FamilySystem, "_INBOX.a": subjects.FamilyInbox, "_INBOX_main.a": subjects.FamilyInbox, "_R_.x": subjects.FamilyInbox,
+		"$SYS.REQ.>": subjects.FamilySystem, "_INBOX.a": subjects.FamilyInbox, "_INBOX.main.a": subjects.FamilyInbox, "_R_.x": subjects.FamilyInbox,
 	} {
 		if got := subjects.Family(subject); got != want {
 			t.Errorf("%q: %q, not %q", subject, got, want)

@@ -7,13 +7,16 @@ import "strings"
 // checks.
 const (
 	joinPrefix  = "bcp.v1.join."
-	joinInbox   = "_INBOX_join_"
+	joinInbox   = inboxes
+	joinAnswers = answers + "join."
 	joinKeyText = "{{subject()}}"
 )
 
 const (
 	// Joins matches every request to join.
 	Joins = joinPrefix + "*"
+	// JoinAnswers matches every answer to one.
+	JoinAnswers = joinAnswers + "*.>"
 	// Joiner is the name of holders of invitations.
 	Joiner = "join"
 )
@@ -34,6 +37,17 @@ func JoinKey(subject string) string {
 		return ""
 	}
 	return key
+}
+
+// JoinAnswer is [Answer] for the holder of an invitation, by its public key.
+func JoinAnswer(key, reply string) string { return answerTo(joinAnswers+key, JoinInbox(key), reply) }
+
+// JoinExports are the ways between the gateway's account and that of invitations.
+func JoinExports() []Export {
+	return []Export{
+		{Subject: Joins, Local: Joins, Way: ToGateway},
+		{Subject: JoinAnswers, Local: inboxes + "*.>", Way: ToAgents},
+	}
 }
 
 // JoinPermissions returns all that an invitation may publish and subscribe to, as

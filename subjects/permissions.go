@@ -215,7 +215,7 @@ func approverScope(name bcp.AgentName) Scope {
 func auditorScope(name bcp.AgentName) Scope {
 	var publish []string
 	for _, e := range Exports() {
-		if !e.Stream && slices.Contains(e.Roles, bcp.RoleAuditor) {
+		if e.Way == Service && slices.Contains(e.Roles, bcp.RoleAuditor) {
 			publish = append(publish, e.Local)
 		}
 	}

@@ -53,19 +53,19 @@ func TestPermissionsAreExact(t *testing.T) {
 				"bcp.v1.approval.alice.approve", "bcp.v1.approval.alice.edit", "bcp.v1.approval.alice.get",
 				"bcp.v1.approval.alice.list", "bcp.v1.approval.alice.reject",
 			},
-			SubAllow: []string{"_INBOX_alice.>", "bcp.v1.alert.>"},
+			SubAllow: []string{"_INBOX.alice.>", "bcp.v1.alert.>"},
 		},
 		auditor("alice"),
 		auditor("bob"),
 		{
 			Agent: "mailer", Role: bcp.RoleReader,
-			SubAllow: []string{"_INBOX_mailer.>", "bcp.v1.deliver.reader.mailer.>", "bcp.v1.query.mailer.>"},
+			SubAllow: []string{"_INBOX.mailer.>", "bcp.v1.deliver.reader.mailer.>", "bcp.v1.query.mailer.>"},
 			Respond:  true, RespondFor: 3*time.Hour + subjects.RespondSlack,
 		},
 		{
 			Agent: "main", Role: bcp.RoleController,
 			PubAllow: []string{"bcp.v1.ask.main.relay", "bcp.v1.ask.main.researcher", "bcp.v1.session.main"},
-			SubAllow: []string{"_INBOX_main.>", "bcp.v1.deliver.controller.main.>"},
+			SubAllow: []string{"_INBOX.main.>", "bcp.v1.deliver.controller.main.>"},
 			Respond:  true, RespondFor: time.Hour + subjects.RespondSlack,
 		},
 		{
@@ -73,24 +73,24 @@ func TestPermissionsAreExact(t *testing.T) {
 			PubAllow: []string{
 				"BCPJS.DIRECT.GET.BCP_COMMIT", "bcp.v1.control.agents", "bcp.v1.control.credentials", "bcp.v1.control.erase", "bcp.v1.control.forecast", "bcp.v1.control.key", "bcp.v1.control.lift", "bcp.v1.control.proposals", "bcp.v1.control.reconcile", "bcp.v1.control.reload", "bcp.v1.control.renew", "bcp.v1.control.reset-taint", "bcp.v1.control.revocations", "bcp.v1.control.sessions", "bcp.v1.control.stop-run", "bcp.v1.control.storage", "bcp.v1.control.taint",
 			},
-			SubAllow: []string{"_INBOX_operator.>", "bcp.v1.alert.>"},
+			SubAllow: []string{"_INBOX.operator.>", "bcp.v1.alert.>"},
 		},
 		{
 			Agent: "relay", Role: bcp.RoleController,
 			PubAllow: []string{"bcp.v1.ask.relay.mailer", "bcp.v1.session.relay"},
-			SubAllow: []string{"_INBOX_relay.>", "bcp.v1.deliver.controller.relay.>"},
+			SubAllow: []string{"_INBOX.relay.>", "bcp.v1.deliver.controller.relay.>"},
 			Respond:  true, RespondFor: 3*time.Hour + subjects.RespondSlack,
 		},
 		{
 			Agent: "relay", Role: bcp.RoleReader,
 			PubAllow: []string{"bcp.v1.push.relay.main.digest"},
-			SubAllow: []string{"_INBOX_relay.>", "bcp.v1.deliver.reader.relay.>", "bcp.v1.query.relay.>"},
+			SubAllow: []string{"_INBOX.relay.>", "bcp.v1.deliver.reader.relay.>", "bcp.v1.query.relay.>"},
 			Respond:  true, RespondFor: time.Hour + subjects.RespondSlack,
 		},
 		{
 			Agent: "researcher", Role: bcp.RoleReader,
 			PubAllow: []string{"bcp.v1.push.researcher.main.alerts", "bcp.v1.push.researcher.main.findings"},
-			SubAllow: []string{"_INBOX_researcher.>", "bcp.v1.deliver.reader.researcher.>", "bcp.v1.query.researcher.>"},
+			SubAllow: []string{"_INBOX.researcher.>", "bcp.v1.deliver.reader.researcher.>", "bcp.v1.query.researcher.>"},
 			Respond:  true, RespondFor: quarter,
 		},
 	}
@@ -116,7 +116,7 @@ func auditor(name string) subjects.Scope {
 			"BCPJS.DIRECT.GET.BCP_LEDGER.>", "BCPJS.STREAM.INFO.BCP_AUDIT", "BCPJS.STREAM.INFO.BCP_LEDGER",
 			"bcp.v1.control.forecast", "bcp.v1.control.sessions", "bcp.v1.control.storage",
 		},
-		SubAllow: []string{"_INBOX_" + name + ".>", "bcp.v1.alert.>"},
+		SubAllow: []string{"_INBOX." + name + ".>", "bcp.v1.alert.>"},
 	}
 }
 
@@ -180,7 +180,7 @@ func TestPermissionsOfAnyMeshStayInTheirTree(t *testing.T) {
 				if s.Role == bcp.RoleOperator && p == "bcp.v1.alert.>" {
 					continue
 				}
-				if p != "_INBOX_"+string(s.Agent)+".>" && !strings.HasSuffix(p, s.Role.String()+own) && p != "bcp.v1.query"+own {
+				if p != "_INBOX."+string(s.Agent)+".>" && !strings.HasSuffix(p, s.Role.String()+own) && p != "bcp.v1.query"+own {
 					t.Fatalf("%s as %s may subscribe to %q", s.Agent, s.Role, p)
 				}
 			}
@@ -216,19 +216,27 @@ func checkPublish(t *rapid.T, m *bcp.Mesh, s subjects.Scope, p string) {
 // covers BCP-10, SUB-122, SUB-123, SUB-124, SUB-125
 func TestExportsKeepTheDirection(t *testing.T) {
 	t.Parallel()
+	people := []bcp.Role{bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator}
 	for _, e := range subjects.Exports() {
-		alerts := e.Subject == subjects.Alerts() // for people, whatever their role
-		fromGateway := strings.HasPrefix(e.Subject, "bcp.v1.query.") || strings.HasPrefix(e.Subject, "bcp.v1.deliver.") || strings.HasPrefix(e.Subject, "bcp.v1.plan.") || strings.HasPrefix(e.Subject, "bcp.v1.subplan.") || e.Dispatched || alerts
-		if e.Stream != fromGateway {
-			t.Errorf("%q: stream %t", e.Subject, e.Stream)
+		begins := func(words ...string) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(e.Subject, w) })
 		}
-		people := []bcp.Role{bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator}
+		want := subjects.ToGateway
+		switch {
+		case begins("bcp.v1.query.", "bcp.v1.deliver.", "bcp.v1.plan.", "bcp.v1.subplan.", "bcp.v1.inbox.", "bcp.v1.alert.") || e.Dispatched:
+			want = subjects.ToAgents
+		case begins("bcp.v1.approval.", "bcp.v1.role.", "$JS."):
+			want = subjects.Service
+		}
+		if e.Way != want || e.Identify != begins("bcp.v1.approval.", "bcp.v1.role.") {
+			t.Errorf("%q: way %d, %t", e.Subject, e.Way, e.Identify)
+		}
 		roles := e.Subject == "bcp.v1.role.>" // of agents of other organisations, in whichever role they are here
-		if len(e.Roles) != 1 && !(roles && slices.Equal(e.Roles, []bcp.Role{bcp.RoleController, bcp.RoleReader})) && !(alerts && slices.Equal(e.Roles, people)) {
-			t.Errorf("%q is imported by %v", e.Subject, e.Roles)
+		everybody := e.Subject == subjects.Alerts() || e.Subject == "bcp.v1.inbox.person.*.>"
+		if len(e.Roles) != 1 && !(roles && slices.Equal(e.Roles, []bcp.Role{bcp.RoleController, bcp.RoleReader})) && !(everybody && slices.Equal(e.Roles, people)) {
+			t.Errorf("%q is for %v", e.Subject, e.Roles)
 		}
-		reads := slices.Contains(e.Roles, bcp.RoleAuditor) && !alerts || e.Subject == "$JS.API.DIRECT.GET.BCP_COMMIT"
-		if (e.Local != e.Subject) != reads || strings.HasPrefix(e.Subject, "$JS.") != reads {
+		if (e.Local != e.Subject) != begins("$JS.", "bcp.v1.inbox.") {
 			t.Errorf("%q is %q outside", e.Subject, e.Local)
 		}
 		if !subjects.Valid(e.Subject) || !subjects.Valid(e.Local) {

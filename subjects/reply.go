@@ -1,43 +1,71 @@
 package subjects
 
 import (
-	"slices"
+	"cmp"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-const inboxes = "_INBOX_"
+// inboxes begins every inbox of an agent, in its own account. In the gateway's account
+// it is below answers, with the role.
+const (
+	inboxes = "_INBOX."
+	answers = root + "inbox."
+)
 
-// OwnReply reports whether a message's reply subject is in an inbox of its sender.
-// The subject identifies the sender, since the server lets nobody else publish on
-// it. If it does not, the reply may go to any inbox.
-func OwnReply(subject, reply string) bool {
-	if !strings.HasPrefix(reply, inboxes) {
-		return false
+// Answer returns the gateway's subject for answering a request of an agent or a person in
+// a role, whose message names reply. It is empty unless reply is in an inbox of just that
+// sender: the server does not check reply subjects, and those of a role share an account.
+func Answer(r bcp.Role, name bcp.AgentName, reply string) string {
+	if answered(r) == "" {
+		return ""
 	}
-	s, err := Parse(subject)
-	if err != nil {
-		return true
-	}
-	sender := s.Sender()
-	return sender == "" || strings.HasPrefix(reply, InboxPrefix(sender)+".")
+	return answerTo(answers+answered(r)+"."+string(name), InboxPrefix(name), reply)
 }
 
-// Sender returns the agent or person who may publish on the subject, or the empty
-// string if that is the gateway, or the subject does not say.
-func (s Subject) Sender() bcp.AgentName {
-	switch s.Kind {
-	case KindAsk, KindSession:
-		return s.Controller
-	case KindPush:
-		return s.Reader
-	case KindReply, KindApproval, KindEgress, KindUsage, KindRun, KindRole:
-		return s.Agent
-	case KindControl:
-		if !slices.Contains(bcp.AuditorActs(), s.Event) { // which auditors may request too
-			return bcp.Operator
-		}
+func answerTo(subject, inbox, reply string) string {
+	rest, own := strings.CutPrefix(reply, inbox+".")
+	if inbox == "" || !own || len(reply) > maxSubject || !ValidLiteral(rest) {
+		return ""
+	}
+	return subject + "." + rest
+}
+
+// AnswersOf returns the pattern of [Answer] for an agent or a person, or for all who ask
+// in a role if name is empty.
+func AnswersOf(r bcp.Role, name bcp.AgentName) string {
+	if token := cmp.Or(agent(name), "*"); answered(r) != "" && (name == "" || token != "*") {
+		return answers + answered(r) + "." + token + ".>"
 	}
 	return ""
+}
+
+// InboxOwner returns whose inbox a subject is in, or the empty string.
+func InboxOwner(subject string) bcp.AgentName {
+	rest, ok := strings.CutPrefix(subject, inboxes)
+	name, _, more := strings.Cut(rest, ".")
+	if !ok || !more {
+		return ""
+	}
+	return bcp.AgentName(agent(bcp.AgentName(name)))
+}
+
+// answered is the token of the roles that get answers. A person has one inbox in all
+// roles.
+func answered(r bcp.Role) string {
+	switch r {
+	case bcp.RoleController, bcp.RoleReader, bcp.RoleKeeper:
+		return r.String()
+	case bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
+		return "person"
+	}
+	return ""
+}
+
+// Identified reports whether requests on a subject go to a service that adds the
+// sender's key. The gateway does not see their reply subject: the header
+// [bcp.ReplyHeader] has to name it too.
+func Identified(subject string) bool {
+	return Match(tree(KindApproval), subject) || Match(tree(KindRole), subject)
 }

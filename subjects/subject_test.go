@@ -43,8 +43,8 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.Audit("main", "researcher", "query"), "bcp.v1.audit.main.researcher.query"},
 		{subjects.Audit("", "", "reload"), "bcp.v1.audit._._.reload"},
 		{subjects.Ledger("main", "researcher"), "bcp.v1.ledger.main.researcher"},
-		{subjects.InboxPrefix("main"), "_INBOX_main"},
-		{subjects.InboxesOf("main"), "_INBOX_main.>"},
+		{subjects.InboxPrefix("main"), "_INBOX.main"},
+		{subjects.InboxesOf("main"), "_INBOX.main.>"},
 		{subjects.AsksOf("main"), "bcp.v1.ask.main.*"},
 		{subjects.PushesOf("researcher"), "bcp.v1.push.researcher.*.*"},
 		{subjects.RepliesOf(bcp.RoleReader, "researcher"), "bcp.v1.reply.reader.researcher.>"},
@@ -235,7 +235,7 @@ func TestParseIsStrict(t *testing.T) {
 		"bcp.v1.approval.a", "bcp.v1.commit", "bcp.v1.commit.-1", "bcp.v1.commit.00", "bcp.v1.commit.65536", "bcp.v1.commit.0x1",
 		"bcp.v1.commit.1.1", "bcp.v1.audit.a.b", "bcp.v1.audit._._._", "bcp.v1.audit._._.Query", "bcp.v1.ledger._._",
 		"bcp.v1.unknown.a.b", "bcp.v1.ask." + strings.Repeat("a", 64) + ".b", "bcp.v1.ask.a." + strings.Repeat("b", 600),
-		"_INBOX_a.b", "$SYS.ACCOUNT.A.CONNECT",
+		"_INBOX.a.b", "$SYS.ACCOUNT.A.CONNECT",
 	}
 	for _, text := range texts {
 		if got, err := subjects.Parse(text); err == nil {

@@ -41,7 +41,7 @@ func TestPlantedEffectsAreFoundAndReal(t *testing.T) {
 	read, send, post := dispatcher("desk", "mail", "read"), dispatcher("desk", "mail", "send"), dispatcher("post", "mail", "send")
 	calls := func(from, local string) func(*testing.T, *issuer) {
 		return func(_ *testing.T, i *issuer) {
-			export(i, from, "bcp.v1.>", jwt.Stream)
+			export(i, from, local, jwt.Stream)
 			importing(i, tools, from, local, "bcp.v1.call.mail.send.*", jwt.Stream)
 		}
 	}

@@ -21,6 +21,11 @@ const (
 )
 
 func export(i *issuer, account, subject string, kind jwt.ExportType) *jwt.Export {
+	for _, e := range i.accounts[account].Exports {
+		if e.Type == kind && jwt.Subject(subject).IsContainedIn(e.Subject) {
+			return e
+		}
+	}
 	e := &jwt.Export{Name: subject, Subject: jwt.Subject(subject), Type: kind}
 	i.accounts[account].Exports.Add(e)
 	return e
@@ -32,6 +37,12 @@ func importing(i *issuer, into, from, subject, local string, kind jwt.ExportType
 		im.LocalSubject = jwt.RenamingSubject(local)
 	}
 	i.accounts[into].Imports.Add(im)
+}
+
+// reaching lets an account's messages on a subject reach the gateway.
+func reaching(i *issuer, account, subject string) {
+	export(i, account, subject, jwt.Stream)
+	importing(i, core, account, subject, subject, jwt.Stream)
 }
 
 // planted is a hole, and how it is made.
@@ -51,8 +62,8 @@ func holes() []planted {
 		return func(_ *testing.T, i *issuer) { i.template(account, role).Sub.Allow.Add(subject) }
 	}
 	return []planted{
-		{"a Reader may publish to another's inbox", proof.Agents, spy, mailer, "publishes _INBOX_mailer.* in READERS -> reader-mailer subscribes to _INBOX_mailer.* in READERS",
-			allow(readers, spy, "_INBOX_mailer.*")},
+		{"a Reader may publish to another's inbox", proof.Agents, spy, mailer, "publishes _INBOX.mailer.* in READERS -> reader-mailer subscribes to _INBOX.mailer.* in READERS",
+			allow(readers, spy, "_INBOX.mailer.*")},
 		{"lists that are not there", proof.Agents, spy, mailer, "reader-spy publishes",
 			func(_ *testing.T, i *issuer) {
 				p := i.template(readers, spy)
@@ -63,27 +74,27 @@ func holes() []planted {
 			func(_ *testing.T, i *issuer) {
 				p := &i.template(readers, spy).Permissions
 				*p = jwt.Permissions{Sub: p.Sub}
-				p.Pub.Deny.Add("_INBOX_mailer.*", "bcp.v1.deliver.>", "bcp.v1.query.>", "$SYS.>", "$JS.>", "_R_.>", "bcp.v1.push.>", "bcp.v1.reply.>")
+				p.Pub.Deny.Add("_INBOX.mailer.*", "bcp.v1.deliver.>", "bcp.v1.query.>", "$SYS.>", "$JS.>", "_R_.>", "bcp.v1.push.>", "bcp.v1.reply.>")
 			}},
 		{"a stream from Readers to Controllers", proof.Agents, spy, main, "stream into CONTROLLERS as bcp.v1.deliver.controller.main.relay",
 			func(_ *testing.T, i *issuer) {
 				export(i, readers, "bcp.v1.push.>", jwt.Stream)
 				importing(i, controllers, readers, "bcp.v1.push.spy.*.notes", "bcp.v1.deliver.controller.main.*", jwt.Stream)
 			}},
-		{"a service of Controllers for Readers", proof.Agents, spy, main, "service of CONTROLLERS as _INBOX_main.",
+		{"a service of Controllers for Readers", proof.Agents, spy, main, "service of CONTROLLERS as _INBOX.main.",
 			func(_ *testing.T, i *issuer) {
-				export(i, controllers, "_INBOX_main.*.*", jwt.Service)
+				export(i, controllers, "_INBOX.main.*.*", jwt.Service)
 				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
-				importing(i, readers, controllers, "_INBOX_main.*.*", "bcp.v1.push.spy.$2.$1", jwt.Service)
+				importing(i, readers, controllers, "_INBOX.main.*.*", "bcp.v1.push.spy.$2.$1", jwt.Service)
 			}},
-		{"a chain of services over another account", proof.Agents, spy, main, "service of MIDDLE as m.relay.notes -> service of CONTROLLERS as _INBOX_main.relay.notes",
+		{"a chain of services over another account", proof.Agents, spy, main, "service of MIDDLE as m.relay.notes -> service of CONTROLLERS as _INBOX.main.relay.notes",
 			func(t *testing.T, i *issuer) {
 				i.account(t, "MIDDLE")
 				export(i, "MIDDLE", "m.>", jwt.Service)
-				export(i, controllers, "_INBOX_main.>", jwt.Service)
+				export(i, controllers, "_INBOX.main.>", jwt.Service)
 				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
 				importing(i, readers, "MIDDLE", "m.*.*", "bcp.v1.push.spy.*.*", jwt.Service)
-				importing(i, "MIDDLE", controllers, "_INBOX_main.*.*", "m.*.*", jwt.Service)
+				importing(i, "MIDDLE", controllers, "_INBOX.main.*.*", "m.*.*", jwt.Service)
 			}},
 		{"a service of the streams under another name", proof.Streams, spy, "JetStream of CORE", "service of CORE as $JS.API.STREAM.PURGE.notes",
 			func(_ *testing.T, i *issuer) {
@@ -91,10 +102,10 @@ func holes() []planted {
 				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
 				importing(i, readers, core, "$JS.API.STREAM.PURGE.*", "bcp.v1.push.spy.relay.*", jwt.Service)
 			}},
-		{"a mapping in the gateway's account", proof.Streams, spy, "JetStream of CORE", "mapped in CORE to $JS.API.STREAM.DELETE.notes",
+		{"a mapping in the gateway's account", proof.Streams, "approver-bob", "JetStream of CORE", "mapped in CORE to $JS.API.STREAM.DELETE.",
 			func(_ *testing.T, i *issuer) {
 				i.accounts[core].Mappings = jwt.Mapping{}
-				i.accounts[core].AddMapping("bcp.v1.push.spy.relay.*", jwt.WeightedMapping{Subject: "$JS.API.STREAM.DELETE.{{wildcard(1)}}", Weight: 100})
+				i.accounts[core].AddMapping("bcp.v1.approval.bob.*", jwt.WeightedMapping{Subject: "$JS.API.STREAM.DELETE.{{wildcard(1)}}", Weight: 100})
 			}},
 		{"an auditor may purge", proof.Streams, "auditor-carol", "JetStream of CORE", "service of CORE as $JS.API.STREAM.PURGE.*",
 			func(_ *testing.T, i *issuer) {
@@ -107,32 +118,32 @@ func holes() []planted {
 				i.accounts[readers].Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
 				allow(readers, spy, "$JS.API.STREAM.CREATE.*")(t, i)
 			}},
-		{"a Reader that may ask", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.ask.main.mailer",
+		{"a Reader that may ask", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.ask.main.mailer",
 			func(t *testing.T, i *issuer) {
-				importing(i, readers, core, "bcp.v1.ask.>", "bcp.v1.ask.>", jwt.Service)
+				reaching(i, readers, "bcp.v1.ask.>")
 				allow(readers, spy, "bcp.v1.ask.main.mailer")(t, i)
 			}},
-		{"a Reader that may push in every name", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.push.*.*.*",
+		{"a Reader that may push in every name", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.push.*.*.*",
 			allow(readers, spy, "bcp.v1.push.*.*.*")},
 		{"an Approver that may decide as another", proof.Gateway, "approver-bob", "the gateway of CORE", "service of CORE as bcp.v1.approval.alice.approve",
 			allow(people, "approver-bob", "bcp.v1.approval.alice.approve")},
-		{"a Reader that may speak as its keeper", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.egress.spy",
+		{"a Reader that may speak as its keeper", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.egress.spy",
 			func(t *testing.T, i *issuer) {
-				importing(i, readers, core, "bcp.v1.egress.>", "bcp.v1.egress.>", jwt.Service)
+				reaching(i, readers, "bcp.v1.egress.>")
 				allow(readers, spy, "bcp.v1.egress.spy")(t, i)
 			}},
-		{"a keeper that may speak for all agents", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.egress.*",
+		{"a keeper that may speak for all agents", proof.Gateway, keeper, "the gateway of CORE", "stream into CORE as bcp.v1.egress.*",
 			allow(keepers, keeper, "bcp.v1.egress.*")},
-		{"a Reader that may speak of its model", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.usage.spy",
+		{"a Reader that may speak of its model", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.usage.spy",
 			func(t *testing.T, i *issuer) {
-				importing(i, readers, core, "bcp.v1.usage.>", "bcp.v1.usage.>", jwt.Service)
+				reaching(i, readers, "bcp.v1.usage.>")
 				allow(readers, spy, "bcp.v1.usage.spy")(t, i)
 			}},
-		{"a keeper that may speak of the models of all agents", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.usage.*",
+		{"a keeper that may speak of the models of all agents", proof.Gateway, keeper, "the gateway of CORE", "stream into CORE as bcp.v1.usage.*",
 			allow(keepers, keeper, "bcp.v1.usage.*")},
-		{"a keeper that pushes for its agent", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.push.spy.relay.notes",
+		{"a keeper that pushes for its agent", proof.Gateway, keeper, "the gateway of CORE", "stream into CORE as bcp.v1.push.spy.relay.notes",
 			func(t *testing.T, i *issuer) {
-				importing(i, keepers, core, "bcp.v1.push.>", "bcp.v1.push.>", jwt.Service)
+				reaching(i, keepers, "bcp.v1.push.>")
 				allow(keepers, keeper, "bcp.v1.push.spy.relay.notes")(t, i)
 			}},
 		{"a user of the gateway's account on the network", proof.Gateway, "helper", "the gateway of CORE", "helper publishes bcp.v1.ask.*.* in CORE",
@@ -149,8 +160,20 @@ func holes() []planted {
 				scope.Template.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE")
 				scope.Template.Sub.Deny.Add(">")
 			}},
-		{"one inbox for all", proof.Hearing, mailer, spy, "reader-spy subscribes to _INBOX_mailer",
-			hear(readers, spy, "_INBOX_mailer.x.>")},
+		{"one inbox for all", proof.Hearing, mailer, spy, "reader-spy subscribes to _INBOX.mailer",
+			hear(readers, spy, "_INBOX.mailer.x.>")},
+		{"answers of other roles", proof.Hearing, "the gateway", spy, "stream into READERS as _INBOX.spy.",
+			func(_ *testing.T, i *issuer) {
+				for _, im := range i.accounts[readers].Imports {
+					if im.Subject == "bcp.v1.inbox.reader.*.>" {
+						im.Subject = "bcp.v1.inbox.controller.*.>"
+					}
+				}
+			}},
+		{"answers to another in one's own inbox", proof.Hearing, "the gateway", spy, "stream into READERS as _INBOX.spy.*.*",
+			func(_ *testing.T, i *issuer) {
+				importing(i, readers, core, "bcp.v1.inbox.reader.*.*", "_INBOX.spy.$1.$2", jwt.Stream)
+			}},
 		{"a queue on another's queries", proof.Hearing, mailer, spy, "subscribes to bcp.v1.query.mailer",
 			hear(readers, spy, "bcp.v1.query.mailer.main workers")},
 		{"a keeper hears its agent's queries", proof.Hearing, "the gateway", keeper, "stream into KEEPERS as bcp.v1.query.spy",
@@ -173,9 +196,9 @@ func holes() []planted {
 			}},
 		{"a trace through the gateway's account", proof.Hearing, spy, "a trace of CORE", "a trace of CORE takes bcp.v1.push.spy.relay.notes",
 			func(_ *testing.T, i *issuer) {
-				for _, e := range i.accounts[core].Exports {
-					if e.Subject == "bcp.v1.push.>" {
-						e.AllowTrace = true
+				for _, im := range i.accounts[core].Imports {
+					if im.Subject == "bcp.v1.push.>" {
+						im.AllowTrace = true
 					}
 				}
 			}},
@@ -188,13 +211,13 @@ func holes() []planted {
 				i.accounts[controllers].Limits.DisallowBearer = false
 				i.template(controllers, main).BearerToken = true
 			}},
-		{"a user of a free key", proof.Agents, "stray", main, "stray publishes _INBOX_main.",
+		{"a user of a free key", proof.Agents, "stray", main, "stray publishes _INBOX.main.",
 			func(t *testing.T, i *issuer) {
 				key := i.key(t)
 				i.accounts[controllers].SigningKeys.Add(key)
 				i.accounts[controllers].DefaultPermissions = jwt.Permissions{}
 				i.accounts[controllers].DefaultPermissions.Sub.Deny.Add(">")
-				i.accounts[controllers].DefaultPermissions.Pub.Allow.Add("_INBOX_main.>")
+				i.accounts[controllers].DefaultPermissions.Pub.Allow.Add("_INBOX.main.>")
 				token, seed := i.user(t, controllers, key, "stray", nil)
 				i.users = append(i.users, token)
 				i.seeds["stray"] = [2]string{token, string(seed)}

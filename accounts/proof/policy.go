@@ -69,7 +69,7 @@ func (i identity) entrances() []pattern {
 		list = append(list, subjects.ApprovalsOf(i.agent))
 	case bcp.RoleAuditor, bcp.RoleOperator:
 		for _, e := range subjects.Exports() {
-			if !e.Stream && slices.Contains(e.Roles, i.role) {
+			if e.Way != subjects.ToAgents && slices.Contains(e.Roles, i.role) {
 				list = append(list, e.Subject)
 			}
 		}
@@ -84,9 +84,15 @@ func (i identity) entrances() []pattern {
 
 // gatewaySubjects returns the subjects on which the gateway sends to this agent.
 func (i identity) gatewaySubjects() []pattern {
-	list := []string{subjects.DeliveriesOf(i.role, i.agent)}
-	if i.role == bcp.RoleReader {
+	if i.joiner {
+		return parsePatterns([]string{subjects.JoinAnswers})
+	}
+	list := []string{subjects.DeliveriesOf(i.role, i.agent), subjects.AnswersOf(i.role, i.agent)}
+	switch i.role {
+	case bcp.RoleReader:
 		list = append(list, subjects.QueriesOf(i.agent))
+	case bcp.RoleSubplanner: // asks nothing, in the account of Readers
+		list = append(list, subjects.AnswersOf(bcp.RoleReader, i.agent))
 	}
 	switch {
 	case i.role == bcp.RolePlanner:

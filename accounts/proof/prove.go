@@ -75,7 +75,7 @@ type station struct {
 	by      mapping  // from the region before
 	how     string
 	hops    int
-	over    *link // the service import by which it arrived
+	over    *link // the import by which it arrived
 	heard   bool  // it arrived as a stream: only subscriptions receive it
 }
 
@@ -158,7 +158,7 @@ func (v *prover) spread(s *station, add func(*station)) {
 	}
 	for i := range s.account.streams {
 		l := &s.account.streams[i]
-		add(&station{account: l.to, region: l.by.image(s.region), before: s, by: l.by, how: "stream", hops: s.hops + 1, heard: true})
+		add(&station{account: l.to, region: l.by.image(s.region), before: s, by: l.by, how: "stream", hops: s.hops + 1, over: l, heard: true})
 	}
 }
 

@@ -154,7 +154,7 @@ func (v *roles) checkPublisher(reached *reach) {
 	from, role := reached.from, reached.from.role()
 	carried := map[*carrier][]pattern{} // published messages of each carrier
 	for _, s := range reached.stations {
-		if !s.account.guarded || s.account.system || s.heard {
+		if !s.account.guarded || s.account.system {
 			continue
 		}
 		for i := range carriers {

@@ -137,7 +137,7 @@ func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 		}
 		body, err := bcp.Encode(answer, bcp.JSON)
 		if err == nil {
-			err = m.Respond(body)
+			err = nc.Publish(subjects.Answer(bcp.RoleOperator, bcp.Operator, m.Reply), body)
 		}
 		if err != nil {
 			x.t.Error(err)

@@ -68,7 +68,7 @@ func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
 	url, stop := startMesh(t, dir)
 	running := issue("main")
 	for _, creds := range []string{resting, running} {
-		connection, err := nats.Connect(url, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX_x"), nats.Timeout(clustertest.Patience))
+		connection, err := nats.Connect(url, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX.x"), nats.Timeout(clustertest.Patience))
 		if err != nil {
 			t.Errorf("%s: %s", creds, err)
 			continue

@@ -176,7 +176,9 @@ var rules = []rule{
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},
-	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "agents/folder", "bcp", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys, "golang.org/x/net/http/httpguts"}},
+	// What one version of the server has on disk and says.
+	{folder: "mesh/server/store", internal: []string{"accounts/durable"}, external: []string{logging, natsServer}},
+	{folder: "mesh/server", internal: []string{"accounts", "agents/folder", "bcp", "mesh/home", "mesh/server/store", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys, "golang.org/x/net/http/httpguts"}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -206,7 +208,7 @@ var rules = []rule{
 	{folder: "mesh/meshtest/effort", testSupport: true},
 	{
 		folder: "mesh/meshtest", testSupport: true,
-		internal: append([]string{"accounts", "jetstream", "mesh", "mesh/server"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/server"}, corePackages...),
 		external: []string{jsonText, logging, msgpack, natsClient},
 	},
 
@@ -350,7 +352,7 @@ var rules = []rule{
 	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
 	{
 		folder: "cmd/bcpmesh-lab/internal/redteam", foreign: true,
-		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
+		internal: []string{"agents", "bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
 		external: []string{jsonText, jwtClaims, logging, natsClient, nkeys},
 	},
 	// Plays small meshes in every way: it is pure, and knows no bus.
@@ -413,7 +415,7 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost",
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
-	natsServer:                 {"cmd/bcpmesh-lab/internal/bench", "mesh/server"},
+	natsServer:                 {"cmd/bcpmesh-lab/internal/bench", "mesh/server", "mesh/server/store"},
 	prometheus:                 {"mesh/telemetry"},
 	telemetry:                  {"mesh/trace/otlp"},
 	exporter:                   {"mesh/trace/otlp"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -120,7 +122,9 @@ func (w *wireWork) encode(text string) []byte {
 
 func (w *wireWork) ask(nc *nats.Conn, subject, text, name string) map[string]any {
 	w.t.Helper()
-	reply, err := nc.Request(subject, w.encode(text), meshtest.Patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), meshtest.Patience)
+	defer cancel()
+	reply, err := agents.Request(ctx, nc, &nats.Msg{Subject: subject, Data: w.encode(text)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

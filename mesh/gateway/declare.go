@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -62,7 +61,6 @@ type rolesAnswer struct {
 // then in.roles has the answer.
 func (g *Gateway) decideRole(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	s := &in.subject
-	in.roles = rolesAnswer{over: g.rolesOver(s.Agent)}
 	if g.config.Roles == nil || g.config.State.Mesh.Organisation == "" {
 		return bcp.Decision{Code: bcp.NotPermitted}, false
 	}
@@ -108,8 +106,8 @@ func (g *Gateway) decideRole(m bcp.Moment, in *input) (bcp.Decision, bool) {
 
 // answerRole answers a message about roles, always in JSON.
 func (g *Gateway) answerRole(in *input, d *bcp.Decision) {
-	conn := g.agentLink(in.sender())
-	if conn == nil || !strings.HasPrefix(in.reply, "_R_.") {
+	conn, to := g.agentLink(in.sender()), in.inbox()
+	if conn == nil || to == "" {
 		return
 	}
 	var b []byte
@@ -123,7 +121,7 @@ func (g *Gateway) answerRole(in *input, d *bcp.Decision) {
 		b, err = contract.WriteMessage(in.roles.message)
 	}
 	if err == nil {
-		err = conn.Publish(in.reply, b)
+		err = conn.Publish(to, b)
 	}
 	if err != nil {
 		g.log.Warn("answering about roles", "error", err)

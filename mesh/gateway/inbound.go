@@ -470,6 +470,9 @@ func agentPatterns(who agentRole) []string {
 func (g *Gateway) receive(l *lane, m *nats.Msg) {
 	if subject, err := subjects.Parse(m.Subject); err == nil {
 		in := &input{subject: subject, reply: m.Reply, body: m.Data}
+		if subjects.Identified(m.Subject) { // the server replaced the reply subject
+			in.reply = m.Header.Get(bcp.ReplyHeader)
+		}
 		if values := m.Header[bcp.MarkHeader]; len(values) == 1 {
 			in.shows, in.mark = true, values[0]
 		}

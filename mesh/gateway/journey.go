@@ -6,7 +6,6 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -160,6 +159,13 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 		return bcp.Decision{}, false
 	}
 	in.change, in.releases, in.repeats, in.gathered = nil, nil, "", false
+	if in.subject.Kind == subjects.KindRole {
+		in.roles = rolesAnswer{over: g.rolesOver(in.subject.Agent)}
+	}
+	if in.reply != "" && in.inbox() == "" { // counted, and neither answered nor recorded
+		in.gathered = true
+		return bcp.Decision{Code: bcp.NotPermitted}, false
+	}
 	s, m := in.subject, g.moment()
 	if g.closes(in) {
 		return bcp.Decision{Code: bcp.Unavailable}, false
@@ -529,16 +535,26 @@ func (g *Gateway) refusal(in *input, code bcp.Code) any {
 	return result
 }
 
-// answer replies to a request in its sender's encoding. The server made the
-// reply subject, since requests cross from another account; a subject chosen by
-// a client is never used.
+// answer replies to a request in its sender's encoding, in the sender's own inbox.
 func (g *Gateway) answer(in *input, message any) {
-	if !strings.HasPrefix(in.reply, "_R_.") {
+	to := in.inbox()
+	if to == "" {
 		return
 	}
-	if !g.publish(in.sender(), in.reply, "", message) {
-		g.publish(in.sender(), in.reply, "", bcp.RefusalOf(bcp.Internal))
+	if !g.publish(in.sender(), to, "", message) {
+		g.publish(in.sender(), to, "", bcp.RefusalOf(bcp.Internal))
 	}
+}
+
+// inbox returns the gateway's subject for the answer to a message, or nothing if it does
+// not name an inbox of its sender. The subject of an auditor's request does not say
+// whose it is: its answer may go to any person.
+func (in *input) inbox() string {
+	who := in.sender()
+	if in.subject.Kind == subjects.KindControl && slices.Contains(bcp.AuditorActs(), in.subject.Event) {
+		who.Agent = subjects.InboxOwner(in.reply)
+	}
+	return subjects.Answer(who.Role, who.Agent, in.reply)
 }
 
 // sender returns the agent that may publish on the message's subject.

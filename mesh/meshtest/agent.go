@@ -1,6 +1,7 @@
 package meshtest
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -122,7 +124,9 @@ func (a *Agent) decode(msg *nats.Msg) (Message, error) {
 // Request sends a request and returns the reply.
 func (a *Agent) Request(t testing.TB, subject, text string) Message {
 	t.Helper()
-	reply, err := a.Conn.Request(subject, a.Encode(text), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	reply, err := agents.Request(ctx, a.Conn, &nats.Msg{Subject: subject, Data: a.Encode(text)})
 	if err != nil {
 		t.Fatalf("%s: a request: %v", a.Name, err)
 	}

@@ -1,7 +1,7 @@
 package server_test
 
 import (
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,54 +220,75 @@ func TestSenderIsTheServersWord(t *testing.T) {
 	}
 }
 
-// An answer goes to an inbox of whoever asked. A message that names another place is
-// refused, and told like any other refusal.
+// The gateway sees the reply subject that a sender chose, or the server refuses it; and
+// what it publishes for an inbox arrives there and with nobody else.
 //
 // covers A-REPLY, A-REPLYPEER, BCP-19
 func TestAnswersGoToInboxesOfTheSender(t *testing.T) {
 	t.Parallel()
-	b, denials := startWithDenials(t)
+	b := start(t)
 	gateway := b.gateway()
-	arrived := listen(t, gateway, "bcp.>")
-	bystander := b.connect("writer", bcp.RoleController)
-	for _, party := range []struct {
+	arrived := listen(t, gateway, "bcp.v1.ask.>")
+	pushed := listen(t, gateway, "bcp.v1.push.>")
+	decided := listen(t, gateway, "bcp.v1.approval.>")
+	parties := []struct {
 		a       *agent
+		role    bcp.Role
 		subject string
+		arrived func() []*nats.Msg
 	}{
-		{b.connect("main", bcp.RoleController), subjects.Ask("main", "researcher")},
-		{b.connect("researcher", bcp.RoleReader), subjects.Push("researcher", "main", "findings")},
-		{b.connect("alice", bcp.RoleApprover), subjects.Approval("alice", subjects.VerbGet)},
-	} {
-		own := subjects.InboxPrefix(party.a.name) + ".x"
-		if err := party.a.PublishRequest(party.subject, own, []byte("x")); err != nil {
-			t.Fatal(err)
+		{b.connect("main", bcp.RoleController), bcp.RoleController, subjects.Ask("main", "researcher"), arrived},
+		{b.connect("researcher", bcp.RoleReader), bcp.RoleReader, subjects.Push("researcher", "main", "findings"), pushed},
+		{b.connect("alice", bcp.RoleApprover), bcp.RoleApprover, subjects.Approval("alice", subjects.VerbGet), decided},
+	}
+	heard := map[bcp.AgentName]func() []*nats.Msg{}
+	for _, party := range parties {
+		heard[party.a.name] = listen(t, party.a.Conn, subjects.InboxesOf(party.a.name))
+	}
+	for _, name := range []bcp.AgentName{"writer", "mailer"} {
+		role := bcp.RoleController
+		if name == "mailer" {
+			role = bcp.RoleReader
 		}
-		flush(t, party.a.Conn)
-		if got := arrived(); len(got) != 1 || got[0].Reply == own {
-			t.Errorf("%s with its own inbox: %v", party.a.name, subjectsOf(got))
-		}
+		heard[name] = listen(t, b.connect(name, role).Conn, subjects.InboxesOf(name))
+	}
+	for _, party := range parties {
+		own := subjects.InboxPrefix(party.a.name) + ".x.1"
 		for _, reply := range []string{
-			subjects.Session("writer"), subjects.Ask("writer", "researcher"), subjects.Push("mailer", "main", "x"), subjects.Push("researcher", "main", "alerts"),
-			subjects.ReplyController("writer", "d1"), subjects.ReplyReader("mailer", "q1", 0), subjects.Approval("bob", subjects.VerbApprove),
-			"$JS.API.STREAM.DELETE.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Commit(), subjects.Deliver(bcp.RoleController, "writer", "researcher"),
-			subjects.Query("mailer", "main"), subjects.InboxPrefix("writer") + ".x", "_R_.x.y", "$JS.ACK.S.C.1.1.1.1.1", "_GR_.a.b.c", "_INBOX.x",
+			own, subjects.InboxPrefix("writer") + ".x", subjects.InboxPrefix("mailer") + ".x", subjects.Query("mailer", "main"), subjects.Alerts(),
+			subjects.Deliver(bcp.RoleController, "writer", "researcher"), "_INBOX.x", "_R_.x.y", "$JS.ACK.S.C.1.1.1.1.1", "_GR_.a.b.c.d.e", "$JS.API.INFO",
 		} {
 			if err := party.a.PublishRequest(party.subject, reply, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
-			if got := party.a.refusals(); !slices.Equal(got, []string{"reply _R_." + reply[4:]}) {
-				t.Errorf("%s with reply %q: refused %v", party.a.name, reply, got)
-			}
+			refused := party.a.refusals()
 			flush(t, gateway)
-			if got := arrived(); len(got) != 0 {
-				t.Errorf("%s with reply %q: %v", party.a.name, reply, subjectsOf(got))
+			got := party.arrived()
+			if strings.HasPrefix(reply, "_R_.") || strings.HasPrefix(reply, "$JS.ACK.") || strings.HasPrefix(reply, "_GR_.") {
+				if len(refused) != 1 || len(got) != 0 {
+					t.Errorf("%s with reply %q: %v refused, %v arrived", party.a.name, reply, refused, subjectsOf(got))
+				}
+				continue
+			}
+			if len(refused) != 0 || len(got) != 1 || (got[0].Reply == reply) == subjects.Identified(party.subject) {
+				t.Errorf("%s with reply %q: refused %v, arrived %+v", party.a.name, reply, refused, got)
+				continue
+			}
+			to := subjects.Answer(party.role, party.a.name, reply)
+			if (to != "") != (reply == own) {
+				t.Errorf("%s with reply %q is answered on %q", party.a.name, reply, to)
 			}
 		}
-	}
-	if d := next(t, denials); d.Operation != server.Publish {
-		t.Errorf("told: %+v", d)
-	}
-	if refused := bystander.refusals(); len(refused) != 0 {
-		t.Errorf("a bystander was refused %v", refused)
+		publish(t, gateway, subjects.Answer(party.role, party.a.name, own), "answer")
+		flush(t, gateway)
+		for name, take := range heard {
+			want := 0
+			if name == party.a.name {
+				want = 1
+			}
+			if got := take(); len(got) != want || want == 1 && got[0].Subject != own {
+				t.Errorf("%s got %v, for %s", name, subjectsOf(got), party.a.name)
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 // The server reads its operator's keys when it starts, and neither a reload of its
@@ -36,10 +37,10 @@ func (s *Server) begin(config Config) error {
 	s.log.failed.Store(nil)
 	server.SetLoggerV2(s.log, false, false, false)
 	s.server.Store(server)
-	if err := s.keeper.begin(); err != nil {
+	if err := s.keeper.Begin(); err != nil {
 		return err
 	}
-	rest, err := s.keeper.dropIndexes(blocksAtStart)
+	rest, err := s.keeper.DropIndexes(store.BlocksAtStart)
 	if err != nil {
 		return err
 	}
@@ -53,8 +54,8 @@ func (s *Server) begin(config Config) error {
 	if err := s.checkStreams(); err != nil {
 		return err
 	}
-	if !s.dropDescriptions(options.StoreDir) {
-		if err := s.keeper.end(); err != nil {
+	if !s.dropDescriptions() {
+		if err := s.keeper.End(); err != nil {
 			return err
 		}
 	}
@@ -64,9 +65,9 @@ func (s *Server) begin(config Config) error {
 	s.keeping.Go(func() { s.lookAt(rest) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.operator, s.held = config.Bundle.Operator, map[string][32]byte{}
+	s.operator, s.held = config.Bundle.Operator, map[string]accounts.Account{}
 	for _, account := range config.Bundle.Accounts {
-		s.held[account.Name] = account.Digest
+		s.held[account.Name] = account
 	}
 	return nil
 }
@@ -102,7 +103,7 @@ func (s *Server) keepRunning(config Config) {
 			again.done <- s.beginAgain(&config, again.bundle)
 			continue
 		case reason := <-s.log.unwritten:
-			s.openAgain(config, blocksAtStart, "a stream could not be written: "+reason)
+			s.openAgain(config, store.BlocksAtStart, "a stream could not be written: "+reason)
 		case block := <-s.damaged:
 			s.openAgain(config, 0, "a block is damaged: "+block)
 		}

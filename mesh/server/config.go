@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 const (
@@ -43,7 +44,7 @@ var (
 	ErrPlaintext = errors.New("listening beyond loopback needs TLS")
 	// ErrStreams says that streams exist and cannot be opened; the server's
 	// earlier log lines say why.
-	ErrStreams = errors.New("streams cannot be opened")
+	ErrStreams = store.ErrStreams
 )
 
 // Config says how to run a server. StateDir and Bundle are required; every

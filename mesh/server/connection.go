@@ -133,7 +133,7 @@ func (s *Server) known(clientID uint64, issuer string) {
 		return
 	}
 	if address := client.RemoteAddress(); address != nil {
-		s.entrance.known(address, who)
+		s.entrance.known(address, who, issuer)
 	}
 }
 

@@ -166,13 +166,13 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	if err := nc.PublishRequest(subjects.Push("researcher", "main", "findings"), "_R_."+canary, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{canary, canary + ".>", "_INBOX_researcher." + strings.Repeat(canary+".", 20) + "x"} {
+	for _, subject := range []string{canary, canary + ".>", "_INBOX.researcher." + strings.Repeat(canary+".", 20) + "x"} {
 		if _, err := nc.QueueSubscribe(subject, canary+"%d", func(*nats.Msg) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 200 { // more than it may have
-		if _, err := nc.SubscribeSync("_INBOX_researcher." + canary); err != nil {
+		if _, err := nc.SubscribeSync("_INBOX.researcher." + canary); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	for _, text := range []string{
 		"CONNECT {\"name\":\"" + canary + "\"\r\n", canary + " " + canary + "\r\n", "PUB " + canary + " x\r\n", strings.Repeat(canary, 2000) + "\r\n",
 		"CONNECT {\"jwt\":\"" + canary + "\",\"nkey\":\"" + canary + "\",\"sig\":\"" + canary + "\"}\r\nPING\r\n", "\x16\x03\x01" + canary,
-		"PUB " + canary + " 5000\r\n", "SUB " + canary + "..x 1\r\nSUB _INBOX_researcher. " + canary + " " + canary + "\r\nUNSUB\r\n", "HPUB " + canary + " 9 1\r\n",
+		"PUB " + canary + " 5000\r\n", "SUB " + canary + "..x 1\r\nSUB _INBOX.researcher. " + canary + " " + canary + "\r\nUNSUB\r\n", "HPUB " + canary + " 9 1\r\n",
 	} {
 		raw(t, b.URL(), text, nil)
 		raw(t, b.URL(), text, creds.Text())

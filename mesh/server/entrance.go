@@ -12,6 +12,8 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 const (
@@ -144,7 +146,7 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 		socket: client, client: client, meter: meter{sealed: e.tls != nil}, host: host,
 		from: from, turnEnds: turnEnds, closed: make(chan struct{}),
 	}
-	p.outbox = newOutbox(func() { e.failed(slowConsumer) })
+	p.outbox = newOutbox(func() { e.failed(store.SlowConsumer) })
 	p.meter.said.admits = func(issuer string) bool { return e.admits(issuer, g.webSocket) }
 	if e.tls != nil {
 		p.client = tls.Server(client, e.tls)
@@ -253,14 +255,18 @@ func (e *entrance) refuse(client *net.TCPConn, g *gate) {
 }
 
 // known gives a connection the pace of an agent or a person, shared with the
-// others of the same role. It does nothing for one that has ended, or is of this
-// process.
-func (e *entrance) known(address net.Addr, who Party) {
+// others of the same role, or ends it if the issuer's users may not come by its gate. It
+// does nothing for one that has ended, or is of this process.
+func (e *entrance) known(address net.Addr, who Party, issuer string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, number, _ := splitAddress(address.String())
 	p := e.passages[uint16(number)]
 	if p == nil {
+		return
+	}
+	if !e.admits(issuer, p.meter.frames != nil) {
+		p.close()
 		return
 	}
 	e.forget(p)

@@ -138,7 +138,7 @@ func wait(t *testing.T, holds func() bool) {
 // Everything that was sent before an end arrives before it, on both sides.
 func TestPassageCarriesEverything(t *testing.T) {
 	t.Parallel()
-	body := bytes.Repeat([]byte("SUB what.is.sent 1\r\n"), 15_000)
+	body := append([]byte("CONNECT {}\r\n"), bytes.Repeat([]byte("SUB what.is.sent 1\r\n"), 15_000)...)
 	for _, clientEnds := range []bool{true, false} {
 		_, address, serve := behind(t)
 		var client io.ReadWriteCloser = dial(t, address)
@@ -183,7 +183,7 @@ func TestServerDoesNotWaitForClients(t *testing.T) {
 	if written < maxPending || written > 2*maxPending+(16<<20) || time.Since(begun) >= writeTime {
 		t.Errorf("%d bytes are held, for %s", written, time.Since(begun))
 	}
-	if what := <-said; what != slowConsumer {
+	if what := <-said; what != "Slow Consumer" {
 		t.Errorf("said: %s", what)
 	}
 }
@@ -207,6 +207,12 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 		config = certified(t)
 	}
 	e, address, serve := behindGate(t, webSocket, config)
+	says := func(text string) []byte {
+		if webSocket {
+			return frame([]byte(text), 0x82, [4]byte{1, 2, 3, 4})
+		}
+		return []byte(text)
+	}
 	// connect begins as a client of the way does.
 	connect := func() (client, server net.Conn, number uint16) {
 		client, server = dial(t, address), serve()
@@ -225,13 +231,11 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 		} else if !sealed {
 			heard(t, client, hello)
 		}
-		return client, server, number
-	}
-	says := func(text string) []byte {
-		if webSocket {
-			return frame([]byte(text), 0x82, [4]byte{1, 2, 3, 4})
+		if _, err := client.Write(says("CONNECT {}\r\n")); err != nil {
+			t.Fatal(err)
 		}
-		return []byte(text)
+		heard(t, server, "CONNECT {}\r\n")
+		return client, server, number
 	}
 	pings, size := says(strings.Repeat("PING\r\n", 5000)), len("PING\r\n")
 	mailer := Party{Agent: "mailer", Role: bcp.RoleReader}
@@ -239,7 +243,7 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 	for range 3 {
 		client, server, number := connect()
 		clients, servers = append(clients, client), append(servers, server)
-		e.known(at(number), mailer)
+		e.known(at(number), mailer, "")
 	}
 	e.slowDown(mailer)
 	begin := time.Now()
@@ -292,7 +296,7 @@ func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 		return client, number
 	}
 	first, number := connect()
-	e.known(at(number), Party{Agent: "mailer", Role: bcp.RoleReader})
+	e.known(at(number), Party{Agent: "mailer", Role: bcp.RoleReader}, "")
 	oldest, _ := connect()
 	e.mu.Lock()
 	for range maxUnknown - 2 {

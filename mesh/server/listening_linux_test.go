@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // listening returns where this process listens for TCP.
@@ -60,12 +59,11 @@ func (c claims) Dial(network, address string) (net.Conn, error) {
 }
 
 // Whatever listens on this machine, an agent with its creds is at the entrance or
-// nowhere: nothing believes what it says of where it comes from, and its answers go to
-// no other agent.
+// nowhere: nothing believes what it says of where it comes from.
 //
 // It is not parallel: it finds what all tests have open.
 //
-// covers A-FLOODRESP, A-REPLYPEER, A-FWD
+// covers A-FLOODRESP, A-FWD
 func TestNoWayAroundTheEntrance(t *testing.T) {
 	b := start(t, way{webSocket: true})
 	creds := b.issue("researcher", bcp.RoleReader)
@@ -73,14 +71,12 @@ func TestNoWayAroundTheEntrance(t *testing.T) {
 	if len(at) != 2 {
 		t.Errorf("it listens at %s", at)
 	}
-	foreign := listen(t, b.connect("mailer", bcp.RoleReader).Conn, subjects.InboxPrefix("mailer")+".>")
 	entered := 0
 	for _, address := range at {
 		for _, scheme := range []string{"nats://", "ws://"} {
 			for _, says := range []claims{"", "PROXY TCP4 203.0.113.9 127.0.0.1 1 1\r\n", "PROXY UNKNOWN\r\n"} {
-				refused := make(chan error, 16)
 				nc, err := nats.Connect(scheme+address, nats.UserCredentialBytes(creds.Text()), nats.NoReconnect(), nats.Timeout(patience),
-					nats.SetCustomDialer(says), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+					nats.SetCustomDialer(says))
 				if err != nil {
 					continue
 				}
@@ -88,18 +84,11 @@ func TestNoWayAroundTheEntrance(t *testing.T) {
 					t.Errorf("%s believes %q", address, says)
 				}
 				entered++
-				if err := nc.PublishRequest(subjects.Push("researcher", "main", "alerts"), subjects.InboxPrefix("mailer")+".x", nil); err != nil {
-					t.Error(err)
-				}
-				flush(t, nc)
-				if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
-					t.Error(err)
-				}
 				nc.Close()
 			}
 		}
 	}
-	if got := foreign(); entered != 2 || len(got) > 0 {
-		t.Errorf("it came in %d ways, and %d messages went to another", entered, len(got))
+	if entered != 2 {
+		t.Errorf("it came in %d ways", entered)
 	}
 }

@@ -3,14 +3,14 @@ package server
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 const (
@@ -75,52 +75,56 @@ func (a *adapter) Tracef(string, ...any) {}
 
 func (a *adapter) write(level hclog.Level, format string, args []any) {
 	text := render(format, args)
-	c, isClient := parseClient(format)
+	c, isClient := store.ParseClient(format)
 	if isClient {
-		if operation, subject := c.refusal(args); operation != 0 {
-			a.denials.add(c.id, operation, subject)
+		if what, subject := c.Refusal(args); what != 0 {
+			a.denials.add(c.ID, Operation(what), subject)
 		}
 	} else {
 		// Some formats have the client as their first argument; none of them is
 		// a refusal.
-		c, isClient = parseClient(text)
+		c, isClient = store.ParseClient(text)
 	}
 	if isClient {
 		a.writeClient(level, c)
 		return
 	}
-	for _, quoting := range quotingFormats {
-		if strings.HasPrefix(format, quoting) {
-			text = quoting
-		}
+	if begins := store.Quoting(format); begins != "" {
+		text = begins
 	}
 	text = printable(text, maxLine)
 	switch {
-	case slices.Contains(unwrittenFormats, format):
+	case store.Unwritten(format):
 		select {
 		case a.unwritten <- text:
 		default: // one is enough
 		}
-	case strings.HasPrefix(text, unopenedLine):
+	case store.Unopened(text):
 		a.unopened.Store(&text)
 	}
 	a.say(level, printable(format, maxLine), text)
 }
 
-const (
-	tlsFailed    = "a TLS handshake failed"
-	slowConsumer = "Slow Consumer"
-)
+// What this package itself says of a client.
+const tlsFailed = "a TLS handshake failed"
 
-// quotingFormats begin the lines that quote clients without naming one first.
-var quotingFormats = []string{"Removed sub", "Internal subscription on"}
+// class is the constant that replaces a line about a client.
+func class(c store.Client) string {
+	switch c.Tail {
+	case tlsFailed:
+		return tlsFailed
+	case errRequest.Error():
+		return "refused a client over WebSocket"
+	}
+	return c.Class()
+}
 
 // client logs what happened to a client before the server knew it.
-func (a *adapter) client(what string) { a.writeClient(hclog.Info, clientLine{tail: what}) }
+func (a *adapter) client(what string) { a.writeClient(hclog.Info, store.Client{Tail: what}) }
 
-func (a *adapter) writeClient(level hclog.Level, c clientLine) {
-	class := c.class()
-	a.say(level, class, class, "client", c.id)
+func (a *adapter) writeClient(level hclog.Level, c store.Client) {
+	class := class(c)
+	a.say(level, class, class, "client", c.ID)
 }
 
 // say logs a line, unless there were many of its kind.
@@ -150,102 +154,6 @@ func render(format string, args []any) string {
 		return format
 	}
 	return fmt.Sprintf(format, args...)
-}
-
-// clientLine is a line of the server about a client.
-type clientLine struct {
-	id   uint64
-	tail string // the rest: the server's own format or text
-}
-
-// parseClient reads `host:port - cid:N - "client's words" - "account/user" -
-// tail`, where both quoted parts may be absent. The client chose the first one,
-// so it is skipped as a quoted string and not searched.
-func parseClient(line string) (clientLine, bool) {
-	address, rest, ok := strings.Cut(line, " - ")
-	if !ok || address == "" || strings.ContainsAny(address, " \"") {
-		return clientLine{}, false
-	}
-	kind, rest, ok := strings.Cut(rest, ":")
-	if kind = strings.TrimSuffix(kind, "_ws"); !ok || len(kind) != len("cid") || kind[1:] != "id" {
-		return clientLine{}, false
-	}
-	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-	id, err := strconv.ParseUint(rest[:digits], 10, 64)
-	if err != nil {
-		return clientLine{}, false
-	}
-	line = rest[digits:]
-	for {
-		tail, _ := strings.CutPrefix(line, " - ")
-		quoted, err := strconv.QuotedPrefix(tail)
-		if err != nil || quoted[0] != '"' {
-			return clientLine{id: id, tail: tail}, true
-		}
-		line = tail[len(quoted):]
-	}
-}
-
-// The server's words about refusals.
-const (
-	publishRefused   = "Publish Violation - Subject "
-	replyRefused     = "Publish Violation - Reply "
-	subscribeRefused = "Subscription Violation"
-	authFailed       = "authentication error"
-	subjectMark      = " - Subject "
-)
-
-// refusal returns what was refused, or zero if the line is not about a refusal.
-// args are those of the line's format, if it has any.
-func (c clientLine) refusal(args []any) (Operation, string) {
-	switch {
-	case strings.HasPrefix(c.tail, publishRefused), strings.HasPrefix(c.tail, replyRefused):
-		if len(args) > 0 {
-			// The client's words before may contain verbs; the subject is the
-			// server's last argument.
-			return Publish, fmt.Sprintf("%s", args[len(args)-1])
-		}
-		return Publish, ""
-	case strings.HasPrefix(c.tail, subscribeRefused):
-		_, subject, _ := strings.Cut(c.tail, subjectMark)
-		if quoted, err := strconv.QuotedPrefix(subject); err == nil {
-			if subject, err = strconv.Unquote(quoted); err == nil {
-				return Subscribe, subject
-			}
-		}
-		return Subscribe, ""
-	case strings.HasPrefix(c.tail, authFailed):
-		return Connect, ""
-	case strings.HasPrefix(c.tail, "%v - %s") && len(args) > 0 && fmt.Sprint(args[0]) == authFailed:
-		return Connect, ""
-	}
-	return 0, ""
-}
-
-// classes are constants that replace lines that quote clients.
-var classes = []struct{ begins, says string }{
-	{publishRefused, "refused a publish"},
-	{replyRefused, "refused a publish"},
-	{subscribeRefused, "refused a subscription"},
-	{authFailed, "refused a connection"},
-	{"%v - %s", "refused a connection"},
-	{"maximum payload exceeded", "disconnected a client: its message is too large"},
-	{"%s: %d vs %d", "disconnected a client: its message is too large"},
-	{"maximum subscriptions exceeded", "refused a subscription: there are too many"},
-	{"maximum account active connections exceeded", "refused a connection: there are too many"},
-	{slowConsumer, "a client reads too slowly"},
-	{tlsFailed, tlsFailed},
-	{errRequest.Error(), "refused a client over WebSocket"},
-	{"Client parser ERROR", "disconnected a client: not the protocol"},
-}
-
-func (c clientLine) class() string {
-	for _, class := range classes {
-		if strings.HasPrefix(c.tail, class.begins) {
-			return class.says
-		}
-	}
-	return "an event of a client"
 }
 
 // printable escapes everything but printable ASCII, and cuts at limit bytes.

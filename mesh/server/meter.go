@@ -13,8 +13,8 @@ type meter struct {
 }
 
 // read charges for the next data, and returns the part that goes on to the
-// server: out of its frames, without an incomplete line, which is sent with its end,
-// and as changed by [speech.read]. ok is false if a client must not send that: then
+// server: out of its frames, without an incomplete first line, which is sent with its
+// end, and as changed by [speech.read]. ok is false if a client must not send that: then
 // nothing after it may be read.
 func (m *meter) read(b []byte) (cost int, on []byte, ok bool) {
 	cost, count := len(b), 0

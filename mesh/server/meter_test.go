@@ -67,7 +67,7 @@ func TestCostOfWhatIsRead(t *testing.T) {
 		"pings of WebSocket":            {bytes.Repeat(frame(nil, 0x89, mask), 10), false, true, 10 * lineBytes},
 		"a large message in two frames": {ws(frame(large[:2000], 2, mask), frame(large[2000:], 0x80, mask)), false, true, len(large) + 16},
 	} {
-		m := meter{sealed: tt.sealed}
+		m := meter{sealed: tt.sealed, said: speech{begun: true}}
 		if tt.webSocket {
 			m.frames = &frames{}
 		}

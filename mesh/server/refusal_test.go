@@ -78,7 +78,7 @@ func universe(scopes []subjects.Scope) []string {
 		"$SYS.>", "$SYS.REQ.>", "$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.ACCOUNT.PING.STATZ",
 		"$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.CLAIMS.LIST", "$SYS.REQ.CLAIMS.DELETE", "$SYS.REQ.CLAIMS.PACK", "$SYS.ACCOUNT.>", "$SYS.ACCOUNT.*.CONNECT", "$SYS.ACCOUNT.A.CLAIMS.UPDATE",
 		"$SYS.SERVER.>", "$SYS.REQ.SERVER.NABC.KICK", "$SYS.REQ.SERVER.*.KICK", "$SYS._INBOX.>", "$SYS.LATENCY.M2.x", "$NRG.>", "$G.>", "$LDS.x", "$GNR", "_GR_.a.b", "$GR.a", "$MQTT.>", "$MQTT.sub.x",
-		"_R_.>", "_R_.x.y", "_INBOX.>", "_INBOX", "_INBOX_", "_INBOX_.>", "_INBOX_*.>", "_INBOX_gateway.x", "_INBOX_gateway_monitor.x", "_INBOX_main", "_INBOX_mainx.y",
+		"_R_.>", "_R_.x.y", "_INBOX.>", "_INBOX", "_INBOX_", "_INBOX_.>", "_INBOX_*.>", "_INBOX_gateway.x", "_INBOX_gateway_monitor.x", "_INBOX.main", "_INBOX.mainx.y",
 		"ä.ö", "\xff\xfe", strings.Repeat("a.", 15)+"a", strings.Repeat("a", 900),
 	)
 	slices.Sort(list)

@@ -21,6 +21,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -45,7 +46,7 @@ type Server struct {
 	logger   hclog.Logger
 	denials  *denials
 	monitor  *nats.Conn
-	keeper   *keeper
+	keeper   *store.Keeper
 	quit     chan struct{} // closed when the server is about to end
 	keeping  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
@@ -59,9 +60,9 @@ type Server struct {
 	updating sync.Mutex // one UpdateAccounts at a time
 
 	mu       sync.Mutex
-	bundles  []accounts.Bundle   // the newest first; the previous one for those that leave
-	operator string              // whose JWT the server started with
-	held     map[string][32]byte // digests of the claims that it has, by account
+	bundles  []accounts.Bundle           // the newest first; the previous one for those that leave
+	operator string                      // whose JWT the server started with
+	held     map[string]accounts.Account // whose claims it has, by name
 	watchers map[*Watcher]bool
 }
 
@@ -82,7 +83,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), lock.Close())
 	}
 	s := &Server{
-		lock: lock, logger: config.Logger, keeper: newKeeper(config.storeDir(), config.Logger),
+		lock: lock, logger: config.Logger, keeper: store.NewKeeper(config.storeDir(), config.Logger),
 		quit: make(chan struct{}), done: make(chan struct{}), again: make(chan again), damaged: make(chan string),
 		coming:  make(chan struct{}, maxComing),
 		bundles: []accounts.Bundle{config.Bundle}, watchers: map[*Watcher]bool{},
@@ -176,7 +177,7 @@ func (s *Server) stop() error {
 	if s.denials != nil {
 		s.denials.stop()
 	}
-	return errors.Join(s.keeper.check(), s.keeper.end(), s.lock.Close())
+	return errors.Join(s.keeper.Check(), s.keeper.End(), s.lock.Close())
 }
 
 // Done returns a channel that is closed when the server has stopped.
@@ -275,7 +276,7 @@ func (s *Server) Displaced() bool {
 func discard(config Config) error {
 	for _, name := range config.Discard {
 		folders, err := filepath.Glob(home.StreamPattern(config.StateDir, filepath.Base(name)))
-		kept, err2 := filepath.Glob(filepath.Join(home.Streams(config.StateDir), keepFolder, "*", "streams", filepath.Base(name)))
+		kept, err2 := filepath.Glob(filepath.Join(home.Streams(config.StateDir), store.KeepFolder, "*", "streams", filepath.Base(name)))
 		err = errors.Join(err, err2)
 		for _, folder := range append(folders, kept...) {
 			err = errors.Join(err, os.RemoveAll(folder))

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -10,100 +9,47 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// fate is what becomes of what a client says.
-type fate uint8
-
-const (
-	passes fate = iota
-	notProtocol
-	foreignReply
-)
-
-// A reply subject that is no inbox of the sender is one that the server refuses,
-// however the message is written. What the server could read in another way goes nowhere.
+// The first line that goes on is CONNECT, whole and in a spelling that the server reads
+// in no other way; all after it goes on as it comes.
 //
-// covers A-REPLYPEER, A-FRAME
-func TestRepliesAreTheSendersOwn(t *testing.T) {
+// covers A-FRAME
+func TestFirstLineIsConnect(t *testing.T) {
 	t.Parallel()
-	const push = "bcp.v1.push.mailer.main.alerts"
 	for name, tt := range map[string]struct {
-		said string
-		want fate
+		said   string
+		passes bool
 	}{
-		"no reply":                          {"PUB " + push + " 2\r\n{}\r\n", passes},
-		"no reply, in two spaces":           {"PUB " + push + "  2\r\n{}\r\n", passes},
-		"its own inbox":                     {"PUB " + push + " _INBOX_mailer.x 2\r\n{}\r\n", passes},
-		"its own inbox, with headers":       {"HPUB " + push + " _INBOX_mailer.x 12 14\r\nNATS/1.0\r\n\r\n{}\r\n", passes},
-		"an inbox, of no sender":            {"PUB BCPJS.DIRECT.GET.BCP_AUDIT _INBOX_kim.x 2\r\n{}\r\n", passes},
-		"a line feed alone":                 {"PUB " + push + " _INBOX_mailer.x 2\n{}\r\n", passes},
-		"a payload like a message":          {"PUB " + push + " 30\r\nPUB " + push[:8] + " _INBOX_x.y 2\r\n{}\r\n", passes},
-		"the longest line":                  {"PUB " + push + strings.Repeat(" ", maxControlLine-len(push)-6) + "2\r\n{}\r\n", passes},
-		"others' lines":                     {"CONNECT {}\r\nPING\r\nPONG\r\nSUB a.> 1\r\nsub a.> q 1\r\nUNSUB 1 5\r\n", passes},
-		"another's inbox":                   {"PUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", foreignReply},
-		"an inbox whose name begins as its": {"PUB " + push + " _INBOX_mailer2.x 2\r\n{}\r\n", foreignReply},
-		"an inbox without a dot":            {"PUB " + push + " _INBOX_mailer 2\r\n{}\r\n", foreignReply},
-		"another's queries":                 {"PUB " + push + " bcp.v1.query.clerk.boss 2\r\n{}\r\n", foreignReply},
-		"another's queries, small letters":  {"pub " + push + " bcp.v1.query.clerk.boss 2\r\n{}\r\n", foreignReply},
-		"another's queries, tabs":           {"PUB\t" + push + "\tbcp.v1.query.clerk.boss\t2\r\n{}\r\n", foreignReply},
-		"another's queries, with headers":   {"HPUB " + push + " bcp.v1.query.clerk.boss 12 14\r\nNATS/1.0\r\n\r\n{}\r\n", foreignReply},
-		"another's deliveries, of an ask":   {"PUB bcp.v1.ask.main.mailer bcp.v1.deliver.controller.boss.clerk 2\r\n{}\r\n", foreignReply},
-		"people's alerts":                   {"PUB BCPJS.DIRECT.GET.BCP_AUDIT bcp.v1.alert.x 2\r\n{}\r\n", foreignReply},
-		"the second message":                {"PUB " + push + " 2\r\n{}\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", foreignReply},
-		"behind an empty message":           {"PUB " + push + " 0\r\n\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", foreignReply},
-		"a carriage return in the line":     {"PUB " + push + "\r _INBOX_mailer.x 22\n{}\r\n", notProtocol},
-		"no size":                           {"PUB " + push + "\r\n", notProtocol},
-		"a negative size":                   {"PUB " + push + " -1\r\n", notProtocol},
-		"a size with a sign":                {"PUB " + push + " +2\r\n{}\r\n", notProtocol},
-		"a size beyond all":                 {"PUB " + push + " 99999999999\r\n", notProtocol},
-		"four words":                        {"PUB a b c 2\r\n{}\r\n", notProtocol},
-		"five words, with headers":          {"HPUB a b c 12 14\r\n", notProtocol},
-		"no blank":                          {"PUBa 2\r\n{}\r\n", notProtocol},
-		"a longer line":                     {"PUB " + push + strings.Repeat(" ", maxControlLine-len(push)-5) + "2\r\n{}\r\n", notProtocol},
-		"behind a word without more":        {"SUB \nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
-		"behind a tab without more":         {"UNSUB\t\nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
-		"behind an error":                   {"-ERR \nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
-		"behind a server's greeting":        {"INFO \nPUB a 2\r\nPUB " + push + " _INBOX_clerk.x 2\r\n{}\r\n", notProtocol},
-		"a carriage return in another line": {"SUB a.>\r 1\r\n", notProtocol},
-		"an unknown word":                   {"PROXY TCP4 127.0.0.1 127.0.0.1 1 1\r\n", notProtocol},
-		"a word with a tail":                {"PINGS\r\n", notProtocol},
-		"a ping with more":                  {"PING a\r\n", notProtocol},
-		"an empty line":                     {"\r\n", notProtocol},
-		"options in the next line":          {"CONNECT\n{}\r\n", notProtocol},
-		"options in the next line, a blank": {"CONNECT \n{}\r\n", notProtocol},
-		"options that are none":             {"CONNECT {}x\r\n", notProtocol},
-		"a line without end":                {strings.Repeat("x", maxControlLine+1), notProtocol},
+		"alone":                             {"CONNECT {}\r\n", true},
+		"small letters, a line feed":        {"connect {}\n", true},
+		"with more behind it":               {"CONNECT {}\r\nPING\r\nPUB a 2\r\n{}\r\nCONN", true},
+		"the longest line":                  {"CONNECT {" + strings.Repeat(" ", maxControlLine-11) + "}\r\n", true},
+		"a longer line":                     {"CONNECT {" + strings.Repeat(" ", maxControlLine-10) + "}\r\n", false},
+		"another word":                      {"PING\r\nCONNECT {}\r\n", false},
+		"a word with a tail":                {"CONNECTS {}\r\n", false},
+		"an empty line":                     {"\r\nCONNECT {}\r\n", false},
+		"a carriage return in it":           {"CONNECT {\r}\r\n", false},
+		"options in the next line":          {"CONNECT\n{}\r\n", false},
+		"options in the next line, a blank": {"CONNECT \n{}\r\n", false},
+		"options that are none":             {"CONNECT {}x\r\n", false},
+		"a line without end":                {strings.Repeat("x", maxControlLine+1), false},
 	} {
-		want := tt.said
-		switch tt.want {
-		case notProtocol:
-			want = ""
-		case foreignReply:
-			for _, reply := range []string{"_INBOX_clerk.x", "_INBOX_mailer2.x", "_INBOX_mailer ", "bcp.v1.query.", "bcp.v1.deliver.", "bcp.v1.alert."} {
-				want = strings.Replace(want, reply, "_R_."+reply[4:], 1)
-			}
-			if want == tt.said {
-				t.Fatalf("%s: what should be refused?", name)
-			}
-		}
 		for size := 1; size <= len(tt.said); size = size*3 + 1 {
-			m, got := meter{}, ""
-			for said := []byte(tt.said); len(said) > 0; {
+			m, got, fine := meter{}, "", true
+			for said := []byte(tt.said); len(said) > 0 && fine; {
 				n := min(size, len(said))
-				_, on, ok := m.read(slices.Clone(said[:n]))
-				if said = said[n:]; !ok {
-					got = ""
-					break
+				var on []byte
+				_, on, fine = m.read(slices.Clone(said[:n]))
+				if said = said[n:]; fine {
+					got += string(on)
 				}
-				got += string(on)
 			}
-			if got = strings.TrimSuffix(got, "\x00"); tt.want != notProtocol && got != want || tt.want == notProtocol && len(got) > 0 && len(got) == len(tt.said) {
-				t.Errorf("%s, in pieces of %d: %q goes on, not %q", name, size, got, want)
+			if want := tt.said; fine != tt.passes || fine && got != want || !fine && got != "" {
+				t.Errorf("%s, in pieces of %d: %t, %q goes on", name, size, fine, got)
 			}
 		}
 		m := meter{frames: &frames{}}
-		mask := [4]byte{1, 2, 3, 4}
-		_, on, ok := m.read(frame([]byte(tt.said), 0x82, mask))
-		if ok != (tt.want != notProtocol) || ok && string(on) != want {
+		_, on, ok := m.read(frame([]byte(tt.said), 0x82, [4]byte{1, 2, 3, 4}))
+		if ok != tt.passes || ok && string(on) != tt.said {
 			t.Errorf("%s, over WebSocket: %t, %q", name, ok, on)
 		}
 	}
@@ -162,33 +108,4 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-// The pieces that bytes come in change nothing, whatever they are.
-//
-// covers A-REPLYPEER
-func FuzzSpeech(f *testing.F) {
-	f.Add([]byte("PUB bcp.v1.push.mailer.main.alerts _INBOX_mailer.x 2\r\n{}\r\nPING\r\n"), 9)
-	f.Add([]byte("HPUB bcp.v1.ask.main.mailer bcp.v1.deliver.controller.boss.clerk 12 14\r\nNATS/1.0\r\n\r\n{}\r\n"), 20)
-	f.Fuzz(func(t *testing.T, b []byte, at int) {
-		var whole, pieces meter
-		_, want, wantOK := whole.read(slices.Clone(b))
-		if len(b) == 0 {
-			return
-		}
-		if wantOK && len(want) > len(b) {
-			t.Errorf("%d bytes go on of %d", len(want), len(b))
-		}
-		at = int(uint(at) % uint(len(b)))
-		_, first, ok := pieces.read(slices.Clone(b[:at]))
-		got := slices.Clone(first)
-		if ok {
-			var second []byte
-			_, second, ok = pieces.read(slices.Clone(b[at:]))
-			got = append(got, second...)
-		}
-		if ok != wantOK || ok && (!bytes.Equal(got, want) || pieces.said.left != whole.said.left || !bytes.Equal(pieces.begun, whole.begun)) {
-			t.Errorf("%t, %q in two pieces, %t, %q whole", ok, got, wantOK, want)
-		}
-	})
 }

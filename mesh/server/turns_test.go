@@ -154,7 +154,7 @@ func TestHostsTakeTurns(t *testing.T) {
 // covers A-RECONN
 func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEntrance(nil, nil, nil)
+		e := newEntrance(nil, nil, func(string, bool) bool { return true })
 		e.turns.open()
 		comes := func(agent string) bool {
 			end, ok := e.turns.takeTurn("192.0.2.7")
@@ -162,7 +162,7 @@ func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 				return false
 			}
 			e.passages[4222] = &passage{host: "192.0.2.7", turnEnds: end}
-			e.known(at(4222), Party{Agent: bcp.AgentName(agent), Role: bcp.RoleReader})
+			e.known(at(4222), Party{Agent: bcp.AgentName(agent), Role: bcp.RoleReader}, "")
 			return true
 		}
 		for i := range 3 * acceptBurst {

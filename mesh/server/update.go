@@ -46,24 +46,20 @@ func (s *Server) UpdateAccounts(ctx context.Context, next accounts.Bundle) error
 		return s.askToBegin(ctx, next)
 	}
 	for _, account := range changed {
-		s.hold(account.Name, nil) // until it is known what the server has
+		s.hold(account.Name, accounts.Account{}) // until it is known what the server has
 		if err := s.updateAccount(ctx, account); err != nil {
 			return fmt.Errorf("%w: account %s: %w", ErrUpdate, account.Name, err)
 		}
-		s.hold(account.Name, &account.Digest)
+		s.hold(account.Name, account)
 	}
 	return nil
 }
 
-// hold notes the server's version of an account; nil is unknown.
-func (s *Server) hold(name string, digest *[32]byte) {
+// hold notes the server's version of an account; the zero one is unknown.
+func (s *Server) hold(name string, account accounts.Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if digest == nil {
-		delete(s.held, name)
-		return
-	}
-	s.held[name] = *digest
+	s.held[name] = account
 }
 
 // sameStore refuses accounts of another key store.
@@ -83,11 +79,12 @@ func (s *Server) difference(next accounts.Bundle) (changed []accounts.Account, b
 	defer s.mu.Unlock()
 	begins = next.Operator != s.operator
 	for _, account := range next.Accounts {
-		if s.held[account.Name] != account.Digest {
+		if held := s.held[account.Name]; held.Digest != account.Digest {
 			changed = append(changed, account)
-			begins = begins || account.Name == accounts.Core || account.Name == accounts.System
+			begins = begins || (account.Name == accounts.Core || account.Name == accounts.System) && held.Unimported != account.Unimported
 		}
 	}
+	accounts.SortForUpdate(changed)
 	return changed, begins
 }
 

@@ -31,7 +31,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	tables := map[string][][]string{
 		"ledger":   append([][]string{ledgerHeader}, ledgerRows...),
 		"prose":    {{"code", "what it says"}, {"a", strings.Repeat("several words that are read ", 12)}, {"b", "注文の納期を教えてください。注文の納期を教えてください。注文の納期を教えてください。"}},
-		"subjects": {{"agent", "publish", "subscribe"}, {"researcher", "bcp.v1.push.researcher.main.research-alerts\nbcp.v1.push.researcher.main.research-findings", "_INBOX_researcher.>\nbcp.v1.query.researcher.>"}},
+		"subjects": {{"agent", "publish", "subscribe"}, {"researcher", "bcp.v1.push.researcher.main.research-alerts\nbcp.v1.push.researcher.main.research-findings", "_INBOX.researcher.>\nbcp.v1.query.researcher.>"}},
 	}
 	for name, cells := range tables {
 		for _, width := range []int{60, 80, 120} {

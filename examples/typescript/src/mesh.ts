@@ -27,7 +27,7 @@ export async function join(login: Login): Promise<NatsConnection> {
     servers: login.url,
     tls: login.url.startsWith("tls:") ? { caFile: login.ca } : undefined,
     authenticator: credsAuthenticator(newest),
-    inboxPrefix: `_INBOX_${login.name}`, // with another one, every request times out
+    inboxPrefix: `_INBOX.${login.name}`, // with another one, every request times out
     maxReconnectAttempts: -1,
     ignoreAuthErrorAbort: true,
     reconnectTimeWait: 100,

@@ -121,7 +121,7 @@ func (f *floor) listen(i int) (err error) {
 	}
 	f.pairs = append(f.pairs, p)
 	pushed := func(m *nats.Msg) error {
-		if err := p.reader.Publish(m.Reply, floorReceipt); err != nil || !f.deliver {
+		if err := p.reader.Publish(subjects.Answer(bcp.RoleReader, p.readerName, m.Reply), floorReceipt); err != nil || !f.deliver {
 			return err
 		}
 		return p.sendDelivery("")
@@ -129,7 +129,7 @@ func (f *floor) listen(i int) (err error) {
 	asked := func(m *nats.Msg) error {
 		p.sent++
 		id := fmt.Sprintf("q%025d", p.sent)
-		if err := p.controller.Publish(m.Reply, []byte(`{"query_id":"`+id+`","nominal_bits":2.58,"capacity_bits":2.58,"remaining_bits":100000}`)); err != nil {
+		if err := p.controller.Publish(subjects.Answer(bcp.RoleController, p.controllerName, m.Reply), []byte(`{"query_id":"`+id+`","nominal_bits":2.58,"capacity_bits":2.58,"remaining_bits":100000}`)); err != nil {
 			return err
 		}
 		return p.reader.PublishRequest(p.query, subjects.ReplyReader(p.readerName, bcp.QueryID(id), 0),

@@ -141,7 +141,7 @@ func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, com
 			return err
 		}
 	} else {
-		p.Out.Talkf("waiting for %s as %s at %s with %s and the inbox prefix _INBOX_%s", f.agent, f.role, rig.URL(), creds, f.agent)
+		p.Out.Talkf("waiting for %s as %s at %s with %s and the inbox prefix _INBOX.%s", f.agent, f.role, rig.URL(), creds, f.agent)
 	}
 	report := rig.Check(checked)
 	ended := end()
@@ -152,7 +152,7 @@ func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, com
 		if ended != nil {
 			return cli.Failf("the command ended before it connected: %s", ended)
 		}
-		return cli.Failf("no agent connected within %s", f.arrival.Value).WithHint("it must use the creds and the inbox prefix _INBOX_%s", f.agent)
+		return cli.Failf("no agent connected within %s", f.arrival.Value).WithHint("it must use the creds and the inbox prefix _INBOX.%s", f.agent)
 	}
 	err = concludeConformance(p, report)
 	var fault *cli.Failure

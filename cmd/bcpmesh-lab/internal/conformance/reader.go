@@ -363,5 +363,5 @@ func (r *Rig) respond(to subjects.Subject, m *nats.Msg) {
 	default:
 		return
 	}
-	_ = m.Respond(r.encode(answer))
+	_ = r.nc.Publish(subjects.Answer(r.config.Role, r.config.Agent, m.Reply), r.encode(answer)) // the agent asks again
 }

@@ -153,7 +153,7 @@ func approvals() []Attack {
 			}
 			text := r.decision(key, item.ID, "approve", item.SHA256, item.Deadline)
 			taken := atOnce(10, func(int) bool {
-				reply, err := person.conn.Request(subjects.Approval(ann, subjects.VerbApprove), []byte(text), patience)
+				reply, err := person.ask(subjects.Approval(ann, subjects.VerbApprove), []byte(text))
 				return err == nil && (Message{Data: reply.Data}).Text("error") == ""
 			})
 			r.Settle()

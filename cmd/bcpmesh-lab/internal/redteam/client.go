@@ -1,6 +1,7 @@
 package redteam
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -175,7 +177,7 @@ func (s *Client) Request(subject, text string) Message { return s.RequestRaw(sub
 
 // RequestRaw is Request of bytes as they are.
 func (s *Client) RequestRaw(subject string, data []byte) Message {
-	reply, err := s.conn.Request(subject, data, patience)
+	reply, err := s.ask(subject, data)
 	if err != nil {
 		s.rig.abandon("a request of %s on %s: %v", s.name, subject, err)
 	}
@@ -190,6 +192,13 @@ func (s *Client) RequestRaw(subject string, data []byte) Message {
 		s.grow(func() { s.requests++ })
 	}
 	return m
+}
+
+// ask is RequestRaw without an oracle.
+func (s *Client) ask(subject string, data []byte) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(s.rig.ctx, patience)
+	defer cancel()
+	return agents.Request(ctx, s.conn, &nats.Msg{Subject: subject, Data: data})
 }
 
 // keepMessage keeps a message for the client's observer, otherwise for the oracle.

@@ -18,7 +18,7 @@ func Own(definition *bcp.Mesh) []Attack {
 	attacks := []Attack{
 		{ID: "D-LISTEN", Class: ClassTransport, Text: "listens to wildcards, and to what every other agent gets", Property: "the server refuses each", Run: (*Rig).ownListens},
 		{ID: "D-PUBLISH", Class: ClassTransport, Text: "publishes as every other agent, as people and to streams", Property: "the server refuses each", Run: (*Rig).ownPublishes},
-		{ID: "D-REPLYPEER", Class: ClassTransport, Text: "has the gateway's answers to it delivered to every other agent of its role", Property: "the server refuses each", Run: (*Rig).ownReplies},
+		{ID: "D-REPLYPEER", Class: ClassTransport, Text: "has the gateway's answers to it delivered to every other agent of its role", Property: "nothing arrives there", Run: (*Rig).ownReplies},
 		{ID: "D-FORGED", Class: ClassStructure, Text: "pushes what is malformed, unknown, double or another's on every subscription", Property: "refused, and the Controller gets nothing", Run: (*Rig).ownForged},
 		{ID: "D-SPELLING", Class: ClassEncoding, Text: "pushes the same answers in several spellings on every subscription of category 1", Property: "the same bytes arrive", Run: (*Rig).ownSpellings},
 		{ID: "D-TEXT", Class: ClassFormat, Text: "says instructions wherever a subscription takes text", Property: "held or refused", Run: (*Rig).ownTexts},
@@ -115,29 +115,36 @@ func (r *Rig) ownPublishes() {
 
 func (r *Rig) ownReplies() {
 	scopes := subjects.Permissions(r.definition)
-	tried := 0
+	tried := map[string]bool{}
+	var all []*Client
 	r.eachAgent(func(s *Client, own subjects.Scope) {
+		all = append(all, s)
 		var others []string
 		for _, other := range scopes {
 			if other.Agent == own.Agent {
 				continue
 			}
 			for _, pattern := range other.SubAllow {
-				others = append(others, strings.TrimSuffix(pattern, ">")+"x")
+				others = append(others, strings.TrimSuffix(pattern, ">")+"stolen")
 			}
 		}
 		if len(own.PubAllow) == 0 {
 			return
 		}
 		for _, reply := range pickSome(r, others, most) {
-			tried++
-			if err := s.Refused("Reply", func() error { return s.conn.PublishRequest(own.PubAllow[0], reply, []byte("{}")) }); err != nil {
-				r.Broken("%s as %s has answers go to %s: %v", s.name, s.role, reply, err)
-				return
+			tried[reply] = true
+			if err := s.conn.PublishRequest(own.PubAllow[0], reply, []byte("{}")); err != nil {
+				r.abandon("%s asks: %v", s.name, err)
 			}
 		}
 	})
-	if tried == 0 {
+	r.Settle()
+	for _, s := range all {
+		if got := s.Heard(func(m Message) bool { return tried[m.Subject] }); len(got) > 0 {
+			r.Broken("%s as %s got another's answer on %s: %q", s.name, s.role, got[0].Subject, got[0].Data)
+		}
+	}
+	if len(tried) == 0 {
 		r.skip("nobody may publish, or there is no other agent")
 	}
 }

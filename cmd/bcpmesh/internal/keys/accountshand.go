@@ -255,6 +255,7 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 	if current, err := accounts.Enforced(next.Operator, before); err == nil {
 		result.Changes = append(result.Changes, current.Changes(next)...)
 	}
+	accounts.SortForUpdate(changed)
 	for _, account := range changed {
 		if err := h.Update(ctx, account); err != nil {
 			return result, cli.Failf("account %s: %s", account.Name, err).WithHint("push again: accounts that servers already have are skipped")

@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := rewriteNewestBlocks(dir); err != nil {
+	if err := NewKeeper(dir, nil).RewriteNewest(); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {

@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"bufio"
@@ -34,9 +34,9 @@ const (
 	// maxNumbers is how many numbers a block may have: with 30 bytes each, the
 	// shortest record, that would be four times the largest block.
 	maxNumbers = 1 << 20
-	// blocksAtStart is how many of the newest blocks of each stream are checked
+	// BlocksAtStart is how many of the newest blocks of each stream are checked
 	// before it is opened: a few ms. The others are checked while the server runs.
-	blocksAtStart = 2
+	BlocksAtStart = 2
 )
 
 // blocks returns the blocks of each stream by its folder, oldest first.
@@ -65,11 +65,11 @@ func blockNumber(name string) int {
 
 func older(a, b string) int { return blockNumber(a) - blockNumber(b) }
 
-// dropIndexes checks the newest blocks of each stream, all if newest is 0, and
+// DropIndexes checks the newest blocks of each stream, all if newest is 0, and
 // removes the index of a stream with an implausible one, so that the server handles
 // it like other damage. It returns the unchecked blocks, the oldest of each stream
 // first: the journal is read in that order.
-func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
+func (k *Keeper) DropIndexes(newest int) (rest []string, err error) {
 	folders, err := blocks(k.streams)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
 			look = files[max(0, len(files)-newest):]
 		}
 		rest = append(rest, files[:len(files)-len(look)]...)
-		i := slices.IndexFunc(look, func(name string) bool { return !isPlausibleBlock(name) })
+		i := slices.IndexFunc(look, func(name string) bool { return !Plausible(name) })
 		if i < 0 {
 			continue
 		}
@@ -93,9 +93,9 @@ func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
 	return rest, nil
 }
 
-// isPlausibleBlock reports whether the server can handle the numbers of a block.
+// Plausible reports whether the server can handle the numbers of a block.
 // Unreadable blocks are found by the server itself, which stops where this does.
-func isPlausibleBlock(name string) bool {
+func Plausible(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		return true

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// Another version may lay out its files in another way, or use other words.
+//
+// covers P11.1
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if natsserver.VERSION != Version {
+		t.Fatalf("nats-server is %s, and %s is known. Compare server/filestore.go (recordHead, indexCacheBufLocked, writeMsgRecordLocked), server/jetstream.go (recovery of streams: what it removes and says) and the lines about clients in server/client.go with this package; run the tests of mesh/server and .ci/run faults; then change Version.", natsserver.VERSION, Version)
+	}
+	folder, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "github.com/nats-io/nats-server/v2/server").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(b)
+	}
+	sentences := append([]string{"Error recreating stream ", "could not be recovered", SlowConsumer, authFailed, "Publish Violation - Subject ", "Publish Violation - Reply ", subscribeRefused}, quotingFormats...)
+	for _, c := range classes[5:] {
+		sentences = append(sentences, strings.TrimPrefix(c.begins, "Client "))
+	}
+	for _, format := range unwrittenFormats {
+		sentences = append(sentences, strings.Trim(format, "%v"))
+	}
+	for _, s := range sentences {
+		if !strings.Contains(strings.ToLower(source.String()), strings.ToLower(s)) {
+			t.Errorf("the server has no line with %q", s)
+		}
+	}
+}
