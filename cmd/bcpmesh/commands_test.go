@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -83,6 +84,42 @@ func TestDocumentsNameCommands(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	clitest.Root(rootCommand).CheckHelp(t, *update)
+}
+
+// docs/commands.md lists the commands by what people do with them: `go test ./cmd/bcpmesh -run Help -update` writes it.
+func TestHelpListsCommands(t *testing.T) {
+	t.Parallel()
+	rows, order := map[string]string{}, []string{}
+	eachCommand(t, func(cmd *cobra.Command, words []string) {
+		switch {
+		case len(words) == 0:
+			for _, g := range cmd.Groups() {
+				order = append(order, g.ID)
+			}
+			return
+		case !cmd.IsAvailableCommand():
+			return
+		}
+		top := cmd
+		for top.Parent().HasParent() {
+			top = top.Parent()
+		}
+		rows[top.GroupID] += "| `" + strings.Join(words, " ") + "` | " + cmd.Short + " |\n"
+	})
+	var b strings.Builder
+	b.WriteString("# Commands\n\nGenerated from the program; `bcpmesh COMMAND --help` says more.\n")
+	for _, group := range append(order, "") {
+		b.WriteString("\n## " + cmp.Or(group, "Other") + "\n\n| command | |\n|---|---|\n" + rows[group])
+	}
+	const page = "../../docs/commands.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if is, err := os.ReadFile(page); err != nil || string(is) != b.String() {
+		t.Errorf("docs/commands.md is not that of the commands: go test ./cmd/bcpmesh -run Help -update (%v)", err)
+	}
 }
 
 func TestBadCommandLines(t *testing.T) {

@@ -275,7 +275,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/roles", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/dispatch", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
 		external: []string{commandLines, nkeys},
 	},
 	{
@@ -344,7 +344,7 @@ var rules = []rule{
 	// Finds the other programs, and knows nothing of what they do.
 	{folder: "cmd/bcpmesh/internal/dispatch", program: true, internal: []string{"cmd/internal/cli"}, external: []string{commandLines}},
 	// Serves until it is interrupted, and knows nothing of what.
-	{folder: "cmd/internal/serve", program: true, internal: []string{"agents", "cmd/internal/cli", "cmd/internal/meshdir"}},
+	{folder: "cmd/internal/serve", program: true, internal: []string{"agents", "cmd/internal/cli", "cmd/internal/meshdir"}, external: []string{"golang.org/x/sys/unix"}},
 	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"cmd/internal/cli"}, external: []string{"*"}},
 
 	// The laboratory, a module of its own: it attacks and measures the rest, which does not know of it.
@@ -441,8 +441,8 @@ var exceptions = []exception{
 	{"agents/sandbox/seccomp_linux.go", "unsafe", filterOfTheKernel},
 	{"mesh/gateway/dispatch.go", callSubject, "the dispatcher makes the calls, once it has asked the gate"},
 	{"bcp/definition/definition.go", "io/fs", definitionEdge},
-	{"bcp/definition/scalar.go", "time/tzdata", zoneNames},
-	{"bcp/definition/scalar.go", "time.LoadLocation", zoneNames},
+	{"bcp/definition/types.go", "time/tzdata", zoneNames},
+	{"bcp/definition/types.go", "time.LoadLocation", zoneNames},
 	{"bcp/wire/fromgateway.go", "strconv.AppendFloat", returningFraction},
 	{"bcp/wire/fromgateway.go", "math.Float64frombits", returningFraction},
 	{"bcp/wire/tomsgpack.go", "strconv.ParseFloat", outgoingFraction},

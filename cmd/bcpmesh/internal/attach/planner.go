@@ -44,13 +44,17 @@ goes unchanged to the kernel, which judges it. The providers are anthropic, goog
 ollama, openai (with --endpoint, anything compatible), and script, replay and
 gullible, which are no models. A definition with command: builtin needs none of this.
 
---script FILE answers without a model: a JSON array of {"task": …, "plan": …}, of which
-the first is taken whose task is "*" or the text of the task or instruction.
+--script FILE, or script FILE, answers without a model: a JSON array of {"task": …,
+"plan": …}: the first is taken whose task is "*" or the text of the task or instruction.
 
 Started by a mesh as a planner's command, it needs no --creds.`,
 		Example: "  bcpmesh planner --creds ann.creds --model anthropic/claude-sonnet-4-5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if len(args) == 2 && args[0] == "script" && cmd.ArgsLenAtDash() < 0 && !cmd.Flags().Changed("script") {
+				_ = cmd.Flags().Set("script", args[1]) // a text
+				args = nil
+			}
 			switch way, err := o.way(p, cmd, args, "", "model", "script"); {
 			case err != nil:
 				return err
