@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -128,5 +131,25 @@ func TestBatchIsDecidedAboutForAWhile(t *testing.T) {
 		if g.judged != want || done != want {
 			t.Errorf("%s each: %d of 5 were decided about, %d done", each, g.judged, done)
 		}
+	}
+}
+
+// A snapshot that could not be written is none: the next one is made as if nobody had tried.
+//
+// covers P4.5
+func TestSnapshotThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own, err := state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}, Runs: kernel.Open()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	g := &Gateway{config: Config{Snapshots: jetstream.NewSnapshots(filepath.Join(file, "below"))}, log: hclog.New(&hclog.LoggerOptions{Output: &log})}
+	if err := g.writeSnapshot(own, 1, time.Now()); err == nil || strings.Contains(log.String(), "snapshot made") {
+		t.Errorf("%v, and the log says: %s", err, &log)
 	}
 }
