@@ -69,9 +69,6 @@ func ParseQueryID(s string) (QueryID, error) { return parseID[QueryID](s) }
 // ParseDeliveryID returns s as an id, or [ErrID].
 func ParseDeliveryID(s string) (DeliveryID, error) { return parseID[DeliveryID](s) }
 
-// ParseSessionID returns s as an id, or [ErrID].
-func ParseSessionID(s string) (SessionID, error) { return parseID[SessionID](s) }
-
 // ParseItemID returns s as an id, or [ErrID].
 func ParseItemID(s string) (ItemID, error) { return parseID[ItemID](s) }
 

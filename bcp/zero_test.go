@@ -49,7 +49,6 @@ func TestZeroValuesDeny(t *testing.T) {
 		"SubscriptionID": func() bool { _, err := bcp.ParseSubscriptionID(""); return parses(err) }(),
 		"QueryID":        func() bool { _, err := bcp.ParseQueryID(""); return parses(err) }(),
 		"DeliveryID":     func() bool { _, err := bcp.ParseDeliveryID(""); return parses(err) }(),
-		"SessionID":      func() bool { _, err := bcp.ParseSessionID(""); return parses(err) }(),
 		"ClientID":       func() bool { _, err := bcp.ParseClientID(""); return parses(err) }(),
 		"Session":        func() bool { _, code := bcp.ParseSession([]byte(`{}`), bcp.JSON); return code == "" }(),
 		"Ask":            func() bool { _, err := bcp.Compile(bcp.Ask{}.Spec, bcp.Settings{}); return parses(err) }(),

@@ -58,9 +58,6 @@ type MCPTool struct {
 	Schema      jsontext.Value `json:"schema"`
 }
 
-// Tools returns the names of the tools that a definition can give a model.
-func Tools() []string { return []string{web.FeedsName, files.Name, mailbox.Name, web.Name} }
-
 // Cell is one agent. Its handlers may be called concurrently.
 type Cell struct {
 	door       *stdio.Client

@@ -2,7 +2,7 @@
 // file. [Tools] lets a model read it.
 //
 //	box, err := mailbox.Open("Maildir")
-//	for m, err := range box.All() { ... }
+//	for m, err := box.Next(); err == nil; m, err = box.Next() { ... }
 //
 // Everything in a [Message] was written by strangers, and this package does not
 // protect from it. A Reader answers from it, and the gateway decides what a

@@ -31,13 +31,16 @@ func readAll(t testing.TB, box *Mailbox, err error) []*Message {
 	}
 	defer box.Close()
 	var out []*Message
-	for m, err := range box.All() {
+	for {
+		m, err := box.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, m)
 	}
-	return out
 }
 
 func shippedMail(t testing.TB) []*Message {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -122,22 +121,6 @@ func (b *Mailbox) Next() (*Message, error) {
 		m.mark(Unreadable)
 	}
 	return m, nil
-}
-
-// All ranges over the remaining messages. An error other than the end of the
-// mailbox is the last pair, with a nil message.
-func (b *Mailbox) All() iter.Seq2[*Message, error] {
-	return func(yield func(*Message, error) bool) {
-		for {
-			m, err := b.Next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if !yield(m, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // Close releases the file. The mailbox yields nothing afterwards.

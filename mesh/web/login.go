@@ -191,9 +191,6 @@ func toLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, loginPath, http.StatusSeeOther)
 }
 
-// frameWord returns the words of the session of a request.
-func (s *Server) frameWord(r *http.Request) string { return s.visit(r).word }
-
 // maxRewords is how often other words are chosen; a text cannot have guessed as many.
 const maxRewords = 32
 

@@ -167,7 +167,7 @@ func TestWordsThatWereGuessed(t *testing.T) {
 	for text, guessed := range map[string]bool{"amber heron end": true, "Amber \n HERON": true, "amber": false, "amber, heron": false} {
 		s.logins.sessions[id].word = "amber heron"
 		got := s.framing(r, []tell.Frame{{Parts: []tell.Part{{Text: "x"}, {Asked: "y", Text: text}}}})
-		if got != s.frameWord(r) || (got != "amber heron") != guessed || len(strings.Fields(got)) != 2 {
+		if got != s.visit(r).word || (got != "amber heron") != guessed || len(strings.Fields(got)) != 2 {
 			t.Errorf("%q is framed with %q", text, got)
 		}
 	}
