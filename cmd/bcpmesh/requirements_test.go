@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -33,7 +35,7 @@ var protocolSections = map[string]int{
 
 var (
 	requirementRow = regexp.MustCompile(`^\| ((?:BCP|SUB|ALF|DUAL|KER)-[1-9][0-9]*) \|`)
-	informationRow = regexp.MustCompile(`^\| [A-Z]+-[0-9]+ \| INFO/LIMIT \|.*\| none \|$`) // says nothing that could be seen
+	informationRow = regexp.MustCompile(`^\| [A-Z]+-[0-9]+ \| INFO/LIMIT: .*\| none \|$`) // says nothing that could be seen
 	conflictRow    = regexp.MustCompile(`^\| (C-[1-9][0-9]*) \|`)
 	attackRow      = regexp.MustCompile(`^\| (A-[A-Z0-9]+) `)
 	requirementID  = regexp.MustCompile(`^(BCP|SUB|ALF|DUAL|KER)-([1-9][0-9]*)$`)
@@ -55,6 +57,39 @@ type knownIDs struct {
 func TestRequirementsAreCoveredOrNotYet(t *testing.T) {
 	t.Parallel()
 	report(t, checkRequirements(os.DirFS("../..")))
+}
+
+// docs/REQUIREMENTS.md says in which folders the tests of a requirement are.
+func TestRequirementsSayWhoHoldsThem(t *testing.T) {
+	t.Parallel()
+	update := flag.Lookup("update").Value.String() == "true"
+	marks, _ := readMarks(os.DirFS("../.."))
+	folders := map[string][]string{}
+	for _, m := range marks {
+		folder, _, _ := strings.Cut(path.Dir(m.where), "/testdata")
+		folders[m.id] = append(folders[m.id], folder)
+	}
+	lines, err := readLines(os.DirFS("../.."), requirementsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lines {
+		row := requirementRow.FindStringSubmatch(line)
+		if row == nil || informationRow.MatchString(line) {
+			continue
+		}
+		held := slices.Compact(slices.Sorted(slices.Values(folders[row[1]])))
+		head := line[:strings.LastIndex(strings.TrimSuffix(line, " |"), "| ")+2]
+		lines[i] = head + cmp.Or(strings.Join(held, ", "), "-") + " |"
+		if lines[i] != line && !update {
+			t.Errorf("%s:%d: the tests of %s are in %v: go test ./cmd/bcpmesh -run Requirements -update", requirementsFile, i+1, row[1], held)
+		}
+	}
+	if update {
+		if err := os.WriteFile("../../"+requirementsFile, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // pinnedConflicts are the conflicts between the seeds that the protocol, or the content layer, decides:
@@ -361,7 +396,7 @@ func readLines(root fs.FS, name string) ([]string, error) {
 func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 	t.Parallel()
 	sound := map[string]string{
-		requirementsFile:          "| id | strength |\n|---|---|\n| BCP-1 | MUST |\n| BCP-2 | MUST |\n| SUB-1 | MUST |\n| SUB-2 | MUST |\n| SUB-7 | INFO/LIMIT | a plan | none |\n| C-1 | topic |\n",
+		requirementsFile:          "| id |\n|---|\n| BCP-1 | one | - |\n| BCP-2 | two | - |\n| SUB-1 | one | - |\n| SUB-2 | two | - |\n| SUB-7 | INFO/LIMIT: a plan | none |\n| C-1 | topic |\n",
 		attacksFile:               "| id |\n|---|\n| A-ORD Field order | permutes |\n",
 		notYetFile:                "# later\n\nSUB-1..SUB-2\ta reason\n",
 		"bcp/a_test.go":           "package bcp\n\n// covers BCP-1, P3.10, P0, A-ORD, C-1\nfunc TestA(t *testing.T) {}\n",
