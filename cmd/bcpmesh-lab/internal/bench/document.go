@@ -40,24 +40,10 @@ func (r *Report) Markdown(folder string) string {
 	} else {
 		fmt.Fprintf(&b, "Targets that are missed: %d.\n", len(missed))
 	}
-	for _, t := range []struct {
-		title  string
-		header []string
-		rows   [][]string
-	}{
-		{"Figures", FigureHeader, r.FigureRows()},
-		{"Paths", LoadHeader, r.LoadRows()},
-		{"Curves", CurveHeader, r.CurveRows()},
-	} {
-		if len(t.rows) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n### %s\n\n| %s |\n|%s\n", t.title, strings.Join(t.header, " | "), strings.Repeat("---|", len(t.header)))
-		for _, row := range t.rows {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
-		}
+	fmt.Fprintf(&b, "\n| %s |\n|%s\n", strings.Join(FigureHeader, " | "), strings.Repeat("---|", len(FigureHeader)))
+	for _, row := range r.FigureRows() {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
-	b.WriteString("\n### Plots\n")
 	for _, p := range r.plots() {
 		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.Title, folder, p.file)
 	}
