@@ -3,7 +3,7 @@
 // A keeper runs a [Copier]; readers of the mail read the Maildir and never the server.
 // The copier uses TLS from the first byte on, opens the mailbox with EXAMINE and gets
 // messages with BODY.PEEK: no flag is set. It supports only the few commands of IMAP that
-// this needs (ADR 0119).
+// this needs (ADR 0131).
 //
 // The server is not trusted. Each command has a size limit for its answer and a timeout,
 // no file name comes from the server, and a message is in the Maildir as a whole or not

@@ -11,7 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Runs of kernels (ADR 0086). What package kernel decides about a message, an answer or
+// Runs of kernels (ADR 0055). What package kernel decides about a message, an answer or
 // time is one decision of the journal like any other, and its consequences are sent
 // once that is stored. Nothing kept here survives the process: after a start it is
 // derived from the state again.
