@@ -26,21 +26,21 @@ type room struct {
 func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
-	{"lines: bcp", 52577, lines("bcp")},
-	{"lines: mesh", 26702, lines("mesh")},
-	{"lines: cmd", 32109, lines("cmd/bcpmesh", "cmd/internal")},
-	{"lines: agents", 29703, lines("agents")},
-	{"lines: jetstream, accounts, subjects", 15120, lines("jetstream", "accounts", "subjects")},
+	{"lines: bcp", 52268, lines("bcp")},
+	{"lines: mesh", 26268, lines("mesh")},
+	{"lines: cmd", 31473, lines("cmd/bcpmesh", "cmd/internal")},
+	{"lines: agents", 29956, lines("agents")},
+	{"lines: jetstream, accounts, subjects", 15218, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 1986, lines("examples")},
-	{"lines: all of the root module", 156693, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
-	{"lines: lab, bridge, .ci", 25578, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
-	{"lines: all", 182296, lines(".")},
-	{"lines of tests", 131776, func(t *tree) int { return t.tests }},
-	{"packages", 130, func(t *tree) int { return len(t.packages) }},
+	{"lines: all of the root module", 157169, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
+	{"lines: lab, bridge, .ci", 25645, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
+	{"lines: all", 182814, lines(".")},
+	{"lines of tests", 133292, func(t *tree) int { return t.tests }},
+	{"packages", 125, func(t *tree) int { return len(t.packages) }},
 	{"commands", 112, func(t *tree) int { return t.commands }},
 	{"flags declared", 258, func(t *tree) int { return t.flags }},
-	{"words of documents", 179900, func(t *tree) int { return t.words }},
-	{"decision records", 114, func(t *tree) int { return t.records }},
+	{"words of documents", 141300, func(t *tree) int { return t.words }},
+	{"decision records", 39, func(t *tree) int { return t.records }},
 }
 
 // tree is what is counted of the whole tree.

@@ -207,7 +207,7 @@ starts. An interrupted restore continues where it stopped.`,
   bcpmesh restore office-2025.tar.gz office-2026.tar.gz ./whole
   bcpmesh restore office.tar.gz --url nats://node-1:4222 --creds cluster/gateways/one`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if of != (client.ClusterFlags{}) {
+			if cmd.Flags().Changed("url") || cmd.Flags().Changed("creds") { // their values come later
 				return cli.Arguments(1, "FILE")(cmd, args[:min(len(args), 1)])
 			}
 			return cli.Arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
