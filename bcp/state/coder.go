@@ -2,8 +2,6 @@ package state
 
 import (
 	"github.com/vmihailenco/msgpack/v5"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // coder writes or reads the fields of a saved form, which lists them once for
@@ -82,15 +80,4 @@ func (c *coder) bytes(v *[]byte) {
 		return
 	}
 	*v, c.err = c.dec.DecodeBytes()
-}
-
-func (c *coder) digest(v *bcp.Digest) {
-	if c.err != nil {
-		return
-	}
-	if c.enc != nil {
-		c.err = c.enc.EncodeBytes(v[:])
-		return
-	}
-	c.err = v.DecodeMsgpack(c.dec)
 }

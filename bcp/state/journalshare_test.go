@@ -213,8 +213,11 @@ func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
 		t.Errorf("the journal has %d bytes, and %d are counted", size, w.state.share.all)
 	}
 	w.play("start") // which compares the state with its replay and checkpoint
-	d := w.state.DecideTruncate(w.moment(), bcp.Truncation{})
-	w.commit(d)
+	w.commit(w.state.DecideTruncate(w.moment(), bcp.Truncation{Sequence: 1}))
+	if !w.state.ExceedsShare("mail") {
+		t.Error("it is heard when a truncation is announced")
+	}
+	w.commit(w.state.DecideTruncate(w.moment(), bcp.Truncation{Sequence: 1, Base: bcp.Digest{1}, Backup: bcp.Digest{1}, File: "a"}))
 	if w.state.ExceedsShare("mail") || refused(`push mail planner alarm {"ok":true}`) {
 		t.Error("it is not heard once the journal is truncated")
 	}
