@@ -50,10 +50,11 @@ type Gateway struct {
 	inbox       *inbox
 	events      *lane // reports of the server
 	linked      sync.Mutex
-	links       map[agentRole]link     // guarded by linked, as the next is
-	pool        []*pooled              // connections that agents share
-	calls       sync.WaitGroup         // of Reload and reconcile
-	interrupter *jetstream.Interrupter // the journal
+	links       map[agentRole]link          // guarded by linked, as the next is
+	pool        []*pooled                   // connections that agents share
+	calls       sync.WaitGroup              // of Reload and reconcile
+	truncating  map[bcp.Truncation][]*input // who waits for what is done about the journal's beginning
+	interrupter *jetstream.Interrupter      // the journal
 	cancel      context.CancelCauseFunc
 	ending      <-chan struct{} // closed when the gateway is about to end
 	done        chan struct{}
@@ -207,7 +208,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), interrupter: config.Interrupter,
-		inbox: newInbox(), links: make(map[agentRole]link), done: make(chan struct{}),
+		inbox: newInbox(), links: make(map[agentRole]link), truncating: make(map[bcp.Truncation][]*input), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), modelSaid: make(map[bcp.AgentName]string), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},

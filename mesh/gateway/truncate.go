@@ -62,11 +62,17 @@ type truncated struct {
 	Failed             string `json:"failed,omitempty"`
 }
 
-// truncate has the mesh do what an operator asks for, in the background.
+// truncate has the mesh do what an operator asks for, in the background. It may take longer than a client waits for an
+// answer: whoever asks for the same meanwhile, as a client does that asks again, gets the same answer.
 func (g *Gateway) truncate(in *input) {
 	c, ok := bcp.ParseControl(in.body)
 	if !ok || c.Truncate == nil || c != (bcp.Control{Truncate: c.Truncate}) {
 		g.answer(in, bcp.RefusalOf(bcp.Malformed))
+		return
+	}
+	asked := *c.Truncate
+	waiting := append(g.truncating[asked], in)
+	if g.truncating[asked] = waiting; len(waiting) > 1 {
 		return
 	}
 	g.calls.Go(func() {
@@ -74,10 +80,15 @@ func (g *Gateway) truncate(in *input) {
 		defer cancel()
 		var result truncated
 		var err error
-		if result.Position, err = g.config.Truncate(ctx, *c.Truncate); err != nil {
+		if result.Position, err = g.config.Truncate(ctx, asked); err != nil {
 			g.log.Error("truncating the journal", "error", err)
 			result.Failed = err.Error()
 		}
-		g.tell(event{call: func() { g.answer(in, result) }})
+		g.tell(event{call: func() {
+			for _, in := range g.truncating[asked] {
+				g.answer(in, result)
+			}
+			delete(g.truncating, asked)
+		}})
 	})
 }
