@@ -77,7 +77,7 @@ start("up", "office", "--listen", "127.0.0.1:0", "--ready-file", "ready.json");
 while (!existsSync("ready.json")) await pause(20);
 for (const name of Object.keys(servers)) {
   bcpmesh("creds", "issue", name, "--dir", "office", "--out", `${name}.creds`);
-  start("reader", "mcp", "--url", JSON.parse(readFileSync("ready.json")).url, "--creds", `${name}.creds`, "--tools", `office/tools/${name}.json`, "--pass", "MEMORY_FILE_PATH");
+  start("reader", "--url", JSON.parse(readFileSync("ready.json")).url, "--creds", `${name}.creds`, "--mcp", `office/tools/${name}.json`, "--pass", "MEMORY_FILE_PATH");
 }
 bcpmesh("creds", "issue", "main", "--dir", "office", "--out", "main.creds");
 const host = start("mcp", "--url", JSON.parse(readFileSync("ready.json")).url, "--creds", "main.creds", ...Object.keys(servers).flatMap((name) => ["--tools", `office/tools/${name}.json`]));
