@@ -398,7 +398,7 @@ func (c *clustered) awaitProjected(i int) {
 	c.t.Helper()
 	behind := ""
 	for deadline := time.Now().Add(clustertest.Patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		projected, journal := c.metric(i, "projected_decisions"), c.metric(i, "journal_decisions")
+		projected, journal := c.metric(i, `journal{kind="projected"}`), c.metric(i, `journal{kind="decisions"}`)
 		if projected != "" && projected == journal {
 			return
 		}
