@@ -71,7 +71,7 @@ func TestPermissionsAreExact(t *testing.T) {
 		{
 			Agent: "operator", Role: bcp.RoleOperator,
 			PubAllow: []string{
-				"BCPJS.DIRECT.GET.BCP_COMMIT", "bcp.v1.control.agents", "bcp.v1.control.credentials", "bcp.v1.control.erase", "bcp.v1.control.forecast", "bcp.v1.control.key", "bcp.v1.control.lift", "bcp.v1.control.proposals", "bcp.v1.control.reconcile", "bcp.v1.control.reload", "bcp.v1.control.renew", "bcp.v1.control.reset-taint", "bcp.v1.control.revocations", "bcp.v1.control.sessions", "bcp.v1.control.stop-run", "bcp.v1.control.storage", "bcp.v1.control.taint",
+				"BCPJS.DIRECT.GET.BCP_COMMIT", "bcp.v1.control.agents", "bcp.v1.control.credentials", "bcp.v1.control.erase", "bcp.v1.control.forecast", "bcp.v1.control.key", "bcp.v1.control.lift", "bcp.v1.control.proposals", "bcp.v1.control.reconcile", "bcp.v1.control.reload", "bcp.v1.control.renew", "bcp.v1.control.reset-taint", "bcp.v1.control.revocations", "bcp.v1.control.sessions", "bcp.v1.control.stop-run", "bcp.v1.control.storage", "bcp.v1.control.taint", "bcp.v1.control.truncate",
 			},
 			SubAllow: []string{"_INBOX.operator.>", "bcp.v1.alert.>"},
 		},
