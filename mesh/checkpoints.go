@@ -220,14 +220,29 @@ func (c *checkpoints) signOnce(ctx context.Context, journal *jetstream.Journal, 
 	if err != nil || next == (jetstream.Unsigned{}) {
 		return err
 	}
+	var meanwhile signing
 	if asked.done != nil {
 		err = c.sync()
-	} else if !sleep(ctx, c.wait) {
-		err = ctx.Err()
+	} else {
+		timer := time.NewTimer(c.wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case meanwhile = <-c.asked: // and waits for this one
+			err = c.sync()
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	if err == nil {
 		err = c.tree.Sign(next, c.key)
 		c.witnesses.sign()
+	}
+	if meanwhile.done != nil {
+		if err == nil {
+			err = c.signOnce(ctx, journal, meanwhile)
+		}
+		meanwhile.done <- err
 	}
 	return err
 }
