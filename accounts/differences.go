@@ -156,7 +156,7 @@ func (b Bundle) says() map[string][]string {
 func (b Bundle) claims() (map[string]*jwt.AccountClaims, error) {
 	all := map[string]*jwt.AccountClaims{}
 	for _, a := range b.Accounts {
-		claims, err := jwt.DecodeAccountClaims(a.JWT)
+		claims, err := decodeAccount(a.JWT)
 		if err != nil {
 			return nil, err
 		}

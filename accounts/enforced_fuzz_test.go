@@ -202,6 +202,40 @@ func mutate(t *rapid.T, v any) any {
 	return rapid.SampledFrom(words).Draw(t, "value")
 }
 
+// The library that decodes claims passes a null for an import or an export.
+//
+// covers A-JWTSELF
+func TestNullsInClaimsAreRefused(t *testing.T) {
+	t.Parallel()
+	f, err := newForger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, contents := range f.contents {
+		for _, field := range []string{"exports", "imports"} {
+			says := maps.Clone(contents)
+			nats, _ := says["nats"].(map[string]any)
+			nats = maps.Clone(nats)
+			list, _ := nats[field].([]any)
+			nats[field] = append(slices.Clone(list), nil)
+			says["nats"] = nats
+			content, err := json.Marshal(says)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token, err := f.sign(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens := tokensOf(f.bundle)
+			tokens[i] = token
+			if _, err := accounts.Enforced(f.bundle.Operator, tokens); !errors.Is(err, accounts.ErrNotOurs) {
+				t.Errorf("account %s with a null among its %s: %v, want it refused", f.bundle.Accounts[i].Name, field, err)
+			}
+		}
+	}
+}
+
 // However claims are changed that the operator's key has signed, a gateway refuses
 // them, or tells the difference, or nothing that they grant is another.
 //
