@@ -15,46 +15,23 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// The kernel and the plan of docs/kernel.md are right, and its text shows what the
-// command prints.
-func TestKernelDocument(t *testing.T) {
-	t.Parallel()
-	document, err := os.ReadFile("../../docs/kernel.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, document, _ = bytes.Cut(document, []byte("\n## A kernel and a plan\n"))
-	blocks := regexp.MustCompile("(?s)```(json|text)\n(.*?)```").FindAllSubmatch(document, -1)
-	if len(blocks) != 3 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
-	folder := t.TempDir()
-	write := func(name string, b []byte) string {
-		file := filepath.Join(folder, name)
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	got := execute(t, "", "kernel", "check", write("kernel.json", blocks[0][2]), write("plan.json", blocks[1][2]))
-	if got.code != cli.ExitOK || got.stdout != string(blocks[2][2]) {
-		t.Errorf("exit %d, the document shows another result:\n%s%s", got.code, got.stdout, got.stderr)
-	}
-}
-
-// The mesh of docs/kernel.md loads: its kernel may call what the document says.
+// The mesh of docs/kernel.md loads, its kernel may call what the document says, and the text shows what the command
+// prints of its plan.
 func TestKernelDocumentMesh(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/kernel.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := bytes.Cut(document, []byte("\n## In a mesh\n"))
-	section, _, _ = bytes.Cut(section, []byte("\n## "))
-	blocks := regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
+	blocksOfSection := func(heading string) [][][]byte {
+		_, section, _ := bytes.Cut(document, []byte("\n## "+heading+"\n"))
+		section, _, _ = bytes.Cut(section, []byte("\n## "))
+		return regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
+	}
+	blocks, shown := blocksOfSection("In a mesh"), blocksOfSection("Check a plan")
 	names := []string{"agents/desk.md", "agents/kim.md", "agents/ann.md", "agents/mailer.md", "tools/mail.yaml", "mail.sh", "answer.sh", "plans.json", ""}
-	if len(blocks) != len(names) {
-		t.Fatalf("%d blocks", len(blocks))
+	if len(blocks) != len(names) || len(shown) != 3 {
+		t.Fatalf("%d and %d blocks", len(blocks), len(shown))
 	}
 	folder := t.TempDir()
 	for i, name := range names[:len(names)-1] {
@@ -69,6 +46,15 @@ func TestKernelDocumentMesh(t *testing.T) {
 	got := execute(t, "", "check", "--elsewhere", "--json", folder)
 	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"requester":"kim","grant":"reply","tools":["read_inbox","send_email"]`) || !strings.Contains(got.stdout, `"warnings":[]`) {
 		t.Errorf("exit %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	plan := filepath.Join(folder, "plan.json")
+	if err := os.WriteFile(plan, shown[0][1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := strings.Fields(strings.Replace(string(shown[1][1]), "plan.json", plan+" --dir "+folder, 1))
+	got = execute(t, "", command[1:]...)
+	if got.code != cli.ExitOK || got.stdout != string(shown[2][1]) {
+		t.Errorf("exit %d, the document shows another result:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
 
