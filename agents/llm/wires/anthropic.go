@@ -69,21 +69,30 @@ type anthropicUsage struct {
 	CacheRead     number `json:"cache_read_input_tokens"`
 }
 
+// anthropicGot is a block that came. Its text may come as a bare text, and its members otherwise than documented.
+type anthropicGot struct {
+	Type  string         `json:"type"`
+	Text  jsontext.Value `json:"text"`
+	ID    label          `json:"id"`
+	Name  string         `json:"name"`
+	Input jsontext.Value `json:"input"`
+}
+
 type anthropicReply struct {
-	Content    []anthropicBlock `json:"content"`
-	StopReason string           `json:"stop_reason"`
-	Usage      anthropicUsage   `json:"usage"`
+	Content    jsontext.Value `json:"content"` // a list of blocks, or a text
+	StopReason string         `json:"stop_reason"`
+	Usage      anthropicUsage `json:"usage"`
 }
 
 type anthropicEvent struct {
 	Type    string         `json:"type"`
 	Message anthropicReply `json:"message"`       // of message_start
 	Index   number         `json:"index"`         // of a block
-	Block   anthropicBlock `json:"content_block"` // of content_block_start
+	Block   anthropicGot   `json:"content_block"` // of content_block_start
 	Delta   struct {
-		Text        string `json:"text"`
-		PartialJSON string `json:"partial_json"`
-		StopReason  string `json:"stop_reason"` // of message_delta
+		Text        string         `json:"text"`
+		PartialJSON jsontext.Value `json:"partial_json"` // a text, or the input itself
+		StopReason  string         `json:"stop_reason"`  // of message_delta
 	} `json:"delta"`
 	Usage *anthropicUsage `json:"usage"` // of message_delta: of all so far
 }
@@ -146,22 +155,32 @@ func (a *anthropicReading) whole(raw []byte) error {
 	}
 	a.stop, a.total = got.StopReason, true
 	a.counts(got.Usage)
-	for i := range got.Content {
-		a.block(&got.Content[i])
+	if got.Content.Kind() != '[' {
+		a.block(&anthropicGot{Type: "text", Text: got.Content})
+		return nil
+	}
+	var blocks []anthropicGot
+	if err := decode(got.Content, &blocks); err != nil {
+		return err
+	}
+	for i := range blocks {
+		a.block(&blocks[i])
 	}
 	return nil
 }
 
 // block adds a block, and returns its call.
-func (a *anthropicReading) block(block *anthropicBlock) *openCall {
+func (a *anthropicReading) block(block *anthropicGot) *openCall {
 	switch block.Type {
 	case "text":
 		a.paragraph()
-		a.say(block.Text)
+		for _, text := range contentTexts(block.Text) {
+			a.say(text)
+		}
 	case "tool_use":
-		call := a.call(block.ID, block.Name, "")
-		if a.fits(len(block.Input)) && block.Input.Kind() == '{' {
-			call.first = wire.WholeNumbers(block.Input)
+		call := a.call(string(block.ID), block.Name, "")
+		if input := jsontext.Value(written(block.Input)); a.fits(len(input)) && input.Kind() == '{' {
+			call.first = wire.WholeNumbers(input)
 		}
 		return call
 	}
@@ -177,6 +196,9 @@ func (a *anthropicReading) counts(u anthropicUsage) {
 }
 
 func (a *anthropicReading) event(data []byte) (last bool, err error) {
+	if string(data) == "[DONE]" && a.stop != "" { // of proxies
+		return true, nil
+	}
 	var e anthropicEvent
 	if e := errorIn(data); e != nil {
 		return false, e.err(http.StatusOK, 0)
@@ -194,7 +216,7 @@ func (a *anthropicReading) event(data []byte) (last bool, err error) {
 		a.blocks[e.Index] = a.block(&e.Block) // its input is {} and comes in pieces, or whole
 	case "content_block_delta":
 		if call := a.blocks[e.Index]; call != nil {
-			a.addArguments(call, e.Delta.PartialJSON)
+			a.addArguments(call, written(e.Delta.PartialJSON))
 		} else {
 			a.say(e.Delta.Text)
 		}

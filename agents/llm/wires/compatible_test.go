@@ -108,7 +108,8 @@ func TestErrorsOfCompatibleEndpoints(t *testing.T) {
 	}
 	for body, want := range map[string]error{
 		`{"error":{"message":"Provider returned error","code":429,"type":"rate_limit_error"}}`: limited, `{"error":{"code":429}}`: limited, `{"error":{"code":"429"}}`: limited,
-		`{"error":{"code":"rate_limit_exceeded"}}`: limited, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`: limited, `{"error":{"type":"too_many_requests"}}`: limited,
+		`{"error":{"code":"rate_limit_exceeded"}}`: limited, `[{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}]`: limited,
+		`[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`: auth, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`: limited, `{"error":{"type":"too_many_requests"}}`: limited,
 		`{"error":{"code":503}}`: overloaded, `{"error":{"type":"overloaded_error"}}`: overloaded, `{"error":{"type":"server_error"}}`: overloaded, `{"error":"it broke"}`: overloaded, `{"error":{}}`: overloaded,
 		`{"object":"error","message":"This model's maximum context length is 4096 tokens","code":400}`: long, `{"error":"context length exceeded"}`: long,
 		`{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_ctx":4096}}`: long,
@@ -141,7 +142,14 @@ func TestErrorsOfCompatibleEndpoints(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"max_tokens must be positive", "context is not a member of the request", "unknown model", "the image is too large"} {
+	for _, text := range []string{"API key not valid. Please pass a valid API key.", "Missing or invalid Authorization header.", "Incorrect API key provided: sk-1.", "Invalid API key", "No api key passed in.", "no auth: missing bearer"} {
+		for _, n := range []int{400, 422} {
+			if err := answered(t, "openai", n, "", text); !errors.Is(err, auth) {
+				t.Errorf("%d with %s: %v", n, text, err)
+			}
+		}
+	}
+	for _, text := range []string{"max_tokens must be positive", "an invalid token id in logit_bias", "no credit", "context is not a member of the request", "unknown model", "the image is too large"} {
 		if err := answered(t, "openai", 400, "", text); !errors.Is(err, status("400")) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -226,6 +234,11 @@ func TestMessagesOfProxies(t *testing.T) {
 		"input in the start":   {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":{"x":12.0}}`), end, stop), `a f {"x":12}`, 5},
 		"input in pieces":      {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":"{\"x\""}`), delta(0, `{"type":"input_json_delta","partial_json":":1}"}`), end, stop), `a f {"x":1}`, 5},
 		"input in both":        {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":{"x":1}}`), delta(0, `{"partial_json":""}`), delta(0, `{"partial_json":"{\"x\":1}"}`), end, stop), `a f {"x":1}`, 5},
+		"input in a text":      {anthropicStream(start(0, `{"type":"tool_use","id":7,"name":"f","input":"{\"x\":12.0}"}`), end, stop), `7 f {"x":12}`, 5},
+		"input as itself":      {anthropicStream(start(0, `{"type":"tool_use","id":null,"name":"f"}`), delta(0, `{"partial_json":{"x":1}}`), end, stop), `call-1 f {"x":1}`, 5},
+		"text that is null":    {anthropicStream(start(0, `{"type":"text","text":null}`), delta(0, `{"text":"Hello","partial_json":null}`), end, stop), `Hello`, 5},
+		"an end of others":     {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), end, `[DONE]`), `Hello`, 5},
+		"a bare text":          {`{"content":"Hello","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5}}`, `Hello`, 5},
 		"input that is null":   {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":null}`), end, stop), `a f {}`, 5},
 		"text in the start":    {anthropicStream(start(0, `{"type":"text","text":"Hel"}`), delta(0, `{"type":"text_delta","text":"lo"}`), end, stop), `Hello`, 5},
 		"all of one number":    {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"partial_json":"{\"x\":1}"}`), end, stop), `Hello|a f {"x":1}`, 5},

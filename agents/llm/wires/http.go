@@ -139,7 +139,7 @@ func (c *client) words(body []byte) string {
 		Message string         `json:"message"`
 	}
 	said := string(body)
-	if json.Unmarshal(body, &answer) == nil {
+	if json.Unmarshal(firstOf(body), &answer) == nil {
 		var inner struct {
 			Message string `json:"message"`
 		}
@@ -225,7 +225,7 @@ func readBody(contentType string, body *bufio.Reader, reply reading) error {
 		first, _ = body.Peek(1)
 	}
 	name, _ := body.Peek(len("data:"))
-	if streams := kind == "text/event-stream"; string(first) != "{" && (streams || string(name) == "data:" || string(name) == "event") {
+	if streams := kind == "text/event-stream"; string(first) != "{" && string(first) != "[" && (streams || string(name) == "data:" || string(name) == "event") {
 		return readEvents(body, reply.event)
 	}
 	switch raw, err := io.ReadAll(io.LimitReader(body, maxReply+1)); {
@@ -288,8 +288,18 @@ type providerError struct {
 	Message string         `json:"message"`
 }
 
+// firstOf returns the first of a list, as which Google's compatible endpoint sends an error, or what it got.
+func firstOf(raw []byte) []byte {
+	var list []jsontext.Value
+	if jsontext.Value(raw).Kind() == '[' && decode(raw, &list) == nil && len(list) > 0 {
+		return list[0]
+	}
+	return raw
+}
+
 // errorIn returns the error that a document is or has, or nil.
 func errorIn(raw []byte) *providerError {
+	raw = firstOf(raw)
 	var in struct {
 		Object string         `json:"object"`
 		Type   string         `json:"type"`
@@ -326,7 +336,7 @@ func (e *providerError) err(status int, after time.Duration) error {
 		return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(words, mark) })
 	}
 	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || has("authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied"):
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || has("authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied") || wrongKey.MatchString(e.Message):
 		return llm.Auth{}
 	case status == http.StatusTooManyRequests || has("rate_limit", "resource_exhausted", "too_many_requests"):
 		return llm.RateLimited{RetryAfter: after}
@@ -343,6 +353,10 @@ func (e *providerError) err(status int, after time.Duration) error {
 	}
 	return llm.Overloaded{}
 }
+
+// wrongKey matches what providers say of a key with a status that is not of keys.
+var wrongKey = regexp.MustCompile(`(?i)(?:api[ _-]?key|(?:access|auth|bearer) token|credentials?) (?:is |provided |was )*(?:not valid|invalid|incorrect|missing|expired|not found)|` +
+	`(?:invalid|incorrect|missing|no|expired) (?:or invalid )?(?:api[ _-]?key|authorization|authentication|bearer|credentials)`)
 
 // tooLong matches what providers and servers say, in small letters, of a request that does not fit into a model's context.
 var tooLong = regexp.MustCompile(`context_length_exceeded|context_window_exceeded|exceed_context_size|string_above_max_length|` +

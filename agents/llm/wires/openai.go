@@ -187,13 +187,7 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 		o.say(text)
 	}
 	for _, t := range p.ToolCalls {
-		arguments := string(t.Function.Arguments)
-		switch t.Function.Arguments.Kind() {
-		case '"':
-			_ = decode(t.Function.Arguments, &arguments)
-		case 0, 'n':
-			arguments = ""
-		}
+		arguments := written(t.Function.Arguments)
 		c := o.open[t.Index]
 		id := string(t.ID)
 		if c == nil || c.ends(id, t.Function.Name, arguments) {
@@ -220,6 +214,18 @@ func (c *openCall) ends(id, name, arguments string) bool {
 		return false
 	}
 	return arguments != "" || id != "" && name != "" && c.name != ""
+}
+
+// written returns JSON that should be in a text, and may not be.
+func written(raw jsontext.Value) string {
+	text := string(raw)
+	switch raw.Kind() {
+	case '"':
+		_ = decode(raw, &text)
+	case 0, 'n':
+		return ""
+	}
+	return text
 }
 
 // contentTexts returns a text, or those of the parts of a list.
