@@ -20,6 +20,8 @@ import (
 // box is a scripted server with one message, which does one thing otherwise.
 type box struct {
 	greets, tells, logs, examines, lists, fetches func(c *client, tag string) (ok bool) // nil: as it should
+
+	strict bool // it opens no mailbox to a client that has not said what it is
 }
 
 const one = "Subject: one\r\n\r\nbody\r\n"
@@ -52,11 +54,16 @@ func (b box) serveAfter(_ testing.TB, c *client, login func() bool) {
 }
 
 func (b box) answer(c *client, as func(f func(*client, string) bool, tag, untagged string) bool) {
-	for {
+	for known := !b.strict; ; {
 		tag, command := c.hear()
 		word, _, _ := strings.Cut(command, " ")
 		ok := false
 		switch {
+		case word == "ID":
+			known = command == `ID ("name" "bcpmesh")`
+			ok = c.say("* ID NIL\r\n%s OK done", tag)
+		case word == "EXAMINE" && !known:
+			ok = c.say("%s NO EXAMINE Unsafe Login", tag)
 		case word == "CAPABILITY":
 			ok = as(b.tells, tag, "* CAPABILITY IMAP4rev1\r\n")
 		case word == "LOGIN":
@@ -106,6 +113,7 @@ func TestHostileServers(t *testing.T) {
 		mail []string
 	}{
 		"as it should":              {box{}, nil, want},
+		"who asks who is there":     {box{tells: says("* CAPABILITY IMAP4rev1 ID\r\nTAG OK done"), strict: true}, nil, want},
 		"no IMAP":                   {box{greets: says("HTTP/1.1 400 Bad Request\r\n")}, errAnswer, nil},
 		"a greeting without an end": {box{greets: forever("x")}, errAnswer, nil},
 		"a greeting of endless text": {box{greets: func(c *client, _ string) bool {

@@ -38,6 +38,7 @@ type session struct {
 
 	capable  bool // it said what it can
 	disabled bool // and that it takes no passwords
+	asks     bool // and that it likes to know who is there (RFC 2971)
 }
 
 // message is the data about a message in one FETCH response.
@@ -202,7 +203,8 @@ func (s *session) code(text string) error {
 
 func (s *session) capabilities(words string) {
 	s.capable = true
-	s.disabled = slices.Contains(strings.Fields(strings.ToUpper(words)), "LOGINDISABLED")
+	all := strings.Fields(strings.ToUpper(words))
+	s.disabled, s.asks = slices.Contains(all, "LOGINDISABLED"), slices.Contains(all, "ID")
 }
 
 // fetched reads the list of a FETCH.
@@ -298,6 +300,9 @@ func (s *session) login(user, key string) error {
 	status, err := s.command("LOGIN "+quote(user)+" "+quote(key), fetching{})
 	if err == nil && status != "OK" {
 		err = errLogin
+	}
+	if err == nil && s.asks { // NetEase opens no mailbox to who has not said it
+		_, err = s.command(`ID ("name" "bcpmesh")`, fetching{})
 	}
 	return err
 }
