@@ -109,9 +109,10 @@ type jsonMessage []byte
 func (m jsonMessage) MarshalJSON() ([]byte, error) { return m, nil }
 
 // read decodes the arguments of a call strictly (PROTOCOL P2.2), after what models write is in the wire's spelling: 12.0 is
-// an integer, and a member that is null is not there. Its error is for the host, whose own bytes it may quote.
+// an integer, a member that is null is not there, and what is no text may be JSON in one. Its error is for the host, whose
+// own bytes it may quote.
 func read(arguments []byte, into any) error {
-	arguments = wire.WholeNumbers(arguments)
+	arguments = wire.WholeNumbers(unquoted(arguments))
 	if bare, err := withoutNulls(arguments); err == nil {
 		arguments = bare
 	}
@@ -130,6 +131,37 @@ func readStrictly(arguments []byte, into any) error {
 		return plain(err)
 	}
 	return plain(json.Unmarshal(arguments, into, json.RejectUnknownMembers(true)))
+}
+
+// inTexts are the arguments that are no texts, with the first bytes of their values.
+var inTexts = map[string]string{
+	"fields": "[{", "questions": "[", "answers": "[", "response": "{", "constraints": "[", "acknowledge": "[",
+	"category": "0", "max_words": "0", "wait_seconds": "0", "not_enough_information": "tf",
+}
+
+// unquoted returns arguments whose structure some hosts send as JSON in a text: all of it, or that of an argument.
+func unquoted(b []byte) []byte {
+	if text := ""; jsontext.Value(b).Kind() == '"' && json.Unmarshal(b, &text) == nil && (strings.TrimSpace(text) == "" || jsontext.Value(text).Kind() == '{') {
+		b = []byte(strings.TrimSpace(text))
+	}
+	var all map[string]jsontext.Value
+	if json.Unmarshal(b, &all) != nil {
+		return b
+	}
+	changed := false
+	for name, kinds := range inTexts {
+		text := ""
+		if value := all[name]; value.Kind() != '"' || json.Unmarshal(value, &text) != nil {
+			continue
+		}
+		if value := jsontext.Value(text); value.IsValid() && strings.ContainsRune(kinds, rune(value.Kind())) {
+			all[name], changed = value, true
+		}
+	}
+	if again, err := json.Marshal(all, json.Deterministic(true)); changed && err == nil {
+		return again
+	}
+	return b
 }
 
 // withoutNulls returns JSON without the members of objects that are null, and nothing for null.

@@ -218,14 +218,17 @@ func listen(t *testing.T, h *host) {
 	}
 }
 
-// A member that is null is not there, and a whole number is one however it is spelled: models write both.
+// A member that is null is not there, a whole number is one however it is spelled, and structure may come as JSON in a text:
+// models and hosts write so.
 func TestWhatModelsWrite(t *testing.T) {
 	t.Parallel()
 	_, main, researcher := hosts(t, desk(), overLines, overHTTP)
 	for tool, all := range map[string][]string{
-		"BCPBudget": {`null`, `{"target":null}`, `{}`}, "BCPInbox": {`null`, `{"wait_seconds":0.0,"acknowledge":null,"query_id":null}`, `{"wait_seconds":1e0}`},
+		"BCPBudget": {`null`, `{"target":null}`, `{}`, `""`, `"{}"`}, "BCPInbox": {`null`, `{"wait_seconds":0.0,"acknowledge":null,"query_id":null}`, `{"wait_seconds":1e0}`},
 		"BCPQuery": {
 			`{"target":"researcher","category":1.0,"justification":null,"request_id":null,"questions":null,"fields":[{"name":"n","type":"integer","min":0.0,"max":1e2,"values":null},{"name":"ok","type":"boolean","min":null}]}`,
+			`{"target":"researcher","category":"1","fields":"[{\"name\":\"ok\",\"type\":\"boolean\"}]"}`,
+			`"{\"target\":\"researcher\",\"category\":1,\"fields\":[{\"name\":\"ok\",\"type\":\"boolean\"}]}"`,
 		},
 	} {
 		for _, arguments := range all {
@@ -233,7 +236,7 @@ func TestWhatModelsWrite(t *testing.T) {
 		}
 	}
 	id := member(t, researcher.must(t, "BCPQueries", `{"wait_seconds":20.0}`), "queries", 0, "query_id").(string)
-	if got := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":{"n":12.0,"ok":true},"summary":null,"not_enough_information":null}`); got["status"] == nil {
+	if got := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":"{\"n\":12.0,\"ok\":true}","summary":null,"not_enough_information":null}`); got["status"] == nil {
 		t.Errorf("the answer is %v", got)
 	}
 }
@@ -258,6 +261,8 @@ func TestWrongCalls(t *testing.T) {
 		{main, "BCPQuery", `{"target":"gateway","category":1}`, "no_channel", "BCPBudget lists"},
 		{main, "BCPQuery", strings.Replace(askYes, `"boolean"`, `"text"`, 1), "invalid_query", "fields.0.type"},
 		{main, "BCPQuery", strings.Replace(askYes, `{"name":"is_urgent","type":"boolean"}`, `{"name":"is_urgent","type":"boolean","x":1}`, 1), "invalid_query", "there is no argument x"},
+		{main, "BCPQuery", `{"target":"researcher","category":1,"fields":"boolean"}`, "invalid_query", "fields"},
+		{main, "BCPQuery", `"target"`, "malformed", "no object"},
 		{main, "BCPQuery", `{"target":"researcher","category":1,"category":2}`, "malformed", "repeated key"},
 		{main, "BCPQuery", `{"target":"researcher","category":1,"fields":[]}`, "invalid_query", "fields"},
 		{main, "BCPQuery", `{"target":"researcher","category":1,"fields":[{"name":"n","type":"integer","min":5,"max":1}]}`, "invalid_query", "schema says"},
