@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
 // Output logs a limited part of the output of processes: together at most 100 lines and
@@ -59,7 +60,7 @@ func (o *Output) log(stream string, line []byte, cut int) {
 	// Quoted here, since the logger quotes quotation marks but not a backslash
 	// before them, which could then end the quotation. The text is the last
 	// field, so that right-to-left letters do not affect anything after them.
-	o.logger.Info("an agent's command printed", append(fields, "text", hclog.Quote(escape(line)))...)
+	o.logger.Info("an agent's command printed", append(fields, "text", hclog.Quote(inert.Line(string(line))))...)
 }
 
 // keepLine remembers the last line of a stream that is not empty. Called with mu held.
@@ -83,15 +84,15 @@ func (o *Output) LastLine() string {
 	if len(line) == 0 {
 		line = o.stdout
 	}
-	return inert(line)
+	return short(line)
 }
 
-// inert is escape, cut, without combining marks that leave their line and
+// short is a line made inert, cut, without combining marks that leave their line and
 // characters that frames are drawn with.
-func inert(line []byte) string {
+func short(line []byte) string {
 	var b strings.Builder
 	n := 0
-	for _, r := range escape(line) {
+	for _, r := range inert.Line(string(line)) {
 		shown := string(r)
 		if unicode.Is(unicode.M, r) || r >= '─' && r <= '▟' {
 			shown = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
@@ -178,34 +179,4 @@ func (s *lines) end() {
 func (s *lines) flush() {
 	s.output.log(s.name, s.line, s.cut)
 	s.line, s.cut = s.line[:0], 0
-}
-
-// escape makes a line visible and inert: no control characters, no changes of
-// direction, no white space except the plain one, nothing invisible, no invalid
-// UTF-8. Backslashes of the line are unchanged: the escaping need not be
-// reversible.
-func escape(line []byte) string {
-	var b strings.Builder
-	for len(line) > 0 {
-		r, size := utf8.DecodeRune(line)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			b.WriteString(`\x` + strconv.FormatUint(uint64(line[0]), 16))
-		case isVisible(r):
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		line = line[size:]
-	}
-	return b.String()
-}
-
-// blanks look like white space although Unicode calls them symbols or letters:
-// the empty Braille pattern, the null note head, the Khitan filler.
-const blanks = "\u2800\U0001d159\U00016fe4"
-
-func isVisible(r rune) bool {
-	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && !strings.ContainsRune(blanks, r)
 }

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
 // Whatever a process prints, in however many pieces, what a status shows of it is one
@@ -38,7 +40,7 @@ func FuzzLastLine(f *testing.F) {
 			t.Fatalf("%d characters of %q: %q", n, printed, line)
 		}
 		for _, r := range line {
-			if !isVisible(r) || unicode.Is(unicode.M, r) || r >= '─' && r <= '▟' {
+			if !inert.Harmless(r) || unicode.Is(unicode.M, r) || r >= '─' && r <= '▟' {
 				t.Fatalf("%q shows %U", line, r)
 			}
 		}

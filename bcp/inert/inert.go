@@ -134,11 +134,8 @@ func ordinary(r rune) bool {
 		return false
 	case r >= 0x2500 && r <= 0x259f: // frames are drawn with these
 		return false
-	case r == 0x2800: // braille without dots
-		return false
 	}
-	return unicode.IsGraphic(r) && !unicode.In(r, unicode.Zs, unicode.Cf, unicode.Me,
-		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return r != ' ' && Harmless(r) && !unicode.Is(unicode.Me, r)
 }
 
 // Columns is how wide a character may be on a terminal: never less than a terminal makes

@@ -116,7 +116,8 @@ func TestRuns(t *testing.T) {
 // covers A-ANSI
 func TestLine(t *testing.T) {
 	t.Parallel()
-	for s, want := range map[string]string{"a\nb": "a; b", "\x1b[2J": `\x1b[2J`, "\u202ea": `\u202ea`, "\xff": `\xff`, "ä 漢": "ä 漢", "": ""} {
+	for s, want := range map[string]string{"a\nb": "a; b", "\x1b[2J": `\x1b[2J`, "\u202ea": `\u202ea`, "\xff": `\xff`, "ä 漢": "ä 漢", "": "",
+		"a\ufe0f\U000e0101b": `a\ufe0f\U000e0101b`, "a\u3164\u115f\u2800b": `a\u3164\u115f\u2800b`, "a\u00adb\U000e0041": `a\u00adb\U000e0041`} {
 		if got := inert.Line(s); got != want {
 			t.Errorf("Line(%q) = %q, want %q", s, got, want)
 		}

@@ -32,9 +32,14 @@ func Line(s string) string {
 	return b.String()
 }
 
+// blanks look like white space although Unicode calls them symbols or letters: the empty Braille pattern, the null note
+// head, the Khitan filler.
+const blanks = "\u2800\U0001d159\U00016fe4"
+
 // Harmless reports whether r shows, and does nothing else.
 func Harmless(r rune) bool {
-	return r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) && !unicode.Is(unicode.Cf, r)
+	return r == ' ' || unicode.IsGraphic(r) && !strings.ContainsRune(blanks, r) &&
+		!unicode.In(r, unicode.Zs, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Cut shortens a line to a number of columns, with an ellipsis for what is left out.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -188,7 +187,7 @@ func (o *Output) HarmlessLine(b []byte) error {
 // stands in strings, where an escape means the same.
 func HarmlessJSON(b []byte) []byte {
 	acts := func(r rune) bool {
-		return r >= 0x7f && (!harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+		return r >= 0x7f && !inert.Harmless(r)
 	}
 	if isASCII(b) || bytes.IndexFunc(b, acts) < 0 {
 		return b
@@ -228,8 +227,6 @@ func (o *Output) Heading(title string) {
 
 // Plain makes text harmless for a terminal, as one line.
 func Plain(s string) string { return inert.Line(s) }
-
-func harmless(r rune) bool { return inert.Harmless(r) }
 
 // Quoted shows an argument or a piece of a file: escaped and short.
 func Quoted(s string) string {

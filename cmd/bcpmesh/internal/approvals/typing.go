@@ -3,7 +3,6 @@ package approvals
 import (
 	"context"
 	"strings"
-	"unicode"
 
 	"charm.land/bubbles/v2/textarea"
 	"charm.land/bubbletea/v2"
@@ -82,7 +81,7 @@ func (m *watchModel) typed(msg tea.Msg) tea.Cmd {
 	var cmd tea.Cmd
 	m.area, cmd = m.area.Update(msg)
 	hides := func(r rune) bool {
-		return r != '\n' && (!inert.Harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+		return r != '\n' && !inert.Harmless(r)
 	}
 	if value := m.area.Value(); strings.IndexFunc(value, hides) >= 0 {
 		var b strings.Builder
