@@ -92,7 +92,7 @@ func TestHarbour(t *testing.T) {
 	if !write(&page2, &errs, []*suite{s}, rows, nil) {
 		t.Error(errs.String())
 	}
-	if got := strings.Count(page2.String(), "\n| harbour "); got <= int(ways)+len(rows) {
+	if got := strings.Count(page2.String(), "\n| harbour "); got != 3 { // tasks, goals, and the one that a careful person did not stop
 		t.Errorf("the page has %d rows", got)
 	}
 }

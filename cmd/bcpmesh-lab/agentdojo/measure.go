@@ -22,14 +22,12 @@ const (
 	ways
 )
 
-var wayNames = [ways]string{"category 1", "category 2", "category 3", "kernel", "kernel, hostile planner"}
+var wayNames = [ways]string{"category 1", "category 2", "category 3", "kernel", "hostile planner"}
 
 // cell is what became of a user's task in one way, when nobody attacked.
 type cell struct {
 	Why               string // empty: it was done
 	Refused           bool   // it was also done if the person refused everything
-	Person            int    // calls and summaries that a person let through
-	Whole             bool   // the user reads a whole output
 	Nominal, Capacity bcp.Bits
 }
 
@@ -125,7 +123,7 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 			return err
 		}
 		out := &outs[careful]
-		c := cell{Person: out.Approved, Nominal: out.Nominal, Capacity: out.Capacity, Whole: way == kernelReader && plan.Whole}
+		c := cell{Nominal: out.Nominal, Capacity: out.Capacity}
 		switch {
 		case way == kernelReader && st.model == nil && plan.Why != "":
 			c.Why = plan.Why
