@@ -11,54 +11,103 @@ import (
 // Markdown returns the tables of docs/leakage.md; picture is the file of [Report.Plot].
 func (r Report) Markdown(picture string) string {
 	var b strings.Builder
-	table := func(method Method, head string, row func(Result) string) {
-		rows := ""
-		for _, result := range r.Results {
-			if result.Method == method {
-				verdict := result.Verdict.String()
-				if result.Rate != nil && result.Verdict == redteam.Held {
-					verdict = "measured"
-				}
-				rows += fmt.Sprintf("| %s | %s | %s | %s |\n", result.ID, result.Text, row(result), verdict)
-			}
-		}
-		if rows != "" {
-			columns := strings.Count(head, "|") + 4
-			fmt.Fprintf(&b, "### %s\n\n| test | what | %s | verdict |\n|%s\n%s\n", strings.ToUpper(string(method[:1]))+string(method[1:]), head, strings.Repeat("---|", columns), rows)
+	b.WriteString("| method | tests | tried | heaviest | verdict |\n|---|---|---|---|---|\n")
+	for _, m := range []Method{Exact, Closed, Measured, Uncounted} {
+		if tests, tried, heaviest, verdict := r.total(m); tests > 0 {
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", m, tests, tried, heaviest, verdict)
 		}
 	}
-	table(Exact, "strategies | transcripts | weight | of at most", func(r Result) string {
-		if r.Exact == nil {
-			return "| | |"
+	r.encoders(&b)
+	r.rates(&b)
+	fmt.Fprintf(&b, "\n![Bits that moved at least, and that were charged, by encoder](%s)\n", picture)
+	return b.String()
+}
+
+// total sums up the tests of a method. Heaviest is the certificate that is nearest to its limit.
+func (r Report) total(m Method) (tests int, tried, heaviest, verdict string) {
+	var strategies, transcripts, pairs, trials int
+	most, not := 0.0, []string{}
+	for _, result := range r.Results {
+		if result.Method != m {
+			continue
 		}
-		return fmt.Sprintf("%d | %d | %.6f | %d", r.Exact.Strategies, r.Exact.Transcripts, r.Exact.Weight, r.Exact.Limit)
-	})
-	table(Closed, "pairs", func(r Result) string {
-		if r.Closed == nil {
-			return ""
+		tests++
+		if result.Verdict != redteam.Held {
+			not = append(not, result.ID+" "+result.Verdict.String())
 		}
-		return fmt.Sprint(r.Closed.Pairs)
-	})
-	table(Measured, "secrets | trials | charged | moved at least | estimate | p of time | by time, would have seen", func(r Result) string {
-		if r.Measured == nil {
-			return "| | | | | |"
+		switch {
+		case result.Exact != nil:
+			c := result.Exact
+			strategies, transcripts = strategies+c.Strategies, transcripts+c.Transcripts
+			if share := c.Weight / float64(c.Limit); share > most {
+				most, heaviest = share, fmt.Sprintf("%s: %.3f of %d", result.ID, c.Weight, c.Limit)
+			}
+		case result.Closed != nil:
+			pairs += result.Closed.Pairs
+		case result.Measured != nil:
+			trials += result.Measured.Trials
+		case result.Rate != nil:
+			trials += result.Rate.Trials
 		}
-		m := r.Measured
-		return fmt.Sprintf("%d | %d | %.2f | %.2f | %.2f | %.3f | %.3f", m.Secrets, m.Trials, m.Charged, m.Moved, m.Estimate, m.TimeP, m.TimeSeen)
-	})
-	table(Uncounted, "secrets | trials | charged | moved at least | estimate | p | would have seen | bits an hour at least | an hour, would have seen", func(r Result) string {
-		if r.Rate == nil {
-			return "| | | | | | | |"
+	}
+	switch m {
+	case Exact:
+		tried = fmt.Sprintf("%d strategies, %d transcripts", strategies, transcripts)
+	case Closed:
+		tried = fmt.Sprintf("%d pairs", pairs)
+	default:
+		tried = fmt.Sprintf("%d trials", trials)
+	}
+	switch {
+	case len(not) > 0:
+		verdict = strings.Join(not, ", ")
+	case m == Uncounted:
+		verdict = "measured"
+	default:
+		verdict = "all held"
+	}
+	return tests, tried, heaviest, verdict
+}
+
+// encoders tables what each encoder moved in the two modes.
+func (r Report) encoders(b *strings.Builder) {
+	var names []string
+	cells := map[string]map[string]string{} // charged and moved, by encoder and mode
+	for _, result := range r.Results {
+		m := result.Measured
+		if m == nil {
+			continue
 		}
-		m := r.Rate
+		name := strings.TrimSuffix(result.Text, ", "+modeText[m.Mode])
+		if cells[name] == nil {
+			names, cells[name] = append(names, name), map[string]string{ModeSlots: " | ", ModeOpen: " | "}
+		}
+		cells[name][m.Mode] = fmt.Sprintf("%.2f | %.2f", m.Charged, m.Moved)
+	}
+	if len(names) == 0 {
+		return
+	}
+	b.WriteString("\n### Measured\n\n| encoder | slots: charged | moved | no slots: charged | moved |\n|---|---|---|---|---|\n")
+	for _, name := range names {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", name, cells[name][ModeSlots], cells[name][ModeOpen])
+	}
+}
+
+// rates tables the uncounted channels.
+func (r Report) rates(b *strings.Builder) {
+	head := "\n### Uncounted\n\n| test | what | moved | would have seen | p | bits an hour | would have seen |\n|---|---|---|---|---|---|---|\n"
+	for _, result := range r.Results {
+		m := result.Rate
+		if m == nil {
+			continue
+		}
 		hour, seen := fmt.Sprintf("%.0f", m.PerHour), fmt.Sprintf("%.0f", m.SeenPerHour)
 		if m.SeenPerHour == 0 {
 			hour, seen = "a person acts", "a person acts"
 		}
-		return fmt.Sprintf("%d | %d | %.2f | %.2f | %.2f | %.4f | %.3f | %s | %s", m.Secrets, m.Trials, m.Charged, m.Moved, m.Estimate, m.P, m.Seen, hour, seen)
-	})
-	fmt.Fprintf(&b, "![Bits that moved at least, and that were charged, by encoder](%s)\n", picture)
-	return b.String()
+		fmt.Fprintf(b, "%s| %s | %s | %.2f | %.3f | %.4f | %s | %s |\n", head, result.ID, result.Text, m.Moved, m.Seen, m.P, hour, seen)
+		head = ""
+	}
 }
 
 // Plot returns the moved and the charged bits, with release slots and without.
