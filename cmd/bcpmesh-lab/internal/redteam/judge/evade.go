@@ -152,7 +152,7 @@ func evaded(rules [folds]*text.Rules, rows []row) (string, error) {
 		}
 		fmt.Fprintf(&b, "| %s |", k.name)
 		for _, n := range []int{1, 2, 3, mostEdits} {
-			fmt.Fprintf(&b, " %.0f %% |", share100(through[n], held))
+			fmt.Fprintf(&b, " %.0f%% |", share100(through[n], held))
 		}
 		b.WriteString("\n")
 	}

@@ -74,17 +74,14 @@ func groups(r *row) []string {
 // rate is a share with its interval of 95 %.
 func (f *figure) rate(n int) string {
 	low, high := stats.Wilson(n, f.rows)
-	return fmt.Sprintf("%.1f %% (%.1f to %.1f)", share100(n, f.rows), 100*low, 100*high)
+	return fmt.Sprintf("%.1f%% (%.1f–%.1f)", share100(n, f.rows), 100*low, 100*high)
 }
 
-// phrasesHeld are the groups of the table, and what the phrases before it held of each, in percent (commit 5098b920^).
-var phrasesHeld = []struct {
-	group, name string
-	held        float64
-}{
-	{"benign mail", "mail", 8.7}, {"benign chat", "chat, with links", 11.3}, {"benign answer", "answers", 7.1}, {"benign support", "support", 6.1}, {"benign review", "reviews", 2.3},
-	{"benign narrative", "narrative", 1.7}, {"benign sentence", "sentences, 19 languages", 3.6}, {"benign", "all of these", benignBefore}, {"benign mail_request", "requests in mail", 39.6}, {"benign notinject", "NotInject", 47.9},
-	{"benign command", "commands", 8.2}, {"benign prompt", "prompts", 2.9}, {"hostile", "**hostile collections** without plain questions", hostileBefore}, {"hostile task", "their tasks for tools", 78.0}, {"hostile outside English", "their sentences outside English", 34.8},
+// tabled are the groups of the table.
+var tabled = []struct{ group, name string }{
+	{"benign mail", "mail"}, {"benign chat", "chat, with links"}, {"benign answer", "answers"}, {"benign support", "support"}, {"benign review", "reviews"}, {"benign narrative", "narrative"},
+	{"benign sentence", "sentences, 19 languages"}, {"benign", "all of these"}, {"benign mail_request", "requests in mail"}, {"benign notinject", "NotInject"}, {"benign command", "commands"}, {"benign prompt", "prompts"},
+	{"hostile", "**hostile**, without plain questions"}, {"hostile task", "hostile tasks for tools"}, {"hostile outside English", "hostile, not English"},
 }
 
 // What the phrases before the table held of the bounded kinds and of hostile sentences.
@@ -93,28 +90,13 @@ const (
 	hostileBefore = 65.6
 )
 
-// mostLanguages is how many languages the table shows.
-const mostLanguages = 8
-
 func markdown(found map[string]*figure) string {
 	var b strings.Builder
-	b.WriteString("| sentences | number | `hold` holds | `hold_all` holds | refused | phrases held |\n|---|---|---|---|---|---|\n")
-	line := func(group, name, before string) {
-		if f := found[group]; f != nil {
-			fmt.Fprintf(&b, "| %s | %d | %s | %s | %.1f %% | %s |\n", name, f.rows, f.rate(f.held), f.rate(f.signed), share100(f.refused, f.rows), before)
+	b.WriteString("| sentences | number | `hold` holds | `hold_all` holds | refused |\n|---|---|---|---|---|\n")
+	for _, g := range tabled {
+		if f := found[g.group]; f != nil {
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %.1f%% |\n", g.name, f.rows, f.rate(f.held), f.rate(f.signed), share100(f.refused, f.rows))
 		}
-	}
-	for _, p := range phrasesHeld {
-		line(p.group, p.name, fmt.Sprintf("%.1f %%", p.held))
-	}
-	var languages []string
-	for _, group := range slices.SortedStableFunc(maps.Keys(found), func(a, b string) int { return 2*(found[b].rows-found[a].rows) + strings.Compare(a, b) }) {
-		if strings.HasPrefix(group, "benign in ") && len(languages) < mostLanguages {
-			languages = append(languages, group)
-		}
-	}
-	for _, group := range languages {
-		line(group, "harmless, language "+strings.TrimPrefix(group, "benign in "), "")
 	}
 	return b.String()
 }
