@@ -15,7 +15,7 @@ import (
 // program said: more than a constraint may cost, and not without end.
 const maxExtraction = 1_000_000
 
-// extractionStrings is the version of the strings extension, whose functions docs/wrap.md lists.
+// extractionStrings is the version of the strings extension, whose functions docs/bridges.md names.
 const extractionStrings = 3
 
 // Extraction takes a value out of a result: see [CompileExtraction]. It may be used

@@ -347,7 +347,7 @@ func cells(list []string) string {
 
 func codeTable() string {
 	var b strings.Builder
-	b.WriteString("\n| code | who hears it | again | text | what to do |\n|---|---|---|---|---|\n")
+	b.WriteString("\n| code | who hears it | again | what to do |\n|---|---|---|---|\n")
 	for _, line := range bcp.Catalogue() {
 		var who []string
 		for _, a := range []struct {
@@ -366,7 +366,7 @@ func codeTable() string {
 		if line.Retry {
 			again = "yes"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", line.Code, strings.Join(who, ", "), again, line.Text, line.Decision)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", line.Code, strings.Join(who, ", "), again, line.Decision)
 	}
 	return b.String() + "\n"
 }

@@ -1,5 +1,5 @@
 // A model that is a script, behind the two HTTP interfaces of OpenAI that the frameworks of
-// docs/frameworks.md speak: it asks the researcher one question, reads the inbox until the
+// examples/frameworks speak: it asks the researcher one question, reads the inbox until the
 // answer is there, and says what it is. It prints its port.
 import { createServer } from 'node:http';
 

@@ -61,7 +61,7 @@ outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
 			}
 			host, ok := hosts.Find(args[0])
 			if !ok {
-				return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --list shows those that are; docs/mcp.md has the entry for others")
+				return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --list shows those that are; docs/bridges.md has the entry for others")
 			}
 			if o.undo {
 				return undoAdopt(p, host, place, o)

@@ -36,7 +36,7 @@ func (c *checkup) models(ctx context.Context, folder meshdir.Folder) error {
 		}
 	}
 	if len(names) == 0 {
-		return cli.Failf("no agent of this mesh has a model").WithHint("docs/agents.md, \"Agents that a model runs\"")
+		return cli.Failf("no agent of this mesh has a model").WithHint("docs/agents.md, \"A model in the seat\"")
 	}
 	return nil
 }
