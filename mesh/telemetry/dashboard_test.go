@@ -31,7 +31,7 @@ var alertRules = []struct{ name, expr, wait, severity, summary string }{
 	{"BcpmeshItemWaits", `max by (controller, reader, kind) (bcpmesh_held_oldest_age_seconds) > 3600`, "1m", "warning", "An item has waited for a person for an hour: bcpmesh approvals list."},
 	{"BcpmeshBudgetSpent", `bcpmesh_channel_bits{kind="left",budget="nominal"} / ignoring(kind) (bcpmesh_channel_bits{kind="limit",budget="nominal"} > 0) < 0.1`, "1m", "warning", "A channel has less than a tenth of its epoch's bits left: bcpmesh ledger show."},
 	{"BcpmeshViolations", `sum by (agent) (increase(bcpmesh_agent_events_total{kind="violation"}[10m])) > 0`, "0s", "warning", "The server denied an agent what its definition does not allow: bcpmesh audit tail."},
-	{"BcpmeshAlert", `sum by (alert) (increase(bcpmesh_alerts_total{alert!="item_held"}[10m])) > 0`, "0s", "warning", "The mesh raised an alert; docs/operators.md says what each means."},
+	{"BcpmeshAlert", `sum by (alert) (increase(bcpmesh_alerts_total{alert!="item_held"}[10m])) > 0`, "0s", "warning", "The mesh raised an alert; docs/alerts.md says what each means."},
 	{"BcpmeshAgentUnavailable", `max by (agent) (bcpmesh_agent_unavailable) == 1`, "1m", "warning", "The command of an agent cannot be started: bcpmesh status."},
 	{"BcpmeshNotificationFails", `sum by (route) (increase(bcpmesh_notifications_total{outcome!="taken"}[15m])) > 3`, "0s", "warning", "People are not told of what waits: bcpmesh doctor."},
 	{"BcpmeshRecordsSlow", `histogram_quantile(0.99, sum by (le) (rate(bcpmesh_record_seconds_bucket[5m]))) > 1`, "10m", "warning", "Decisions wait for the disk for more than a second."},

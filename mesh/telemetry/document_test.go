@@ -34,7 +34,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal("the marks of the table are missing")
 	}
 	var table strings.Builder
-	table.WriteString("| metric | type | labels | unit | meaning |\n|---|---|---|---|---|\n")
+	table.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
 	known := map[string]bool{}
 	for _, f := range telemetry.Families() {
 		known[f.FullName()] = true
@@ -42,7 +42,7 @@ func TestDocument(t *testing.T) {
 		if len(f.Labels) > 0 {
 			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.FullName(), f.Type, labels, f.Unit, f.Help)
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", f.FullName(), labels, f.Help)
 	}
 	want := []byte(head + begin + table.String() + end + tail)
 	if *update && !bytes.Equal(want, text) {

@@ -24,7 +24,7 @@ type Span struct {
 	Attributes []Attribute
 }
 
-// Attribute is an attribute of a span; docs/operators.md lists them.
+// Attribute is an attribute of a span; docs/metrics.md lists them.
 type Attribute struct {
 	Key   string
 	Kind  AttributeKind
