@@ -40,14 +40,45 @@ func (r *Report) Markdown(folder string) string {
 	} else {
 		fmt.Fprintf(&b, "Targets that are missed: %d.\n", len(missed))
 	}
-	fmt.Fprintf(&b, "\n| %s |\n|%s\n", strings.Join(FigureHeader, " | "), strings.Repeat("---|", len(FigureHeader)))
-	for _, row := range r.FigureRows() {
+	b.WriteString("\n| figure | in flight: value (ratio to its floor) | target |\n|---|---|---|\n")
+	for _, row := range r.targetRows() {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
 	for _, p := range r.plots() {
 		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.Title, folder, p.file)
 	}
 	return b.String()
+}
+
+// targetRows are the figures that have a target, one row for all loads of a figure. The
+// others are in the file of figures alone.
+func (r *Report) targetRows() [][]string {
+	var rows [][]string
+	for _, f := range r.Figures {
+		if f.Target == "" {
+			continue
+		}
+		value := plot.Amount(f.Value, f.Unit)
+		if f.InFlight > 0 {
+			value = fmt.Sprintf("%d: %s", f.InFlight, value)
+		}
+		if f.FloorIs != "" {
+			value += fmt.Sprintf(" (%.2f)", f.Ratio)
+		}
+		switch {
+		case f.NotMeasured != "":
+			value = "not measured: " + f.NotMeasured
+		case !*f.Met:
+			value += " missed"
+		}
+		row := []string{f.Name + ": " + f.What, value, f.Target}
+		if last := len(rows) - 1; last >= 0 && rows[last][0] == row[0] && rows[last][2] == row[2] {
+			rows[last][1] += "; " + value
+			continue
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // CheckFiles says before a run whether [Report.WriteFiles] could replace the
