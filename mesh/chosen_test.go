@@ -279,7 +279,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 
 // A passphrase covers the private keys of a state folder, and nothing of what was said:
 // that is in snapshots, and under sealing keys that lie beside the journal.
-// docs/credentials.md says so.
+// docs/operators.md says so.
 //
 // covers P7.5, P11.5
 func TestPassphraseCoversKeysAlone(t *testing.T) {
@@ -331,7 +331,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if secrets != 2 {
-		t.Errorf("%d sealing keys lie open, of 2: say so in docs/credentials.md", secrets)
+		t.Errorf("%d sealing keys lie open, of 2: say so in docs/operators.md", secrets)
 	}
 
 	if runtime.GOOS != "linux" {
