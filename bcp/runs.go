@@ -163,6 +163,8 @@ type EffectArgument struct {
 	// Influence is how many bits of it content can have chosen, in words: a number, or
 	// unbounded.
 	Influence string `json:"influence"`
+	// Sealed says that nobody but the tool reads it, and who decides about the call.
+	Sealed bool `json:"sealed,omitzero"`
 }
 
 // RunItem is a call of a run that waits for a person.

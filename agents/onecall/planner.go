@@ -1,6 +1,7 @@
 package onecall
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,11 @@ const Tool = "plan"
 const subRunsRule = `One more kind of step:
 - subkernel: another planner reads the value at source, follows the instruction and plans steps of its own, with the capabilities of grant alone. Use it where what to do depends on what is read.`
 
+const straightRule = `There are no branches and no loops.`
+
+// sealedRule is told where a tool or a schema has the type.
+const sealedRule = `A value of the type sealed is read by nobody. Pass a reference to it, whole, to an argument whose input_schema says accepts: sealed, with the same format, or to a q_parse; or name it in the final merge. Nothing else can be done with it.`
+
 const flowRule = `Two more kinds of steps, for branches and loops:
 - when: steps by the value at on, which is a boolean, an enum or an integer with at most 16 values. cases has steps for values, else for the others. yields names what each of them gives.
 - each: the steps of do for each element of the list at over, which has the id as in them, at most max. collect names what becomes a list. If the list may be longer, say on_more: first, or the run stops.
@@ -41,7 +47,7 @@ const subRules = `You plan a part of a bigger task. Content stands in a fenced b
 
 const rules = `You are the planner of a kernel. You turn a task into a plan of steps, and call the tool plan exactly once with it. You have no other tool. Do not answer with text.
 
-You never see what a tool returns or a reader says, and are not asked again while the plan runs: write down all steps now, without branches and loops. Steps run in their order.
+You never see what a tool returns or a reader says, and are not asked again while the plan runs: write down all steps now. Steps run in their order.
 
 A step has an id and is one of these kinds:
 - const: a value, for what the task itself says.
@@ -127,6 +133,11 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	}
 	if about.Control > 0 {
 		system = append(system, llm.Constant(flowRule))
+	} else {
+		system = append(system, llm.Constant(straightRule))
+	}
+	if bytes.Contains(there, []byte(`"type":"sealed"`)) {
+		system = append(system, llm.Constant(sealedRule))
 	}
 	if system = append(system, more...); p.Guidelines != "" {
 		system = append(system, llm.FromOperator(p.Guidelines))

@@ -98,10 +98,18 @@ func (k *Kernel) Check(p *Plan, f Frame) (*Checked, Fault) {
 		return nil, p.fault
 	case c.final() < 0:
 		return nil, Fault{Code: NoFinal, steps: p.size}
+	case c.tellsSealed():
+		return nil, Fault{Code: TypeMismatch, Step: p.Final, steps: p.size}
 	case p.forked && c.Worst() > bcp.Bits(f.ControlBits)*bcp.Bit:
 		return nil, Fault{Code: ControlTooWide, Bits: c.Worst(), steps: p.size}
 	}
 	return c, Fault{}
+}
+
+// tellsSealed reports whether what a plan comes to would be told to somebody who may not
+// read it: a Controller, or the plan around a sub-run.
+func (c *Checked) tellsSealed() bool {
+	return (c.frame.Depth > 0 || c.kernel.definition.Result != nil) && c.view.nodes[c.final()].sealed()
 }
 
 // mayFork reports whether content may steer: a sub-planner has read content, and plans
@@ -326,6 +334,8 @@ func (c *Checked) sub(s *Step, at Origin) (node, Code) {
 		return node{}, code
 	case schema == nil && s.Schema != "", !source.label.Parsers.Admit([]Capability{Capability(c.kernel.definition.SubPlanner)}):
 		return node{}, UnknownSchema
+	case source.sealed(): // a planner would read it
+		return node{}, TypeMismatch
 	}
 	c.subs++
 	n := node{label: source.label.with(ReaderAnswer | Derived), hazy: hazyLabel | hazyInfluence, at: at}

@@ -12,7 +12,7 @@ var ErrExample = errors.New("kernel: no example: expected args, requester, run a
 // ParseExample reads an example of a rule: a JSON object of args, by name,
 // requester {name, address}, run {depth, grant}, grant, task and control; or of the
 // arguments alone. An argument is {value, label}, {value, tainted, third_party,
-// influence, from, readers, literal}, or a value, which is the requester's then. A task
+// influence, from, readers, literal, sealed}, or a value, which is the requester's then. A task
 // is its text, or {text, influence}; control is as an argument without a value.
 func ParseExample(b []byte) (Example, error) {
 	v, err := ParseValue(b)
@@ -92,11 +92,11 @@ func (e *Example) setArguments(args *Value) error {
 
 func exampleArgument(v *Value) (ExampleArgument, error) {
 	a := ExampleArgument{Label: Trusted(), Literal: true}
-	if !v.onlyHas("value", "label", "tainted", "third_party", "influence", "from", "readers", "literal") {
+	if !v.onlyHas("value", "label", "tainted", "third_party", "influence", "from", "readers", "literal", "sealed") {
 		a.Value = v
 		return a, nil
 	}
-	a.Value = v.member("value")
+	a.Value, a.Sealed = v.member("value"), v.holds("sealed")
 	if label := v.member("label"); label != nil {
 		var err error
 		a.Label, err = parseLabel(label)

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,8 +29,8 @@ var formatWords = []string{"", "email", "date", "uri"}
 // Word returns the name of the format; any text has none.
 func (f Format) Word() string { return formatWords[min(int(f), len(formatWords)-1)] }
 
-// maxEmail is the length of an address.
-const maxEmail = 254
+// maxEmail is the length of an address, maxHost that of the name of a host.
+const maxEmail, maxHost = 254, 253
 
 func isEmail(s string) bool {
 	canonical, err := spelling.ParseEmail(nil, []byte(s), maxEmail)
@@ -52,6 +53,20 @@ func isURI(s string) bool {
 	})
 }
 
+// isHost reports whether s is the name of a host as a URI of [Type.Hosts] spells it.
+func isHost(s string) bool {
+	return len(s) <= maxHost && strings.Contains(strings.Trim(s, "."), ".") && strings.Trim(s, ".") == s && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
+	})
+}
+
+// isOn reports whether a URI is of a host, over https. There is one spelling of that, so
+// that no two readers of it can differ: no port, no user, no capital.
+func isOn(uri, host string) bool {
+	rest, ok := strings.CutPrefix(uri, "https://"+host)
+	return ok && (rest == "" || strings.ContainsRune("/?#", rune(rest[0])))
+}
+
 // hasText reports whether a text is of a string type.
 func (t *Type) hasText(s string) bool {
 	n := 0
@@ -68,7 +83,7 @@ func (t *Type) hasText(s string) bool {
 		_, err := time.Parse(time.DateOnly, s)
 		return err == nil
 	case URI:
-		return isURI(s)
+		return isURI(s) && (t.Hosts == nil || slices.ContainsFunc(t.Hosts, func(host string) bool { return isOn(s, host) }))
 	default:
 		return true
 	}

@@ -43,6 +43,8 @@ type Argument struct {
 	Label Label
 	// Literal says that all of it stands in the plan of the run itself.
 	Literal bool
+	// Sealed says that nobody but the tool may read it.
+	Sealed bool
 
 	hazy haze
 }
@@ -134,6 +136,8 @@ func (t *Tool) fits(c *Call) (known, fit bool) {
 		f := t.Input.field(a.Name)
 		switch {
 		case f == nil, c.argument(a.Name) != a: // twice: rules would see the first alone
+			return known, false
+		case a.Sealed && !f.Type.Accepts: // the check of the plan says so, too
 			return known, false
 		case a.Value == nil:
 			known = false
@@ -265,6 +269,9 @@ type callFacts struct {
 // chose, or a literal of which content can have chosen no more than the rule says.
 func (f *callFacts) readable(a *Argument) bool {
 	task := &f.call.Asker.Task.Label
+	if a.Sealed {
+		return false
+	}
 	return !a.Label.Tainted() || f.readsData || a.Literal && (f.prices.control || f.prices.task && task.Tainted() && slices.Equal(task.Influence, a.Label.Influence))
 }
 
@@ -315,6 +322,8 @@ func (f *callFacts) Fact(i int) constraint.Fact {
 	switch of.aspect {
 	case aspectTainted:
 		fact.Bool = a.Label.Tainted()
+	case aspectSealed:
+		fact.Bool = a.Sealed
 	case aspectThirdParty:
 		if fact.Bool = a.Label.ThirdParty(); !fact.Bool && a.hazy&hazyLabel != 0 {
 			fact.State = constraint.FactUnknown

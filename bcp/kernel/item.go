@@ -72,7 +72,7 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 	e.Changed, it.Taint = false, bcp.TaintLow
 	for i := range call.Arguments {
 		a := &call.Arguments[i]
-		e.Arguments = append(e.Arguments, bcp.EffectArgument{Name: a.Name, Tainted: a.Label.Tainted(), ThirdParty: a.Label.ThirdParty(), Influence: a.Label.Width().String()})
+		e.Arguments = append(e.Arguments, bcp.EffectArgument{Name: a.Name, Tainted: a.Label.Tainted(), ThirdParty: a.Label.ThirdParty(), Influence: a.Label.Width().String(), Sealed: a.Sealed})
 		if a.Label.Tainted() {
 			it.Taint = bcp.TaintHigh
 		}

@@ -229,12 +229,15 @@ func (l *loading) toolTypes(t *Tool, where string) {
 		}
 		for _, inner := range t.Input.Fields[i].Type.parts() {
 			if inner.marked() {
-				l.failf(BadType, where, "critical is a mark of a whole argument: set it at %q", t.Input.Fields[i].Name)
+				l.failf(BadType, where, "critical and accepts are marks of a whole argument: set them at %q", t.Input.Fields[i].Name)
 			}
 		}
 	}
 	if t.Input.Critical || t.Output.marked() {
-		l.failf(BadType, where, "critical is a mark of an argument")
+		l.failf(BadType, where, "critical and accepts are marks of an argument")
+	}
+	if t.Input.sealed() {
+		l.failf(BadType, where, "what is sealed comes out of a tool: an argument that takes it is a string with accepts: sealed")
 	}
 	t.Input, t.Output = t.Input.settled(), t.Output.settled()
 	t.facts, t.rules = toolFacts(t), toolRules{}
@@ -252,9 +255,9 @@ func (t *Type) parts() []*Type {
 	return parts
 }
 
-// marked reports whether a type, or a part of it, is marked as critical.
+// marked reports whether a type, or a part of it, has a mark of arguments.
 func (t *Type) marked() bool {
-	return t != nil && (t.Critical || slices.ContainsFunc(t.parts(), (*Type).marked))
+	return t != nil && (t.Critical || t.Accepts || slices.ContainsFunc(t.parts(), (*Type).marked))
 }
 
 func (l *loading) schemas() {

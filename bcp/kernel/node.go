@@ -23,6 +23,7 @@ type node struct {
 	fork   *fork // of a when or an each
 	// literal says that the plan has the value.
 	literal bool
+	seals   bool // of a merge: a part of it is sealed
 	// size bounds a merge from below, in bytes: merges of merges double.
 	size int
 }
@@ -287,6 +288,7 @@ func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
 			return node{}, code
 		}
 		n.joinNext(&input, i == 0)
+		n.seals = n.seals || input.sealed()
 		if n.size <= MaxContent {
 			n.size += len(s.Inputs[i].Name) + 4 + input.minSize()
 		}
@@ -303,12 +305,17 @@ func (v *view) arguments(s *Step) ([]Argument, Code) {
 		if code != "" {
 			return nil, code
 		}
-		args[i] = Argument{Name: s.Args[i].Name, Label: n.label, Literal: n.isLiteral(), hazy: n.hazy}
+		args[i] = Argument{Name: s.Args[i].Name, Label: n.label, Literal: n.isLiteral(), Sealed: n.sealed(), hazy: n.hazy}
 		if value, known := v.whole(&n); known {
 			args[i].Value = value
 		}
 	}
 	return args, ""
+}
+
+// sealed reports whether the value is sealed, or a part of it is.
+func (n *node) sealed() bool {
+	return n.seals || n.typ.sealed() || slices.ContainsFunc(n.list, func(e node) bool { return e.sealed() })
 }
 
 // joined returns the label of what a call is told: the join of its arguments, or the

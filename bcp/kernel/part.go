@@ -52,7 +52,7 @@ func (p part) Mentions(o constraint.Part) constraint.Truth {
 		return constraint.Failed
 	case a == nil:
 		return constraint.True
-	case a.Label.Tainted() && !a.Literal:
+	case a.Sealed, a.Label.Tainted() && !a.Literal:
 		return constraint.False
 	case a.Value == nil:
 		return constraint.Undecided

@@ -36,7 +36,7 @@ type Rule struct {
 	Effect RuleEffect
 	Tool   string // or [AnyTool]
 	// When is a condition in CEL over args.NAME.value, .tainted, .third_party and
-	// .influence, requester.name and .address, run.depth and run.grant, task.influence,
+	// .influence, .sealed where the argument accepts that, requester.name and .address, run.depth and run.grant, task.influence,
 	// control.tainted, .third_party and .bits, with the functions task.mentions(args.NAME),
 	// args.NAME.from(tools) and args.NAME.readableBy(args.OTHER), and all and exists.
 	When string
@@ -65,8 +65,8 @@ type Example struct {
 type ExampleArgument struct {
 	Value *Value
 	Label Label
-	// Literal says that it stands in the plan of the run itself.
-	Literal bool
+	// Literal says that it stands in the plan of the run itself, Sealed that nobody reads it.
+	Literal, Sealed bool
 }
 
 // aspect is what a rule asks about an argument or a run.
@@ -77,6 +77,7 @@ const (
 	aspectTainted
 	aspectThirdParty
 	aspectInfluence
+	aspectSealed
 	aspectRequesterName
 	aspectRequesterAddress
 	aspectDepth
@@ -124,10 +125,14 @@ func toolFacts(t *Tool) []factOf {
 			continue
 		}
 		name := "args." + f.Name
-		for _, one := range []factOf{
+		about := []factOf{
 			fact(name+".tainted", constraint.FactBool, aspectTainted), fact(name+".third_party", constraint.FactBool, aspectThirdParty),
 			fact(name+".influence", constraint.FactInt, aspectInfluence), fact(name, constraint.FactPart, aspectPart),
-		} {
+		}
+		if f.Type.Accepts {
+			about = append(about, fact(name+".sealed", constraint.FactBool, aspectSealed))
+		}
+		for _, one := range about {
 			one.argument = f.Name
 			facts = append(facts, one)
 		}
@@ -234,7 +239,7 @@ func (c *compiledRule) holds(effect RuleEffect, t *Tool, e *Example) bool {
 		if value == nil {
 			value = &Value{} // known to be nothing that a rule could read
 		}
-		call.Arguments = append(call.Arguments, Argument{Name: name, Value: value, Label: a.Label, Literal: a.Literal})
+		call.Arguments = append(call.Arguments, Argument{Name: name, Value: value, Label: a.Label, Literal: a.Literal, Sealed: a.Sealed})
 	}
 	truth := t.evaluate(c, &call)
 	return truth == constraint.True || effect == Forbid && truth == constraint.Failed

@@ -18,10 +18,11 @@ const (
 	IntegerType
 	NumberType
 	BooleanType
+	SealedType // a string that nobody reads but a tool that takes it, and Readers
 	EnumType
 )
 
-var typeWords = []string{"", "object", "array", "string", "integer", "number", "boolean", "enum"}
+var typeWords = []string{"", "object", "array", "string", "integer", "number", "boolean", "sealed", "enum"}
 
 // Word returns the name of the kind.
 func (k TypeKind) Word() string {
@@ -54,9 +55,14 @@ type Type struct {
 	// Critical says of an argument that it decides who gets something or what is changed:
 	// where it comes from, a rule decides alone.
 	Critical bool
+	// Accepts says of an argument, a string, that a sealed value may go into it. Hosts are
+	// those that a URI may be of, over https; none is any.
+	Accepts bool
+	Hosts   []string
 
 	width  Width // where the BCP counts (see schemaType)
 	priced bool
+	seals  bool // it or a part of it is sealed
 }
 
 // TypeField is one property of an object.
@@ -78,7 +84,7 @@ func (t *Type) Width() Width {
 	return log2(t.count())
 }
 
-// settled returns a copy that knows the widths of itself and its parts.
+// settled returns a copy that knows the widths of itself and its parts, and what is sealed.
 func (t *Type) settled() *Type {
 	if t == nil {
 		return nil
@@ -89,7 +95,9 @@ func (t *Type) settled() *Type {
 	for i := range c.Fields {
 		c.Fields[i].Type = c.Fields[i].Type.settled()
 	}
-	c.width, c.priced = c.Width(), true
+	c.priced = false
+	c.width, c.seals = t.Width(), c.sealed()
+	c.priced = true
 	return &c
 }
 
@@ -117,7 +125,7 @@ func (t *Type) Has(v *Value) bool {
 	case ArrayType:
 		return v.kind == ListValue && (!t.Limited || len(v.list) <= t.MaxItems) &&
 			!slices.ContainsFunc(v.list, func(e Value) bool { return !t.Items.Has(&e) })
-	case StringType:
+	case StringType, SealedType:
 		return v.kind == TextValue && t.hasText(v.text)
 	case IntegerType:
 		return v.kind == IntValue && (t.Min == nil || v.n >= *t.Min) && (t.Max == nil || v.n <= *t.Max)
@@ -174,6 +182,9 @@ func (t *Type) accepts(from *Type) bool {
 	if t == nil || from == nil {
 		return true // a sub-run's result without a schema
 	}
+	if from.sealed() {
+		return t.Accepts && from.Kind == SealedType && t.Format == from.Format // whole, and nowhere else
+	}
 	if t.Nullable && from.Nullable {
 		return true
 	}
@@ -206,6 +217,18 @@ func (t *Type) acceptsFields(from *Type) bool {
 	return !slices.ContainsFunc(from.Fields, func(f TypeField) bool { return t.field(f.Name) == nil })
 }
 
+// sealed reports whether a type, or a part of it, is sealed.
+func (t *Type) sealed() bool {
+	switch {
+	case t == nil:
+		return false
+	case t.priced:
+		return t.seals
+	default:
+		return t.Kind == SealedType || slices.ContainsFunc(t.parts(), (*Type).sealed)
+	}
+}
+
 // setBound takes a bound of a number, which may have a fraction.
 func (t *Type) setBound(whole **int64, exact **Value, v *Value) bool {
 	switch {
@@ -226,12 +249,13 @@ func (t *Type) overlaps(o *Type) bool {
 }
 
 // Errors of types, wrapped with the place.
-var errType = errors.New("expected a closed type: object, array, string, integer, number, boolean or enum")
+var errType = errors.New("expected a closed type: object, array, string, integer, number, boolean, sealed or enum")
 
 // ParseType reads a type as JSON Schema spells it, in the part that is closed:
 // type, properties, required (all if it is absent), items, maxItems, minLength,
 // maxLength, format (email, date, uri), minimum, maximum, enum of texts, const,
-// nullable, additionalProperties: false, description, and critical, which is ours.
+// nullable, additionalProperties: false, description; and, which are ours, critical, the
+// type sealed, of whose strings accepts says where they may go, and hosts.
 // Anything else is refused, by its place and key.
 func ParseType(b []byte) (*Type, error) {
 	v, err := ParseValue(b)
@@ -248,7 +272,8 @@ func ParseType(b []byte) (*Type, error) {
 func typeError(at, what string) error { return fmt.Errorf("%q: %s: %w", at, what, errType) }
 
 var typeKeys = map[TypeKind][]string{
-	ObjectType: {"properties", "required", "additionalProperties"}, ArrayType: {"items", "maxItems"}, StringType: {"minLength", "maxLength", "format"},
+	ObjectType: {"properties", "required", "additionalProperties"}, ArrayType: {"items", "maxItems"}, StringType: {"minLength", "maxLength", "format", "accepts", "hosts"},
+	SealedType:  {"minLength", "maxLength", "format"},
 	IntegerType: {"minimum", "maximum"}, NumberType: {"minimum", "maximum"}, BooleanType: nil, EnumType: {"enum"},
 }
 
@@ -347,6 +372,14 @@ func (t *Type) set(key string, v *Value, at string) error {
 		ok = t.setBound(&t.Min, &t.Low, v)
 	case "maximum":
 		ok = t.setBound(&t.Max, &t.High, v)
+	case "accepts":
+		ok, t.Accepts = v.text == SealedType.Word(), true
+	case "hosts":
+		ok = v.kind == ListValue && len(v.list) > 0
+		for i := range v.list {
+			ok = ok && isHost(v.list[i].text)
+			t.Hosts = append(t.Hosts, v.list[i].text)
+		}
 	case "additionalProperties":
 		ok = v.kind == BoolValue && !v.flag
 	case "enum":
@@ -385,6 +418,8 @@ func (t *Type) complete(v *Value, at string) error {
 		return typeError(at, "an array needs items")
 	case t.Min != nil && t.Max != nil && *t.Min > *t.Max:
 		return typeError(at, "minimum is above maximum")
+	case (t.Hosts != nil || t.Accepts) && (t.Format == URI) != (t.Hosts != nil):
+		return typeError(at, "hosts are of a uri, and one that accepts what is sealed has them")
 	case t.MaxLength > 0 && t.MinLength > t.MaxLength:
 		return typeError(at, "minLength is above maxLength")
 	}
@@ -456,7 +491,14 @@ func (t *Type) schema() Value {
 			s.add(bound.key, Int(*bound.whole))
 		}
 	}
-	for key, text := range map[string]string{"format": t.Format.Word(), "description": t.Description} {
+	if t.Hosts != nil {
+		s.add("hosts", texts(t.Hosts))
+	}
+	accepts := ""
+	if t.Accepts {
+		accepts = SealedType.Word()
+	}
+	for key, text := range map[string]string{"format": t.Format.Word(), "description": t.Description, "accepts": accepts} {
 		if text != "" {
 			s.add(key, Text(text))
 		}

@@ -63,6 +63,9 @@ func originText(a bcp.EffectArgument) string {
 	if a.ThirdParty {
 		bits += "; data of others"
 	}
+	if a.Sealed {
+		bits += "; sealed, so that you are the first who reads it"
+	}
 	return bits
 }
 
