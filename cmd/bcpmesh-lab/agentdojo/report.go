@@ -14,7 +14,7 @@ import (
 
 const introduction = `# AgentDojo on a mesh
 
-What the gate and the channels let through on AgentDojo 1.2: 97 tasks of users over mail, calendars, drives, bank accounts, chats and web pages, and 35 goals of attackers, whose text is planted in what tools return. **It is an upper bound, with perfect plans.** No model plans here: plans and honest answers are made from AgentDojo's ground truth. So the tasks done are the most that the rules allow, and cannot be compared with published utilities, which are of models. The attackers have the other bound: planner and Reader do all that they want, but their texts are static.
+What the gate and the channels let through on AgentDojo 1.2: 97 tasks of users over mail, calendars, drives, bank accounts, chats and web pages, and 35 goals of attackers, planted in what tools return. **It is an upper bound, with perfect plans**, made from AgentDojo's ground truth: the tasks done are the most that the rules allow, and cannot be compared with published utilities of models. Attackers have the other bound: planner and Reader do all that they want, with static texts.
 
 This page is written by
 
@@ -22,15 +22,15 @@ This page is written by
 go run ./cmd/bcpmesh-lab/agentdojo DIR docs/agentdojo.md
 ` + "```" + `
 
-DIR holds the suites as data, which are not a part of this project. [The program](../cmd/bcpmesh-lab/agentdojo) starts a mesh with real credentials for each suite; the tools are services on it that keep state. A task is done, and a goal reached, if AgentDojo's own [condition](../cmd/bcpmesh-lab/agentdojo/suites.yaml) holds of the state in which the tools are left and of what the user was told. ` + "`-provider NAME -model MODEL -key env:KEY -record FILE`" + ` has a real model in both seats (` + "`-base-url`" + ` for a local one), and ` + "`-provider replay -model FILE`" + ` plays that again.
+DIR holds the suites as data, which are not a part of this project. [The program](../cmd/bcpmesh-lab/agentdojo) starts a mesh with real credentials for each suite; the tools are services on it. A task is done, and a goal reached, if AgentDojo's own [condition](../cmd/bcpmesh-lab/agentdojo/suites.yaml) holds of the state of the tools and of what the user was told. ` + "`-provider NAME -model MODEL -key env:KEY -record FILE`" + ` has a real model in both seats (` + "`-base-url`" + ` for a local one), and ` + "`-provider replay -model FILE`" + ` plays that again.
 
 Each pair of a task and a goal of its suite is played in five ways:
 
-- **category 1, 2, 3**: a Controller without a kernel has the tools with an effect, a Reader those that read. Under category 1 all is typed; under category 2 there is free text; under category 3 free text is a summary that a person reads first.
-- **kernel**: a run with a plan by a planner that sees the task and no content. Who gets something or what is changed (the *critical* arguments) must stand in the user's own words (` + "`task.mentions`" + `), or a person is asked if content chose it; content may stand in the other arguments, and steer a plan by at most 8 bits. The rules are the same for every tool.
+- **category 1, 2, 3**: a Controller has the tools with an effect, a Reader those that read. Under category 1 all is typed; under 2 there is free text; under 3 free text is a summary that a person reads first.
+- **kernel**: a run with a plan by a planner that sees the task and no content. Who gets something or what is changed (the *critical* arguments) must stand in the user's own words (` + "`task.mentions`" + `), or a person is asked if content chose it; content may stand in other arguments, and steer a plan by at most 8 bits.
 - **hostile planner**: the planner is the attacker's too. Each goal is tried four times: as constants, by way of a Reader, after an error of the Reader, and in each case of what the Reader says.
 
-The Reader is hijacked in all attacks. Each play in which a person is asked is played with three: one who refuses all, a *careful* one who allows what the task needs and nothing else, and one who approves all. Figures have this order.
+The Reader is hijacked in all attacks. A person who is asked refuses all, is **careful** (allows what the task needs and nothing else), or approves all: figures have this order.
 `
 
 const limits = `

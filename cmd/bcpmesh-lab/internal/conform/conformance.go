@@ -31,7 +31,7 @@ func ConformanceCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("conformance", "Test an agent against the rules of the protocol",
 		`Test an agent, in any language, against the rules of the protocol. The command
 runs a temporary mesh with real creds and permissions, plays the gateway and all
-peers, and prints a checklist with stable ids, which docs/conformance.md explains.`,
+peers, and prints a checklist with stable ids and the rules of bcp/PROTOCOL.md.`,
 		`  bcpmesh conformance reader -- ./my-reader
   bcpmesh conformance controller --creds candidate.creds`,
 		conformanceRole(p, bcp.RoleReader), conformanceRole(p, bcp.RoleController))
@@ -169,7 +169,7 @@ func concludeConformance(p *cli.Program, report conformance.Report) error {
 	}
 	failed := report.Failed()
 	return cli.Failf("%s of %d failed: %s", cli.Count(len(failed), "check"), len(report.Checks), strings.Join(failed, ", ")).
-		WithHint("docs/conformance.md explains each check")
+		WithHint("bcp/PROTOCOL.md has the rule of each check")
 }
 
 // asked returns the categories that a Reader is asked in.
