@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -34,8 +35,8 @@ var protocolSections = map[string]int{
 }
 
 var (
-	requirementRow = regexp.MustCompile(`^\| ((?:BCP|SUB|ALF|DUAL|KER)-[1-9][0-9]*) \|`)
-	informationRow = regexp.MustCompile(`^\| [A-Z]+-[0-9]+ \| INFO/LIMIT: .*\| none \|$`) // says nothing that could be seen
+	requirementRow = regexp.MustCompile(`^\| ((?:BCP|SUB|ALF|DUAL|KER)-[1-9][0-9.A-Z-]*) \|`) // an id, or a range of them
+	informationRow = regexp.MustCompile(`^\| [A-Z]+-[0-9]+ \| INFO/LIMIT: .*\| none \|$`)     // says nothing that could be seen
 	conflictRow    = regexp.MustCompile(`^\| (C-[1-9][0-9]*) \|`)
 	attackRow      = regexp.MustCompile(`^\| (A-[A-Z0-9]+) `)
 	requirementID  = regexp.MustCompile(`^(BCP|SUB|ALF|DUAL|KER)-([1-9][0-9]*)$`)
@@ -78,7 +79,8 @@ func TestRequirementsSayWhoHoldsThem(t *testing.T) {
 		if row == nil || informationRow.MatchString(line) {
 			continue
 		}
-		held := slices.Compact(slices.Sorted(slices.Values(folders[row[1]])))
+		ids, _ := expandRange(row[1]) // readKnownIDs says what is none
+		held := fewestFolders(ids, folders)
 		head := line[:strings.LastIndex(strings.TrimSuffix(line, " |"), "| ")+2]
 		lines[i] = head + cmp.Or(strings.Join(held, ", "), "-") + " |"
 		if lines[i] != line && !update {
@@ -88,6 +90,37 @@ func TestRequirementsSayWhoHoldsThem(t *testing.T) {
 	if update {
 		if err := os.WriteFile("../../"+requirementsFile, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// fewestFolders returns folders whose tests name all ids that some test names, the one that has most of what is left first.
+func fewestFolders(ids []string, folders map[string][]string) (chosen []string) {
+	left := slices.Clone(ids)
+	for {
+		count := map[string]int{}
+		for _, id := range left {
+			for _, folder := range slices.Compact(slices.Sorted(slices.Values(folders[id]))) {
+				count[folder]++
+			}
+		}
+		if len(count) == 0 {
+			return chosen
+		}
+		best := slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int {
+			return cmp.Or(cmp.Compare(count[a], count[b]), strings.Compare(b, a))
+		})
+		chosen = append(chosen, best)
+		left = slices.DeleteFunc(left, func(id string) bool { return slices.Contains(folders[id], best) })
+	}
+}
+
+func TestFewestFolders(t *testing.T) {
+	t.Parallel()
+	folders := map[string][]string{"A-1": {"b", "a"}, "A-2": {"a"}, "A-3": {"c", "c"}}
+	for want, ids := range map[string][]string{"a c": {"A-1", "A-2", "A-3"}, "a": {"A-1"}, "c": {"A-3", "A-4"}, "": {"A-4"}} {
+		if got := strings.Join(fewestFolders(ids, folders), " "); got != want {
+			t.Errorf("%v: %q, want %q", ids, got, want)
 		}
 	}
 }
@@ -196,12 +229,18 @@ func readKnownIDs(root fs.FS) (knownIDs, error) {
 	}
 	for _, line := range requirements {
 		if m := requirementRow.FindStringSubmatch(line); m != nil {
-			if known.all[m[1]] {
-				return known, fmt.Errorf("%s: %s is listed twice: number the second one anew", requirementsFile, m[1])
+			ids, ok := expandRange(m[1])
+			if !ok {
+				return known, fmt.Errorf("%s: %s is neither an id nor a range: write BCP-1 or BCP-1..BCP-9", requirementsFile, m[1])
 			}
-			known.all[m[1]] = true
-			if !informationRow.MatchString(line) {
-				known.wanted = append(known.wanted, m[1])
+			for _, id := range ids {
+				if known.all[id] {
+					return known, fmt.Errorf("%s: %s is listed twice: number the second one anew", requirementsFile, id)
+				}
+				known.all[id] = true
+				if !informationRow.MatchString(line) {
+					known.wanted = append(known.wanted, id)
+				}
 			}
 		} else if m := conflictRow.FindStringSubmatch(line); m != nil {
 			known.all[m[1]] = true
@@ -396,7 +435,7 @@ func readLines(root fs.FS, name string) ([]string, error) {
 func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 	t.Parallel()
 	sound := map[string]string{
-		requirementsFile:          "| id |\n|---|\n| BCP-1 | one | - |\n| BCP-2 | two | - |\n| SUB-1 | one | - |\n| SUB-2 | two | - |\n| SUB-7 | INFO/LIMIT: a plan | none |\n| C-1 | topic |\n",
+		requirementsFile:          "| id |\n|---|\n| BCP-1..BCP-2 | one, two | - |\n| SUB-1 | one | - |\n| SUB-2 | two | - |\n| SUB-7 | INFO/LIMIT: a plan | none |\n| C-1 | topic |\n",
 		attacksFile:               "| id |\n|---|\n| A-ORD Field order | permutes |\n",
 		notYetFile:                "# later\n\nSUB-1..SUB-2\ta reason\n",
 		"bcp/a_test.go":           "package bcp\n\n// covers BCP-1, P3.10, P0, A-ORD, C-1\nfunc TestA(t *testing.T) {}\n",
@@ -445,6 +484,8 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"overridden by a requirement", notYetFile, "SUB-1\tr\nSUB-2\toverridden by BCP-1: otherwise\n", "an overridden id names the rule"},
 		{"overridden without saying how", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.4\n", "an overridden id names the rule"},
 		{"requirement twice", requirementsFile, "| BCP-1 | MUST |\n| BCP-1 | MUST |\n", "BCP-1 is listed twice"},
+		{"requirement twice in ranges", requirementsFile, "| BCP-1..BCP-3 | MUST |\n| BCP-3..BCP-4 | MUST |\n", "BCP-3 is listed twice"},
+		{"range of requirements backwards", requirementsFile, "| BCP-3..BCP-1 | MUST |\n", "BCP-3..BCP-1 is neither an id nor a range"},
 		{"no requirements", requirementsFile, "nothing\n", "no requirement found"},
 	}
 	for _, test := range tests {
