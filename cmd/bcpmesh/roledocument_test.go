@@ -26,15 +26,12 @@ func TestContractsDocument(t *testing.T) {
 	}
 	document := string(raw)
 	blocks := regexp.MustCompile("(?s)```(?:json|text)\n(.*?)```").FindAllStringSubmatch(document, -1)
-	if len(blocks) != 5 {
+	if len(blocks) != 4 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
-	matrix, planner, checked, requirement := blocks[0][1], blocks[1][1], blocks[2][1], blocks[4][1]
+	matrix, checked, requirement := blocks[0][1], blocks[1][1], blocks[3][1]
 	if got := execute(t, "", "role", "contracts", "--matrix"); got.stdout != matrix {
 		t.Errorf("the matrix is another one:\n%s", got.stdout)
-	}
-	if want := contract.Builtins()[0].Bytes; strings.TrimSpace(planner) != strings.TrimSpace(want) {
-		t.Error("the contract is not the built-in one")
 	}
 	file := filepath.Join(t.TempDir(), "planner.json")
 	if err := os.WriteFile(file, []byte(contract.Builtins()[0].Bytes), 0o600); err != nil {
@@ -55,7 +52,9 @@ func TestContractsDocument(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("| `%s` | %s |", code, code.Text()))
 	}
 	for _, word := range contract.Words() {
-		rows = append(rows, fmt.Sprintf("| `%s` | ", word))
+		if !strings.Contains(document, "`"+word+"`") {
+			t.Errorf("the document has no word %s", word)
+		}
 	}
 	for _, name := range contract.PredicateNames() {
 		rows = append(rows, fmt.Sprintf("| `%s` | ", name))
