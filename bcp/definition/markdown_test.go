@@ -3,6 +3,7 @@ package definition
 import (
 	_ "embed" // the introduction
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,20 +20,20 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	writeNeeds(&b)
-	b.WriteString("\n## Keys\n\nA default in `code` can be written as it is; other defaults are described in words. The last column is the rule that decides: P… of [the protocol](../bcp/PROTOCOL.md), and the ids of [the checklist](REQUIREMENTS.md).\n")
+	b.WriteString("\n## Keys\n\nBehind each key is what it holds, its default, and the rule that decides: P… of [the protocol](../bcp/PROTOCOL.md), or an id of [the checklist](REQUIREMENTS.md). A default in `code` can be written as it is.\n\n" + formsInWords)
 	for level := LevelMesh; level.String() != ""; level++ {
-		fmt.Fprintf(&b, "\n### %s\n\n| key | holds | default | meaning | rule |\n|---|---|---|---|---|\n", heading(level))
+		fmt.Fprintf(&b, "\n### %s\n\n", heading(level))
 		for i := range schema {
 			if k := &schema[i]; k.Level == level {
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.Name, cell(k.holds()), cell(k.absent()), cell(k.meaning()), cell(k.Rule))
+				fmt.Fprintf(&b, "- `%s` (%s; %s; %s): %s\n", k.Name, k.holds(), k.absent(), k.Rule, k.meaning())
 			}
 		}
 	}
-	b.WriteString("\n## What `check` warns of\n\nA mesh with warnings runs. With `--json` each warning has its code.\n")
+	b.WriteString("\n## What `check` warns of\n\nA mesh with warnings runs. With `--json` each warning has its code.\n\n")
 	writeCodes(&b, func(d CodeDoc) bool { return d.Warning && !isAdvice(d.Code) })
-	b.WriteString("\n## What `check` advises\n\nAdvice is a warning about a mesh that is right but could be narrower. Each says what to write instead.\n")
+	b.WriteString("\n## What `check` advises\n\nA mesh that is right but could be narrower. Each says what to write instead.\n\n")
 	writeCodes(&b, func(d CodeDoc) bool { return isAdvice(d.Code) })
-	b.WriteString("\n## What `check` refuses\n\nA folder with one error is not loaded. All errors come at once, each with file, line, column and key.\n")
+	b.WriteString("\n## What `check` refuses\n\nA folder with one error is not loaded.\n\n")
 	writeCodes(&b, func(d CodeDoc) bool { return d.Error })
 	return b.String()
 }
@@ -83,24 +84,23 @@ func pricesOf(files map[string][]byte) (bcp.Prices, error) {
 }
 
 func writeNeeds(b *strings.Builder) {
-	b.WriteString("\n## Which category?\n\nThe lowest that satisfies the need. Can the answer be one of known options, a score, a yes or no? Category 1. Can the need be put as questions with short answers of a known form? Category 2. Category 3 is for the rest: it is rare, and a person reads every answer.\n\nBudgets count nominal bits. capacity is a proven bound of the information in one push, without its timing.\n")
-	b.WriteString("\n| need | category | example | write | nominal bits | capacity bits |\n|---|---|---|---|---|---|\n")
+	b.WriteString("\n## Which category?\n\nThe lowest that satisfies the need; in category 3 a person reads every answer. Budgets count nominal bits; capacity is a proven bound of one push, without its timing.\n")
+	b.WriteString("\n| need | category | write | nominal | capacity |\n|---|---|---|---|---|\n")
 	for _, n := range needs {
 		prices, err := pricesOf(needFolder(n.write, n.category, n.category))
 		if err != nil {
 			panic(err)
 		}
-		fmt.Fprintf(b, "| %s | %d | %s | `%s` | %s | %s |\n", cell(n.name), n.category, cell(n.example), cell(n.write), prices.Nominal, prices.Capacity)
+		fmt.Fprintf(b, "| %s | %d | `%s` | %s | %s |\n", cell(n.name), n.category, cell(n.write), prices.Nominal, prices.Capacity)
 	}
 }
 
 func isAdvice(code string) bool { return Problem{Code: code}.Advice() }
 
 func writeCodes(b *strings.Builder, which func(CodeDoc) bool) {
-	b.WriteString("\n| code | meaning |\n|---|---|\n")
 	for _, d := range codeDocs {
 		if which(d) {
-			fmt.Fprintf(b, "| `%s` | %s |\n", d.Code, cell(d.Doc))
+			fmt.Fprintf(b, "- `%s`: %s\n", d.Code, d.Doc)
 		}
 	}
 }
@@ -112,17 +112,44 @@ func heading(level Level) string {
 	return capital(level.String())
 }
 
+// formsInWords says what the forms of a value are called.
+const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a letter or digit, and is not `gateway`. A *duration* is written 90s, 15m, 1h30m or 7d; *bytes* 512KiB, 64MiB or 1GiB; a *rate* 30/m or 1/s, of pushes also 1/h or 10/d; *hours* 22:00-07:00; a *host* example.com, *.example.com or example.com:8443. *Bits* and *dollars* have at most nine decimals. A *secret* is the place where it is kept, env:NAME or file:PATH. A *schema* is a closed type in JSON Schema: object, array, string, integer, number, boolean or enum. Numbers behind a text count its characters, behind a list its entries.\n"
+
+var forms = map[Type]string{
+	TypeText: "text", TypeName: "name", TypeSubscription: "subscription id", TypeInteger: "integer", TypeBoolean: "boolean", TypeBits: "bits", TypeUSD: "dollars", TypeDuration: "duration",
+	TypeRate: "rate a minute", TypePushRate: "rate of pushes", TypeTimeZone: "IANA time zone", TypeCron: "minute, hour, day of month, month, day of week", TypeBytes: "bytes", TypeSecretName: "secret", TypeHours: "hours",
+	TypeServer: "host:port", TypeMailAddress: "mail address", TypeOrganisation: "host name", TypeTexts: "texts", TypeTools: "texts, or one with commas", TypeNames: "names", TypeHosts: "hosts, or one text with commas",
+	TypePrefixes: "prefixes of addresses", TypeMailAddresses: "mail addresses", TypeChoices: "one or more of", TypeWordLists: "lists of words, by name", TypeObjects: "list of", TypeObject: "one of",
+	TypeNamedObjects: "by name, each", TypeNameLists: "lists of texts, by name", TypeClosed: "schema", TypeCalls: "calls", TypeWord: "",
+}
+
 // holds says what the value may be.
 func (k *Key) holds() string {
-	switch {
-	case k.Child != 0:
-		anchor := strings.ToLower(strings.ReplaceAll(k.Child.String(), " ", "-"))
-		return strings.TrimSuffix(expected(k), k.Child.String()) + "[" + k.Child.String() + "](#" + anchor + ")"
-	case k.Type == TypeWord:
-		return "`" + strings.Join(k.Words, "`, `") + "`"
-	default:
-		return expected(k)
+	form, ok := forms[k.Type]
+	if !ok {
+		panic(fmt.Sprintf("type %d has no form", k.Type))
 	}
+	words := "`" + strings.Join(k.Words, "`, `") + "`"
+	if k.Type == TypeWord {
+		return words
+	}
+	if k.Child != 0 {
+		form += " [" + k.Child.String() + "](#" + strings.ToLower(strings.ReplaceAll(k.Child.String(), " ", "-")) + ")"
+	}
+	if k.Type == TypeChoices {
+		return form + " " + words
+	}
+	if k.bounded() {
+		bound := types[k.Type].bound
+		if bound == nil {
+			bound = func(n int64) string { return strconv.FormatInt(n, 10) }
+		}
+		form += " " + bound(k.Min) + "–" + bound(k.Max)
+	}
+	if len(k.Words) > 0 {
+		form += " or " + words
+	}
+	return form
 }
 
 // absent says what holds without the key.

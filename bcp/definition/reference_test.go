@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -59,8 +60,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// Every key stands in the table of its level, with its sentence, its default
-// and its rule.
+// Every key stands under its level, with its sentence, its default and its rule.
 //
 // covers P1.3
 func TestMarkdownHasEveryKey(t *testing.T) {
@@ -74,16 +74,16 @@ func TestMarkdownHasEveryKey(t *testing.T) {
 	rows := 0
 	for _, k := range definition.Schema() {
 		section := sections[strings.ToLower(k.Level.String())]
-		at := strings.Index(section, "\n| `"+k.Name+"` | ")
+		at := strings.Index(section, "\n- `"+k.Name+"` (")
 		if at < 0 {
 			t.Errorf("%s of %s is missing", k.Name, k.Level)
 			continue
 		}
 		row, _, _ := strings.Cut(section[at+1:], "\n")
-		if strings.Count(row, " | ") != 4 || strings.Contains(row, "|  |") {
-			t.Errorf("%s of %s: not five cells: %s", k.Name, k.Level, row)
+		if strings.Contains(row, "; ;") || strings.Contains(row, "(;") {
+			t.Errorf("%s of %s: a part is empty: %s", k.Name, k.Level, row)
 		}
-		for _, want := range append([]string{k.Doc, k.Default, k.DefaultRule, "| " + k.Rule + " |"}, k.Words...) {
+		for _, want := range append([]string{k.Doc, k.Default, k.DefaultRule, "; " + k.Rule + "): "}, k.Words...) {
 			if !strings.Contains(row, want) {
 				t.Errorf("%s of %s: expected %q in %s", k.Name, k.Level, want, row)
 			}
@@ -92,7 +92,7 @@ func TestMarkdownHasEveryKey(t *testing.T) {
 	}
 	found := 0
 	for _, section := range sections {
-		found += strings.Count(section, "\n| `")
+		found += strings.Count(section, "\n- `")
 	}
 	if found != rows {
 		t.Errorf("%d rows for %d keys", found, rows)
@@ -125,23 +125,26 @@ func TestMarkdownLinks(t *testing.T) {
 
 var exampleFile = regexp.MustCompile("(?m)^`([a-z]+(?:/[a-z]+)?\\.(?:yaml|md))`:\n\n```[a-z]+\n(?s:(.*?))\n```$")
 
-// examplesIn returns the folders that the reference shows, by heading.
+// examplesIn returns the folder that the reference shows, and the one with every key that it names.
 func examplesIn(t *testing.T) map[string]map[string][]byte {
 	t.Helper()
-	folders := map[string]map[string][]byte{}
-	for _, part := range strings.Split(definition.Markdown(), "\n## ")[1:] {
-		title, body, _ := strings.Cut(part, "\n")
-		for _, m := range exampleFile.FindAllStringSubmatch(body, -1) {
-			if folders[title] == nil {
-				folders[title] = map[string][]byte{}
+	small, full := map[string][]byte{}, map[string][]byte{}
+	for _, m := range exampleFile.FindAllStringSubmatch(definition.Markdown(), -1) {
+		small[m[1]] = []byte(m[2] + "\n")
+	}
+	files := os.DirFS(filepath.Join("testdata", "everything"))
+	for _, pattern := range []string{"*.yaml", "*/*.md", "*/*.yaml"} {
+		names, err := fs.Glob(files, pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if full[name], err = fs.ReadFile(files, name); err != nil {
+				t.Fatal(err)
 			}
-			folders[title][m[1]] = []byte(m[2] + "\n")
 		}
 	}
-	if len(folders) != 2 {
-		t.Fatalf("%d examples, want 2", len(folders))
-	}
-	return folders
+	return map[string]map[string][]byte{"The smallest mesh": small, "Everything in one mesh": full}
 }
 
 // The examples of the reference load: the smallest without a warning, the full
@@ -194,7 +197,7 @@ func TestCodesAreDocumented(t *testing.T) {
 		if d.Error != errors[d.Code] || d.Warning != warnings[d.Code] {
 			t.Errorf("%s: error %v, warning %v, but is used as error %v, warning %v", d.Code, d.Error, d.Warning, errors[d.Code], warnings[d.Code])
 		}
-		if !strings.Contains(definition.Markdown(), "\n| `"+d.Code+"` | "+d.Doc+" |") {
+		if !strings.Contains(definition.Markdown(), "\n- `"+d.Code+"`: "+d.Doc+"\n") {
 			t.Errorf("%s is not in the reference", d.Code)
 		}
 	}
