@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -34,9 +35,9 @@ type Approver struct {
 // NewApprover returns the Approver of a connection.
 func NewApprover(c *Connection) *Approver { return &Approver{conn: c} }
 
-// By returns an Approver for one decision that a passkey has already signed. The
-// passkey's challenge was SHA-256 of the [bcp.Statement] of just that decision, which
-// ends with the item's deadline in whole seconds.
+// By returns an Approver for one decision, or one batch, that a passkey has already signed.
+// The passkey's challenge was SHA-256 of the [bcp.Statement] of just that decision, which
+// ends with the item's deadline in whole seconds, or of the statement of the batch.
 func (a *Approver) By(passkey *bcp.Assertion) *Approver {
 	return &Approver{conn: a.conn, passkey: passkey}
 }
@@ -61,17 +62,15 @@ func (a *Approver) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, error
 
 // Approve releases exactly the viewed content, or nothing.
 func (a *Approver) Approve(ctx context.Context, view bcp.ItemView) error {
-	digest := view.SHA256
-	if view.Kind != bcp.ItemEscalation {
-		digest = sha256.Sum256(view.Content) // what was shown, whatever the view says of it
-	}
-	return a.decide(ctx, bcp.Approve, view, bcp.Approval{SHA256: digest})
+	return a.decide(ctx, bcp.Approve, about(&view, approvedDigest(&view)))
 }
 
 // Reject refuses the viewed item. The reason, one line of at most 500
 // characters, goes to the Reader that gave the answer, not to the Controller.
 func (a *Approver) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
-	return a.decide(ctx, bcp.RejectItem, view, bcp.Approval{SHA256: sha256.Sum256([]byte(reason)), Reason: reason})
+	m := about(&view, sha256.Sum256([]byte(reason)))
+	m.Reason = reason
+	return a.decide(ctx, bcp.RejectItem, m)
 }
 
 // Preview returns what an edit would release. The response has the shape of an
@@ -88,29 +87,103 @@ func (a *Approver) Preview(ctx context.Context, view bcp.ItemView, response any)
 
 // Edit releases the previewed response instead of the viewed one.
 func (a *Approver) Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error {
-	return a.decide(ctx, bcp.EditItem, view, bcp.Approval{SHA256: preview.SHA256, Response: preview.Content})
+	m := about(&view, preview.SHA256)
+	m.Response = preview.Content
+	return a.decide(ctx, bcp.EditItem, m)
 }
 
-// decide signs a decision and sends it. The signature expires no later than the item.
-func (a *Approver) decide(ctx context.Context, act bcp.Act, view bcp.ItemView, m bcp.Approval) error {
-	m.Item, m.Expires = view.ID, view.Deadline.UTC().Truncate(time.Second)
+// Together approves or rejects 1 to [bcp.MaxBatch] viewed items with one signature; a
+// rejection has a reason. The result has an error for each item that was left out, as it has
+// changed, has expired or was decided meanwhile, and nil for those that counted. The error
+// says that nothing was sent.
+func (a *Approver) Together(ctx context.Context, act bcp.Act, views []bcp.ItemView, reason string) ([]error, error) {
+	decisions := make([]bcp.Approval, len(views))
+	for i := range views {
+		if decisions[i] = about(&views[i], approvedDigest(&views[i])); act == bcp.RejectItem {
+			decisions[i].SHA256, decisions[i].Reason = sha256.Sum256([]byte(reason)), reason
+		}
+	}
+	return a.DecideTogether(ctx, act, decisions, nil)
+}
+
+// DecideTogether is [Approver.Together] for decisions that have all but their signature. The
+// salts are those that a passkey has signed with them (see [Approver.By]), or nil.
+func (a *Approver) DecideTogether(ctx context.Context, act bcp.Act, decisions []bcp.Approval, salts [][]byte) ([]error, error) {
+	if len(decisions) < 1 || len(decisions) > bcp.MaxBatch {
+		return nil, errBatch
+	}
+	if salts == nil {
+		salts = make([][]byte, len(decisions))
+		for i := range salts {
+			salts[i] = make([]byte, bcp.BatchSalt)
+			_, _ = rand.Read(salts[i]) // it never fails
+		}
+	}
+	statements := make([][]byte, len(decisions))
+	for i := range decisions {
+		m := &decisions[i]
+		statements[i] = bcp.Statement(m.Item, act, m.SHA256, m.Expires)
+	}
+	batches := make([]bcp.Batch, 1)
+	if len(decisions) > 1 {
+		batches = bcp.NewBatches(statements, salts)
+	}
+	signed, ok := batches[0].Signed(statements[0])
+	if !ok {
+		return nil, errBatch
+	}
+	by, err := a.sign(signed)
+	if err != nil {
+		return nil, err
+	}
+	left := make([]error, len(decisions))
+	for i, m := range decisions {
+		m.Batch, m.Signature, m.Passkey = batches[i], by.Signature, by.Passkey
+		left[i] = a.Decide(ctx, act, m)
+	}
+	return left, nil
+}
+
+// about begins an approval of bytes, which expires no later than the item.
+func about(view *bcp.ItemView, digest bcp.Digest) bcp.Approval {
+	return bcp.Approval{Item: view.ID, SHA256: digest, Expires: view.Deadline.UTC().Truncate(time.Second)}
+}
+
+// approvedDigest is of what was shown, whatever the view says of it.
+func approvedDigest(view *bcp.ItemView) bcp.Digest {
+	if view.Kind == bcp.ItemEscalation {
+		return view.SHA256
+	}
+	return sha256.Sum256(view.Content)
+}
+
+// decide signs a decision and sends it.
+func (a *Approver) decide(ctx context.Context, act bcp.Act, m bcp.Approval) error {
+	by, err := a.sign(bcp.Statement(m.Item, act, m.SHA256, m.Expires))
+	if err != nil {
+		return err
+	}
+	m.Signature, m.Passkey = by.Signature, by.Passkey
+	return a.Decide(ctx, act, m)
+}
+
+// sign returns an approval that has a signature of a statement, and nothing else.
+func (a *Approver) sign(statement []byte) (by bcp.Approval, err error) {
 	if a.passkey != nil {
-		m.Passkey = a.passkey
-		return a.Decide(ctx, act, m)
+		return bcp.Approval{Passkey: a.passkey}, nil
 	}
 	sign := a.conn.nc.Opts.SignatureCB
 	if sign == nil {
-		return errNoKey
+		return by, errNoKey
 	}
 	if slices.ContainsFunc(a.conn.claims().NATS.Tags, func(tag string) bool { return strings.HasPrefix(tag, bcp.PasskeyTag) }) {
-		return ErrBound
+		return by, ErrBound
 	}
-	signature, err := sign(bcp.Statement(m.Item, act, m.SHA256, m.Expires))
+	signature, err := sign(statement)
 	if err != nil {
-		return fmt.Errorf("agents: signing: %w", err)
+		return by, fmt.Errorf("agents: signing: %w", err)
 	}
-	m.Signature = base64.StdEncoding.EncodeToString(signature)
-	return a.Decide(ctx, act, m)
+	return bcp.Approval{Signature: base64.StdEncoding.EncodeToString(signature)}, nil
 }
 
 // Decide sends a decision that is already signed, for example by a person's
@@ -134,6 +207,8 @@ func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, rep
 // ErrBound says that the creds are bound to a passkey, so their own key cannot decide:
 // see [Approver.Decide].
 var ErrBound = errors.New("agents: these creds need their passkey to decide")
+
+var errBatch = fmt.Errorf("agents: one signature is of 1 to %d decisions about different items", bcp.MaxBatch)
 
 var errNoKey = errors.New("agents: the connection has no key to sign with")
 

@@ -1,8 +1,11 @@
 package bcp
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,14 +60,18 @@ type Approval struct {
 	// Response is what an edit delivers, in the shape of an answer. Without a
 	// signature it is only looked at: see [EditPreview].
 	Response jsontext.Value `json:"response,omitzero"`
-	// Signature is of [Statement], by the approver's user nkey, in base64.
+	// Batch has the other decisions that the signature is of; empty if it is of this one
+	// alone.
+	Batch Batch `json:"batch,omitempty"`
+	// Signature is of [Statement], or of the statement of Batch, by the approver's user
+	// nkey, in base64.
 	Signature string `json:"signature,omitempty"`
 	// Passkey is in place of Signature where the approver's creds are bound to one.
 	Passkey *Assertion `json:"passkey,omitempty"`
 }
 
-// Assertion is a signature by a passkey (WebAuthn), whose challenge is SHA-256 of
-// [Statement]. But for RPID, its parts are in base64url without padding.
+// Assertion is a signature by a passkey (WebAuthn), whose challenge is SHA-256 of what
+// is signed. But for RPID, its parts are in base64url without padding.
 type Assertion struct {
 	RPID              string `json:"rp_id"`      // the host of the pages that it is for
 	PublicKey         string `json:"public_key"` // SubjectPublicKeyInfo in DER
@@ -110,6 +117,80 @@ func Statement(item ItemID, act Act, digest Digest, expires time.Time) []byte {
 	return []byte("bcpmesh approval 1\nitem " + string(item) + "\ndecision " + string(act) +
 		"\nsha256 " + hex.EncodeToString(digest[:]) + "\nexpires " + strconv.FormatInt(expires.Unix(), 10) + "\n")
 }
+
+// MaxBatch is how many decisions one signature may be of.
+const MaxBatch = 64
+
+// Batch makes a signature one of several decisions (PROTOCOL P7.7). It is the salt of this
+// one, of [BatchSalt] random bytes, and then the leaves of the others ([Leaf]), in
+// ascending order.
+type Batch []byte
+
+// BatchSalt is how long a salt is, in bytes. Without one a leaf would tell, of content that
+// was erased since, which of few values it was.
+const BatchSalt = 32
+
+// Signed returns what is signed by who sends the approval; see [Batch.Signed].
+func (a *Approval) Signed(act Act) ([]byte, bool) {
+	return a.Batch.Signed(Statement(a.Item, act, a.SHA256, a.Expires))
+}
+
+// Leaf is what one decision is in the statement of a batch: SHA-256 of its own statement
+// and a salt.
+func Leaf(statement, salt []byte) Digest {
+	return sha256.Sum256([]byte(string(statement) + "salt " + hex.EncodeToString(salt) + "\n"))
+}
+
+// NewBatches returns the batches of 2 to [MaxBatch] decisions that are signed together,
+// given their statements and salts, each of [BatchSalt] bytes.
+func NewBatches(statements, salts [][]byte) []Batch {
+	leaves := make([]Digest, len(statements))
+	for i := range statements {
+		leaves[i] = Leaf(statements[i], salts[i])
+	}
+	ascending := slices.SortedFunc(slices.Values(leaves), compareDigests)
+	batches := make([]Batch, len(statements))
+	for i := range batches {
+		batches[i] = slices.Clone(salts[i])
+		for _, leaf := range ascending {
+			if leaf != leaves[i] {
+				batches[i] = append(batches[i], leaf[:]...)
+			}
+		}
+	}
+	return batches
+}
+
+// Signed returns what is signed by whose decision has this statement: the statement, or the
+// leaves of the whole batch. It is false if that is no batch.
+func (b Batch) Signed(statement []byte) ([]byte, bool) {
+	if len(b) == 0 {
+		return statement, true
+	}
+	const size = len(Digest{})
+	if len(b)%size != 0 || len(b) < BatchSalt+size || len(b) > BatchSalt+(MaxBatch-1)*size {
+		return nil, false
+	}
+	var leaves []Digest
+	for leaf := range slices.Chunk(b[BatchSalt:], size) {
+		leaves = append(leaves, Digest(leaf))
+	}
+	own := Leaf(statement, b[:BatchSalt])
+	at, twice := slices.BinarySearchFunc(leaves, own, compareDigests)
+	if leaves = slices.Insert(leaves, at, own); twice {
+		return nil, false
+	}
+	text := []byte("bcpmesh approvals 1\n")
+	for i := range leaves {
+		if i > 0 && compareDigests(leaves[i-1], leaves[i]) >= 0 {
+			return nil, false
+		}
+		text = append(hex.AppendEncode(text, leaves[i][:]), '\n')
+	}
+	return text, true
+}
+
+func compareDigests(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
 
 // Verifier checks a signature by a public nkey. It must not panic.
 type Verifier func(key string, statement, signature []byte) bool

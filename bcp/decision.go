@@ -241,6 +241,8 @@ type Decision struct {
 	Unsealed    bool   `msgpack:"us,omitempty" json:"unsealed,omitzero"`
 	Passkey     Digest `msgpack:"pk,omitempty" json:"passkey,omitzero"`
 	Synced      bool   `msgpack:"sy,omitempty" json:"synced,omitzero"`
+	// Statement is the SHA-256 of what was signed, if other decisions were signed with it.
+	Statement Digest `msgpack:"sm,omitempty" json:"statement,omitzero"`
 	// Before ends the days of an erasure, Unix nanoseconds of a midnight in UTC.
 	Before int64 `msgpack:"be,omitempty" json:"before,omitzero"`
 

@@ -77,6 +77,7 @@ func (w *recordWriter) decision(d *Decision) {
 	w.flag("us", d.Unsealed)
 	w.digest("pk", &d.Passkey)
 	w.flag("sy", d.Synced)
+	w.digest("sm", &d.Statement)
 	writeInt(w, "be", d.Before)
 	writeInt(w, "ct", d.Count)
 	writeText(w, "fm", d.Family)
@@ -139,6 +140,7 @@ func (w *recordWriter) private(d *Private) {
 	writeInt(w, "rb", d.RawBytes)
 	w.digest("dg", &d.Released)
 	w.bytes("sg", d.Signature)
+	w.bytes("ba", d.Batch)
 	w.bytes("rd", d.RunSaid)
 }
 
@@ -379,6 +381,8 @@ func (r *recordReader) decision(d *Decision) {
 			r.exactly(d.Passkey[:])
 		case "sy":
 			r.flag(&d.Synced)
+		case "sm":
+			r.exactly(d.Statement[:])
 		case "be":
 			readInt(r, &d.Before)
 		case "ct":
@@ -428,6 +432,8 @@ func (r *recordReader) private(d *Private) {
 			r.exactly(d.Released[:])
 		case "sg":
 			r.bytes(&d.Signature)
+		case "ba":
+			r.bytes((*[]byte)(&d.Batch))
 		case "rd":
 			r.bytes(&d.RunSaid)
 		default:
@@ -705,6 +711,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.someFlag("unsealed", d.Unsealed)
 	w.someDigest("passkey", &d.Passkey)
 	w.someFlag("synced", d.Synced)
+	w.someDigest("statement", &d.Statement)
 	w.count("before", d.Before)
 	w.count("count", int64(d.Count))
 	w.word("family", d.Family)

@@ -32,6 +32,8 @@ type Private struct {
 	// passkey the [Assertion], in JSON.
 	Released  Digest `msgpack:"dg,omitempty"`
 	Signature []byte `msgpack:"sg,omitempty"`
+	// Batch has the other decisions that Signature is of.
+	Batch Batch `msgpack:"ba,omitempty"`
 	// RunSaid is the private part of a change of a run, in JSON.
 	RunSaid []byte `msgpack:"rd,omitempty"`
 
@@ -41,7 +43,7 @@ type Private struct {
 
 // Says reports whether there is anything to seal. A salt alone is nothing.
 func (p *Private) Says() bool {
-	return p.Client != "" || !p.ClientDigest.IsZero() || len(p.Spec) > 0 || p.QueryField != "" || len(p.Payload) > 0 || p.RawBytes != 0 || !p.Released.IsZero() || len(p.Signature) > 0 || len(p.RunSaid) > 0
+	return p.Client != "" || !p.ClientDigest.IsZero() || len(p.Spec) > 0 || p.QueryField != "" || len(p.Payload) > 0 || p.RawBytes != 0 || !p.Released.IsZero() || len(p.Signature) > 0 || len(p.Batch) > 0 || len(p.RunSaid) > 0
 }
 
 var (

@@ -76,7 +76,7 @@ func TestUnsealedIsNotWritten(t *testing.T) {
 	t.Parallel()
 	full := fullPrivate()
 	for _, p := range []Private{{Client: "c"}, {ClientDigest: Digest{1}}, {Spec: []byte("s")}, {Payload: []byte("p")}, {RawBytes: 1},
-		{Released: Digest{1}}, {Signature: []byte{1}}, full} {
+		{Released: Digest{1}}, {Signature: []byte{1}}, {Batch: Batch{1}}, full} {
 		d := Decision{Private: p}
 		if b, err := EncodeDecision(&d); !errors.Is(err, ErrUnsealed) {
 			t.Errorf("%+v is written as %q, %v", p, b, err)

@@ -90,7 +90,7 @@ func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, from b
 		return bcp.CheckDigest, bcp.DigestMismatch
 	case !may:
 		return bcp.CheckApprover, bcp.NotPermitted
-	case !s.signedBy(from, a, bcp.Statement(it.ID, act, a.SHA256, a.Expires)):
+	case !s.signedBy(from, a, act):
 		return bcp.CheckSignature, bcp.NotPermitted
 	case code == "" && !stands():
 		return bcp.CheckStands, bcp.NotPermitted
@@ -100,11 +100,12 @@ func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, from b
 	return 0, ""
 }
 
-// signedBy reports whether the sender of an approval signed its statement: with the
-// passkey of its creds where they are bound to one, else with their key.
-func (s *State) signedBy(from bcp.Sender, a *bcp.Approval, statement []byte) bool {
+// signedBy reports whether the sender of an approval signed it, alone or in a batch: with
+// the passkey of its creds where they are bound to one, else with their key.
+func (s *State) signedBy(from bcp.Sender, a *bcp.Approval, act bcp.Act) bool {
+	statement, ok := a.Signed(act)
 	switch {
-	case from.Passkey.IsZero() != (a.Passkey == nil) || a.Passkey != nil && a.Signature != "":
+	case !ok, from.Passkey.IsZero() != (a.Passkey == nil) || a.Passkey != nil && a.Signature != "":
 		return false
 	case a.Passkey != nil:
 		return s.passkeys != nil && s.passkeys(from.Passkey, a.Passkey, statement)
@@ -116,6 +117,9 @@ func (s *State) signedBy(from bcp.Sender, a *bcp.Approval, statement []byte) boo
 // signed notes what makes an approval count.
 func signed(d *bcp.Decision, from bcp.Sender, a *bcp.Approval) {
 	d.Key, d.Passkey, d.Released, d.SignedUntil, d.Unsealed = from.Key, from.Passkey, a.SHA256, a.Expires.UnixNano(), a.Passkey == nil
+	if statement, ok := a.Signed(bcp.Act(d.Event)); ok && len(a.Batch) > 0 {
+		d.Batch, d.Statement = a.Batch, sha256.Sum256(statement)
+	}
 	if a.Passkey == nil {
 		d.Signature, _ = base64.StdEncoding.DecodeString(a.Signature) // judged before
 		return

@@ -233,6 +233,9 @@ func describeOutcome(d *bcp.Decision) string {
 	if !d.Passkey.IsZero() {
 		add("signed with a passkey")
 	}
+	if !d.Statement.IsZero() {
+		add(fmt.Sprintf("in one statement with others, %x", d.Statement[:6]))
+	}
 	if d.Justification != "" {
 		add("because: " + inert.Cut(inert.Line(d.Justification), longest))
 	}

@@ -58,6 +58,7 @@ func TestSentence(t *testing.T) {
 			Nominal: 2 * bcp.Bit, Capacity: 3*bcp.Bit + 1}, "mailer pushes on main ← mailer: accepted; delivered as d2, delivered taint low; 2 bits (capacity 3.1)"},
 		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "reject", Verdict: bcp.Accept}, "ann rejects"},
 		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "approve", Verdict: bcp.Accept, Passkey: bcp.Digest{1}}, "ann approves: signed with a passkey"},
+		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "approve", Verdict: bcp.Accept, Statement: bcp.Digest{0xab, 0xcd}}, "ann approves: in one statement with others, abcd00000000"},
 		{bcp.Decision{Kind: bcp.KindRun, Agent: "kim", Run: &bcp.RunChange{Run: "r1", Kernel: "desk", From: "kim", Change: jsontext.Value(`{"kind":24,"wait":{"kind":"planner","agent":"ann"}}`)}}, "kim asks for run r1 of desk: waits for planner ann"},
 		{bcp.Decision{Kind: bcp.KindOutcome, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", From: "mail", Code: "second_outcome"}}, "mail returns to run r1 of desk: refused: second_outcome"},
 		{bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: jsontext.Value(`{"kind":27,"end":{"status":"aborted","code":"planner_timeout"}}`)}}, "the gateway goes on with run r1 of desk: run_aborted; planner_timeout"},

@@ -1,0 +1,223 @@
+package state
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// together returns approvals of held items that one signature by mia is of, after n
+// decisions about items of somewhere else.
+func (w *world) together(n int, items ...int) []bcp.Approval {
+	w.t.Helper()
+	var all []bcp.Approval
+	var statements, salts [][]byte
+	for i := range n + len(items) {
+		a := bcp.Approval{Item: bcp.ItemID(fmt.Sprintf("i-other%d", i)), Expires: w.now.Add(time.Hour).Truncate(time.Second)}
+		if i >= n {
+			view, code := w.state.View("mia", w.items[items[i-n]-1])
+			if code != "" {
+				w.t.Fatal(code)
+			}
+			a = bcp.Approval{Item: view.ID, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)}
+		}
+		all = append(all, a)
+		statements = append(statements, bcp.Statement(a.Item, bcp.Approve, a.SHA256, a.Expires))
+		salts = append(salts, bytes.Repeat([]byte{byte(i)}, bcp.BatchSalt))
+	}
+	for i, batch := range bcp.NewBatches(statements, salts) {
+		signed, _ := batch.Signed(statements[i])
+		all[i].Batch, all[i].Signature = batch, signature(signed)
+	}
+	return all[n:]
+}
+
+func signature(statement []byte) string {
+	return base64.StdEncoding.EncodeToString([]byte("mia-key " + string(statement)))
+}
+
+// told sends an approval.
+func (w *world) told(act bcp.Act, a bcp.Approval) bcp.Decision {
+	w.t.Helper()
+	body, err := bcp.Encode(a, bcp.JSON)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.decided(act, body)
+}
+
+const threeHeld = `
+	push mail planner memo {"summary":"a_b"} => hold
+	push mail planner memo {"summary":"c_d"} => hold
+	push mail planner memo {"summary":"e_f"} => hold
+`
+
+// One signature decides several items: each is judged by itself, so that one which changed,
+// expired or was decided meanwhile is left out and the others count. The record of each
+// says which statement was signed, and has what an offline check needs.
+//
+// covers P7.3, P7.7, P11.1
+func TestDecidedTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh()).play(threeHeld)
+	all := w.together(0, 1, 2, 3)
+	w.play("reject 2 no => accept")
+	var statements []bcp.Digest
+	for i, want := range []bcp.Code{"", bcp.AlreadyDecided, ""} {
+		d := w.told(bcp.Approve, all[i])
+		if d.Code != want || (d.Verdict == bcp.Accept) != (want == "") {
+			t.Fatalf("item %d: %+v", i+1, d)
+		}
+		if want != "" {
+			continue
+		}
+		kept, err := decodeOpen(w.journal[len(w.journal)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, ok := kept.Batch.Signed(bcp.Statement(kept.Item, bcp.Approve, kept.Released, time.Unix(0, kept.SignedUntil)))
+		if !ok || sha256.Sum256(signed) != kept.Statement || !testVerify("mia-key", signed, kept.Signature) {
+			t.Errorf("recorded as %+v", kept)
+		}
+		statements = append(statements, kept.Statement)
+	}
+	if statements[0] != statements[1] {
+		t.Error("one signature, and records of two statements")
+	}
+	if d := w.told(bcp.Approve, all[0]); d.Code != bcp.AlreadyDecided {
+		t.Errorf("again: %+v", d)
+	}
+
+	w = newWorld(t, testMesh()).play(threeHeld)
+	all = w.together(0, 1, 2)
+	w.play("wait 24h")
+	if d := w.told(bcp.Approve, all[0]); d.Code != bcp.ItemExpired {
+		t.Errorf("after the deadline: %+v", d)
+	}
+	alone := newWorld(t, testMesh()).play(threeHeld + "approve 1 => accept")
+	if alone.last.Batch != nil || !alone.last.Statement.IsZero() {
+		t.Errorf("alone: %+v", alone.last)
+	}
+}
+
+// A batch has at most MaxBatch decisions, this one included.
+//
+// covers P7.7
+func TestMaxBatch(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]bcp.Code{1: "", bcp.MaxBatch - 1: "", bcp.MaxBatch: bcp.NotPermitted} {
+		w := newWorld(t, testMesh()).play(threeHeld)
+		if d := w.told(bcp.Approve, w.together(n, 2)[0]); d.Code != want {
+			t.Errorf("%d others: %+v", n, d)
+		}
+	}
+}
+
+// What is not exactly the batch that was signed, in its one form, decides nothing.
+//
+// covers P7.3, P7.7, A-SELFAPP
+func TestForgedBatches(t *testing.T) {
+	t.Parallel()
+	const size = len(bcp.Digest{})
+	for name, forge := range map[string]func(w *world, a *bcp.Approval, others []bcp.Approval) bcp.Act{
+		"another item": func(w *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act { a.Item = w.items[3]; return bcp.Approve },
+		"another item, its hash": func(w *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			own := w.together(0, 4, 1)[0]
+			own.Batch, own.Signature = a.Batch, a.Signature
+			*a = own
+			return bcp.Approve
+		},
+		"another act": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.SHA256 = sha256.Sum256(nil)
+			return bcp.RejectItem
+		},
+		"another act, signed for approving": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			return bcp.EditItem
+		},
+		"a longer life": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Expires = a.Expires.Add(-time.Second)
+			return bcp.Approve
+		},
+		"the salt of another": func(_ *world, a *bcp.Approval, o []bcp.Approval) bcp.Act {
+			copy(a.Batch, o[0].Batch[:bcp.BatchSalt])
+			return bcp.Approve
+		},
+		"the batch of another": func(_ *world, a *bcp.Approval, o []bcp.Approval) bcp.Act { a.Batch = o[0].Batch; return bcp.Approve },
+		"without its batch":    func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act { a.Batch = nil; return bcp.Approve },
+		"a salt alone": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch = a.Batch[:bcp.BatchSalt]
+			return bcp.Approve
+		},
+		"half a leaf": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch = a.Batch[:len(a.Batch)-1]
+			return bcp.Approve
+		},
+		"one byte": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act { a.Batch = a.Batch[:1]; return bcp.Approve },
+		"a leaf less": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch = a.Batch[:len(a.Batch)-size]
+			return bcp.Approve
+		},
+		"a leaf more": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch = append(a.Batch, bytes.Repeat([]byte{0xff}, size)...)
+			return bcp.Approve
+		},
+		"another leaf": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch[len(a.Batch)-1]++
+			return bcp.Approve
+		},
+		"a leaf twice": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch = append(a.Batch, a.Batch[len(a.Batch)-size:]...)
+			return bcp.Approve
+		},
+		"leaves in another order": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch = swapped(a.Batch)
+			return bcp.Approve
+		},
+		"its own leaf among them": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			statement := bcp.Statement(a.Item, bcp.Approve, a.SHA256, a.Expires)
+			leaf := bcp.Leaf(statement, a.Batch[:bcp.BatchSalt])
+			a.Batch = append(slices.Clone(a.Batch[:bcp.BatchSalt]), leaf[:]...)
+			a.Signature = signature(fmt.Appendf(nil, "bcpmesh approvals 1\n%x\n%x\n", leaf, leaf))
+			return bcp.Approve
+		},
+		"a signature of it alone": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Signature = signature(bcp.Statement(a.Item, bcp.Approve, a.SHA256, a.Expires))
+			return bcp.Approve
+		},
+		"a signature of nothing": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			a.Batch, a.Signature = a.Batch[:1], signature(nil)
+			return bcp.Approve
+		},
+		"a signature by another": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act {
+			signed, _ := a.Signed(bcp.Approve)
+			a.Signature = base64.StdEncoding.EncodeToString([]byte("eve-key " + string(signed)))
+			return bcp.Approve
+		},
+		"no signature": func(_ *world, a *bcp.Approval, _ []bcp.Approval) bcp.Act { a.Signature = ""; return bcp.Approve },
+	} {
+		w := newWorld(t, testMesh()).play(threeHeld + `push mail planner memo {"summary":"g_h"} => hold`)
+		all := w.together(0, 1, 2, 3)
+		a := all[0]
+		a.Batch = slices.Clone(a.Batch)
+		act := forge(w, &a, all[1:])
+		if d := w.told(act, a); d.Verdict == bcp.Accept || d.Delivery != "" || d.Batch != nil || !d.Statement.IsZero() {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if d := w.told(bcp.Approve, all[0]); d.Verdict != bcp.Accept {
+			t.Errorf("%s, and then the right one: %+v", name, d)
+		}
+	}
+}
+
+// swapped has the last two leaves the other way round.
+func swapped(b bcp.Batch) bcp.Batch {
+	const size = len(bcp.Digest{})
+	at := len(b) - 2*size
+	return slices.Concat(b[:at], b[at+size:], b[at:at+size])
+}

@@ -1,0 +1,114 @@
+package mesh_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// One signature, of a key or of a passkey, decides about what a person has marked. What
+// somebody else decided meanwhile is left out, and the record of each decision can be
+// checked alone, without those of the others.
+//
+// covers P7.3, P7.7, P11.1
+func TestDecideTogether(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", people))
+	main, mailer := connect(t, m)
+	store, bob := keysOf(t, m), approver(t, m, "bob")
+	own := meshtest.NewPasskey(t, "mesh.example.org")
+	for _, passkey := range []*meshtest.Passkey{nil, own} {
+		var bound []accounts.IssueOption
+		if passkey != nil {
+			bound = append(bound, accounts.BoundTo(passkey.Hash()))
+		}
+		creds, err := store.Issue("ann", bcp.RoleApprover, time.Hour, bound...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		desk := agents.NewApprover(c)
+		for range 3 {
+			mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
+		}
+		items, err := desk.List(t.Context())
+		if err != nil || len(items) != 3 {
+			t.Fatalf("%v, %v", items, err)
+		}
+		var views []bcp.ItemView
+		var decisions []bcp.Approval
+		var statements, salts [][]byte
+		for i := range items {
+			view, err := desk.View(t.Context(), items[i].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			views = append(views, view)
+			decisions = append(decisions, bcp.Approval{Item: view.ID, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)})
+			statements = append(statements, bcp.Statement(view.ID, bcp.Approve, view.SHA256, decisions[i].Expires))
+			salts = append(salts, bytes.Repeat([]byte{byte(i)}, bcp.BatchSalt))
+		}
+		for _, few := range [][]bcp.ItemView{nil, {views[0], bcp.MaxBatch: views[1]}, {views[0], views[0]}} {
+			if _, err := desk.Together(t.Context(), bcp.Approve, few, ""); err == nil {
+				t.Errorf("%d items are decided together", len(few))
+			}
+		}
+		bob.decided(t, rejects(views[1], "No."))
+		var left []error
+		if passkey != nil {
+			if _, err := desk.Together(t.Context(), bcp.Approve, views, ""); !errors.Is(err, agents.ErrBound) {
+				t.Errorf("with the key of creds that are bound: %v", err)
+			}
+			signed, _ := bcp.NewBatches(statements, salts)[0].Signed(statements[0])
+			challenge := sha256.Sum256(signed)
+			left, err = desk.By(passkey.Sign(t, challenge[:])).DecideTogether(t.Context(), bcp.Approve, decisions, salts)
+		} else {
+			left, err = desk.Together(t.Context(), bcp.Approve, views, "")
+		}
+		var refused *agents.RefusedError
+		if err != nil || len(left) != 3 || left[0] != nil || left[2] != nil || !errors.As(left[1], &refused) || refused.Code != bcp.AlreadyDecided {
+			t.Fatalf("%v, %v", left, err)
+		}
+		for range 2 {
+			if d := main.delivery(t); !contains(d, sumText) {
+				t.Errorf("delivery %s", d.JSON)
+			}
+		}
+		for _, id := range []bcp.ItemID{views[0].ID, views[2].ID} {
+			d := m.Wait(t, func(d *bcp.Decision) bool {
+				return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Item == id
+			})
+			if err := accounts.VerifyDecision(&d); err != nil || d.Agent != "ann" || d.Key != creds.PublicKey || d.Statement.IsZero() {
+				t.Errorf("it is recorded as %+v: %v", d, err)
+			}
+			for name, change := range map[string]func(*bcp.Decision){
+				"item":         func(d *bcp.Decision) { d.Item = views[1].ID },
+				"act":          func(d *bcp.Decision) { d.Event = "reject" },
+				"bytes":        func(d *bcp.Decision) { d.Released[0]++ },
+				"statement":    func(d *bcp.Decision) { d.Statement[0]++ },
+				"no statement": func(d *bcp.Decision) { d.Statement = bcp.Digest{} },
+				"salt":         func(d *bcp.Decision) { d.Batch[0]++ },
+				"other":        func(d *bcp.Decision) { d.Batch[len(d.Batch)-1]++ },
+				"no batch":     func(d *bcp.Decision) { d.Batch, d.Statement = nil, bcp.Digest{} },
+			} {
+				forged := d
+				forged.Batch = bytes.Clone(d.Batch)
+				change(&forged)
+				if accounts.VerifyDecision(&forged) == nil {
+					t.Errorf("a record with another %s passes", name)
+				}
+			}
+		}
+	}
+}
