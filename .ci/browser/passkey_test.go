@@ -3,10 +3,16 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
@@ -133,6 +139,69 @@ func TestPasskeys(t *testing.T) {
 		if !strings.Contains(audit, `"event":"`+act+`"`) || !strings.Contains(audit, `"passkey":"`) {
 			t.Errorf("the audit has no act %s by passkey of %s: %s", act, path, audit)
 		}
+	}
+	m.stop()
+	run(t, dir, "audit", "redecide")
+}
+
+// Ten answers of one kind are decided on a phone with one gesture, in less than a minute: each was shown once, the passkey
+// signed one statement, and the record of each proves its own decision.
+func TestTenTogether(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"mesh.yaml":      "approvers: [pat]\nauditors: [pat]\n",
+		"agents/main.md": "---\nname: main\nbcp_channels:\n  - peer: mail\n    role: controller\n    max_category: 3\n    budget_bits: 20000\n    subscriptions:\n      - {id: digest, category: 3, directive: Summarise the mail., max_words: 60}\n---\n",
+		"agents/mail.md": "---\nname: mail\nbcp_channels:\n  - {peer: main, role: reader, max_category: 3, budget_bits: 20000}\n---\n",
+	} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := background(t, dir, "state in ", "up", "--listen", "127.0.0.1:0")
+	s := site(t, m)
+	var invited struct{ Page string }
+	if err := json.Unmarshal([]byte(run(t, dir, "creds", "invite", "pat", "--role", "approver", "--web", s.base, "--json")), &invited); err != nil {
+		t.Fatal(err)
+	}
+	const items = 10
+	for i := range items {
+		run(t, dir, "publish", "main", "digest", fmt.Sprintf(`{"summary":"Letter %d came in."}`, i))
+	}
+	b := open(t, s)
+	b.device()
+	b.look(phone)
+	b.do(chromedp.Navigate(invited.Page))
+	b.until(`document.querySelector("form[data-sign] .status").textContent === ""`)
+	b.do(chromedp.Click("main form button", chromedp.ByQuery))
+	b.until(`document.querySelector("h1")?.textContent === "You are enrolled"`)
+	b.do(chromedp.Navigate(s.login))
+	b.until(`document.querySelector("form[data-sign] .status").textContent === ""`)
+	b.do(chromedp.Click("main form button", chromedp.ByQuery))
+	b.entered(s, "")
+
+	began := time.Now()
+	b.do(chromedp.Navigate(s.base + "/approvals"))
+	b.check(phone, "/approvals with ten items")
+	b.do(chromedp.Evaluate(`document.querySelectorAll("input[type=checkbox]").forEach((box) => box.click())`, nil), chromedp.Click("#marks button", chromedp.ByQuery))
+	b.until(`document.querySelectorAll(".frame .said").length === 10 && document.querySelector("h1").textContent === "Decide: 10 items"`)
+	b.check(phone, "/approvals/marked")
+	b.shown("marked")
+	b.do(chromedp.Click("button.yes", chromedp.ByQuery))
+	b.until(`document.querySelector("h1")?.textContent === "10 of 10 approved"`)
+	took := time.Since(began)
+	t.Logf("ten items of one kind took %s", took)
+	if took > time.Minute {
+		t.Errorf("ten items took %s", took)
+	}
+	b.quiet("deciding ten items with one gesture")
+	var statements []string
+	for end := time.Now().Add(patience); len(statements) < items && time.Now().Before(end); { // the audit follows the journal
+		statements = regexp.MustCompile(`"statement":"[0-9a-f]{64}"`).FindAllString(run(t, dir, "audit", "replay", "--kind", "approval", "--json"), -1)
+	}
+	slices.Sort(statements)
+	if len(statements) != items || len(slices.Compact(statements)) != 1 {
+		t.Errorf("ten decisions by one signature are recorded with %q", statements)
 	}
 	m.stop()
 	run(t, dir, "audit", "redecide")

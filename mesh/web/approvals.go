@@ -21,9 +21,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
-// maxReason is how long the reason of a rejection may be, as the gateway has it.
-const maxReason = 500
-
 func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
@@ -39,9 +36,10 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	}
 	slices.SortStableFunc(items, func(a, b bcp.Item) int { return a.Deadline.Compare(b.Deadline) })
 	p.Of = struct {
-		As    bcp.AgentName
-		Items []waiting
-	}{person.Name, s.waiting(ctx, person, items)}
+		As     bcp.AgentName
+		Items  []waiting
+		Groups []group
+	}{person.Name, s.waiting(ctx, person, items), groups(items)}
 	s.show(w, r, http.StatusOK, "approvals", p)
 }
 
@@ -157,11 +155,7 @@ type editData struct{ Title, Label, Text, Path, SHA256 string }
 func (s *Server) itemPage(word string, frames []tell.Frame, d desk, fault string) page {
 	v := &d.view
 	p := page{Title: "Decide: " + string(v.Kind), Fault: fault, Frames: framed(word, frames, &v.Item)}
-	var content []byte
-	if v.Kind != bcp.ItemEscalation { // whose digest covers more than is shown
-		content = v.Content
-	}
-	of := itemData{Seen: s.history.total(), Question: tell.Question(v), Approve: d.act(bcp.Approve, v.SHA256, content), Reject: d.act(bcp.RejectItem, bcp.Digest{}, nil)}
+	of := itemData{Seen: s.history.total(), Question: tell.Question(v), Approve: d.act(bcp.Approve, v.SHA256, shownContent(v)), Reject: d.act(bcp.RejectItem, bcp.Digest{}, nil)}
 	for _, f := range tell.ItemFacts(v, s.logins.now()) {
 		if f.Name == "item" || f.Name == "sha256" {
 			of.Numbers = append(of.Numbers, f)
@@ -203,6 +197,15 @@ func (d *desk) act(does bcp.Act, of bcp.Digest, content []byte) act {
 		a.Content = &encoded
 	}
 	return a
+}
+
+// shownContent is what page.js compares with the digest. That of an escalation covers more
+// than is shown.
+func shownContent(v *bcp.ItemView) []byte {
+	if v.Kind == bcp.ItemEscalation {
+		return nil
+	}
+	return v.Content
 }
 
 func digest(d bcp.Digest) string { return hex.EncodeToString(d[:]) }
@@ -260,20 +263,24 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request, ctx context.Con
 
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
 	reason := strings.TrimSpace(r.PostFormValue("reason"))
-	wrong := ""
-	switch {
-	case reason == "":
-		wrong = "A rejection has a reason: say in a line what is wrong."
-	case utf8.RuneCountInString(reason) > maxReason:
-		wrong = "The reason may have " + strconv.Itoa(maxReason) + " characters."
-	case inert.Line(reason) != reason:
-		wrong = "The reason has invisible characters. Write it in one line of plain text."
-	}
-	if wrong != "" {
+	if wrong := wrongReason(reason); wrong != "" {
 		s.showItem(w, r, http.StatusUnprocessableEntity, d, wrong)
 		return
 	}
 	s.decided(w, r, d, bcp.RejectItem, d.approver.Reject(ctx, d.view, reason))
+}
+
+// wrongReason says what is wrong with the reason of a rejection.
+func wrongReason(reason string) string {
+	switch {
+	case reason == "":
+		return "A rejection has a reason: say in a line what is wrong."
+	case utf8.RuneCountInString(reason) > bcp.MaxReasonChars:
+		return "The reason may have " + strconv.Itoa(bcp.MaxReasonChars) + " characters."
+	case inert.Line(reason) != reason:
+		return "The reason has invisible characters. Write it in one line of plain text."
+	}
+	return ""
 }
 
 // preview shows what an edit would release.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // ErrNotLoopback says that an address is reachable from other machines, without TLS or
@@ -285,6 +287,9 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /agents/{agent}":                 s.agent,
 		"GET /alerts":                         s.alerts,
 		"GET /approvals":                      s.approvals,
+		"GET " + markedPath:                   s.marked,
+		"POST " + markedPath + "/approve":     s.decideMarked(bcp.Approve),
+		"POST " + markedPath + "/reject":      s.decideMarked(bcp.RejectItem),
 		"GET /approvals/{item}":               s.item,
 		"POST /approvals/{item}/approve":      s.decide(s.approve),
 		"POST /approvals/{item}/reject":       s.decide(s.reject),

@@ -104,13 +104,26 @@ const sha256 = async (content) => new Uint8Array(await crypto.subtle.digest("SHA
 const hex = (content) => Array.from(content, (b) => b.toString(16).padStart(2, "0")).join("");
 const patience = 120_000;
 
-async function statementOf(form) {
-  const { sign, nonce, item, expires, digest, content } = form.dataset;
-  if (sign === "login") return "bcpmesh login 1\norigin " + location.origin + "\nnonce " + nonce + "\n";
+async function decisionOf({ item, expires, digest, content }, act, reason) {
   let of = digest;
-  if (sign === "reject") of = hex(await sha256(utf8.encode(form.elements.reason.value.trim())));
+  if (act === "reject") of = hex(await sha256(utf8.encode(reason.value.trim())));
   else if (content !== undefined && hex(await sha256(bytesOf(content))) !== digest) throw new Error("What this page shows is not what its digest is of. Nothing was signed: tell the operator.");
-  return "bcpmesh approval 1\nitem " + item + "\ndecision " + sign + "\nsha256 " + of + "\nexpires " + expires + "\n";
+  return "bcpmesh approval 1\nitem " + item + "\ndecision " + act + "\nsha256 " + of + "\nexpires " + expires + "\n";
+}
+
+// statementOf is what a form has signed. Of several items it has a line for each.
+async function statementOf(form) {
+  const { sign, nonce } = form.dataset;
+  if (sign === "login") return "bcpmesh login 1\norigin " + location.origin + "\nnonce " + nonce + "\n";
+  const { reason } = form.elements;
+  const salts = form.querySelectorAll("input[data-item]");
+  if (salts.length === 0) return decisionOf(form.dataset, sign, reason);
+  const leaves = [];
+  for (const salt of salts) {
+    salt.value = hex(crypto.getRandomValues(new Uint8Array(32)));
+    leaves.push(hex(await sha256(utf8.encode((await decisionOf(salt.dataset, sign, reason)) + "salt " + salt.value + "\n"))) + "\n");
+  }
+  return "bcpmesh approvals 1\n" + leaves.sort().join("");
 }
 
 async function assert(form) {

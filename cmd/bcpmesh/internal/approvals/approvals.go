@@ -3,6 +3,7 @@ package approvals
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,13 +67,13 @@ func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver
 }
 
 // view fetches an item, and makes sure that what is shown is what is signed.
-func (f *approverFlags) view(ctx context.Context, p *cli.Program, a *agents.Approver, id bcp.ItemID) (view bcp.ItemView, err error) {
+func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.ItemID) (view bcp.ItemView, err error) {
 	err = f.withTimeout(ctx, func(ctx context.Context) error {
 		view, err = a.View(ctx, id)
 		return err
 	})
 	if err != nil {
-		return view, ShowUndecided(p.Out, err)
+		return view, err
 	}
 	return view, Intact(&view)
 }
@@ -150,7 +151,7 @@ and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. W
 		Example: `  bcpmesh approvals show
   bcpmesh approvals show iEXAMPLE --json`,
 		Args:              cli.Arguments(0, "ITEM"),
-		ValidArgsFunction: completeItems(&f.who),
+		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			id, err := itemArgument(cmd, args)
@@ -176,9 +177,9 @@ and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. W
 				}
 				id = items[0].ID
 			}
-			view, err := f.view(ctx, p, approver, id)
+			view, err := f.view(ctx, approver, id)
 			if err != nil {
-				return err
+				return ShowUndecided(p.Out, err)
 			}
 			if p.Out.JSON {
 				return p.Out.Value(view)
@@ -203,13 +204,31 @@ func itemArgument(cmd *cobra.Command, args []string) (bcp.ItemID, error) {
 	return id, nil
 }
 
+// itemsArgument takes as many items as one signature may be of.
+var itemsArgument = cli.Arguments(1, slices.Repeat([]string{"ITEM"}, bcp.MaxBatch)...)
+
+// itemArguments reads the ids of different items.
+func itemArguments(cmd *cobra.Command, args []string) (ids []bcp.ItemID, err error) {
+	for i := range args {
+		id, err := itemArgument(cmd, args[i:])
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(ids, id) {
+			return nil, cli.Usagef("%s%s is given twice", cli.Prefix(cmd), id)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 // completionTime is how long a shell waits for ids from the running mesh.
 const completionTime = 2 * time.Second
 
-// completeItems completes ids of items that wait in the running mesh.
-func completeItems(who *client.Flags) cobra.CompletionFunc {
+// completeItems completes ids of items that wait in the running mesh, most in number.
+func completeItems(who *client.Flags, most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
+		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
@@ -225,6 +244,9 @@ func completeItems(who *client.Flags) cobra.CompletionFunc {
 		}
 		var ids []string
 		for i := range items {
+			if slices.Contains(args, string(items[i].ID)) {
+				continue
+			}
 			ids = append(ids, cobra.CompletionWithDesc(string(items[i].ID), string(items[i].Kind)+" "+channelText(&items[i])))
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,19 +19,110 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// decision is what the commands tell of a decision that counted.
+// decision is what the commands tell of a decision.
 type decision struct {
 	Item       bcp.ItemID    `json:"item_id"`
 	Act        bcp.Act       `json:"decision"`
 	Controller bcp.AgentName `json:"controller"`
 	Reader     bcp.AgentName `json:"reader"`
-	SHA256     bcp.Digest    `json:"sha256"` // of what was signed
+	SHA256     bcp.Digest    `json:"sha256"`         // of what was signed
+	Error      bcp.Code      `json:"error,omitzero"` // it does not count
+}
+
+// batch is what a person decides with one signature.
+type batch struct {
+	views []bcp.ItemView
+	out   []decision // what is left out, and why
+	alone bool       // one item was named
+}
+
+// batch fetches items. Of several those are left out which do not wait any more, or have
+// other bytes than the person means.
+func (f *approverFlags) batch(ctx context.Context, p *cli.Program, a *agents.Approver, ids []bcp.ItemID, meant *digestFlag) (*batch, error) {
+	b := &batch{alone: len(ids) == 1}
+	for i, id := range ids {
+		view, err := f.view(ctx, a, id)
+		if err == nil {
+			err = meant.bind(i, id, view.SHA256)
+		}
+		switch {
+		case err == nil:
+			b.views = append(b.views, view)
+		case b.alone || !isRefused(err):
+			return nil, ShowUndecided(p.Out, err)
+		default:
+			b.leave(p.Out, decision{Item: id}, err)
+		}
+	}
+	return b, nil
+}
+
+func isRefused(err error) bool {
+	var refused *agents.RefusedError
+	return errors.As(err, &refused)
+}
+
+// leave notes that an item is left out.
+func (b *batch) leave(o *cli.Output, d decision, err error) {
+	d.Error = bcp.Unavailable
+	if refused := new(agents.RefusedError); errors.As(err, &refused) {
+		d.Error = refused.Code
+	}
+	if !o.JSON {
+		o.Printf("left out %s: %s\n", d.Item, strings.TrimPrefix(reasonOfDesk(err), "refused: "))
+	}
+	b.out = append(b.out, d)
+}
+
+// decide signs a decision about the items, and says what follows.
+func (f *approverFlags) decide(ctx context.Context, p *cli.Program, a *agents.Approver, act bcp.Act, b *batch, reason string) error {
+	var left []error
+	if len(b.views) > 0 {
+		err := f.withTimeout(ctx, func(ctx context.Context) (err error) {
+			left, err = a.Together(ctx, act, b.views, reason)
+			return err
+		})
+		if err == nil && b.alone {
+			err = left[0]
+		}
+		if err != nil {
+			return ShowUndecided(p.Out, err)
+		}
+	}
+	var counted []decision
+	for i := range b.views {
+		v := &b.views[i]
+		d := decision{Item: v.ID, Act: act, Controller: v.Controller, Reader: v.Reader, SHA256: v.SHA256}
+		if act == bcp.RejectItem {
+			d.SHA256 = reasonDigest(reason)
+		}
+		switch {
+		case left[i] != nil:
+			b.leave(p.Out, d, left[i])
+		case b.alone:
+			return showDecided(p.Out, v, act, d.SHA256)
+		case p.Out.JSON:
+			counted = append(counted, d)
+		default:
+			_ = showDecided(p.Out, v, act, d.SHA256) // only JSON can fail
+		}
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(append(counted, b.out...)); err != nil {
+			return err
+		}
+	}
+	if len(b.out) > 0 {
+		return (&cli.Failure{Code: cli.ExitRefused, Message: fmt.Sprintf("%d of %d items were left out", len(b.out), len(left)+len(b.out))}).
+			WithHint("bcpmesh approvals list shows what still waits")
+	}
+	return nil
 }
 
 // showDecided says what follows from a decision.
 func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Digest) error {
 	if o.JSON {
-		return o.Value(decision{view.ID, act, view.Controller, view.Reader, digest})
+		return o.Value(decision{Item: view.ID, Act: act, Controller: view.Controller, Reader: view.Reader, SHA256: digest})
 	}
 	o.Printf("%s %s: %s\n", tell.Decided(act), view.ID, cli.Plain(tell.Consequence(view, act)))
 	return nil
@@ -44,36 +136,45 @@ func WhoHears(view *bcp.ItemView) string {
 	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."
 }
 
-// digestFlag is a flag that takes a SHA-256.
-type digestFlag struct{ value bcp.Digest }
+// digestFlag is a flag that takes the SHA-256 of each item.
+type digestFlag struct{ values []bcp.Digest }
 
-// String returns the digest.
+// String returns the digests.
 func (f *digestFlag) String() string {
-	if f.value == (bcp.Digest{}) {
-		return ""
+	var texts []string
+	for _, d := range f.values {
+		texts = append(texts, digestText(d))
 	}
-	return digestText(f.value)
+	return strings.Join(texts, ",")
 }
 
 // Type names the flag's values in the help.
 func (f *digestFlag) Type() string { return "HEX" }
 
-// Set takes a digest.
+// Set takes a digest more.
 func (f *digestFlag) Set(s string) error {
 	var d bcp.Digest
 	if d.UnmarshalText([]byte(s)) != nil || d == (bcp.Digest{}) {
 		return fmt.Errorf("expected 64 hexadecimal digits")
 	}
-	f.value = d
+	f.values = append(f.values, d)
 	return nil
 }
 
-// bind refuses to go on with other bytes than the person means.
-func (f *digestFlag) bind(o *cli.Output, id bcp.ItemID, actual bcp.Digest) error {
-	if f.value == (bcp.Digest{}) || f.value == actual {
+// check says whether there is one for each of n items, or none.
+func (f *digestFlag) check(cmd *cobra.Command, n int) error {
+	if len(f.values) > 0 && len(f.values) != n {
+		return cli.Usagef("%sexpected --sha256 once for each ITEM, in their order", cli.Prefix(cmd))
+	}
+	return nil
+}
+
+// bind fails for other bytes than the person means by the nth item.
+func (f *digestFlag) bind(n int, id bcp.ItemID, actual bcp.Digest) error {
+	if len(f.values) == 0 || f.values[n] == actual {
 		return nil
 	}
-	return ShowUndecided(o, &agents.RefusedError{Code: bcp.DigestMismatch, Detail: "the sha256 of " + string(id) + " is " + digestText(actual)})
+	return &agents.RefusedError{Code: bcp.DigestMismatch, Detail: "the sha256 of " + string(id) + " is " + digestText(actual)}
 }
 
 var errUndecided = cli.Failf("nothing was decided").WithHint("the item waits until its deadline")
@@ -83,61 +184,71 @@ func approveCommand(p *cli.Program) *cobra.Command {
 	var digest digestFlag
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "approve ITEM",
-		Short: "Release an item exactly as shown",
+		Use:   "approve ITEM...",
+		Short: "Release items exactly as shown",
 		Long: `Release an item: the content goes to its controller, or the question of an
 escalation to its reader. On a terminal the item is shown first, and then you are
 asked.
 
 The decision signs the SHA-256 of the released bytes. Without a terminal, --sha256
 binds it to what you were shown before: if the item differs, nothing is released
-(digest_mismatch). With --yes alone you release what you have not seen.`,
+(digest_mismatch). With --yes alone you release what you have not seen.
+
+Of several items, at most 64, each is shown, and one signature releases all. One that
+somebody decided meanwhile or that has expired is left out.`,
 		Example: `  bcpmesh approvals approve iEXAMPLE
   bcpmesh approvals approve iEXAMPLE --sha256 HEX`,
-		Args:              cli.Arguments(1, "ITEM"),
-		ValidArgsFunction: completeItems(&f.who),
+		Args:              itemsArgument,
+		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			id, err := itemArgument(cmd, args)
+			ids, err := itemArguments(cmd, args)
 			if err != nil {
 				return err
 			}
-			bound := digest.value != (bcp.Digest{})
+			if err := digest.check(cmd, len(ids)); err != nil {
+				return err
+			}
+			bound := len(digest.values) > 0
 			asking := !yes && p.Interactive()
 			if !asking && !bound && !yes {
 				return cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
-					WithHint("bcpmesh approvals show %s shows the item and its sha256", id)
+					WithHint("bcpmesh approvals show %s shows the item and its sha256", ids[0])
 			}
 			c, approver, err := f.connect(ctx)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			view, err := f.view(ctx, p, approver, id)
+			b, err := f.batch(ctx, p, approver, ids, &digest)
 			if err != nil {
 				return err
 			}
-			if err := digest.bind(p.Out, id, view.SHA256); err != nil {
-				return err
-			}
-			if asking {
-				q := cli.NewPrompter(ctx, p)
-				ShowLines(q, ItemLines(&view, time.Now(), cli.Columns(p.Out.Stderr)))
-				if ok, err := q.Confirm(tell.Question(&view) + "?"); err != nil || !ok {
+			if asking && len(b.views) > 0 {
+				question := tell.Question(&b.views[0])
+				if len(b.views) > 1 {
+					question = fmt.Sprintf("Approve all %d", len(b.views))
+				}
+				if ok, err := showAll(ctx, p, b.views).Confirm(question + "?"); err != nil || !ok {
 					return undecidedOr(err)
 				}
 			}
-			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Approve(ctx, view) })
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			return showDecided(p.Out, &view, bcp.Approve, view.SHA256)
+			return f.decide(ctx, p, approver, bcp.Approve, b, "")
 		},
 	}
 	f.addTo(cmd)
 	cmd.Flags().Var(&digest, "sha256", "release only the bytes with this SHA-256, which show prints")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
+}
+
+// showAll shows items to the person who is asked next.
+func showAll(ctx context.Context, p *cli.Program, views []bcp.ItemView) *cli.Prompter {
+	q := cli.NewPrompter(ctx, p)
+	for i := range views {
+		ShowLines(q, ItemLines(&views[i], time.Now(), cli.Columns(p.Out.Stderr)))
+	}
+	return q
 }
 
 func undecidedOr(err error) error {
@@ -147,16 +258,13 @@ func undecidedOr(err error) error {
 	return errUndecided
 }
 
-// maxReason is how long the reason of a rejection may be, as the gateway has it.
-const maxReason = 500
-
 // CheckReason says what is wrong with a reason, which the gateway keeps to a word.
 func CheckReason(reason string) *cli.Failure {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return cli.Usagef("a rejection has a reason").WithHint("say in one line what is wrong: the reader sees it, the controller does not")
-	case utf8.RuneCountInString(reason) > maxReason:
-		return cli.Usagef("the reason has %d characters, and may have %d", utf8.RuneCountInString(reason), maxReason)
+	case utf8.RuneCountInString(reason) > bcp.MaxReasonChars:
+		return cli.Usagef("the reason has %d characters, and may have %d", utf8.RuneCountInString(reason), bcp.MaxReasonChars)
 	case reason != cli.Plain(reason):
 		return cli.Usagef("the reason has characters that do not show: %s", cli.Quoted(reason)).WithHint("write it in one line of plain text")
 	}
@@ -167,21 +275,22 @@ func rejectCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "reject ITEM",
-		Short: "Refuse an item, with a reason",
+		Use:   "reject ITEM...",
+		Short: "Refuse items, with a reason",
 		Long: `Refuse an item. The reader that answered gets the reason, so write nothing into it
 that an attacker should not know. The controller is told only that it was rejected; of
 a push it is told nothing. The bits stay charged. No agent is told why an escalation
 is refused.
 
-On a terminal, without --reason, the item is shown and you are asked for a reason.`,
+On a terminal, without --reason, the item is shown and you are asked for a reason.
+One signature refuses several items, at most 64.`,
 		Example: `  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'
   bcpmesh approvals reject iEXAMPLE --reason 'Too long.' --json`,
-		Args:              cli.Arguments(1, "ITEM"),
-		ValidArgsFunction: completeItems(&f.who),
+		Args:              itemsArgument,
+		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			id, err := itemArgument(cmd, args)
+			ids, err := itemArguments(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -197,14 +306,16 @@ On a terminal, without --reason, the item is shown and you are asked for a reaso
 				return err
 			}
 			defer c.Close()
-			view, err := f.view(ctx, p, approver, id)
+			b, err := f.batch(ctx, p, approver, ids, &digestFlag{})
 			if err != nil {
 				return err
 			}
-			if asking {
-				q := cli.NewPrompter(ctx, p)
-				ShowLines(q, ItemLines(&view, time.Now(), cli.Columns(p.Out.Stderr)))
-				if reason, err = q.Ask("Why do you reject it? " + WhoHears(&view) + " (empty: do nothing) "); err != nil && err != io.EOF {
+			if asking && len(b.views) > 0 {
+				q, question := showAll(ctx, p, b.views), "Why do you reject it? "+WhoHears(&b.views[0])
+				if len(b.views) > 1 {
+					question = fmt.Sprintf("Why do you reject all %d?", len(b.views))
+				}
+				if reason, err = q.Ask(question + " (empty: do nothing) "); err != nil && err != io.EOF {
 					return err
 				}
 				if reason == "" {
@@ -214,11 +325,7 @@ On a terminal, without --reason, the item is shown and you are asked for a reaso
 					return wrong
 				}
 			}
-			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Reject(ctx, view, reason) })
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			return showDecided(p.Out, &view, bcp.RejectItem, reasonDigest(reason))
+			return f.decide(ctx, p, approver, bcp.RejectItem, b, reason)
 		},
 	}
 	f.addTo(cmd)
@@ -245,7 +352,7 @@ SHA-256, and --sha256 or --yes releases it.`,
   bcpmesh approvals edit iEXAMPLE --summary 'Two invoices came in.' --preview
   bcpmesh approvals edit iEXAMPLE --response '{"who":"ann lee"}' --sha256 HEX`,
 		Args:              cli.Arguments(1, "ITEM"),
-		ValidArgsFunction: completeItems(&f.who),
+		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			id, err := itemArgument(cmd, args)
@@ -253,7 +360,10 @@ SHA-256, and --sha256 or --yes releases it.`,
 				return err
 			}
 			given := cmd.Flags().Changed("response") || cmd.Flags().Changed("summary")
-			bound := digest.value != (bcp.Digest{})
+			if err := digest.check(cmd, 1); err != nil {
+				return err
+			}
+			bound := len(digest.values) > 0
 			asking := !yes && !bound && !look && p.Interactive()
 			switch {
 			case cmd.Flags().Changed("response") && cmd.Flags().Changed("summary"):
@@ -278,9 +388,9 @@ SHA-256, and --sha256 or --yes releases it.`,
 				return err
 			}
 			defer c.Close()
-			view, err := f.view(ctx, p, approver, id)
+			view, err := f.view(ctx, approver, id)
 			if err != nil {
-				return err
+				return ShowUndecided(p.Out, err)
 			}
 			if !tell.Editable(view.Kind) {
 				return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
@@ -304,8 +414,8 @@ SHA-256, and --sha256 or --yes releases it.`,
 			if look {
 				return showPreview(p.Out, &view, preview)
 			}
-			if err := digest.bind(p.Out, id, preview.SHA256); err != nil {
-				return err
+			if err := digest.bind(0, id, preview.SHA256); err != nil {
+				return ShowUndecided(p.Out, err)
 			}
 			if asking {
 				q := cli.NewPrompter(ctx, p)

@@ -3,6 +3,7 @@ package approvals
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +54,8 @@ type watchModel struct {
 	gone     string // why it can no longer be decided
 	read     scroll
 
+	marked []bcp.ItemView // as they were read, to be decided together
+
 	mode    watchMode
 	busy    bool // a decision is on its way
 	notice  string
@@ -102,9 +105,10 @@ type (
 		err     error
 	}
 	decidedMsg struct {
-		view bcp.ItemView
-		act  bcp.Act
-		err  error
+		views []bcp.ItemView
+		act   bcp.Act
+		left  []error // why one does not count; nil if it does
+		err   error
 	}
 )
 
@@ -308,14 +312,30 @@ func (m *watchModel) onPreview(msg previewMsg) {
 
 func (m *watchModel) onDecided(msg decidedMsg) tea.Cmd {
 	m.busy = false
+	if len(msg.views) == 1 && msg.err == nil {
+		msg.err = msg.left[0]
+	}
 	if msg.err != nil {
 		m.refusedBy(msg.err)
 		return m.list()
 	}
-	m.setNotice(false, tell.Decided(msg.act)+" "+string(msg.view.ID)+": "+tell.Consequence(&msg.view, msg.act))
-	at := m.position()
-	m.items = slices.DeleteFunc(slices.Clone(m.items), func(it bcp.Item) bool { return it.ID == msg.view.ID })
-	if m.selected != msg.view.ID {
+	at, out := m.position(), ""
+	for i := range msg.views {
+		if msg.left[i] != nil {
+			out += "; left out " + string(msg.views[i].ID) + ": " + reasonOfDesk(msg.left[i])
+		}
+	}
+	what := tell.Decided(msg.act) + " " + string(msg.views[0].ID) + ": " + tell.Consequence(&msg.views[0], msg.act)
+	if len(msg.views) > 1 {
+		what = fmt.Sprintf("%s %d of %d marked", tell.Decided(msg.act), len(msg.views)-strings.Count(out, "; left out "), len(msg.views))
+	}
+	m.setNotice(out != "", what+out)
+	is := func(id bcp.ItemID) bool {
+		return slices.ContainsFunc(msg.views, func(v bcp.ItemView) bool { return v.ID == id })
+	}
+	m.marked = slices.DeleteFunc(slices.Clone(m.marked), func(v bcp.ItemView) bool { return is(v.ID) })
+	m.items = slices.DeleteFunc(slices.Clone(m.items), func(it bcp.Item) bool { return is(it.ID) })
+	if !is(m.selected) {
 		return m.list()
 	}
 	next := bcp.ItemID("")
@@ -420,8 +440,7 @@ func (m *watchModel) onKey(key tea.KeyPressMsg) tea.Cmd {
 			m.setNotice(false, "nothing was decided")
 			return nil
 		}
-		view := *m.view
-		return m.decide(view, bcp.Approve, func(ctx context.Context) error { return m.desk.Approve(ctx, view) })
+		return m.decide(bcp.Approve, "")
 	case modePreview:
 		switch {
 		case name != "y":
@@ -434,7 +453,9 @@ func (m *watchModel) onKey(key tea.KeyPressMsg) tea.Cmd {
 		}
 		m.mode = modeBrowse
 		view, preview := *m.view, *m.preview
-		return m.decide(view, bcp.EditItem, func(ctx context.Context) error { return m.desk.Edit(ctx, view, preview) })
+		return m.send([]bcp.ItemView{view}, bcp.EditItem, func(ctx context.Context) ([]error, error) {
+			return []error{m.desk.Edit(ctx, view, preview)}, nil
+		})
 	case modeReason, modeEdit:
 		return m.typingKey(key)
 	}
@@ -463,6 +484,8 @@ func (m *watchModel) browseKey(name string, page int) tea.Cmd {
 		m.approve()
 	case "a":
 		m.approve()
+	case "m":
+		m.mark()
 	case "r":
 		if m.decidable() {
 			m.mode = modeReason
@@ -523,19 +546,55 @@ func (m *watchModel) decidable() bool {
 	return false
 }
 
+// mark has the shown item decided together with the others that are marked, or not any
+// more. It has to have been read.
+func (m *watchModel) mark() {
+	if !m.decidable() {
+		return
+	}
+	at := slices.IndexFunc(m.marked, func(v bcp.ItemView) bool { return v.ID == m.selected })
+	switch {
+	case at >= 0:
+		m.marked = slices.Delete(m.marked, at, at+1)
+	case !m.read.all:
+		m.setNotice(true, "there is more below: read to the end with space, then mark it")
+	case len(m.marked) == bcp.MaxBatch:
+		m.setNotice(true, fmt.Sprintf("one signature is of at most %d decisions: decide about those that are marked", bcp.MaxBatch))
+	default:
+		m.marked = append(slices.Clone(m.marked), *m.view)
+	}
+}
+
+// targets are what a decision is about: what is marked, or what is shown.
+func (m *watchModel) targets() []bcp.ItemView {
+	if len(m.marked) > 0 {
+		return m.marked
+	}
+	return []bcp.ItemView{*m.view}
+}
+
 // approve asks to confirm, once everything has been on the screen.
 func (m *watchModel) approve() {
 	switch {
 	case !m.decidable():
-	case !m.read.all:
+	case len(m.marked) == 0 && !m.read.all:
 		m.setNotice(true, "there is more below: read to the end with space, then approve")
 	default:
 		m.mode = modeApprove
 	}
 }
 
-func (m *watchModel) decide(view bcp.ItemView, act bcp.Act, exchange func(context.Context) error) tea.Cmd {
+// decide approves or rejects the targets.
+func (m *watchModel) decide(act bcp.Act, reason string) tea.Cmd {
+	views := m.targets()
+	return m.send(views, act, func(ctx context.Context) ([]error, error) { return m.desk.Together(ctx, act, views, reason) })
+}
+
+func (m *watchModel) send(views []bcp.ItemView, act bcp.Act, exchange func(context.Context) ([]error, error)) tea.Cmd {
 	m.busy = true
 	m.setNotice(false, "sending the decision")
-	return func() tea.Msg { return decidedMsg{view, act, exchange(m.ctx)} }
+	return func() tea.Msg {
+		left, err := exchange(m.ctx)
+		return decidedMsg{views, act, left, err}
+	}
 }

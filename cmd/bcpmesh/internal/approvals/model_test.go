@@ -6,6 +6,7 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -79,12 +80,18 @@ func (d *fakeDesk) drop(id bcp.ItemID, code bcp.Code) {
 	d.views = slices.DeleteFunc(d.views, func(v bcp.ItemView) bool { return v.ID == id })
 }
 
-func (d *fakeDesk) Approve(_ context.Context, view bcp.ItemView) error {
-	return d.end(view, "approve "+digestText(view.SHA256)[:8])
-}
-
-func (d *fakeDesk) Reject(_ context.Context, view bcp.ItemView, reason string) error {
-	return d.end(view, "reject "+reason)
+func (d *fakeDesk) Together(_ context.Context, act bcp.Act, views []bcp.ItemView, reason string) (left []error, err error) {
+	for _, view := range views {
+		what := "reject " + reason
+		if act == bcp.Approve {
+			what = "approve " + digestText(view.SHA256)[:8]
+		}
+		if len(views) > 1 {
+			what += " together"
+		}
+		left = append(left, d.end(view, what))
+	}
+	return left, d.err
 }
 
 func (d *fakeDesk) Preview(_ context.Context, view bcp.ItemView, response any) (bcp.EditPreview, error) {
@@ -286,6 +293,59 @@ func TestWatchApprovesWhatWasRead(t *testing.T) {
 	w.expect("nothing waits")
 }
 
+// What was read to its end can be marked, and is decided together as it was read, whatever
+// is shown then. What does not wait any more is left out, and said.
+//
+// covers A-SCROLL, P7.7
+func TestWatchDecidesTogether(t *testing.T) {
+	t.Parallel()
+	w := watch(t, 80, 24, summaryView("i1", longText), summaryView("i2", "two"), summaryView("i3", "three"), summaryView("i4", "four"))
+	w.keys("m", "G", "m")
+	w.expect("then mark it")
+	w.keys("j", "space", "space", "m", "j", "space", "space", "m", "j", "space", "space", "m")
+	w.keys("m", "j", "j", "k", "k", "k", "k") // i4 is not marked any more; i1 is shown, which is not read
+	w.expect(" *summary", "▸ summary")
+	w.keys("a")
+	w.expect("Approve the 2 that are marked, as you read them?")
+	w.keys("n", "r")
+	w.expect("Why do you reject the 2 that are marked?")
+	w.keys("esc", "a")
+	w.desk.drop("i3", bcp.ItemExpired)
+	w.keys("y")
+	w.decided("i2 approve " + digestText(summaryView("", "two").SHA256)[:8] + " together")
+	w.expect("approved 1 of 2 marked; left out i3: ")
+	w.keys("a")
+	w.expect("read to the end") // nothing is marked any more
+
+	w = watch(t, 80, 24, summaryView("i1", "one"), summaryView("i2", "two"))
+	w.keys("space", "m", "j", "space", "m", "r")
+	w.types("No.")
+	w.keys("enter")
+	w.decided("i1 reject No. together", "i2 reject No. together")
+	w.expect("nothing waits", "rejected 2 of 2 marked")
+}
+
+// One signature is of no more than it may be.
+//
+// covers P7.7
+func TestWatchMarksSoMany(t *testing.T) {
+	t.Parallel()
+	var views []bcp.ItemView
+	for i := range bcp.MaxBatch + 1 {
+		views = append(views, summaryView("i"+strconv.Itoa(i), "word"))
+	}
+	w := watch(t, 80, 24, views...)
+	for range bcp.MaxBatch {
+		w.keys("space", "m", "j")
+	}
+	w.keys("space", "m")
+	w.expect("one signature is of at most 64 decisions")
+	w.keys("a", "y")
+	if len(w.desk.decided) != bcp.MaxBatch {
+		t.Errorf("%d are decided", len(w.desk.decided))
+	}
+}
+
 // A rejection has a reason, which is checked before it is sent.
 //
 // covers BCP-119, A-REASON
@@ -470,7 +530,7 @@ func TestWatchProperty(t *testing.T) {
 			case 1:
 				w.send(tea.PasteMsg{Content: inerttest.Text().Draw(rt, "paste")})
 			default:
-				w.keys(rapid.SampledFrom([]string{"j", "k", "a", "r", "e", "n", "space", "b", "g", "G", "J", "K", "enter", "esc", "?", "ctrl+s", "up", "down"}).Draw(rt, "key"))
+				w.keys(rapid.SampledFrom([]string{"j", "k", "a", "m", "r", "e", "n", "space", "b", "g", "G", "J", "K", "enter", "esc", "?", "ctrl+s", "up", "down"}).Draw(rt, "key"))
 			}
 		}
 		for _, what := range w.desk.decided {

@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,7 +90,11 @@ func (m *watchModel) frame() string {
 	}
 	rows = append(rows, m.rule(below, colour))
 	if m.mode == modeReason {
-		rows = append(rows, m.fit("Why? "+WhoHears(m.view)))
+		why := "Why? " + WhoHears(m.view)
+		if n := len(m.marked); n > 0 {
+			why = fmt.Sprintf("Why do you reject the %d that are marked?", n)
+		}
+		rows = append(rows, m.fit(why))
 		rows = append(rows, exactly(strings.Split(m.area.View(), "\n"), reasonHeight)...)
 	}
 	rows = append(rows, m.noticeRow(), m.paint(m.fit(m.keys()), text.Faint))
@@ -146,6 +151,9 @@ func (m *watchModel) listRows() []string {
 		mark := "  "
 		if it.ID == m.selected {
 			mark = "▸ "
+		}
+		if slices.ContainsFunc(m.marked, func(v bcp.ItemView) bool { return v.ID == it.ID }) {
+			mark = mark[:len(mark)-1] + "*"
 		}
 		row := fmt.Sprintf("%s%-10s  %s  %s", mark, it.Kind, tell.TimeLeft(m.now, it.Deadline), channelText(it))
 		if it.Subscription != "" {
@@ -241,6 +249,9 @@ func exactly(rows []string, n int) []string {
 func (m *watchModel) noticeRow() string {
 	switch {
 	case m.mode == modeApprove && m.view != nil:
+		if n := len(m.marked); n > 0 {
+			return m.paint(m.fit(fmt.Sprintf("Approve the %d that are marked, as you read them? [y/N]", n)), text.FgYellow, text.Bold)
+		}
 		return m.paint(m.fit(tell.Question(m.view)+"? [y/N]  sha256 "+digestText(m.view.SHA256)[:16]+"…"), text.FgYellow, text.Bold)
 	case m.mode == modePreview:
 		if m.notice == "" {
@@ -266,7 +277,7 @@ func (m *watchModel) keys() string {
 	case modeHelp:
 		return "any key goes back"
 	}
-	return "j/k choose   space read on   a approve   r reject   e edit   ? help   q quit"
+	return "j/k choose  space read on  m mark  a approve  r reject  e edit  ? help  q quit"
 }
 
 var watchHelp = []string{
@@ -275,6 +286,7 @@ var watchHelp = []string{
 	"enter         read on, and at the end approve",
 	"a             approve, once every line has been on the screen",
 	"r             reject; the reader sees the reason, the controller does not",
+	"m             mark an item that you have read: a and r are about all marked ones",
 	"e             edit; ctrl+s shows what would be released, and then y releases it",
 	"q             quit: items go on waiting; ctrl+l redraws the screen",
 	"",

@@ -1,7 +1,6 @@
 package approvals
 
 import (
-	"context"
 	"strings"
 
 	"charm.land/bubbles/v2/textarea"
@@ -56,8 +55,7 @@ func (m *watchModel) typingKey(key tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 		m.mode = modeBrowse
-		view := *m.view
-		return m.decide(view, bcp.RejectItem, func(ctx context.Context) error { return m.desk.Reject(ctx, view, reason) })
+		return m.decide(bcp.RejectItem, reason)
 	case m.mode == modeEdit && name == "ctrl+s":
 		response, err := edited(m.area.Value(), m.isText)
 		if err != nil {

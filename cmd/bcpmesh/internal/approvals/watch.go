@@ -3,8 +3,8 @@ package approvals
 import (
 	"cmp"
 	"context"
-	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +24,9 @@ func watchCommand(p *cli.Program) *cobra.Command {
 		Use:   "watch",
 		Short: "Decide in a live full-screen view",
 		Long: `Follow the waiting items in a full-screen view, and decide there: choose an item with
-j and k, read it to its end with space, then a approves, r rejects and e edits. ?
-shows all keys, q leaves.
+j and k, read it to its end with space, then a approves, r rejects and e edits. m marks
+an item that has been read, and a and r then decide about all that are marked with one
+signature. ? shows all keys, q leaves.
 
 An item can be approved once all of its lines have been on the screen. The view shows
 when others decide an item or it expires. The terminal's bell rings for each new item,
@@ -78,8 +79,7 @@ with --json.`,
 type decider interface {
 	List(ctx context.Context) ([]bcp.Item, error)
 	View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, error)
-	Approve(ctx context.Context, view bcp.ItemView) error
-	Reject(ctx context.Context, view bcp.ItemView, reason string) error
+	Together(ctx context.Context, act bcp.Act, views []bcp.ItemView, reason string) ([]error, error)
 	Preview(ctx context.Context, view bcp.ItemView, response any) (bcp.EditPreview, error)
 	Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error
 }
@@ -158,8 +158,7 @@ func (d *desk) try(ctx context.Context, exchange func(context.Context, *agents.A
 		return err
 	}
 	err = exchange(ctx, a)
-	var refused *agents.RefusedError
-	if err != nil && !errors.As(err, &refused) {
+	if err != nil && !isRefused(err) {
 		d.close()
 	}
 	return err
@@ -186,14 +185,18 @@ func (d *desk) View(ctx context.Context, id bcp.ItemID) (view bcp.ItemView, err 
 	return view, err
 }
 
-// Approve implements decider.
-func (d *desk) Approve(ctx context.Context, view bcp.ItemView) error {
-	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Approve(ctx, view) })
-}
-
-// Reject implements decider.
-func (d *desk) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
-	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Reject(ctx, view, reason) })
+// Together implements decider. Its error may also be of decisions whose reply is missing.
+func (d *desk) Together(ctx context.Context, act bcp.Act, views []bcp.ItemView, reason string) (left []error, err error) {
+	err = d.try(ctx, func(ctx context.Context, a *agents.Approver) error {
+		if left, err = a.Together(ctx, act, views, reason); err != nil {
+			return err
+		}
+		if lost := slices.IndexFunc(left, func(err error) bool { return err != nil && !isRefused(err) }); lost >= 0 {
+			return left[lost]
+		}
+		return nil
+	})
+	return left, err
 }
 
 // Preview implements decider.

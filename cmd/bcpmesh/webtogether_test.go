@@ -1,0 +1,224 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+var (
+	markedField = regexp.MustCompile(`<input type="hidden" name="(item|sha256|expires)" value="([^"]+)">`)
+	groupLink   = regexp.MustCompile(`href="/[A-Z2-7]{26}(/approvals/marked\?[^"]+)"`)
+	markBox     = regexp.MustCompile(`type="checkbox" name="item" value="(i[^"]+)"`)
+)
+
+// marked reads the form of an act on the page of several items.
+func marked(t *testing.T, page, act string) url.Values {
+	t.Helper()
+	form := first(t, regexp.MustCompile(`(?s)<form method="post" action="[^"]*/marked/`+act+`"(.*?)</form>`), page)
+	values := url.Values{}
+	for _, field := range markedField.FindAllStringSubmatch(form, -1) {
+		values.Add(field[1], field[2])
+	}
+	for range values["item"] {
+		values.Add("salt", "")
+	}
+	return values
+}
+
+// salted is what page.js makes of a form: salts, and the statement that they are in.
+func salted(form url.Values, act, reason string) string {
+	var leaves []string
+	for i, id := range form["item"] {
+		of := form["sha256"][i]
+		if act == "reject" {
+			digest := sha256.Sum256([]byte(reason))
+			of = hex.EncodeToString(digest[:])
+		}
+		form["salt"][i] = strings.Repeat("0"+string(rune('a'+i)), 32)
+		leaf := sha256.Sum256([]byte("bcpmesh approval 1\nitem " + id + "\ndecision " + act + "\nsha256 " + of + "\nexpires " + form["expires"][i] + "\nsalt " + form["salt"][i] + "\n"))
+		leaves = append(leaves, hex.EncodeToString(leaf[:])+"\n")
+	}
+	slices.Sort(leaves)
+	return "bcpmesh approvals 1\n" + strings.Join(leaves, "")
+}
+
+// A person marks items in the list, sees the words of each once, framed, and decides about
+// all with one form. What was decided elsewhere meanwhile, or has other bytes than the page
+// showed, is left out, and the page says so.
+//
+// covers P7.1, P7.2, P7.7, A-SELFAPP
+func TestDecideTogetherInAPage(t *testing.T) {
+	t.Parallel()
+	dir := heldMesh(t)
+	b, _ := browse(t, "up", dir, "--listen", "127.0.0.1:0", "--web", "localhost:0")
+	run := func(args ...string) string {
+		t.Helper()
+		got := execute(t, "", append(args, "--dir", dir)...)
+		if got.code != cli.ExitOK {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return got.stdout
+	}
+	held := func(words ...string) (path, page string) {
+		t.Helper()
+		for _, word := range words {
+			run("publish", "main", "digest", `{"summary":"`+word+`"}`)
+		}
+		list := b.sees(t, "/approvals", "Look at the marked ones together")
+		if boxes := markBox.FindAllString(list, -1); len(boxes) != len(words) {
+			t.Fatalf("%d boxes: %s", len(boxes), list)
+		}
+		path = strings.ReplaceAll(first(t, groupLink, list), "&amp;", "&")
+		return path, b.sees(t, path, "Approve all", "Reject all")
+	}
+
+	path, page := held("adler <script>alert(1)</script>", "biber", "corvus", "dachs")
+	for _, word := range []string{"adler", "biber", "corvus", "dachs"} {
+		if strings.Count(page, word) != 1 {
+			t.Errorf("%s is shown %d times: %s", word, strings.Count(page, word), page)
+		}
+	}
+	if strings.Contains(page, "<script>") {
+		t.Errorf("not inert: %s", page)
+	}
+	form := marked(t, page, "approve")
+	if len(form["item"]) != 4 {
+		t.Fatalf("the form has %v", form)
+	}
+	for name, change := range map[string]func(url.Values){
+		"no items":      func(f url.Values) { f.Del("item") },
+		"a digest less": func(f url.Values) { f["sha256"] = f["sha256"][1:] },
+		"a salt less":   func(f url.Values) { f["salt"] = f["salt"][1:] },
+		"no ends":       func(f url.Values) { f.Del("expires") },
+		"no id":         func(f url.Values) { f["item"][0] = "i 1" },
+		"too many items": func(f url.Values) {
+			for name := range f {
+				f[name] = slices.Repeat(f[name], 17)
+			}
+		},
+		"half a digest":   func(f url.Values) { f["sha256"][0] = "ab" },
+		"an endless end":  func(f url.Values) { f["expires"][0] = "never" },
+		"a short salt":    func(f url.Values) { f["salt"][0] = "ab" },
+		"a salt of words": func(f url.Values) { f["salt"][0] = strings.Repeat("x", 64) },
+	} {
+		forged := marked(t, page, "approve")
+		change(forged)
+		if status, page := b.post(t, "/approvals/marked/approve", "same-origin", forged); status != http.StatusUnprocessableEntity || !strings.Contains(page, "Nothing was decided") {
+			t.Errorf("%s: %d %s", name, status, page)
+		}
+	}
+	if status, _ := b.post(t, "/approvals/marked/approve", "cross-site", form); status != http.StatusForbidden {
+		t.Errorf("a form of another site: %d", status)
+	}
+	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", form); status != http.StatusUnprocessableEntity || !strings.Contains(page, "A rejection has a reason") {
+		t.Errorf("no reason: %d %s", status, page)
+	}
+	run("approvals", "reject", form["item"][1], "--reason", "Seen.")
+	form["sha256"][2] = strings.Repeat("0", 63) + "1"
+	status, page := b.post(t, "/approvals/marked/approve", "same-origin", form)
+	if status != http.StatusConflict || !strings.Contains(page, "2 of 4 approved") || !strings.Contains(page, form["item"][1]+" was decided by somebody") || !strings.Contains(page, form["item"][2]+" has changed") {
+		t.Fatalf("approving: %d %s", status, page)
+	}
+	if inbox := run("inbox"); strings.Count(inbox, "digest") != 2 {
+		t.Errorf("delivered %s", inbox)
+	}
+	// Of what was marked one item waits, which has its own page.
+	b.sees(t, path, "Decide: summary", "Release exactly this to main")
+	run("approvals", "reject", form["item"][2], "--reason", "No.")
+	if status, page := b.get(t, path); status != http.StatusNotFound || !strings.Contains(page, "Nothing of it waits") {
+		t.Errorf("nothing waits: %d %s", status, page)
+	}
+	if status, _ := b.get(t, "/approvals/marked"); status != http.StatusUnprocessableEntity {
+		t.Errorf("nothing marked: %d", status)
+	}
+
+	_, page = held("elch", "fuchs")
+	form = marked(t, page, "reject")
+	form.Set("reason", "No news.")
+	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", form); status != http.StatusOK || !strings.Contains(page, "2 of 2 rejected") {
+		t.Fatalf("rejecting: %d %s", status, page)
+	}
+	run("audit", "redecide")
+}
+
+// With a passkey one gesture decides: what it signed for other items, another act or another
+// reason decides nothing.
+//
+// covers P7.3, P7.7, A-SELFAPP
+func TestDecideTogetherWithAPasskey(t *testing.T) {
+	t.Parallel()
+	dir := heldMesh(t)
+	startMesh(t, dir)
+	cert, key, trust := certificateOf(t, siteHost)
+	b := visitor(t, serveSite(t, "--dir", dir, "--tls-cert", cert, "--tls-key", key), trust)
+	run := func(args ...string) string {
+		t.Helper()
+		got := execute(t, "", append(args, "--dir", dir)...)
+		if got.code != cli.ExitOK {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return got.stdout
+	}
+	kim, other := finger{meshtest.NewPasskey(t, siteHost)}, finger{meshtest.NewPasskey(t, siteHost)}
+	_, token, _ := strings.Cut(strings.TrimSpace(run("creds", "invite", "kim", "--role", "approver", "--web", siteOrigin)), "#")
+	if status, page := b.post(t, "/enrol", "same-origin", kim.enrolment(token)); status != http.StatusOK {
+		t.Fatalf("enrolling: %d %s", status, page)
+	}
+	if status, page := b.logIn(t, kim); status != http.StatusOK {
+		t.Fatalf("logging in: %d %s", status, page)
+	}
+	for _, word := range []string{"adler", "biber", "corvus"} {
+		run("publish", "main", "digest", `{"summary":"`+word+`"}`)
+	}
+	page := b.sees(t, strings.ReplaceAll(first(t, groupLink, b.sees(t, "/approvals")), "&amp;", "&"), `data-sign="approve"`)
+	form := marked(t, page, "approve")
+	statement := salted(form, "approve", "")
+	for name, c := range map[string]struct {
+		form url.Values
+		says string
+	}{
+		"nothing signed":      {form, "Not signed"},
+		"another passkey":     {other.sign(t, statement, form), "0 of 3 approved"},
+		"signed to reject":    {kim.sign(t, salted(form, "reject", "No."), form), "0 of 3 approved"},
+		"signed for one":      {kim.sign(t, statement[:len(statement)-65], form), "0 of 3 approved"},
+		"signed as one alone": {kim.sign(t, strings.Replace(statement, "approvals", "approval", 1), form), "0 of 3 approved"},
+		"without salts":       {kim.sign(t, statement, url.Values{"item": form["item"], "sha256": form["sha256"], "expires": form["expires"], "salt": {"", "", ""}}), ""},
+	} {
+		if status, page := b.post(t, "/approvals/marked/approve", "same-origin", c.form); status == http.StatusOK || !strings.Contains(page, c.says) {
+			t.Errorf("%s: %d %s", name, status, page)
+		}
+	}
+	if inbox := run("inbox"); inbox != "" {
+		t.Fatalf("delivered before a decision: %s", inbox)
+	}
+	statement = salted(form, "approve", "")
+	if status, page := b.post(t, "/approvals/marked/approve", "same-origin", kim.sign(t, statement, form)); status != http.StatusOK || !strings.Contains(page, "3 of 3 approved") {
+		t.Fatalf("approving: %d %s", status, page)
+	}
+	for _, word := range []string{"dachs", "elch"} {
+		run("publish", "main", "digest", `{"summary":"`+word+`"}`)
+	}
+	page = b.sees(t, strings.ReplaceAll(first(t, groupLink, b.sees(t, "/approvals")), "&amp;", "&"), `data-sign="reject"`)
+	form = marked(t, page, "reject")
+	statement = salted(form, "reject", "No news.")
+	form.Set("reason", "Other news.")
+	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", kim.sign(t, statement, form)); status != http.StatusConflict || !strings.Contains(page, "0 of 2 rejected") {
+		t.Errorf("another reason than was signed: %d %s", status, page)
+	}
+	form.Set("reason", "No news.")
+	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", kim.sign(t, statement, form)); status != http.StatusOK || !strings.Contains(page, "2 of 2 rejected") {
+		t.Errorf("rejecting: %d %s", status, page)
+	}
+	if got := run("audit", "redecide"); !strings.Contains(got, "5") {
+		t.Errorf("redecide: %s", got)
+	}
+}
