@@ -29,12 +29,19 @@ func Markdown() string {
 			}
 		}
 	}
-	b.WriteString("\n## What `check` warns of\n\nA mesh with warnings runs. With `--json` each warning has its code.\n\n")
-	writeCodes(&b, func(d CodeDoc) bool { return d.Warning && !isAdvice(d.Code) })
-	b.WriteString("\n## What `check` advises\n\nA mesh that is right but could be narrower. Each says what to write instead.\n\n")
-	writeCodes(&b, func(d CodeDoc) bool { return isAdvice(d.Code) })
-	b.WriteString("\n## What `check` refuses\n\nA folder with one error is not loaded.\n\n")
-	writeCodes(&b, func(d CodeDoc) bool { return d.Error })
+	b.WriteString("\n## What `check` says\n\nA folder with an error is not loaded; a mesh with warnings runs. Advice is about a mesh that is right but could be narrower. With `--json` each has its code.\n\n")
+	for _, d := range codeDocs {
+		kind := "warning"
+		switch {
+		case d.Error && d.Warning:
+			kind = "error or warning"
+		case d.Error:
+			kind = "error"
+		case isAdvice(d.Code):
+			kind = "advice"
+		}
+		fmt.Fprintf(&b, "- `%s` (%s): %s\n", d.Code, kind, d.Doc)
+	}
 	return b.String()
 }
 
@@ -96,14 +103,6 @@ func writeNeeds(b *strings.Builder) {
 }
 
 func isAdvice(code string) bool { return Problem{Code: code}.Advice() }
-
-func writeCodes(b *strings.Builder, which func(CodeDoc) bool) {
-	for _, d := range codeDocs {
-		if which(d) {
-			fmt.Fprintf(b, "- `%s`: %s\n", d.Code, d.Doc)
-		}
-	}
-}
 
 func heading(level Level) string {
 	if level == LevelMesh {

@@ -197,7 +197,7 @@ func TestCodesAreDocumented(t *testing.T) {
 		if d.Error != errors[d.Code] || d.Warning != warnings[d.Code] {
 			t.Errorf("%s: error %v, warning %v, but is used as error %v, warning %v", d.Code, d.Error, d.Warning, errors[d.Code], warnings[d.Code])
 		}
-		if !strings.Contains(definition.Markdown(), "\n- `"+d.Code+"`: "+d.Doc+"\n") {
+		if !regexp.MustCompile("\n- `" + d.Code + "` \\([a-z ]+\\): " + regexp.QuoteMeta(d.Doc) + "\n").MatchString(definition.Markdown()) {
 			t.Errorf("%s is not in the reference", d.Code)
 		}
 	}
