@@ -104,12 +104,12 @@ func TestHelpListsCommands(t *testing.T) {
 		for top.Parent().HasParent() {
 			top = top.Parent()
 		}
-		rows[top.GroupID] += "| `" + strings.Join(words, " ") + "` | " + cmd.Short + " |\n"
+		rows[top.GroupID] += "- `" + strings.Join(words, " ") + "`: " + cmd.Short + "\n"
 	})
 	var b strings.Builder
 	b.WriteString("# Commands\n\nGenerated from the program; `bcpmesh COMMAND --help` says more.\n")
 	for _, group := range append(order, "") {
-		b.WriteString("\n## " + cmp.Or(group, "Other") + "\n\n| command | |\n|---|---|\n" + rows[group])
+		b.WriteString("\n## " + cmp.Or(group, "Other") + "\n\n" + rows[group])
 	}
 	const page = "../../docs/commands.md"
 	if *update {

@@ -46,10 +46,10 @@ func TestContractsDocument(t *testing.T) {
 	}
 	var rows []string
 	for _, code := range contract.DefectCodes() {
-		rows = append(rows, fmt.Sprintf("| `%s` | %s |", code, code.Text()))
+		rows = append(rows, fmt.Sprintf("- `%s`: %s", code, code.Text()))
 	}
 	for _, code := range contract.VerdictCodes() {
-		rows = append(rows, fmt.Sprintf("| `%s` | %s |", code, code.Text()))
+		rows = append(rows, fmt.Sprintf("- `%s`: %s", code, code.Text()))
 	}
 	for _, word := range contract.Words() {
 		if !strings.Contains(document, "`"+word+"`") {
