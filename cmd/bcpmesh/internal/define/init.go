@@ -67,10 +67,17 @@ func InitCommand(p *cli.Program) *cobra.Command {
 agents/*.md. DIR is created if missing. Nothing is overwritten, and either all files
 are written or none.
 
-The examples are: research, a researcher on the web that tells its controller of
-findings; mailroom, a reader of hostile mail whose controller learns who wants what by
-when; assistant, a kernel that may mail what it read to whom a task names, and to nobody
-else. A .gitignore keeps private keys out of version control.
+The examples are
+
+  research     a researcher on the web that tells its Controller of findings
+  mailroom     mail triage: a Reader of hostile mail, whose Controller learns who wants what
+  support      tickets of customers, and a helpdesk that decides about refunds
+  bookkeeping  invoices, which a kernel books and a person pays
+  issues       a tracker behind an MCP server, wrapped
+  assistant    a kernel that may mail what it read to whom a task names, and to nobody else
+
+and mesh.yaml says what hostile input the mesh stops, and how to see it. A .gitignore keeps
+private keys out of version control.
 
 With --model, the mesh runs the researcher with a model, which answers from what it
 knows: then bcpmesh up is all that it needs. The providers are those of
@@ -118,7 +125,7 @@ docs/agents.md; --endpoint is for a server that is compatible with OpenAI's.`,
 	}
 	example.AddTo(cmd, "example", "which mesh to write")
 	cmd.Flags().StringVar(&seat.model, "model", "", "have the `PROVIDER/MODEL` run the researcher")
-	cmd.Flags().StringVar(&seat.endpoint, "endpoint", "", "with --model: the `URL` of its provider (default: its own)")
+	cmd.Flags().StringVar(&seat.endpoint, "endpoint", "", "with --model: the `URL` of its provider")
 	return cmd
 }
 
