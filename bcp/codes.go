@@ -90,7 +90,7 @@ var catalogue = []CodeInfo{
 	{Malformed, toAll, false, false, "the message is not well-formed", "send exactly the documented JSON or MessagePack"},
 	{MessageTooLarge, toBoth, false, false, "the message is too large", "send less"},
 	{RateLimited, toBoth, false, true, "too many refused messages, or pushes beyond max_rate", "wait for as long as the result says, or a minute, and send only what the protocol allows"},
-	{Suspended, toBoth, false, false, "the agent is suspended", "tell the operator: bcpmesh role lift ends it"},
+	{Suspended, toBoth, false, false, "the agent is suspended", "tell the operator: bcpmesh taint --lift ends it"},
 	{NoChannel, ToController, false, false, "there is no channel to this reader", "ask a reader that one of your channels names"},
 	{RoleRequired, toBoth, false, true, "an end of the channel has to show its roles first", "let the agent of the other organisation be judged: docs/roles.md"},
 	{CategoryDenied, ToController, false, false, "the channel does not allow this category", "ask in a lower category"},

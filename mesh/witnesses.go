@@ -142,7 +142,7 @@ func newWitnesses(config Config, tree *jetstream.Tree, alert func(bcp.AlertKind)
 // ErrRequireWitness says that definitions require a witness but none is configured.
 var ErrRequireWitness = errors.New("the definitions say require_witness, and there is no witness")
 
-var errWitnessOnCluster = errors.New("require_witness is for a mesh of one process: on a cluster, checkpoints are signed and cosigned by bcpmesh audit checkpoint")
+var errWitnessOnCluster = errors.New("require_witness is for a mesh of one process: on a cluster, checkpoints are signed and cosigned by bcpmesh audit export --checkpoint")
 
 // sign notes that a checkpoint was signed.
 func (w *witnesses) sign() {

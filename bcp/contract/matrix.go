@@ -58,7 +58,7 @@ var matrix = []Cell{
 
 	{User, UserQuery, SeesAll, "their own"},
 	{User, ToolOutputs, SeesAll, "by item or result"},
-	{User, Plan, SeesAll, "kernel show"},
+	{User, Plan, SeesAll, "kernel RUN"},
 	{User, ExternalData, SeesAll, "with permission to read raw messages"},
 
 	{Tool, UserQuery, SeesNot, "it gets the arguments of its calls"},

@@ -182,7 +182,7 @@ var meshKeys = []Key{
 	{Level: LevelMesh, Name: "role_requirements", Type: TypeObjects, Child: LevelRequirement, Min: 0, Max: 64, DefaultRule: "dual-llm, which is built in", Rule: "P14.2, DUAL-92",
 		Doc: "What may be required of agents of other organisations (roles.md)."},
 	{Level: LevelMesh, Name: "on_suspect", Type: TypeWord, Words: []string{"alert", "suspend"}, Default: "alert", Rule: "P16.2",
-		Doc: "What happens to an agent that is suspected of leaving its role: people are alerted, or it is also suspended, until `bcpmesh role lift` (suspicion.md)."},
+		Doc: "What happens to an agent that is suspected of leaving its role: people are alerted, or it is also suspended, until `bcpmesh taint --lift` (suspicion.md)."},
 	{Level: LevelMesh, Name: "notify", Type: TypeObjects, Child: LevelNotify, Min: 0, Max: bcp.MaxRoutes, DefaultRule: "nobody is notified", Rule: "P4.6",
 		Doc: "Ways in which people are notified (notifications.md)."},
 

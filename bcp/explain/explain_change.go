@@ -74,7 +74,7 @@ func (e *explainer) changes() []string {
 	case bcp.CheckController:
 		return []string{fmt.Sprintf("a command of %s that can be started", d.Controller)}
 	case bcp.CheckSuspended:
-		return []string{fmt.Sprintf("the operator: bcpmesh role lift %s, after a look at why", d.Agent)}
+		return []string{fmt.Sprintf("the operator: bcpmesh taint %s --lift, after a look at why", d.Agent)}
 	case bcp.CheckOutbox:
 		return []string{fmt.Sprintf("%s acknowledges the deliveries that wait for it", d.Controller)}
 	case bcp.CheckQuery:
@@ -107,11 +107,11 @@ func (e *explainer) changes() []string {
 	case bcp.CheckAct:
 		return []string{"an act that bcpmesh has a command for, about an agent of the mesh"}
 	case bcp.CheckItem:
-		return []string{"an item that bcpmesh approvals list shows"}
+		return []string{"an item of bcpmesh approvals"}
 	case bcp.CheckInTime:
 		return []string{"a decision before the item's deadline", key("approval_ttl", "longer")}
 	case bcp.CheckDigest:
-		return []string{"a decision about what bcpmesh approvals show shows now"}
+		return []string{"a decision about what bcpmesh approvals ITEM shows now"}
 	case bcp.CheckApprover:
 		return []string{fmt.Sprintf("%s among the approvers of the channel or of mesh.yaml", d.Agent)}
 	case bcp.CheckSignature:

@@ -24,7 +24,7 @@ func Agent(a *status.Agent, now time.Time) string {
 		parts = append(parts, "not connected: "+a.NotStarted)
 	}
 	if a.Suspended {
-		parts = append(parts, "suspended, until bcpmesh role lift "+string(a.Agent))
+		parts = append(parts, "suspended, until bcpmesh taint "+string(a.Agent)+" --lift")
 	}
 	if a.Failing != nil {
 		parts = append(parts, ModelFails(a.Failing))

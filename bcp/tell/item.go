@@ -433,7 +433,7 @@ func Decided(act bcp.Act) string {
 func Consequence(view *bcp.ItemView, act bcp.Act) string {
 	switch {
 	case view.Kind == bcp.ItemProposal && act == bcp.Approve:
-		return "nothing changes until it is in the definition: bcpmesh proposals apply " + string(view.ID)
+		return "nothing changes until it is in the definition: bcpmesh proposals " + string(view.ID) + " --apply"
 	case view.Kind == bcp.ItemProposal:
 		return "nothing changes, and no agent hears it"
 	case view.Effect != nil:

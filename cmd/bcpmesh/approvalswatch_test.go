@@ -217,7 +217,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	push("fourth came in")
 	k.sees("", "│ fourth came in")
 	k.sees("  a", "Release exactly this to main?")
-	id := regexp.MustCompile(`i[A-Z0-9]{20,}`).FindString(execute(t, "", "approvals", "list", "--json", "--dir", dir).stdout)
+	id := regexp.MustCompile(`i[A-Z0-9]{20,}`).FindString(execute(t, "", "approvals", "--json", "--dir", dir).stdout)
 	if got := execute(t, "", "approvals", "reject", id, "--reason", "no", "--dir", dir); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}

@@ -39,7 +39,7 @@ func (x *clusterMesh) key() string {
 func (x *clusterMesh) signs() string {
 	x.t.Helper()
 	var said audit.SignedCheckpoint
-	if text := x.says(cli.ExitOK, "audit checkpoint --json"); json.Unmarshal([]byte(text), &said) != nil {
+	if text := x.says(cli.ExitOK, "audit export --checkpoint --json"); json.Unmarshal([]byte(text), &said) != nil {
 		x.t.Fatalf("%q", text)
 	}
 	return said.Checkpoint
@@ -63,7 +63,7 @@ func TestAuditOfACluster(t *testing.T) {
 	t.Parallel()
 	x := startClusterDesk(t)
 	x.pushes(2)
-	x.says(cli.ExitFailed, "audit prove 1", "no checkpoint was recorded yet", "audit checkpoint")
+	x.says(cli.ExitFailed, "audit export --decision 1", "no checkpoint was recorded yet", "audit export --checkpoint")
 	first, key := x.signs(), x.key()
 	if !regexp.MustCompile(`^bcpmesh/[a-z2-7]+\+`).MatchString(key) {
 		t.Fatalf("the key is %q", key)
@@ -91,19 +91,19 @@ func TestAuditOfACluster(t *testing.T) {
 	if r.code != cli.ExitOK || !strings.Contains(r.stdout, "main ← mailer") || !strings.Contains(r.stdout, "boss ← clerk") {
 		t.Errorf("verify: %d %s%s", r.code, r.stdout, r.stderr)
 	}
-	proof := x.write("proof", x.says(cli.ExitOK, "audit prove 3", "c2sp.org/tlog-proof@v1", "index 2"))
+	proof := x.write("proof", x.says(cli.ExitOK, "audit export --decision 3", "c2sp.org/tlog-proof@v1", "index 2"))
 	if r := execute(t, "", "audit", "verify", "--proof", proof, "--key", key); r.code != cli.ExitOK || !strings.Contains(r.stdout, fmt.Sprintf("decision 3 of %d", after.Size)) {
 		t.Errorf("the proof: %d %s%s", r.code, r.stdout, r.stderr)
 	}
-	x.says(cli.ExitFailed, "audit prove 9999", "decisions")
+	x.says(cli.ExitFailed, "audit export --decision 9999", "decisions")
 	x.says(cli.ExitOK, "audit redecide", "8 same, 0 differ")
 	x.says(cli.ExitOK, "audit redecide --channel boss/clerk", "4 same, 0 differ")
-	x.says(cli.ExitOK, "audit checkpoint", "— "+strings.Split(key, "+")[0]+" ")
+	x.says(cli.ExitOK, "audit export --checkpoint", "— "+strings.Split(key, "+")[0]+" ")
 	checkpoints := filepath.Join(x.keys, "tree", "checkpoints")
 	if err := os.WriteFile(checkpoints, []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x.says(cli.ExitFailed, "audit checkpoint", "the record of checkpoints is damaged")
+	x.says(cli.ExitFailed, "audit export --checkpoint", "the record of checkpoints is damaged")
 	if content, err := os.ReadFile(checkpoints); err != nil || string(content) != "{}\n" {
 		t.Errorf("something was signed: %s, %v", content, err)
 	}
@@ -120,7 +120,7 @@ func (x *clusterMesh) refused(words string) {
 		return info.Size()
 	}
 	before := size()
-	x.says(cli.ExitFailed, "audit checkpoint", words, "hint: nothing was signed")
+	x.says(cli.ExitFailed, "audit export --checkpoint", words, "hint: nothing was signed")
 	file := filepath.Join(x.t.TempDir(), "export")
 	x.says(cli.ExitFailed, "audit export "+file, words, "hint: nothing was signed")
 	if _, err := os.Stat(file); err == nil {
@@ -222,7 +222,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	if err := errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(home.Ready(empty), about, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e"), "audit checkpoint", "audit prove 1", "audit replay --raw"} {
+	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e"), "audit export --checkpoint", "audit export --decision 1", "audit replay --raw"} {
 		args := append(strings.Fields(command), "--dir", x.dir, "--state", empty)
 		if r := execute(t, "", args...); r.code != cli.ExitFailed || !strings.Contains(r.stderr, "the keys of the mesh") || r.stdout != "" {
 			t.Errorf("%s without keys: %d %s%s", command, r.code, r.stdout, r.stderr)

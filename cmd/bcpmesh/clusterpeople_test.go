@@ -135,7 +135,7 @@ func lineWith(text string) *regexp.Regexp {
 // held waits for an item of a controller, and returns its id.
 func (x *clusterMesh) held(controller string) string {
 	x.t.Helper()
-	list := x.says(cli.ExitOK, "approvals list --json")
+	list := x.says(cli.ExitOK, "approvals --json")
 	m := regexp.MustCompile(`"item_id":"(i[A-Z0-9]+)","kind":"[a-z]+","controller":"` + controller + `"`).FindStringSubmatch(list)
 	if m == nil {
 		x.t.Fatalf("no item of %s waits: %s", controller, list)
@@ -155,17 +155,17 @@ func TestCommandsOfPeopleOnACluster(t *testing.T) {
 			x.says(cli.ExitOK, "publish "+pair[0]+" "+what+" "+answer+" --as "+pair[1]+" --wait 60s")
 		}
 	}
-	x.comesToSay("audit tail -n 9999", "push main ← mailer accept 1", "push main ← mailer hold", "push boss ← clerk accept 1", "push boss ← clerk hold")
+	x.comesToSay("audit -n 9999", "push main ← mailer accept 1", "push main ← mailer hold", "push boss ← clerk accept 1", "push boss ← clerk hold")
 	x.comesToSay("ledger show", "main ← mailer nominal", "boss ← clerk nominal")
 	for command, wants := range map[string][]string{
 		"status":                           {"2 items held", "main ← mailer", "boss ← clerk", "Pushes of the last day"},
-		"session list":                     {"main", "boss"},
-		"approvals list":                   {"i summary main ← mailer", "i summary boss ← clerk"},
+		"session":                          {"main", "boss"},
+		"approvals":                        {"i summary main ← mailer", "i summary boss ← clerk"},
 		"audit replay":                     {"main ← mailer push to alerts", "boss ← clerk push to alerts"},
-		"ledger history":                   {"main ← mailer", "boss ← clerk"},
-		"ledger subscriptions":             {"main ← mailer alerts 1", "boss ← clerk alerts 1"},
+		"ledger show --history":            {"main ← mailer", "boss ← clerk"},
+		"ledger show --subscriptions":      {"main ← mailer alerts 1", "boss ← clerk alerts 1"},
 		"ledger reconcile":                 {"journal, ledger and state agree"},
-		"proposals list":                   {"no approved proposal"},
+		"proposals":                        {"no approved proposal"},
 		"reload":                           {"definitions loaded"},
 		"doctor":                           {"ok gateway it decides"},
 		"explain 3":                        {"decision 3"},
@@ -177,13 +177,13 @@ func TestCommandsOfPeopleOnACluster(t *testing.T) {
 		x.says(cli.ExitOK, command, wants...)
 	}
 	boss, main := x.held("boss"), x.held("main")
-	x.says(cli.ExitOK, "approvals show "+boss, "all is well")
+	x.says(cli.ExitOK, "approvals "+boss, "all is well")
 	x.says(cli.ExitOK, "explain "+boss, "push boss ← clerk")
 	x.says(cli.ExitRefused, "approvals reject iNOBODYHASTHIS --reason no", "item_not_found")
 	x.says(cli.ExitOK, "approvals approve --yes "+boss, "approved", "it goes to boss")
 	x.says(cli.ExitRefused, "approvals approve --yes "+boss, "already_decided")
 	x.says(cli.ExitOK, "approvals reject --reason no "+main, "rejected")
-	x.says(cli.ExitOK, "approvals list", "nothing waits")
+	x.says(cli.ExitOK, "approvals", "nothing waits")
 
 	creds := filepath.Join(t.TempDir(), "kim.creds")
 	x.says(cli.ExitOK, "creds issue kim --role auditor --out "+creds)

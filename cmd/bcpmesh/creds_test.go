@@ -42,7 +42,7 @@ func TestIssueTogether(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if got := execute(t, "", "creds", "list", "--dir", dir); strings.Count(got.stdout, "\nmain ") != processes {
+	if got := execute(t, "", "creds", "--dir", dir); strings.Count(got.stdout, "\nmain ") != processes {
 		t.Errorf("%+v", got)
 	}
 }

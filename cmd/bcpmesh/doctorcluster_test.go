@@ -20,7 +20,7 @@ func TestDoctorOnCluster(t *testing.T) {
 	x := startClusterDesk(t)
 	x.says(cli.ExitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
 	unsigned := x.says(cli.ExitOK, "doctor", "ok journal on the cluster, nothing of it was signed yet", "ok resolver the claims are those of the cluster", "ok gateway it decides")
-	x.says(cli.ExitOK, "audit checkpoint")
+	x.says(cli.ExitOK, "audit export --checkpoint")
 	signed := x.says(cli.ExitOK, "doctor", "ok journal on the cluster, records, of which are signed")
 	for _, text := range []string{unsigned, signed} {
 		if n := len(regexp.MustCompile(`(?m)^\s*ok\s+journal\s`).FindAllString(text, -1)); n != 1 || strings.Contains(text, "nothing was decided") || strings.Contains(text, "no claims yet") {

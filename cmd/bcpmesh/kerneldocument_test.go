@@ -52,7 +52,7 @@ func typeCommands(t *testing.T, folder string, commands []string) {
 		switch command {
 		case "bcpmesh up":
 			up = startProcess(t, folder, filepath.Join(folder, ".bcpmesh"), "127.0.0.1:0")
-		case "bcpmesh kernel explain RUN": // the id is another one each time
+		case "bcpmesh explain RUN": // the id is another one each time
 		default:
 			shell := exec.Command("sh", "-c", command)
 			shell.Dir = folder

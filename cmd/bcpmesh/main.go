@@ -53,7 +53,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.ReaderCommand(p),
 			attach.PlannerCommand(p),
 			attach.ToolCommand(p),
-			simulate.KernelCommand(p, audit.RunCommands(p)...),
+			audit.KernelCommand(p, simulate.KernelCommands(p)...),
 		}},
 		{Title: "Decide", Commands: []*cobra.Command{
 			approvals.ApprovalsCommand(p),
@@ -77,7 +77,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			dispatch.Command(p, dispatch.Bridge, "a2a", "Serve a controller to A2A clients, run a Reader on an A2A agent, sign a card"),
 			dispatch.Command(p, dispatch.Bridge, "synadia", "Run a Reader on an agent of another NATS system"),
 			dispatch.Command(p, dispatch.Bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
-			simulate.RoleCommand(p, roles.Commands(p)...),
+			roles.RoleCommand(p),
 		}},
 		{Title: "Maintain", Commands: []*cobra.Command{
 			define.PermsCommand(p),

@@ -432,7 +432,7 @@ func TestAttestedEvidence(t *testing.T) {
 	}
 	desk.command("role", "attest", "--report", good)
 	evidence := predicate(desk.statement())["evidence"].(fields)
-	if checkpoint, _ := evidence["checkpoint"].(string); !strings.Contains(desk.command("audit", "checkpoint"), strings.TrimSpace(checkpoint)) || checkpoint == "" {
+	if checkpoint, _ := evidence["checkpoint"].(string); !strings.Contains(desk.command("audit", "export", "--checkpoint"), strings.TrimSpace(checkpoint)) || checkpoint == "" {
 		t.Errorf("the checkpoint is %q", checkpoint)
 	}
 	if digest, _ := evidence["definitions"].(string); len(digest) != 64 {
@@ -531,7 +531,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 	begin := time.Now()
 	peer.command("role", "attest", "--revoke", string(peer.kernel)+"@"+peer.name)
 	_, list := peer.attested()
-	asker.command("role", "take", list)
+	asker.command("role", "show", list)
 	if code := asks(); code != bcp.RoleRequired || time.Since(begin) > time.Minute {
 		t.Errorf("%s after the revocation an ask hears %q", time.Since(begin), code)
 	}
@@ -562,12 +562,12 @@ func negotiate(t *testing.T, asker, peer *company) {
 	peer.write(key, asker.signer.PublicPEM())
 	peer.write(file, creds.Text())
 	about := string(asker.kernel) + "@" + asker.name
-	command := []string{"role", "judge", about, "--trust", asker.name + "=" + key, "--creds", file, "--url", asker.url}
+	command := []string{"role", "verify", about, "--trust", asker.name + "=" + key, "--creds", file, "--url", asker.url}
 	if got := execute(t, "", command...); got.code != cli.ExitOK || !strings.Contains(got.stdout, fmt.Sprint("by revocation list ", trust.LastRevocations)) {
-		t.Errorf("role judge: %+v", got)
+		t.Errorf("role verify: %+v", got)
 	}
 	if got := execute(t, "", append(command, "--last-revocations", fmt.Sprint(trust.LastRevocations+1))...); got.code != cli.ExitRefused || !strings.Contains(got.stderr, "not_current") {
-		t.Errorf("role judge with an older list: %+v", got)
+		t.Errorf("role verify with an older list: %+v", got)
 	}
 	want = []string{"", "", string(contract.NotCurrent)}
 	attestation, revocations := asker.attested()

@@ -32,14 +32,14 @@ import (
 var readers = []string{
 	"kernel check FILE",
 	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "join CODE --passkey FILE --out x.creds --url nats://127.0.0.1:1", "creds show FILE",
-	"agent show FILE", "agent replay FILE", "perms --prove --jwts FILE",
+	"agent show FILE", "agent show --replay FILE", "perms --prove --jwts FILE",
 	"audit redecide --backup FILE --dir mesh", "audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x", "planner --guidelines FILE --creds main.creds --model gullible", "reader --file FILE --script script --creds main.creds", "reader --file file --script FILE --creds x",
 	"validate FILE", "guard fence FILE --source web", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
 	"query researcher --spec FILE --dir mesh", "reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",
 	"role verify FILE agent@o.example --trust o=key.pem", "role verify file agent@o.example --trust o=FILE", "role verify file agent@o.example --trust o=key.pem --revocations FILE",
 	"role verify file agent@o.example --trust o=key.pem --contract FILE", "role verify file agent@o.example --trust o=key.pem --requirement FILE",
-	"role judge agent@o.example --creds main.creds --trust o=FILE", "role contracts FILE", "role show FILE file --to o --creds main.creds", "role show file FILE --to o --creds main.creds", "role take FILE --dir mesh",
+	"role verify agent@o.example --creds main.creds --trust o=FILE", "role contracts FILE", "role show FILE file --to o --creds main.creds", "role show file FILE --to o --creds main.creds", "role show FILE --dir mesh",
 	"adopt cursor-project --as main --creds ../main.creds --dry-run", // whose file is FILE
 	"demo --mbox FILE",
 	"up mesh --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --metrics-token FILE", "up mesh --listen 127.0.0.1:0 --tls-cert FILE --tls-key file", "up mesh --listen 127.0.0.1:0 --tls-cert file --tls-key FILE",
@@ -186,7 +186,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 			t.Errorf("%q shows %U: %q", words, found, out[:min(len(out), 500)])
 		}
 	}
-	for _, command := range slices.Concat(readers, []string{"agent replay FILE --json", "validate FILE --json", "audit verify FILE x --key FILE --json", "creds show FILE --json", "guard clean FILE", "guard tainted FILE"}) {
+	for _, command := range slices.Concat(readers, []string{"agent show --replay FILE --json", "validate FILE --json", "audit verify FILE x --key FILE --json", "creds show FILE --json", "guard clean FILE", "guard tainted FILE"}) {
 		words := strings.Fields(command)
 		if strings.Contains(words[0], "=") || slices.Contains([]string{"up", "demo", "adopt"}, words[0]) {
 			continue // these read no text, or start something

@@ -200,7 +200,7 @@ func TestPagesOfAMeshElsewhere(t *testing.T) {
 	remote.sees(t, "/", "cannot be reached", "main ← researcher")
 	local.sees(t, "/", "cannot be reached")
 	startMesh(t, dir)
-	checkpoint := execute(t, "", "audit", "checkpoint", "--dir", dir)
+	checkpoint := execute(t, "", "audit", "export", "--checkpoint", "--dir", dir)
 	_, root, _ := strings.Cut(checkpoint.stdout, "\n")
 	_, root, _ = strings.Cut(root, "\n")
 	root, _, _ = strings.Cut(root, "\n")

@@ -119,7 +119,7 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	}
 	person, err := s.connected.connect(ctx, s.site.People, p)
 	if err != nil {
-		s.showPasskeyLogin(w, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds list.")
+		s.showPasskeyLogin(w, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds.")
 		return
 	}
 	s.logins.mu.Lock()

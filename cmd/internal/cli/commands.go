@@ -22,7 +22,7 @@ type Program struct {
 func WriteUsage(cmd *cobra.Command) error {
 	var b strings.Builder
 	line, groups := cmd.UseLine()+" [FLAGS]", cmd.HasAvailableSubCommands()
-	if groups && !strings.Contains(cmd.Use, " ") { // it does nothing itself
+	if groups && holds(cmd) {
 		line = cmd.CommandPath() + " COMMAND"
 	}
 	fmt.Fprintf(&b, "Usage:\n  %s\n\nExamples:\n%s\n", line, cmd.Example)
@@ -85,13 +85,34 @@ func Group(use, short, long, example string, children ...*cobra.Command) *cobra.
 	return cmd
 }
 
+// holds reports whether a command only holds others, and does nothing itself.
+func holds(cmd *cobra.Command) bool { return cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ") }
+
+// Noun has cmd list or show what it is named for, and the commands below it do something with that. It takes no argument, or
+// one that is may be: any other word was meant as a command.
+func Noun(cmd *cobra.Command, may func(string) bool, children ...*cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || may != nil && may(args[0]) {
+			return Arguments(0, "ID")(cmd, args)
+		}
+		return MissingCommand(cmd, args)
+	}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// IsID reports whether an argument looks like an id or a number: no command has another character than a to z.
+func IsID(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' })
+}
+
 // MissingCommand is what a group does when none of its commands was named.
 func MissingCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return Usagef("%sexpected a command", Prefix(cmd)).WithHint("%s --help lists the commands", cmd.CommandPath())
 	}
 	f := Usagef("%sno command %s", Prefix(cmd), Quoted(args[0]))
-	if near := Suggestion(args[0], childNames(cmd)); near != "" {
+	if near := Suggestion(args[0], append(childNames(cmd), cmd.ValidArgs...)); near != "" {
 		return f.WithHint("did you mean %s?", near)
 	}
 	return f.WithHint("%s --help lists the commands", cmd.CommandPath())
@@ -145,7 +166,7 @@ func FinishCommand(cmd *cobra.Command) {
 
 // FlagError turns an error of the flag parser into one line.
 func FlagError(cmd *cobra.Command, err error) error {
-	if cmd.HasSubCommands() {
+	if holds(cmd) {
 		// The parser meets the flags of an unknown command before its name.
 		if args := cmd.Flags().Args(); len(args) > 0 {
 			return MissingCommand(cmd, args)

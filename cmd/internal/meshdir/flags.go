@@ -35,7 +35,7 @@ func NotReached(url string, err error) *cli.Failure {
 		return f
 	case CredsRefused(err):
 		return cli.Failf("the mesh at %s does not accept these credentials", cli.Quoted(url)).
-			WithHint("it may be another mesh, or not know the agent yet; they may have expired, or be revoked: bcpmesh creds list, where the mesh is, says which")
+			WithHint("it may be another mesh, or not know the agent yet; they may have expired, or be revoked: bcpmesh creds, where the mesh is, says which")
 	}
 	var unknown x509.UnknownAuthorityError
 	var other x509.HostnameError

@@ -20,20 +20,59 @@ import (
 
 // ApprovalsCommand returns the command approvals.
 func ApprovalsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("approvals", "Decide about held items",
-		`Decide what is held for a person: summaries, answers that the rules object to,
-and whether a summary is asked for at all. Items that nobody decides by their
-deadline are rejected.
+	var f approverFlags
+	cmd := &cobra.Command{
+		Use:   "approvals [ITEM|COMMAND]",
+		Short: "List the items that wait for a decision, or show one",
+		Long: `List the items that wait for this approver's decision: oldest first, the channels
+taking turns, so that a flooding channel does not hide the others. Held are summaries,
+answers that the rules object to, and whether a summary is asked for at all. Items
+that nobody decides by their deadline are rejected. docs/approvers.md walks through it.
 
-Content is shown inert: no escape sequence, link or invisible character of it reaches
-the terminal, and each of its lines follows a bar. An approval signs the SHA-256 of
-exactly the bytes that it releases.
-
-docs/approvers.md walks through it.`,
-		`  bcpmesh approvals watch
-  bcpmesh approvals list
+With ITEM, show what the mesh knows about it, the question, and the content, inert: no
+escape sequence, link or invisible character of it reaches the terminal, and each of
+its lines follows a bar; invisible characters, and those that frames are drawn with,
+are marks such as ⟨U+200B⟩. With --json, the content is the value that would be
+released. An approval signs the SHA-256 of exactly those bytes.`,
+		Example: `  bcpmesh approvals
+  bcpmesh approvals iEXAMPLE
   bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'`,
-		approvalsListCommand(p), approvalsShowCommand(p), approveCommand(p), rejectCommand(p), editCommand(p), watchCommand(p))
+		ValidArgsFunction: completeItems(&f.who, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			id, err := itemArgument(cmd, args)
+			if err != nil {
+				return err
+			}
+			c, approver, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if id != "" {
+				view, err := f.view(ctx, approver, id)
+				if err != nil {
+					return ShowUndecided(p.Out, err)
+				}
+				if p.Out.JSON {
+					return p.Out.Value(view)
+				}
+				writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.Columns(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
+				return nil
+			}
+			var items []bcp.Item
+			err = f.withTimeout(ctx, func(ctx context.Context) error {
+				items, err = approver.List(ctx)
+				return err
+			})
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			return showItems(p.Out, items, time.Now())
+		},
+	}
+	f.addTo(cmd)
+	return cli.Noun(cmd, cli.IsID, approveCommand(p), rejectCommand(p), editCommand(p), watchCommand(p))
 }
 
 // approverFlags are what all commands of an approver have.
@@ -78,38 +117,6 @@ func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.Ite
 	return view, Intact(&view)
 }
 
-func approvalsListCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the items that wait for a decision",
-		Long: `List the items that wait for this approver's decision: oldest first, the channels
-taking turns, so that a flooding channel does not hide the others. The list has no
-content: use show for that.`,
-		Example: `  bcpmesh approvals list
-  bcpmesh approvals list --as kim --json`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, approver, err := f.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			var items []bcp.Item
-			err = f.withTimeout(cmd.Context(), func(ctx context.Context) error {
-				items, err = approver.List(ctx)
-				return err
-			})
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			return showItems(p.Out, items, time.Now())
-		},
-	}
-	f.addTo(cmd)
-	return cmd
-}
-
 // showItems shows what waits.
 func showItems(o *cli.Output, items []bcp.Item, now time.Time) error {
 	if o.JSON {
@@ -137,61 +144,6 @@ func categoryText(it *bcp.Item) string {
 	return strconv.Itoa(int(it.Category))
 }
 
-func approvalsShowCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
-	cmd := &cobra.Command{
-		Use:   "show [ITEM]",
-		Short: "Show an item as its approver sees it",
-		Long: `Show an item: what the mesh knows about it, the question, and the content. Without
-ITEM, show the first in the list.
-
-Each line of content follows a bar, and nothing else does. Invisible characters,
-and those that frames are drawn with, are shown as marks such as ⟨U+200B⟩. With
---json, the content is the value that would be released.`,
-		Example: `  bcpmesh approvals show
-  bcpmesh approvals show iEXAMPLE --json`,
-		Args:              cli.Arguments(0, "ITEM"),
-		ValidArgsFunction: completeItems(&f.who, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			id, err := itemArgument(cmd, args)
-			if err != nil {
-				return err
-			}
-			c, approver, err := f.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if id == "" {
-				var items []bcp.Item
-				err := f.withTimeout(ctx, func(ctx context.Context) error {
-					items, err = approver.List(ctx)
-					return err
-				})
-				if len(items) == 0 && err != nil {
-					return ShowUndecided(p.Out, err)
-				}
-				if len(items) == 0 {
-					return cli.Failf("nothing waits for a decision")
-				}
-				id = items[0].ID
-			}
-			view, err := f.view(ctx, approver, id)
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			if p.Out.JSON {
-				return p.Out.Value(view)
-			}
-			writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.Columns(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
-			return nil
-		},
-	}
-	f.addTo(cmd)
-	return cmd
-}
-
 // itemArgument reads the id of an item, if there is one.
 func itemArgument(cmd *cobra.Command, args []string) (bcp.ItemID, error) {
 	if len(args) == 0 {
@@ -199,7 +151,7 @@ func itemArgument(cmd *cobra.Command, args []string) (bcp.ItemID, error) {
 	}
 	id, err := bcp.ParseItemID(args[0])
 	if err != nil {
-		return "", cli.Usagef("%s%s: %s", cli.Prefix(cmd), cli.Quoted(args[0]), err).WithHint("bcpmesh approvals list shows the ids of items")
+		return "", cli.Usagef("%s%s: %s", cli.Prefix(cmd), cli.Quoted(args[0]), err).WithHint("bcpmesh approvals shows the ids of items")
 	}
 	return id, nil
 }
@@ -271,7 +223,7 @@ func ShowUndecided(o *cli.Output, err error) error {
 	}
 	var unanswered *agents.UnansweredError
 	if errors.As(err, &unanswered) && !errors.Is(err, context.Canceled) {
-		return cli.Failf("the mesh did not answer in time").WithHint("a decision may still have counted: bcpmesh approvals list shows what waits")
+		return cli.Failf("the mesh did not answer in time").WithHint("a decision may still have counted: bcpmesh approvals shows what waits")
 	}
 	return meshdir.Failure(err)
 }
@@ -280,13 +232,13 @@ func ShowUndecided(o *cli.Output, err error) error {
 func advice(code bcp.Code) string {
 	switch code {
 	case bcp.ItemNotFound:
-		return "bcpmesh approvals list shows what waits"
+		return "bcpmesh approvals shows what waits"
 	case bcp.ItemExpired:
 		return "it counts as rejected: if it is still wanted, the controller must ask again"
 	case bcp.AlreadyDecided:
-		return "one decision counts, and it may have been yours, its confirmation lost: bcpmesh audit tail shows it"
+		return "one decision counts, and it may have been yours, its confirmation lost: bcpmesh audit shows it"
 	case bcp.DigestMismatch:
-		return "look at the item again: bcpmesh approvals show ITEM"
+		return "look at the item again: bcpmesh approvals ITEM"
 	case bcp.NotPermitted:
 		return "ask one of the channel's approvers: --as names whom you act as"
 	case bcp.Malformed:

@@ -114,7 +114,7 @@ func (f *approverFlags) decide(ctx context.Context, p *cli.Program, a *agents.Ap
 	}
 	if len(b.out) > 0 {
 		return (&cli.Failure{Code: cli.ExitRefused, Message: fmt.Sprintf("%d of %d items were left out", len(b.out), len(left)+len(b.out))}).
-			WithHint("bcpmesh approvals list shows what still waits")
+			WithHint("bcpmesh approvals shows what still waits")
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ somebody decided meanwhile or that has expired is left out.`,
 			asking := !yes && p.Interactive()
 			if !asking && !bound && !yes {
 				return cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
-					WithHint("bcpmesh approvals show %s shows the item and its sha256", ids[0])
+					WithHint("bcpmesh approvals %s shows the item and its sha256", ids[0])
 			}
 			c, approver, err := f.connect(ctx)
 			if err != nil {

@@ -39,7 +39,7 @@ with --json.`,
 			screen, isFile := p.Out.Screen.(*os.File)
 			if !isFile || !p.Out.Terminal || !cli.IsTerminal(p.In) || p.Env("TERM") == "dumb" || p.Out.JSON {
 				return cli.Usagef("approvals watch: it needs a terminal and writes no JSON").
-					WithHint("use bcpmesh approvals list --json and show ITEM --json")
+					WithHint("use bcpmesh approvals --json and show ITEM --json")
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel() // ends what the view still asks the mesh

@@ -62,7 +62,7 @@ environment, and needs no flags.`,
 		},
 	}
 	o.AddTo(cmd, "creds `FILE` of a reader or a controller (default: the one from the mesh)")
-	cmd.AddCommand(agentRunCommand(p), agentTaskCommand(p), agentShowCommand(p), agentReplayCommand(p), agentWatchCommand(p))
+	cmd.AddCommand(agentRunCommand(p), agentShowCommand(p))
 	cmd.Flags().StringArrayVar(&read, "read", nil, "let the command read this `FILE` or folder; may be repeated")
 	return cmd
 }

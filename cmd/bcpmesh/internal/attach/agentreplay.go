@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -24,39 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
-
-func agentReplayCommand(p *cli.Program) *cobra.Command {
-	var dir, model string
-	cmd := &cobra.Command{
-		Use:   "replay FILE",
-		Short: "Replay a transcript against an agent's cell",
-		Long: `Replay a transcript that bcpmesh agent run or agent task wrote with --record against
-the agent's cell, without a mesh, a network or a key. The model and the tools return
-what was recorded. The cell must make the same requests, byte for byte, and end each
-conversation with the same answer. If one differs, the first difference is shown with
-its turn, and the exit code is 1. Unfinished conversations are left out.
-
-With --model, ask another model: a name from models in mesh.yaml, or provider/model.
-It needs its key and its network. Its tools return only what was recorded in each
-conversation: fetching another page, or asking a Reader another question, fails.
-Nothing is published, and no mesh records the cost. A table compares the answers,
-verdicts, bits and usage of both models. Verdicts are those of a mesh without its own
-vocabularies and rules.
-
-The cell is confined as usual, since a transcript is as hostile as what the agent
-read. If that is not possible, it is run only for an agent with sandbox: none.`,
-		Example: `  bcpmesh agent replay calls.jsonl
-  bcpmesh agent replay calls.jsonl --model ollama/qwen3:8b`,
-		Args: cli.Arguments(1, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return replayTranscript(cmd.Context(), p, args[0], dir, model)
-		},
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
-	}
-	cli.Take(cmd, "--dir: that of the mesh that names the model", cli.Into{"dir": &dir})
-	cmd.Flags().StringVar(&model, "model", "", "ask another `MODEL`, and compare")
-	return cmd
-}
 
 // readRecording reads a transcript.
 func readRecording(path string) (*replay.Recording, error) {
@@ -161,7 +127,7 @@ func replayModels(dir, name string, r *replay.Recording) (*llm.Endpoint, bcp.Mod
 	}
 	asked, known := def.ModelOf(name)
 	if !known {
-		return nil, asked, asked, cli.Usagef("agent replay: --model: expected a name of models in mesh.yaml or PROVIDER/MODEL, got %s", cli.Quoted(name)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
+		return nil, asked, asked, cli.Usagef("agent show: --model: expected a name of models in mesh.yaml or PROVIDER/MODEL, got %s", cli.Quoted(name)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
 	}
 	e, err := folder.OpenModel(asked, r.Configuration.MaxTokens)
 	if err != nil {

@@ -34,7 +34,7 @@ func agentRunCommand(p *cli.Program) *cobra.Command {
 	var o seat
 	cmd := &cobra.Command{
 		Use:   "run NAME",
-		Short: "Run an agent with its model",
+		Short: "Run an agent with its model, or give a Controller a task",
 		Long: `Run an agent by its definition. A Reader's model answers queries and publishes, with
 the tools, the network and the limits of its definition. A Controller's model handles
 what Readers publish and its schedule, and asks Readers. A kernel's planner makes
@@ -48,23 +48,43 @@ child, the cell, reads hostile text and has none of these: only its standard str
 
 It uses the definitions of the folder and the mesh that runs there, until interrupted.
 
+With --task, a Controller works on a task in words, and the result is shown: it asks
+the Readers that its definition lets it ask. Write the task yourself: the model follows
+it. A hijacked Reader can choose every value of its answers, so treat the result as
+hearsay. What Readers publish meanwhile is left to the Controller that the mesh runs.
+
 With --record, it writes a transcript to a new file that only you may read, of at most
 256 MiB: what the agent was asked, each call of its model and its tools with the
-result, and its answers, unencrypted. bcpmesh agent show shows it, bcpmesh agent
-replay replays it. A model with the provider replay and that file answers the same
+result, and its answers, unencrypted. bcpmesh agent show shows
+and replays it. A model with the provider replay and that file answers the same
 requests with the same replies, without a network.`,
 		Example: `  bcpmesh agent run researcher
   bcpmesh agent run researcher --record calls.jsonl
-  bcpmesh agent run researcher --dir office`,
+  bcpmesh agent run main --task "Which releases of this week concern us?"
+  bcpmesh agent run main --task - --json < task.txt`,
 		Args: cli.Arguments(1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = bcp.AgentName(args[0])
-			_, err := o.run(cmd.Context(), p)
-			return err
+			given := cmd.Flags().Changed("task")
+			if given {
+				if err := o.readTask(cmd.Context(), p); err != nil {
+					return err
+				}
+			}
+			done, err := o.run(cmd.Context(), p)
+			switch {
+			case err != nil || !given:
+				return err
+			case cmd.Context().Err() != nil:
+				return cmd.Context().Err()
+			}
+			return o.showResult(p, done)
 		},
 		ValidArgsFunction: meshdir.CompleteAgents(false),
 	}
-	o.addTo(cmd)
+	cli.Take(cmd, "", cli.Into{"dir": &o.dir})
+	cmd.Flags().StringVar(&o.record, "record", "", "write a transcript to a new `FILE`")
+	cmd.Flags().StringVar(&o.task, "task", "", "give a Controller this `TASK`, or - for that of stdin, and wait for the result")
 	return cmd
 }
 
@@ -73,11 +93,6 @@ type seat struct {
 	dir, record string
 	name        bcp.AgentName
 	task        string // of a Controller; empty: what its definition says
-}
-
-func (o *seat) addTo(cmd *cobra.Command) {
-	cli.Take(cmd, "", cli.Into{"dir": &o.dir})
-	cmd.Flags().StringVar(&o.record, "record", "", "write a transcript to a new `FILE`")
 }
 
 // RunCell runs the cell of an agent, over stdin and stdout.

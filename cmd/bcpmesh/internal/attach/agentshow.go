@@ -13,26 +13,44 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 func agentShowCommand(p *cli.Program) *cobra.Command {
-	var whole bool
+	var whole, live, again bool
+	var where meshdir.StateFlags
+	var model string
 	cmd := &cobra.Command{
-		Use:   "show FILE",
-		Short: "Show an agent's transcript",
-		Long: `Show a transcript that bcpmesh agent run, agent task or planner wrote with
---record: each conversation with what the agent was asked, the assembled prompt of its
-model, each tool call with its result, and the answer. A prompt is shown once, then
-what each turn added.
+		Use:   "show FILE|NAME",
+		Short: "Show an agent's transcript, replay it, or watch the agent",
+		Long: `Show a transcript that bcpmesh agent run or planner wrote with --record: each
+conversation with what the agent was asked, the assembled prompt of its model, each
+tool call with its result, and the answer. All text that is not the program's own
+follows a bar and is inert; fenced text from outside is headed "untrusted". Texts are
+cut after 20 lines without --whole or --json.
 
-All text that is not the program's own follows a bar and is inert: control, invisible
-and text-direction characters are shown as marks, and nothing is a link. Fenced text
-from outside is headed "untrusted". Long texts are cut after 20 lines; --whole shows
-all. With --json nothing is cut.`,
-		Example: `  bcpmesh agent show calls.jsonl
-  bcpmesh agent show calls.jsonl --whole`,
-		Args: cli.Arguments(1, "FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
+With --live, watch the agent NAME that a model runs on this machine, from now on and
+until it ends, as owner of the state folder. The agent never waits for a watcher: one
+that lags 256 lines is disconnected. On a terminal, the last line shows the model's
+reply as it comes, if its provider streams it.
+
+With --replay, the agent's cell, confined as usual, is run again without a mesh, a
+network or a key: the model and the tools return what was recorded, and the cell must
+make the same requests, byte for byte, and end each conversation with the same answer.
+The first difference is shown with its turn, and the exit code is 1. With --model,
+another model is asked: a name from models in mesh.yaml, or provider/model; its tools
+return only what was recorded. A table compares answers, verdicts, bits and usage.`,
+		Example: `  bcpmesh agent show calls.jsonl --whole
+  bcpmesh agent show calls.jsonl --replay --model ollama/qwen3:8b
+  bcpmesh agent show researcher --live`,
+		Args: cli.Arguments(1, "FILE or NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if again || model != "" {
+				return replayTranscript(cmd.Context(), p, args[0], where.Dir, model)
+			}
+			if live {
+				return watchAgent(cmd.Context(), p, where, args[0], whole)
+			}
 			r, err := readRecording(args[0])
 			if err != nil {
 				return err
@@ -45,7 +63,15 @@ all. With --json nothing is cut.`,
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 	}
+	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&whole, "whole", false, "do not cut long texts")
+	cmd.Flags().BoolVar(&live, "live", false, "watch the agent NAME")
+	cmd.Flags().BoolVar(&again, "replay", false, "run the agent's cell again, and compare")
+	cmd.Flags().StringVar(&model, "model", "", "replay with another `MODEL`, and compare")
+	cmd.MarkFlagsMutuallyExclusive("live", "replay")
+	cmd.MarkFlagsMutuallyExclusive("live", "model")
+	cmd.MarkFlagsMutuallyExclusive("whole", "replay")
+	cmd.MarkFlagsMutuallyExclusive("whole", "model")
 	return cmd
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
@@ -174,47 +173,17 @@ func (w *watchers) close() {
 	w.all = nil
 }
 
-func agentWatchCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var whole bool
-	cmd := &cobra.Command{
-		Use:   "watch NAME",
-		Short: "Watch an agent that a model runs",
-		Long: `Watch an agent that a model runs on this machine, from now on: what it is asked, each
-turn of its model with prompt and reply, each tool call, and the answers. It is for
-the owner of the state folder, shown as bcpmesh agent show does: inert, with fenced
-text headed "untrusted". Nothing is kept, and the agent never waits for a watcher: one
-that lags 256 lines is disconnected.
-
-On a terminal, the last line shows the model's reply as it comes, if its provider
-streams it.
-
-It ends when the agent does, or when interrupted. With --json, each line is a line of
-a transcript.`,
-		Example: `  bcpmesh agent watch researcher
-  bcpmesh agent watch researcher --whole`,
-		Args: cli.Arguments(1, "NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := meshdir.AgentArgument("agent watch", args[0])
-			if err != nil {
-				return err
-			}
-			folder, err := where.Folder()
-			if err != nil {
-				return err
-			}
-			return watchAgent(cmd.Context(), p, folder.State, name, whole)
-		},
-		ValidArgsFunction: meshdir.CompleteAgents(false),
-	}
-	where.AddTo(cmd)
-	cmd.Flags().BoolVar(&whole, "whole", false, "do not cut long texts")
-	return cmd
-}
-
 // watchAgent shows what all processes of an agent do until the last has ended.
-func watchAgent(ctx context.Context, p *cli.Program, state string, name bcp.AgentName, whole bool) error {
-	sockets, err := filepath.Glob(filepath.Join(escapeGlob(state), watchFolder, string(name)+".*"))
+func watchAgent(ctx context.Context, p *cli.Program, where meshdir.StateFlags, agent string, whole bool) error {
+	name, err := meshdir.AgentArgument("agent show", agent)
+	if err != nil {
+		return err
+	}
+	state, err := where.Folder()
+	if err != nil {
+		return err
+	}
+	sockets, err := filepath.Glob(filepath.Join(escapeGlob(state.State), watchFolder, string(name)+".*"))
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,8 @@ import (
 
 // AuditCommand returns the command audit.
 func AuditCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("audit", "Show, export, prove, re-decide or erase recorded decisions",
-		"Show what happened: every decision of the gateway, in order. Export it, and verify\nthat an export is what was signed. Decide it again by other definitions. Or erase a\nchannel's content; the record that it happened stays.",
-		`  bcpmesh audit tail --follow
-  bcpmesh audit replay --since 1h`,
-		auditTailCommand(p), auditReplayCommand(p), auditRedecideCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p),
-		auditCheckpointCommand(p), auditProveCommand(p), auditEraseCommand(p))
+	return cli.Noun(auditTailCommand(p), nil,
+		auditReplayCommand(p), auditRedecideCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p), auditEraseCommand(p))
 }
 
 func auditTailCommand(p *cli.Program) *cobra.Command {
@@ -29,18 +25,16 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 	var follow, connections bool
 	number := cli.NumberFlag{Value: 20}
 	cmd := &cobra.Command{
-		Use:   "tail",
-		Short: "Show the newest records of the audit",
+		Use:   "audit [COMMAND]",
+		Short: "Show the newest recorded decisions",
 		Long: `Show the newest records of the audit: asks, answers, pushes, verdicts, charges,
 deliveries, violations of permissions. It has content only as salted commitments.
 Connections are left out without --connections: each command makes some.
 
 It reads the audit as one of the mesh's auditors, or its files if the mesh is
 stopped.`,
-		Example: `  bcpmesh audit tail
-  bcpmesh audit tail -n 100 --json
-  bcpmesh audit tail --follow`,
-		Args: cli.Arguments(0),
+		Example: `  bcpmesh audit -n 100 --json
+  bcpmesh audit --follow`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wanted := exceptConnections
 			if connections {

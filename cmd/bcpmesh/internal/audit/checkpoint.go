@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,48 +59,21 @@ type SignedCheckpoint struct {
 	Checkpoint string `json:"checkpoint"`
 }
 
-func auditCheckpointCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var wait cli.DurationFlag
-	var witnesses WitnessFlags
-	cmd := &cobra.Command{
-		Use:   "checkpoint",
-		Short: "Show the newest signed checkpoint; on a cluster, sign it",
-		Long: `Show the newest checkpoint that was recorded in the state folder, verbatim (C2SP
-tlog-checkpoint), with the cosignatures of witnesses. The mesh signs one every ten
-minutes if something was decided, and at a clean shutdown. Keep copies elsewhere:
-"bcpmesh audit verify --since" shows that a later export continues them.
-
-The gateways of a cluster have no signing key. There, this command signs: it reads
-the journal after its newest checkpoint, and signs if there is anything new.
-A journal that does not match the newest checkpoint is refused. Run it every ten
-minutes (docs/production.md), with the witnesses that cosign.`,
-		Example: `  bcpmesh audit checkpoint > monday.checkpoint
-  bcpmesh audit verify friday.bcpaudit --key office.key --since monday.checkpoint
-  bcpmesh audit checkpoint --json >> office.checkpoints`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			peers, err := witnesses.Peers("audit checkpoint")
-			if err != nil {
-				return err
-			}
-			signed, err := newestCheckpoint(ctx, where, peers)
-			if signed == nil {
-				return err
-			}
-			if p.Out.JSON {
-				return errors.Join(err, p.Out.Line(SignedCheckpoint{string(signed)}))
-			}
-			p.Out.Printf("%s", signed)
-			return err
-		},
+// exportCheckpoint shows the newest, even if it is not cosigned.
+func exportCheckpoint(ctx context.Context, p *cli.Program, where meshdir.StateFlags, witnesses *WitnessFlags) error {
+	peers, err := witnesses.Peers("audit export")
+	if err != nil {
+		return err
 	}
-	where.AddTo(cmd)
-	cli.WaitFlag(cmd, &wait, 10*time.Minute, "on a cluster: how long it may take")
-	witnesses.AddTo(cmd)
-	return cmd
+	signed, err := newestCheckpoint(ctx, where, peers)
+	if signed == nil {
+		return err
+	}
+	if p.Out.JSON {
+		return errors.Join(err, p.Out.Line(SignedCheckpoint{string(signed)}))
+	}
+	p.Out.Printf("%s", signed)
+	return err
 }
 
 // newestCheckpoint is the newest: on a cluster, of what the journal has now. With an error it
@@ -113,7 +85,7 @@ func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*tl
 	}
 	if about, err := folder.Running(); err != nil || !about.Cluster {
 		if len(peers) > 0 {
-			return nil, cli.Usagef("audit checkpoint: --witness is for a mesh on a cluster").WithHint("a mesh in one process does so by itself: bcpmesh up --witness KEY=URL")
+			return nil, cli.Usagef("audit export: --witness is for a mesh on a cluster").WithHint("a mesh in one process does so by itself: bcpmesh up --witness KEY=URL")
 		}
 		newest, err := mesh.Tree(folder.State).Newest()
 		if err != nil {
@@ -153,7 +125,7 @@ func signingFailure(err error, folder meshdir.Folder) error {
 
 func checkpointFailure(err error) error {
 	if errors.Is(err, jetstream.ErrNoCheckpoint) {
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("the mesh signs one every ten minutes and when it stops, on a cluster \"bcpmesh audit checkpoint\" does; an export ends with one")
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("the mesh signs one every ten minutes and when it stops, on a cluster \"bcpmesh audit export --checkpoint\" does; an export ends with one")
 	}
 	return cli.Failf("%s", cli.Plain(err.Error()))
 }

@@ -51,12 +51,17 @@ suffices, or another form, with its cost in bits. Each change is an alternative;
 rules after the one that decided were not checked.
 
 ID is a query, a delivery, an item, or the number of a decision, such as that of a
-refusal or a violation of permissions, which audit tail and audit replay show.
+refusal or a violation of permissions, which audit and audit replay show.
+
+Of a run of a kernel it gives the gate's verdict on each call, by which rules and for
+which labels; the origin of each value, and how many of its bits content can have
+chosen; and what would change the end.
 
 It reads the audit as one of the mesh's auditors, or its files if the mesh is
 stopped.`,
 		Example: `  bcpmesh explain 12
-  bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json`,
+  bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json
+  bcpmesh explain rJ4CU3CCAGCRCOVXSQ7GLZ6UN5`,
 		Args: cli.Arguments(1, "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := bcp.ParseQueryID(args[0]); err != nil {
@@ -75,9 +80,30 @@ stopped.`,
 }
 
 func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
-	found, err := readDecisions(func(from uint64) iter.Seq2[bcp.Decision, error] { return audited(ctx, c.Auditor(), from) }, id)
+	run := tell.NewRunStories()
+	found, err := readDecisions(func(from uint64) iter.Seq2[bcp.Decision, error] {
+		return func(yield func(bcp.Decision, error) bool) {
+			for d, err := range audited(ctx, c.Auditor(), from) {
+				if err == nil && d.Run != nil && d.Run.Run == id {
+					run.Add(&d)
+				} else if err == nil {
+					run.Hear(&d)
+				}
+				if !yield(d, err) {
+					return
+				}
+			}
+		}
+	}, id)
 	if err != nil {
 		return err
+	}
+	if all := run.All(); len(found) == 0 && len(all) > 0 {
+		if p.Out.JSON {
+			return p.Out.Value(all[0])
+		}
+		explainRun(p.Out, all[0])
+		return nil
 	}
 	return showExplained(p, c.Definition, found, id)
 }

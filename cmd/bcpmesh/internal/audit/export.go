@@ -33,10 +33,13 @@ type exportResult struct {
 func auditExportCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var since, until client.TimeFlag
-	var witnessed bool
+	var witnessed, checkpoint bool
+	var decision uint64
+	var wait cli.DurationFlag
+	var witnesses WitnessFlags
 	cmd := &cobra.Command{
-		Use:   "export FILE",
-		Short: "Export the decisions to one verifiable file",
+		Use:   "export [FILE]",
+		Short: "Export the decisions, a proof of one, or the newest checkpoint",
 		Long: `Write the decisions of the journal to one file, byte for byte, each with the
 digest of the one before, and at the end a checkpoint over all of them, signed
 with the key of the mesh. "bcpmesh audit verify" needs that file and the public
@@ -46,11 +49,36 @@ key ("bcpmesh audit key"), and no mesh.
 It works for the owner of the state folder, whether the mesh runs or not. With
 --witnessed, it ends at the newest decision that "bcpmesh audit verify --witness" finds cosigned. The
 journal is read from its beginning, and one that contradicts an earlier checkpoint is
-refused. If the journal was truncated, the file begins where the journal does.`,
-		Example: `  bcpmesh audit export office.bcpaudit
-  bcpmesh audit export may.bcpaudit --since 2026-05-01 --until 2026-06-01`,
-		Args: cli.Arguments(1, "FILE"),
+refused. If the journal was truncated, the file begins where the journal does.
+
+--decision writes to stdout a proof (C2SP tlog-proof) that one decision is among those
+of the newest checkpoint, for "bcpmesh audit verify --proof"; it shows nothing else.
+
+--checkpoint writes the newest checkpoint to stdout (C2SP tlog-checkpoint), with the
+cosignatures of witnesses. The mesh signs one every ten minutes if something was
+decided, and at a clean shutdown. Keep copies elsewhere: "bcpmesh audit verify
+--since" shows that a later export continues them. The gateways of a cluster have no
+signing key: there it signs what is new, so run it every ten minutes.`,
+		Example: `  bcpmesh audit export may.bcpaudit --since 2026-05-01 --until 2026-06-01
+  bcpmesh audit export --decision 17 > 17.tlog-proof
+  bcpmesh audit export --checkpoint > monday.checkpoint`,
+		Args: cli.Arguments(0, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			one := cmd.Flags().Changed("decision")
+			switch {
+			case (len(args) > 0) == (one || checkpoint):
+				return cli.Usagef("audit export: expected FILE, --decision or --checkpoint").WithHint("%s --help shows an example", cmd.CommandPath())
+			case len(witnesses.list) > 0 && !checkpoint:
+				return cli.Usagef("audit export: --witness is for --checkpoint")
+			case one && decision == 0:
+				return cli.Usagef("audit export: --decision: decisions count from 1")
+			case one:
+				return exportProof(cmd.Context(), p, where, decision)
+			case checkpoint:
+				ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+				defer cancel()
+				return exportCheckpoint(ctx, p, where, &witnesses)
+			}
 			return auditExport(cmd.Context(), p, where, args[0], witnessed, jetstream.ExportOptions{Since: since.At, Until: until.At})
 		},
 	}
@@ -58,6 +86,16 @@ refused. If the journal was truncated, the file begins where the journal does.`,
 	cmd.Flags().Var(&since, "since", "leave out decisions before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
 	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "end with the newest decision that a witness has cosigned")
 	cmd.Flags().Var(&until, "until", "leave out decisions at this `TIME` or later")
+	cmd.Flags().Uint64Var(&decision, "decision", 0, "write a proof of the decision with this `NUMBER`")
+	cmd.Flags().BoolVar(&checkpoint, "checkpoint", false, "write the newest checkpoint")
+	cli.WaitFlag(cmd, &wait, 10*time.Minute, "for --checkpoint on a cluster: how long it may take")
+	witnesses.AddTo(cmd)
+	for _, period := range []string{"since", "until", "witnessed", "decision"} {
+		cmd.MarkFlagsMutuallyExclusive(period, "checkpoint")
+		if period != "decision" {
+			cmd.MarkFlagsMutuallyExclusive(period, "decision")
+		}
+	}
 	return cmd
 }
 

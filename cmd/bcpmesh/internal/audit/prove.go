@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -19,34 +16,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
-func auditProveCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	cmd := &cobra.Command{
-		Use:   "prove DECISION",
-		Short: "Write a proof that one decision was made",
-		Long: `Write a proof that the decision with this number is among those of the newest
-checkpoint: its bytes, the hashes that link it to the checkpoint's root, and the
-checkpoint (C2SP tlog-proof). "bcpmesh audit verify --proof" needs that and the public
-key. The proof shows nothing else of the journal.`,
-		Example: `  bcpmesh audit prove 17 > 17.tlog-proof
-  bcpmesh audit verify --proof 17.tlog-proof --key office.key`,
-		Args: cli.Arguments(1, "DECISION"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			number, err := strconv.ParseUint(args[0], 10, 63)
-			if err != nil || number == 0 {
-				return cli.Usagef("audit prove: expected the number of a decision, got %s", cli.Quoted(args[0]))
-			}
-			return auditProve(cmd.Context(), p, where, number)
-		},
-	}
-	where.AddTo(cmd)
-	return cmd
-}
-
 // errFound ends the reading of a journal.
 var errFound = errors.New("found")
 
-func auditProve(ctx context.Context, p *cli.Program, where meshdir.StateFlags, number uint64) error {
+// exportProof writes a proof that a decision was made.
+func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, number uint64) error {
 	j, err := client.OpenSource(ctx, where)
 	if err != nil {
 		return err

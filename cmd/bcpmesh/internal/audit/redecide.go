@@ -35,6 +35,7 @@ type redecideFlags struct {
 	channel     client.ChannelFlag
 	raw         bool
 	number      cli.NumberFlag
+	run         string
 }
 
 func auditRedecideCommand(p *cli.Program) *cobra.Command {
@@ -56,14 +57,24 @@ It reads the state folder (whether the mesh runs or not), or a backup. A truncat
 journal is decided again from where it begins. The output contains no reader's text.
 --raw adds normalised answers, with secrets hidden except with --json.
 
+With --run the records of one run of a kernel are decided again, each in the state
+after those before it: a kernel has no model, so the same messages give the same
+decisions, byte for byte. No planner, Reader or tool is asked, and nothing is done.
+
 Exit codes: 0 everything was decided again and is the same; 1 something differs,
 nothing matches, or it failed; 4 nothing differs, but messages were erased, have expired with
 raw_retention or are longer than what is kept: --since leaves them out.`,
 		Example: `  bcpmesh audit redecide
   bcpmesh audit redecide --definitions ./proposed --since 30d
-  bcpmesh audit redecide --definitions ./proposed --backup office.tar.gz --json`,
+  bcpmesh audit redecide --definitions ./proposed --backup office.tar.gz --json
+  bcpmesh audit redecide --run rJ4CU3CCAGCRCOVXSQ7GLZ6UN5`,
 		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return redecide(cmd.Context(), p, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.run != "" {
+				return redecideRun(cmd.Context(), p, &client.Flags{Where: f.where}, f.run)
+			}
+			return redecide(cmd.Context(), p, &f)
+		},
 	}
 	f.where.AddTo(cmd)
 	cmd.Flags().StringVar(&f.definitions, "definitions", "", "decide by the definitions in `DIR` (default: those of the mesh)")
@@ -72,6 +83,11 @@ raw_retention or are longer than what is kept: --since leaves them out.`,
 	cmd.Flags().Var(&f.channel, "channel", "only this channel, or _ for messages of no channel")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "show normalised answers, which are a reader's words")
 	cmd.Flags().VarP(&f.number, "number", "n", "show at most this many decisions in a table")
+	cmd.Flags().StringVar(&f.run, "run", "", "only the records of this `RUN` of a kernel")
+	for _, other := range []string{"definitions", "backup", "since", "until", "channel", "raw"} {
+		cmd.MarkFlagsMutuallyExclusive("run", other)
+	}
+	cli.Complete(cmd, "run", cobra.NoFileCompletions)
 	cli.Complete(cmd, "definitions", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
 	cli.Complete(cmd, "backup", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	return cmd

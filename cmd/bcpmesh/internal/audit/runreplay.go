@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,32 +20,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
-
-func runReplayCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := &cobra.Command{
-		Use:   "replay RUN",
-		Short: "Decide a run again from its records and compare",
-		Long: `Decide a run of a kernel again: each message verbatim, in the state after the records
-before it, under the definitions of the folder. No planner, Reader or tool is asked,
-and nothing is done: a kernel has no model, so the same messages give the same
-decisions, byte for byte.
-
-A record that the same definitions and version decide differently is an incident:
-somebody changed it, or the gateway did not decide by its rules. One that was made
-under other definitions may differ. A message that was erased, or kept in part, is not
-decided again.
-
-It is for the owner of the state folder, whether the mesh runs or not. Exit code
-1 means that something differs.`,
-		Example:           "  bcpmesh kernel replay rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel replay rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --json",
-		Args:              cli.Arguments(1, "RUN"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return replayRun(cmd, p, &who, args[0]) },
-		ValidArgsFunction: completeRuns(&who),
-	}
-	who.Where.AddTo(cmd)
-	return cmd
-}
 
 // rerun is a run that is decided again.
 type rerun struct {
@@ -82,7 +57,8 @@ func runState(who *client.Flags) (*kernel.State, *bcp.Mesh, error) {
 	return kernel.NewState(kernel.OfMesh(def)...), def, nil
 }
 
-func replayRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string) error {
+// redecideRun decides the records of a run again.
+func redecideRun(ctx context.Context, p *cli.Program, who *client.Flags, id string) error {
 	state, def, err := runState(who)
 	if err != nil {
 		return err
@@ -91,7 +67,7 @@ func replayRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string)
 	if r.By, err = mesh.DecidedBy(def, cli.ProgramVersion()); err != nil {
 		return err
 	}
-	if err := eachOpened(cmd, "replay", who, func(one *replayed) error { return r.redecide(state, one) }); err != nil {
+	if err := readOpened(ctx, who, func(one *replayed) error { return r.redecide(state, one) }); err != nil {
 		return err
 	}
 	if r.Records == 0 {

@@ -20,45 +20,67 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// RunCommands returns the commands of kernel that start, stop and tell runs.
-func RunCommands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{kernelRunCommand(p), kernelStopCommand(p), runListCommand(p), runShowCommand(p), runExplainCommand(p), runReplayCommand(p), runPlanCommand(p)}
-}
-
-func runListCommand(p *cli.Program) *cobra.Command {
+// KernelCommand returns the command kernel, with those that need no mesh.
+func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 	var who client.Flags
 	var span client.SpanFlags
-	var of string
-	var open bool
+	var open, raw, contexts, stop bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the runs of kernels",
+		Use:   "kernel [RUN|COMMAND]",
+		Short: "List the runs of kernels, show or stop one",
 		Long: `List the runs of kernels, oldest first: who asked, under which grant, how each ended
-and what it used of its limits.
+and what it used of its limits. A kernel turns a task into effects: a planner that
+never sees content proposes a plan, Readers turn content into typed values, and every
+call crosses one gate. docs/kernel.md explains plans, labels and rules.
+
+With RUN, show its events in the order of the journal. With --raw it also shows
+content: the task, plans, arguments and values. With --context, it shows what planners
+and Readers were sent, byte for byte, rebuilt from the records with the current
+definitions. Both are for the owner of the state folder; an auditor's creds do not
+open it. It is hostile text, shown inert.
+
+With --stop, as owner of the state folder, RUN makes no further call; a call under way
+may still be made, and its outcome is recorded.
 
 It reads the audit as one of the mesh's auditors, or the journal if the mesh is
 stopped.`,
-		Example: "  bcpmesh kernel list --since 24h\n  bcpmesh kernel list --open --json",
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  bcpmesh kernel --since 24h --open\n  bcpmesh kernel rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --raw",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, flag := range []string{"since", "until", "open"} {
+				if cmd.Flags().Changed(flag) && len(args) > 0 {
+					return cli.Usagef("kernel: --%s is for the list, and takes no RUN", flag)
+				}
+			}
+			switch {
+			case len(args) > 0 && stop:
+				return stopRun(cmd.Context(), p.Out, who.Where, args[0])
+			case len(args) > 0:
+				return showOneRun(cmd, p, &who, args[0], raw, contexts)
+			case raw || contexts || stop:
+				return cli.Usagef("kernel: expected RUN").WithHint("bcpmesh kernel lists all runs")
+			}
 			stories := tell.NewRunStories()
 			err := EachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) })
 			if err != nil {
 				return err
 			}
 			runs := slices.DeleteFunc(stories.All(), func(r *tell.RunStory) bool {
-				return of != "" && string(r.Kernel) != of || open && r.Status != bcp.RunOpen || r.Ended.Before(span.Since.At) ||
+				return open && r.Status != bcp.RunOpen || r.Ended.Before(span.Since.At) ||
 					!span.Until.At.IsZero() && !r.Began.Before(span.Until.At)
 			})
 			return listRuns(p.Out, runs)
 		},
+		ValidArgsFunction: completeRuns(&who),
 	}
 	who.AddTo(cmd, "auditor")
 	span.AddTo(cmd)
-	cmd.Flags().StringVar(&of, "kernel", "", "only those of this `KERNEL`")
-	cli.Complete(cmd, "kernel", client.CompleteKernels)
 	cmd.Flags().BoolVar(&open, "open", false, "only those that have not ended")
-	return cmd
+	cmd.Flags().BoolVar(&raw, "raw", false, "show content: hostile text, for the owner of the state folder")
+	cmd.Flags().BoolVar(&contexts, "context", false, "show what each planner and Reader was sent, for the owner of the state folder")
+	cmd.Flags().BoolVar(&stop, "stop", false, "stop the run before its next call")
+	cmd.MarkFlagsMutuallyExclusive("stop", "raw")
+	cmd.MarkFlagsMutuallyExclusive("stop", "context")
+	return cli.Noun(cmd, cli.IsID, append(alone, kernelRunCommand(p))...)
 }
 
 func listRuns(o *cli.Output, runs []*tell.RunStory) error {
@@ -108,47 +130,22 @@ func describePerson(kind string) string {
 	}
 }
 
-func runShowCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var raw, contexts bool
-	cmd := &cobra.Command{
-		Use:   "show RUN",
-		Short: "Show one run, record by record",
-		Long: `Show one run of a kernel: its events in the order of the journal, with the
-number of each record.
-
-With --raw it also shows content: the task, plans, arguments and values. With
---context, it shows what planners and Readers were sent, byte for byte, rebuilt from
-the records with the current definitions. Both are for the owner of the state folder;
-an auditor's creds do not open it. It is hostile text, shown inert.
-
-It reads the audit as one of the mesh's auditors, or the journal if the mesh is
-stopped.`,
-		Example: "  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --raw",
-		Args:    cli.Arguments(1, "RUN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var r *tell.RunStory
-			var err error
-			if contexts {
-				r, err = storyWithContexts(cmd, &who, args[0], raw)
-			} else {
-				r, err = readRunStory(cmd, p, &who, args[0], raw)
-			}
-			switch {
-			case err != nil:
-				return err
-			case p.Out.JSON:
-				return p.Out.Value(r)
-			}
-			showRun(p.Out, r)
-			return nil
-		},
-		ValidArgsFunction: completeRuns(&who),
+func showOneRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw, contexts bool) error {
+	var r *tell.RunStory
+	var err error
+	if contexts {
+		r, err = storyWithContexts(cmd, who, id, raw)
+	} else {
+		r, err = readRunStory(cmd, p, who, id, raw)
 	}
-	who.AddTo(cmd, "auditor")
-	cmd.Flags().BoolVar(&raw, "raw", false, "show content: hostile text, for the owner of the state folder")
-	cmd.Flags().BoolVar(&contexts, "context", false, "show what each planner and Reader was sent, for the owner of the state folder")
-	return cmd
+	switch {
+	case err != nil:
+		return err
+	case p.Out.JSON:
+		return p.Out.Value(r)
+	}
+	showRun(p.Out, r)
+	return nil
 }
 
 // readRunStory tells one run, with raw from the opened journal.
@@ -180,7 +177,7 @@ func onlyRun(stories *tell.RunStories, id string) (*tell.RunStory, error) {
 }
 
 func noRun(id string) error {
-	return cli.Failf("there is no run %s", cli.Quoted(id)).WithHint("bcpmesh kernel list shows all runs")
+	return cli.Failf("there is no run %s", cli.Quoted(id)).WithHint("bcpmesh kernel lists all runs")
 }
 
 func showRun(o *cli.Output, r *tell.RunStory) {
@@ -214,36 +211,6 @@ func headRun(o *cli.Output, r *tell.RunStory) {
 	if r.Limits.Control > 0 {
 		o.Printf("content steered by %s of %d bits\n", r.Control, r.Limits.Control)
 	}
-}
-
-func runExplainCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := &cobra.Command{
-		Use:   "explain RUN",
-		Short: "Give the reasons for the end of a run, and the origin of its values",
-		Long: `Give the reasons for the end of a run: the gate's verdict on each call, by which
-rules and for which labels; the origin of each value, and how many of its bits
-content can have chosen; and what would change the end.
-
-It reads the audit as one of the mesh's auditors, or the journal if the mesh is
-stopped.`,
-		Example: "  bcpmesh kernel explain rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",
-		Args:    cli.Arguments(1, "RUN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := readRunStory(cmd, p, &who, args[0], false)
-			switch {
-			case err != nil:
-				return err
-			case p.Out.JSON:
-				return p.Out.Value(r)
-			}
-			explainRun(p.Out, r)
-			return nil
-		},
-		ValidArgsFunction: completeRuns(&who),
-	}
-	who.AddTo(cmd, "auditor")
-	return cmd
 }
 
 func explainRun(o *cli.Output, r *tell.RunStory) {
@@ -297,7 +264,7 @@ func explainTask(o *cli.Output, r *tell.RunStory) {
 		rows = append(rows, []string{strconv.FormatUint(told.Decision, 10), told.At.Format(tell.TimeFormat), string(told.From), cmp.Or(string(told.Delivery), "how a run ended"), told.Bits.String()})
 	}
 	if len(rows) == 0 {
-		o.Printf("%s reads content, or is defined so: bcpmesh session list. Readers may have written its tasks.\n", r.Requester)
+		o.Printf("%s reads content, or is defined so: bcpmesh session. Readers may have written its tasks.\n", r.Requester)
 		return
 	}
 	o.Table([]string{"record", "time, UTC", "from", "delivery", "bits"}, rows)

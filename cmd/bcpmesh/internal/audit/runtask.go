@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -26,7 +27,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var forbid []string
 	var id string
 	var wait cli.DurationFlag
-	var noWait, follow bool
+	var noWait, follow, plan bool
 	cmd := &cobra.Command{
 		Use:   "run KERNEL GRANT TASK",
 		Short: "Run a task in a kernel and wait for the end",
@@ -40,10 +41,16 @@ The value of a run that committed is shown to the owner of the state folder, mad
 inert: it is what content came to. With --follow each event of the run is shown when
 it is recorded.
 
-Exit code 3 means that the run did not commit: bcpmesh kernel explain says why. After
+With --plan, only the planner is asked: the gate's verdict on each call of its plan is
+shown, the label of each value, and how many of its bits content can have chosen. It
+is recorded, as a run that ends as planned, or as blocked if a call is certain to be
+denied, which is exit code 1. The plan is for the owner of the state folder.
+
+Exit code 3 means that the run did not commit: bcpmesh explain says why. After
 a lost connection ask again with the same --request-id: nothing is done twice.`,
 		Example: `  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me."
-  bcpmesh kernel run desk reply "Send kim the agenda." --forbid 'send_email=args.to.value != "kim@example.org"'`,
+  bcpmesh kernel run desk reply "Send kim the agenda." --forbid 'send_email=args.to.value != "kim@example.org"'
+  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me." --plan`,
 		Args:              cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
 		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,7 +61,7 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 			if err := checkTask("kernel run", args[2]); err != nil {
 				return err
 			}
-			task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], NewSession: true} // what a screen showed taints nobody
+			task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], PlanOnly: plan, NewSession: true} // what a screen showed taints nobody
 			if _, err := bcp.ParseClientID(id); id != "" && err != nil {
 				return cli.Usagef("kernel run: --request-id: %s", err)
 			}
@@ -64,6 +71,9 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 					return cli.Usagef("kernel run: --forbid %s: expected TOOL=CEL", cli.Quoted(rule)).WithHint("such as --forbid 'send_email=args.to.value != \"kim@example.org\"'")
 				}
 				task.Forbid = append(task.Forbid, agents.ForbidRule{Tool: tool, When: when})
+			}
+			if plan && (who.Creds != "" || who.URL != "") {
+				return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
@@ -90,6 +100,8 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 			switch {
 			case err != nil:
 				return runFailure(err)
+			case plan:
+				return showPlan(ctx, p, c, &who, run, name, args[1])
 			case noWait:
 				return showBegun(p.Out, run.ID)
 			case follow:
@@ -101,7 +113,7 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 				return err
 			}
 			if who.Creds != "" || who.URL != "" {
-				p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel show %s --raw", run.ID)
+				p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel %s --raw", run.ID)
 				return nil
 			}
 			return showValue(ctx, p.Out, &client.Flags{Where: who.Where}, run.ID)
@@ -113,7 +125,9 @@ a lost connection ask again with the same --request-id: nothing is done twice.`,
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show each event of the run, as one of the mesh's auditors")
-	cmd.MarkFlagsMutuallyExclusive("no-wait", "follow")
+	cmd.Flags().BoolVar(&plan, "plan", false, "ask for a plan and judge it; call no tool and ask no Reader")
+	cmd.MarkFlagsMutuallyExclusive("no-wait", "follow", "plan")
+	cmd.MarkFlagsMutuallyExclusive("forbid", "plan")
 	return cmd
 }
 
@@ -187,12 +201,12 @@ func waitForEnd(ctx context.Context, p *cli.Program, run *agents.Run) error {
 	waits := false
 	end, err := run.Follow(ctx, func(r bcp.RunReceipt) {
 		if r.Waits == bcp.WaitsForPerson && !waits {
-			p.Out.Talkf("run %s waits for a person: bcpmesh approvals list", r.RunID)
+			p.Out.Talkf("run %s waits for a person: bcpmesh approvals", r.RunID)
 		}
 		waits = r.Waits == bcp.WaitsForPerson
 	})
 	if unanswered, ok := errors.AsType[*agents.UnansweredError](err); ok && errors.Is(unanswered, context.DeadlineExceeded) {
-		return cli.Failf("run %s did not end in time", run.ID).WithHint("it is still running: bcpmesh kernel show %s", run.ID)
+		return cli.Failf("run %s did not end in time", run.ID).WithHint("it is still running: bcpmesh kernel %s", run.ID)
 	}
 	if err != nil {
 		return runFailure(err)
@@ -294,7 +308,7 @@ func showEnd(o *cli.Output, end bcp.RunReceipt) error {
 	if why := kernel.Explain(kernel.Code(end.Code)); why != "" {
 		message += ": " + end.Code + ": " + why
 	}
-	return (&cli.Failure{Code: cli.ExitRefused, Message: message}).WithHint("bcpmesh kernel explain %s", end.RunID)
+	return (&cli.Failure{Code: cli.ExitRefused, Message: message}).WithHint("bcpmesh explain %s", end.RunID)
 }
 
 // runFailure says why there is no run.
@@ -333,35 +347,47 @@ func completeRun(cmd *cobra.Command, args []string, typed string) ([]string, cob
 	return slices.Sorted(maps.Keys(grants)), none
 }
 
-func kernelStopCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := &cobra.Command{
-		Use:   "stop RUN",
-		Short: "Stop a run before its next call",
-		Long: `Stop a run of a kernel, as owner of the state folder. It makes no further call;
-a call under way may still be made, and its outcome is recorded.`,
-		Example: "  bcpmesh kernel stop rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",
-		Args:    cli.Arguments(1, "RUN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := who.Connect(cmd.Context(), bcp.RoleOperator)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			end, err := c.Operator().StopRun(cmd.Context(), args[0])
-			switch {
-			case err != nil:
-				return runFailure(err)
-			case p.Out.JSON:
-				return p.Out.Value(end)
-			case end.Status != string(kernel.Stopped):
-				p.Out.Printf("%s had ended: %s\n", cli.Plain(args[0]), cli.Plain(end.Status))
-			default:
-				p.Out.Printf("%s is stopped\n", cli.Plain(args[0]))
-			}
-			return nil
-		},
+func stopRun(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id string) error {
+	c, err := client.ConnectOperator(ctx, where)
+	if err != nil {
+		return err
 	}
-	who.Where.AddTo(cmd)
-	return cmd
+	defer c.Close()
+	end, err := c.Operator().StopRun(ctx, id)
+	switch {
+	case err != nil:
+		return runFailure(err)
+	case o.JSON:
+		return o.Value(end)
+	case end.Status != string(kernel.Stopped):
+		o.Printf("%s had ended: %s\n", cli.Plain(id), cli.Plain(end.Status))
+	default:
+		o.Printf("%s is stopped\n", cli.Plain(id))
+	}
+	return nil
+}
+
+// showPlan reports what the plan of a run that only planned would do, from the journal.
+func showPlan(ctx context.Context, p *cli.Program, c *client.Client, who *client.Flags, run *agents.Run, name bcp.AgentName, grant string) error {
+	end, err := run.Wait(ctx)
+	if err != nil {
+		return runFailure(err)
+	}
+	var plan []byte
+	err = readOpened(ctx, &client.Flags{Where: who.Where}, func(one *replayed) error {
+		if one.Run == nil || one.Run.Run != run.ID {
+			return nil
+		}
+		if change, err := kernel.ReadRecord(&one.Decision); err == nil && change.Plan != nil {
+			plan = change.Private.Plan
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if plan == nil || end.Status != string(kernel.Planned) && end.Status != string(kernel.Blocked) {
+		return showEnd(p.Out, end)
+	}
+	return simulate.ReportPlan(p, c.Definition, name, c.Name, grant, plan)
 }

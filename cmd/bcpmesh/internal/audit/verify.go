@@ -86,7 +86,7 @@ another channel than the export.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "public `KEY` of the mesh, or a file with it; any of several may have signed")
-	cmd.Flags().BoolVar(&proofs, "proof", false, "the files are proofs of \"bcpmesh audit prove\"")
+	cmd.Flags().BoolVar(&proofs, "proof", false, "the files are proofs of \"bcpmesh audit export --decision\"")
 	quorum.addTo(cmd)
 	cmd.Flags().StringArrayVar(&since, "since", nil, "`FILE` with an earlier checkpoint that the exports must continue")
 	return cmd

@@ -298,7 +298,7 @@ func answerQuery(ctx context.Context, p *cli.Program, r *agents.Reader, id bcp.Q
 	case result := <-results:
 		return showResult(p.Out, result)
 	case <-time.After(resultTimeout):
-		return cli.Failf("the gateway did not report the outcome of the answer").WithHint("bcpmesh audit tail shows it")
+		return cli.Failf("the gateway did not report the outcome of the answer").WithHint("bcpmesh audit shows it")
 	case <-ctx.Done():
 		return ctx.Err()
 	}

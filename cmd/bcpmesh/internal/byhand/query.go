@@ -213,7 +213,7 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 		}
 		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, accepted.NominalBits.Words(), accepted.RemainingBits.Rounded())
 		if spec.Category == 3 {
-			p.Out.Talkf("a person decides whether it may be asked, and then about the summary: bcpmesh approvals list")
+			p.Out.Talkf("a person decides whether it may be asked, and then about the summary: bcpmesh approvals")
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package byhand
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,66 +19,94 @@ import (
 
 // SessionCommand returns the command session.
 func SessionCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("session", "Open, close and list controllers' sessions",
-		`Open, close and list controllers' sessions. A session is one task, to which
-budgets, escalations and exposure belong. An ask opens one by itself; it ends
-when it is idle for the mesh's idle_timeout.`,
-		`  bcpmesh session list
-  bcpmesh session open
-  bcpmesh session close --as main`,
-		sessionListCommand(p), sessionVerbCommand(p, "open", "Open a session if none is open",
-			`Open a session of a controller. If none was open, its channels begin new epochs:
-their budgets are full again. Within idle_timeout of the end of a session that a
-delivery began they do not, so that no reader can have its own budget renewed by
-provoking one. With --renew the operator opens new epochs in any case.
-
-Who opens a new session says that the controller begins with a cleared context: the
-tasks of its runs are no longer tainted by what it was told before, unless deliveries
-still wait for its acknowledgement.`, (*agents.Controller).OpenSession),
-		sessionVerbCommand(p, "close", "Close the session, and cancel its open queries",
-			`Close a controller's session. Its open queries are cancelled, at the price of a
-failure; items that wait for a person stay.`, (*agents.Controller).CloseSession))
-}
-
-func sessionVerbCommand(p *cli.Program, verb, short, long string, do func(*agents.Controller, context.Context) error) *cobra.Command {
 	var who client.Flags
 	var wait cli.DurationFlag
 	var renew bool
 	cmd := &cobra.Command{
-		Use:     verb,
-		Short:   short,
-		Long:    long,
-		Example: "  bcpmesh session " + verb + "\n  bcpmesh session " + verb + " --as main --json",
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "session [open|close]",
+		Short: "List controllers' sessions, open or close one",
+		Long: `List the newest session of each controller: whether it is open, who began it, how far
+hostile content has reached it (exposure), and what it has left on each of its
+channels: bits of the epoch, escalations, and what is open, held for a person or not
+yet acknowledged. A session is one task, to which budgets, escalations and exposure
+belong. An ask opens one by itself; it ends when it is idle for idle_timeout.
+
+open opens one of a controller. If none was open, its channels begin new epochs: their
+budgets are full again. Within idle_timeout of the end of a session that a delivery
+began they do not, so that no reader can have its own budget renewed by provoking one.
+With --renew the operator opens new epochs in any case. Who opens a new session says
+that the controller begins with a cleared context: the tasks of its runs are no longer
+tainted by what it was told before, unless deliveries still wait for its
+acknowledgement.
+
+close cancels the open queries, at the price of a failure; items that wait for a
+person stay.`,
+		Example:   "  bcpmesh session\n  bcpmesh session open --as main",
+		ValidArgs: []string{bcp.VerbOpen, bcp.VerbClose},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
+				return cli.MissingCommand(cmd, args)
+			}
+			return cli.Arguments(0, "open or close")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
+			if len(args) == 0 {
+				for _, flag := range []string{"as", "creds", "url", "renew"} {
+					if cmd.Flags().Changed(flag) {
+						return cli.Usagef("session: --%s is for open and close", flag)
+					}
+				}
+				return listSessions(ctx, p, who.Where)
+			}
+			if renew && args[0] != bcp.VerbOpen {
+				return cli.Usagef("session close: --renew is for open")
+			}
 			c, err := who.Connect(ctx, bcp.RoleController)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			if renew {
-				err = renewEpochs(ctx, who.Where, c.Name)
-			} else {
-				err = do(agents.NewController(c.Connection), ctx)
+			do := agents.NewController(c.Connection).OpenSession
+			switch {
+			case renew:
+				do = func(ctx context.Context) error { return renewEpochs(ctx, who.Where, c.Name) }
+			case args[0] == bcp.VerbClose:
+				do = agents.NewController(c.Connection).CloseSession
 			}
-			if err != nil {
+			if err := do(ctx); err != nil {
 				return meshdir.Failure(err)
 			}
 			if p.Out.JSON {
-				return p.Out.Value(map[string]string{"controller": string(c.Name), "session": verb})
+				return p.Out.Value(map[string]string{"controller": string(c.Name), "session": args[0]})
 			}
-			p.Out.Printf("session of %s: %s\n", c.Name, verb)
+			p.Out.Printf("session of %s: %s\n", c.Name, args[0])
 			return nil
 		},
 	}
 	who.AddTo(cmd, "controller")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	if verb == bcp.VerbOpen {
-		cmd.Flags().BoolVar(&renew, "renew", false, "as the operator: open new epochs in any case")
-	}
+	cmd.Flags().BoolVar(&renew, "renew", false, "as the operator: open new epochs in any case")
 	return cmd
+}
+
+func listSessions(ctx context.Context, p *cli.Program, where meshdir.StateFlags) error {
+	o, err := client.ConnectOperator(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	sessions, err := o.Operator().Sessions(ctx)
+	if err != nil {
+		return meshdir.Failure(err)
+	}
+	if p.Out.JSON {
+		return p.Out.Value(map[string]any{"sessions": sessions})
+	}
+	showSessions(p.Out, sessions)
+	client.TalkOfTroubles(p, ctx, o)
+	return nil
 }
 
 // renewEpochs acts as the operator.
@@ -88,31 +117,6 @@ func renewEpochs(ctx context.Context, where meshdir.StateFlags, controller bcp.A
 	}
 	defer o.Close()
 	return o.Operator().Renew(ctx, controller)
-}
-
-func sessionListCommand(p *cli.Program) *cobra.Command {
-	return client.OperatorCommand(&cobra.Command{
-		Use:   "list",
-		Short: "Show the newest session of each controller",
-		Long: `Show the newest session of each controller: whether it is open, who began it, how
-far hostile content has reached it (exposure), and what it has left on each of
-its channels: bits of the epoch, escalations, and what is open, held for a person
-or not yet acknowledged.`,
-		Example: `  bcpmesh session list
-  bcpmesh session list --json`,
-		Args: cli.Arguments(0),
-	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
-		sessions, err := o.Operator().Sessions(ctx)
-		if err != nil {
-			return err
-		}
-		if p.Out.JSON {
-			return p.Out.Value(map[string]any{"sessions": sessions})
-		}
-		showSessions(p.Out, sessions)
-		client.TalkOfTroubles(p, ctx, o)
-		return nil
-	})
 }
 
 func showSessions(o *cli.Output, sessions []bcp.SessionView) {

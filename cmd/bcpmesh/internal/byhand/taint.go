@@ -2,10 +2,12 @@ package byhand
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -14,35 +16,46 @@ import (
 
 // TaintCommand returns the command taint.
 func TaintCommand(p *cli.Program) *cobra.Command {
-	var reset bool
+	var reset, lift bool
 	source := cli.WordFlag{}
 	for _, s := range bcp.TaintSources() {
 		source.Words = append(source.Words, string(s))
 	}
 	cmd := &cobra.Command{
 		Use:   "taint AGENT",
-		Short: "Report or reset the taint of an agent",
+		Short: "Report or reset the taint of an agent, or end its suspension",
 		Long: `Report that an agent has read something that others may have written, or reset its
 taint. An agent's answers are as tainted as what it has read: its base_taint, its
 reported taint, and the taint of deliveries to it. A report makes it high, never
 lower, and holds across restarts; a Controller can report so itself.
 
 --reset forgets what reports and deliveries brought, for an agent that has restarted
-and remembers nothing. Its base_taint stays.`,
-		Example:           "  bcpmesh taint main --source document",
+and remembers nothing. Its base_taint stays.
+
+--lift ends the suspension of an agent, a planner or a tool service that did what its
+role does not (on_suspect: suspend in mesh.yaml). Look at what it did first: bcpmesh
+audit replay --agent. Refused messages stay refused, and ended runs stay ended.`,
+		Example:           "  bcpmesh taint main --source document\n  bcpmesh taint researcher --lift",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 	}
 	source.AddTo(cmd, "source", "where it came from")
 	cmd.Flags().BoolVar(&reset, "reset", false, "forget the reported and delivered taint")
+	cmd.Flags().BoolVar(&lift, "lift", false, "end its suspension")
+	cmd.MarkFlagsMutuallyExclusive("source", "reset", "lift")
 	return client.OperatorCommand(cmd, func(where meshdir.StateFlags, agent string) error {
+		if lift { // of a tool service, too
+			return nil
+		}
 		if (source.Value == "") != reset {
-			return cli.Usagef("taint: expected --source or --reset").WithHint("a source is one of %s", strings.Join(source.Words, ", "))
+			return cli.Usagef("taint: expected --source, --reset or --lift").WithHint("a source is one of %s", strings.Join(source.Words, ", "))
 		}
 		return isAgent(where, agent)
 	}, func(ctx context.Context, o *client.Client, agent string) error {
 		did, err := "report", error(nil)
-		if reset {
+		if lift {
+			did, err = "lifted", liftSuspension(ctx, o, agent)
+		} else if reset {
 			did, err = "reset", o.Operator().ResetTaint(ctx, bcp.AgentName(agent))
 		} else {
 			err = o.Operator().ReportTaint(ctx, bcp.AgentName(agent), bcp.TaintSource(source.Value))
@@ -53,9 +66,21 @@ and remembers nothing. Its base_taint stays.`,
 		case p.Out.JSON:
 			return p.Out.Value(map[string]string{"agent": agent, "taint": did})
 		}
+		if lift {
+			p.Out.Printf("%s is not suspended any more\n", cli.Plain(agent))
+			return nil
+		}
 		p.Out.Printf("taint of %s: %s\n", agent, did)
 		return nil
 	})
+}
+
+func liftSuspension(ctx context.Context, o *client.Client, agent string) error {
+	err := o.Operator().Lift(ctx, bcp.AgentName(agent))
+	if refused, ok := errors.AsType[*agents.RefusedError](err); ok && refused.Code == bcp.Malformed {
+		return cli.Failf("%s is not suspended", cli.Plain(agent)).WithHint("bcpmesh status shows who is")
+	}
+	return err
 }
 
 // isAgent refuses what is no agent of the mesh.

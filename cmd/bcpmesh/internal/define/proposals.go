@@ -22,17 +22,59 @@ import (
 
 // ProposalsCommand returns the command proposals.
 func ProposalsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("proposals", "Propose subscriptions, or write approved ones into definitions",
-		`Propose subscriptions, or write approved ones into definitions. A
-controller's proposal changes nothing: it waits for an approver like a held item
-(bcpmesh approvals), and once approved waits a day for whoever may write the
-definitions.`,
-		`  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'
-  bcpmesh approvals watch
-  bcpmesh proposals list
-  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2
-  bcpmesh reload`,
-		proposalsSendCommand(p), proposalsListCommand(p), proposalsApplyCommand(p))
+	var where meshdir.StateFlags
+	var wait cli.DurationFlag
+	var apply bool
+	cmd := &cobra.Command{
+		Use:   "proposals [ITEM|COMMAND]",
+		Short: "List approved proposals of subscriptions, or write one into a definition",
+		Long: `List the proposals that were approved within the last day and are not in the
+definitions yet. A controller's proposal changes nothing: it waits for an approver
+like a held item (bcpmesh approvals), and once approved waits a day for whoever may
+write the definitions.
+
+With ITEM, show as a patch how the proposal is written into its controller's
+definition: after the last line of the channel's entry, with every other line as it
+is. --apply writes it, if the edited folder loads and differs only by the
+subscription. The mesh stays unchanged until bcpmesh reload.`,
+		Example: `  bcpmesh proposals
+  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2
+  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --apply && bcpmesh reload`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			if len(args) > 0 {
+				return applyProposal(ctx, p, where, bcp.ItemID(args[0]), !apply)
+			}
+			if apply {
+				return cli.Usagef("proposals: --apply: expected ITEM").WithHint("bcpmesh proposals lists them")
+			}
+			c, err := client.ConnectOperator(ctx, where)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			list, err := c.Operator().Proposals(ctx)
+			if err != nil {
+				return meshdir.Failure(err)
+			}
+			return cli.ShowList(p.Out, list, "no approved proposal of the last day is missing from the definitions", proposalTable)
+		},
+	}
+	where.AddTo(cmd)
+	cmd.Flags().BoolVar(&apply, "apply", false, "write it into the definition")
+	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	return cli.Noun(cmd, cli.IsID, proposalsSendCommand(p))
+}
+
+func proposalTable(o *cli.Output, list []bcp.ApprovedProposal) {
+	var rows [][]string
+	for i := range list {
+		a := &list[i]
+		rows = append(rows, []string{string(a.Item), cli.ChannelName(a.Controller, a.Reader), cli.Plain(string(a.Subscription.ID)), a.Approved.Local().Format(time.DateTime)})
+	}
+	o.Table([]string{"item", "channel", "subscription", "approved"}, rows)
+	o.Talkf("write one into the definitions: bcpmesh proposals ITEM --apply")
 }
 
 func proposalsSendCommand(p *cli.Program) *cobra.Command {
@@ -79,66 +121,6 @@ with the same keys as in a definition, given as an argument or on stdin.`,
 	return cmd
 }
 
-func proposalsListCommand(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the approved proposals that are not in the definitions yet",
-		Long: `List the proposals that were approved within the last day and are not in the
-definitions yet. bcpmesh approvals list shows those that still wait.`,
-		Example: "  bcpmesh proposals list",
-		Args:    cli.Arguments(0),
-	}
-	return client.OperatorCommand(cmd, nil, func(ctx context.Context, o *client.Client, _ string) error {
-		list, err := o.Operator().Proposals(ctx)
-		if err != nil {
-			return err
-		}
-		if p.Out.JSON {
-			return p.Out.Value(append([]bcp.ApprovedProposal{}, list...))
-		}
-		if len(list) == 0 {
-			p.Out.Talkf("no approved proposal of the last day is missing from the definitions")
-			return nil
-		}
-		var rows [][]string
-		for i := range list {
-			a := &list[i]
-			rows = append(rows, []string{string(a.Item), cli.ChannelName(a.Controller, a.Reader), cli.Plain(string(a.Subscription.ID)), a.Approved.Local().Format(time.DateTime)})
-		}
-		p.Out.Table([]string{"item", "channel", "subscription", "approved"}, rows)
-		p.Out.Talkf("write one into the definitions: bcpmesh proposals apply ITEM")
-		return nil
-	})
-}
-
-func proposalsApplyCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var wait cli.DurationFlag
-	var dry bool
-	cmd := &cobra.Command{
-		Use:   "apply ITEM",
-		Short: "Write an approved proposal into its controller's definition",
-		Long: `Write an approved proposal into its controller's definition, after the last line of
-the channel's entry. Every other line stays as it is. Nothing is written unless the
-edited folder loads and differs only by the subscription. The mesh stays unchanged
-until bcpmesh reload.
-
-With --dry-run it writes nothing and shows the change as a patch.`,
-		Example: `  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --dry-run
-  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2`,
-		Args: cli.Arguments(1, "ITEM"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			return applyProposal(ctx, p, where, bcp.ItemID(args[0]), dry)
-		},
-	}
-	where.AddTo(cmd)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "write nothing, and show the patch")
-	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cmd
-}
-
 func applyProposal(ctx context.Context, p *cli.Program, where meshdir.StateFlags, item bcp.ItemID, dry bool) error {
 	folder, err := where.Folder()
 	if err != nil {
@@ -158,7 +140,7 @@ func applyProposal(ctx context.Context, p *cli.Program, where meshdir.StateFlags
 	if err != nil {
 		return meshdir.Failure(err)
 	}
-	return cli.Failf("there is no approved proposal %s", cli.Quoted(string(item))).WithHint("bcpmesh proposals list shows those of the last day; bcpmesh approvals list those that wait")
+	return cli.Failf("there is no approved proposal %s", cli.Quoted(string(item))).WithHint("bcpmesh proposals lists those of the last day; bcpmesh approvals those that wait")
 }
 
 // editDefinition edits the folder's definition of the controller.

@@ -308,7 +308,7 @@ func (c *checkup) journalOnCluster(state string, of *status.Storage) {
 	case err != nil:
 		c.add(id, failed, "restore tree/ and keys/ of a backup", "the checkpoints cannot be read: %s", err)
 	case signed > of.Records && of.Begins == 0: // records that were cut off do not count
-		c.add(id, failed, "find what set it back before anybody decides more: bcpmesh audit checkpoint says what was signed", "it ends with record %d, and %d were signed", of.Records, signed)
+		c.add(id, failed, "find what set it back before anybody decides more: bcpmesh audit export --checkpoint says what was signed", "it ends with record %d, and %d were signed", of.Records, signed)
 	case signed == 0:
 		c.ok(id, "on the cluster, %s; nothing of it was signed yet", cli.Count(int(of.Records), "record"))
 	default:

@@ -117,7 +117,7 @@ lets in no gateway from outside.`,
 			return err
 		}
 		if def.RequireWitness > 0 {
-			return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit checkpoint --witness has checkpoints cosigned")
+			return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit export --checkpoint --witness has checkpoints cosigned")
 		}
 		e := export{out: out, force: force}
 		if err := e.check(names, def); err != nil {

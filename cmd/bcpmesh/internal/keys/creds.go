@@ -21,15 +21,7 @@ import (
 
 // CredsCommand returns the command creds.
 func CredsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("creds", "Issue, inspect and revoke the credentials of agents and people",
-		`Issue, inspect and revoke the credentials of agents and people: .creds files, which
-any NATS client takes. Each is for one agent in one role, and holds a private key.
-Every change to them is recorded in the audit: by the running mesh within a second, or
-when it starts.`,
-		`  bcpmesh creds issue researcher --out researcher.creds
-  bcpmesh creds list
-  bcpmesh creds revoke researcher`,
-		credsIssueCommand(p), credsListCommand(p), credsShowCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
+	return cli.Noun(credsListCommand(p), nil, credsIssueCommand(p), credsShowCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
 }
 
 func credsIssueCommand(p *cli.Program) *cobra.Command {

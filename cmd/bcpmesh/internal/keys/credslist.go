@@ -23,12 +23,13 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var all, gateways bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the credentials that were issued",
+		Use:   "creds [COMMAND]",
+		Short: "List the credentials of agents and people",
 		Long: `List the credentials that were issued, oldest first: for whom, in which role, until
-when, when they were last connected, and, while the mesh runs, from where. The list
-holds only public keys. A warning names those that expire soon: in the last tenth of
-their lifetime, a week at most, if they are valid for more than a day.
+when, when they were last connected, and, while the mesh runs, from where. They are
+.creds files, each for one agent in one role; the list holds only public keys. A
+warning names those that expire soon: in the last tenth of their lifetime, a week at
+most, if they are valid for more than a day.
 
 The status is valid, replaced (others have taken their place, and they are refused
 when the overlap ends), expired, revoked, or invited: nobody has joined with that
@@ -41,9 +42,8 @@ expires_soon, last_seen, passkey_words, connected}.
 
 A passkey is shown as six words: if they are not those that "bcpmesh join --passkey"
 showed to the person who joined, it is somebody else's.`,
-		Example: `  bcpmesh creds list
-  bcpmesh creds list --dir ./office --json`,
-		Args: cli.Arguments(0),
+		Example: `  bcpmesh creds
+  bcpmesh creds --dir ./office --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, store, err := where.KeyStore()
 			if err != nil {

@@ -57,7 +57,7 @@ const tellCluster = "a cluster follows after a push: bcpmesh accounts push"
 
 func notFollowed(err error) *cli.Failure {
 	return cli.Failf("the key store is changed, but the running mesh did not confirm that it follows: %s", cli.FileReason(meshdir.Failure(err))).
-		WithHint("it looks for changes every second; bcpmesh audit tail shows them. If it does not, restart it: it follows when it starts")
+		WithHint("it looks for changes every second; bcpmesh audit shows them. If it does not, restart it: it follows when it starts")
 }
 
 // followed waits until the mesh of a folder, if it runs, has done by itself what its
@@ -219,11 +219,11 @@ func oneUser(store *accounts.Store, agent bcp.AgentName, role bcp.Role, key stri
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) == 0 && key != "":
-		return accounts.User{}, cli.Failf("%s has no credentials whose public key begins with %s", agent, cli.Quoted(key)).WithHint("bcpmesh creds list shows them")
+		return accounts.User{}, cli.Failf("%s has no credentials whose public key begins with %s", agent, cli.Quoted(key)).WithHint("bcpmesh creds shows them")
 	case len(found) == 0 && replaced:
 		return accounts.User{}, cli.Failf("%s has only credentials that were replaced already", agent).WithHint("bcpmesh creds issue makes new ones")
 	case len(found) == 0:
-		return accounts.User{}, cli.Failf("%s has no credentials that are valid", agent).WithHint("bcpmesh creds list shows them")
+		return accounts.User{}, cli.Failf("%s has no credentials that are valid", agent).WithHint("bcpmesh creds shows them")
 	}
 	hint := "name one with --user: "
 	if toRevoke {

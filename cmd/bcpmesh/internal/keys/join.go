@@ -38,9 +38,9 @@ Send it to the person who should join, over a private channel. The first to use 
 joins; a second use is refused, and the audit shows it. The mesh must be running for
 somebody to join. With --passkey, it is for an approver who joins with a passkey
 ("bcpmesh join --passkey"), and decides only with it: compare the six words that
-"creds list" shows with theirs. With --web, it is the address of a page where an
+"creds" shows with theirs. With --web, it is the address of a page where an
 approver creates the passkey in a browser ("bcpmesh web --origin"). "creds revoke
-AGENT --all", or --user with the key that "creds list" shows, cancels it.`,
+AGENT --all", or --user with the key that "creds" shows, cancels it.`,
 		Example: `  bcpmesh creds invite researcher
   bcpmesh creds invite kim --role approver --web https://mesh.example.org
   bcpmesh creds invite kim --role approver --passkey
@@ -89,7 +89,7 @@ AGENT --all", or --user with the key that "creds list" shows, cancels it.`,
 		}
 		if page != "" {
 			p.Out.Printf("%s\n", enrolAt(page, token))
-			p.Out.Talkf("%s enrols a passkey there, once until %s: then compare the six words of bcpmesh creds list with theirs", token.Agent, cli.Moment(token.Ends))
+			p.Out.Talkf("%s enrols a passkey there, once until %s: then compare the six words of bcpmesh creds with theirs", token.Agent, cli.Moment(token.Ends))
 			return nil
 		}
 		p.Out.Printf("%s\n", token.Text())
@@ -139,7 +139,7 @@ once. With "-", it is read from stdin, so that it is in no shell history.
 
 With --passkey an approver's credentials are bound to a passkey, whose public half is
 in FILE as "bcpmesh creds issue" has it: the mesh accepts no decision under them that
-the passkey did not sign. The six words that are shown must be those that "creds list"
+the passkey did not sign. The six words that are shown must be those that "creds"
 of the mesh shows.`,
 		Example: `  bcpmesh join - --url tls://mesh.example:4222 --ca ca.pem --out researcher.creds
   bcpmesh join bcpjoin1.SU… --url nats://127.0.0.1:4222 --out researcher.creds`,
@@ -227,7 +227,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	p.Out.Printf("%s\n", cli.Plain(out))
 	p.Out.Talkf("%s as %s: keep it as you keep a password", agent, role)
 	if words != "" {
-		p.Out.Talkf("passkey: %s. The operator of the mesh must see the same words in bcpmesh creds list", words)
+		p.Out.Talkf("passkey: %s. The operator of the mesh must see the same words in bcpmesh creds", words)
 	}
 	return nil
 }

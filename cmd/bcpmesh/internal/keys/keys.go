@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -19,16 +20,17 @@ copy of a sealed folder, or of its backup, lets nobody act in the mesh without t
 passphrase. Messages in it can still be read: encrypt the disk against that. Replace
 keys, whether the mesh runs or not.`,
 		`  bcpmesh keys seal
-  bcpmesh keys unseal --dir ./office
+  bcpmesh keys seal --undo
   bcpmesh keys rotate operator`,
-		keysSealCommand(p), keysUnsealCommand(p), keysRotateCommand(p))
+		keysSealCommand(p), keysRotateCommand(p))
 }
 
 func keysSealCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
+	var undo bool
 	cmd := &cobra.Command{
 		Use:   "seal",
-		Short: "Encrypt the keys with a passphrase",
+		Short: "Encrypt the keys with a passphrase, or store them unencrypted again",
 		Long: `Encrypt the private keys of the mesh with a passphrase of 12 characters or more: those
 of the operator, the accounts and the agents' signing keys, and those that sign
 checkpoints and certificates. From then on, it is asked for once by bcpmesh up when it
@@ -38,13 +40,17 @@ first line is used instead.
 
 A running mesh keeps running, but follows later key changes only after a restart. If
 the passphrase is lost, so are the keys. The unencrypted keys may still be found on
-the disk by whoever searches it.`,
+the disk by whoever searches it. --undo stores the keys without a passphrase again:
+whoever may read the state folder has them then.`,
 		Example: "  bcpmesh keys seal\n  BCPMESH_PASSPHRASE_FILE=/run/secrets/mesh bcpmesh keys seal",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
 			folder, store, err := where.KeyStore()
 			if err != nil {
 				return err
+			}
+			if undo {
+				return unseal(p, folder, store)
 			}
 			if err := meshdir.SealKeys(store); err != nil {
 				return err
@@ -64,37 +70,22 @@ the disk by whoever searches it.`,
 		},
 	}
 	where.AddTo(cmd)
+	cmd.Flags().BoolVar(&undo, "undo", false, "store the keys unencrypted again")
 	return cmd
 }
 
-func keysUnsealCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	cmd := &cobra.Command{
-		Use:     "unseal",
-		Short:   "Store the keys unencrypted again",
-		Long:    "Store the private keys of the mesh without a passphrase again: whoever may read the\nstate folder has them then.",
-		Example: "  bcpmesh keys unseal",
-		Args:    cli.Arguments(0),
-		RunE: func(*cobra.Command, []string) error {
-			folder, store, err := where.KeyStore()
-			if err != nil {
-				return err
-			}
-			if sealed, err := store.Sealed(); err != nil || !sealed {
-				return errors.Join(err, cli.Failf("the keys are not sealed"))
-			}
-			passphrase, err := meshdir.ReadPassphrase("passphrase of the keys: ")
-			if err != nil {
-				return err
-			}
-			if err := store.Unseal(passphrase); err != nil {
-				return cli.Failf("%s", err)
-			}
-			return showSealed(p, folder, false)
-		},
+func unseal(p *cli.Program, folder meshdir.Folder, store *accounts.Store) error {
+	if sealed, err := store.Sealed(); err != nil || !sealed {
+		return errors.Join(err, cli.Failf("the keys are not sealed"))
 	}
-	where.AddTo(cmd)
-	return cmd
+	passphrase, err := meshdir.ReadPassphrase("passphrase of the keys: ")
+	if err != nil {
+		return err
+	}
+	if err := store.Unseal(passphrase); err != nil {
+		return cli.Failf("%s", err)
+	}
+	return showSealed(p, folder, false)
 }
 
 func showSealed(p *cli.Program, folder meshdir.Folder, sealed bool) error {

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -17,69 +15,39 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func ledgerHistoryCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var channel client.ChannelFlag
-	var span client.SpanFlags
-	number := cli.NumberFlag{Value: 1000, Least: 1}
-	cmd := &cobra.Command{
-		Use:   "history",
-		Short: "Show each change of a balance",
-		Long: `Show each decision that changed a balance, oldest first: what an ask reserved,
-what an answer, a push, an expiry or a denied escalation settled, and what the
-epoch held afterwards. A settlement gives back the rest of what its query had
-reserved.
+// mostHistory is how many lines a table of them has, the newest.
+const mostHistory = 1000
 
-It reads the audit as one of the mesh's auditors.`,
-		Example: `  bcpmesh ledger history --since 24h
-  bcpmesh ledger history --channel main/researcher --since 2026-03-15 --until 2026-03-16
-  bcpmesh ledger history --json`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := who.Books(cmd.Context(), p, false)
-			if err != nil {
+// showHistory shows each change of the balance of a channel, or of all: in a table the newest, as JSON all.
+func showHistory(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
+	var lines []bcp.LedgerLine
+	more := 0
+	for line, err := range ledgerLines(ctx, c, channel, span) {
+		if err != nil {
+			return err
+		}
+		if o.JSON {
+			if err := o.Line(line); err != nil {
 				return err
 			}
-			defer c.Close()
-			var lines []bcp.LedgerLine
-			more := 0
-			for line, err := range ledgerLines(cmd.Context(), c, channel.Value, &span) {
-				if err != nil {
-					return err
-				}
-				if p.Out.JSON {
-					if err := p.Out.Line(line); err != nil {
-						return err
-					}
-					continue
-				}
-				if lines = append(lines, line); len(lines) > 2*number.Value {
-					more += len(lines) - number.Value
-					lines = slices.Clone(lines[len(lines)-number.Value:])
-				}
-			}
-			if p.Out.JSON {
-				return nil
-			}
-			if extra := len(lines) - number.Value; extra > 0 {
-				more, lines = more+extra, lines[extra:]
-			}
-			if len(lines) == 0 {
-				p.Out.Talkf("nothing was charged")
-				return nil
-			}
-			historyTable(p.Out, lines)
-			if more > 0 {
-				p.Out.Talkf("the newest %d lines; %s before them: -n shows more, --json all", len(lines), cli.Count(more, "line"))
-			}
-			return nil
-		},
+			continue
+		}
+		if lines = append(lines, line); len(lines) > mostHistory {
+			lines, more = lines[1:], more+1
+		}
 	}
-	who.AddTo(cmd, "auditor")
-	channel.AddTo(cmd)
-	span.AddTo(cmd)
-	cmd.Flags().VarP(&number, "number", "n", "show at most this many lines in a table, the newest")
-	return cmd
+	switch {
+	case o.JSON:
+		return nil
+	case len(lines) == 0:
+		o.Talkf("nothing was charged")
+		return nil
+	}
+	historyTable(o, lines)
+	if more > 0 {
+		o.Talkf("the newest %d lines; %s before them: --until shows those, --json all", len(lines), cli.Count(more, "line"))
+	}
+	return nil
 }
 
 // ledgerLines reads the lines of a channel, or of all, from the audit: every

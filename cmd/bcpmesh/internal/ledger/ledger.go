@@ -22,10 +22,9 @@ func LedgerCommand(p *cli.Program) *cobra.Command {
 		`Show what the channels have spent of their budgets, in bits: now and over
 time; and check the figures against the journal.`,
 		`  bcpmesh ledger show
-  bcpmesh ledger history --channel main/researcher --since 24h
-  bcpmesh ledger subscriptions
+  bcpmesh ledger show --history --channel main/researcher --since 24h
   bcpmesh ledger reconcile`,
-		ledgerShowCommand(p), ledgerHistoryCommand(p), ledgerSubscriptionsCommand(p), ledgerReconcileCommand(p))
+		ledgerShowCommand(p), ledgerReconcileCommand(p))
 }
 
 // ledgerBook is the newest line of one epoch of a channel with its budgets,
@@ -52,7 +51,8 @@ type windowBook struct {
 func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var channel client.ChannelFlag
-	var epochs, egress, costs bool
+	var span client.SpanFlags
+	var epochs, history, subscriptions, egress, costs bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show each channel's budget, charges and what remains",
@@ -61,7 +61,11 @@ reserved amounts and the rest; then the charged capacity, which bounds what the
 controller can have learned. The window is the spending within budget_window, over
 all epochs.
 
---epochs also shows all past epochs, and reads the whole audit. --egress shows how many
+--epochs also shows all past epochs, and reads the whole audit. --history shows each
+decision that changed a balance, oldest first: what an ask reserved, what an answer, a
+push, an expiry or a denied escalation settled, and what the epoch held afterwards.
+--subscriptions shows how many pushes of each subscription were accepted, held for a
+person, or dropped, and why, with the bits that they were charged. --egress shows how many
 bits agents with a network have told hosts within egress_window, and the bytes sent.
 --cost shows the tokens and US dollars of agents' models within cost_window, by agent
 and model, with the bits delivered in that time and the cost of a bit.
@@ -74,23 +78,30 @@ It reads the audit as one of the mesh's auditors, or its files if the mesh is
 stopped.`,
 		Example: `  bcpmesh ledger show
   bcpmesh ledger show --channel main/researcher --epochs
-  bcpmesh ledger show --egress
-  bcpmesh ledger show --cost
-  bcpmesh ledger show --json`,
+  bcpmesh ledger show --history --since 24h`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if of := ofAgents(egress, costs); of != "" && (epochs || egress && costs || channel.Value != bcp.ChannelKey{}) {
-				return cli.Usagef("ledger show: %s is about agents, and takes no other filter", of)
+			if (egress || costs) && channel.Value != (bcp.ChannelKey{}) {
+				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
+			}
+			for _, flag := range []string{"since", "until"} {
+				if cmd.Flags().Changed(flag) && !history && !subscriptions {
+					return cli.Usagef("ledger show: --%s is for --history and --subscriptions", flag)
+				}
 			}
 			c, err := who.Books(cmd.Context(), p, false)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			if egress {
+			switch {
+			case history:
+				return showHistory(cmd.Context(), p.Out, c, channel.Value, &span)
+			case subscriptions:
+				return showSubscriptions(cmd.Context(), p.Out, c, channel.Value, &span)
+			case egress:
 				return showEgress(cmd.Context(), p.Out, c)
-			}
-			if costs {
+			case costs:
 				return showCost(cmd.Context(), p.Out, c)
 			}
 			books, err := ledgerBooks(cmd.Context(), c, channel.Value, epochs)
@@ -111,21 +122,14 @@ stopped.`,
 	}
 	who.AddTo(cmd, "auditor")
 	channel.AddTo(cmd)
+	span.AddTo(cmd)
+	cmd.Flags().BoolVar(&history, "history", false, "show each change of a balance")
+	cmd.Flags().BoolVar(&subscriptions, "subscriptions", false, "show what became of the pushes of each subscription")
 	cmd.Flags().BoolVar(&epochs, "epochs", false, "also show past epochs")
 	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
 	cmd.Flags().BoolVar(&costs, "cost", false, "show the usage of the agents' models")
+	cmd.MarkFlagsMutuallyExclusive("epochs", "history", "subscriptions", "egress", "cost")
 	return cmd
-}
-
-// ofAgents is the flag that shows agents in the place of channels, or nothing.
-func ofAgents(egress, costs bool) string {
-	switch {
-	case egress:
-		return "--egress"
-	case costs:
-		return "--cost"
-	}
-	return ""
 }
 
 // ledgerBooks reads the books of each channel, or of one.

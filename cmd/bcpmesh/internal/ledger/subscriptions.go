@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -15,41 +13,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func ledgerSubscriptionsCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var channel client.ChannelFlag
-	var span client.SpanFlags
-	cmd := &cobra.Command{
-		Use:   "subscriptions",
-		Short: "Show how many pushes of each subscription were delivered, held or refused",
-		Long: `Show how many pushes of each subscription were accepted, held for a person, or
-dropped: filtered by publish_when, beyond max_rate or a full window, invalid, or
-refused for want of budget or room. It also shows the bits that they were
-charged, and the percentage of invalid ones. Windows are deliveries of a
-batch_window.
-
-It reads the audit as one of the mesh's auditors.`,
-		Example: `  bcpmesh ledger subscriptions --since 24h
-  bcpmesh ledger subscriptions --channel main/researcher
-  bcpmesh ledger subscriptions --json`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := who.Books(cmd.Context(), p, false)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			counts, err := PushCounts(cmd.Context(), c.Auditor(), c.Definition, channel.Value, &span)
-			if err != nil {
-				return err
-			}
-			return cli.ShowList(p.Out, counts, "there is no subscription, and nothing was pushed", PushTable)
-		},
+func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
+	counts, err := PushCounts(ctx, c.Auditor(), c.Definition, channel, span)
+	if err != nil {
+		return err
 	}
-	who.AddTo(cmd, "auditor")
-	channel.AddTo(cmd)
-	span.AddTo(cmd)
-	return cmd
+	return cli.ShowList(o, counts, "there is no subscription, and nothing was pushed", PushTable)
 }
 
 // PushCounts counts the pushes of a span by subscription, of one channel or of

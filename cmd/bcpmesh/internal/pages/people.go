@@ -144,7 +144,7 @@ func (p *people) Join(ctx context.Context, token string, passkey accounts.Passke
 	if err != nil {
 		p.log.Warn("somebody with an invitation cannot enrol", "error", err)
 	} else {
-		p.log.Info("somebody enrolled a passkey: compare its words with those of bcpmesh creds list", "name", name)
+		p.log.Info("somebody enrolled a passkey: compare its words with those of bcpmesh creds", "name", name)
 	}
 	return name, err
 }

@@ -1,5 +1,4 @@
-// Package roles has the commands about roles in a mesh: role list and role
-// report; role attest, which sign statements for other
-// organisations and leave them in the state folder for the gateway; role show
-// and role judge, which negotiate with other organisations' meshes.
+// Package roles has the commands about roles: role, and role report, about those of a mesh; role contracts; role attest, which
+// signs statements for other organisations and leaves them in the state folder for the gateway; role show, which brings them
+// to other meshes; and role verify, which judges those of others.
 package roles

@@ -9,14 +9,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
-
-// Commands returns the commands of role that are about a mesh.
-func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{listCommand(p), reportCommand(p), attestCommand(p), showCommand(p), judgeCommand(p), takeCommand(p), liftCommand(p)}
-}
 
 // part is an agent in a role.
 type part struct {
@@ -70,18 +66,21 @@ func listParts(m *bcp.Mesh) []part {
 	return parts
 }
 
-func listCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "list [DIR]",
+// RoleCommand returns the command role.
+func RoleCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	cmd := &cobra.Command{
+		Use:   "role [COMMAND]",
 		Short: "List who plays which role in a mesh",
 		Long: `List who plays which role in a mesh, and which contract it keeps: as its own file says
-(execution), or a kernel that asks it. Without DIR, use the mesh of the current
-folder.`,
-		Example:           "  bcpmesh role list\n  bcpmesh role list ./office --json",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
-		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := meshdir.Argument(args)
+(execution), or a kernel that asks it.
+
+A planner makes plans and sees no content. A processor reads content and has no
+tools. An orchestrator runs plans by rules. Each has a contract, and an organisation
+signs which contracts its agents keep: see docs/contracts.md.`,
+		Example: "  bcpmesh role\n  bcpmesh role --dir ./office --json",
+		RunE: func(*cobra.Command, []string) error {
+			folder, err := where.Folder()
 			if err != nil {
 				return err
 			}
@@ -111,4 +110,7 @@ folder.`,
 			return nil
 		},
 	}
+	where.AddTo(cmd)
+	return cli.Noun(cmd, nil,
+		reportCommand(p), attestCommand(p), showCommand(p), contractsCommand(p), verifyCommand(p), simulate.RoleSimulateCommand(p))
 }

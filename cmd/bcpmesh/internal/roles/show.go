@@ -30,8 +30,8 @@ type showing struct {
 func showCommand(p *cli.Program) *cobra.Command {
 	f := showing{every: cli.DurationFlag{Least: time.Second}}
 	cmd := &cobra.Command{
-		Use:   "show ATTESTATION REVOCATIONS --to ORGANISATION",
-		Short: "Show this mesh's attestation to another organisation's mesh",
+		Use:   "show [ATTESTATION] REVOCATIONS",
+		Short: "Show an attestation to another organisation's mesh, or its list to this one",
 		Long: `Show another organisation's mesh which roles an agent is made of, with the files that
 role attest has written. --creds are those that the other mesh has issued for the
 agent: they prove its identity to that organisation alone. The mesh answers until when
@@ -42,12 +42,20 @@ when they change: the mesh learns of a revocation soon after role attest --revok
 the list. It runs until interrupted. Later refusals and failures are reported and do
 not end it.
 
+REVOCATIONS alone is another organisation's list, and is shown to the mesh of the
+folder: revoked attestations are not accepted from then on. A list older than one
+already seen is refused, and so is one not signed by anybody in trust. Agents of that
+organisation bring lists, too; with a timer you do not depend on them.
+
 Exit code 3 means that the agent is not accepted; the printed code says why.`,
-		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222\n  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --every 30s",
-		Args:    cli.Arguments(2, "ATTESTATION", "REVOCATIONS"),
+		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222\n  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --every 30s\n  bcpmesh role show revocations_list.json",
+		Args:    cli.Arguments(1, "ATTESTATION", "REVOCATIONS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.who.Creds == "" || f.to == "" {
-				return cli.Usagef("role show: expected --creds and --to").WithHint("the creds are those that the other mesh has issued")
+			if len(args) == 1 && f.who.Creds == "" && f.to == "" {
+				return f.bring(cmd.Context(), p.Out, args[0])
+			}
+			if len(args) == 1 || f.who.Creds == "" || f.to == "" {
+				return cli.Usagef("role show: expected ATTESTATION, --creds and --to").WithHint("the creds are those that the other mesh has issued")
 			}
 			papers, err := f.readPapers(args)
 			if err != nil {
@@ -69,6 +77,7 @@ Exit code 3 means that the agent is not accepted; the printed code says why.`,
 		},
 	}
 	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
+	f.who.Where.AddTo(cmd)
 	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
 	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of the other mesh's requirement")
 	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
@@ -176,44 +185,30 @@ func showVerdict(o *cli.Output, v agents.RoleVerdict, revocations int64) error {
 	return refused
 }
 
-func takeCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := &cobra.Command{
-		Use:   "take LIST",
-		Short: "Import another organisation's revocation list",
-		Long: `Import another organisation's revocation list, which role attest of
-its mesh have signed. Revoked attestations are not accepted from then on. A list older
-than one already seen is refused, and so is one not signed by anybody in trust. Agents
-of that organisation bring lists, too; with a timer you do not depend on them.`,
-		Example: "  bcpmesh role take revocations_list.json",
-		Args:    cli.Arguments(1, "LIST"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := readPaper(args[0])
-			if err != nil {
-				return err
-			}
-			if _, ok := contract.ParseEnvelope(list); !ok {
-				return cli.Failf("%s is not a signed list", cli.Quoted(args[0])).WithHint("role attest of the other mesh write revocations_list.json")
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
-			defer cancel()
-			c, err := who.Connect(ctx, bcp.RoleOperator)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if err := refusalReason(c.Operator().BringRevocations(ctx, list)); err != nil {
-				return err
-			}
-			if p.Out.JSON {
-				return p.Out.Value(shown{Accepted: true})
-			}
-			p.Out.Printf("the list is accepted\n")
-			return nil
-		},
+// bring takes another organisation's list of revocations to the mesh of the folder.
+func (f *showing) bring(ctx context.Context, o *cli.Output, file string) error {
+	list, err := readPaper(file)
+	if err != nil {
+		return err
 	}
-	who.Where.AddTo(cmd)
-	return cmd
+	if _, ok := contract.ParseEnvelope(list); !ok {
+		return cli.Failf("%s is not a signed list", cli.Quoted(file)).WithHint("role attest of the other mesh writes revocations_list.json")
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	c, err := client.ConnectOperator(ctx, f.who.Where)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := refusalReason(c.Operator().BringRevocations(ctx, list)); err != nil {
+		return err
+	}
+	if o.JSON {
+		return o.Value(shown{Accepted: true})
+	}
+	o.Printf("the list is accepted\n")
+	return nil
 }
 
 // refusalReason says why a list is not taken.

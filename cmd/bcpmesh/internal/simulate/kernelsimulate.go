@@ -17,16 +17,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// KernelCommand returns the command kernel, with the commands about runs of a mesh.
-func KernelCommand(p *cli.Program, ofRuns ...*cobra.Command) *cobra.Command {
-	return cli.Group("kernel", "Run tasks in kernels, and check plans",
-		`Run tasks in the kernels of a mesh, see the results, and check plans.
-
-A kernel turns a task into effects: a planner that never sees content proposes a
-plan, Readers turn content into typed values, and every call crosses one gate.
-docs/kernel.md explains plans, labels and rules.`,
-		"  bcpmesh kernel run desk reply 'Summarise my latest mail and send it to me.'\n  bcpmesh kernel list\n  bcpmesh kernel check kernel.json plan.json",
-		append(ofRuns, kernelCheckCommand(p), kernelSimulateCommand(p))...)
+// KernelCommands returns the commands of kernel that need no mesh.
+func KernelCommands(p *cli.Program) []*cobra.Command {
+	return []*cobra.Command{kernelCheckCommand(p), kernelSimulateCommand(p)}
 }
 
 func kernelSimulateCommand(p *cli.Program) *cobra.Command {

@@ -84,7 +84,7 @@ type caseProof struct {
 // and a revocation list that cannot be read is not current.
 func (in *attestInput) examination() (contract.Examination, error) {
 	e := contract.Examination{
-		Envelope: document(in.Envelope), Agent: in.Agent, LastNumber: in.LastNumber, Proof: contract.Proof(in.Proof), Verify: verifyEd25519,
+		Envelope: document(in.Envelope), Agent: in.Agent, LastNumber: in.LastNumber, Proof: contract.Proof(in.Proof), Verify: VerifyEd25519,
 	}
 	var err error
 	if e.Now, err = time.Parse(time.RFC3339, in.Now); err != nil {
@@ -97,7 +97,7 @@ func (in *attestInput) examination() (contract.Examination, error) {
 				return e, fmt.Errorf("input.trust[%d].until: expected a time such as 2026-03-01T06:00:00Z", i)
 			}
 		}
-		if key, ok := parsePublicKey([]byte(t.Key)); ok {
+		if key, ok := ParsePublicKey([]byte(t.Key)); ok {
 			trusted.Key = key
 			e.Trust = append(e.Trust, trusted)
 		}
@@ -105,7 +105,7 @@ func (in *attestInput) examination() (contract.Examination, error) {
 	if list, ok := contract.ParseRevocations(in.Revocations); ok {
 		e.Revocations = list
 	}
-	if e.Requirement, err = parseRequirement(in.Requirement); err != nil {
+	if e.Requirement, err = ParseRequirement(in.Requirement); err != nil {
 		return e, fmt.Errorf("input.requirement: %w", err)
 	}
 	for _, c := range in.Contracts {
@@ -117,9 +117,9 @@ func (in *attestInput) examination() (contract.Examination, error) {
 	return e, nil
 }
 
-// parseRequirement reads a requirement, or the name of the built-in one, which is
+// ParseRequirement reads a requirement, or the name of the built-in one, which is
 // also what holds if there is none.
-func parseRequirement(raw jsontext.Value) (contract.Requirement, error) {
+func ParseRequirement(raw jsontext.Value) (contract.Requirement, error) {
 	if raw == nil || string(raw) == `"dual-llm"` {
 		return contract.DualLLMRequirement(), nil
 	}
@@ -130,8 +130,8 @@ func parseRequirement(raw jsontext.Value) (contract.Requirement, error) {
 	return r, nil
 }
 
-// parsePublicKey reads an ed25519 key in PEM, as openssl pkey -pubout writes it.
-func parsePublicKey(b []byte) (key [32]byte, ok bool) {
+// ParsePublicKey reads an ed25519 key in PEM, as openssl pkey -pubout writes it.
+func ParsePublicKey(b []byte) (key [32]byte, ok bool) {
 	block, _ := pem.Decode(b)
 	if block == nil || block.Type != "PUBLIC KEY" {
 		return key, false
@@ -145,6 +145,6 @@ func parsePublicKey(b []byte) (key [32]byte, ok bool) {
 	return key, ok
 }
 
-func verifyEd25519(key [32]byte, message, signature []byte) bool {
+func VerifyEd25519(key [32]byte, message, signature []byte) bool {
 	return ed25519.Verify(key[:], message, signature)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-func roleSimulateCommand(p *cli.Program) *cobra.Command {
+func RoleSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "simulate",
 		Short: "Judge cases, one JSON object per line",

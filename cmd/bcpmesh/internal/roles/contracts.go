@@ -1,4 +1,4 @@
-package simulate
+package roles
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-func roleContractsCommand(p *cli.Program) *cobra.Command {
+func contractsCommand(p *cli.Program) *cobra.Command {
 	var name string
 	var matrix bool
 	cmd := &cobra.Command{
@@ -146,7 +146,7 @@ func showContracts(p *cli.Program, files []string) error {
 			return err
 		}
 	} else {
-		showReports(p.Out, reports)
+		showContractReports(p.Out, reports)
 	}
 	if bad > 0 {
 		return cli.Failf("%s wrong", countIs(bad, "contract")).WithHint("docs/contracts.md has the format, its words and its predicates")
@@ -161,8 +161,8 @@ func countIs(n int, noun string) string {
 	return cli.Count(n, noun) + " are"
 }
 
-// showReports shows contracts one after the other.
-func showReports(o *cli.Output, reports []contractReport) {
+// showContractReports shows contracts one after the other.
+func showContractReports(o *cli.Output, reports []contractReport) {
 	for i := range reports {
 		r := &reports[i]
 		if i > 0 {

@@ -1,6 +1,7 @@
-package simulate
+package roles
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -8,13 +9,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// roleVerifyFlags say what an attestation is judged by.
-type roleVerifyFlags struct {
+// verifyFlags say what an attestation is judged by.
+type verifyFlags struct {
+	who              client.Flags
 	trust, contracts []string
 	revocations      string
 	lastNumber       int64
@@ -23,13 +28,16 @@ type roleVerifyFlags struct {
 	jwts, report     string
 }
 
-func roleVerifyCommand(p *cli.Program) *cobra.Command {
-	var f roleVerifyFlags
+func verifyCommand(p *cli.Program) *cobra.Command {
+	var f verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify FILE AGENT",
-		Short: "Judge an attestation of another organisation's agent",
+		Use:   "verify [FILE] AGENT",
+		Short: "Judge another organisation's agent, by a file or by a challenge",
 		Long: `Judge an attestation of another organisation's agent: FILE is a DSSE envelope, and
-AGENT is who it has to be about.
+AGENT is who it has to be about, a name and an organisation. Without FILE its mesh is
+challenged: --creds are those that it has issued to an agent of yours, which must be
+one that shows its roles there. The mesh proves itself to them, is told the verdict,
+and records it. Only a challenge shows that the agent's peer has its keys.
 
 The signature is checked with the keys of --trust; none is ever fetched. The contracts
 of the agent's declaration are found by their digests among the built-in ones and the
@@ -44,15 +52,22 @@ hold no secrets, but reveal the names and the channels of agents.
 With --report the reports on the contracts are those that were attested: FILE is what
 role report --json wrote there, byte for byte.
 
-The agent itself is not asked: only a challenge shows that its peer has its
-keys.
+It prints until when the agent is accepted and, after a challenge, the number of the
+revocation list: give it as --last-revocations the next time.
 
 Exit code 3 means that the agent is not accepted.`,
 		Example: `  bcpmesh role verify attestation.json agent-a@org1.example \
-    --trust org1.example=org1.pem --revocations revocations.json`,
-		Args: cli.Arguments(2, "FILE", "AGENT"),
-		RunE: func(_ *cobra.Command, args []string) error { return f.verify(p, args[0], args[1]) },
+    --trust org1.example=org1.pem --revocations revocations.json
+  bcpmesh role verify main@org1.example --trust org1.example=org1.pem --creds desk.creds --url tls://org1.example:4222`,
+		Args: cli.Arguments(1, "FILE or AGENT", "AGENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return f.verify(p, args[0], args[1])
+			}
+			return f.challenge(cmd, p, args[0])
+		},
 	}
+	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
 	flags.StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that the declaration refers to; may be repeated")
@@ -67,9 +82,6 @@ Exit code 3 means that the agent is not accepted.`,
 	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)
 	return cmd
 }
-
-// maxReport is the most bytes of reports that are compared.
-const maxReport = 1 << 20
 
 // acceptanceReport is what role verify prints.
 type acceptanceReport struct {
@@ -90,7 +102,52 @@ type provenAgain struct {
 	Holes    int    `json:"holes"`
 }
 
-func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
+// challenge has the agent's mesh prove what it is, and judges the answer.
+func (f *verifyFlags) challenge(cmd *cobra.Command, p *cli.Program, name string) error {
+	for _, flag := range []string{"contract", "revocations", "jwts", "report", "at"} {
+		if cmd.Flags().Changed(flag) {
+			return cli.Usagef("role verify: --%s is for a FILE", flag).WithHint("without one the mesh of AGENT is challenged")
+		}
+	}
+	agent, err := parseAgent(name)
+	if err != nil {
+		return err
+	}
+	if f.who.Creds == "" {
+		return cli.Usagef("role verify: expected FILE, or --creds").WithHint("use the creds that the other mesh has issued")
+	}
+	by := agents.RoleTrust{LastRevocations: f.lastNumber, Requirement: contract.DualLLMRequirement()}
+	if by.Keys, err = readTrust(f.trust); err != nil {
+		return err
+	}
+	if f.requirement != "" {
+		if by.Requirement, err = readRequirement(f.requirement); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
+	defer cancel()
+	c, err := f.who.Remote(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	v, list, err := c.JudgeRole(ctx, agent, by)
+	if err != nil {
+		return meshdir.Failure(err)
+	}
+	return showVerdict(p.Out, v, list.Number)
+}
+
+func parseAgent(name string) (contract.AgentID, error) {
+	id, ok := contract.ParseAgentID(name)
+	if !ok {
+		return id, cli.Usagef("role verify: %s is not an agent", cli.Quoted(name)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
+	}
+	return id, nil
+}
+
+func (f *verifyFlags) verify(p *cli.Program, file, agent string) error {
 	e, err := f.examination(file, agent)
 	if err != nil {
 		return err
@@ -184,19 +241,18 @@ func (p *provenAgain) refusal() string {
 }
 
 // examination gathers what an attestation is judged by.
-func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination, error) {
-	e := contract.Examination{Agent: agent, LastNumber: f.lastNumber, Now: time.Now(), Requirement: contract.DualLLMRequirement(), Verify: verifyEd25519}
-	id, ok := contract.ParseAgentID(agent)
-	if !ok {
-		return e, cli.Usagef("role verify: %s is not an agent", cli.Quoted(agent)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
+func (f *verifyFlags) examination(file, agent string) (contract.Examination, error) {
+	e := contract.Examination{Agent: agent, LastNumber: f.lastNumber, Now: time.Now(), Requirement: contract.DualLLMRequirement(), Verify: simulate.VerifyEd25519}
+	id, err := parseAgent(agent)
+	if err != nil {
+		return e, err
 	}
-	var err error
 	if f.at != "" {
 		if e.Now, err = time.Parse(time.RFC3339, f.at); err != nil {
 			return e, cli.Usagef("role verify: --at: %s is not a time", cli.Quoted(f.at)).WithHint("expected a time such as 2026-03-01T06:00:00Z")
 		}
 	}
-	if e.Trust, err = ReadTrust("role verify", f.trust); err != nil {
+	if e.Trust, err = readTrust(f.trust); err != nil {
 		return e, err
 	}
 	if e.Envelope, err = cli.ReadFile(file, contract.MaxEnvelope); err != nil {
@@ -216,26 +272,26 @@ func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination,
 		e.Contracts = append(e.Contracts, b)
 	}
 	if f.requirement != "" {
-		if e.Requirement, err = ReadRequirement(f.requirement); err != nil {
+		if e.Requirement, err = readRequirement(f.requirement); err != nil {
 			return e, err
 		}
 	}
 	return e, f.readRevocations(&e, id.Organisation)
 }
 
-// ReadTrust reads the flags --trust of a command: ORGANISATION=FILE, with a public key in
+// readTrust reads the flags --trust: ORGANISATION=FILE, with a public key in
 // PEM.
-func ReadTrust(command string, words []string) (keys []contract.Trusted, err error) {
+func readTrust(words []string) (keys []contract.Trusted, err error) {
 	for _, word := range words {
 		organisation, file, found := strings.Cut(word, "=")
 		if !found || !contract.IsOrganisation(organisation) {
-			return nil, cli.Usagef("%s: --trust: %s names no organisation", command, cli.Quoted(word)).WithHint("expected ORGANISATION=FILE, such as org1.example=org1.pem")
+			return nil, cli.Usagef("role verify: --trust: %s names no organisation", cli.Quoted(word)).WithHint("expected ORGANISATION=FILE, such as org1.example=org1.pem")
 		}
 		b, err := cli.ReadFile(file, contract.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}
-		key, ok := parsePublicKey(b)
+		key, ok := simulate.ParsePublicKey(b)
 		if !ok {
 			return nil, cli.Failf("%s has no public ed25519 key in PEM", cli.Quoted(file)).WithHint("openssl pkey -in KEY -pubout writes one")
 		}
@@ -244,20 +300,20 @@ func ReadTrust(command string, words []string) (keys []contract.Trusted, err err
 	return keys, nil
 }
 
-// ReadRequirement reads a file with what is required.
-func ReadRequirement(file string) (contract.Requirement, error) {
+// readRequirement reads a file with what is required.
+func readRequirement(file string) (contract.Requirement, error) {
 	b, err := cli.ReadFile(file, contract.MaxEnvelope)
 	if err != nil {
 		return contract.Requirement{}, err
 	}
-	r, err := parseRequirement(b)
+	r, err := simulate.ParseRequirement(b)
 	if err != nil {
 		return r, cli.Failf("%s: %s", cli.Quoted(file), err)
 	}
 	return r, nil
 }
 
-func (f *roleVerifyFlags) readRevocations(e *contract.Examination, organisation string) error {
+func (f *verifyFlags) readRevocations(e *contract.Examination, organisation string) error {
 	if f.revocations == "" {
 		return nil
 	}
