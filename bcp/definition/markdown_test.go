@@ -20,12 +20,12 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	writeNeeds(&b)
-	b.WriteString("\n## Keys\n\nBehind each key is what it holds, its default, and the rule that decides: P… of [the protocol](../bcp/PROTOCOL.md), or an id of [the checklist](REQUIREMENTS.md). A default in `code` can be written as it is.\n\n" + formsInWords)
+	b.WriteString("\n## Keys\n\nBehind each key is what it holds, and its default; one in `code` can be written as it is. *C*: only in the controller's entry of a channel.\n\n" + formsInWords)
 	for level := LevelMesh; level.String() != ""; level++ {
 		fmt.Fprintf(&b, "\n### %s\n\n", heading(level))
 		for i := range schema {
 			if k := &schema[i]; k.Level == level {
-				fmt.Fprintf(&b, "- `%s` (%s; %s; %s): %s\n", k.Name, k.holds(), k.absent(), k.Rule, k.meaning())
+				fmt.Fprintf(&b, "- `%s` (%s; %s): %s\n", k.Name, k.holds(), k.absent(), k.meaning())
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (k *Key) absent() string {
 func (k *Key) meaning() string {
 	switch {
 	case k.ControllerOnly:
-		return k.Doc + " *" + controllerOnly + "*"
+		return k.Doc + " *C*"
 	default:
 		return k.Doc
 	}
