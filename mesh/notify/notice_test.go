@@ -3,6 +3,8 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -62,13 +64,20 @@ func TestNoWordOfAnAgent(t *testing.T) {
 	}
 }
 
-// Each alert has a sentence, and a name in it where it is about somebody.
+// Each alert has a sentence, a name in it where it is about somebody, and a row in docs/alerts.md.
 //
 // covers P4.6
 func TestEachAlertIsSaid(t *testing.T) {
 	t.Parallel()
+	page, err := os.ReadFile("../../docs/alerts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	def := office()
 	for _, kind := range append(bcp.AlertKinds(), bcp.AlertJournal, bcp.AlertDamaged) {
+		if !regexp.MustCompile("(?m)^\\| [^|]*`" + string(kind) + "`[^|]* \\| ").Match(page) {
+			t.Errorf("docs/alerts.md has no row for %s", kind)
+		}
 		n, ok := noticeOfAlert(def, everything(), &bcp.Alert{Alert: kind, Agent: "mailer"})
 		if !ok || n.Says == "" || strings.Contains(n.Says, "another version") || strings.Contains(n.Says, "%") && !strings.Contains(n.Says, " % ") {
 			t.Errorf("%s says %q, %v", kind, n.Says, ok)
