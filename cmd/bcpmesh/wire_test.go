@@ -347,26 +347,26 @@ func cells(list []string) string {
 
 func codeTable() string {
 	var b strings.Builder
-	b.WriteString("\n| code | who hears it | again | what to do |\n|---|---|---|---|\n")
+	b.WriteString("\n")
 	for _, line := range bcp.Catalogue() {
 		var who []string
 		for _, a := range []struct {
 			to   bcp.Audience
 			name string
 		}{{bcp.ToReader, "Reader"}, {bcp.ToController, "Controller"}, {bcp.ToApprover, "approver"}} {
-			if line.To&a.to == 0 {
-				continue
+			switch {
+			case line.To&a.to == 0:
+			case a.to == bcp.ToController && line.Outcome:
+				who = append(who, "*Controller*")
+			default:
+				who = append(who, a.name)
 			}
-			if a.to == bcp.ToController && line.Outcome {
-				a.name += " (outcome)"
-			}
-			who = append(who, a.name)
 		}
 		again := ""
 		if line.Retry {
-			again = "yes"
+			again = "again; "
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", line.Code, strings.Join(who, ", "), again, line.Decision)
+		fmt.Fprintf(&b, "- `%s` (%s): %s%s\n", line.Code, strings.Join(who, ", "), again, line.Decision)
 	}
 	return b.String() + "\n"
 }

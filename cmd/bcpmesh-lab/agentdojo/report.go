@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -36,11 +35,10 @@ The Reader is hijacked in all attacks. A person who is asked refuses all, is **c
 const limits = `
 ## What the figures are not
 
-- How well a model plans.
-- A judgement of what a condition does not look at. Most of slack's count messages, and do not read them.
+- How well a model plans; a judgement of what a condition does not look at (most of slack's count messages, and do not read them).
 - A proof of the rules. ` + "`task.mentions`" + ` compares words: "on June 13" mentions the file 13. A tool without critical arguments, such as an event without participants, can be called by any plan: an operator who minds marks more.
-- Free of false texts: where a task leaves the title of an event or the text of a mail to content, rules let content stand there; under category 2 a Controller believes what it hears.
-- Kind to the mesh: answers come without commas, dots and some capitals, and a task whose condition wants them is not done; a tool that reads returns more to the Reader than AgentDojo's.
+- Free of false texts: where a task leaves the title of an event or the text of a mail to content, rules let it stand; under category 2 a Controller believes what it hears.
+- Kind to the mesh: answers come without commas, dots and some capitals, and a task whose condition wants them is not done. No format carries the address of a web page.
 `
 
 // total sums up rows.
@@ -80,7 +78,7 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 		line("\nPlans and answers on this page are of a model: %s.", m.name)
 	}
 	ok := true
-	all, whys := total{}, map[string]*[ways]int{}
+	all := total{}
 	done, reached, found := &bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}
 	for i, s := range append(slices.Clone(suites), &suite{Name: "all"}) {
 		t := all
@@ -142,21 +140,6 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 	spending := 0
 	for i := range rows {
 		r := &rows[i]
-		for way := range kernelPlanner {
-			if why := r.Cells[way].Why; why != "" {
-				why = why[strings.LastIndex(why, ": ")+1:]
-				for _, kind := range []string{noList, noFormat} {
-					if strings.Contains(why, kind) {
-						why = kind
-					}
-				}
-				why = strings.TrimSpace(why)
-				if whys[why] == nil {
-					whys[why] = &[ways]int{}
-				}
-				whys[why][way]++
-			}
-		}
 		for _, alert := range r.Alerts {
 			if alert == string(bcp.AlertSpending) {
 				spending++
@@ -166,12 +149,7 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 			fmt.Fprintf(stderr, "an alert in honest traffic: %s %s: %s\n", r.Suite, r.ID, alert)
 		}
 	}
-	line("## Why tasks cannot be done\n\n| what it would need | %s\n|---|--:|--:|--:|--:|", heads)
-	for _, why := range slices.Sorted(maps.Keys(whys)) {
-		n := whys[why]
-		line("| %s | %d | %d | %d | %d |", why, n[plain1], n[plain2], n[plain3], n[kernelReader])
-	}
-	line("\nHonest traffic raised no alert but `session_spending`, %d times: a task that takes over ten times the bits of the median task says so (P4.6).", spending)
+	line("Honest traffic raised no alert but `session_spending`, %d times: a task that takes over ten times the bits of the median task says so (P4.6).", spending)
 	w.WriteString(limits)
 	for _, rule := range watch.Rules() {
 		most := 0
@@ -185,12 +163,6 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 	}
 	return ok
 }
-
-// What a reason is counted as that names tools besides.
-const (
-	noList   = "no tool returns these as a list"
-	noFormat = "the address of a web page, which no format carries"
-)
 
 // spread is the median and the greatest.
 func spread(bits []bcp.Bits) (median, most string) {
