@@ -64,7 +64,7 @@ func TestNoWordOfAnAgent(t *testing.T) {
 	}
 }
 
-// Each alert has a sentence, a name in it where it is about somebody, and a row in docs/alerts.md.
+// Each alert has a sentence, a name in it where it is about somebody, and a line in docs/alerts.md.
 //
 // covers P4.6
 func TestEachAlertIsSaid(t *testing.T) {
@@ -75,8 +75,8 @@ func TestEachAlertIsSaid(t *testing.T) {
 	}
 	def := office()
 	for _, kind := range append(bcp.AlertKinds(), bcp.AlertJournal, bcp.AlertDamaged) {
-		if !regexp.MustCompile("(?m)^\\| [^|]*`" + string(kind) + "`[^|]* \\| ").Match(page) {
-			t.Errorf("docs/alerts.md has no row for %s", kind)
+		if !regexp.MustCompile("(?m)^- [^:]*`" + string(kind) + "`[^:]*: ").Match(page) {
+			t.Errorf("docs/alerts.md says nothing of %s", kind)
 		}
 		n, ok := noticeOfAlert(def, everything(), &bcp.Alert{Alert: kind, Agent: "mailer"})
 		if !ok || n.Says == "" || strings.Contains(n.Says, "another version") || strings.Contains(n.Says, "%") && !strings.Contains(n.Says, " % ") {

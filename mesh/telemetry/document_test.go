@@ -31,20 +31,19 @@ func TestDocument(t *testing.T) {
 	head, rest, found := strings.Cut(string(text), begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatal("the marks of the table are missing")
+		t.Fatal("the marks of the list are missing")
 	}
-	var table strings.Builder
-	table.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
+	var list strings.Builder
 	known := map[string]bool{}
 	for _, f := range telemetry.Families() {
 		known[f.FullName()] = true
 		labels := ""
 		if len(f.Labels) > 0 {
-			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+			labels = " (`" + strings.Join(f.Labels, "`, `") + "`)"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", f.FullName(), labels, f.Help)
+		fmt.Fprintf(&list, "- `%s`%s: %s\n", f.FullName(), labels, f.Help)
 	}
-	want := []byte(head + begin + table.String() + end + tail)
+	want := []byte(head + begin + list.String() + end + tail)
 	if *update && !bytes.Equal(want, text) {
 		if err := os.WriteFile(document, want, 0o644); err != nil {
 			t.Fatal(err)
