@@ -28,9 +28,10 @@ var ErrNotOurs = errors.New("not the claims of this mesh")
 // account once. The bundle knows the scope of each issuer key, and has no logins.
 // To check what its claims grant, use [Bundle.Differences].
 //
-// Accounts with other names belong to others. It refuses, with [ErrNotOurs],
-// accounts of ours that another operator has signed, that are missing or duplicate,
-// and everything that [CompileCluster] does not write: users without a scope,
+// Accounts with other names, or that another operator has signed, belong to others,
+// such as a second mesh of the cluster. It refuses, with [ErrNotOurs], accounts of ours
+// that are missing or duplicate, and everything that [CompileCluster] does not write:
+// users without a scope,
 // scopes without an owner or in the wrong account, duplicate keys, and everything
 // unknown to this version of the program.
 func Enforced(operator string, tokens []string) (Bundle, error) {
@@ -69,7 +70,7 @@ func (e *enforced) read(operator string, tokens []string) error {
 			return fmt.Errorf("account %s is there twice", claims.Subject)
 		}
 		seen[claims.Subject] = true
-		if _, ours := parseAccount(claims.Name); !ours {
+		if _, ours := parseAccount(claims.Name); !ours || !e.root.DidSign(claims) {
 			e.others = append(e.others, claims)
 			continue
 		}
@@ -103,11 +104,8 @@ func decodeAccount(token string) (*jwt.AccountClaims, error) {
 	return claims, nil
 }
 
-// add takes an account with a name of ours.
+// add takes an account with a name of ours, which our operator has signed.
 func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
-	if !e.root.DidSign(claims) {
-		return errors.New("another operator has signed it")
-	}
 	if e.keys[claims.Name] != "" {
 		return errors.New("there are two of this name")
 	}

@@ -264,7 +264,7 @@ func TestEnforcedRefusesWhatIsNotOfThisMesh(t *testing.T) {
 		"no JWT":             {b.Operator, append(tokensOf(b), "x")},
 		"a broken signature": {b.Operator, broken(tokensOf(b))},
 		"twice":              {b.Operator, append(tokensOf(b), tokensOf(b)[0])},
-		"two meshes":         {b.Operator, append(tokensOf(b), tokensOf(otherBundle)...)},
+		"another mesh":       {b.Operator, tokensOf(otherBundle)},
 		"one is missing":     {b.Operator, tokensOf(b)[1:]},
 		"a key without a scope": {b.Operator, with(accounts.Readers, func(c *jwt.AccountClaims) {
 			c.SigningKeys.Add(publicKey(t, nkeys.CreateAccount))
@@ -287,6 +287,39 @@ func TestEnforcedRefusesWhatIsNotOfThisMesh(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// Of two meshes on the servers of a cluster each reads its own accounts, and is told if the
+// other imports something of it.
+//
+// covers A-JWTSELF, A-WILD
+func TestEnforcedOfTwoMeshes(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	other, folder := newStore(t)
+	b, theirs := compileCluster(t, store, scopes()), compileCluster(t, other, scopes())
+	for _, own := range []accounts.Bundle{b, theirs} {
+		read, err := accounts.Enforced(own.Operator, append(tokensOf(b), tokensOf(theirs)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(own.Accounts, read.Accounts); diff != "" {
+			t.Error(diff)
+		}
+		if lines := read.Differences(scopes()); len(lines) > 0 {
+			t.Errorf("%q", lines)
+		}
+	}
+	reaching := rewrite(t, folder, theirs, accounts.Readers, func(c *jwt.AccountClaims) {
+		c.Imports.Add(&jwt.Import{Subject: "bcp.v1.ask.>", Account: accountKeyOf(b, accounts.Core), Type: jwt.Service})
+	})
+	read, err := accounts.Enforced(b.Operator, append(tokensOf(b), reaching...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := read.Differences(scopes()); len(lines) != 1 || !strings.Contains(lines[0], "imports bcp.v1.ask.> from CORE, and is none of this mesh") {
+		t.Errorf("%q", lines)
 	}
 }
 

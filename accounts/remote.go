@@ -31,7 +31,7 @@ const (
 
 // Remote is the record of one login from outside. It holds no secret.
 type Remote struct {
-	// Gateway is the owner; empty for the program that pushes claims.
+	// Gateway is the owner, or a guest; empty for the program that pushes claims.
 	Gateway   bcp.AgentName `json:"gateway,omitempty"`
 	Account   string        `json:"account"` // [Core], [System], or a dispatcher's
 	PublicKey string        `json:"public_key"`
@@ -133,6 +133,26 @@ func (s *Store) Push() (creds Creds, err error) {
 		return Creds{}, fmt.Errorf("creds to push claims: %w", err)
 	}
 	return creds, nil
+}
+
+// Guest returns the logins to SYS of another mesh on the same cluster, which has one
+// system account: for its gateways, and to push its claims. They let nobody in to another
+// account. [Store.RevokeGateway] revokes them.
+func (s *Store) Guest(mesh bcp.AgentName) (system, push Creds, err error) {
+	if _, err := bcp.ParseAgentName(string(mesh)); err != nil {
+		return Creds{}, Creds{}, fmt.Errorf("a guest's name: %w", err)
+	}
+	err = s.change(func(st *state, now time.Time) error {
+		if system, err = s.remote(st, now, outsideMonitor, mesh); err != nil {
+			return err
+		}
+		push, err = s.remote(st, now, outsidePush, mesh)
+		return err
+	})
+	if err != nil {
+		return Creds{}, Creds{}, fmt.Errorf("creds of a guest: %w", err)
+	}
+	return system, push, nil
 }
 
 // remoteKey is the file of a login's key. No name of an agent has a dot.

@@ -72,6 +72,18 @@ type Creds struct {
 	text secret
 }
 
+// ReadCreds reads a creds file that only its owner can open. Who it is for is not read.
+func ReadCreds(path string) (Creds, error) {
+	content, err := readFile(path)
+	if err == nil {
+		_, err = jwt.ParseDecoratedUserNKey(content)
+	}
+	if err != nil {
+		return Creds{}, fmt.Errorf("read creds: %w", err)
+	}
+	return Creds{text: newSecret(content)}, nil
+}
+
 // Text returns the creds file for standard clients.
 func (c Creds) Text() []byte {
 	if c.text == nil {

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -165,17 +167,58 @@ func TestSubscriptionsThatAreNone(t *testing.T) {
 	}
 }
 
-// Two operators are two worlds, and of one account the newest JWT counts.
-func TestSetsOfTokens(t *testing.T) {
+// Each operator is a mesh of its own, and of one account the newest JWT counts. Nothing
+// leads from one mesh into the other, whatever it is named, unless an account imports it.
+//
+// covers A-WILD, A-SYS
+func TestTwoMeshes(t *testing.T) {
 	t.Parallel()
-	one, two := newIssuer(t), newIssuer(t)
-	var c proof.Claims
-	first, _ := one.tokens(t)
-	second, _ := two.tokens(t)
-	if err := c.Add(first + "\n" + first); err != nil {
+	one, two := shipped(t, office()), shipped(t, office())
+	both := func() proof.Report {
+		var c proof.Claims
+		for _, i := range []*issuer{one, one, two} {
+			operator, accounts := i.tokens(t)
+			if err := c.Add(strings.Join(append(accounts, operator), "\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report, err := proof.Prove(c, proof.Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	alone, report := one.prove(t), both()
+	if len(report.Holes) > 0 || report.Accounts != 2*alone.Accounts || len(report.Principals) != 2*len(alone.Principals) {
+		t.Errorf("%d accounts, %d principals: %v", report.Accounts, len(report.Principals), report.Holes)
+	}
+	exported, readers := one.accounts[accounts.Core].Exports, two.accounts[accounts.Readers]
+	own := slices.Clone(readers.Imports)
+	for _, e := range exported {
+		i := &jwt.Import{Name: "x", Account: one.accounts[accounts.Core].Subject, Subject: e.Subject, Type: e.Type}
+		readers.Imports = append(slices.Clone(own), i)
+		if found := both().Of(proof.Meshes); len(found) != 1 {
+			t.Errorf("%s is imported by another mesh: %v", e.Subject, found)
+		}
+	}
+	if len(exported) == 0 {
+		t.Error("nothing is exported")
+	}
+	// An account that the other operator signs as well is the other's from then on.
+	stolen := one.accounts[accounts.Readers]
+	stolen.IssuedAt = time.Now().Add(time.Hour).Unix()
+	token, err := stolen.Encode(two.signer)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Add(second); err == nil {
-		t.Error("two operators were taken")
+	c := one.claims(t)
+	operator, _ := two.tokens(t)
+	for _, text := range []string{operator, token} {
+		if err := c.Add(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := proof.Prove(c, proof.Policy{}); err != nil || len(report.Of(proof.Meshes)) == 0 {
+		t.Errorf("an account that was taken over is not found: %v", err)
 	}
 }

@@ -45,6 +45,16 @@ func Prove(c Claims, p Policy) (Report, error) {
 	if err := newRoles(v).judge(reached); err != nil {
 		return Report{}, err
 	}
+	for _, a := range v.order {
+		for _, l := range slices.Concat(a.services, a.streams) {
+			if l.to.operator != a.operator && !l.to.unknown {
+				v.hole(Hole{Claim: Meshes, From: a.name + " " + a.key, To: l.to.name + " " + l.to.key, Way: []Step{
+					{Account: a.name, Subject: l.by.from.String(), How: "publish", Who: "anybody"},
+					{Account: l.to.name, Subject: l.by.apply(l.by.from).String(), How: l.how()},
+				}})
+			}
+		}
+	}
 	for _, t := range v.trusted {
 		v.report.Trusted = append(v.report.Trusted, t.name)
 	}

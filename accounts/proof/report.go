@@ -30,6 +30,9 @@ const (
 	// Roles: each role of a kernel receives only what the isolation matrix allows, and
 	// sends only along its edges (package contract).
 	Roles Claim = "roles"
+	// Meshes: no account of one mesh has a way into an account of another on the same
+	// servers; a mesh is what one operator has signed.
+	Meshes Claim = "meshes"
 	// Issuers: users have the permissions of a scope, and need the key to which
 	// they were issued.
 	Issuers Claim = "issuers"
@@ -37,7 +40,7 @@ const (
 
 // All returns the claims in their order.
 func All() []Claim {
-	return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Roles, Issuers}
+	return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Roles, Meshes, Issuers}
 }
 
 // Text describes the claim.
@@ -57,6 +60,8 @@ func (c Claim) Text() string {
 		return "each call has one publisher: its own dispatcher"
 	case Roles:
 		return "each role sees and says what the matrix lets it"
+	case Meshes:
+		return "no account of one mesh leads into another mesh"
 	case Issuers:
 		return "every user is held to a scope and needs its own key"
 	}

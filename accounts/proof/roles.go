@@ -262,7 +262,7 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 func (v *roles) two() {
 	for i, p := range v.principals {
 		for _, q := range v.principals[:i] {
-			if p.agent.agent != q.agent.agent {
+			if p.agent.agent != q.agent.agent || p.account.operator != q.account.operator {
 				continue
 			}
 			a, b := p.role(), q.role()

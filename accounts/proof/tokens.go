@@ -22,10 +22,11 @@ var ErrNoTokens = errors.New("there is no account's JWT")
 // Claims is a set of JWTs, each signed by the key that it names. The zero value
 // is an empty set, for which nothing is proved.
 type Claims struct {
-	// Operator may be nil; then its prohibitions are unknown and do not count.
-	Operator *jwt.OperatorClaims
-	Accounts []*jwt.AccountClaims
-	Users    []*jwt.UserClaims
+	// Operators are one for each mesh on the servers. Without that of an account its
+	// prohibitions are unknown and do not count.
+	Operators []*jwt.OperatorClaims
+	Accounts  []*jwt.AccountClaims
+	Users     []*jwt.UserClaims
 }
 
 // aToken matches JWTs in any text: their header is a JSON object, in base64url.
@@ -49,12 +50,7 @@ func (c *Claims) Add(text string) error {
 		}
 		switch claims := claims.(type) {
 		case *jwt.OperatorClaims:
-			if c.Operator != nil && c.Operator.Subject != claims.Subject {
-				return errors.New("there are two operators: prove one at a time")
-			}
-			if c.Operator == nil || c.Operator.IssuedAt <= claims.IssuedAt {
-				c.Operator = claims
-			}
+			c.Operators = newest(c.Operators, claims, func(o *jwt.OperatorClaims) (string, int64) { return o.Subject, o.IssuedAt })
 		case *jwt.AccountClaims:
 			c.Accounts = newest(c.Accounts, claims, func(a *jwt.AccountClaims) (string, int64) { return a.Subject, a.IssuedAt })
 		case *jwt.UserClaims:

@@ -21,6 +21,7 @@ type world struct {
 
 type account struct {
 	name, key string
+	operator  string // who has signed it: its public key, if it is known
 	system    bool
 	jetStream bool
 	unknown   bool // it is named by an import, and not in the set
@@ -37,6 +38,13 @@ type link struct {
 	by      mapping
 	service bool
 	trace   bool // senders may trace their messages
+}
+
+func (l *link) how() string {
+	if l.service {
+		return "service"
+	}
+	return "stream"
 }
 
 // principal is a set of permissions with which clients may connect: all users
@@ -62,17 +70,22 @@ type key struct {
 // checked here, it counts as allowed.
 func shape(c Claims, p Policy) *world {
 	w := &world{accounts: map[string]*account{}}
-	system, strict := "", false
-	if c.Operator != nil {
-		system, strict = c.Operator.SystemAccount, c.Operator.StrictSigningKeyUsage
+	// Any of them may be the one whose system account the servers have.
+	system, strict := map[string]bool{}, map[string]bool{}
+	for _, o := range c.Operators {
+		system[o.SystemAccount], strict[o.Subject] = true, o.StrictSigningKeyUsage
 	}
 	for _, a := range c.Accounts {
-		n := &account{name: cmp.Or(a.Name, a.Subject), key: a.Subject, system: a.Subject == system, jetStream: a.Limits.IsJSEnabled()}
+		n := &account{name: cmp.Or(a.Name, a.Subject), key: a.Subject, system: system[a.Subject], jetStream: a.Limits.IsJSEnabled()}
+		if i := slices.IndexFunc(c.Operators, func(o *jwt.OperatorClaims) bool { return o.DidSign(a) }); i >= 0 {
+			n.operator = c.Operators[i].Subject
+		}
 		w.accounts[a.Subject] = n
 		w.order = append(w.order, n)
 	}
 	for _, a := range c.Accounts {
-		w.addUsers(a, w.accounts[a.Subject], c.Users, strict, p)
+		n := w.accounts[a.Subject]
+		w.addUsers(a, n, c.Users, strict[n.operator], p)
 	}
 	for _, u := range c.Users {
 		if a := w.accounts[cmp.Or(u.IssuerAccount, u.Issuer)]; a == nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ type exported struct {
 	t                *testing.T
 	dir, keys, files string
 	cluster          *clustertest.Cluster
+	accounts         string // that a node keeps
 }
 
 func startExported(t *testing.T) *exported {
@@ -43,11 +45,31 @@ func startExported(t *testing.T) *exported {
 // exportMesh gives the mesh of a folder to a cluster of its own.
 func exportMesh(t *testing.T, dir string) *exported {
 	t.Helper()
+	x := newExported(t, dir)
+	x.export("--gateway", "two")
+	x.serve()
+	return x
+}
+
+// newExported is a mesh of which nothing is exported yet.
+func newExported(t *testing.T, dir string) *exported {
+	t.Helper()
 	folder := t.TempDir()
-	x := &exported{t: t, dir: dir, keys: filepath.Join(folder, "keys"), files: filepath.Join(folder, "cluster")}
-	if r := execute(t, "", "accounts", "export", x.dir, "--state", x.keys, "--out", x.files, "--gateway", "one", "--gateway", "two"); r.code != cli.ExitOK {
-		t.Fatalf("export: %d %s", r.code, r.stderr)
+	return &exported{t: t, dir: dir, keys: filepath.Join(folder, "keys"), files: filepath.Join(folder, "cluster")}
+}
+
+func (x *exported) export(more ...string) {
+	x.t.Helper()
+	args := append([]string{"accounts", "export", x.dir, "--state", x.keys, "--out", x.files, "--gateway", "one"}, more...)
+	if r := execute(x.t, "", args...); r.code != cli.ExitOK {
+		x.t.Fatalf("export: %d %s", r.code, r.stderr)
 	}
+}
+
+// serve starts the cluster, for the operators of further meshes too.
+func (x *exported) serve(operators ...string) {
+	t := x.t
+	t.Helper()
 	x.cluster = clustertest.Start(t, clustertest.Config{Text: func(_ int, folder string) string {
 		// As the example has it: the file of all nodes, and behind it the node's own.
 		content, err := os.ReadFile(filepath.Join(x.files, keys.ExportedResolver))
@@ -57,9 +79,12 @@ func exportMesh(t *testing.T, dir string) *exported {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("include %q\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2s\"}\n", keys.ExportedResolver, filepath.Join(folder, "accounts"))
+		text := fmt.Sprintf("include %q\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2s\"}\n", keys.ExportedResolver, filepath.Join(folder, "accounts"))
+		if x.accounts = filepath.Join(folder, "accounts"); len(operators) > 0 {
+			text += fmt.Sprintf("operator: [%s]\n", strconv.Quote(filepath.Join(x.files, "operator.jwt"))+", "+strings.Join(operators, ", "))
+		}
+		return text
 	}})
-	return x
 }
 
 // push runs accounts push and returns what it says.

@@ -88,7 +88,7 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 		return nil
 	}
 	fault := cli.Failf("there %s past the gateway", ways(len(report.Holes)))
-	if claims.Operator == nil {
+	if len(claims.Operators) == 0 {
 		return fault.WithHint("the operator's JWT is not among them; without it, its restrictions are not taken into account")
 	}
 	return fault

@@ -66,7 +66,7 @@ func openKeys(state string) (*accounts.Store, error) {
 func accountsExportCommand(p *cli.Program) *cobra.Command {
 	var where AccountsFlags
 	var out string
-	var gateways []string
+	var gateways, guests []string
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "export [DIR]",
@@ -81,23 +81,32 @@ folder.
   system.creds            credentials to push changes with
   gateways/NAME/          for the gateway NAME: two logins, one more for each tool of a
                           kernel, and the root of trust
+  guests/NAME/            for the other mesh NAME on the same cluster: logins to the
+                          cluster's system account, of which there is one; export
+                          that mesh into this folder
 
 The .creds files hold private keys, and only their owner may read them. The keys of
 the mesh are not exported: they stay in the state folder, which no node and no gateway
 may have. The first export creates them if needed.
+
+Of a guest the nodes need operator.jwt only, beside the first mesh's, as in
+operator: ["operator.jwt", "guests/lab/operator.jwt"]. A push gives them its accounts.
 
 Export again to add a gateway, to replace a lost folder, or when a kernel may call
 another tool: a gateway keeps its logins until creds revoke --gateway. A mesh that
 runs on the state folder is not affected: its own server has claims of its own, and
 lets in no gateway from outside.`,
 		Example: `  bcpmesh accounts export --out ./cluster --gateway one --gateway two
-  bcpmesh accounts export ./office --state /secure/office --out ./cluster --gateway one`,
+  bcpmesh accounts export ./office --state /secure/office --out ./cluster --gateway one
+  bcpmesh accounts export ./office --out ./cluster --gateway one --guest lab
+  bcpmesh accounts export ./lab --out ./cluster/guests/lab --gateway one`,
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 	}
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to, created if missing")
 	cmd.Flags().StringArrayVar(&gateways, "gateway", nil, "`NAME` of a gateway that may log in; may be repeated")
+	cmd.Flags().StringArrayVar(&guests, "guest", nil, "`NAME` of another mesh on the same cluster; may be repeated")
 	cmd.Flags().BoolVar(&force, "force", false, "replace existing files")
 	cli.Complete(cmd, "out", cli.CompleteFolders)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -106,6 +115,13 @@ lets in no gateway from outside.`,
 		}
 		names, err := gatewayNames("accounts export", gateways)
 		if err != nil {
+			return err
+		}
+		e := export{out: out, force: force}
+		if _, err := os.Stat(filepath.Join(out, guestPush)); err == nil {
+			e.guest = true
+		}
+		if e.guests, err = gatewayNames("accounts export", guests); err != nil {
 			return err
 		}
 		folder, err := where.Folder(args)
@@ -119,7 +135,6 @@ lets in no gateway from outside.`,
 		if def.RequireWitness > 0 {
 			return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit export --checkpoint --witness has checkpoints cosigned")
 		}
-		e := export{out: out, force: force}
 		if err := e.check(names, def); err != nil {
 			return err
 		}
@@ -149,15 +164,23 @@ func gatewayNames(command string, names []string) ([]bcp.AgentName, error) {
 
 // export is the writing of one set of files.
 type export struct {
-	out   string
-	force bool
-	files []string // that were written
-	b     accounts.Bundle
+	out    string
+	force  bool
+	files  []string // that were written
+	b      accounts.Bundle
+	guests []bcp.AgentName // other meshes of the cluster
+	guest  bool            // it is one of those: its logins to the system account are there
 }
 
 // check refuses to replace files before anything is made.
 func (e *export) check(gateways []bcp.AgentName, def *bcp.Mesh) error {
-	names := []string{exportedOperator, ExportedResolver, ExportedNode, ExportedSystem}
+	names := []string{exportedOperator, ExportedSystem}
+	if !e.guest {
+		names = append(names, ExportedResolver, ExportedNode)
+	}
+	for _, g := range e.guests {
+		names = append(names, filepath.Join(GuestsFolder, string(g), guestMonitor), filepath.Join(GuestsFolder, string(g), guestPush))
+	}
 	for _, g := range gateways {
 		for _, scope := range subjects.Permissions(def) {
 			if scope.Role == bcp.RoleDispatcher {
@@ -178,15 +201,26 @@ func (e *export) check(gateways []bcp.AgentName, def *bcp.Mesh) error {
 
 // write makes the files. Logins are made before the claims that let them in.
 func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.AgentName) error {
-	push, err := store.Push()
+	monitor, push, err := e.host(store)
 	if err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	secrets := map[string]accounts.Creds{ExportedSystem: push}
+	for _, g := range e.guests {
+		system, push, err := store.Guest(g)
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		secrets[filepath.Join(GuestsFolder, string(g), guestMonitor)] = system
+		secrets[filepath.Join(GuestsFolder, string(g), guestPush)] = push
+	}
 	for _, g := range gateways {
 		core, system, err := store.Gateway(g)
 		if err != nil {
 			return cli.Failf("%s", err)
+		}
+		if e.guest {
+			system = monitor
 		}
 		secrets[filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds)] = core
 		secrets[filepath.Join(GatewaysFolder, string(g), cluster.SystemCreds)] = system
@@ -201,7 +235,7 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 	if e.b, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
 		return cli.Failf("%s", err)
 	}
-	for _, folder := range append([]string{""}, gatewayFolders(gateways)...) {
+	for _, folder := range slices.Concat([]string{""}, folders(GatewaysFolder, gateways), folders(GuestsFolder, e.guests)) {
 		if err := os.MkdirAll(filepath.Join(e.out, folder), 0o700); err != nil {
 			return cli.NotWritten(filepath.Join(e.out, folder), err)
 		}
@@ -223,6 +257,24 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 	return nil
 }
 
+// host returns the logins to the cluster's system account that a guest has, and of another
+// mesh the one to push with.
+func (e *export) host(store *accounts.Store) (monitor, push accounts.Creds, err error) {
+	if !e.guest {
+		if push, err = store.Push(); err != nil {
+			err = cli.Failf("%s", err)
+		}
+		return monitor, push, err
+	}
+	for name, creds := range map[string]*accounts.Creds{guestMonitor: &monitor, guestPush: &push} {
+		if *creds, err = accounts.ReadCreds(filepath.Join(e.out, name)); err != nil {
+			return monitor, push, cli.Failf("%s: %s", cli.Quoted(filepath.Join(e.out, name)), cli.FileReason(err)).
+				WithHint("accounts export --guest NAME of the cluster's first mesh writes it")
+		}
+	}
+	return monitor, push, nil
+}
+
 func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.AgentName) error {
 	system, _ := e.b.Account(accounts.System)
 	if p.Out.JSON {
@@ -238,7 +290,11 @@ func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.
 		p.Out.Printf("%s\n", cli.Plain(f))
 	}
 	p.Out.Talkf("%s; the keys stay in %s, which no node and no gateway gets", cli.Count(len(e.b.Accounts), "account"), folder.State)
-	p.Out.Talkf("next: give each node %s, and a configuration that includes it, as %s does", ExportedResolver, ExportedNode)
+	if e.guest {
+		p.Out.Talkf("next: name %s in operator of each node's configuration, behind the first mesh's, and start the nodes again one by one", filepath.Join(e.out, exportedOperator))
+	} else {
+		p.Out.Talkf("next: give each node %s, and a configuration that includes it, as %s does", ExportedResolver, ExportedNode)
+	}
 	for _, g := range gateways {
 		p.Out.Talkf("      move %s to the machine of the gateway %s", filepath.Join(e.out, GatewaysFolder, string(g)), g)
 	}

@@ -16,6 +16,9 @@ const (
 	ExportedNode     = "nats-server.conf"
 	ExportedSystem   = "system.creds"
 	GatewaysFolder   = "gateways"
+	GuestsFolder     = "guests"
+	guestMonitor     = "monitor.creds"
+	guestPush        = "push.creds"
 )
 
 // exportedText is a file of an export that holds no secret.
@@ -23,19 +26,22 @@ type exportedText struct{ name, text string }
 
 func (e *export) texts(gateways []bcp.AgentName) []exportedText {
 	operator := e.b.Operator + "\n"
-	texts := []exportedText{{exportedOperator, operator}, {ExportedResolver, resolverText(e.b)}, {ExportedNode, nodeText}}
-	for _, folder := range gatewayFolders(gateways) {
+	texts := []exportedText{{exportedOperator, operator}}
+	if !e.guest {
+		texts = append(texts, exportedText{ExportedResolver, resolverText(e.b)}, exportedText{ExportedNode, nodeText})
+	}
+	for _, folder := range folders(GatewaysFolder, gateways) {
 		texts = append(texts, exportedText{filepath.Join(folder, exportedOperator), operator})
 	}
 	return texts
 }
 
-func gatewayFolders(gateways []bcp.AgentName) []string {
-	var folders []string
-	for _, g := range gateways {
-		folders = append(folders, filepath.Join(GatewaysFolder, string(g)))
+func folders(in string, names []bcp.AgentName) []string {
+	var list []string
+	for _, name := range names {
+		list = append(list, filepath.Join(in, string(name)))
 	}
-	return folders
+	return list
 }
 
 // resolverText is what all nodes include.
@@ -89,6 +95,8 @@ http: "127.0.0.1:8222"
 
 # Who may do what. The same file on all nodes.
 include "resolver.conf"
+# With a second mesh on the cluster (accounts export --guest), its operator too:
+# operator: ["/etc/nats/operator.jwt", "/etc/nats/lab-operator.jwt"]
 # Where this node keeps the accounts, if not in /var/lib/nats/accounts:
 # resolver: { type: full, dir: "/srv/nats/accounts", allow_delete: false, interval: "2m", timeout: "1.9s" }
 
