@@ -24,7 +24,9 @@ func Markdown() string {
 	for level := LevelMesh; level.String() != ""; level++ {
 		fmt.Fprintf(&b, "\n### %s\n\n", heading(level))
 		for i := range schema {
-			if k := &schema[i]; k.Level == level {
+			if k := &schema[i]; k.Level == level && k.ofSubscription() {
+				fmt.Fprintf(&b, "- `%s`: as of [a subscription](#a-subscription)\n", k.Name)
+			} else if k.Level == level {
 				fmt.Fprintf(&b, "- `%s` (%s; %s): %s\n", k.Name, k.holds(), k.absent(), k.meaning())
 			}
 		}
@@ -109,6 +111,12 @@ func heading(level Level) string {
 		return "`" + level.String() + "`"
 	}
 	return capital(level.String())
+}
+
+// ofSubscription reports whether what a kernel asks has the key as a subscription has it.
+func (k *Key) ofSubscription() bool {
+	same := findKey(LevelSubscription, k.Name)
+	return (k.Level == LevelParse || k.Level == LevelResult) && same != nil && k.Doc == same.Doc && k.Max == same.Max && k.absent() == same.absent()
 }
 
 // formsInWords says what the forms of a value are called.

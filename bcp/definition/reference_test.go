@@ -74,12 +74,16 @@ func TestMarkdownHasEveryKey(t *testing.T) {
 	rows := 0
 	for _, k := range definition.Schema() {
 		section := sections[strings.ToLower(k.Level.String())]
-		at := strings.Index(section, "\n- `"+k.Name+"` (")
+		at := strings.Index(section, "\n- `"+k.Name+"`")
 		if at < 0 {
 			t.Errorf("%s of %s is missing", k.Name, k.Level)
 			continue
 		}
 		row, _, _ := strings.Cut(section[at+1:], "\n")
+		rows++
+		if (k.Level == definition.LevelParse || k.Level == definition.LevelResult) && strings.Contains(row, "(#a-subscription)") {
+			continue
+		}
 		if strings.Contains(row, "; ;") || strings.Contains(row, "(;") {
 			t.Errorf("%s of %s: a part is empty: %s", k.Name, k.Level, row)
 		}
@@ -88,7 +92,6 @@ func TestMarkdownHasEveryKey(t *testing.T) {
 				t.Errorf("%s of %s: expected %q in %s", k.Name, k.Level, want, row)
 			}
 		}
-		rows++
 	}
 	found := 0
 	for _, section := range sections {

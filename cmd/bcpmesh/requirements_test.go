@@ -35,10 +35,10 @@ var protocolSections = map[string]int{
 }
 
 var (
-	requirementRow = regexp.MustCompile(`^\| ((?:BCP|SUB|ALF|DUAL|KER)-[1-9][0-9.A-Z-]*) \|`) // an id, or a range of them
-	informationRow = regexp.MustCompile(`^\| [A-Z]+-[0-9]+ \| INFO/LIMIT: .*\| none \|$`)     // says nothing that could be seen
-	conflictRow    = regexp.MustCompile(`^\| (C-[1-9][0-9]*) \|`)
-	attackRow      = regexp.MustCompile(`^\| (A-[A-Z0-9]+) `)
+	requirementRow = regexp.MustCompile(`^- ((?:BCP|SUB|ALF|DUAL|KER)-[1-9][0-9.A-Z-]*) \(([^)]*)\): `) // an id, or a range of them
+	informationRow = regexp.MustCompile(`^- [A-Z]+-[0-9]+ \(none\): INFO/LIMIT: `)                      // says nothing that could be seen
+	conflictRow    = regexp.MustCompile(`^- (C-[1-9][0-9]*) `)
+	attackRow      = regexp.MustCompile(`^- (A-[A-Z0-9]+): `)
 	requirementID  = regexp.MustCompile(`^(BCP|SUB|ALF|DUAL|KER)-([1-9][0-9]*)$`)
 	markLine       = regexp.MustCompile(`^covers (\S.*)$`)
 	nearMark       = regexp.MustCompile(`^(?i:\s*covers?\b[:,]?\s*)(?:[A-Z]+-[A-Z0-9]|P[0-9])`)
@@ -81,8 +81,7 @@ func TestRequirementsSayWhoHoldsThem(t *testing.T) {
 		}
 		ids, _ := expandRange(row[1]) // readKnownIDs says what is none
 		held := fewestFolders(ids, folders)
-		head := line[:strings.LastIndex(strings.TrimSuffix(line, " |"), "| ")+2]
-		lines[i] = head + cmp.Or(strings.Join(held, ", "), "-") + " |"
+		lines[i] = "- " + row[1] + " (" + cmp.Or(strings.Join(held, ", "), "-") + "): " + strings.TrimPrefix(line, row[0])
 		if lines[i] != line && !update {
 			t.Errorf("%s:%d: the tests of %s are in %v: go test ./cmd/bcpmesh -run Requirements -update", requirementsFile, i+1, row[1], held)
 		}
@@ -159,8 +158,8 @@ func checkConflicts(root fs.FS, conflicts []string) []string {
 func TestConflictsCheckSeesEachDefect(t *testing.T) {
 	t.Parallel()
 	tree := fstest.MapFS{
-		requirementsFile: {Data: []byte("| BCP-1 | MUST |\n| C-1 | topic |\n| C-2 | topic |\n")},
-		attacksFile:      {Data: []byte("| A-ORD Field order |\n")},
+		requirementsFile: {Data: []byte("- BCP-1 (-): MUST\n- C-1 topic\n- C-2 topic\n")},
+		attacksFile:      {Data: []byte("- A-ORD: Field order\n")},
 		"bcp/a_test.go":  {Data: []byte("package bcp\n\n// covers BCP-1, C-1\nfunc TestA(t *testing.T) {}\n\n// What C-2 says.\nfunc TestB(t *testing.T) {}\n")},
 	}
 	expectDefect(t, checkConflicts(tree, []string{"C-1"}), "")
@@ -247,7 +246,7 @@ func readKnownIDs(root fs.FS) (knownIDs, error) {
 		}
 	}
 	if len(known.wanted) == 0 {
-		return known, fmt.Errorf("%s: no requirement found: a row reads `| BCP-1 | …`", requirementsFile)
+		return known, fmt.Errorf("%s: no requirement found: a line reads `- BCP-1 (PACKAGES): …`", requirementsFile)
 	}
 	attacks, err := readLines(root, attacksFile)
 	if err != nil {
@@ -435,8 +434,8 @@ func readLines(root fs.FS, name string) ([]string, error) {
 func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 	t.Parallel()
 	sound := map[string]string{
-		requirementsFile:          "| id |\n|---|\n| BCP-1..BCP-2 | one, two | - |\n| SUB-1 | one | - |\n| SUB-2 | two | - |\n| SUB-7 | INFO/LIMIT: a plan | none |\n| C-1 | topic |\n",
-		attacksFile:               "| id |\n|---|\n| A-ORD Field order | permutes |\n",
+		requirementsFile:          "- BCP-1..BCP-2 (-): one, two\n- SUB-1 (-): one\n- SUB-2 (-): two\n- SUB-7 (none): INFO/LIMIT: a plan\n- C-1 topic\n",
+		attacksFile:               "- A-ORD: permutes\n",
 		notYetFile:                "# later\n\nSUB-1..SUB-2\ta reason\n",
 		"bcp/a_test.go":           "package bcp\n\n// covers BCP-1, P3.10, P0, A-ORD, C-1\nfunc TestA(t *testing.T) {}\n",
 		"cmd/x/testdata/s.txtar":  "# covers BCP-2, P11.5\nexec true\n-- f --\n# covers BCP-999\n",
@@ -483,9 +482,9 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"overridden by no rule", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.8: otherwise\n", "an overridden id names the rule"},
 		{"overridden by a requirement", notYetFile, "SUB-1\tr\nSUB-2\toverridden by BCP-1: otherwise\n", "an overridden id names the rule"},
 		{"overridden without saying how", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.4\n", "an overridden id names the rule"},
-		{"requirement twice", requirementsFile, "| BCP-1 | MUST |\n| BCP-1 | MUST |\n", "BCP-1 is listed twice"},
-		{"requirement twice in ranges", requirementsFile, "| BCP-1..BCP-3 | MUST |\n| BCP-3..BCP-4 | MUST |\n", "BCP-3 is listed twice"},
-		{"range of requirements backwards", requirementsFile, "| BCP-3..BCP-1 | MUST |\n", "BCP-3..BCP-1 is neither an id nor a range"},
+		{"requirement twice", requirementsFile, "- BCP-1 (-): MUST\n- BCP-1 (-): MUST\n", "BCP-1 is listed twice"},
+		{"requirement twice in ranges", requirementsFile, "- BCP-1..BCP-3 (-): MUST\n- BCP-3..BCP-4 (-): MUST\n", "BCP-3 is listed twice"},
+		{"range of requirements backwards", requirementsFile, "- BCP-3..BCP-1 (-): MUST\n", "BCP-3..BCP-1 is neither an id nor a range"},
 		{"no requirements", requirementsFile, "nothing\n", "no requirement found"},
 	}
 	for _, test := range tests {

@@ -74,7 +74,7 @@ func TestCatalogueHasTheDocumentsAttacks(t *testing.T) {
 	for _, id := range elsewhere {
 		known[id] = true
 	}
-	listed := regexp.MustCompile(`(?m)^\| (A-[A-Z0-9]+) `).FindAllStringSubmatch(string(document), -1)
+	listed := regexp.MustCompile(`(?m)^- (A-[A-Z0-9]+): `).FindAllStringSubmatch(string(document), -1)
 	if len(listed) < 60 {
 		t.Fatalf("%d attacks are listed", len(listed))
 	}
