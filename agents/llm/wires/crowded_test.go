@@ -54,6 +54,7 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 	for _, c := range []struct{ provider, head, item, tail string }{
 		{"anthropic", `{"content":[`, `{}`, `]}`},
 		{"openai", `{"choices":[`, `{}`, `]}`},
+		{"google", `{"candidates":[{"content":{"parts":[`, `{}`, `]},"finishReason":"STOP"}]}`},
 	} {
 		body := crowd(1<<20, c.head, c.item, c.tail)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -1,5 +1,5 @@
-// Package wires opens connections to models: the APIs of Anthropic (Messages) and of OpenAI and everything compatible
-// (Chat Completions), and models for tests and offline work: a script, a replayed transcript,
+// Package wires opens connections to models: the APIs of Anthropic (Messages), of OpenAI and everything compatible (Chat
+// Completions) and of Google (generateContent), and models for tests and offline work: a script, a replayed transcript,
 // and a wholly hijacked model.
 //
 // The clients are our own: a call is one POST of JSON that follows no

@@ -37,6 +37,7 @@ func FuzzStream(f *testing.F) {
 				return &anthropicReading{replyBuilder: b, blocks: map[number]*openCall{}}
 			},
 			"openai": func(b *replyBuilder) reading { return &openAIReading{replyBuilder: b, open: map[number]*openCall{}} },
+			"google": func(b *replyBuilder) reading { return &googleReading{replyBuilder: b} },
 		} {
 			var told string
 			b := newReply(func(d llm.Delta) { told += d.Text })

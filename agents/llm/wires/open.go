@@ -45,7 +45,7 @@ type Options struct {
 // presets are the providers' URLs.
 var presets = map[string]string{
 	"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1",
-	"google": "https://generativelanguage.googleapis.com/v1beta/openai", "ollama": "http://127.0.0.1:11434/v1",
+	"google": "https://generativelanguage.googleapis.com", "ollama": "http://127.0.0.1:11434/v1",
 }
 
 // BaseOf returns the base URL of a provider: its own, or base if that is not empty. It is
@@ -91,9 +91,12 @@ func Open(s Spec, o Options) (llm.Endpoint, error) {
 	}
 	c := client{base: base, key: key, http: newHTTP(o.Transport)}
 	var w llm.Provider
-	if s.Provider == "anthropic" {
+	switch s.Provider {
+	case "anthropic":
 		w = &anthropic{c}
-	} else {
+	case "google":
+		w = &google{c}
+	default:
 		w = &openAI{client: c, own: s.Provider == "openai" && s.BaseURL == ""}
 	}
 	return llm.Endpoint{Provider: &Patient{Provider: w}, Model: s.Model, MaxTokens: o.MaxTokens}, nil

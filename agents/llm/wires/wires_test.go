@@ -184,6 +184,12 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
+	if v.provider == "google" { // and so does the signature of its own interface
+		request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
+		if _, err := model.Provider.Do(t.Context(), request, nil); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
 	reply = replies[2]
 	if cut, err := model.Provider.Do(t.Context(), request, nil); err != nil || cut.Stop != llm.StopLength || cut.Usage.Input != 0 || cut.Usage.Output > 1 {
 		t.Errorf("%+v, %v", cut, err)
@@ -236,7 +242,10 @@ func parts(t *testing.T, v vendor, request string) (around, turns string) {
 	if err := json.Unmarshal([]byte(request), &members); err != nil {
 		t.Fatal(err)
 	}
-	const name = "messages"
+	name := "messages"
+	if v.provider == "google" {
+		name = "contents"
+	}
 	turns = string(members[name])
 	delete(members, name)
 	rest, err := json.Marshal(members, json.Deterministic(true))
@@ -405,7 +414,12 @@ func manyCalls(v vendor, n int) string {
 		index := fmt.Sprintf(`"index":%d`, i)
 		events += strings.NewReplacer(`"index":0,"content_block"`, index+`,"content_block"`, `"index":0,"id"`, index+`,"id"`, "t1", fmt.Sprintf("x%d", i)).Replace(lines[begins]) + "\n"
 	}
-	end := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `_reason":"`) })
+	end := slices.IndexFunc(lines, func(line string) bool {
+		return strings.Contains(line, `_reason":"`) || strings.Contains(line, "finishReason")
+	})
+	if v.provider == "google" {
+		return events + `{"candidates":[{"finishReason":"STOP"}]}`
+	}
 	return events + strings.Join(lines[end:], "\n")
 }
 
@@ -419,7 +433,7 @@ func TestEndlessReplies(t *testing.T) {
 			"text": "data: " + strings.ReplaceAll(lineWith(v.failed, "Hel"), "Hel", padding) + "\n\n",
 		} {
 			for _, kind := range []string{"text/event-stream", "application/json"} {
-				if v.provider != "openai" && (name != "text" || kind == "application/json") {
+				if v.provider != "google" && (name != "text" || kind == "application/json") {
 					continue // what the wires share is tried once
 				}
 				request, _ := conversation(t)
