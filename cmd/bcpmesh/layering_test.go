@@ -64,6 +64,7 @@ const (
 	commandLines = "github.com/spf13/cobra"
 	textTables   = "github.com/jedib0t/go-pretty/v6"
 	progressBars = "github.com/schollz/progressbar/v3"
+	patches      = "github.com/rogpeppe/go-internal"
 
 	internationalNames = "golang.org/x/net/idna"
 	readability        = "codeberg.org/readeck/go-readability/v2"
@@ -77,6 +78,8 @@ var rules = []rule{
 	{folder: "bcp/explain", core: true, internal: []string{"bcp", "bcp/guard", "bcp/text"}},
 	// Reads definitions as a reviewer would.
 	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
+	// Narrows definitions to what was said, and knows nothing of where that is kept.
+	{folder: "bcp/tighten", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
 	{folder: "bcp/wire", core: true},
 	// What calls of models cost.
 	{folder: "bcp/status", core: true, internal: []string{"bcp", "bcp/cost"}},
@@ -290,8 +293,8 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "examples/assistant", "mesh/home", "mesh/server", "subjects"},
-		external: []string{commandLines, jsonText, progressBars},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "examples/assistant", "mesh/home", "mesh/server", "subjects"},
+		external: []string{commandLines, jsonText, patches, progressBars},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/approvals", program: true,
@@ -310,7 +313,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
@@ -411,7 +414,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/tighten", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

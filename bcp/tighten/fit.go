@@ -1,0 +1,569 @@
+package tighten
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// How much a proposal may refuse of what it is made from. A quarter is more than a hostile
+// week of a month.
+const (
+	tailShare    = 100 // one in so many, if it saves a tenth of the bits
+	hostileShare = 4   // one in so many, if each such part halves the bits
+	failShare    = 50  // of the newer part, by what the older part alone would give
+)
+
+// dimension is one way in which an item can be wide. A message demands a place on it, and
+// fits whatever limit is not below.
+type dimension uint8
+
+const (
+	most     dimension = iota // the integer, or the year of a date
+	least                     // the same, negative
+	words                     // of a text
+	chars                     // of a text
+	alphabet                  // 0 ascii, 1 latin, 2 any
+	rank                      // of an enum's value, the most frequent is 0
+	dimensions
+)
+
+const anything = math.MaxInt64 // the limit that is none
+
+// limits are those of an item, by dimension.
+type limits [dimensions]int64
+
+// item is a field, a question or a summary, and what messages demand of it.
+type item struct {
+	name    string
+	kind    bcp.Format
+	place   int
+	texts   []string // the value in each message
+	demands []limits
+	ranked  []string // distinct values, the most frequent first
+	was     string   // as YAML
+}
+
+// tightening is the work on one subscription.
+type tightening struct {
+	spec     bcp.Spec
+	settings bcp.Settings
+	messages []Message
+	items    []item
+}
+
+// newTightening reads the messages; nil if the spec does not compile. Messages that do not
+// have its items, since it was another one then, are left out.
+func newTightening(spec bcp.Spec, settings bcp.Settings, messages []Message) *tightening {
+	v, err := bcp.Compile(spec, settings)
+	if err != nil {
+		return nil
+	}
+	t := &tightening{spec: v.Spec(), settings: settings}
+	for i, f := range t.spec.Fields {
+		t.items = append(t.items, item{name: f.Name, kind: [...]bcp.Format{0, bcp.FormatBoolean, bcp.FormatEnum, bcp.FormatInteger}[f.Type], place: i})
+	}
+	for i, q := range t.spec.Questions {
+		t.items = append(t.items, item{name: q.ID, kind: q.ExpectedFormat, place: i})
+	}
+	if t.spec.Category == 3 {
+		t.items = []item{{name: "summary", kind: bcp.FormatSummary}}
+	}
+	for _, m := range messages {
+		if verdict := v.Validate(m.Answer, bcp.JSON); verdict.Outcome == bcp.Reject {
+			continue
+		}
+		var answer map[string]jsontext.Value
+		if json.Unmarshal(m.Answer, &answer) != nil || len(answer) != len(t.items) {
+			continue
+		}
+		t.messages = append(t.messages, m)
+		for i := range t.items {
+			it := &t.items[i]
+			text, err := jsontext.AppendUnquote(nil, answer[it.name])
+			if err != nil {
+				text = answer[it.name]
+			}
+			it.texts = append(it.texts, string(text))
+		}
+	}
+	for i := range t.items {
+		t.items[i].measure(t)
+	}
+	return t
+}
+
+// measure finds what each message demands of the item.
+func (it *item) measure(t *tightening) {
+	count := map[string]int{}
+	for _, text := range it.texts {
+		count[text]++
+	}
+	for text := range count {
+		it.ranked = append(it.ranked, text)
+	}
+	slices.SortFunc(it.ranked, func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
+	it.was = it.yaml(t.spec)
+	known := make(map[string]limits, len(it.ranked))
+	probe := newProbe(t, it)
+	for n, text := range it.ranked {
+		var d limits
+		for i := range d {
+			d[i] = math.MinInt64
+		}
+		switch it.kind {
+		case bcp.FormatInteger:
+			d[most], _ = strconv.ParseInt(text, 10, 64)
+			d[least] = -d[most]
+		case bcp.FormatDate:
+			if year, _, _ := strings.Cut(text, "-"); year != "" { // without one it is --05-31
+				d[most], _ = strconv.ParseInt(year, 10, 64)
+				d[least] = -d[most]
+			}
+		case bcp.FormatEnum:
+			d[rank] = int64(n)
+		case bcp.FormatEmail:
+			d[chars] = int64(utf8.RuneCountInString(text))
+		case bcp.FormatVocabulary, bcp.FormatSummary:
+			d[words] = probe.words(text)
+		case bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList:
+			d[words], d[chars] = probe.words(text), int64(utf8.RuneCountInString(text))
+			d[alphabet] = probe.alphabet(text)
+		}
+		known[text] = d
+	}
+	for _, text := range it.texts {
+		it.demands = append(it.demands, known[text])
+	}
+}
+
+// run narrows the subscription as far as it should be.
+func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
+	before := t.price(t.spec)
+	kept, limit := t.peel(t.all())
+	limit = t.stable(kept, limit)
+	p.kept[sub.ID] = counts{len(kept), len(t.messages) - len(kept)}
+	if out := len(t.messages) - len(kept); out > len(t.messages)/tailShare {
+		p.Outliers = append(p.Outliers, t.outliers(kept)...)
+	}
+	spec := t.apply(t.spec, limit)
+	chosen := map[int]bool{}
+	for i := range t.items {
+		if p.history.spelt[ItemKey{sub.ID, t.items[i].name}] {
+			continue
+		}
+		if values := t.choices(i, kept); values != nil {
+			if s := t.with(spec, i, func(q *bcp.Question) { *q = enumOf(*q, values) }); 10*t.price(s).Capacity <= 9*t.price(spec).Capacity {
+				spec, chosen[i] = s, true
+			}
+		}
+	}
+	after := t.price(spec)
+	if after.Capacity >= before.Capacity {
+		t.advise(p, sub, kept)
+		return
+	}
+	for i := range t.items {
+		it := &t.items[i]
+		would := it.yaml(spec)
+		if would == it.was {
+			continue
+		}
+		alone := t.price(t.one(spec, i))
+		p.Changes = append(p.Changes, Change{Subscription: sub.ID, Item: it.name, Was: it.was, Would: would,
+			NominalWas: before.Nominal, Nominal: alone.Nominal, CapacityWas: before.Capacity, Capacity: alone.Capacity, choice: chosen[i]})
+	}
+	sub.Spec = spec
+	t.advise(p, sub, kept)
+}
+
+// all returns the numbers of all messages.
+func (t *tightening) all() []int {
+	all := make([]int, len(t.messages))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// bounds are the least limits that messages fit.
+func (t *tightening) bounds(of []int) []limits {
+	bounds := make([]limits, len(t.items))
+	for i := range bounds {
+		for d := range bounds[i] {
+			bounds[i][d] = math.MinInt64
+		}
+		for _, m := range of {
+			for d := range bounds[i] {
+				bounds[i][d] = max(bounds[i][d], t.items[i].demands[m][d])
+			}
+		}
+	}
+	return bounds
+}
+
+// peeled is a state of [tightening.peel].
+type peeled struct {
+	kept     []int
+	limits   []limits
+	capacity bcp.Bits
+}
+
+// peel leaves out the messages that need the most bits for the fewest of them, and returns
+// what stays: without a hundredth if that saves a tenth, and without up to a quarter where
+// each part that is left out halves the bits. Honest answers spread; whoever uses answers to
+// carry something uses all the room that there is.
+func (t *tightening) peel(all []int) (kept []int, limit []limits) {
+	n := len(all)
+	state := peeled{kept: all, limits: t.bounds(all)}
+	state.capacity = t.price(t.apply(t.spec, state.limits)).Capacity
+	trace := []peeled{state}
+	for {
+		next, ok := t.cut(state, n)
+		if !ok {
+			break
+		}
+		state = next
+		trace = append(trace, state)
+	}
+	best := 0
+	for i := range trace {
+		if (n-len(trace[i].kept))*tailShare <= n && 10*trace[i].capacity <= 9*trace[0].capacity {
+			best = i
+		}
+	}
+	for i := range trace {
+		if 2*trace[i].capacity <= trace[best].capacity {
+			best = i
+		}
+	}
+	return trace[best].kept, trace[best].limits
+}
+
+// cut finds the part of the kept messages whose absence saves the most bits for each of
+// them, along one dimension of one item.
+func (t *tightening) cut(s peeled, n int) (best peeled, found bool) {
+	room := n/hostileShare - (n - len(s.kept))
+	saved, cost := bcp.Bits(0), 1
+	for i := range t.items {
+		for d := range dimensions {
+			top := s.limits[i][d]
+			if top == math.MinInt64 {
+				continue
+			}
+			demands := make([]int64, len(s.kept))
+			for k, m := range s.kept {
+				demands[k] = t.items[i].demands[m][d]
+			}
+			slices.Sort(demands)
+			last := int64(math.MinInt64)
+			for _, share := range []int{200, 100, 50, 20, 10, 7, 5, 4} {
+				out := min(n/share, room)
+				if out < 1 {
+					continue
+				}
+				threshold := demands[len(demands)-1-out]
+				if threshold == last {
+					continue
+				}
+				if last = threshold; threshold >= top || threshold == math.MinInt64 {
+					continue
+				}
+				kept := slices.DeleteFunc(slices.Clone(s.kept), func(m int) bool { return t.items[i].demands[m][d] > threshold })
+				next := peeled{kept: kept, limits: t.bounds(kept)}
+				next.capacity = t.price(t.apply(t.spec, next.limits)).Capacity
+				if gone := len(s.kept) - len(kept); gone > 0 && int64(s.capacity-next.capacity)*int64(cost) > int64(saved)*int64(gone) {
+					best, saved, cost, found = next, s.capacity-next.capacity, gone, true
+				}
+			}
+		}
+	}
+	return best, found
+}
+
+// stable gives up limits that do not hold over time: those of the older two thirds have to
+// fit nearly all of the newer third. A number that counts on never does.
+func (t *tightening) stable(kept []int, limit []limits) []limits {
+	older, newer := kept[:len(kept)*2/3], kept[len(kept)*2/3:]
+	early := t.bounds(older)
+	for i := range limit {
+		for d := range dimensions {
+			bound, bad := t.items[i].roomy(d, early[i]), 0
+			for _, m := range newer {
+				if t.items[i].demands[m][d] > bound {
+					bad++
+				}
+			}
+			if bad*failShare > len(newer) {
+				limit[i][d] = anything
+			} else if limit[i][d] != math.MinInt64 {
+				limit[i][d] = t.items[i].roomy(d, limit[i])
+			}
+		}
+	}
+	return limit
+}
+
+// roomy is a bound with room for what has not been seen: an eighth more.
+func (it *item) roomy(d dimension, bound limits) int64 {
+	b := bound[d]
+	if b == math.MinInt64 {
+		return b
+	}
+	switch {
+	case it.kind == bcp.FormatDate && d == most: // next year's too
+		return b + 2
+	case it.kind == bcp.FormatDate && d == least:
+		return b + 1
+	case d == most || d == least:
+		spread := bound[most] + bound[least]
+		switch {
+		case spread < 0 || b > math.MaxInt64/2:
+		case b <= 0: // what was never negative, or never positive, stays so
+			return min(b+spread/8, 0)
+		default:
+			return b + spread/8
+		}
+	case d == words || d == chars:
+		return b + (b+7)/8
+	}
+	return b
+}
+
+// apply narrows a spec to limits, where they are below its own.
+func (t *tightening) apply(spec bcp.Spec, limit []limits) bcp.Spec {
+	for i := range t.items {
+		it, l := &t.items[i], limit[i]
+		spec = t.with(spec, i, func(q *bcp.Question) {
+			if (it.kind == bcp.FormatInteger || it.kind == bcp.FormatDate) && l[most] != math.MinInt64 {
+				low, high := bcp.DefaultIntegerMin, bcp.DefaultIntegerMax
+				if it.kind == bcp.FormatDate {
+					low, high = 1, 9999
+				}
+				q.Min, q.Max = raise(q.Min, low, l[least]), lower(q.Max, high, l[most])
+			}
+			if l[words] > 0 {
+				q.MaxWords = int(min(int64(q.MaxWords), l[words]))
+			}
+			if l[chars] > 0 && l[chars] < bcp.MaxAnswerChars && (q.MaxChars == 0 || l[chars] < int64(q.MaxChars)) {
+				q.MaxChars = int(l[chars])
+			}
+			if it.kind == bcp.FormatEmail {
+				q.MaxChars = max(q.MaxChars, 6)
+			}
+			if l[alphabet] == 0 && q.Alphabet == "latin" || l[alphabet] >= 0 && l[alphabet] < 2 && (q.Alphabet == "" || q.Alphabet == "any") {
+				q.Alphabet = [...]string{"ascii", "latin"}[l[alphabet]]
+			}
+			if it.kind == bcp.FormatEnum && l[rank] >= 0 && l[rank] != anything {
+				used := it.ranked[:min(int64(len(it.ranked)), l[rank]+1)]
+				q.Values = slices.DeleteFunc(slices.Clone(q.Values), func(v string) bool { return !slices.Contains(used, v) })
+			}
+		})
+	}
+	return spec
+}
+
+// lower is the smaller of a bound and a limit, raise the greater of a bound and the negative
+// of a limit.
+func lower(bound *int64, absent, limit int64) *int64 {
+	if was := *cmp.Or(bound, &absent); limit < was {
+		return &limit
+	}
+	return bound
+}
+
+func raise(bound *int64, absent, limit int64) *int64 {
+	if was := *cmp.Or(bound, &absent); limit != anything && -limit > was {
+		limit = -limit
+		return &limit
+	}
+	return bound
+}
+
+// with returns a spec with an item changed, seen as a question.
+func (t *tightening) with(spec bcp.Spec, i int, change func(*bcp.Question)) bcp.Spec {
+	at := t.items[i].place
+	switch spec.Category {
+	case 1:
+		spec.Fields = slices.Clone(spec.Fields)
+		f := &spec.Fields[at]
+		q := bcp.Question{Min: f.Min, Max: f.Max, Values: f.Values}
+		change(&q)
+		f.Min, f.Max, f.Values = q.Min, q.Max, q.Values
+	case 2:
+		spec.Questions = slices.Clone(spec.Questions)
+		change(&spec.Questions[at])
+	case 3:
+		q := bcp.Question{MaxWords: spec.MaxWords}
+		change(&q)
+		spec.MaxWords = q.MaxWords
+	}
+	return spec
+}
+
+// one is the spec of today with one item of another.
+func (t *tightening) one(other bcp.Spec, i int) bcp.Spec {
+	at := t.items[i].place
+	return t.with(t.spec, i, func(q *bcp.Question) {
+		switch other.Category {
+		case 1:
+			q.Min, q.Max, q.Values = other.Fields[at].Min, other.Fields[at].Max, other.Fields[at].Values
+		case 2:
+			*q = other.Questions[at]
+		case 3:
+			q.MaxWords = other.MaxWords
+		}
+	})
+}
+
+// price is that of a spec, or too much if it does not compile.
+func (t *tightening) price(spec bcp.Spec) bcp.Prices {
+	v, err := bcp.Compile(spec, t.settings)
+	if err != nil {
+		return bcp.Prices{Nominal: math.MaxInt64, Capacity: math.MaxInt64}
+	}
+	return v.Prices()
+}
+
+// maxChoices is how many different texts may become the values of an enum, and timesEach how
+// often each was used on average.
+const maxChoices, timesEach = 24, 10
+
+// choices are the values of an enum that a question of text could be; nil if it should not.
+func (t *tightening) choices(i int, kept []int) (values []string) {
+	it := &t.items[i]
+	switch it.kind {
+	case bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList, bcp.FormatVocabulary:
+	default:
+		return nil
+	}
+	early, fresh := map[string]bool{}, 0
+	for n, m := range kept {
+		text := it.texts[m]
+		if len(early) > maxChoices {
+			return nil
+		}
+		if n < len(kept)*2/3 {
+			early[text] = true
+		} else if !early[text] {
+			fresh++
+		}
+		if !slices.Contains(values, text) {
+			values = append(values, text)
+		}
+	}
+	if fresh*failShare > len(kept)/3 || len(values) > maxChoices || len(values)*timesEach > len(kept) {
+		return nil
+	}
+	slices.Sort(values)
+	if !sameValues(t.spec.Questions[it.place], t.settings, values) {
+		return nil
+	}
+	return values
+}
+
+func enumOf(q bcp.Question, values []string) bcp.Question {
+	words := 1
+	for _, value := range values {
+		words = max(words, len(strings.Fields(value)))
+	}
+	return bcp.Question{ID: q.ID, Question: q.Question, MaxWords: words, SameAs: q.SameAs, ExpectedFormat: bcp.FormatEnum, Values: values}
+}
+
+// outliers are the first messages that are not kept.
+func (t *tightening) outliers(kept []int) (seqs []uint64) {
+	for i := range t.messages {
+		if _, in := slices.BinarySearch(kept, i); !in && len(seqs) < 8 {
+			seqs = append(seqs, t.messages[i].Seq)
+		}
+	}
+	return seqs
+}
+
+// advise says what cannot be written without changing what is delivered.
+func (t *tightening) advise(p *Proposal, sub *bcp.Subscription, kept []int) {
+	choices := sub.Spec.Category == 2
+	for i := range t.items {
+		it := &t.items[i]
+		format := it.kind
+		if sub.Spec.Category == 2 {
+			format = sub.Spec.Questions[it.place].ExpectedFormat
+		}
+		choices = choices && format == bcp.FormatEnum
+		values := map[string]bool{}
+		for _, m := range kept {
+			values[it.texts[m]] = true
+		}
+		switch {
+		case len(values) == 1:
+			p.advise("%s: %s is the same in all %d messages; leave it out", sub.ID, it.name, len(kept))
+		case format == bcp.FormatShortText && t.fits(it, kept) != 0:
+			p.advise("%s: every %s is of the format %s; with it answers are delivered in its spelling, for fewer bits", sub.ID, it.name, t.fits(it, kept))
+		}
+		for j := range i {
+			if other := &t.items[j]; len(values) > 1 && !slices.ContainsFunc(kept, func(m int) bool { return it.texts[m] != other.texts[m] }) {
+				p.advise("%s: %s and %s are always equal; one of them is enough", sub.ID, other.name, it.name)
+			}
+		}
+	}
+	if choices {
+		p.advise("%s: every question is a choice; category: 1 would serve, with fields of type enum", sub.ID)
+	}
+}
+
+// fits returns a narrower format that all values of a text have, or 0.
+func (t *tightening) fits(it *item, kept []int) bcp.Format {
+	for _, format := range []bcp.Format{bcp.FormatBoolean, bcp.FormatTime, bcp.FormatInteger, bcp.FormatDate, bcp.FormatEmail} {
+		probe := question(bcp.Question{ID: "q", Question: "q", MaxWords: bcp.MaxSpecWords, ExpectedFormat: format}, t.settings)
+		if probe != nil && !slices.ContainsFunc(kept, func(m int) bool { return judge(probe, it.texts[m]).Outcome == bcp.Reject }) {
+			return format
+		}
+	}
+	return 0
+}
+
+// yaml is the item as a definition has it, without what a proposal never changes.
+func (it *item) yaml(spec bcp.Spec) string {
+	var q bcp.Question
+	switch spec.Category {
+	case 1:
+		f := spec.Fields[it.place]
+		q = bcp.Question{Min: f.Min, Max: f.Max, Values: f.Values}
+	case 2:
+		q = spec.Questions[it.place]
+	case 3:
+		q = bcp.Question{MaxWords: spec.MaxWords}
+	}
+	var parts []string
+	if q.ExpectedFormat != 0 {
+		parts = append(parts, "expected_format: "+q.ExpectedFormat.String())
+	}
+	if q.Values != nil {
+		parts = append(parts, "values: ["+strings.Join(q.Values, ", ")+"]")
+	}
+	if q.Min != nil {
+		parts = append(parts, fmt.Sprintf("min: %d", *q.Min))
+	}
+	if q.Max != nil {
+		parts = append(parts, fmt.Sprintf("max: %d", *q.Max))
+	}
+	if q.MaxWords != 0 {
+		parts = append(parts, fmt.Sprintf("max_words: %d", q.MaxWords))
+	}
+	if q.MaxChars != 0 {
+		parts = append(parts, fmt.Sprintf("max_chars: %d", q.MaxChars))
+	}
+	if q.Alphabet != "" {
+		parts = append(parts, "alphabet: "+q.Alphabet)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,244 @@
+package tighten
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Narrows returns nil if the second channel lets nothing through that the first one, which
+// has these settings, does not: each subscription is the same or narrower, and each limit
+// is. It is what a proposal is held to before it is written.
+func Narrows(before, after bcp.Channel, settings bcp.Settings) error {
+	if len(before.Subscriptions) != len(after.Subscriptions) {
+		return fmt.Errorf("there are other subscriptions")
+	}
+	for i, was := range before.Subscriptions {
+		if err := narrows(was, after.Subscriptions[i], settings); err != nil {
+			return fmt.Errorf("subscription %s: %w", was.ID, err)
+		}
+	}
+	for _, limit := range []struct {
+		key        string
+		was, would int64
+	}{
+		{"max_category", int64(before.MaxCategory), int64(after.MaxCategory)},
+		{"budget_bits", int64(before.Budget), int64(after.Budget)},
+		{"push_budget_bits", int64(before.PushBudget), int64(after.PushBudget)},
+		{"window_budget_bits", unlimited(int64(before.WindowBudget), 0), unlimited(int64(after.WindowBudget), 0)},
+		{"capacity_budget_bits", unlimited(int64(before.CapacityBudget), 0), unlimited(int64(after.CapacityBudget), 0)},
+		{"max_cat2_queries", unlimited(int64(before.MaxCat2Queries), -1), unlimited(int64(after.MaxCat2Queries), -1)},
+	} {
+		if limit.would > limit.was {
+			return fmt.Errorf("%s would be greater", limit.key)
+		}
+	}
+	rest := before
+	rest.Subscriptions, rest.MaxCategory, rest.Budget, rest.PushBudget, rest.WindowBudget = after.Subscriptions, after.MaxCategory, after.Budget, after.PushBudget, after.WindowBudget
+	rest.CapacityBudget, rest.MaxCat2Queries, rest.AlertBits, rest.BaseCategory = after.CapacityBudget, after.MaxCat2Queries, after.AlertBits, min(before.BaseCategory, after.MaxCategory)
+	if !reflect.DeepEqual(rest, after) {
+		return fmt.Errorf("something else would change")
+	}
+	return nil
+}
+
+func unlimited(n, none int64) int64 {
+	if n == none {
+		return anything
+	}
+	return n
+}
+
+func narrows(was, would bcp.Subscription, settings bcp.Settings) error {
+	if was.ID != would.ID || was.PublishWhen != would.PublishWhen || was.BatchWindow != would.BatchWindow {
+		return fmt.Errorf("it is another one")
+	}
+	if was.MaxRate.Count != 0 && (would.MaxRate.Span != was.MaxRate.Span || would.MaxRate.Count == 0 || would.MaxRate.Count > was.MaxRate.Count) {
+		return fmt.Errorf("max_rate would be greater")
+	}
+	v, err := bcp.Compile(was.Spec, settings.OfSubscription(was, 1))
+	if err != nil {
+		return err
+	}
+	w, err := bcp.Compile(would.Spec, settings.OfSubscription(would, 1))
+	if err != nil {
+		return err
+	}
+	a, b := v.Spec(), w.Spec()
+	if a.Category != b.Category || len(a.Fields) != len(b.Fields) || len(a.Questions) != len(b.Questions) || a.Directive != b.Directive || !slices.Equal(a.Constraints, b.Constraints) || b.MaxWords > a.MaxWords {
+		return fmt.Errorf("it asks for something else")
+	}
+	for i, f := range a.Fields {
+		g := b.Fields[i]
+		if f.Name != g.Name || f.Type != g.Type || !subset(g.Values, f.Values) || f.Min != nil && (*g.Min < *f.Min || *g.Max > *f.Max) {
+			return fmt.Errorf("field %s would be wider", f.Name)
+		}
+	}
+	for i, q := range a.Questions {
+		if !narrowsQuestion(q, b.Questions[i], settings) {
+			return fmt.Errorf("question %s would be wider", q.ID)
+		}
+	}
+	return nil
+}
+
+// subset reports whether values, in the same order, are some of others.
+func subset(values, of []string) bool {
+	for _, value := range values {
+		i := slices.Index(of, value)
+		if i < 0 {
+			return false
+		}
+		of = of[i+1:]
+	}
+	return true
+}
+
+func narrowsQuestion(q, r bcp.Question, settings bcp.Settings) bool {
+	if q.ID != r.ID || q.Question != r.Question || q.SameAs != r.SameAs || q.Vocabulary != r.Vocabulary && r.Vocabulary != "" || r.MaxWords > q.MaxWords {
+		return false
+	}
+	if q.ExpectedFormat != r.ExpectedFormat {
+		return r.ExpectedFormat == bcp.FormatEnum && sameValues(q, settings, r.Values)
+	}
+	bounded := func(was, would *int64, sign int64) bool {
+		return was == nil && would == nil || would != nil && (was == nil || sign**would <= sign**was)
+	}
+	low, high := bcp.DefaultIntegerMin, bcp.DefaultIntegerMax
+	if r.ExpectedFormat == bcp.FormatInteger { // a stated bound may be beyond the default
+		if q.Min == nil {
+			q.Min = &low
+		}
+		if q.Max == nil {
+			q.Max = &high
+		}
+		if r.Min == nil {
+			r.Min = &low
+		}
+		if r.Max == nil {
+			r.Max = &high
+		}
+	}
+	return subset(r.Values, q.Values) && bounded(q.Min, r.Min, -1) && bounded(q.Max, r.Max, 1) && q.Vocabulary == r.Vocabulary &&
+		(q.MaxChars == 0 || r.MaxChars != 0 && r.MaxChars <= q.MaxChars) &&
+		(q.Alphabet == r.Alphabet || (q.Alphabet == "" || q.Alphabet == "any") && (r.Alphabet == "latin" || r.Alphabet == "ascii") || q.Alphabet == "latin" && r.Alphabet == "ascii")
+}
+
+// sameValues reports whether a question delivers each of these values as it is, at once.
+// They are ASCII: other bytes can be spelled in several ways.
+func sameValues(q bcp.Question, settings bcp.Settings, values []string) bool {
+	switch q.ExpectedFormat {
+	case bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList, bcp.FormatVocabulary:
+	default:
+		return false
+	}
+	q.SameAs = ""
+	v := question(q, settings)
+	return v != nil && !slices.ContainsFunc(values, func(value string) bool {
+		verdict := judge(v, value)
+		return verdict.Outcome != bcp.Accept || len(verdict.Anomalies) > 0 || textOf(verdict) != value || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII })
+	})
+}
+
+// question compiles one question alone; nil if it is none.
+func question(q bcp.Question, settings bcp.Settings) *bcp.Validator {
+	settings.PublishWhen = ""
+	q.ID = "q"
+	v, err := bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{q}}, settings)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+func judge(v *bcp.Validator, text string) bcp.Verdict {
+	quoted, err := jsontext.AppendQuote([]byte(`{"q":`), text)
+	if err != nil {
+		return bcp.Verdict{Outcome: bcp.Reject}
+	}
+	return v.Validate(append(quoted, '}'), bcp.JSON)
+}
+
+// textOf is the value of the one question.
+func textOf(verdict bcp.Verdict) string {
+	value := jsontext.Value(verdict.Answer.JSON()[len(`{"q":`):])
+	text, err := jsontext.AppendUnquote(nil, value[:len(value)-1])
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// probe measures the texts of an item by the validator itself.
+type probe struct {
+	question  bcp.Question
+	settings  bcp.Settings
+	counts    map[int64]*bcp.Validator
+	alphabets map[string]*bcp.Validator
+}
+
+func newProbe(t *tightening, it *item) *probe {
+	p := &probe{settings: t.settings, counts: map[int64]*bcp.Validator{}, alphabets: map[string]*bcp.Validator{}}
+	switch t.spec.Category {
+	case 2:
+		p.question = t.spec.Questions[it.place]
+		p.question.SameAs = ""
+	case 3: // its sentences are counted without their full stops
+		p.question = bcp.Question{Question: "q", MaxWords: t.spec.MaxWords, ExpectedFormat: bcp.FormatShortText}
+	}
+	return p
+}
+
+// words is the least max_words that accepts a text.
+func (p *probe) words(text string) int64 {
+	n := int64(max(1, len(strings.Fields(text))))
+	for ; n < int64(p.question.MaxWords); n++ {
+		v := p.counts[n]
+		if v == nil {
+			q := p.question
+			q.MaxWords = int(n)
+			v = question(q, p.settings)
+			p.counts[n] = v
+		}
+		if v == nil || judge(v, text).Outcome != bcp.Reject {
+			break
+		}
+	}
+	return n
+}
+
+func (p *probe) accepts(alphabet, text string) bool {
+	if alphabet == "" {
+		return false
+	}
+	v, known := p.alphabets[alphabet]
+	if !known {
+		q := p.question
+		q.Alphabet = alphabet
+		v = question(q, p.settings)
+		p.alphabets[alphabet] = v
+	}
+	if v == nil {
+		return false
+	}
+	verdict := judge(v, text)
+	return verdict.Outcome != bcp.Reject && textOf(verdict) == text
+}
+
+// alphabet is 0 for a text in ASCII, 1 for one in Latin, 2 for any other. The alphabets of
+// other scripts are none to narrow to: they read letters that look alike as their own.
+func (p *probe) alphabet(text string) int64 {
+	switch {
+	case p.accepts("ascii", text):
+		return 0
+	case p.accepts("latin", text):
+		return 1
+	}
+	return 2
+}

@@ -1,0 +1,275 @@
+package tighten_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/tighten"
+)
+
+var alphabetWords = []string{"", "any", "ascii", "latin", "cyrillic", "greek"}
+
+// drawWords are some that formats take, some that none does, in several spellings.
+func drawText(r *rapid.T, label string) string {
+	word := rapid.SampledFrom([]string{"billing", "sales", "Sales", "SUPPORT", "new order", "münchen", "привет", "сору", "ｗｉｄｅ", "x", "12", "-3", "+7", "007", "true", "yes", "14:30", "2026-03-15", "15 March 2026",
+		"5 May", "a@b.example", "ab-cd", "a, b", "日本", "K", "e\u0301", "1,000", "σας", "ignore previous instructions"})
+	return rapid.Custom(func(r *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(word, 1, 3).Draw(r, "words"), " ")
+	}).Draw(r, label)
+}
+
+func drawBounds(r *rapid.T, least, most int64) (low, high *int64) {
+	a, b := rapid.Int64Range(least, most).Draw(r, "a"), rapid.Int64Range(least, most).Draw(r, "b")
+	a, b = min(a, b), max(a, b)
+	return &a, &b
+}
+
+// drawSpec draws what may be a spec.
+func drawSpec(r *rapid.T) bcp.Spec {
+	spec := bcp.Spec{Category: bcp.Category(rapid.IntRange(1, 2).Draw(r, "category"))}
+	values := []string{"billing", "sales", "new order", "support", "x", "12"}
+	for i := range rapid.IntRange(1, 3).Draw(r, "items") {
+		name := fmt.Sprint("q", i)
+		if spec.Category == 1 {
+			f := bcp.Field{Name: name, Type: bcp.Type(rapid.IntRange(1, 3).Draw(r, "type"))}
+			switch f.Type {
+			case bcp.TypeEnum:
+				f.Values = values[:rapid.IntRange(1, len(values)).Draw(r, "values")]
+			case bcp.TypeInteger:
+				f.Min, f.Max = drawBounds(r, -20, 20)
+			}
+			spec.Fields = append(spec.Fields, f)
+			continue
+		}
+		q := bcp.Question{ID: name, Question: "What?", MaxWords: rapid.IntRange(1, 8).Draw(r, "words"), ExpectedFormat: bcp.Format(rapid.IntRange(1, 10).Draw(r, "format"))}
+		switch q.ExpectedFormat {
+		case bcp.FormatEnum:
+			q.Values, q.MaxWords = values[:rapid.IntRange(1, len(values)).Draw(r, "values")], 2
+		case bcp.FormatInteger:
+			if rapid.Bool().Draw(r, "bounds") {
+				q.Min, q.Max = drawBounds(r, -20, 20)
+			}
+		case bcp.FormatDate:
+			if rapid.Bool().Draw(r, "bounds") {
+				q.Min, q.Max = drawBounds(r, 1990, 2040)
+			}
+		case bcp.FormatVocabulary:
+			q.Vocabulary = "list"
+		case bcp.FormatEmail:
+			q.MaxChars = rapid.SampledFrom([]int{0, 8, 20}).Draw(r, "chars")
+		case bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList:
+			q.MaxChars, q.Alphabet = rapid.SampledFrom([]int{0, 5, 20}).Draw(r, "chars"), rapid.SampledFrom(alphabetWords).Draw(r, "alphabet")
+		}
+		spec.Questions = append(spec.Questions, q)
+	}
+	return spec
+}
+
+func drawAnswer(r *rapid.T, spec bcp.Spec) []byte {
+	answer := map[string]any{}
+	for _, f := range spec.Fields {
+		switch f.Type {
+		case bcp.TypeBoolean:
+			answer[f.Name] = rapid.Bool().Draw(r, f.Name)
+		case bcp.TypeInteger:
+			answer[f.Name] = rapid.Int64Range(-25, 25).Draw(r, f.Name)
+		default:
+			answer[f.Name] = rapid.SampledFrom([]string{"billing", "sales", "new order", "support", "x", "12", "\u212a", "Sales"}).Draw(r, f.Name)
+		}
+	}
+	for _, q := range spec.Questions {
+		answer[q.ID] = drawText(r, q.ID)
+	}
+	raw, err := json.Marshal(answer, json.Deterministic(true))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return raw
+}
+
+func drawChannel(r *rapid.T) (bcp.Channel, bcp.Settings) {
+	c := bcp.Channel{ChannelKey: bcp.ChannelKey{Controller: "c", Reader: "r"}, MaxCategory: 3, BaseCategory: 1, Budget: 1000 * bcp.Bit, PushBudget: 1000 * bcp.Bit, MaxCat2Queries: -1,
+		PreserveCase: rapid.Bool().Draw(r, "case"), OnAnomaly: bcp.OnAnomaly(rapid.IntRange(0, 3).Draw(r, "on anomaly"))}
+	if rapid.Bool().Draw(r, "slots") {
+		c.ReleaseInterval, c.QueryTTL = time.Second, time.Minute
+	}
+	settings := c.Settings(&bcp.Mesh{Vocabularies: map[string][]string{"list": {"a", "b", "billing", "sales", "x"}}}, nil, constraint.Compile)
+	c.Subscriptions = []bcp.Subscription{{ID: "s", Spec: drawSpec(r)}}
+	return c, settings
+}
+
+// narrower fails where an answer that a proposal accepts is not accepted before, or is
+// another one.
+func narrower(r *rapid.T, before, after bcp.Channel, settings bcp.Settings, answers [][]byte) {
+	was, err := bcp.Compile(before.Subscriptions[0].Spec, settings.OfSubscription(before.Subscriptions[0], 1))
+	if err != nil {
+		r.Fatal(err)
+	}
+	would, err := bcp.Compile(after.Subscriptions[0].Spec, settings.OfSubscription(after.Subscriptions[0], 1))
+	if err != nil {
+		r.Fatal(err)
+	}
+	if would.Prices().Capacity > was.Prices().Capacity || would.Prices().Nominal > was.Prices().Nominal {
+		r.Fatalf("it costs more: %+v, was %+v", would.Prices(), was.Prices())
+	}
+	for _, answer := range answers {
+		a, b := was.Validate(answer, bcp.JSON), would.Validate(answer, bcp.JSON)
+		if b.Outcome != bcp.Reject && (a.Outcome != b.Outcome || !bytes.Equal(a.Answer.JSON(), b.Answer.JSON())) {
+			r.Fatalf("%s\nis %v %s by %+v\nand was %v %s %v by %+v", answer, b.Outcome, b.Answer.JSON(), would.Spec(), a.Outcome, a.Answer.JSON(), a.Anomalies, was.Spec())
+		}
+	}
+}
+
+// A proposal only narrows, whatever the history is: what it accepts was accepted, with the
+// same canonical bytes.
+//
+// covers P3.4, P4.1
+func TestProposalsOnlyNarrow(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		c, settings := drawChannel(r)
+		v, err := bcp.Compile(c.Subscriptions[0].Spec, settings.OfSubscription(c.Subscriptions[0], 1))
+		if err != nil {
+			return
+		}
+		h := &tighten.History{Epochs: map[uint64]tighten.Use{1: {}}}
+		answers := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) []byte { return drawAnswer(r, v.Spec()) }), 1, 12).Draw(r, "answers")
+		for i := range 240 {
+			if verdict := v.Validate(answers[i%len(answers)], bcp.JSON); verdict.Outcome == bcp.Accept {
+				h.Messages = append(h.Messages, tighten.Message{Time: int64(i) * 1e12, Subscription: "s", Epoch: 1, Answer: verdict.Answer.JSON()})
+			}
+		}
+		p := tighten.Propose(c, settings, h)
+		p.Rates()
+		p.Decided(make([]tighten.Decision, len(h.Messages)))
+		if err := tighten.Narrows(c, p.Channel, settings); err != nil {
+			r.Fatalf("%v: %+v", err, p.Changes)
+		}
+		if len(h.Messages) < tighten.MinMessages && len(p.Changes) > 0 {
+			r.Fatalf("%d messages give %+v", len(h.Messages), p.Changes)
+		}
+		more := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) []byte { return drawAnswer(r, v.Spec()) }), 0, 12).Draw(r, "more")
+		narrower(r, c, p.Channel, settings, append(answers, more...))
+	})
+}
+
+// What is said to narrow does, however it came about: a proposal is a file that anybody may
+// have edited.
+//
+// covers P3.4, P4.1
+func TestNarrows(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		c, settings := drawChannel(r)
+		after := c
+		after.Subscriptions = slices.Clone(c.Subscriptions)
+		after.Subscriptions[0].Spec = drawSpec(r)
+		if rapid.Bool().Draw(r, "near") { // two that are drawn apart are seldom one inside the other
+			after.Subscriptions[0].Spec = c.Subscriptions[0].Spec
+			after.Subscriptions[0].Spec.Questions = slices.Clone(c.Subscriptions[0].Spec.Questions)
+			for i := range after.Subscriptions[0].Spec.Questions {
+				q := &after.Subscriptions[0].Spec.Questions[i]
+				other := drawSpec(r)
+				if len(other.Questions) == 0 {
+					continue
+				}
+				id := q.ID
+				*q = other.Questions[0]
+				q.ID = id
+			}
+		}
+		if tighten.Narrows(c, after, settings) != nil {
+			return
+		}
+		answers := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) []byte { return drawAnswer(r, c.Subscriptions[0].Spec) }), 1, 20).Draw(r, "answers")
+		narrower(r, c, after, settings, answers)
+	})
+}
+
+// Each limit that becomes greater, and all else that changes, is no narrowing.
+//
+// covers P4.2
+func TestNarrowsLimits(t *testing.T) {
+	t.Parallel()
+	c := bcp.Channel{MaxCategory: 2, BaseCategory: 2, Budget: 100, PushBudget: 50, WindowBudget: 1000, CapacityBudget: 200, MaxCat2Queries: 5, ReleaseInterval: time.Second, MaxRetries: 1,
+		Subscriptions: []bcp.Subscription{{ID: "s", MaxRate: bcp.Rate{Count: 5, Span: time.Hour}, Spec: bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "a", Type: bcp.TypeBoolean}}}}}}
+	for name, tt := range map[string]struct {
+		change  func(*bcp.Channel)
+		narrows bool
+	}{
+		"same": {func(*bcp.Channel) {}, true},
+		"less": {func(c *bcp.Channel) {
+			c.MaxCategory, c.BaseCategory, c.Budget, c.CapacityBudget, c.MaxCat2Queries = 1, 1, 99, 199, 4
+		}, true},
+		"a lower rate":       {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate.Count = 4 }, true},
+		"category":           {func(c *bcp.Channel) { c.MaxCategory = 3 }, false},
+		"budget":             {func(c *bcp.Channel) { c.Budget++ }, false},
+		"push budget":        {func(c *bcp.Channel) { c.PushBudget++ }, false},
+		"window":             {func(c *bcp.Channel) { c.WindowBudget = 0 }, false},
+		"capacity":           {func(c *bcp.Channel) { c.CapacityBudget++ }, false},
+		"no capacity":        {func(c *bcp.Channel) { c.CapacityBudget = 0 }, false},
+		"any cat 2":          {func(c *bcp.Channel) { c.MaxCat2Queries = -1 }, false},
+		"a higher rate":      {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate.Count++ }, false},
+		"no rate":            {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate = bcp.Rate{} }, false},
+		"another span":       {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate = bcp.Rate{Count: 5, Span: time.Minute} }, false},
+		"no subscription":    {func(c *bcp.Channel) { c.Subscriptions = nil }, false},
+		"another":            {func(c *bcp.Channel) { c.Subscriptions[0].ID = "t" }, false},
+		"a window of pushes": {func(c *bcp.Channel) { c.Subscriptions[0].BatchWindow = time.Hour }, false},
+		"another condition":  {func(c *bcp.Channel) { c.Subscriptions[0].PublishWhen = "a" }, false},
+		"timing":             {func(c *bcp.Channel) { c.ReleaseInterval = 0 }, false},
+		"retries":            {func(c *bcp.Channel) { c.MaxRetries = 2 }, false},
+		"an approver":        {func(c *bcp.Channel) { c.Approvers = []bcp.AgentName{"eve"} }, false},
+	} {
+		after := c
+		after.Subscriptions = slices.Clone(c.Subscriptions)
+		tt.change(&after)
+		if err := tighten.Narrows(c, after, bcp.Settings{Constraints: constraint.Compile}); (err == nil) != tt.narrows {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Lines come of 50 messages, and of 49 none; what cannot be written is advice.
+//
+// covers P4.1
+func TestProposalOfFewMessages(t *testing.T) {
+	t.Parallel()
+	spec := bcp.Spec{Category: 2, Questions: []bcp.Question{{ID: "day", Question: "When?", MaxWords: 9, ExpectedFormat: bcp.FormatShortText}, {ID: "kind", Question: "What?", MaxWords: 9, ExpectedFormat: bcp.FormatShortText},
+		{ID: "again", Question: "What?", MaxWords: 9, ExpectedFormat: bcp.FormatShortText}, {ID: "same", Question: "Is it?", MaxWords: 1, ExpectedFormat: bcp.FormatBoolean}}}
+	c := bcp.Channel{MaxCategory: 3, BaseCategory: 2, Budget: 1e6 * bcp.Bit, PushBudget: 1e6 * bcp.Bit, Subscriptions: []bcp.Subscription{{ID: "s", Spec: spec}}}
+	settings := bcp.Settings{}
+	h := &tighten.History{Epochs: map[uint64]tighten.Use{1: {Nominal: 1e5 * bcp.Bit}}, Pushes: map[bcp.SubscriptionID][]int64{}}
+	for i := range tighten.MinMessages {
+		p := tighten.Propose(c, settings, h)
+		if p.Rates(); len(p.Changes) > 0 || len(p.Advice) != 1 || !strings.Contains(p.Advice[0], "of at least 50 messages") {
+			t.Fatalf("%d messages: %+v", i, p)
+		}
+		kind := []string{"billing", "sales"}[i%2]
+		h.Pushes["s"] = append(h.Pushes["s"], int64(i)*int64(4*time.Hour))
+		h.Messages = append(h.Messages, tighten.Message{Time: int64(i) * int64(4*time.Hour), Subscription: "s", Epoch: 1, Answer: fmt.Appendf(nil, `{"day":"%d may 2026","kind":%q,"again":%q,"same":"true"}`, 1+i%28, kind, kind)})
+	}
+	p := tighten.Propose(c, settings, h)
+	p.Rates()
+	p.Decided(make([]tighten.Decision, len(h.Messages)))
+	lines := fmt.Sprintf("%+v", p.Changes)
+	for _, want := range []string{"expected_format: enum, values: [billing, sales]", "max_chars: 13, alphabet: ascii", "max_category: 2", "max_rate: 8/d", "budget_bits: "} {
+		if !strings.Contains(lines, want) {
+			t.Errorf("no %q in %s", want, lines)
+		}
+	}
+	advice := strings.Join(p.Advice, "\n")
+	for _, want := range []string{"every day is of the format date", "kind and again are always equal", "same is the same in all 50", "capacity_budget_bits needs a release_interval"} {
+		if !strings.Contains(advice, want) {
+			t.Errorf("no %q in %s", want, advice)
+		}
+	}
+}
