@@ -60,39 +60,52 @@ func AddSubscription(files map[string][]byte, controller bcp.AgentName, p *bcp.P
 // findPlace finds the line behind which the subscription belongs, from 0, and the
 // column of its dash; inside says that there are subscriptions already.
 func findPlace(content []byte, reader bcp.AgentName) (line, column int, inside bool, err error) {
-	front, _, ok := splitFrontMatter(content)
-	if !ok {
-		return 0, 0, false, ErrNoEntry
-	}
-	root := parseYAML(&source{}, unixLines(front), 1)
-	if root == nil {
+	channel := findChannel(content, reader)
+	if channel == nil {
 		return 0, 0, false, ErrNoEntry
 	}
 	lines := strings.Split(string(content), "\n")
-	for _, channel := range root.value("bcp_channels").items {
-		if channel.value("peer").text != string(reader) || channel.value("role").text != bcp.RoleController.String() {
-			continue
-		}
-		first := channel.entries[0].position
-		if !blockStart(lines[first.line-1], first.column) {
-			return 0, 0, false, ErrStyle
-		}
-		last := lastLine(lines, first.line-1, first.column-1)
-		list := channel.value("subscriptions")
-		if list.kind == 0 {
-			return last, first.column - 1, false, nil
-		}
-		if len(list.items) == 0 {
-			return 0, 0, false, ErrStyle
-		}
-		item := list.items[0].position
-		dash := strings.IndexByte(lines[item.line-1], '-')
-		if dash < 0 || !blockStart(lines[item.line-1], item.column) || strings.TrimLeft(lines[item.line-1][:dash], " ") != "" {
-			return 0, 0, false, ErrStyle
-		}
-		return lastLine(lines, item.line-1, dash), dash, true, nil
+	first := channel.entries[0].position
+	if !blockStart(lines[first.line-1], first.column) {
+		return 0, 0, false, ErrStyle
 	}
-	return 0, 0, false, ErrNoEntry
+	list := channel.value("subscriptions")
+	if list.kind == 0 {
+		return lastLine(lines, first.line-1, first.column-1), first.column - 1, false, nil
+	}
+	if len(list.items) == 0 {
+		return 0, 0, false, ErrStyle
+	}
+	dash, ok := dashOf(lines, list.items[0])
+	if !ok {
+		return 0, 0, false, ErrStyle
+	}
+	return lastLine(lines, list.items[0].position.line-1, dash), dash, true, nil
+}
+
+// findChannel finds a controller's entry of bcp_channels; nil if there is none.
+func findChannel(content []byte, reader bcp.AgentName) *node {
+	front, _, ok := splitFrontMatter(content)
+	if !ok {
+		return nil
+	}
+	root := parseYAML(&source{}, unixLines(front), 1)
+	if root == nil {
+		return nil
+	}
+	for _, channel := range root.value("bcp_channels").items {
+		if channel.value("peer").text == string(reader) && channel.value("role").text == bcp.RoleController.String() {
+			return channel
+		}
+	}
+	return nil
+}
+
+// dashOf is the column of the dash of an item of a list in block style.
+func dashOf(lines []string, item *node) (dash int, ok bool) {
+	line := lines[item.position.line-1]
+	dash = strings.IndexByte(line, '-')
+	return dash, dash >= 0 && blockStart(line, item.position.column) && strings.TrimLeft(line[:dash], " ") == ""
 }
 
 // value returns the value of a key of a mapping, or an empty node.
@@ -245,24 +258,16 @@ func adds(before, after *bcp.Mesh, key bcp.ChannelKey, p *bcp.Proposal) bool {
 	if err != nil {
 		return false
 	}
-	same, was := *after, *before
-	same.Files = before.Files
-	same.OpenRuns, was.OpenRuns = nil, nil // functions are never equal; they are made of what is compared, and of files that did not change
-	same.Channels = append([]bcp.Channel(nil), after.Channels...)
-	for i := range same.Channels {
-		c := &same.Channels[i]
-		if c.ChannelKey != key {
-			continue
-		}
-		n := len(c.Subscriptions) - 1
-		if n < 0 || !sameSubscription(c.Subscriptions[n], want) {
-			return false
-		}
-		if c.Subscriptions = c.Subscriptions[:n:n]; n == 0 {
-			c.Subscriptions = nil
-		}
+	was, _ := before.Channel(key)
+	same, _ := after.Channel(key)
+	n := len(same.Subscriptions) - 1
+	if n < 0 || !sameSubscription(same.Subscriptions[n], want) {
+		return false
 	}
-	return reflect.DeepEqual(&was, &same)
+	if same.Subscriptions = same.Subscriptions[:n:n]; n == 0 {
+		same.Subscriptions = nil
+	}
+	return reflect.DeepEqual(was, same) && sameBeside(before, after, key)
 }
 
 func sameSubscription(a, b bcp.Subscription) bool {

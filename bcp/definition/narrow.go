@@ -1,0 +1,215 @@
+package definition
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Narrowed is a proposal to narrow a channel, as a file has it. Subscriptions that stay as
+// they are need not be in it.
+type Narrowed struct {
+	Controller     bcp.AgentName              `json:"controller"`
+	Reader         bcp.AgentName              `json:"reader"`
+	MaxCategory    bcp.Category               `json:"max_category"`
+	MaxCat2Queries *int                       `json:"max_cat2_queries,omitempty"`
+	Budget         bcp.Bits                   `json:"budget_bits"`
+	CapacityBudget bcp.Bits                   `json:"capacity_budget_bits,omitzero"`
+	Subscriptions  []bcp.ProposedSubscription `json:"subscriptions,omitempty"`
+}
+
+// NarrowedOf is what makes the second channel of the first.
+func NarrowedOf(was, would bcp.Channel) Narrowed {
+	n := Narrowed{Controller: would.Controller, Reader: would.Reader, MaxCategory: would.MaxCategory, Budget: would.Budget, CapacityBudget: would.CapacityBudget}
+	if would.MaxCat2Queries >= 0 {
+		n.MaxCat2Queries = &would.MaxCat2Queries
+	}
+	for i, sub := range would.Subscriptions {
+		if !sameSubscription(was.Subscriptions[i], sub) {
+			n.Subscriptions = append(n.Subscriptions, bcp.ProposedOf(sub))
+		}
+	}
+	return n
+}
+
+// Over returns a channel as the proposal has it. Whether that is narrower is not looked at.
+func (n *Narrowed) Over(c bcp.Channel) (bcp.Channel, error) {
+	c.MaxCategory, c.MaxCat2Queries, c.Budget, c.CapacityBudget = n.MaxCategory, -1, n.Budget, n.CapacityBudget
+	if n.MaxCat2Queries != nil {
+		c.MaxCat2Queries = *n.MaxCat2Queries
+	}
+	c.Subscriptions = slices.Clone(c.Subscriptions)
+	for i := range n.Subscriptions {
+		sub, err := n.Subscriptions[i].Subscription()
+		if err != nil {
+			return c, err
+		}
+		at := slices.IndexFunc(c.Subscriptions, func(s bcp.Subscription) bool { return s.ID == sub.ID })
+		if at < 0 {
+			return c, fmt.Errorf("the channel has no subscription %s", quote(string(sub.ID)))
+		}
+		c.Subscriptions[at] = sub
+	}
+	return c, nil
+}
+
+// lineEdit puts lines in place of some, which may be none.
+type lineEdit struct {
+	from, to int // the first and the one behind the last, from 0
+	lines    []string
+}
+
+// Narrow returns the file of the controller with a channel's subscriptions, max_category
+// and budgets as want has them, and its path. Only what differs is written anew: a
+// subscription whole, with its comments in front, and a limit in its place. The edited files
+// load and say that and nothing else, or it is an error; whether it is narrower is not
+// looked at.
+func Narrow(files map[string][]byte, want bcp.Channel) (path string, edited []byte, err error) {
+	mesh, report := Parse(files)
+	if mesh == nil {
+		return "", nil, fmt.Errorf("the definitions have errors: %v", report.Errors[0])
+	}
+	was, exists := mesh.Channel(want.ChannelKey)
+	agent, known := mesh.Agent(want.Controller)
+	if !exists || !known || len(was.Subscriptions) != len(want.Subscriptions) {
+		return "", nil, ErrNoEntry
+	}
+	content := files[agent.File]
+	channel := findChannel(content, want.Reader)
+	if channel == nil {
+		return agent.File, nil, ErrNoEntry
+	}
+	lines := strings.Split(string(content), "\n")
+	e := channelEdit{node: channel, lines: lines}
+	for i := range want.Subscriptions {
+		if !sameSubscription(was.Subscriptions[i], want.Subscriptions[i]) {
+			e.subscription(want.Subscriptions[i])
+		}
+	}
+	e.limit("max_category", int64(was.MaxCategory), int64(want.MaxCategory))
+	e.limit("max_cat2_queries", int64(was.MaxCat2Queries), int64(want.MaxCat2Queries))
+	e.limit("capacity_budget_bits", int64(was.CapacityBudget/bcp.Bit), int64(want.CapacityBudget/bcp.Bit))
+	if e.limit("budget_bits", int64(was.Budget/bcp.Bit), int64(want.Budget/bcp.Bit)); was.Budget != want.Budget {
+		for _, part := range []string{"push_budget_bits", "alert_bits"} { // above the budget they would have no effect
+			if stated, err := bcp.ParseBits(channel.value(part).text); err == nil && stated > want.Budget {
+				e.limit(part, 0, int64(want.Budget/bcp.Bit))
+			}
+		}
+	}
+	if e.err != nil {
+		return agent.File, nil, e.err
+	}
+	edited = e.apply()
+	changed := maps.Clone(files)
+	changed[agent.File] = edited
+	after, report := Parse(changed)
+	if after == nil {
+		return agent.File, nil, fmt.Errorf("%w: %v", ErrPatch, report.Errors[0])
+	}
+	if now, _ := after.Channel(want.ChannelKey); now.MaxCategory != want.MaxCategory || now.MaxCat2Queries != want.MaxCat2Queries || now.Budget != want.Budget || now.CapacityBudget != want.CapacityBudget ||
+		!slices.EqualFunc(now.Subscriptions, want.Subscriptions, sameSubscription) || !sameBeside(mesh, after, want.ChannelKey) {
+		return agent.File, nil, ErrPatch
+	}
+	return agent.File, edited, nil
+}
+
+// sameBeside reports whether two meshes differ in nothing but a channel.
+func sameBeside(before, after *bcp.Mesh, key bcp.ChannelKey) bool {
+	was, same := *before, *after
+	same.Files = was.Files
+	was.OpenRuns, same.OpenRuns = nil, nil // functions are never equal
+	without := func(channels []bcp.Channel) []bcp.Channel {
+		return slices.DeleteFunc(slices.Clone(channels), func(c bcp.Channel) bool { return c.ChannelKey == key })
+	}
+	was.Channels, same.Channels = without(was.Channels), without(same.Channels)
+	return reflect.DeepEqual(&was, &same)
+}
+
+// channelEdit gathers what changes in one entry of bcp_channels.
+type channelEdit struct {
+	node  *node
+	lines []string
+	edits []lineEdit
+	err   error
+}
+
+func (e *channelEdit) subscription(sub bcp.Subscription) {
+	for _, item := range e.node.value("subscriptions").items {
+		if item.value("id").text != string(sub.ID) {
+			continue
+		}
+		dash, ok := dashOf(e.lines, item)
+		if !ok {
+			e.err = ErrStyle
+			return
+		}
+		from := item.position.line - 1
+		to := lastLine(e.lines, from, dash+1) + 1 // up to the next dash
+		indent := strings.Repeat(" ", dash)
+		var fresh []string
+		for _, line := range e.lines[from:to] {
+			if comment := strings.TrimSpace(line); strings.HasPrefix(comment, "#") {
+				fresh = append(fresh, indent+comment)
+			}
+		}
+		proposed := bcp.ProposedOf(sub)
+		for i, line := range SubscriptionLines(&proposed) {
+			fresh = append(fresh, indent+[]string{"- ", "  "}[min(i, 1)]+line)
+		}
+		e.edits = append(e.edits, lineEdit{from, to, fresh})
+		return
+	}
+	e.err = ErrNoEntry
+}
+
+// limit writes a number in the place of another, or after the entry's role.
+func (e *channelEdit) limit(key string, was, would int64) {
+	if was == would || e.err != nil {
+		return
+	}
+	text := strconv.FormatInt(would, 10)
+	if v := e.node.value(key); v.kind != 0 {
+		line := e.lines[v.line-1]
+		rest := line[min(v.column-1, len(line)):]
+		end := strings.IndexAny(rest+" ", " \t\r,}#")
+		e.edits = append(e.edits, lineEdit{v.line - 1, v.line, []string{line[:len(line)-len(rest)] + text + rest[end:]}})
+		return
+	}
+	first, role := e.node.entries[0].position, e.node.value("role")
+	if !blockStart(e.lines[first.line-1], first.column) {
+		e.err = ErrStyle
+		return
+	}
+	e.edits = append(e.edits, lineEdit{role.line, role.line, []string{strings.Repeat(" ", first.column-1) + key + ": " + text}})
+}
+
+// apply makes the edits, with the ends of lines that the file has.
+func (e *channelEdit) apply() []byte {
+	slices.SortStableFunc(e.edits, func(a, b lineEdit) int { return cmp.Compare(b.from, a.from) })
+	end := ""
+	if strings.HasSuffix(e.lines[0], "\r") {
+		end = "\r"
+	}
+	lines := slices.Clone(e.lines)
+	for _, edit := range e.edits {
+		for i := range edit.lines {
+			edit.lines[i] = strings.TrimSuffix(edit.lines[i], "\r") + end
+		}
+		lines = slices.Replace(lines, edit.from, edit.to, edit.lines...)
+	}
+	var b bytes.Buffer
+	for i, line := range lines {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line)
+	}
+	return b.Bytes()
+}
