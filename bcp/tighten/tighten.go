@@ -37,7 +37,7 @@ type History struct {
 	// Pushes are the times of all pushes that were accepted or held, also of those that no
 	// person let through: max_rate counts them.
 	Pushes map[bcp.SubscriptionID][]int64
-	Epochs   map[uint64]Use
+	Epochs map[uint64]Use
 	// Asked is the highest category of an accepted ask; 0: nothing was asked.
 	Asked bcp.Category
 

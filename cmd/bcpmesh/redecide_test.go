@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,12 @@ func playMailroom(t *testing.T, dir string) map[bcp.ClientID]string {
 	if err := os.CopyFS(dir, mailroom.Definitions()); err != nil {
 		t.Fatal(err)
 	}
+	return playMailroomWith(t, dir, mail.FS, nil)
+}
+
+// playMailroomWith has the mailroom of a folder read mail. after is called after each message.
+func playMailroomWith(t *testing.T, dir string, files fs.FS, after func(mailroom.Done) error) map[bcp.ClientID]string {
+	t.Helper()
 	folder := meshdir.In(dir)
 	def, err := folder.Load()
 	if err != nil {
@@ -57,13 +64,13 @@ func playMailroom(t *testing.T, dir string) map[bcp.ClientID]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
+	box, err := mailbox.OpenFS(files, ".", mailbox.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	said := map[bcp.ClientID]string{}
 	var mu sync.Mutex
-	if err := mailroom.Run(ctx, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: box,
+	if err := mailroom.Run(ctx, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: box, After: after,
 		Said: func(s mailroom.Said) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -82,11 +89,15 @@ type listed struct {
 	Rule         string             `json:"rule"`
 	Incident     bool               `json:"incident"`
 	Was          struct {
+		Verdict  string         `json:"verdict"`
+		Capacity bcp.Bits       `json:"capacity_bits"`
 		Response jsontext.Value `json:"response"`
 	} `json:"was"`
 	Would struct {
-		Field  string `json:"field"`
-		Reason string `json:"reason"`
+		Verdict  string   `json:"verdict"`
+		Capacity bcp.Bits `json:"capacity_bits"`
+		Field    string   `json:"field"`
+		Reason   string   `json:"reason"`
 	} `json:"would"`
 }
 

@@ -17,7 +17,7 @@ import (
 // AuditCommand returns the command audit.
 func AuditCommand(p *cli.Program) *cobra.Command {
 	return cli.Noun(auditTailCommand(p), nil,
-		auditReplayCommand(p), auditRedecideCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p), auditEraseCommand(p))
+		auditReplayCommand(p), auditRedecideCommand(p), auditTightenCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p), auditEraseCommand(p))
 }
 
 func auditTailCommand(p *cli.Program) *cobra.Command {

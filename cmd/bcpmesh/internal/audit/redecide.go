@@ -132,15 +132,23 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 		report.Context, err = source.Redecide(ctx, o)
 	}
 	finish()
+	if err != nil {
+		return f.failure(err, folder.State)
+	}
+	return report.finish()
+}
+
+// failure says why the journal cannot be decided again; nil for none.
+func (f *redecideFlags) failure(err error, folder string) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, jetstream.ErrBackup):
 		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(f.backup), client.After(err, jetstream.ErrBackup))
 	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrKeyLost):
 		return cli.Failf("%s", cli.Plain(err.Error()))
-	case err != nil:
-		return client.JournalFailure(err, folder.State)
 	}
-	return report.finish()
+	return client.JournalFailure(err, folder)
 }
 
 // source is the journal that is decided again.

@@ -4,17 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/tighten"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -26,7 +31,7 @@ func ProposalsCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var apply bool
 	cmd := &cobra.Command{
-		Use:   "proposals [ITEM|COMMAND]",
+		Use:   "proposals [ITEM|FILE|COMMAND]",
 		Short: "List approved proposals of subscriptions, or write one into a definition",
 		Long: `List the proposals that were approved within the last day and are not in the
 definitions yet. A controller's proposal changes nothing: it waits for an approver
@@ -35,19 +40,25 @@ write the definitions.
 
 With ITEM, show as a patch how the proposal is written into its controller's
 definition: after the last line of the channel's entry, with every other line as it
-is. --apply writes it, if the edited folder loads and differs only by the
-subscription. The mesh stays unchanged until bcpmesh reload.`,
+is. With FILE, whose name has a dot or a slash, show the patch of what bcpmesh audit
+tighten --write proposes, in the places of what is wider; what does not narrow is
+refused. --apply writes it, if the edited folder loads and differs only by what is
+proposed. The mesh stays unchanged until bcpmesh reload.`,
 		Example: `  bcpmesh proposals
   bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2
-  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --apply && bcpmesh reload`,
+  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --apply && bcpmesh reload
+  bcpmesh proposals tight.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
+			if len(args) > 0 && isFile(args[0]) {
+				return applyNarrowed(p, where, args[0], !apply)
+			}
 			if len(args) > 0 {
 				return applyProposal(ctx, p, where, bcp.ItemID(args[0]), !apply)
 			}
 			if apply {
-				return cli.Usagef("proposals: --apply: expected ITEM").WithHint("bcpmesh proposals lists them")
+				return cli.Usagef("proposals: --apply: expected ITEM or FILE").WithHint("bcpmesh proposals lists them")
 			}
 			c, err := client.ConnectOperator(ctx, where)
 			if err != nil {
@@ -64,8 +75,11 @@ subscription. The mesh stays unchanged until bcpmesh reload.`,
 	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&apply, "apply", false, "write it into the definition")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cli.Noun(cmd, cli.IsID, proposalsSendCommand(p))
+	return cli.Noun(cmd, func(word string) bool { return isFile(word) || cli.IsID(word) }, proposalsSendCommand(p))
 }
+
+// isFile tells a file of audit tighten from an item.
+func isFile(word string) bool { return strings.ContainsAny(word, `./\`) }
 
 func proposalTable(o *cli.Output, list []bcp.ApprovedProposal) {
 	var rows [][]string
@@ -149,11 +163,9 @@ func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, d
 	if err != nil {
 		return err
 	}
-	files := make(map[string][]byte, len(def.Files))
-	for _, f := range def.Files {
-		if files[f.Path], err = os.ReadFile(filepath.Join(m.Dir, f.Path)); err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(f.Path), cli.FileReason(err))
-		}
+	files, err := definitionFiles(m, def)
+	if err != nil {
+		return err
 	}
 	path, edited, err := definition.AddSubscription(files, a.Controller, &a.Proposal)
 	if err != nil {
@@ -182,6 +194,92 @@ func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, d
 	return nil
 }
 
+func definitionFiles(m meshdir.Folder, def *bcp.Mesh) (files map[string][]byte, err error) {
+	files = make(map[string][]byte, len(def.Files))
+	for _, f := range def.Files {
+		if files[f.Path], err = os.ReadFile(filepath.Join(m.Dir, f.Path)); err != nil {
+			return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Path), cli.FileReason(err))
+		}
+	}
+	return files, nil
+}
+
+// maxNarrowed bounds a file of audit tighten.
+const maxNarrowed = 16 << 20
+
+// applyNarrowed writes a proposal of audit tighten. Whoever wrote the file, it only narrows.
+func applyNarrowed(p *cli.Program, where meshdir.StateFlags, name string, dry bool) error {
+	folder, err := where.Folder()
+	if err != nil {
+		return err
+	}
+	content, err := cli.ReadFile(name, maxNarrowed)
+	if err != nil {
+		return err
+	}
+	var proposals []definition.Narrowed
+	if err := json.Unmarshal(content, &proposals, json.RejectUnknownMembers(true)); err != nil {
+		return cli.Failf("%s is not what bcpmesh audit tighten --write writes", cli.Quoted(name))
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	files, err := definitionFiles(folder, def)
+	if err != nil {
+		return err
+	}
+	edited := map[string][]byte{}
+	for i := range proposals {
+		n := &proposals[i]
+		channel := cli.ChannelName(n.Controller, n.Reader)
+		was, exists := def.Channel(bcp.ChannelKey{Controller: n.Controller, Reader: n.Reader})
+		if !exists {
+			return cli.Failf("there is no channel %s", channel)
+		}
+		want, err := n.Over(was)
+		if err == nil {
+			err = tighten.Narrows(was, want, was.Settings(def, nil, constraint.Compile))
+		}
+		if err != nil {
+			return cli.Failf("%s: this does not narrow: %s", channel, cli.Plain(err.Error())).WithHint("the definitions may have changed since: bcpmesh audit tighten proposes anew")
+		}
+		path, after, err := definition.Narrow(files, want)
+		if err != nil {
+			return cli.Failf("%s: %s", cli.Quoted(filepath.Join(folder.Dir, path)), cli.Plain(err.Error()))
+		}
+		files[path], edited[path] = after, after
+	}
+	lines := map[string]string{}
+	for _, path := range slices.Sorted(maps.Keys(edited)) {
+		file := filepath.Join(folder.Dir, path)
+		before, err := os.ReadFile(file)
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
+		}
+		lines[file] = unifiedDiff(file, before, edited[path])
+		if dry {
+			if !p.Out.JSON {
+				p.Out.Printf("%s", lines[file])
+			}
+			continue
+		}
+		if err := cli.ReplaceFile(file, edited[path]); err != nil {
+			return err
+		}
+		if !p.Out.JSON {
+			p.Out.Printf("%s is narrower\n", file)
+		}
+	}
+	if p.Out.JSON {
+		return p.Out.Value(map[string]any{"patches": lines, "written": !dry})
+	}
+	if !dry {
+		p.Out.Talkf("the mesh uses it after: bcpmesh reload")
+	}
+	return nil
+}
+
 func plainLines(lines []string) string {
 	for i := range lines {
 		lines[i] = "  " + cli.Plain(lines[i])
@@ -189,18 +287,9 @@ func plainLines(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// unifiedDiff writes lines that were added in one place as a unified diff.
+// unifiedDiff writes what changes in a file as a unified diff.
 func unifiedDiff(name string, before, after []byte) string {
-	old, new := bytes.SplitAfter(before, []byte("\n")), bytes.SplitAfter(after, []byte("\n"))
-	at := 0
-	for at < len(old) && bytes.Equal(old[at], new[at]) {
-		at++
-	}
-	added := new[at : at+len(new)-len(old)]
-	var b strings.Builder
-	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,0 +%d,%d @@\n", name, name, at, at+1, len(added))
-	for _, line := range added {
-		b.WriteString("+" + string(line))
-	}
-	return b.String()
+	text := diff.Diff(name, before, name, after)
+	_, text, _ = bytes.Cut(text, []byte("\n")) // a line "diff NAME NAME"
+	return string(text)
 }

@@ -1,0 +1,315 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/tighten"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+func auditTightenCommand(p *cli.Program) *cobra.Command {
+	var f redecideFlags
+	var exclude []string
+	var write string
+	cmd := &cobra.Command{
+		Use:   "tighten",
+		Short: "Propose the narrowest definitions that the history fits",
+		Long: `Propose the narrowest definitions that what was accepted fits: values and ranges that
+are used, word limits, alphabets, rates, max_category, budgets in both units. Each
+change has its bits before and after, and how many recorded messages it would refuse:
+all are decided again by the proposal.
+
+It reads the state folder (whether the mesh runs or not), or a backup. A proposal only
+narrows, whatever was in the history. Messages that were refused, that a person refused
+or that had signs of an attack are not learnt from, nor a few that alone need most of
+the bits: they are named, so look at them. --exclude leaves out a session. A channel or
+a subscription with fewer than 50 messages gets advice, not lines.
+
+Values may be words of a reader: read them before you apply a proposal.`,
+		Example: `  bcpmesh audit tighten
+  bcpmesh audit tighten --channel main/researcher --since 30d --write tight.json
+  bcpmesh proposals tight.json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return tightenMesh(cmd.Context(), p, &f, exclude, write)
+		},
+	}
+	f.where.AddTo(cmd)
+	cmd.Flags().StringVar(&f.backup, "backup", "", "learn from the journal in this `FILE` (default: that of the mesh)")
+	f.span.AddTo(cmd)
+	cmd.Flags().Var(&f.channel, "channel", "only this channel")
+	cmd.Flags().StringArrayVar(&exclude, "exclude", nil, "leave out the messages of this `SESSION`; may be repeated")
+	cmd.Flags().StringVar(&write, "write", "", "write the proposal to `FILE`, for bcpmesh proposals")
+	cli.Complete(cmd, "backup", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
+	return cmd
+}
+
+// learner gathers the history of channels.
+type learner struct {
+	exclude  []string
+	channels map[bcp.ChannelKey]*learnt
+	current  *bcp.Mesh
+}
+
+type learnt struct {
+	tighten.History
+	held     map[bcp.ItemID]tighten.Message // that wait for a person
+	excluded map[uint64]bool                // epochs with a session that is left out
+	bySeq    map[uint64]int
+	// decisions are those about Messages, by what is proposed.
+	decisions []tighten.Decision
+}
+
+func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude []string, write string) error {
+	folder, err := f.where.Folder()
+	if err != nil {
+		return err
+	}
+	current, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	if current == nil {
+		return cli.Usagef("audit tighten: expected the mesh's definitions, and only the state is named")
+	}
+	l := &learner{exclude: exclude, channels: map[bcp.ChannelKey]*learnt{}, current: current}
+	if err := f.again(ctx, p, folder.State, current, l.learn); err != nil {
+		return err
+	}
+	for _, history := range l.channels {
+		history.finish()
+	}
+	proposals, err := l.propose(func(by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
+		return f.again(ctx, p, folder.State, by, each)
+	})
+	if err != nil {
+		return err
+	}
+	var files []definition.Narrowed
+	for _, proposal := range proposals {
+		was, _ := current.Channel(proposal.Channel.ChannelKey)
+		if err := tighten.Narrows(was, proposal.Channel, was.Settings(current, nil, constraint.Compile)); err != nil {
+			return cli.Failf("%s: the proposal does not narrow: %s", cli.ChannelName(was.Controller, was.Reader), cli.Plain(err.Error()))
+		}
+		if len(proposal.Changes) > 0 {
+			files = append(files, definition.NarrowedOf(was, proposal.Channel))
+		}
+	}
+	if write != "" && len(files) > 0 {
+		content, err := json.Marshal(files, jsontext.WithIndent("  "))
+		if err == nil {
+			err = cli.WriteOver(write, append(content, '\n'), 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if p.Out.JSON {
+		return p.Out.Value(proposals)
+	}
+	for _, proposal := range proposals {
+		showProposal(p.Out, proposal)
+	}
+	switch {
+	case len(files) == 0:
+		p.Out.Talkf("no lines are proposed")
+	case write == "":
+		p.Out.Talkf("keep it: bcpmesh audit tighten --write tight.json")
+	default:
+		p.Out.Talkf("look at the patch: bcpmesh proposals %s", write)
+	}
+	return nil
+}
+
+// propose makes the proposals, and has the history decided again by them: once more where a
+// choice turns out to be spelt in several ways.
+func (l *learner) propose(again func(*bcp.Mesh, func(*bcp.Decision, state.Redecision) error) error) ([]*tighten.Proposal, error) {
+	for {
+		proposed := *l.current
+		proposed.Files = nil // what was recorded is by another context
+		proposed.Channels = slices.Clone(l.current.Channels)
+		var proposals []*tighten.Proposal
+		for i := range proposed.Channels {
+			c := &proposed.Channels[i]
+			history := l.channels[c.ChannelKey]
+			if history == nil || l.current.IsKernel(c.Controller) || l.current.IsKernel(c.Reader) {
+				continue
+			}
+			history.decisions = make([]tighten.Decision, len(history.Messages))
+			proposal := tighten.Propose(*c, c.Settings(l.current, nil, constraint.Compile), &history.History)
+			proposal.Rates()
+			*c = proposal.Channel
+			proposals = append(proposals, proposal)
+		}
+		if len(proposals) == 0 {
+			return nil, cli.Failf("there is nothing to learn from: no channel has messages in the journal").WithHint("bcpmesh audit replay shows what was said, when and on which channel")
+		}
+		err := again(&proposed, func(d *bcp.Decision, r state.Redecision) error {
+			key, _ := d.Channel()
+			if history := l.channels[key]; history != nil && history.decisions != nil {
+				if i, known := history.bySeq[d.Seq]; known {
+					history.decisions[i] = decidedAgain(d, &r)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		done := true
+		for _, proposal := range proposals {
+			history := l.channels[proposal.Channel.ChannelKey]
+			settings := proposal.Channel.Settings(l.current, nil, constraint.Compile)
+			for i := range history.decisions {
+				if d := &history.decisions[i]; *d == (tighten.Decision{}) {
+					*d = proposal.Again(&history.Messages[i], settings)
+				}
+			}
+			done = proposal.Decided(history.decisions) && done
+		}
+		if done {
+			return proposals, nil
+		}
+	}
+}
+
+// again decides the journal again by definitions.
+func (f *redecideFlags) again(ctx context.Context, p *cli.Program, folder string, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
+	o := mesh.RedecideOptions{Definition: by, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: func(d *bcp.Decision, r state.Redecision) error {
+		if d.At().Before(f.span.Since.At) {
+			return nil
+		}
+		return each(d, r)
+	}}
+	if f.channel.Text != "" {
+		o.Channel = &f.channel.Value
+	}
+	var finish func()
+	o.Progress, finish = client.RecordProgress(p, "deciding")
+	defer finish()
+	source, closeSource, err := f.source(ctx)
+	if err != nil {
+		return f.failure(err, folder)
+	}
+	defer closeSource()
+	_, err = source.Redecide(ctx, o)
+	return f.failure(err, folder)
+}
+
+// learn takes what was delivered of a decision.
+func (l *learner) learn(d *bcp.Decision, _ state.Redecision) error {
+	key, of := d.Channel()
+	if _, defined := l.current.Channel(key); !of || !defined {
+		return nil
+	}
+	h := l.channels[key]
+	if h == nil {
+		h = &learnt{held: map[bcp.ItemID]tighten.Message{}, excluded: map[uint64]bool{}, bySeq: map[uint64]int{}}
+		h.Epochs, h.Pushes = map[uint64]tighten.Use{}, map[bcp.SubscriptionID][]int64{}
+		l.channels[key] = h
+	}
+	if slices.Contains(l.exclude, string(d.Session)) && d.Session != "" {
+		h.excluded[d.Epoch] = true
+		return nil
+	}
+	if d.Epoch > 0 {
+		u := h.Epochs[d.Epoch]
+		h.Epochs[d.Epoch] = tighten.Use{Nominal: max(u.Nominal, d.Balance.Spent()), Capacity: max(u.Capacity, d.Balance.SpentCapacity()), Cat2Queries: max(u.Cat2Queries, d.Balance.Cat2Queries)}
+	}
+	if d.Kind == bcp.KindPush && (d.Verdict == bcp.Accept || d.Verdict == bcp.Hold) {
+		h.Pushes[d.Subscription] = append(h.Pushes[d.Subscription], d.Time)
+	}
+	m := tighten.Message{Seq: d.Seq, Time: d.Time, Subscription: d.Subscription, Epoch: d.Epoch, Answer: d.Payload, Nominal: d.Nominal, Capacity: d.Capacity}
+	switch {
+	case d.Erased:
+	case d.Kind == bcp.KindAsk && d.Accepted():
+		h.Asked = max(h.Asked, d.Category)
+	case d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && (d.Event == string(bcp.Approve) || d.Event == string(bcp.EditItem)):
+		held, known := h.held[d.Item]
+		if delete(h.held, d.Item); known {
+			if len(d.Payload) > 0 {
+				held.Answer = d.Payload
+			}
+			h.Messages = append(h.Messages, held)
+		}
+	case d.Kind != bcp.KindPush && d.Kind != bcp.KindAnswer || len(d.Payload) == 0:
+	case d.Verdict == bcp.Hold:
+		h.held[d.Item] = m
+	case d.Verdict == bcp.Accept && len(d.Anomalies) == 0:
+		h.Messages = append(h.Messages, m)
+	}
+	return nil
+}
+
+// finish leaves out what epochs with such a session used, which is not told apart.
+func (h *learnt) finish() {
+	for epoch := range h.excluded {
+		delete(h.Epochs, epoch)
+	}
+	for i, m := range h.Messages {
+		h.bySeq[m.Seq] = i
+	}
+}
+
+// decidedAgain is what came of a message; nothing where it cannot be decided.
+func decidedAgain(d *bcp.Decision, r *state.Redecision) tighten.Decision {
+	switch r.Comparison {
+	case state.ComparedSame:
+		return tighten.Decision{Nominal: d.Nominal, Capacity: d.Capacity}
+	case state.ComparedFollows:
+		return tighten.Decision{Refused: true}
+	case state.ComparedDiffers:
+		if r.Would.Verdict == bcp.Reject {
+			return tighten.Decision{Refused: true, Field: r.Would.Field, Rate: r.Would.Code == bcp.RateLimited}
+		}
+		return tighten.Decision{Nominal: r.Would.Nominal, Capacity: r.Would.Capacity}
+	}
+	return tighten.Decision{}
+}
+
+// showProposal shows one channel.
+func showProposal(o *cli.Output, p *tighten.Proposal) {
+	o.Heading(fmt.Sprintf("%s: %s", cli.ChannelName(p.Controller, p.Reader), cli.Count(p.Messages, "message")))
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		var figures []string
+		for _, bits := range []struct {
+			what       string
+			was, would bcp.Bits
+		}{{"nominal", c.NominalWas, c.Nominal}, {"capacity", c.CapacityWas, c.Capacity}} {
+			if was := bits.was.Rounded(); bits.would > 0 && (c.Item != "" || c.Subscription == "") {
+				if bits.was == 0 {
+					was = "no limit"
+				}
+				figures = append(figures, fmt.Sprintf("%s %s to %s", bits.what, was, bits.would.Rounded()))
+			}
+		}
+		figures = append(figures, fmt.Sprintf("refuses %d", c.Refused))
+		o.Printf("%s\n", strings.Join(cli.Compact(cmp.Or(string(c.Subscription), "the channel"), c.Item, strings.Join(figures, ", ")), "  "))
+		o.Printf("  - %s\n  + %s\n", cli.Plain(c.Was), cli.Plain(c.Would))
+	}
+	if len(p.Changes) > 0 {
+		o.Printf("together: refuses %d of %d; the others carry %s of capacity instead of %s\n", p.Refused, p.Messages, p.Capacity.Words(), p.CapacityWas.Rounded())
+	}
+	if len(p.Outliers) > 0 {
+		o.Printf("look at decisions %s: for them and their like no room is made\n", strings.Trim(fmt.Sprint(p.Outliers), "[]"))
+	}
+	for _, line := range p.Advice {
+		o.Printf("* %s\n", cli.Plain(line))
+	}
+	o.Printf("\n")
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tighten"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
+)
+
+// The mailroom gets its mail again and again, a part of it hostile. What tighten learns from
+// the older part fits the newer one, for half of the capacity, and is written into the
+// definitions with a patch that says what changes.
+//
+// covers P4.1, P11.3, P12.4
+func TestTightenMailroom(t *testing.T) {
+	t.Parallel()
+	const older, newer = 7, 2 // times
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, mailroom.Definitions()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"agents/assistant.md", "agents/mail-reader.md", "mesh.yaml"} {
+		file := filepath.Join(dir, name)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wider := strings.NewReplacer("budget_bits: 12000", "budget_bits: 1000000", "max_refusals: 200/m", "max_refusals: 6000/m").Replace(string(text))
+		if err := os.WriteFile(file, []byte(wider), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box, messages := fstest.MapFS{}, 0
+	if err := fs.WalkDir(mail.FS, ".", func(name string, e fs.DirEntry, err error) error {
+		content, err := fs.ReadFile(mail.FS, name)
+		if e.IsDir() || err != nil {
+			return nil //nolint:nilerr // folders
+		}
+		messages++
+		for round := range older + newer {
+			box[fmt.Sprintf("%s/%d-%s", filepath.Dir(name), round, filepath.Base(name))] = &fstest.MapFile{Data: content}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var between time.Time
+	playMailroomWith(t, dir, box, func(d mailroom.Done) error {
+		if d.Number == older*messages {
+			between = time.Now()
+		}
+		return nil
+	})
+	run := func(code int, args ...string) string {
+		t.Helper()
+		got := execute(t, "", append(args, "--dir", dir)...)
+		if got.code != code {
+			t.Fatalf("%v: exit code %d: %s%s", args, got.code, got.stdout, got.stderr)
+		}
+		return got.stdout
+	}
+	file := filepath.Join(t.TempDir(), "tight.json")
+	at := between.UTC().Format(time.RFC3339Nano)
+	shown := run(cli.ExitOK, "audit", "tighten", "--until", at, "--write", file)
+	var later []tighten.Proposal
+	if err := json.Unmarshal([]byte(run(cli.ExitOK, "audit", "tighten", "--since", at, "--json")), &later); err != nil || len(later) != 1 {
+		t.Fatal(err, later)
+	}
+	patch := run(cli.ExitOK, "proposals", file)
+	for _, want := range []string{"\n+    budget_bits: ", "alphabet: \"latin\"", "min: 2025, max: 2028"} {
+		if !strings.Contains(patch, want) {
+			t.Errorf("no %q in %s", want, patch)
+		}
+	}
+	if !strings.Contains(shown, "for them and their like no room is made") {
+		t.Errorf("no outliers in %s", shown)
+	}
+	run(cli.ExitOK, "proposals", file, "--apply")
+
+	lines, _ := runRedecide(t, cli.ExitFailed, "--dir", dir, "--since", at)
+	refused, was, would := 0, bcp.Bits(0), bcp.Bits(0)
+	for _, l := range lines {
+		switch {
+		case l.Would.Verdict == "reject" && l.Was.Verdict != "reject":
+			refused++
+		case l.Was.Verdict == "accept":
+			was, would = was+l.Was.Capacity, would+l.Would.Capacity
+		}
+	}
+	t.Logf("%d of %d later messages are refused; capacity of the pushes that cost less %s -> %s", refused, later[0].Messages, was.Rounded(), would.Rounded())
+	if refused*20 > later[0].Messages {
+		t.Errorf("%d of %d later messages are refused", refused, later[0].Messages)
+	}
+	if was == 0 || 2*would > was {
+		t.Errorf("capacity %s, was %s", would.Words(), was.Rounded())
+	}
+}
