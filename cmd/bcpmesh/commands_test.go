@@ -79,6 +79,57 @@ func TestDocumentsNameCommands(t *testing.T) {
 	}
 }
 
+// Each link of a document leads to a file of the tree and, where it names one, to a heading of that document.
+func TestDocumentsLink(t *testing.T) {
+	t.Parallel()
+	fence, link, heading := regexp.MustCompile("(?s)\n```.*?\n```"), regexp.MustCompile(`\]\(([^)\s:]+)\)`), regexp.MustCompile(`(?m)^#+ (.*)$`)
+	links, mark := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`), regexp.MustCompile(`[^\pL\pN _-]`)
+	anchors := map[string][]string{} // by document
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fence.ReplaceAllString("\n"+string(text), "")
+	}
+	followed := 0
+	for _, pattern := range []string{"README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/*.md", "docs/adr/*.md", "bcp/*.md", "agents/*/*.md", "examples/*/*.md"} {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			for _, found := range link.FindAllStringSubmatch(read(file), -1) {
+				followed++
+				name, anchor, _ := strings.Cut(found[1], "#")
+				target := file
+				if name != "" {
+					target = filepath.Join(filepath.Dir(file), name)
+				}
+				if _, err := os.Stat(target); err != nil {
+					t.Errorf("%s: %s: there is no such file", file, found[1])
+					continue
+				}
+				if filepath.Ext(target) != ".md" || anchor == "" {
+					continue
+				}
+				if anchors[target] == nil {
+					for _, h := range heading.FindAllStringSubmatch(read(target), -1) {
+						plain := mark.ReplaceAllString(strings.ToLower(links.ReplaceAllString(h[1], "$1")), "")
+						anchors[target] = append(anchors[target], strings.ReplaceAll(plain, " ", "-"))
+					}
+				}
+				if !slices.Contains(anchors[target], anchor) {
+					t.Errorf("%s: %s: there is no such heading", file, found[1])
+				}
+			}
+		}
+	}
+	if followed < 300 {
+		t.Errorf("followed only %d links", followed)
+	}
+}
+
 // Every command has a long help with an example that names it, and the texts
 // are golden: `go test ./cmd/bcpmesh -run Help -update` rewrites them.
 func TestHelp(t *testing.T) {
