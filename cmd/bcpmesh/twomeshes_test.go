@@ -79,8 +79,8 @@ func TestTwoMeshesOnACluster(t *testing.T) {
 	desk.cluster.AwaitHealthy(t)
 	close(stop)
 	pushing.Wait()
-	desk.comesToSay("ledger subscriptions", fmt.Sprintf("main ← mailer alerts %d", pushed.Load()))
-	lab.comesToSay("ledger subscriptions", "main ← mailer alerts 3")
+	desk.comesToSay("ledger show --subscriptions", fmt.Sprintf("main ← mailer alerts %d", pushed.Load()))
+	lab.comesToSay("ledger show --subscriptions", "main ← mailer alerts 3")
 
 	prove := []string{"perms", "--prove", "--trust", "gateway", "--trust", "monitor", "--trust", "push", "--jwts", desk.accounts}
 	for _, x := range []*clusterMesh{desk, lab} {
