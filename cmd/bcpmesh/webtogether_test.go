@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -146,6 +148,11 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	form.Set("reason", "No news.")
 	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", form); status != http.StatusOK || !strings.Contains(page, "2 of 2 rejected") {
 		t.Fatalf("rejecting: %d %s", status, page)
+	}
+	for deadline := time.Now().Add(clustertest.Patience); !strings.Contains(page, "6, after "); time.Sleep(50 * time.Millisecond) {
+		if _, page = b.get(t, "/channels/main/mail"); time.Now().After(deadline) { // the page follows the audit
+			t.Fatalf("the page of the channel: %s", page)
+		}
 	}
 	run("audit", "redecide")
 }

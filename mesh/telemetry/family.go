@@ -72,6 +72,9 @@ var (
 	untracedTotal  = declare(Counter, "trace_decisions_missed_total", "", "decisions", "Decisions without spans, since they came too fast")
 	querySeconds   = declare(Histogram, "query_seconds", "outcome", "seconds", "Time from an ask to the end of its query, if this process saw the ask",
 		.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4*3600, 12*3600, 24*3600)
+	decidedSigns  = declare(Counter, "decided_signs_total", "controller reader rule false", "items", "Items that people decided which a rule had held since it objected; false ones were approved unchanged. One of two rules counts for both, and once for the rule any")
+	decideSeconds = declare(Histogram, "decision_seconds", "controller reader", "seconds", "Time from the notice of an item to the decision of a person, if this process saw both",
+		1, 5, 10, 30, 60, 300, 900, 3600, 4*3600, 12*3600, 24*3600)
 	recordSeconds = declare(Histogram, "record_seconds", "", "seconds", "Time from a decision until its record was stored",
 		.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5)
 )

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 )
 
@@ -20,6 +21,7 @@ type Metrics struct {
 	mu     sync.Mutex // guards all below
 	series map[series]any
 	asked  map[bcp.QueryID]int64 // journal time of the ask
+	people *status.People
 }
 
 // maxAsked bounds the queries that are timed at once; beyond it all open ones
@@ -28,7 +30,7 @@ const maxAsked = 1 << 16
 
 // New returns the metrics of a mesh, with all its series at 0.
 func New(definition *bcp.Mesh) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), vecs: map[*Family]prometheus.Collector{}, asked: map[bcp.QueryID]int64{}}
+	m := &Metrics{registry: prometheus.NewRegistry(), vecs: map[*Family]prometheus.Collector{}, asked: map[bcp.QueryID]int64{}, people: status.NewPeople()}
 	for _, f := range families {
 		switch f.Type {
 		case Counter:
@@ -98,6 +100,9 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 		}
 		m.event(d.Controller, 1, "session", by)
 	}
+	if s, ok := m.people.Add(d); ok && s.Act != "" {
+		m.decided(&s)
+	}
 	count := float64(max(1, d.Count))
 	switch d.Kind {
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindExpire, bcp.KindApproval, bcp.KindBatch:
@@ -123,6 +128,24 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 	}
 	if alert, ok := d.Alert(); ok {
 		m.add(alertsTotal, 1, string(alert.Alert))
+	}
+}
+
+// anyRule stands for all rules.
+const anyRule = "any"
+
+// decided counts what a person decided about an item.
+func (m *Metrics) decided(s *status.Settled) {
+	controller, reader := string(s.Channel.Controller), string(s.Channel.Reader)
+	if !m.has(decideSeconds, controller, reader) {
+		controller, reader = "", ""
+	}
+	m.add(decideSeconds, s.Waited.Seconds(), controller, reader)
+	if !s.Sign {
+		return
+	}
+	for _, rule := range append([]string{anyRule}, s.Rules...) {
+		m.add(decidedSigns, 1, controller, reader, rule, strconv.FormatBool(s.False))
 	}
 }
 

@@ -45,6 +45,9 @@ func TestObserve(t *testing.T) {
 		{Kind: bcp.KindExpire, Controller: "main", Reader: "mailer", Query: "q1", Category: 1, Delivery: "d1", Outcome: bcp.Expired,
 			Nominal: bcp.Bit / 2, Capacity: 3 * bcp.Bit, Time: at + int64(15*time.Minute)},
 		{Kind: bcp.KindAcknowledge, Agent: "main", Controller: "main", Reader: "mailer", Query: "q1", Delivery: "d1"},
+		// What two rules held, and a person approved a minute later.
+		{Kind: bcp.KindAnswer, Agent: "mailer", Controller: "main", Reader: "mailer", Verdict: bcp.Hold, Item: "i1", Category: 2, Anomalies: []string{"instruction", "url"}},
+		{Kind: bcp.KindApproval, Agent: "alice", Role: bcp.RoleApprover, Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Event: "approve", Item: "i1", Category: 2, Time: at + int64(time.Minute), Prepaid: true},
 	}
 	for i := range decisions {
 		d := &decisions[i]

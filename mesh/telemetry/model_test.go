@@ -28,7 +28,7 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 		}
 		return "agent="
 	}
-	asked := map[bcp.QueryID]int64{}
+	asked, waits := map[bcp.QueryID]int64{}, map[bcp.ItemID]bcp.Decision{}
 	for _, d := range decisions {
 		key, _ := d.Channel()
 		channel, declared := definition.Channel(key)
@@ -74,6 +74,9 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 			}
 			add(1, "agent_events_total", "agent="+string(d.Controller), "kind=session", by)
 		}
+		if d.Verdict == bcp.Hold {
+			waits[d.Item] = d
+		}
 		switch d.Kind {
 		case bcp.KindBatch:
 			message(1, string(d.Subscription), "window", bcp.Accept)
@@ -111,6 +114,15 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 			message(1, "", d.Event, d.Verdict)
 			if !d.Prepaid {
 				settles("query", "")
+			}
+			if held, known := waits[d.Item]; known && d.Verdict == bcp.Accept {
+				add(1, "decision_seconds_count", with()...)
+				add(float64(d.Time-held.Time)/1e9, "decision_seconds_sum", with()...)
+				if held.Kind != bcp.KindAsk && held.Category < 3 {
+					for _, rule := range append([]string{"any"}, held.Anomalies...) {
+						add(1, "decided_signs_total", with("rule="+rule, "false="+strconv.FormatBool(d.Event == "approve"))...)
+					}
+				}
 			}
 		case bcp.KindPush:
 			subscription := ""

@@ -1,12 +1,14 @@
 package telemetry
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 )
 
@@ -63,6 +65,9 @@ func seriesOf(vecs map[*Family]prometheus.Collector, definition *bcp.Mesh) map[s
 	for _, c := range append([]bcp.Channel{{}}, definition.Channels...) {
 		d.channel(&c)
 	}
+	for i := range definition.Kernels {
+		d.add(decideSeconds, string(definition.Kernels[i].Kernel), "")
+	}
 	for _, a := range append([]bcp.Agent{{}}, definition.Agents...) {
 		d.agent(&a)
 	}
@@ -102,6 +107,11 @@ func (d *declared) channel(c *bcp.Channel) {
 	for category := range 3 {
 		d.add(queriesTotal, controller, reader, strconv.Itoa(category+1), "false")
 		d.add(queriesTotal, controller, reader, strconv.Itoa(category+1), "true")
+	}
+	d.add(decideSeconds, controller, reader)
+	for _, rule := range append(text.Set(math.MaxUint16).Codes(), anyRule) {
+		d.add(decidedSigns, controller, reader, rule, "false")
+		d.add(decidedSigns, controller, reader, rule, "true")
 	}
 	for _, outcome := range outcomes() {
 		d.add(endedTotal, controller, reader, string(outcome))

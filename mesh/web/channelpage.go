@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -32,8 +34,28 @@ func (s *Server) channel(w http.ResponseWriter, r *http.Request) {
 		of.Budgets, of.Fits = budgets(c.forecast), slices.Concat(c.forecast.Queries.Fits, c.forecast.Pushes.Fits)
 	}
 	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Plot: spending(f.now, c), Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet.",
-		Facts: []fact{{Name: "Nominal bits", Value: c.Nominal()}, {Name: "Capacity bits", Value: c.Capacity()}, {Name: "Delivered taint", Value: c.Taint.String()}, {Name: "Epoch", Value: epoch},
-			{Name: "Accepted", Value: strconv.Itoa(c.Accepted())}, {Name: "Held", Value: strconv.Itoa(c.Held())}, {Name: "Refused", Value: strconv.Itoa(c.Refused())}}})
+		Facts: append([]fact{{Name: "Nominal bits", Value: c.Nominal()}, {Name: "Capacity bits", Value: c.Capacity()}, {Name: "Delivered taint", Value: c.Taint.String()}, {Name: "Epoch", Value: epoch},
+			{Name: "Accepted", Value: strconv.Itoa(c.Accepted())}, {Name: "Held", Value: strconv.Itoa(c.Held())}, {Name: "Refused", Value: strconv.Itoa(c.Refused())}}, f.effort(c)...)})
+}
+
+// effort is what deciding about what is held on a channel has cost people, of late.
+func (f *facts) effort(c *channel) (list []fact) {
+	people := status.NewPeople()
+	for _, e := range c.entries {
+		people.Add(&e.Decision)
+	}
+	for _, h := range people.Effort(f.definition, c.key).Held {
+		if decided := h.Approved + h.Edited + h.Rejected; h.Rule == "" && decided > 0 {
+			list = append(list, fact{Name: "Decided by people", Value: strconv.Itoa(decided) + ", after " + tell.Span(int64(h.Seconds)) + " on average"})
+		}
+		if h.Signs > 0 {
+			list = append(list, fact{Name: strings.TrimSpace("False holds " + h.Rule), Value: strconv.Itoa(100*h.False/h.Signs) + " % of " + strconv.Itoa(h.Signs)})
+		}
+		if h.Advice != "" {
+			list = append(list, fact{Name: "Too many: change", Value: h.Advice})
+		}
+	}
+	return list
 }
 
 // channelData is what only the page of a channel has.

@@ -52,7 +52,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var channel client.ChannelFlag
 	var span client.SpanFlags
-	var epochs, history, subscriptions, egress, costs bool
+	var epochs, history, subscriptions, egress, costs, people bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show each channel's budget, charges and what remains",
@@ -68,7 +68,10 @@ push, an expiry or a denied escalation settled, and what the epoch held afterwar
 person, or dropped, and why, with the bits that they were charged. --egress shows how many
 bits agents with a network have told hosts within egress_window, and the bytes sent.
 --cost shows the tokens and US dollars of agents' models within cost_window, by agent
-and model, with the bits delivered in that time and the cost of a bit.
+and model, with the bits delivered in that time and the cost of a bit. --people shows
+what deciding has cost people: decisions for 100 tasks,
+seconds from the notice to the decision, and how many answers that a rule held were
+approved unchanged, by channel and rule.
 
 It waits up to 2 s for earlier decisions, and says how many the ledger does not
 show yet, if any: on a cluster a server may lag. With --creds, without access to
@@ -85,8 +88,8 @@ stopped.`,
 				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
 			}
 			for _, flag := range []string{"since", "until"} {
-				if cmd.Flags().Changed(flag) && !history && !subscriptions {
-					return cli.Usagef("ledger show: --%s is for --history and --subscriptions", flag)
+				if cmd.Flags().Changed(flag) && !history && !subscriptions && !people {
+					return cli.Usagef("ledger show: --%s is for --history, --subscriptions and --people", flag)
 				}
 			}
 			c, err := who.Books(cmd.Context(), p, false)
@@ -103,6 +106,8 @@ stopped.`,
 				return showEgress(cmd.Context(), p.Out, c)
 			case costs:
 				return showCost(cmd.Context(), p.Out, c)
+			case people:
+				return showPeople(cmd.Context(), p.Out, c, channel.Value, &span)
 			}
 			books, err := ledgerBooks(cmd.Context(), c, channel.Value, epochs)
 			if err != nil {
@@ -128,7 +133,8 @@ stopped.`,
 	cmd.Flags().BoolVar(&epochs, "epochs", false, "also show past epochs")
 	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
 	cmd.Flags().BoolVar(&costs, "cost", false, "show the usage of the agents' models")
-	cmd.MarkFlagsMutuallyExclusive("epochs", "history", "subscriptions", "egress", "cost")
+	cmd.Flags().BoolVar(&people, "people", false, "show what deciding has cost people")
+	cmd.MarkFlagsMutuallyExclusive("epochs", "history", "subscriptions", "egress", "cost", "people")
 	return cmd
 }
 

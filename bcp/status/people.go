@@ -1,0 +1,237 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// HeldFor is what came of what was held for one rule, or for any, on a channel or for a
+// kernel. The rule is a code of an anomaly, or the kind of an item that none held.
+type HeldFor struct {
+	Controller bcp.AgentName `json:"controller"`
+	Reader     bcp.AgentName `json:"reader,omitzero"`
+	Rule       string        `json:"rule,omitzero"` // empty: any
+	Approved   int           `json:"approved"`
+	Edited     int           `json:"edited"`
+	Rejected   int           `json:"rejected"`
+	Expired    int           `json:"expired"` // nobody decided
+	// Signs counts those that people decided which a rule had held as it objected, False the
+	// ones of them that were approved unchanged.
+	Signs int `json:"decided_signs"`
+	False int `json:"false_holds"`
+	// Waited is the time from the notice to the decision, all together.
+	Waited  time.Duration `json:"-"`
+	Seconds int           `json:"mean_seconds"`
+	Advice  string        `json:"advice,omitzero"`
+
+	recent []bool // whether the last signs were false, at most recentSigns
+}
+
+const (
+	// recentSigns is of how many decided signs the share of false ones is looked at, and
+	// mostFalse how many of them may be: 20 %.
+	recentSigns = 50
+	mostFalse   = 10
+)
+
+// Effort is what deciding costs people.
+type Effort struct {
+	Tasks      int `json:"tasks"`      // sessions of Controllers, and runs of kernels
+	Decisions  int `json:"decisions"`  // of people
+	Signatures int `json:"signatures"` // one may be of several decisions
+	// PerHundred is how many decisions 100 tasks took.
+	PerHundred int       `json:"decisions_per_100_tasks"`
+	Held       []HeldFor `json:"held"`
+}
+
+// People counts what deciding costs people, from decisions in the order of the journal. It
+// keeps what is held at the time, and which runs it saw.
+type People struct {
+	effort Effort
+	open   map[bcp.ItemID]heldItem
+	held   map[[3]string]*HeldFor
+	runs   map[string]bcp.ItemID        // what each waits for, if for a person
+	signed map[bcp.AgentName]bcp.Digest // the last statement of each person that others were signed with
+}
+
+// maxRuns bounds the runs that are known at once: beyond it all are forgotten.
+const maxRuns = 1 << 16
+
+type heldItem struct {
+	key   bcp.ChannelKey
+	rules []string
+	signs bool
+	since int64
+}
+
+// NewPeople counts nothing yet.
+func NewPeople() *People {
+	return &People{open: map[bcp.ItemID]heldItem{}, held: map[[3]string]*HeldFor{}, runs: map[string]bcp.ItemID{}, signed: map[bcp.AgentName]bcp.Digest{}}
+}
+
+// Settled is what a decision says of an item that waited.
+type Settled struct {
+	Channel bcp.ChannelKey
+	Rules   []string
+	Act     bcp.Act // empty: nobody decided
+	Waited  time.Duration
+	// Sign says that a rule had objected; False also that the item was approved unchanged.
+	Sign, False bool
+}
+
+// Add counts a decision, and says what it settled.
+func (p *People) Add(d *bcp.Decision) (s Settled, ok bool) {
+	if d.Repeat {
+		return s, false
+	}
+	if d.SessionBegins {
+		p.effort.Tasks++
+	}
+	item := d.Item
+	if d.Run != nil && d.Run.Code == "" {
+		item = p.run(d.Run) // whatever happens to the run, the item waits no more
+	}
+	if it, waits := p.open[item]; waits && d.Verdict != bcp.Hold {
+		switch person := d.Role == bcp.RoleApprover; {
+		case person && d.Verdict == bcp.Accept:
+			s.Act = bcp.Act(d.Event)
+			p.effort.Decisions++
+			if d.Statement.IsZero() || p.signed[d.Agent] != d.Statement {
+				p.effort.Signatures++
+			}
+			p.signed[d.Agent] = d.Statement
+		case person || d.Verdict == bcp.Reject:
+			return s, false
+		}
+		delete(p.open, item)
+		s.Channel, s.Rules, s.Sign, ok = it.key, it.rules, it.signs, true
+		s.Waited, s.False = time.Duration(d.Time-it.since), it.signs && s.Act == bcp.Approve
+		for _, rule := range append([]string{""}, it.rules...) {
+			p.of(it.key, rule).count(&s)
+		}
+	}
+	if id := d.HeldItem(); id != "" {
+		it := heldItem{key: bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, rules: d.Anomalies, since: d.Time}
+		switch {
+		case d.Run != nil:
+			it = heldItem{key: bcp.ChannelKey{Controller: d.Run.Kernel}, rules: []string{string(bcp.ItemEffect)}, since: d.Time}
+		case d.Kind == bcp.KindAsk:
+			it.rules = []string{string(bcp.ItemEscalation)}
+		case d.Kind == bcp.KindPropose:
+			it.rules = []string{string(bcp.ItemProposal)}
+		case d.Category == 3: // held every time, whatever the rules say
+			it.rules = []string{string(bcp.ItemSummary)}
+		default:
+			it.signs = true
+		}
+		p.open[id] = it
+	}
+	return s, ok
+}
+
+// run notes what a run waits for, and returns what it waited for before.
+func (p *People) run(c *bcp.RunChange) bcp.ItemID {
+	before, known := p.runs[c.Run]
+	if !known {
+		if p.effort.Tasks++; len(p.runs) >= maxRuns {
+			clear(p.runs)
+		}
+	}
+	p.runs[c.Run] = c.Held
+	return before
+}
+
+func (p *People) of(key bcp.ChannelKey, rule string) *HeldFor {
+	at := [3]string{string(key.Controller), string(key.Reader), rule}
+	if p.held[at] == nil {
+		p.held[at] = &HeldFor{Controller: key.Controller, Reader: key.Reader, Rule: rule}
+	}
+	return p.held[at]
+}
+
+func (h *HeldFor) count(s *Settled) {
+	switch s.Act {
+	case bcp.Approve:
+		h.Approved++
+	case bcp.EditItem:
+		h.Edited++
+	case bcp.RejectItem:
+		h.Rejected++
+	default:
+		h.Expired++
+		return
+	}
+	h.Waited += s.Waited
+	if !s.Sign {
+		return
+	}
+	h.Signs++
+	if s.False {
+		h.False++
+	}
+	if h.recent = append(h.recent, s.False); len(h.recent) > recentSigns {
+		h.recent = h.recent[1:]
+	}
+}
+
+// isWasteful reports whether of the last 50 signs more than 20 % were false.
+func (h *HeldFor) isWasteful() bool {
+	n := 0
+	for _, wrong := range h.recent {
+		if wrong {
+			n++
+		}
+	}
+	return len(h.recent) == recentSigns && n > mostFalse
+}
+
+// Effort returns what was counted, of all channels or of one: each rule behind its channel,
+// the one with most false holds first. What is held too often without reason has advice:
+// the line to change. The definitions may be nil.
+func (p *People) Effort(def *bcp.Mesh, only bcp.ChannelKey) Effort {
+	e := p.effort
+	if e.Tasks > 0 {
+		e.PerHundred = (100*e.Decisions + e.Tasks/2) / e.Tasks
+	}
+	worst := map[bcp.ChannelKey]*HeldFor{}
+	for _, h := range p.held {
+		key := bcp.ChannelKey{Controller: h.Controller, Reader: h.Reader}
+		if w := worst[key]; h.Rule != "" && (w == nil || cmp.Or(cmp.Compare(h.False, w.False), cmp.Compare(w.Rule, h.Rule)) > 0) {
+			worst[key] = h
+		}
+	}
+	for _, h := range p.held {
+		key := bcp.ChannelKey{Controller: h.Controller, Reader: h.Reader}
+		if only != (bcp.ChannelKey{}) && only != key {
+			continue
+		}
+		one := *h
+		one.recent = nil
+		if people := h.Approved + h.Edited + h.Rejected; people > 0 {
+			one.Seconds = int((h.Waited/time.Duration(people) + time.Second/2) / time.Second)
+		}
+		if h.Rule == "" && h.isWasteful() {
+			one.Advice = advice(def, key, worst[key].Rule)
+		}
+		e.Held = append(e.Held, one)
+	}
+	slices.SortFunc(e.Held, func(a, b HeldFor) int {
+		return cmp.Or(cmp.Compare(a.Controller, b.Controller), cmp.Compare(a.Reader, b.Reader), cmp.Compare(min(1, len(a.Rule)), min(1, len(b.Rule))), cmp.Compare(b.False, a.False), cmp.Compare(a.Rule, b.Rule))
+	})
+	return e
+}
+
+// advice says which line of a definition to change, given the rule that is wrong most often.
+func advice(def *bcp.Mesh, key bcp.ChannelKey, rule string) string {
+	line := fmt.Sprintf("agents/%s.md, peer %s: ", key.Controller, key.Reader)
+	if def != nil {
+		if c, ok := def.Channel(key); ok && c.OnAnomaly == bcp.AnomalyHoldAll && rule == "weak_sign" {
+			return line + "on_anomaly: hold lets weak signs through, with their code"
+		}
+	}
+	return line + "on_anomaly: flag delivers what " + rule + " objects to, with that code; an enum or a narrower format is held less"
+}
