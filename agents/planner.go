@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// PlanRequest is what a kernel asks its planner (docs/kernel.md). It contains no content
+// PlanRequest is what a kernel asks its planner (docs/kernel-reference.md). It contains no content
 // from tools or Readers, except the error codes of earlier plans.
 type PlanRequest struct {
 	ID   string `json:"plan_id"`

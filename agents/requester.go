@@ -45,7 +45,7 @@ type ForbidRule struct {
 }
 
 // RunRefusedError says that a kernel refused to begin a run. Code is from
-// docs/kernel.md; where it is bad_rule, the others are the place, from 1, in Forbid.
+// docs/kernel-reference.md; where it is bad_rule, the others are the place, from 1, in Forbid.
 type RunRefusedError struct {
 	Code               string
 	Rule, Line, Column int

@@ -31,7 +31,7 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 		Long: `List the runs of kernels, oldest first: who asked, under which grant, how each ended
 and what it used of its limits. A kernel turns a task into effects: a planner that
 never sees content proposes a plan, Readers turn content into typed values, and every
-call crosses one gate. docs/kernel.md explains plans, labels and rules.
+call crosses one gate: docs/kernel.md.
 
 With RUN, show its events in the order of the journal. With --raw it also shows
 content: the task, plans, arguments and values. With --context, it shows what planners

@@ -159,7 +159,7 @@ type caseCrash struct {
 func parseKernelCase(line []byte) (kernelCase, error) {
 	var c kernelCase
 	if err := json.Unmarshal(line, &c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return c, errors.New("expected an object with id, kind, input and perhaps expect, as docs/kernel.md says")
+		return c, errors.New("expected an object with id, kind, input and perhaps expect, as docs/kernel-reference.md says")
 	}
 	if c.ID == nil {
 		c.ID = jsontext.Value("null")

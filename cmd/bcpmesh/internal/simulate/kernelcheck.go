@@ -38,8 +38,7 @@ asked and nothing is done.
 With --kernel it is a kernel of the folder's definitions, with one of its grants, for a
 requester to whom no Reader has told anything. Otherwise FILE is a JSON object with the
 keys tools, schemas, rules (each with examples), grant, requester and limits, as in the
-cases of kernel simulate. PLAN is a plan as planners write it. docs/kernel.md has an
-example of all of them.
+cases of kernel simulate. PLAN is a plan as planners write it: docs/kernel.md.
 
 Exit code 1 means that the definition or the plan is wrong, or that a call is certain
 to be denied.`,
