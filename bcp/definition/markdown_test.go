@@ -10,7 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-//go:embed introduction.md
+//go:embed testdata/introduction.md
 var introduction string
 
 // Markdown returns the reference of definitions for people: a written
