@@ -276,7 +276,7 @@ func TestUnreadableRecords(t *testing.T) {
 func TestFreeKeysShowNothing(t *testing.T) {
 	t.Parallel()
 	m, claims := assistant(t)
-	claims.Operator.StrictSigningKeyUsage = false
+	claims.Operators[0].StrictSigningKeyUsage = false
 	f := factsOf(t, m, claims)
 	planner, _ := six(t)
 	r := contract.Verify(planner, f)
