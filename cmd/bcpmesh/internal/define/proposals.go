@@ -32,7 +32,7 @@ func ProposalsCommand(p *cli.Program) *cobra.Command {
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "proposals [ITEM|FILE|COMMAND]",
-		Short: "List approved proposals of subscriptions, or write one into a definition",
+		Short: "List approved proposals, or write one into its definition",
 		Long: `List the proposals that were approved within the last day and are not in the
 definitions yet. A controller's proposal changes nothing: it waits for an approver
 like a held item (bcpmesh approvals), and once approved waits a day for whoever may
