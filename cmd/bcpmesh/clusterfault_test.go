@@ -277,13 +277,13 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 }
 
 // startTraffic connects all clients.
-func (c *clustered) startTraffic() *traffic {
+func (c *clustered) startTraffic(patience time.Duration) *traffic {
 	c.t.Helper()
 	store, err := accounts.Open(c.state)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	all := startTraffic(c.t, store, c.nodes.URL(), clustertest.Patience, clustertest.Attentive()...)
+	all := startTraffic(c.t, store, c.nodes.URL(), patience, clustertest.Attentive()...)
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
 			c.t.Logf("who knows who listens for deliveries:\n%s", c.nodes.Interest(".deliver."))
@@ -305,7 +305,7 @@ func TestClusterFaults(t *testing.T) {
 	c := startClustered(t, clustertest.Config{Wires: true})
 	clustertest.CreateFloor(t, c.js)
 	floor := clustertest.StartPublisher(t, c.nodes.URL(), 300, c.coreOptions()...)
-	traffic := c.startTraffic()
+	traffic := c.startTraffic(clustertest.Patience)
 	faults := slices.DeleteFunc(clusterFaults(), func(f clusterFault) bool {
 		chosen, err := regexp.MatchString(*clusterOnly, f.name)
 		return err != nil || !chosen
@@ -358,7 +358,7 @@ func first(gap time.Duration, _ int) time.Duration { return gap }
 func TestClusterRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := startClustered(t, clustertest.Config{})
-	traffic := c.startTraffic()
+	traffic := c.startTraffic(clustertest.Patience)
 	step := func(what string, do func()) {
 		traffic.awaitCount("progress", roundLength)
 		traffic.mark()

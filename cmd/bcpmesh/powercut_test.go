@@ -56,6 +56,15 @@ func TestPowerCut(t *testing.T) {
 	})
 }
 
+// traceFiles starts a program that is named behind it, and writes down what that does to
+// its files.
+func traceFiles(to string) []string {
+	return []string{
+		"strace", "-f", "-ff", "-ttt", "-T", "-y", "-xx", "-s", "4000000", "-o", to,
+		"-e", "trace=openat,write,pwrite64,writev,fsync,fdatasync,ftruncate,rename,renameat,renameat2,link,linkat,unlink,unlinkat",
+	}
+}
+
 // cutPower returns how many cuts lost something that was accepted, and what was
 // wrong with the first.
 func cutPower(t *testing.T, settings string) (lost int, first error) {
@@ -70,9 +79,8 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 	}
 	traces := filepath.Join(dir, "trace")
 	ready := filepath.Join(dir, "ready.json")
-	mesh := exec.Command("strace", "-f", "-ff", "-ttt", "-T", "-y", "-xx", "-s", "4000000", "-o", traces,
-		"-e", "trace=openat,write,pwrite64,writev,fsync,fdatasync,ftruncate,rename,renameat,renameat2,link,linkat,unlink,unlinkat",
-		"bcpmesh", "up", dir, "--listen", "127.0.0.1:0", "--state", state, "--ready-file", ready)
+	traced := append(traceFiles(traces), "bcpmesh", "up", dir, "--listen", "127.0.0.1:0", "--state", state, "--ready-file", ready)
+	mesh := exec.Command(traced[0], traced[1:]...)
 	mesh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &process{cmd: mesh, stderr: &bytes.Buffer{}}
 	mesh.Stderr = p.stderr

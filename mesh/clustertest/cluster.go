@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,6 +45,7 @@ type node struct {
 	client, monitor, routes string // addresses
 	wire                    *wire  // of clients
 
+	through []string  // the program that starts it, and its arguments; empty: none
 	process *exec.Cmd // nil if it is not running
 	ended   chan struct{}
 	strace  *exec.Cmd // slows its disk
@@ -149,6 +151,13 @@ func (c *Cluster) NodeURL(i int) string {
 // PID returns the process id of a running node.
 func (c *Cluster) PID(i int) int { return c.nodes[i].process.Process.Pid }
 
+// Store returns the folder of a node's streams.
+func (c *Cluster) Store(i int) string { return filepath.Join(c.nodes[i].folder, "jetstream") }
+
+// Through has Restart start a node by another program, such as a tracer, of which it is a
+// child: only Kill ends it then. Without a program it is started as the others are.
+func (c *Cluster) Through(i int, program ...string) { c.nodes[i].through = program }
+
 // Restart starts a stopped node on its store. It does not wait for it.
 func (c *Cluster) Restart(t testing.TB, i int) {
 	t.Helper()
@@ -156,7 +165,8 @@ func (c *Cluster) Restart(t testing.TB, i int) {
 	if n.process != nil {
 		t.Fatalf("%s runs", n.name)
 	}
-	n.process = exec.Command(n.binary, "--config", n.config(), "--log", n.log())
+	command := append(slices.Clone(n.through), n.binary, "--config", n.config(), "--log", n.log())
+	n.process = exec.Command(command[0], command[1:]...)
 	n.process.SysProcAttr = attached()
 	if err := n.process.Start(); err != nil {
 		t.Fatal(err)
@@ -171,7 +181,11 @@ func (c *Cluster) Restart(t testing.TB, i int) {
 // Kill kills a node: it gets to write nothing more and to say nothing more.
 func (c *Cluster) Kill(t testing.TB, i int) {
 	t.Helper()
-	c.signal(t, i, syscall.SIGKILL)
+	if n := c.nodes[i]; len(n.through) > 0 && n.process != nil {
+		_ = syscall.Kill(-n.process.Process.Pid, syscall.SIGKILL) // the node, with its parent
+	} else {
+		c.signal(t, i, syscall.SIGKILL)
+	}
 	c.waitForExit(t, i)
 }
 
@@ -182,7 +196,7 @@ func (c *Cluster) Empty(t testing.TB, i int) {
 	if n.process != nil {
 		t.Fatalf("%s runs", n.name)
 	}
-	if err := os.RemoveAll(filepath.Join(n.folder, "jetstream")); err != nil {
+	if err := os.RemoveAll(c.Store(i)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -325,7 +339,7 @@ func (c *Cluster) end(t testing.TB) {
 			_ = n.strace.Wait()
 		}
 		if n.process != nil {
-			_ = n.process.Process.Kill()
+			_ = syscall.Kill(-n.process.Process.Pid, syscall.SIGKILL) // with the program that it was started through
 			<-n.ended
 		}
 		if t.Failed() {

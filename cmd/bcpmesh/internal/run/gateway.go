@@ -18,6 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
@@ -143,7 +144,10 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		ctx, cancel := context.WithTimeout(context.Background(), cli.StopTimeout)
 		defer cancel()
 		if stopErr := g.Stop(ctx); stopErr != nil {
-			err = cli.Failf("the gateway did not stop cleanly: %s", errors.Join(err, stopErr))
+			f := cli.Failf("the gateway did not stop cleanly: %s", errors.Join(err, stopErr))
+			if err = f; isDamaged(stopErr) {
+				err = f.WithHint(damagedHint)
+			}
 		}
 	}()
 	if err := o.observed.serve(ctx, &about, g); err != nil {
@@ -206,6 +210,13 @@ func withCommands(def *bcp.Mesh) int {
 	return n + len(def.Services)
 }
 
+// damagedHint is for a journal that one node of a cluster may have otherwise than the others.
+const damagedHint = "if one node's copy is damaged: end the node that leads BCP_COMMIT, give it an empty store and start it, so that it gets all from the others; then start the gateways again. If all copies are: bcpmesh restore (docs/production.md)"
+
+func isDamaged(err error) bool {
+	return errors.Is(err, jetstream.ErrRecord) || errors.Is(err, jetstream.ErrLost)
+}
+
 // gatewayFailure says what to do about what commonly keeps a gateway from starting.
 func gatewayFailure(err error, o gatewayOptions) error {
 	switch {
@@ -213,6 +224,8 @@ func gatewayFailure(err error, o gatewayOptions) error {
 		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts push sends the cluster what the definitions need")
 	case errors.Is(err, cluster.ErrCreds):
 		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts export --force --gateway %s writes them; its other logins stay the same", o.name)
+	case isDamaged(err):
+		return cli.Failf("the gateway does not start: %s", err).WithHint(damagedHint)
 	case errors.Is(err, server.ErrInUse):
 		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("give each its own with --state or --name")
 	}
