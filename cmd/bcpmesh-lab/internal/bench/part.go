@@ -31,10 +31,6 @@ const (
 	doRoundTrip = "round-trip" // measure deliveries and their acknowledgements, from the gateway's end
 	doConnect   = "connect"    // be agents
 	doLoad      = "load"       // send
-	doPages     = "pages"      // serve pages about a mesh
-	// What people have in the place of a mesh.
-	doAlternatives = "alternatives" // serve all of them
-	doAlternative  = "alternative"  // use one
 	// Without a running mesh.
 	doDefinitions = "definitions" // measure the cost of a mesh of a shape
 	doMemory      = "memory"      // measure the memory of a state for messages
@@ -88,8 +84,6 @@ type reply struct {
 	Sizes []size `json:"sizes,omitempty"`
 	// For usage and project, if there is a mesh.
 	Stored stored `json:"stored,omitzero"`
-	// For alternatives: their addresses.
-	At map[string]string `json:"at,omitempty"`
 }
 
 // usage is what a process uses.
@@ -109,8 +103,6 @@ type part struct {
 	host   *host
 	begun  order // of the host
 	agents *agentsPart
-	pages  *pagesPart
-	others *alternativesPart
 }
 
 // Serve runs a part: it reads orders from in and writes replies to out until
@@ -195,14 +187,6 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 			p.agents = &agentsPart{}
 		}
 		return p.agents.connect(ctx, o)
-	case doPages:
-		p.pages, r, err = startPages(ctx, o)
-		return r, err
-	case doAlternatives:
-		p.others, r, err = startAlternatives(ctx, o.State)
-		return r, err
-	case doAlternative:
-		return useAlternative(ctx, o)
 	case doDefinitions:
 		r.Sizes, err = measureDefinitions(o.State, o.Shape)
 		return r, err
@@ -219,12 +203,6 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 }
 
 func (p *part) stop() {
-	if p.pages != nil {
-		p.pages.close()
-	}
-	if p.others != nil {
-		p.others.stop()
-	}
 	if p.agents != nil {
 		p.agents.close()
 	}

@@ -60,8 +60,6 @@ var measurements = []struct {
 	{"channels", (*runner).channels},
 	{"decisions", (*runner).decisions},
 	{"sizes", (*runner).sizes},
-	{"pages", (*runner).pages},
-	{"alternatives", (*runner).alternatives},
 }
 
 // Names returns the names of all measurements.

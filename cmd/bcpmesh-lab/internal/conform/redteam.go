@@ -32,8 +32,6 @@ classes:
 
   ` + classList() + `
 
-"bcpmesh redteam diff" compares two reports that --json wrote.
-
 The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
 if one could not be run. Attacks that do not apply to the definitions are skipped,
 with the reason.
@@ -66,7 +64,7 @@ This is no proof: it says that these attacks did not get through.`,
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}) // the flag is there
-	cmd.AddCommand(corpusCommand(p), leakageCommand(p), redteamDiffCommand(p), targetCommand(p))
+	cmd.AddCommand(corpusCommand(p), leakageCommand(p), targetCommand(p))
 	return cmd
 }
 
