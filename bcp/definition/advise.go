@@ -6,6 +6,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // advise says where a channel allows more than it can use, or less than its
@@ -15,8 +16,18 @@ func (b *builder) advise(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return
 	}
+	flow := lint.FlowOf(m)
 	for i := range m.Channels {
 		b.adviseChannel(m, &m.Channels[i])
+		b.adviseWide(m, flow, &m.Channels[i])
+	}
+}
+
+// adviseWide says what the channel lets through without need.
+func (b *builder) adviseWide(m *bcp.Mesh, flow *lint.Flow, c *bcp.Channel) {
+	e := b.controllers[c.ChannelKey]
+	for _, w := range flow.Wide(c, c.Settings(m, nil, constraint.Compile)) {
+		e.agent.source.warnf(e.object.find(w.Key), CodeAdviceWide, join(e.object.path, w.Key), "%s%s%s", w.Text, InsteadWrite, w.Write)
 	}
 }
 

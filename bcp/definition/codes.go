@@ -82,4 +82,5 @@ var codeDocs = []CodeDoc{
 	{Code: CodeAdviceShare, Warning: true, Doc: "At least half of the subscriptions are summaries, which are for rare needs."},
 	{Code: CodeAdviceMentions, Warning: true, Doc: "No rule of the kernel asks whether a critical argument stands in the requester's own words."},
 	{Code: CodeAdviceBudget, Warning: true, Doc: "Each single push fits the budget, but one of each does not."},
+	{Code: CodeAdviceWide, Warning: true, Doc: "A Controller that acts on the world hears answers without a `capacity_budget_bits`, or a text of one word could be a choice."},
 }

@@ -108,6 +108,7 @@ const (
 	CodeAdviceShare       = "advice_category_3_share" // warning: many summaries
 	CodeAdviceMentions    = "advice_mentions"         // warning: a critical argument that no rule compares with the task
 	CodeAdviceBudget      = "advice_budget"           // warning: one push of each does not fit
+	CodeAdviceWide        = "advice_wide"             // warning: more bits than there is need for
 )
 
 // advicePrefix begins the codes of advice, and of nothing else.
