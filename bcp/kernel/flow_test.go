@@ -402,14 +402,15 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 		rule func(*kernel.Definition)
 		told kernel.Code
 	}{
-		"no rule":                        {rule(kernel.Forbid, "false", 0), kernel.DeniedPath},
-		"a rule that does not say":       {rule(kernel.Declassify, "true", 0), kernel.DeniedPath},
-		"a rule for too few bits":        {rule(kernel.Declassify, "true", 2), kernel.DeniedPath},
-		"a rule for as many":             {rule(kernel.Declassify, "true", 3), ""},
-		"a rule that reads how many":     {rule(kernel.Declassify, "control.bits <= 3 && control.tainted && args.b.value == 'a'", 3), ""},
-		"a rule about another constant":  {rule(kernel.Declassify, "args.b.value == 'b'", 3), kernel.DeniedPath},
-		"a rule that forbids by control": {rule(kernel.Forbid, "control.bits > 2", 0), kernel.DeniedPath},
-		"a person":                       {rule(kernel.Ask, "control.tainted", 0), ""},
+		"no rule":                                {rule(kernel.Forbid, "false", 0), kernel.DeniedPath},
+		"a rule that does not say":               {rule(kernel.Declassify, "true", 0), kernel.DeniedPath},
+		"a rule for too few bits":                {rule(kernel.Declassify, "true", 2), kernel.DeniedPath},
+		"a rule for as many":                     {rule(kernel.Declassify, "true", 3), ""},
+		"a rule that reads how many":             {rule(kernel.Declassify, "control.bits <= 3 && control.tainted && args.b.value == 'a'", 3), ""},
+		"a rule about where constants come from": {rule(kernel.Declassify, "!args.b.tainted", 3), kernel.DeniedPath},
+		"a rule about another constant":          {rule(kernel.Declassify, "args.b.value == 'b'", 3), kernel.DeniedPath},
+		"a rule that forbids by control":         {rule(kernel.Forbid, "control.bits > 2", 0), kernel.DeniedPath},
+		"a person":                               {rule(kernel.Ask, "control.tainted", 0), ""},
 	} {
 		g := newGateway(t, steered(t, test.rule))
 		g.begin("all")
