@@ -217,7 +217,7 @@ func (v *Validator) countAnswers() count {
 // choices counts the canonical answers of a finite format.
 func (it *item) choices() *big.Int {
 	switch it.kind {
-	case FormatBoolean:
+	case FormatBoolean, formatSealed: // of what is sealed, that it is there
 		return big.NewInt(2)
 	case FormatEnum:
 		return big.NewInt(int64(len(it.values)))
@@ -331,6 +331,8 @@ func (v *Validator) longestText() int {
 			chars += n
 		case FormatEmail:
 			chars += it.options.MaxChars
+		case formatSealed:
+			chars += int(it.max)
 		case FormatEnum:
 			chars += longestValue(it.values)
 		case FormatVocabulary:

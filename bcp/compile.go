@@ -38,11 +38,13 @@ type Settings struct {
 	Subscriptions int
 	// PublishWhen is that of the subscription; it is compiled like a constraint.
 	PublishWhen string
+	// Sealed says that a kernel asks: it may ask for sealed fields, which it never reads.
+	Sealed bool
 }
 
 // OfSubscription returns the settings of one of n subscriptions of the channel.
 func (s Settings) OfSubscription(sub Subscription, n int) Settings {
-	s.Subscriptions, s.PublishWhen = n, sub.PublishWhen
+	s.Subscriptions, s.PublishWhen, s.Sealed = n, sub.PublishWhen, false
 	return s
 }
 
@@ -213,6 +215,19 @@ func (v *Validator) compileFields() error {
 			default:
 				it.min, it.max = *f.Min, *f.Max
 				err = absent(f.Values == nil, at("values"))
+			}
+		case TypeSealed:
+			it.kind = formatSealed
+			switch {
+			case !v.settings.Sealed:
+				err = specErrorf(at("type"), "only a kernel asks for what it does not read")
+			case f.Max == nil || *f.Max < 1 || *f.Max > MaxSealedBytes:
+				err = specErrorf(at("max"), "a sealed text has 1 to %d bytes", MaxSealedBytes)
+			case len(s.Constraints) > 0:
+				err = specErrorf("constraints", "nobody compares what is sealed: a spec with such a field has none")
+			default:
+				it.max = *f.Max
+				err = absent(f.Values == nil, at("values"), f.Min == nil, at("min"))
 			}
 		default:
 			err = specErrorf(at("type"), "expected boolean, enum or integer")

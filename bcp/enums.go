@@ -76,6 +76,7 @@ const (
 	TypeBoolean Type = 1
 	TypeEnum    Type = 2
 	TypeInteger Type = 3
+	TypeSealed  Type = 4 // a text that nobody reads but who it is handed to: kernels alone ask for it
 )
 
 // Format is the expected format of a category 2 answer.
@@ -95,6 +96,8 @@ const (
 	FormatTime       Format = 9
 	FormatVocabulary Format = 10
 	FormatSummary    Format = 11
+
+	formatSealed Format = 12 // of a field, without a word
 )
 
 // Outcome is the verdict on an answer. The zero value denies.
@@ -112,7 +115,7 @@ var (
 	encodingWords = []string{"", "json", "msgpack"}
 	sandboxWords  = []string{"", "none", "own", "required"}
 	anomalyWords  = []string{"hold", "reject", "flag", "hold_all"}
-	typeWords     = []string{"", "boolean", "enum", "integer"}
+	typeWords     = []string{"", "boolean", "enum", "integer", "sealed"}
 	formatWords   = []string{"", "person_name", "date", "email", "short_text", "short_list", "integer", "boolean", "enum", "time", "vocabulary", "summary"}
 	outcomeWords  = []string{"", "accept", "hold", "reject"}
 )

@@ -22,6 +22,8 @@ const (
 	MaxValueChars = 256
 	// MaxQuestionChars bounds a question's text or a directive, in code points.
 	MaxQuestionChars = 4000
+	// MaxSealedBytes bounds a sealed text.
+	MaxSealedBytes = 32 << 10
 	// MaxAnswerChars bounds max_chars of a question.
 	MaxAnswerChars = MaxSpecWords * 25
 	// DefaultEmailChars is max_chars of an e-mail answer where the spec has none.

@@ -274,7 +274,7 @@ func (w *answerWalk) value(i int) bool {
 		case kind == wire.KindNumber && it.kind == FormatInteger:
 			n, err := w.s.Int64()
 			return (err == nil || w.fail(ReasonRange, i)) && w.integer(i, n)
-		case kind == wire.KindString && it.kind == FormatEnum:
+		case kind == wire.KindString && (it.kind == FormatEnum || it.kind == formatSealed):
 		default:
 			return w.fail(ReasonType, i)
 		}
@@ -322,6 +322,14 @@ func composesToASCII(text []byte) bool {
 func (w *answerWalk) text(i int, raw []byte) bool {
 	it, value := &w.v.items[i], w.at(i)
 	switch it.kind {
+	case formatSealed: // as it is: what it says, no rule looks at
+		if int64(len(raw)) > it.max {
+			return w.fail(ReasonTooLarge, i)
+		}
+		value.from = len(w.norm) + 1
+		w.norm = appendQuoted(w.norm, raw)
+		value.to = len(w.norm) - 1
+		return true
 	case FormatPersonName, FormatShortText, FormatShortList, FormatSummary, FormatVocabulary:
 		result, err := text.Normalise(w.norm, raw, it.options)
 		if err != nil {

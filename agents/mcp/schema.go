@@ -288,6 +288,8 @@ func fieldSchema(f bcp.Field) *Schema {
 		return wordsSchema(f.Values, "")
 	case bcp.TypeInteger:
 		return &Schema{Type: "integer", Minimum: f.Min, Maximum: f.Max}
+	case bcp.TypeSealed:
+		return text(fmt.Sprintf("A text of at most %d bytes, as it stands in the content.", *f.Max))
 	}
 	return &Schema{Type: "boolean"}
 }

@@ -32,7 +32,7 @@ const subRunsRule = `One more kind of step:
 const straightRule = `There are no branches and no loops.`
 
 // sealedRule is told where a tool or a schema has the type.
-const sealedRule = `A value of the type sealed is read by nobody. Pass a reference to it, whole, to an argument whose input_schema says accepts: sealed, with the same format, or to a q_parse; or name it in the final merge. Nothing else can be done with it.`
+const sealedRule = `A value of the type sealed is read by nobody. Pass a reference to it, whole, to an argument whose input_schema says accepts: sealed, or to a q_parse; or name it in the final merge. Nothing else can be done with it.`
 
 const flowRule = `Two more kinds of steps, for branches and loops:
 - when: steps by the value at on, which is a boolean, an enum or an integer with at most 16 values. cases has steps for values, else for the others. yields names what each of them gives.

@@ -340,14 +340,14 @@ var meshKeys = []Key{
 
 	{Level: LevelField, Name: "name", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "BCP-27", field: of(func(f *bcp.Field) any { return &f.Name }),
 		Doc: "Names the field: letters, digits, hyphens and underscores."},
-	{Level: LevelField, Name: "type", Type: TypeWord, Words: wordsOf[bcp.Type](1, 3), Required: true, Rule: "BCP-28", field: of(func(f *bcp.Field) any { return &f.Type }),
-		Doc: "The field's type."},
+	{Level: LevelField, Name: "type", Type: TypeWord, Words: wordsOf[bcp.Type](1, bcp.TypeSealed), Required: true, Rule: "BCP-28", field: of(func(f *bcp.Field) any { return &f.Type }),
+		Doc: "The field's type. Only schemas of a kernel have sealed: a text that is handed on and read by nobody."},
 	{Level: LevelField, Name: "values", Type: TypeTexts, Min: 1, Max: bcp.MaxValues, DefaultRule: "required for an enum, nothing else has it", Rule: "BCP-29", field: of(func(f *bcp.Field) any { return &f.Values }),
 		Doc: "The choices of an enum."},
 	{Level: LevelField, Name: "min", Type: TypeInteger, DefaultRule: "required for an integer, nothing else has it", Rule: "BCP-30", field: of(func(f *bcp.Field) any { return &f.Min }),
 		Doc: "The smallest integer."},
-	{Level: LevelField, Name: "max", Type: TypeInteger, DefaultRule: "required for an integer, nothing else has it", Rule: "BCP-30", field: of(func(f *bcp.Field) any { return &f.Max }),
-		Doc: "The largest integer."},
+	{Level: LevelField, Name: "max", Type: TypeInteger, DefaultRule: "required for an integer and what is sealed, nothing else has it", Rule: "BCP-30", field: of(func(f *bcp.Field) any { return &f.Max }),
+		Doc: "The largest integer; of what is sealed, how many bytes it has at most."},
 
 	{Level: LevelQuestion, Name: "id", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "BCP-43", field: of(func(q *bcp.Question) any { return &q.ID }),
 		Doc: "Names the answer: letters, digits, hyphens and underscores."},

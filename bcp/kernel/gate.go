@@ -137,7 +137,7 @@ func (t *Tool) fits(c *Call) (known, fit bool) {
 		switch {
 		case f == nil, c.argument(a.Name) != a: // twice: rules would see the first alone
 			return known, false
-		case a.Sealed && !f.Type.Accepts: // the check of the plan says so, too
+		case a.Sealed && !f.Type.takesSealed(): // the check of the plan says so, too
 			return known, false
 		case a.Value == nil:
 			known = false

@@ -228,8 +228,8 @@ func (l *loading) toolTypes(t *Tool, where string) {
 			l.failf(BadName, where, "an argument is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
 		}
 		for _, inner := range t.Input.Fields[i].Type.parts() {
-			if inner.marked() {
-				l.failf(BadType, where, "critical and accepts are marks of a whole argument: set them at %q", t.Input.Fields[i].Name)
+			if inner.marked() && !t.Input.Fields[i].Type.takesSealed() || inner.Critical {
+				l.failf(BadType, where, "critical is a mark of a whole argument, and accepts of it or of its elements: set them at %q", t.Input.Fields[i].Name)
 			}
 		}
 	}
@@ -279,14 +279,14 @@ func (l *loading) schemas() {
 		if _, err := bcp.ParseAgentName(string(s.Reader)); err != nil {
 			l.failf(BadName, where, "%v", err)
 		}
-		if err := s.prepare(); err != nil {
+		if err := s.prepare(true); err != nil {
 			l.failf(BadSchema, where, "%v", err)
 		}
 		l.kernel.schemas[s.Name] = s
 	}
 	if d.Result != nil {
 		result := *d.Result
-		if err := result.prepare(); err != nil {
+		if err := result.prepare(false); err != nil {
 			l.failf(BadSchema, "result", "%v", err)
 		}
 		d.Result = &result

@@ -129,7 +129,7 @@ func toolFacts(t *Tool) []factOf {
 			fact(name+".tainted", constraint.FactBool, aspectTainted), fact(name+".third_party", constraint.FactBool, aspectThirdParty),
 			fact(name+".influence", constraint.FactInt, aspectInfluence), fact(name, constraint.FactPart, aspectPart),
 		}
-		if f.Type.Accepts {
+		if f.Type.takesSealed() {
 			about = append(about, fact(name+".sealed", constraint.FactBool, aspectSealed))
 		}
 		for _, one := range about {

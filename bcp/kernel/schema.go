@@ -31,8 +31,9 @@ func (s *Schema) catalogue() Value {
 	return v
 }
 
-// prepare computes the type of the answers.
-func (s *Schema) prepare() error {
+// prepare computes the type of the answers. sealed says that they may have sealed fields.
+func (s *Schema) prepare(sealed bool) error {
+	s.Settings.Sealed = sealed
 	width, compiled, err := capacity(s.Spec, s.Settings)
 	if err != nil {
 		return err
@@ -48,6 +49,8 @@ func (s *Schema) prepare() error {
 			field.Kind = BooleanType
 		case bcp.TypeInteger:
 			field.Kind, field.Min, field.Max = IntegerType, f.Min, f.Max
+		case bcp.TypeSealed: // content chooses all of it, and nobody is told
+			field.Kind, t.seals, t.width = SealedType, true, Unbounded
 		default:
 			field.Kind, field.Values = EnumType, f.Values
 		}

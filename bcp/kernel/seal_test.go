@@ -27,8 +27,9 @@ var (
 	}
 	weigh = kernel.Tool{
 		Service: "web", Name: "weigh", Level: kernel.Pure, Output: mustType(`{"type":"boolean"}`),
-		Input: mustType(shape(`all:`+shape("text:string"), `list:{"type":"array","items":{"type":"string"}}`, `word:{"enum":["a","b"]}`)),
+		Input: mustType(shape(`all:`+shape("text:string"), `list:{"type":"array","items":{"type":"string"}}`, `word:{"enum":["a","b"]}`, `some:{"type":"array","items":{"type":"string","accepts":"sealed"}}`)),
 	}
+	linkOf  = kernel.Schema{Name: "Link", Reader: "mailreader", Spec: mustSpec(`{"category":1,"fields":[{"name":"url","type":"sealed","max":200},{"name":"sure","type":"boolean"}]}`)}
 	ownMail = kernel.Rule{ID: "own", Effect: kernel.Declassify, Tool: "mail", When: "args.body.sealed && !args.about.tainted && args.to.value == requester.address"}
 )
 
@@ -36,7 +37,7 @@ func sealing(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
 	return smallKernel(t, func(d *kernel.Definition) {
 		d.Tools = append(d.Tools, readPage, openLink, mailIt, weigh)
 		d.Rules = []kernel.Rule{ownMail, {ID: "open", Effect: kernel.Declassify, Tool: "open", When: "args.url.sealed"}}
-		d.Limits.ControlBits = 8
+		d.Schemas, d.Limits.ControlBits = append(d.Schemas, withConstraints(linkOf)), 8
 		if change != nil {
 			change(d)
 		}
@@ -49,6 +50,8 @@ func mailed(id, body, about string) string {
 	return fmt.Sprintf(`{"kind":"tool","id":%q,"tool":"mail","args":{"to":"kim@example.com","body":%s,"about":%s}}`, id, body, about)
 }
 
+const readLink = `{"kind":"q_parse","id":"l","source":{"ref":"page"},"schema_ref":"Link","instruction":"i"}`
+
 // A sealed value is passed whole to what takes its kind, and to nothing else: neither a
 // plan, nor a call that no plan was checked for, can hand it to anybody who would read it.
 // covers KER-32, KER-41
@@ -58,35 +61,42 @@ func TestSealedValuesGoWhereTheyAreTaken(t *testing.T) {
 	merge := `{"kind":"merge","id":"m","inputs":{"text":` + text + `}}`
 	asks := func(args string) string { return `{"kind":"tool","id":"w","tool":"weigh","args":{` + args + `}}` }
 	weighs := func(all, list, word string) string {
-		return asks(`"all":` + all + `,"list":` + list + `,"word":` + word)
+		return asks(`"all":` + all + `,"list":` + list + `,"word":` + word + `,"some":[]`)
 	}
+	const konst, mergeK = `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`
 	told := func(d *kernel.Definition) { d.Result = &flags }
 	for name, test := range map[string]struct {
 		plan   string
 		change func(*kernel.Definition)
 		want   kernel.Code
 	}{
-		"to what takes it":              {steps(page, mailed("send", text, "null")), nil, ""},
-		"to what takes none":            {steps(page, mailed("send", `"b"`, text)), nil, kernel.TypeMismatch},
-		"null for null":                 {steps(page, `{"kind":"tool","id":"x","tool":"mail","args":{"to":"a","body":"b","about":`+link+`}}`), nil, kernel.TypeMismatch},
-		"of another kind":               {steps(page, mailed("send", link, "null")), nil, kernel.TypeMismatch},
-		"all of the page":               {steps(page, mailed("send", `{"ref":"page"}`, "null")), nil, kernel.TypeMismatch},
-		"in an object":                  {steps(page, merge, weighs(`{"ref":"m"}`, `[]`, `"a"`)), nil, kernel.TypeMismatch},
-		"in a list":                     {steps(page, weighs(`{"ref":"m"}`, `[`+text+`]`, `"a"`)), nil, kernel.UnknownRef},
-		"in a list alone":               {steps(page, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`), nil, kernel.UnknownRef},
-		"a list of them":                {steps(page, `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`, weighs(`{"ref":"m"}`, `{"ref":"page","path":"parts"}`, `"a"`)), nil, kernel.TypeMismatch},
-		"a list with one":               {steps(page, `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`, weighs(`{"ref":"m"}`, `["a",`+text+`]`, `"a"`)), nil, kernel.TypeMismatch},
-		"compared with words":           {steps(page, `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`, weighs(`{"ref":"m"}`, `[]`, text)), nil, kernel.TypeMismatch},
-		"steered by":                    {steps(page, `{"kind":"when","id":"w","on":`+text+`,"cases":{"a":[]}}`), nil, kernel.TypeMismatch},
-		"one of two ways":               {steps(page, `{"kind":"when","id":"w","on":{"ref":"page","path":"ok"},"cases":{"true":[{"kind":"merge","id":"y","inputs":{"v":`+text+`}}],"false":[{"kind":"const","id":"y","value":"a"}]},"yields":{"y":{"ref":"y"}}}`), nil, kernel.TypeMismatch},
-		"each of a list":                {steps(page, `{"kind":"each","id":"l","over":{"ref":"page","path":"parts"},"as":"e","max":2,"do":[`+mailed("send", `{"ref":"e"}`, "null")+`],"collect":{"e":{"ref":"e"}}}`), func(d *kernel.Definition) { d.Rules[0].ControlBits = 8 }, ""},
-		"collected, to what takes none": {steps(page, `{"kind":"each","id":"l","over":{"ref":"page","path":"parts"},"as":"e","max":2,"do":[],"collect":{"e":{"ref":"e"}}}`, mailed("send", `{"ref":"l","path":"e"}`, "null")), nil, kernel.TypeMismatch},
-		"what a Reader is given":        {steps(page, `{"kind":"q_parse","id":"p","source":{"ref":"page"},"schema_ref":"Flags","instruction":"i"}`), nil, ""},
-		"what a planner is given":       {steps(page, `{"kind":"subkernel","id":"s","source":`+text+`,"instruction":"i","grant":["look"]}`), nil, kernel.TypeMismatch},
-		"in what a planner is given":    {steps(page, merge, `{"kind":"subkernel","id":"s","source":{"ref":"m"},"instruction":"i","grant":["look"]}`), nil, kernel.TypeMismatch},
-		"what a person is told":         {steps(page, merge), nil, ""},
-		"what a Controller is told":     {steps(page, merge), told, kernel.TypeMismatch},
-		"what it may be told":           {steps(page, `{"kind":"merge","id":"m","inputs":{"ok":{"ref":"page","path":"ok"}}}`), told, ""},
+		"to what takes it":                 {steps(page, mailed("send", text, "null")), nil, ""},
+		"to what takes none":               {steps(page, mailed("send", `"b"`, text)), nil, kernel.TypeMismatch},
+		"null for null":                    {steps(page, `{"kind":"tool","id":"x","tool":"mail","args":{"to":"a","body":"b","about":`+link+`}}`), nil, kernel.TypeMismatch},
+		"of another format":                {steps(page, mailed("send", link, "null")), nil, ""},
+		"all of the page":                  {steps(page, mailed("send", `{"ref":"page"}`, "null")), nil, kernel.TypeMismatch},
+		"in an object":                     {steps(page, merge, weighs(`{"ref":"m"}`, `[]`, `"a"`)), nil, kernel.TypeMismatch},
+		"in a list":                        {steps(page, weighs(`{"ref":"m"}`, `[`+text+`]`, `"a"`)), nil, kernel.UnknownRef},
+		"in a list alone":                  {steps(page, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`), nil, kernel.UnknownRef},
+		"a list of them":                   {steps(page, `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`, weighs(`{"ref":"m"}`, `{"ref":"page","path":"parts"}`, `"a"`)), nil, kernel.TypeMismatch},
+		"a list with one":                  {steps(page, `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`, weighs(`{"ref":"m"}`, `["a",`+text+`]`, `"a"`)), nil, kernel.TypeMismatch},
+		"a list to one that takes":         {steps(page, konst, mergeK, asks(`"all":{"ref":"m"},"list":[],"word":"a","some":{"ref":"page","path":"parts"}`)), nil, ""},
+		"elements of one that takes":       {steps(page, konst, mergeK, asks(`"all":{"ref":"m"},"list":[],"word":"a","some":["b",`+text+`]`)), nil, ""},
+		"a list as an element":             {steps(page, konst, mergeK, asks(`"all":{"ref":"m"},"list":[],"word":"a","some":[{"ref":"page","path":"parts"}]`)), nil, kernel.TypeMismatch},
+		"compared with words":              {steps(page, `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`, weighs(`{"ref":"m"}`, `[]`, text)), nil, kernel.TypeMismatch},
+		"steered by":                       {steps(page, `{"kind":"when","id":"w","on":`+text+`,"cases":{"a":[]}}`), nil, kernel.TypeMismatch},
+		"one of two ways":                  {steps(page, `{"kind":"when","id":"w","on":{"ref":"page","path":"ok"},"cases":{"true":[{"kind":"merge","id":"y","inputs":{"v":`+text+`}}],"false":[{"kind":"const","id":"y","value":"a"}]},"yields":{"y":{"ref":"y"}}}`), nil, kernel.TypeMismatch},
+		"each of a list":                   {steps(page, `{"kind":"each","id":"l","over":{"ref":"page","path":"parts"},"as":"e","max":2,"do":[`+mailed("send", `{"ref":"e"}`, "null")+`],"collect":{"e":{"ref":"e"}}}`), func(d *kernel.Definition) { d.Rules[0].ControlBits = 8 }, ""},
+		"collected, to what takes none":    {steps(page, `{"kind":"each","id":"l","over":{"ref":"page","path":"parts"},"as":"e","max":2,"do":[],"collect":{"e":{"ref":"e"}}}`, mailed("send", `{"ref":"l","path":"e"}`, "null")), nil, kernel.TypeMismatch},
+		"what a Reader is given":           {steps(page, `{"kind":"q_parse","id":"p","source":{"ref":"page"},"schema_ref":"Flags","instruction":"i"}`), nil, ""},
+		"what a planner is given":          {steps(page, `{"kind":"subkernel","id":"s","source":`+text+`,"instruction":"i","grant":["look"]}`), nil, kernel.TypeMismatch},
+		"in what a planner is given":       {steps(page, merge, `{"kind":"subkernel","id":"s","source":{"ref":"m"},"instruction":"i","grant":["look"]}`), nil, kernel.TypeMismatch},
+		"what a Reader says":               {steps(page, readLink, `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"l","path":"url"}}}`), nil, ""},
+		"what it says, to what takes none": {steps(page, readLink, mailed("send", `"b"`, `{"ref":"l","path":"url"}`)), nil, kernel.TypeMismatch},
+		"steered by what it says":          {steps(page, readLink, `{"kind":"when","id":"w","on":{"ref":"l","path":"url"},"cases":{"a":[]}}`), nil, kernel.TypeMismatch},
+		"what a person is told":            {steps(page, merge), nil, ""},
+		"what a Controller is told":        {steps(page, merge), told, kernel.TypeMismatch},
+		"what it may be told":              {steps(page, `{"kind":"merge","id":"m","inputs":{"ok":{"ref":"page","path":"ok"}}}`), told, ""},
 	} {
 		k := sealing(t, test.change)
 		at := frame(k, "all")
@@ -132,7 +142,7 @@ func TestSealedTypesAreChecked(t *testing.T) {
 		"an argument that is sealed":        {Input: mustType(shape(`a:{"type":"sealed"}`)), Output: mustType(`{"type":"boolean"}`)},
 		"a part of one that is sealed":      {Input: mustType(shape(`a:` + shape(`b:{"type":"sealed"}`))), Output: mustType(`{"type":"boolean"}`)},
 		"a part of an argument that takes":  {Input: mustType(shape(`a:` + shape(`b:`+takes))), Output: mustType(`{"type":"boolean"}`)},
-		"an element of one that takes":      {Input: mustType(shape(`a:{"type":"array","items":` + takes + `}`)), Output: mustType(`{"type":"boolean"}`)},
+		"an element of lists that takes":    {Input: mustType(shape(`a:{"type":"array","items":{"type":"array","items":` + takes + `}}`)), Output: mustType(`{"type":"boolean"}`)},
 		"what is returned and takes":        {Input: mustType(shape()), Output: mustType(takes)},
 		"a part of what is returned, takes": {Input: mustType(shape()), Output: mustType(shape(`a:` + takes))},
 	} {
@@ -187,6 +197,23 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 			g.result("true")
 			g.answer(`{"u":true,"v":"a"}`, "")
 			g.end(kernel.Committed, "")
+		}},
+		"what a Reader says": {nil, func(g *gateway) {
+			g.plan(steps(page, readLink, `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"l","path":"url"}}}`))
+			g.result(strings.ReplaceAll(result, canary, "other"))
+			c := g.answer(`{"url":"https://shop.example.com/`+canary+`","sure":true}`, "")
+			if label := c.Steps[0].Label; label.Width() != kernel.Unbounded {
+				g.t.Fatalf("content chose %s bits of it", label.Width())
+			}
+			g.result("true")
+			g.end(kernel.Committed, "")
+		}},
+		"what a Reader says of elsewhere": {nil, func(g *gateway) {
+			g.plan(steps(page, readLink, `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"l","path":"url"}}}`))
+			g.result(strings.ReplaceAll(result, canary, "other"))
+			if c := g.answer(`{"url":"https://evil.example.com/`+canary+`","sure":true}`, ""); c.Told == nil || c.Told.Code != kernel.BadArguments {
+				g.t.Fatalf("got %+v", c)
+			}
 		}},
 		"a person": {asks, func(g *gateway) {
 			g.plan(all)

@@ -55,7 +55,8 @@ type Type struct {
 	// Critical says of an argument that it decides who gets something or what is changed:
 	// where it comes from, a rule decides alone.
 	Critical bool
-	// Accepts says of an argument, a string, that a sealed value may go into it. Hosts are
+	// Accepts says of an argument, or of the elements of one that is a list, that a sealed
+	// value may go into it: they are strings. Hosts are
 	// those that a URI may be of, over https; none is any.
 	Accepts bool
 	Hosts   []string
@@ -183,7 +184,8 @@ func (t *Type) accepts(from *Type) bool {
 		return true // a sub-run's result without a schema
 	}
 	if from.sealed() {
-		return t.Accepts && from.Kind == SealedType && t.Format == from.Format // whole, and nowhere else
+		// Whole, and nowhere else. The gate says whether the value fits.
+		return t.Accepts && from.Kind == SealedType || t.Kind == ArrayType && from.Kind == ArrayType && t.Items.accepts(from.Items)
 	}
 	if t.Nullable && from.Nullable {
 		return true
@@ -227,6 +229,11 @@ func (t *Type) sealed() bool {
 	default:
 		return t.Kind == SealedType || slices.ContainsFunc(t.parts(), (*Type).sealed)
 	}
+}
+
+// takesSealed reports whether a sealed value may go into an argument of the type.
+func (t *Type) takesSealed() bool {
+	return t.Accepts || t.Kind == ArrayType && t.Items.Accepts
 }
 
 // setBound takes a bound of a number, which may have a fraction.
