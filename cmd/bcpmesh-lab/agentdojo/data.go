@@ -34,6 +34,9 @@ type suite struct {
 	// formats are what Readers can be asked for.
 	formats    []*format
 	conditions map[string]cel.Program
+	// outputs are what tools returned, of a suite without a state.
+	outputs map[string]string
+	page    *pageText
 	// bare leaves out the rule about literals of plans.
 	bare bool
 }
@@ -75,6 +78,10 @@ type task struct {
 	Text   string     `json:"text"`
 	Calls  []taskCall `json:"calls"`
 	Output string     `json:"output"`
+	// Known says that what follows is: Branch that a call is made only if what was read says so, Why what else a plan of steps
+	// that are written before anything is read cannot have.
+	Known, Branch bool   `json:"-"`
+	Why           string `json:"-"`
 }
 
 // taskCall is a call of the ground truth.
@@ -103,6 +110,9 @@ func (t *toolSpec) effect() bool { return t.Level == "write" || t.Egress }
 
 // load reads the suites of a folder, each with its first goals, or with all if that is negative.
 func load(dir string, goals int) ([]*suite, error) {
+	if _, err := os.Stat(filepath.Join(dir, "injections.jsonl")); err == nil {
+		return loadDyn(dir, goals)
+	}
 	content, err := os.ReadFile(filepath.Join(dir, "tasks.jsonl"))
 	if err != nil {
 		return nil, err
@@ -125,7 +135,7 @@ func load(dir string, goals int) ([]*suite, error) {
 			return nil, fmt.Errorf("tasks.jsonl: %w", err)
 		}
 		if line.Kind == "suite" {
-			s := &suite{Name: line.Suite, Tools: line.Tools, tables: known[line.Suite]}
+			s := &suite{Name: line.Suite, page: &dojoPage, Tools: line.Tools, tables: known[line.Suite]}
 			if err := errors.Join(json.Unmarshal(lines.Bytes(), &s.tables), s.read(filepath.Join(dir, "suites", s.Name))); err != nil {
 				return nil, fmt.Errorf("the suite %s: %w", line.Suite, err)
 			}
@@ -230,7 +240,7 @@ func (s *suite) read(dir string) error {
 	for name, path := range s.Directories {
 		choices[name] = w.list(listSpec{Path: path}, nil)
 	}
-	s.formats = formatsWith(choices)
+	s.formats = formatsWith(choices, false)
 	return err
 }
 

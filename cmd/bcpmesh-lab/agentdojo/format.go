@@ -23,6 +23,8 @@ type format struct {
 	Type string
 	// Text says that an answer is free text.
 	Text bool
+	// Sealed says that it is read by the tool alone.
+	Sealed bool
 	// say writes a value as an answer, and reports whether it can; hear reads what an answer says.
 	say  func(jsontext.Value) (answer, bool)
 	hear func(answer) jsontext.Value
@@ -33,10 +35,10 @@ type format struct {
 type answer map[string]jsontext.Value
 
 // settings are those of all channels to the Reader.
-var settings = bcp.Settings{OnAnomaly: bcp.AnomalyReject, PreserveCase: true}
+var settings = bcp.Settings{OnAnomaly: bcp.AnomalyReject, PreserveCase: true, Sealed: true}
 
-// formatsWith returns the formats, the narrowest first, with a choice for each directory.
-func formatsWith(directories map[string][]string) []*format {
+// formatsWith returns the formats, the narrowest first, with a choice for each directory, and perhaps with one that is sealed.
+func formatsWith(directories map[string][]string, seals bool) []*format {
 	formats := []*format{
 		fields("Yes", "boolean", bcp.Field{Name: "value", Type: bcp.TypeBoolean}),
 	}
@@ -54,6 +56,11 @@ func formatsWith(directories map[string][]string) []*format {
 		parts("Clock", regexp.MustCompile(`^(?P<hour>\d\d?):(?P<minute>\d\d)$`), layout("%02[1]s:%02[2]s"), hour, minute),
 		parts("Day", regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)$`), layout("%[1]s-%02[2]s-%02[3]s"), year, month, day),
 		parts("Moment", regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d)$`), layout("%[1]s-%02[2]s-%02[3]s %02[4]s:%02[5]s"), year, month, day, hour, minute),
+	)
+	if seals {
+		formats = append(formats, sealed())
+	}
+	formats = append(formats,
 		question("Date", bcp.Question{MaxWords: 4, ExpectedFormat: bcp.FormatDate}),
 		question("Time", bcp.Question{MaxWords: 1, ExpectedFormat: bcp.FormatTime}),
 		question("Email", bcp.Question{MaxWords: 1, ExpectedFormat: bcp.FormatEmail}),
@@ -165,6 +172,14 @@ func summary() *format {
 			return answer{"summary": quote(strings.Join(scalarTexts(v), ", "))}, true
 		},
 		hear: func(a answer) jsontext.Value { return a["summary"] },
+	}
+}
+
+// sealed is a text that goes into an argument as it is, and nobody reads: only a plan asks for one.
+func sealed() *format {
+	return &format{Name: "Sealed", Type: "string", Spec: bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "value", Type: bcp.TypeSealed, Max: new(int64(bcp.MaxSealedBytes))}}}, Sealed: true,
+		say:  func(v jsontext.Value) (answer, bool) { return answer{"value": v}, v.Kind() == '"' },
+		hear: func(a answer) jsontext.Value { return a["value"] },
 	}
 }
 

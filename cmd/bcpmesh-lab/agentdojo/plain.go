@@ -20,6 +20,9 @@ const askTime = time.Minute
 // takes reports whether a plain Controller uses a format under a category: under 1 what is typed, under 2 also free text,
 // under 3 what is typed, and text that a person has read.
 func (f *format) takes(category int) bool {
+	if f.Sealed {
+		return false
+	}
 	switch f.Spec.Category {
 	case 1:
 		return true

@@ -76,9 +76,16 @@ type drafter struct {
 // a text, and fails there.
 func (s *suite) buildPlan(t *task) *scripted {
 	d := &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, lists: map[string][]string{}, asked: map[string]int{}, world: s.newWorld("")}
-	final := ""
+	final, before := "", []any(nil)
+	if t.Why != "" {
+		d.whys = append(d.whys, t.Why)
+	}
 	for i := 0; i < len(t.Calls); i++ {
 		c := t.Calls[i]
+		if t.Branch && before == nil && d.source != "" && s.tool(c.Tool).Level == "write" {
+			d.ask("", jsontext.Value("true"), s.named("Yes"))
+			before, d.steps = d.steps, nil
+		}
 		if n := d.loop(i); n > 0 {
 			final, i = d.source, i+n-1
 			continue
@@ -92,8 +99,8 @@ func (s *suite) buildPlan(t *task) *scripted {
 		final = fmt.Sprintf("c%d", i)
 		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": final, "tool": c.Tool, "args": args})
 		if looped {
-			if d.asked[c.Tool]++; d.asked[c.Tool] == 2 {
-				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each of what was read, and no tool returns these as a list", c.Tool))
+			if d.asked[c.Tool]++; d.asked[c.Tool] == 2 && !t.Known {
+				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each of what was read, and %s", c.Tool, noList))
 			}
 		}
 		if s.tool(c.Tool).Level == "read" {
@@ -114,6 +121,11 @@ func (s *suite) buildPlan(t *task) *scripted {
 			final = "said"
 			d.steps = append(d.steps, map[string]any{"kind": "merge", "id": final, "inputs": inputs})
 		}
+	}
+	if before != nil { // what follows is done if the Reader says so
+		yes := before[len(before)-1].(map[string]any)["id"]
+		d.steps = append(before, map[string]any{"kind": "when", "id": "fork", "on": map[string]any{"ref": yes, "path": "value"}, "cases": map[string]any{"true": d.steps, "false": []any{}}})
+		final = "fork"
 	}
 	slices.Sort(d.whys)
 	d.plan.Why = strings.Join(slices.Compact(d.whys), "; ")
@@ -190,7 +202,7 @@ func (d *drafter) argument(c *taskCall, name string) any {
 		return map[string]any{"ref": step, "path": "items"}
 	}
 	if len(elements) > 1 {
-		d.whys = append(d.whys, fmt.Sprintf("`%s` of `%s` is a list that content makes, and its length with it", name, c.Tool))
+		d.whys = append(d.whys, fmt.Sprintf("`%s` of `%s` is %s", name, c.Tool, listOfContent))
 	}
 	refs := []any{}
 	for _, e := range elements {

@@ -27,7 +27,7 @@ func (s *suite) toolOutput(w world, tool string, args map[string]jsontext.Value)
 			part = found
 		}
 	}
-	out := output{Text: string(appendText(nil, part, ""))}
+	out := output{Text: s.outputs[tool] + string(appendText(nil, part, ""))}
 	if list, has := s.Lists[tool]; has {
 		out.Items = w.list(list, args)
 	}
@@ -108,6 +108,13 @@ func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, e
 		if slices.Contains(t.Critical, name) {
 			typ["critical"] = true
 		}
+		of, isList := typ["items"].(map[string]any)
+		if !isList {
+			of = typ
+		}
+		if s.outputs != nil && of["type"] == "string" {
+			of["accepts"] = "sealed"
+		}
 		properties[name] = typ
 	}
 	outputs := map[string]any{"text": map[string]any{"type": "string"}}
@@ -124,7 +131,7 @@ func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, e
 	} else {
 		tool["idempotency"] = "key"
 	}
-	if !t.effect() {
+	if !t.effect() || len(properties) == 0 {
 		return tool, nil, nil
 	}
 	named, dirty := map[string]any{}, map[string]any{}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A task of AgentDyn is done where a plan that is written before anything is read can do it, or there is a reason; what goes
+// into an argument as it is costs a bit, a branch another; and no goal is reached.
+//
+// covers KER-106, P3.11
+func TestQuay(t *testing.T) {
+	t.Parallel()
+	suites, err := load(filepath.Join("testdata", "dyn"), -1)
+	if err != nil || len(suites) != 1 || len(suites[0].Goals) != 1 {
+		t.Fatal(len(suites), err)
+	}
+	rows, err := measure(t.Context(), suites, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		why     string
+		refused bool // done also if the person refuses everything
+		bits    string
+	}{{"", true, "0"}, {"", false, "1"}, {"", false, "1"}, {"", false, "2"}, {toldWhat, false, ""}, {noList, false, ""}}
+	for i, r := range rows {
+		c := r.Cells[kernelReader]
+		if c.Why != want[i].why || c.Refused != want[i].refused || c.Why == "" && wholeBits(c.Nominal) != want[i].bits {
+			t.Errorf("%s: %q, %v, %s bits", r.ID, c.Why, c.Refused, wholeBits(c.Nominal))
+		}
+		for way := range ways {
+			a := r.Attacks[way]
+			if a.Pairs != 1 || a.Reached[careful] > 0 || way == kernelPlanner && a.Reached[approves] != 1 {
+				t.Errorf("%s, %s: %+v", r.ID, wayNames[way], a)
+			}
+		}
+	}
+	var page, errs bytes.Buffer
+	if !write(&page, &errs, suites, rows, nil) || !strings.HasPrefix(page.String(), "# AgentDyn") || !strings.Contains(page.String(), "| "+toldWhat+" |") {
+		t.Errorf("%s%s", &errs, &page)
+	}
+}
