@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Each row of docs/limits.md is a line of testdata/limits.txt: the row's first two cells, a
-// tab, and the constants of the source that they tell in words, with their values. Who
-// changes a constant sees here which row to change.
+// Each limit of docs/limits.md is a line of testdata/limits.txt: what is limited and how far, a
+// tab, and the constants of the source that say so, with their values. Who changes a constant
+// sees here which limit to change.
 func TestLimitsAreThoseOfTheSource(t *testing.T) {
 	page, err := os.ReadFile("../../docs/limits.md")
 	if err != nil {
@@ -27,9 +27,9 @@ func TestLimitsAreThoseOfTheSource(t *testing.T) {
 	lines := 0
 	for line := range strings.Lines(string(stated)) {
 		lines++
-		row, constants, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		if !strings.Contains(string(page), "\n| "+row+" | ") {
-			t.Errorf("the page has no row %s", row)
+		limit, constants, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if !strings.Contains(string(page), "\n- "+limit+". *") {
+			t.Errorf("the page has no limit %s", limit)
 		}
 		for _, stated := range strings.Split(constants, "; ") {
 			name, want, ok := strings.Cut(stated, " = ")
@@ -38,13 +38,12 @@ func TestLimitsAreThoseOfTheSource(t *testing.T) {
 				continue // the bound is not a constant
 			}
 			if got, err := constantOf(filepath.Join("../..", name[:dot]), name[dot+1:]); err != nil || got != want {
-				t.Errorf("%s is %q, not %q (%v): change the row %s", name, got, want, err, row)
+				t.Errorf("%s is %q, not %q (%v): change the limit %s", name, got, want, err, limit)
 			}
 		}
 	}
-	const heading = "\n| what | at most | beyond it |\n|---|"
-	if rows := strings.Count(string(page), "\n| ") - strings.Count(string(page), heading); rows != lines || rows < 50 {
-		t.Errorf("the page has %d rows, and %d lines say where they come from", rows, lines)
+	if limits := strings.Count(string(page), "\n- "); limits != lines || limits < 50 {
+		t.Errorf("the page has %d limits, and %d lines say where they come from", limits, lines)
 	}
 }
 
