@@ -40,6 +40,50 @@ func push(t *testing.T, store *accounts.Store) accounts.Creds {
 	return creds
 }
 
+// A guest of the cluster has two logins to the system account and to no other, which stay the
+// same, need no new claims, and are revoked without those of others.
+//
+// covers BCP-19, A-REVOKED, A-SYS
+func TestGuestsOfAClusterAreLetInToTheSystemAccountAlone(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	_, own := remote(t, store, "one")
+	before := claimsOf(t, compileCluster(t, store, scopes()), accounts.System)
+	var keys []string
+	for range 2 {
+		system, push, err := store.Guest("lab")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, system.PublicKey, push.PublicKey)
+	}
+	if keys[0] != keys[2] || keys[1] != keys[3] || keys[0] == keys[1] || keys[0] == own.PublicKey {
+		t.Errorf("logins %q", keys)
+	}
+	list, err := store.Remotes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list {
+		if r.Gateway == "lab" && r.Account != accounts.System {
+			t.Errorf("a guest is let in to %s", r.Account)
+		}
+	}
+	if diff := cmp.Diff(before.SigningKeys, claimsOf(t, compileCluster(t, store, scopes()), accounts.System).SigningKeys); diff != "" {
+		t.Errorf("the claims changed: %s", diff)
+	}
+	if err := store.RevokeGateway("lab"); err != nil {
+		t.Fatal(err)
+	}
+	b := compileCluster(t, store, scopes())
+	if revoked := claimsOf(t, b, accounts.System).Revocations; len(revoked) != 2 || revoked[keys[0]] == 0 || revoked[keys[1]] == 0 {
+		t.Errorf("revoked are %v", revoked)
+	}
+	if _, _, err := store.Guest("no name"); err == nil {
+		t.Error("a guest has any name")
+	}
+}
+
 // A gateway's logins stay the same until it is revoked, which leaves those of others
 // alone, and are noted once.
 //
