@@ -66,7 +66,7 @@ func TestContractsDocument(t *testing.T) {
 		}
 	}
 	for _, section := range []string{"(9.1)", "(9.2)", "(9.3)", "(9.4)", "Data that requires action (5.3)", "A processor that lacks context (5.3)", "Weak models as processors (5.1, 8)", "Genuine disagreement, policy federation (7)"} {
-		if !regexp.MustCompile(`(?m)^\| [^|]*` + regexp.QuoteMeta(section) + ` \| \S[^|]+ \|$`).MatchString(document) {
+		if !regexp.MustCompile(`(?m)^- .*` + regexp.QuoteMeta(section) + `: \S.+$`).MatchString(document) {
 			t.Errorf("the document has no answer to %s", section)
 		}
 	}
