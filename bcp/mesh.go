@@ -42,6 +42,8 @@ type Mesh struct {
 	RoleRequirements []RoleRequirement
 	// SuspendSuspects suspends an agent that is suspected of leaving its role; false: people are told alone.
 	SuspendSuspects bool
+	// Origin is where browsers reach the pages of the mesh, such as https://mesh.example.org, or empty.
+	Origin string
 	// Notify are the ways in which people are notified.
 	Notify []Route
 	// Organisation is whose agents these are, as other organisations know it, or empty.

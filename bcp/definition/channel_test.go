@@ -275,3 +275,13 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 }
+
+// covers P4.6
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for _, origin := range []string{"https://mesh.example.org", "https://mesh.example.org:8443", "https://mesh.example.org:65535", "http://localhost:4280"} {
+		if mesh, _ := mustParse(t, "mesh.yaml", "origin: "+origin+"\n", "agents/a.md", "---\nname: a\n---\n"); mesh.Origin != origin {
+			t.Errorf("origin: %s", mesh.Origin)
+		}
+	}
+}

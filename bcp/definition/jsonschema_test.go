@@ -418,6 +418,9 @@ func candidates(k definition.Key) (good, bad []string) {
 	case definition.TypeServer:
 		good = append(good, "smtp.example.org:587", "127.0.0.1:25", `"[::1]:25"`)
 		bad = append(bad, `""`, "smtp.example.org", "https://smtp.example.org:25", "a b:25", "a:1234567")
+	case definition.TypeOrigin:
+		good = append(good, "https://mesh.example.org", "https://mesh.example.org:8443", "http://localhost:4280")
+		bad = append(bad, `""`, "mesh.example.org", "http://mesh.example.org", "https://", "https://mesh.example.org/", "https://kim@mesh.example.org", "https://mesh.example.org:0", "https://mesh.example.org:123456", "http://localhost.example.org", "javascript:alert(1)", `"https://a b"`, `"https://mesh.example.org:"`)
 	case definition.TypeMailAddress:
 		good = append(good, "desk@example.org", "a+b@x")
 		bad = append(bad, `""`, "desk", "a b@x", `"a@x\nBcc: b@x"`, "Desk <desk@example.org>")

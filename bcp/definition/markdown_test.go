@@ -125,7 +125,7 @@ const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a 
 var forms = map[Type]string{
 	TypeText: "text", TypeName: "name", TypeSubscription: "subscription id", TypeInteger: "integer", TypeBoolean: "boolean", TypeBits: "bits", TypeUSD: "dollars", TypeDuration: "duration",
 	TypeRate: "rate a minute", TypePushRate: "rate of pushes", TypeTimeZone: "IANA time zone", TypeCron: "minute, hour, day of month, month, day of week", TypeBytes: "bytes", TypeSecretName: "secret", TypeHours: "hours",
-	TypeServer: "host:port", TypeMailAddress: "mail address", TypeOrganisation: "host name", TypeTexts: "texts", TypeTools: "texts, or one with commas", TypeNames: "names", TypeHosts: "hosts, or one text with commas",
+	TypeServer: "host:port", TypeOrigin: "https://host, perhaps with a port", TypeMailAddress: "mail address", TypeOrganisation: "host name", TypeTexts: "texts", TypeTools: "texts, or one with commas", TypeNames: "names", TypeHosts: "hosts, or one text with commas",
 	TypePrefixes: "prefixes of addresses", TypeMailAddresses: "mail addresses", TypeChoices: "one or more of", TypeWordLists: "lists of words, by name", TypeObjects: "list of", TypeObject: "one of",
 	TypeNamedObjects: "by name, each", TypeNameLists: "lists of texts, by name", TypeClosed: "schema", TypeCalls: "calls", TypeWord: "",
 }

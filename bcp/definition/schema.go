@@ -86,6 +86,7 @@ const (
 	TypeSecretName                    // env:NAME or file:PATH
 	TypeHours                         // a part of the day; written 22:00-07:00
 	TypeServer                        // host:port
+	TypeOrigin                        // https://host, perhaps with a port
 	TypeMailAddress                   // name@host
 	TypeMailAddresses                 // number of addresses in a list
 	TypeChoices                       // number of Words in a list, or one of them
@@ -155,6 +156,8 @@ var meshKeys = []Key{
 		Doc: "People who may decide on held items; never agents. If there is nobody, held items expire."},
 	{Level: LevelMesh, Name: "auditors", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "operator, unless an agent is called so", Rule: "P1.3, P11", field: of(func(m *bcp.Mesh) any { return &m.Auditors }),
 		Doc: "People who may read audit and ledger; never agents."},
+	{Level: LevelMesh, Name: "origin", Type: TypeOrigin, DefaultRule: "none", Rule: "P4.6", field: of(func(m *bcp.Mesh) any { return &m.Origin }),
+		Doc: "Where browsers reach the pages (`bcpmesh web --origin`): a notice then has a link to the page of a held item."},
 	{Level: LevelMesh, Name: "replicas", Type: TypeInteger, Min: 1, Max: 5, Default: "1", Rule: "P1.3", field: of(func(m *bcp.Mesh) any { return &m.Replicas }),
 		Doc: "Copies of every stream. More than 1 needs a NATS cluster and `bcpmesh gateway`; `bcpmesh up` refuses it."},
 	{Level: LevelMesh, Name: "sync", Type: TypeDuration, Words: []string{"always"}, Min: 1, Max: hour, Default: "always", Rule: "P1.3", field: of(func(m *bcp.Mesh) any { return &m.SyncInterval }),

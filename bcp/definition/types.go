@@ -57,6 +57,7 @@ const (
 	patternSecretName   = `^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:[^\x00-\x1f]{1,1000})$`
 	patternHours        = `^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$`
 	patternServer       = `^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}$`
+	patternOrigin       = `^(https://[a-z0-9.-]{1,253}|http://localhost)(:[1-9][0-9]{0,4})?$`
 	patternMail         = `^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$`
 	// patternOrganisation is what [contract.IsOrganisation] takes, of at most 253 bytes.
 	patternOrganisation = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`
@@ -66,6 +67,7 @@ var (
 	secretNames   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patternSecretName) }) // takes 16 ms
 	hours         = regexp.MustCompile(patternHours)
 	servers       = regexp.MustCompile(patternServer)
+	origins       = regexp.MustCompile(patternOrigin)
 	mailAddresses = regexp.MustCompile(patternMail)
 )
 
@@ -176,6 +178,7 @@ var types = [...]typeRow{
 			return "", ""
 		}},
 	TypeHours:       {want: "text with two times of the day such as 22:00-07:00", schema: patterned(patternHours), read: isRight(hours.MatchString)},
+	TypeOrigin:      {want: "https:// and the name of a host, such as https://mesh.example.org", schema: patterned(patternOrigin), read: isRight(origins.MatchString)},
 	TypeServer:      {want: "text that is a host and a port such as smtp.example.org:587", schema: patterned(patternServer), read: isRight(servers.MatchString)},
 	TypeMailAddress: {want: "text that is a mail address such as desk@example.org", schema: patterned(patternMail), read: isRight(mailAddresses.MatchString)},
 	TypeOrganisation: {want: "text that is the name of an organisation such as org1.example, in lower case", read: isRight(contract.IsOrganisation),

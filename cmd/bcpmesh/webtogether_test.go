@@ -166,7 +166,8 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 	dir := heldMesh(t)
 	startMesh(t, dir)
 	cert, key, trust := certificateOf(t, siteHost)
-	b := visitor(t, serveSite(t, "--dir", dir, "--tls-cert", cert, "--tls-key", key), trust)
+	address := serveSite(t, "--dir", dir, "--tls-cert", cert, "--tls-key", key)
+	b := visitor(t, address, trust)
 	run := func(args ...string) string {
 		t.Helper()
 		got := execute(t, "", append(args, "--dir", dir)...)
@@ -185,6 +186,17 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 	}
 	for _, word := range []string{"adler", "biber", "corvus"} {
 		run("publish", "main", "digest", `{"summary":"`+word+`"}`)
+	}
+	// The link of a notice asks for the login, which leads to the item, and decides nothing.
+	item := first(t, itemLink, b.sees(t, "/approvals"))
+	stranger := visitor(t, address, trust)
+	_, login := stranger.get(t, item)
+	nonce := first(t, loginNonce, login)
+	if !strings.Contains(login, `name="item" value="`+strings.TrimPrefix(item, "/approvals/")+`"`) || strings.Contains(login, "adler") {
+		t.Errorf("the login of a link: %s", login)
+	}
+	if status, page := stranger.enter(t, kim.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}, "item": {strings.TrimPrefix(item, "/approvals/")}})); status != http.StatusOK || !strings.Contains(page, "Decide: summary") {
+		t.Errorf("the item of a link: %d %s", status, page)
 	}
 	page := b.sees(t, strings.ReplaceAll(first(t, groupLink, b.sees(t, "/approvals")), "&amp;", "&"), `data-sign="approve"`)
 	form := marked(t, page, "approve")

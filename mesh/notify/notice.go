@@ -28,9 +28,12 @@ type Notice struct {
 	Reader     bcp.AgentName `json:"reader,omitempty"`
 	Category   bcp.Category  `json:"category,omitzero"`
 	// Item is there on the route of a person who may decide it.
-	Item  bcp.ItemID `json:"item_id,omitempty"`
-	Count int        `json:"count,omitzero"`
-	Says  string     `json:"says"`
+	Item bcp.ItemID `json:"item_id,omitempty"`
+	// Link is the page of Item, where the mesh has one. Who opens it has to log in, and
+	// decides nothing by it.
+	Link  string `json:"link,omitempty"`
+	Count int    `json:"count,omitzero"`
+	Says  string `json:"says"`
 }
 
 // newNotice returns a route's notice of a decision; nothing if the decision has another
@@ -51,6 +54,9 @@ func newNotice(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) 
 		}
 		if decides {
 			n.Item = d.HeldItem()
+			if def.Origin != "" && n.Item != "" {
+				n.Link = def.Origin + "/approvals/" + string(n.Item)
+			}
 		}
 		if d.Category.Valid() {
 			n.Category = d.Category
@@ -218,7 +224,10 @@ func (m *Message) lines() []string {
 		if n.Category.Valid() {
 			line += fmt.Sprintf(" (category %d)", n.Category)
 		}
-		if n.Item != "" {
+		switch {
+		case n.Link != "":
+			line += ": " + n.Link
+		case n.Item != "":
 			line += ", item " + string(n.Item)
 		}
 		lines, held = append(lines, line), held || n.Kind == bcp.AlertHeld

@@ -160,3 +160,40 @@ func TestMessage(t *testing.T) {
 		t.Errorf("%d notices, %d more: %s", len(m.Notices), m.More, m.Title)
 	}
 }
+
+// A notice links to the page of the item for whom the item may be decided by, in every shape,
+// where the mesh has pages. The link has nothing but the place and the id.
+//
+// covers P4.6
+func TestLink(t *testing.T) {
+	t.Parallel()
+	d := heldDecision()
+	for _, tt := range []struct {
+		person bcp.AgentName
+		origin string
+		want   bool
+	}{{"ann", "https://mesh.example.org", true}, {"ann", "", false}, {"", "https://mesh.example.org", false}} {
+		def, route := office(), everything()
+		def.Origin, route.Person = tt.origin, tt.person
+		n, ok := newNotice(def, route, &d)
+		if !ok || (n.Link == "https://mesh.example.org/approvals/i-1") != tt.want || !tt.want && n.Link != "" {
+			t.Errorf("%+v: %v, %+v", tt, ok, n)
+		}
+		m := newMessage(def, route, []Notice{n})
+		texts := []string{string(mailText(&bcp.Route{MailFrom: "a@b"}, &m, time.Now()))}
+		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy} {
+			body, header, err := encodeBody(format, &m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if texts = append(texts, string(body)); format == bcp.WebhookNtfy && header.Get("Click") != n.Link {
+				t.Errorf("ntfy: %v", header)
+			}
+		}
+		for _, text := range texts {
+			if strings.Contains(text, "https://mesh.example.org/approvals/i-1") != tt.want || strings.Contains(text, "approve") && !strings.Contains(text, "approvals") {
+				t.Errorf("%+v: %s", tt, text)
+			}
+		}
+	}
+}

@@ -111,6 +111,9 @@ func encodeBody(format bcp.WebhookFormat, m *Message) (body []byte, header http.
 		header.Set("Title", m.Title)
 		header.Set("Priority", map[bcp.Severity]string{bcp.SeverityInfo: "low", bcp.SeverityWarning: "high", bcp.SeverityCritical: "urgent"}[m.Severity])
 		header.Set("Tags", "bcpmesh,"+m.Severity.String())
+		if link := m.Notices[0].Link; link != "" {
+			header.Set("Click", link)
+		}
 		body = []byte(text)
 	default:
 		body, err = json.Marshal(m)

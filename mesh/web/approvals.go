@@ -35,12 +35,15 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 		p.Fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
 	}
 	slices.SortStableFunc(items, func(a, b bcp.Item) int { return a.Deadline.Compare(b.Deadline) })
-	p.Of = struct {
-		As     bcp.AgentName
-		Items  []waiting
-		Groups []group
-	}{person.Name, s.waiting(ctx, person, items), groups(items)}
+	p.Of = approvalsData{person.Name, s.waiting(ctx, person, items), groups(items)}
 	s.show(w, r, http.StatusOK, "approvals", p)
+}
+
+// approvalsData is what only the list of what waits has.
+type approvalsData struct {
+	As     bcp.AgentName
+	Items  []waiting
+	Groups []group
 }
 
 // maxExcerpts is of how many items the list shows the words.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -159,7 +160,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 // admit gives a browser its session.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, id, place string) {
 	http.SetCookie(w, s.sessionCookie(id, place, 0))
-	http.Redirect(w, r, "/"+place+s.home(), http.StatusSeeOther)
+	to := s.home()
+	if id, err := bcp.ParseItemID(r.PostFormValue("item")); err == nil {
+		to = itemPath(id)
+	}
+	http.Redirect(w, r, "/"+place+to, http.StatusSeeOther)
 }
 
 func (s *Server) sessionCookie(id, place string, age int) *http.Cookie {

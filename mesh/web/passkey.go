@@ -96,12 +96,29 @@ func signed(r *http.Request, p accounts.Passkey) *bcp.Assertion {
 	return a
 }
 
-func (s *Server) loginByPasskey(w http.ResponseWriter, _ *http.Request) {
-	s.showPasskeyLogin(w, http.StatusOK, "")
+func (s *Server) loginByPasskey(w http.ResponseWriter, r *http.Request) {
+	s.showPasskeyLogin(w, r, http.StatusOK, "")
 }
 
-func (s *Server) showPasskeyLogin(w http.ResponseWriter, status int, fault string) {
-	outside(w, status, "passkey", "Log in", fault, struct{ Nonce, Site string }{s.logins.nonce(), s.URL()})
+// passkeyData is what only the page of the login with a passkey has.
+type passkeyData struct{ Nonce, Site, Item string }
+
+// showPasskeyLogin shows the login, which leads to the item that a notice linked to.
+func (s *Server) showPasskeyLogin(w http.ResponseWriter, r *http.Request, status int, fault string) {
+	item := r.FormValue("item")
+	if _, err := bcp.ParseItemID(item); err != nil {
+		item = ""
+	}
+	outside(w, status, "passkey", "Log in", fault, passkeyData{s.logins.nonce(), s.URL(), item})
+}
+
+// linked is where a notice links to: the pages of a session have paths that nobody knows.
+func (s *Server) linked(w http.ResponseWriter, r *http.Request) {
+	to := loginPath
+	if id, err := bcp.ParseItemID(r.PathValue("item")); err == nil {
+		to += "?item=" + string(id)
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 // enterByPasskey logs in a person who signed one of our nonces with an enrolled
@@ -114,12 +131,12 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	assertion := signed(r, p)
 	hash, err := p.Hash()
 	if assertion == nil || !known || err != nil || accounts.VerifyPasskeyAt(s.URL(), hash, assertion, loginStatement(s.URL(), nonce)) != nil || !s.logins.use(nonce) {
-		s.showPasskeyLogin(w, http.StatusForbidden, "That passkey does not log in here, or the page was older than five minutes. Try again; if it stays so, enrol again with a new invitation.")
+		s.showPasskeyLogin(w, r, http.StatusForbidden, "That passkey does not log in here, or the page was older than five minutes. Try again; if it stays so, enrol again with a new invitation.")
 		return
 	}
 	person, err := s.connected.connect(ctx, s.site.People, p)
 	if err != nil {
-		s.showPasskeyLogin(w, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds.")
+		s.showPasskeyLogin(w, r, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds.")
 		return
 	}
 	s.logins.mu.Lock()
@@ -127,7 +144,7 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	s.logins.mu.Unlock()
 	s.connected.closeUnneeded(s.logins.has)
 	if !ok {
-		s.showPasskeyLogin(w, http.StatusServiceUnavailable, "Too many people are logged in. Try again later.")
+		s.showPasskeyLogin(w, r, http.StatusServiceUnavailable, "Too many people are logged in. Try again later.")
 		return
 	}
 	s.admit(w, r, id, place)

@@ -273,6 +273,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		routes["GET /login"], routes["POST /login"] = s.login, s.enter
 	} else {
 		routes["GET /login"], routes["POST /login"] = s.loginByPasskey, s.few(s.enterByPasskey)
+		routes["GET /approvals/{item}"] = s.linked
 		routes["GET "+enrolPath], routes["POST "+enrolPath] = s.enrol, s.few(s.enrolled)
 	}
 	return routes

@@ -512,10 +512,9 @@ func (s *site) decidingPages(text string) map[string]page {
 	edit := d.act(bcp.EditItem, bcp.Digest{1}, v.Content)
 	shown := map[string]page{
 		"item": item, "nobody": {Title: text, Fault: text}, "message": {Title: text, Of: message{text, text, []place{{"/approvals", "x"}, {filter{id: text}.path(1), "y"}}}},
-		"approvals": {Of: struct {
-			As    bcp.AgentName
-			Items []waiting
-		}{bcp.AgentName(text), []waiting{{Item: bcp.Item{ID: bcp.ItemID(text), Kind: bcp.ItemKind(text)}, Words: text, Source: text, Age: "1 min", Left: "1 min", Reasons: text}}}},
+		"approvals": {Of: approvalsData{bcp.AgentName(text), []waiting{{Item: bcp.Item{ID: bcp.ItemID(text), Kind: bcp.ItemKind(text)}, Words: text, Source: text, Age: "1 min", Left: "1 min", Reasons: text}}, []group{{text, filter{id: text}.path(1)}}}},
+		"marked": {Fault: text, Frames: item.Frames, Of: markedData{[]markedItem{{text, itemPath(bcp.ItemID("i")), []fact{{Name: "edit", Value: text}}, item.Frames[0]}},
+			manyAct{"/P" + markedPath, bcp.Approve, text, []act{edit}}, manyAct{"/P" + markedPath, bcp.RejectItem, text, []act{d.act(bcp.RejectItem, bcp.Digest{}, nil)}}}},
 		"preview": {Facts: []fact{{Name: "edit", Value: text}}, Frames: framed("amber heron", []tell.Frame{{Label: text, Length: "1", Parts: []tell.Part{{Asked: text, Text: text}}, End: text}}, nil),
 			Of: previewData{&edit, text, inert.Text(text), "/x"}},
 	}
@@ -523,7 +522,7 @@ func (s *site) decidingPages(text string) map[string]page {
 		p.Root, p.Word = "/P", "amber heron"
 		shown[name] = p
 	}
-	shown["login"], shown["passkey"], shown["enrol"] = page{Fault: text, Of: text}, page{Fault: text, Of: struct{ Nonce, Site string }{"n", "https://mesh.example.org"}}, page{Fault: text, Of: "kim"}
+	shown["login"], shown["passkey"], shown["enrol"] = page{Fault: text, Of: text}, page{Fault: text, Of: passkeyData{"n", "https://mesh.example.org", text}}, page{Fault: text, Of: "kim"}
 	shown["enrolled"] = page{Of: enrolledData{Name: bcp.AgentName(text), Words: "six words"}}
 	return shown
 }
