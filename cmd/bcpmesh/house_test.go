@@ -40,6 +40,7 @@ var house = []room{
 	{"commands", 85, func(t *tree) int { return t.commands }},
 	{"flags declared", 258, func(t *tree) int { return t.flags }},
 	{"words of documents", 141300, func(t *tree) int { return t.words }},
+	{"words of help", 14460, func(t *tree) int { return t.help }},
 	{"decision records", 39, func(t *tree) int { return t.records }},
 }
 
@@ -48,7 +49,7 @@ type tree struct {
 	lines                 map[string]int // without tests, by folder
 	packages              map[string]bool
 	tests, words, records int
-	commands, flags       int
+	commands, flags, help int
 }
 
 // lines counts those of Go files without tests in folders, with all below them.
@@ -70,8 +71,12 @@ func lines(folders ...string) func(*tree) int {
 func TestHouse(t *testing.T) {
 	t.Parallel()
 	counted := countTree(t, os.DirFS("../.."))
-	eachCommand(t, func(cmd *cobra.Command, _ []string) {
+	eachCommand(t, func(cmd *cobra.Command, words []string) {
 		counted.commands++
+		help, err := os.ReadFile(path.Join("testdata", "help", strings.Join(append([]string{"bcpmesh"}, words...), "-")+".txt"))
+		if counted.help += len(bytes.Fields(help)); err != nil && !cmd.DisableFlagParsing {
+			t.Error(err)
+		}
 		cmd.NonInheritedFlags().VisitAll(func(*pflag.Flag) { counted.flags++ })
 	})
 	table := fmt.Sprintf("%-40s %8s %8s\n", "the house", "is", "at most")

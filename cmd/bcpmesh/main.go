@@ -114,8 +114,7 @@ it from the current folder upwards.
 
 Exit codes: 0 done; 1 a problem was found, or the operation failed; 2 the
 command line is wrong; 3 the protocol refused; 4 no problem was found, but not
-everything could be looked at.`, `  bcpmesh demo
-  bcpmesh init office && cd office && bcpmesh up`,
+everything could be looked at.`, `  bcpmesh init office && cd office && bcpmesh up`,
 		func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
 	cli.Complete(root, "as", meshdir.CompleteAgents(true))
 	return root

@@ -43,18 +43,24 @@ func WriteUsage(cmd *cobra.Command) error {
 	case groups:
 		listed("Commands", "")
 	}
-	if own := cmd.LocalNonPersistentFlags(); own.HasAvailableFlags() {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "help" { // whoever reads this knows it
+			own.AddFlag(flag)
+		}
+	})
+	if own.HasAvailableFlags() {
 		fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsages())
 	}
 	if !cmd.HasParent() {
 		fmt.Fprintf(&b, "\nFlags of all commands that understand them, with what the environment says in BCPMESH_DIR and so on:\n%s", cmd.PersistentFlags().FlagUsages())
 	} else {
-		fmt.Fprintf(&b, "\nAlso --%s: %s --help explains them.\n", strings.Join(append(taken(cmd), "json"), ", --"), cmd.Root().Name())
+		fmt.Fprintf(&b, "\nAlso --%s (%s --help).\n", strings.Join(append(taken(cmd), "json"), ", --"), cmd.Root().Name())
 		for _, line := range Compact(strings.Split(cmd.Annotations[connection], "\n")...) {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
-	if groups {
+	if groups && !cmd.HasParent() {
 		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows the help of a command.\n", cmd.CommandPath())
 	}
 	_, err := io.WriteString(cmd.OutOrStderr(), b.String())

@@ -14,8 +14,7 @@ func CompletionCommand(p *Program) *cobra.Command {
 		Short: "Write the completion script of a shell",
 		Long: `Write the script that completes bcpmesh in a shell: bash, zsh, fish or powershell.
 Besides commands and flags it completes the agents of the current mesh.`,
-		Example: `  source <(bcpmesh completion bash)
-  bcpmesh completion fish > ~/.config/fish/completions/bcpmesh.fish`,
+		Example:   "  bcpmesh completion fish > ~/.config/fish/completions/bcpmesh.fish",
 		ValidArgs: shells,
 		Args:      Arguments(1, "SHELL"),
 	}

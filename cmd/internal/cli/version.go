@@ -73,10 +73,9 @@ func VersionCommand(p *Program) *cobra.Command {
 		Long: `Show the versions that a verdict depends on: of the program, of Go, and of the
 Unicode tables. Every decision of a mesh records them. A build that knows its commit
 shows it, with the commit's date.`,
-		Example: `  bcpmesh version
-  bcpmesh version --json`,
-		Args: Arguments(0),
-		RunE: func(*cobra.Command, []string) error { return ShowVersion(p) },
+		Example: "  bcpmesh version",
+		Args:    Arguments(0),
+		RunE:    func(*cobra.Command, []string) error { return ShowVersion(p) },
 	}
 }
 

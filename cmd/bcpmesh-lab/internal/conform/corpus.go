@@ -52,7 +52,7 @@ unheld, or the mesh decides differently from the validator, or no string is of f
 words or more, so that nothing was tested. Free text of category 2
 that passes is reported as a rate, not a failure: rules have gaps, and every word of
 it is charged.`,
-		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json",
+		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },
 

@@ -37,7 +37,7 @@ if one could not be run. Attacks that do not apply to the definitions are skippe
 with the reason.
 
 This is no proof: it says that these attacks did not get through.`,
-		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
+		Example: "  bcpmesh redteam\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := redteam.Catalogue()

@@ -34,9 +34,7 @@ escape sequence, link or invisible character of it reaches the terminal, and eac
 its lines follows a bar; invisible characters, and those that frames are drawn with,
 are marks such as ⟨U+200B⟩. With --json, the content is the value that would be
 released. An approval signs the SHA-256 of exactly those bytes.`,
-		Example: `  bcpmesh approvals
-  bcpmesh approvals iEXAMPLE
-  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'`,
+		Example:           "  bcpmesh approvals iEXAMPLE",
 		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

@@ -196,8 +196,7 @@ binds it to what you were shown before: if the item differs, nothing is released
 
 Of several items, at most 64, each is shown, and one signature releases all. One that
 somebody decided meanwhile or that has expired is left out.`,
-		Example: `  bcpmesh approvals approve iEXAMPLE
-  bcpmesh approvals approve iEXAMPLE --sha256 HEX`,
+		Example:           "  bcpmesh approvals approve iEXAMPLE --yes",
 		Args:              itemsArgument,
 		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -284,8 +283,7 @@ is refused.
 
 On a terminal, without --reason, the item is shown and you are asked for a reason.
 One signature refuses several items, at most 64.`,
-		Example: `  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'
-  bcpmesh approvals reject iEXAMPLE --reason 'Too long.' --json`,
+		Example:           "  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'",
 		Args:              itemsArgument,
 		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -348,9 +346,7 @@ replaces, and are asked. The controller cannot tell an edit from an answer.
 On a terminal, without --response and --summary, $VISUAL or $EDITOR opens with the
 content. Without a terminal, --preview shows what would be released and its
 SHA-256, and --sha256 or --yes releases it.`,
-		Example: `  bcpmesh approvals edit iEXAMPLE
-  bcpmesh approvals edit iEXAMPLE --summary 'Two invoices came in.' --preview
-  bcpmesh approvals edit iEXAMPLE --response '{"who":"ann lee"}' --sha256 HEX`,
+		Example:           "  bcpmesh approvals edit iEXAMPLE --summary 'Two invoices came in.' --preview",
 		Args:              cli.Arguments(1, "ITEM"),
 		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -32,9 +32,8 @@ An item can be approved once all of its lines have been on the screen. The view 
 when others decide an item or it expires. The terminal's bell rings for each new item,
 and its title shows how many wait. It needs a terminal: in scripts, use list and show
 with --json.`,
-		Example: `  bcpmesh approvals watch
-  bcpmesh approvals watch --as kim --dir ./office`,
-		Args: cli.Arguments(0),
+		Example: "  bcpmesh approvals watch",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			screen, isFile := p.Out.Screen.(*os.File)
 			if !isFile || !p.Out.Terminal || !cli.IsTerminal(p.In) || p.Env("TERM") == "dumb" || p.Out.JSON {

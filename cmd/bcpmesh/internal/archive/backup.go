@@ -51,40 +51,22 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up a mesh to one file",
-		Long: `Write the state of a mesh to one file: its keys, every decision of its journal, and
-the newest snapshot, with the SHA-256 of each. The file is a gzipped tar that ends
-with a manifest. The chain of decisions is checked on the way.
+		Long: `Write the state of a mesh to one file: its keys, every decision of its journal, and the
+newest snapshot, with the SHA-256 of each. The mesh may keep running. It contains no raw
+answers and no definitions. Whoever has the file can act as anybody in the mesh;
+--without-keys leaves the keys out.
 
-The mesh may keep running: the file ends with the newest decision at the start of the
-backup. --salvage needs a stopped mesh.
+A damaged journal is refused. With --salvage, of a stopped mesh, everything before the
+damage is backed up; budgets spent after that point then count as unspent.
 
-It contains no raw answers, and no projections, which the mesh rebuilds from the
-journal. The definitions are yours to keep. Whoever has the file can act as
-anybody in the mesh; --without-keys leaves the keys out, and every creds file
-has to be issued again after a restore.
+With --truncate, the backed-up decisions are removed from the journal once the file has
+been read back. Keep the file: it is your only copy of them.
 
-A damaged journal is refused. With --salvage, everything before the damage is
-backed up, and the command says what is lost: restore the file to go on from
-there. Budgets spent after that point then count as unspent.
-
-With --truncate, the backed-up decisions are removed from the journal, which then
-begins after a snapshot of their result. Before that, the file is read back and the
-snapshot is proven; a mesh that runs goes on meanwhile. Keep the file: with those of
-earlier truncations it is your only copy of those decisions.
-
-With --url and --creds, the journal is that of a cluster, also while gateways serve,
-and the keys are those of the state folder that it was exported from.
-
-To truncate a cluster's journal, truncate a backup of it while no gateway serves:
---truncate --from WHOLE makes FILE from WHOLE, with a journal that begins after all of
-it, and signs a checkpoint of that. Then empty the streams and restore FILE
-(docs/production.md). Keep WHOLE.`,
-		Example: `  bcpmesh backup office.tar.gz
-  bcpmesh backup --truncate office-2026.tar.gz
-  bcpmesh backup --salvage office.tar.gz && bcpmesh restore office.tar.gz .bcpmesh.new
-  bcpmesh backup office.tar.gz --url nats://node-1:4222 --creds cluster/gateways/one
-  bcpmesh backup --truncate --from office.tar.gz office-cut.tar.gz`,
-		Args: cli.Arguments(1, "FILE"),
+With --url and --creds, the journal is that of a cluster. To truncate it, truncate a
+backup while no gateway serves (--truncate --from WHOLE), and restore that
+(docs/production.md).`,
+		Example: "  bcpmesh backup office.tar.gz",
+		Args:    cli.Arguments(1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if truncate && o.Salvage {
 				return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
@@ -184,28 +166,16 @@ func RestoreCommand(p *cli.Program) *cobra.Command {
 		Use:   "restore FILE... [DIR]",
 		Short: "Restore a backup into a new state folder or a cluster",
 		Long: `Restore a backup into a new state folder. Everything in the file is checked before
-anything is written: the SHA-256 of each part, and the chain of decisions from the
-first to the last. The folder is created whole or not at all, and one that is not
-empty is left alone.
+anything is written, and the folder is created whole or not at all. Start the mesh there
+with "bcpmesh up --state DIR".
 
-The newest file is enough to run the mesh. With several files, oldest first, each
-beginning where the previous one ends, the folder gets the whole journal, including
-what "bcpmesh backup --truncate" has removed.
+The newest file is enough to run the mesh. With several, oldest first, the folder gets
+the whole journal, including what "bcpmesh backup --truncate" has removed. A witness
+that has cosigned more of the journal refuses what the restored mesh signs.
 
-A witness that has cosigned more of the journal than the backup holds refuses what the
-restored mesh signs: the journal was rolled back, and budgets spent since then are
-full again.
-
-Start the mesh there with "bcpmesh up --state DIR", or move the old .bcpmesh away
-and put DIR in its place.
-
-With --url and --creds, and without DIR, the journal goes into the streams of a
-cluster that has none, for the mesh of the current folder, before its first gateway
-starts. An interrupted restore continues where it stopped.`,
-		Example: `  bcpmesh restore office.tar.gz ./office/.bcpmesh
-  bcpmesh restore office.tar.gz /tmp/look && bcpmesh up --state /tmp/look
-  bcpmesh restore office-2025.tar.gz office-2026.tar.gz ./whole
-  bcpmesh restore office.tar.gz --url nats://node-1:4222 --creds cluster/gateways/one`,
+With --url and --creds, and without DIR, the journal goes into the streams of a cluster
+that has none. An interrupted restore continues where it stopped.`,
+		Example: "  bcpmesh restore office.tar.gz ./office/.bcpmesh",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("url") || cmd.Flags().Changed("creds") { // their values come later
 				return cli.Arguments(1, "FILE")(cmd, args[:min(len(args), 1)])

@@ -33,21 +33,16 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 		Use:   "adopt HOST --as AGENT",
 		Short: "Connect an MCP host on this machine to the mesh as an agent",
 		Long: `Make a host of the Model Context Protocol on this machine an agent of the mesh: add
-"bcpmesh mcp" with the agent's creds to the host's configuration file. The rest of the
-file stays as it is, comments included. --dry-run shows what would be added, --undo
-removes it again. The original is kept as FILE.before-bcpmesh.
-
-HOST is one of claude-code, claude-desktop, codex, cursor, cursor-project, gemini and
-vscode; --list shows their files. Those of a project are in the current folder.
+"bcpmesh mcp" with the agent's creds to the host's configuration file, and change
+nothing else in it. The original is kept as FILE.before-bcpmesh. HOST is one of
+claude-code, claude-desktop, codex, cursor, cursor-project, gemini and vscode; --list
+shows their files.
 
 The creds are AGENT.creds in the current folder, or --creds FILE. Restart the host
-afterwards. A controller's host should have no other tool that brings in what
-outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
-		Example: `  bcpmesh adopt --list
-  bcpmesh adopt claude-code --as main
-  bcpmesh adopt cursor --as main --creds /etc/bcpmesh/main.creds --dry-run
-  bcpmesh adopt cursor --undo`,
-		Args: cli.Arguments(0, "HOST"),
+afterwards. A controller's host should have no other tool that brings in what outsiders
+wrote.`,
+		Example: "  bcpmesh adopt claude-code --as main",
+		Args:    cli.Arguments(0, "HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := findHosts(p)
 			if err != nil {

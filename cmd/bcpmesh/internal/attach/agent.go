@@ -21,26 +21,16 @@ func AgentCommand(p *cli.Program) *cobra.Command {
 		Short: "Serve an agent to a program over its stdin and stdout",
 		Long: `Serve one agent of the mesh, in one role, to a program in any language: the program
 starts this command and speaks JSON-RPC 2.0 with it over stdin and stdout, one message
-per line. The creds file determines the agent. docs/agents.md lists the methods;
-package bcpmesh of agents/python implements them.
+per line. docs/agents.md lists the methods; package bcpmesh of agents/python implements
+them.
 
-A Reader's program is asked "query" and calls "push"; a Controller's is asked
-"delivery" and calls "ask", "ask_and_wait", "channels", "open", "close", "propose",
-"taint" and "run". Both are asked "prompt". It ends when stdin does.
+With a COMMAND, it starts the program itself in a Linux sandbox (Landlock and seccomp):
+it has stdin and stdout, no network, no creds, no other process, and no files but those
+of the system, those that the command names, and those of --read. If it cannot be
+confined, it is not started. A mesh does the same for an agent with sandbox: required.
 
-With a COMMAND, it starts the program itself in a Linux sandbox (Landlock and
-seccomp). The program has stdin and stdout, on which it speaks as above, and no
-network, no creds, no other process and no files but those of the system, those that
-the command names, and those of --read. It can write no file. If it cannot be
-confined, it is not started. A mesh does the same for an agent with sandbox: required;
-if its definition has a model or hosts, the program reaches these at 127.0.0.1:3128
-and nothing else.
-
-Started by a program that a mesh started, it finds the creds and the mesh in its
-environment, and needs no flags.`,
-		Example: `  bcpmesh agent --creds researcher.creds
-  bcpmesh agent --creds researcher.creds -- python3 researcher.py
-  echo '{"jsonrpc": "2.0", "id": 1, "method": "channels"}' | bcpmesh agent --creds main.creds`,
+Started by a program that a mesh started, it needs no flags.`,
+		Example: "  bcpmesh agent --creds researcher.creds -- python3 researcher.py",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 				return cli.Usagef("agent: unexpected %s", cli.Quoted(args[0])).WithHint("a command to confine comes after --")

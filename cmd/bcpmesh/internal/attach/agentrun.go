@@ -35,34 +35,22 @@ func agentRunCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run an agent with its model, or give a Controller a task",
-		Long: `Run an agent by its definition. A Reader's model answers queries and publishes, with
-the tools, the network and the limits of its definition. A Controller's model handles
-what Readers publish and its schedule, and asks Readers. A kernel's planner makes
-plans. bcpmesh up does this for every agent with "command: builtin"; this command does
-it by hand.
+		Long: `Run an agent by its definition, as bcpmesh up does for every agent with "command:
+builtin", until interrupted. A Reader's model answers queries and publishes; a
+Controller's handles what Readers publish and its schedule, and asks Readers; a
+planner's makes plans.
 
-A planner is one process, since its model has no tools. Any other agent is two. This
-process is the keeper: it has the creds, the key of the model and the network, and has
-each request to a host and each call of the model recorded before it is sent. Its
-child, the cell, reads hostile text and has none of these: only its standard streams.
+This process is the keeper: it has the creds, the key of the model and the network. Its
+child, the cell, reads hostile text and has only its standard streams.
 
-It uses the definitions of the folder and the mesh that runs there, until interrupted.
+With --task, a Controller works on a task in words, and the result is shown. Write the
+task yourself: the model follows it. A hijacked Reader can choose every value of its
+answers, so treat the result as hearsay.
 
-With --task, a Controller works on a task in words, and the result is shown: it asks
-the Readers that its definition lets it ask. Write the task yourself: the model follows
-it. A hijacked Reader can choose every value of its answers, so treat the result as
-hearsay. What Readers publish meanwhile is left to the Controller that the mesh runs.
-
-With --record, it writes a transcript to a new file that only you may read, of at most
-256 MiB: what the agent was asked, each call of its model and its tools with the
-result, and its answers, unencrypted. bcpmesh agent show shows
-and replays it. A model with the provider replay and that file answers the same
-requests with the same replies, without a network.`,
-		Example: `  bcpmesh agent run researcher
-  bcpmesh agent run researcher --record calls.jsonl
-  bcpmesh agent run main --task "Which releases of this week concern us?"
-  bcpmesh agent run main --task - --json < task.txt`,
-		Args: cli.Arguments(1, "NAME"),
+With --record, it writes a transcript, unencrypted, of at most 256 MiB, which bcpmesh
+agent show shows and replays, and which the provider replay answers from.`,
+		Example: `  bcpmesh agent run main --task "Which releases of this week concern us?"`,
+		Args:    cli.Arguments(1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = bcp.AgentName(args[0])
 			given := cmd.Flags().Changed("task")

@@ -40,10 +40,8 @@ make the same requests, byte for byte, and end each conversation with the same a
 The first difference is shown with its turn, and the exit code is 1. With --model,
 another model is asked: a name from models in mesh.yaml, or provider/model; its tools
 return only what was recorded. A table compares answers, verdicts, bits and usage.`,
-		Example: `  bcpmesh agent show calls.jsonl --whole
-  bcpmesh agent show calls.jsonl --replay --model ollama/qwen3:8b
-  bcpmesh agent show researcher --live`,
-		Args: cli.Arguments(1, "FILE or NAME"),
+		Example: "  bcpmesh agent show calls.jsonl --whole",
+		Args:    cli.Arguments(1, "FILE or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if again || model != "" {
 				return replayTranscript(cmd.Context(), p, args[0], where.Dir, model)

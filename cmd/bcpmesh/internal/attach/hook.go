@@ -36,13 +36,10 @@ func HookCommand(p *cli.Program) *cobra.Command {
 		Long: `Answer an event of Claude Code on stdin, as the plugin in agents/claude-code does.
 
 session  a SessionStart event: the model is told which Readers it may ask, up to which
-         category, and what is left of each budget. If no mesh answers within 5
-         seconds, it is told that there is none now.
-tool     a PreToolUse event: WebFetch, WebSearch and the tools of --deny are denied, and
-         the model is told whom to ask instead. Every other tool is left to the host.
-         An event that cannot be read is denied too (exit code 2, which the host takes
-         for a denial). It is no sandbox: a shell that may use the network can still
-         fetch.`,
+         category, and what is left of each budget
+tool     a PreToolUse event: WebFetch, WebSearch and the tools of --deny are denied, as is
+         an event that cannot be read, and the model is told whom to ask instead. It is no
+         sandbox: a shell that may use the network can still fetch`,
 		Example:   `  bcpmesh hook tool --deny 'mcp__gmail__*' --deny Bash < event.json`,
 		Args:      cli.Arguments(1, "session or tool"),
 		ValidArgs: []string{"session", "tool"},

@@ -29,28 +29,20 @@ func MCPCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve an agent of the mesh to MCP hosts",
-		Long: `Serve one agent of the mesh, in one role, to a host of the Model Context Protocol:
-Claude Code, an editor, or a runtime of your own. The creds file determines agent and
-role.
+		Long: `Serve one agent of the mesh, in one role, to a host of the Model Context Protocol. The
+creds file determines agent and role.
 
-A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a reader
-BCPQueries and BCPRespond, and BCPPublish if its definition lists it and a
-subscription names it. The host starts the program itself and speaks with it over
-stdin and stdout. The tools follow the definitions when the mesh is reloaded, and come
-back when it is restarted. If the mesh is not up yet, the command waits for it as long
-as the host runs: the host is answered at once, and gets the tools when the mesh is
-up.
-
-With --tools a controller's host has the tools of wrapped MCP servers too, with typed
-results ("bcpmesh wrap").
+A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe, and those of
+--tools; a reader BCPQueries and BCPRespond, and BCPPublish if its definition lists it
+and a subscription names it. The host starts the program itself, over stdin and stdout.
+The tools follow the definitions; while there is no mesh, the host is answered and gets
+them when it is up.
 
 With --http hosts of this machine reach it over streamable HTTP, with a token that is
-generated and shown once, or read from --token-file.`,
-		Example: `  bcpmesh mcp --creds main.creds
-  bcpmesh mcp --creds researcher.creds --url nats://127.0.0.1:4222
-  bcpmesh mcp --creds main.creds --http 127.0.0.1:7070 --token-file token`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
+shown once, or read from --token-file.`,
+		Example: "  bcpmesh mcp --creds main.creds",
+		Args:    cli.Arguments(0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
 	}
 	o.AddTo(cmd, "creds `FILE` of a controller or a reader")
 	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")

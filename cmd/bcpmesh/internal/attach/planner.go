@@ -29,25 +29,20 @@ func PlannerCommand(p *cli.Program) *cobra.Command {
 		Use:   "planner [-- PROGRAM [ARG...]]",
 		Short: "Plan the runs of kernels",
 		Long: `Plan the runs of kernels, with one of these. A planner is told the task, the tools of
-the run's grant, what it may ask Readers, the limits, and the codes of what was wrong
-with its earlier plans; it never sees content. With the creds of a sub-planner it plans
-sub-runs: in place of the task it is told an instruction and content, which is hostile.
+the run's grant, what it may ask Readers, the limits, and what was wrong with its
+earlier plans; it never sees content. A sub-planner gets an instruction and content,
+which is hostile.
 
--- PROGRAM, in any language, gets the request as one line of JSON on stdin, {"plan_id",
-"task", "catalogue", "schemas", "limits", "errors"}, and prints a plan: {"steps":
-[...], "final": "id"}. Exit code 75 means that its model is away: the kernel asks
-again after a pause, and counts no plan. After any other failure it is told that the
-planner refused, and asks again within max_plans.
+-- PROGRAM gets the request as one line of JSON on stdin, {"plan_id", "task",
+"catalogue", "schemas", "limits", "errors"}, and prints a plan, {"steps": [...],
+"final": "id"}. Exit code 75 means that its model is away.
 
---model PROVIDER/MODEL plans by calling its one tool, docs/plan.schema.json; the plan
-goes unchanged to the kernel, which judges it. The providers are anthropic, google,
-ollama, openai (with --endpoint, anything compatible), and script, replay and
-gullible, which are no models. A definition with command: builtin needs none of this.
+--model PROVIDER/MODEL plans by calling its one tool, docs/plan.schema.json. The
+providers are anthropic, google, ollama, openai (with --endpoint, anything compatible),
+script, replay and gullible.
 
---script FILE, or script FILE, answers without a model: a JSON array of {"task": …,
-"plan": …}: the first is taken whose task is "*" or the text of the task or instruction.
-
-Started by a mesh as a planner's command, it needs no --creds.`,
+--script FILE is a JSON array of {"task", "plan"}: the first is taken whose task is "*"
+or the text of the task.`,
 		Example: "  bcpmesh planner --creds ann.creds --model anthropic/claude-sonnet-4-5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

@@ -35,19 +35,15 @@ func ReaderCommand(p *cli.Program) *cobra.Command {
 		Short: "Run a Reader on a program, an MCP server or a model",
 		Long: `Run a Reader of the mesh, which answers each query by one of these:
 
--- PROGRAM, in any language, is run for each query. It gets the query as one line of
-JSON on stdin, and prints the answer, one JSON object of at most 64 KiB:
-{"urgent": true}, or {"not_enough_information": true}. A run that fails, or whose
-answer cannot be read or is refused, is repeated, up to three times in all; the query
-then has attempt and last_detail, which says why. A run longer than --timeout is
-killed, with everything that it started.
+-- PROGRAM gets the query as one line of JSON on stdin, and prints the answer, one JSON
+object of at most 64 KiB: {"urgent": true}, or {"not_enough_information": true}. A run
+that fails, or whose answer is refused, is repeated, up to three times in all;
+last_detail then says why.
 
 --mcp FILE has the tools of an MCP server that "bcpmesh wrap" wrapped. The arguments of
-a query say which tool is called, and the answer is extracted from the result as FILE
-says. A tool whose listing differs from FILE is not called.
+a query say which is called.
 
---file FILE is a text that a model without tools reads, in a fence; its answer is an
-object in the shape of the query's spec. The model is scripted: --script has a turn per
+--file FILE is a text that a scripted model without tools reads: --script has a turn per
 line, {"structured": object}, {"text"}, {"tool_call": {"name", "args"}} or {"error"}.
 
 A program or server gets PATH, HOME and the like of the environment, and what --pass

@@ -35,26 +35,19 @@ func ToolCommand(p *cli.Program) *cobra.Command {
 		Long: `Serve the tools of a service that kernels call; tools/*.yaml defines them. The kernel
 has judged each call, and its arguments match the tool's input_schema.
 
--- PROGRAM, in any language, is run for each call. It gets one line of JSON on stdin,
-{"tool": "send_email", "args": {"to": …}, "key": …, "attempt": 1}, and prints the
-result, in the form of the tool's output_schema. An exit code other than 0 is a
-failure that may have done its work, 75 one that did nothing. What a run that was
-killed at --timeout did is in doubt, and the tool's idempotency says what follows. key
-is the same when a call is repeated because its answer was lost: a finished call is
-remembered and not done again, for a day with --remember, which a tool with
-idempotency: key needs.
+-- PROGRAM is run for each call. It gets one line of JSON on stdin, {"tool", "args",
+"key", "attempt"}, and prints the result, in the form of output_schema. An exit code
+other than 0 is a failure that may have done its work, 75 one that did nothing. key is
+the same when a call is repeated because its answer was lost.
 
---pin TOOL -- SERVER, given for each tool, is an MCP server; "tool import" writes the
-definition. A tool is called only if the server lists it as it was pinned, which is
-checked before each call: otherwise the run ends with tool_changed. If the server ends,
-so does this. It gets a call's key as bcpmesh.dev/key of _meta.
+--pin TOOL -- SERVER, given for each tool, is an MCP server. A tool is called only if
+the server lists it as it was pinned; otherwise the run ends with tool_changed.
 
 --office DIR serves what is in one folder: mail (a Maildir or mbox), contacts.vcf, an
-outbox/ that a program of yours sends, calendar.ics, files/. --definition prints its
-definition: remove what no kernel needs.
+outbox/ that a program of yours sends, calendar.ics, files/.
 
 A program or server gets PATH, HOME and the like of the environment, and what --pass
-names; no creds. Started by a mesh as a service's command, this needs no --creds.`,
+names; no creds.`,
 		Example: "  bcpmesh tool --creds mail.creds -- ./mail.py",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.definition {

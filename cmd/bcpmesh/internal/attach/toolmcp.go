@@ -72,16 +72,12 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import SERVICE [-- SERVER [ARG...]]",
 		Short: "Draft the definition of an MCP server's tools",
-		Long: `Start an MCP server, list its tools, and print a draft of tools/SERVICE.yaml.
+		Long: `Start an MCP server, list its tools, and print a draft of tools/SERVICE.yaml, which pins
+every tool by its hash. Each is drafted as one that writes, with no description: what
+the server says of it is untrusted text, in comments.
 
-Each tool is drafted as one that writes, with a capability of its own, and with no
-description. What the server says of it is in comments: it is untrusted text, and no
-planner reads it until you write it. The command in the draft pins every tool by its
-hash. A hint of the server lowers nothing.
-
-With --reader it is an entry of mcp_servers for mesh.yaml, with tools that the model
-of a Reader calls ("command: builtin"), pinned in the same way. For a server at a URL,
-over streamable HTTP, give --url in place of the command.`,
+With --reader it is an entry of mcp_servers for mesh.yaml, with tools that the model of
+a Reader calls. For a server at a URL give --url in place of the command.`,
 		Example: "  " + example + "\n  bcpmesh tool import notes --reader -- npx -y @example/notes\n  " + remote,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if url != "" {

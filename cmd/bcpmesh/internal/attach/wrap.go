@@ -45,30 +45,16 @@ func WrapCommand(p *cli.Program) *cobra.Command {
 through the gateway, in fields that you choose, and no other word of their results
 reaches the calling agent.
 
-It starts the server, lists its tools, and writes two files into the folder of the
-mesh: agents/READER.md, a Reader, and tools/READER.json, which has each tool with its
-description and schemas pinned by a hash, the answer that comes back, and how it is
-extracted from a result. Answers are guessed from output schemas, as narrow as
-possible; "decide" lists what is left to you: a field with values or bounds under
-answer, or a question, and a CEL expression for it under from. The Controller's end of
-the channel is printed: it goes into the definition of --as.
+It starts the server and writes agents/READER.md, a Reader, and tools/READER.json: each
+tool pinned by a hash, the answer that comes back, and how it is extracted from a
+result. Answers are guessed from output schemas, as narrow as possible; "decide" lists
+what is left to you. --observe calls a tool here, with all that it does, and drafts the
+answer from its result. The Controller's end of the channel is printed.
 
-Where a server has no output schemas, draft the answers from real results: --observe
-calls a tool here with your arguments, shows what came and the answer that fits it, and
-writes that into the file if you say so. It may be repeated; several calls of one tool
-make one draft. The call does what the tool does.
-
-A tool whose listing changes later is refused until you have reviewed it:
-"bcpmesh wrap READER --accept" shows what changed, and pins it.
-
-The server runs as you, with a scrubbed environment: --pass names variables that it
-gets, here and with "bcpmesh reader --mcp".`,
-		Example: `  bcpmesh wrap files --as main -- npx -y @modelcontextprotocol/server-filesystem /srv/papers
-  bcpmesh wrap files --observe 'list_directory={"path": "/srv/papers"}'
-  bcpmesh wrap files --accept
-  bcpmesh reader --creds files.creds --mcp tools/files.json
-  bcpmesh mcp --creds main.creds --tools tools/files.json`,
-		Args: cobra.ArbitraryArgs,
+A tool whose listing changes later is refused until --accept, which shows what changed,
+and pins it. The server runs as you, with a scrubbed environment and what --pass names.`,
+		Example: "  bcpmesh wrap files --as main -- npx -y @modelcontextprotocol/server-filesystem /srv/papers",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			switch {

@@ -29,12 +29,8 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 		Short: "Show the newest recorded decisions",
 		Long: `Show the newest records of the audit: asks, answers, pushes, verdicts, charges,
 deliveries, violations of permissions. It has content only as salted commitments.
-Connections are left out without --connections: each command makes some.
-
-It reads the audit as one of the mesh's auditors, or its files if the mesh is
-stopped.`,
-		Example: `  bcpmesh audit -n 100 --json
-  bcpmesh audit --follow`,
+Connections are left out without --connections: each command makes some.`,
+		Example: "  bcpmesh audit --follow",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wanted := exceptConnections
 			if connections {

@@ -55,14 +55,9 @@ refusal or a violation of permissions, which audit and audit replay show.
 
 Of a run of a kernel it gives the gate's verdict on each call, by which rules and for
 which labels; the origin of each value, and how many of its bits content can have
-chosen; and what would change the end.
-
-It reads the audit as one of the mesh's auditors, or its files if the mesh is
-stopped.`,
-		Example: `  bcpmesh explain 12
-  bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json
-  bcpmesh explain rJ4CU3CCAGCRCOVXSQ7GLZ6UN5`,
-		Args: cli.Arguments(1, "ID"),
+chosen; and what would change the end.`,
+		Example: "  bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json",
+		Args:    cli.Arguments(1, "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := bcp.ParseQueryID(args[0]); err != nil {
 				return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")

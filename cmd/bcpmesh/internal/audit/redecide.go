@@ -44,31 +44,22 @@ func auditRedecideCommand(p *cli.Program) *cobra.Command {
 		Use:   "redecide",
 		Short: "Decide recorded messages again, also by other definitions",
 		Long: `Decide every message kept in the journal again, by the current definitions or those of
---definitions, and show the differences: verdicts first, then normalised values, then
-charges, grouped by the rule of bcp/PROTOCOL.md that causes them.
+--definitions, and show the differences: verdicts, normalised values and charges,
+grouped by the rule of bcp/PROTOCOL.md that causes them. Each message is judged in the
+state recorded before it. A difference under the version and definitions that decided is
+an incident.
 
-History stays as it is: each message is judged in the state recorded before it. If an
-ask would be refused, its answers are only counted as consequences. Timeouts and
-decisions of people are not decided again, but a person's edits are, and the signature
-of each decision of a person is verified. A difference under the version and
-definitions that decided is an incident.
+Timeouts and decisions of people are not decided again, but people's edits are, and
+their signatures are verified. With --run it is the records of one run of a kernel; no
+planner, Reader or tool is asked.
 
-It reads the state folder (whether the mesh runs or not), or a backup. A truncated
-journal is decided again from where it begins. The output contains no reader's text.
---raw adds normalised answers, with secrets hidden except with --json.
+It reads the state folder, whether the mesh runs or not, or a backup.
 
-With --run the records of one run of a kernel are decided again, each in the state
-after those before it: a kernel has no model, so the same messages give the same
-decisions, byte for byte. No planner, Reader or tool is asked, and nothing is done.
-
-Exit codes: 0 everything was decided again and is the same; 1 something differs,
-nothing matches, or it failed; 4 nothing differs, but messages were erased, have expired with
-raw_retention or are longer than what is kept: --since leaves them out.`,
-		Example: `  bcpmesh audit redecide
-  bcpmesh audit redecide --definitions ./proposed --since 30d
-  bcpmesh audit redecide --definitions ./proposed --backup office.tar.gz --json
-  bcpmesh audit redecide --run rJ4CU3CCAGCRCOVXSQ7GLZ6UN5`,
-		Args: cli.Arguments(0),
+Exit codes: 0 everything is the same; 1 something differs, nothing matches, or it
+failed; 4 nothing differs, but messages were erased, have expired or are longer than
+what is kept.`,
+		Example: "  bcpmesh audit redecide --definitions ./proposed --since 30d",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.run != "" {
 				return redecideRun(cmd.Context(), p, &client.Flags{Where: f.where}, f.run)

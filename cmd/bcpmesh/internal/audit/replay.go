@@ -26,28 +26,17 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Show what happened, exchange by exchange",
-		Long: `Show what happened, in the past or live: for each exchange the question, the outcome
-of each answer and the rule behind it, the cost, who approved it, and when it was
-delivered and acknowledged. An exchange is shown when it has ended; unfinished ones
-are shown last. The audit has content only as salted commitments.
+		Long: `Show what happened, in the past or live: for each exchange the question, the outcome of
+each answer and the rule behind it, the cost, who approved it, and when it was delivered
+and acknowledged. Unfinished exchanges are shown last.
 
-With --raw each line is followed by the message verbatim, as long as raw_retention
-keeps it: untrusted text, shown inert. That is for the owner of the state folder,
-whether the mesh runs or not, also on a cluster; no auditor's creds open it. Secrets
-in it are hidden; --unredacted shows them. With --json it is in raw, in base64,
-unchanged.
+With --raw each line is followed by the message verbatim, as long as raw_retention keeps
+it: untrusted text, shown inert, with secrets hidden. That is for the owner of the state
+folder; no auditor's creds open it. With --json it is in raw, in base64, unchanged.
 
---agent, --session and --query select whole exchanges, --kind single records. With
---json, each record is a line. --speed 1x replays in real time.
-
-It reads the audit as one of the mesh's auditors, or its files if the mesh is
-stopped.`,
-		Example: `  bcpmesh audit replay --since 1h
-  bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16
-  bcpmesh audit replay --agent researcher --follow
-  bcpmesh audit replay --kind violation --json
-  bcpmesh audit replay --raw --channel main/researcher --since 24h`,
-		Args: cli.Arguments(0),
+--agent, --session and --query select whole exchanges, --kind single records.`,
+		Example: "  bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.unredacted && !r.raw {
 				return cli.Usagef("audit replay: --unredacted needs --raw").WithHint("without --raw no message is shown")

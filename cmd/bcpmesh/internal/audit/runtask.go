@@ -31,26 +31,21 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run KERNEL GRANT TASK",
 		Short: "Run a task in a kernel and wait for the end",
-		Long: `Run a task in a kernel of the mesh, with one of the grants that you may name,
-and wait for the end. The planner sees TASK and no content.
+		Long: `Run a task in a kernel of the mesh, with one of the grants that you may name, and wait
+for the end. The planner sees TASK and no content. The value of a run that committed is
+shown to the owner of the state folder, inert: it is what content came to.
 
---forbid TOOL=CEL adds a rule of your own to this run: calls of the tool for which
-the condition holds are refused, whatever the kernel's rules say; * is every tool.
-
-The value of a run that committed is shown to the owner of the state folder, made
-inert: it is what content came to. With --follow each event of the run is shown when
-it is recorded.
+--forbid TOOL=CEL refuses calls of the tool for which the condition holds, whatever the
+kernel's rules say; * is every tool.
 
 With --plan, only the planner is asked: the gate's verdict on each call of its plan is
-shown, the label of each value, and how many of its bits content can have chosen. It
-is recorded, as a run that ends as planned, or as blocked if a call is certain to be
-denied, which is exit code 1. The plan is for the owner of the state folder.
+shown, the label of each value, and how many of its bits content can have chosen. Exit
+code 1 means that a call is certain to be denied. The plan is for the owner of the state
+folder.
 
-Exit code 3 means that the run did not commit: bcpmesh explain says why. After
-a lost connection ask again with the same --request-id: nothing is done twice.`,
-		Example: `  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me."
-  bcpmesh kernel run desk reply "Send kim the agenda." --forbid 'send_email=args.to.value != "kim@example.org"'
-  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me." --plan`,
+Exit code 3 means that the run did not commit: bcpmesh explain says why. After a lost
+connection ask again with the same --request-id.`,
+		Example:           `  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me."`,
 		Args:              cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
 		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {

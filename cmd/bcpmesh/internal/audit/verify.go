@@ -63,21 +63,16 @@ func auditVerifyCommand(p *cli.Program) *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Check exports, without a mesh",
 		Long: `Check that a file of "bcpmesh audit export" is what was signed: every decision, each
-following the one before, from the first to the last. It needs the public key of the
-mesh and nothing else. It names the first bad decision and exits with 1.
+following the one before. It needs the public key of the mesh (KEY, or a file that holds
+it), over another channel, and nothing else. It names the first bad decision and exits
+with 1.
 
 Several files, oldest first, must continue each other, and all of them the checkpoints
-of --since: history was not changed in between. A single file shows what the key's
-owner says today, unless witnesses have cosigned it: with --witness, at least --quorum
-of them must have cosigned the checkpoint at the end of each file ("bcpmesh audit
-export --witnessed") or in each proof. Each witness has seen only one history.
-
-KEY is the key itself or a file that holds it ("bcpmesh audit key"). Get it over
-another channel than the export.`,
-		Example: `  bcpmesh audit verify office.bcpaudit --key office.key
-  bcpmesh audit verify may.bcpaudit june.bcpaudit --key office.key --json
-  bcpmesh audit verify office.bcpaudit --key office.key --witness a.pub --witness b.pub --quorum 1`,
-		Args: cobra.ArbitraryArgs,
+of --since. With --witness, at least --quorum witnesses must have cosigned the
+checkpoint of each file ("audit export --witnessed") or proof: each has seen only one
+history.`,
+		Example: "  bcpmesh audit verify office.bcpaudit --key office.key",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Arguments(1, "FILE")(cmd, args)

@@ -30,8 +30,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 		Long: `Push an answer against a subscription that a controller's definition declares,
 as a reader of the mesh. The answer is a JSON object, given as an argument or on
 stdin. The gateway checks it, charges it, and returns the outcome.`,
-		Example: `  bcpmesh publish main research-alerts '{"has_breaking_news":true,"priority":"high"}'
-  bcpmesh publish main research-findings - < finding.json`,
+		Example:           `  bcpmesh publish main research-alerts '{"has_breaking_news":true,"priority":"high"}'`,
 		Args:              cli.Arguments(2, "CONTROLLER", "SUBSCRIPTION", "JSON"),
 		ValidArgsFunction: completePush(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,10 +122,7 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 		Long: `Without arguments, list the queries that wait for a reader of the mesh. With a query's
 id and a JSON object, as an argument or on stdin, answer it, and show the gateway's
 outcome. The id may be left out if one query waits.`,
-		Example: `  bcpmesh answer
-  bcpmesh answer '{"is_urgent":true}'
-  bcpmesh answer qEXAMPLE '{"is_urgent":true}'
-  bcpmesh answer qEXAMPLE --not-enough-information`,
+		Example:           `  bcpmesh answer '{"is_urgent":true}'`,
 		Args:              cli.Arguments(0, "QUERY_ID", "JSON"),
 		ValidArgsFunction: completeQueries(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -158,9 +158,7 @@ does: the query stays open, and "bcpmesh inbox" shows its answer when it comes.
 Ask in the lowest category that will do: fields with known values first, short
 answers second. A summary is an escalation: it needs a reason in your own words,
 and a person's approval.`,
-		Example: `  bcpmesh query mail-reader --boolean is_urgent --enum mood=good,bad
-  bcpmesh query mail-reader --question 'who:person_name:5:Who sent message 3?'
-  bcpmesh query mail-reader --spec spec.json --json`,
+		Example:           "  bcpmesh query mail-reader --boolean is_urgent --enum mood=good,bad",
 		Args:              cli.Arguments(1, "READER"),
 		ValidArgsFunction: meshdir.CompleteAgents(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -41,7 +41,7 @@ acknowledgement.
 
 close cancels the open queries, at the price of a failure; items that wait for a
 person stay.`,
-		Example:   "  bcpmesh session\n  bcpmesh session open --as main",
+		Example:   "  bcpmesh session open --as main",
 		ValidArgs: []string{bcp.VerbOpen, bcp.VerbClose},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {

@@ -35,7 +35,7 @@ and remembers nothing. Its base_taint stays.
 --lift ends the suspension of an agent, a planner or a tool service that did what its
 role does not (on_suspect: suspend in mesh.yaml). Look at what it did first: bcpmesh
 audit replay --agent. Refused messages stay refused, and ended runs stay ended.`,
-		Example:           "  bcpmesh taint main --source document\n  bcpmesh taint researcher --lift",
+		Example:           "  bcpmesh taint main --source document",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 	}

@@ -25,36 +25,23 @@ func CheckCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Check the definitions of a mesh, and show what they mean",
-		Long: `Check the definitions of a mesh, and show what they mean: every channel with its
-budget and what its subscriptions cost, and what every agent may publish and subscribe
-to. Without DIR, use the mesh of the current folder.
+		Long: `Check the definitions of a mesh, and show what they mean: every channel with its budget
+and what its subscriptions cost, and what every agent may publish and subscribe to.
+Without DIR, use the mesh of the current folder.
 
-All errors are shown at once, as file:line:column: key: message. A missing or
-non-executable program of a command is one of them; with --elsewhere, for a mesh that
-runs on another machine, programs are not looked for. Warnings do not keep a mesh from
-running. Advice suggests a lower category or a narrower answer, and what to write. The
-exit code is 1 if there are errors.
+All errors are shown at once, as file:line:column: key: message; the exit code is then
+1. Warnings do not keep a mesh from running. With --elsewhere, for a mesh that runs on
+another machine, programs of commands are not looked for.
 
 nominal is the price that budgets count. capacity is a proven bound on what an answer
-can carry; it is far above nominal for free text.
+can carry. "Private data, untrusted input, ways out" shows what gives an agent each of
+the three; all three in one are an error if the mesh runs the agent, unless its
+definition has egress_budget_bits. bits a day is what it can tell hosts by its choice of
+URLs.
 
-"Private data, untrusted input, ways out" shows what gives an agent each of the three.
-All three in one are an error if the mesh runs the agent or lists hosts for it, unless
-its definition has egress_budget_bits. bits a day is what it can tell hosts by its
-choice of URLs; the use of other ways out is not counted. "What keepers speak to"
-lists the model, the MCP servers, the mailbox and the hosts of each agent.
-
-With --json the result is {ok, errors, warnings, channels, permissions, agents}, with
-kernels if there are any, and replicas if they are above
-1; advice is the warnings whose code begins with advice_.
-
-With --schema, nothing is checked: it prints the JSON Schema of mesh.yaml, of the
-front matter of agents, or of the files in tools, so that an editor can complete and
-check keys. The YAML language server reads it if the first line of mesh.yaml is
-# yaml-language-server: $schema=mesh.schema.json`,
-		Example: `  bcpmesh check
-  bcpmesh check ./office --json | jq .errors
-  bcpmesh check --schema mesh > ./office/mesh.schema.json`,
+With --schema, it prints the JSON Schema of mesh.yaml, of the front matter of agents, or
+of the files in tools, for an editor.`,
+		Example:           "  bcpmesh check ./office --json | jq .errors",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {

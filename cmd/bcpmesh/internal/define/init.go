@@ -64,10 +64,7 @@ func InitCommand(p *cli.Program) *cobra.Command {
 		Use:   "init [DIR]",
 		Short: "Make a commented mesh to start from",
 		Long: `Make a commented mesh to start from in DIR, or in the current folder: mesh.yaml and
-agents/*.md. DIR is created if missing. Nothing is overwritten, and either all files
-are written or none.
-
-The examples are
+agents/*.md. Nothing is overwritten. The examples are
 
   research     a researcher on the web that tells its Controller of findings
   mailroom     mail triage: a Reader of hostile mail, whose Controller learns who wants what
@@ -76,16 +73,9 @@ The examples are
   issues       a tracker behind an MCP server, wrapped
   assistant    a kernel that may mail what it read to whom a task names, and to nobody else
 
-and mesh.yaml says what hostile input the mesh stops, and how to see it. A .gitignore keeps
-private keys out of version control.
-
-With --model, the mesh runs the researcher with a model, which answers from what it
-knows: then bcpmesh up is all that it needs. The providers are those of
-docs/agents.md; --endpoint is for a server that is compatible with OpenAI's.`,
-		Example: `  bcpmesh init ./office
-  bcpmesh init ./post --example mailroom
-  bcpmesh init ./desk --model ollama/qwen3:8b
-  bcpmesh init ./desk --model openai/qwen3 --endpoint http://127.0.0.1:8000/v1`,
+With --model, the mesh runs the researcher with a model: then bcpmesh up is all that it
+needs. --endpoint is for a server that is compatible with OpenAI's.`,
+		Example:           "  bcpmesh init ./desk --model ollama/qwen3:8b",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -23,33 +23,19 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 		Use:   "perms [DIR]",
 		Short: "Show what each agent may publish and subscribe to",
 		Long: `Show what each agent and each person may publish and subscribe to, in each of their
-roles. The lists are exact: everything else is refused by the server. "replies" says
-for how long one answer may be sent to each message received. They follow from the
-definitions alone. Without DIR, use the mesh of the current folder.
+roles; everything else is refused by the server. "replies" says for how long one answer
+may be sent to each message received. Without DIR, use the mesh of the current folder.
 
-"Taint" shows how far each agent may be under the influence of hostile content: its
-base taint, the greatest taint that channels can deliver to it, and the shortest path
-that delivers it, beginning with an agent that is tainted by itself. A reported taint
-comes on top.
+"Taint" shows how far each agent may be under the influence of hostile content: its base
+taint, the greatest taint that channels can deliver, and the shortest path. "Egress"
+lists the hosts that the mesh allows agents, and how much they may tell them. "What
+keepers speak to" lists each agent's model, MCP servers, mailbox and hosts.
 
-"Egress" lists the hosts that the mesh allows agents, and how much they may tell them.
-"What keepers speak to" lists all who hear what an agent reads or says, or tell it
-something: its model, its MCP servers, its mailbox and its hosts.
-
-With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
-{base, exposure, way}, "egress": {hosts, speaks_to, ...}}}; people have no taint, and
-agents whose keeper speaks to nobody no egress.
-
-With --prove it reads the JWTs that the server served last instead of the definitions:
-it follows everything that each agent may publish through the imports, exports and
-mappings of all accounts, and proves that nothing bypasses the gateway. If something
-does, it prints the path and exits with 1. --jwts proves any other set of account,
-user and operator JWTs; if it has no gateway, name the users that are no agents with
---trust.`,
-		Example: `  bcpmesh perms
-  bcpmesh perms ./office --agent researcher --json
-  bcpmesh perms --prove
-  bcpmesh perms --prove --jwts ./nsc/stores --trust BACKEND --through 'requests.>'`,
+With --prove it follows, in the JWTs that the server served last, everything that each
+agent may publish through all accounts, and proves that nothing bypasses the gateway;
+else it prints the path and exits with 1. --jwts proves other JWTs; if they have no
+gateway, name the users that are no agents with --trust.`,
+		Example:           "  bcpmesh perms --prove",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {

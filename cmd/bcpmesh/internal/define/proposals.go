@@ -41,13 +41,10 @@ write the definitions.
 With ITEM, show as a patch how the proposal is written into its controller's
 definition: after the last line of the channel's entry, with every other line as it
 is. With FILE, whose name has a dot or a slash, show the patch of what bcpmesh audit
-tighten --write proposes, in the places of what is wider; what does not narrow is
-refused. --apply writes it, if the edited folder loads and differs only by what is
-proposed. The mesh stays unchanged until bcpmesh reload.`,
-		Example: `  bcpmesh proposals
-  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2
-  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --apply && bcpmesh reload
-  bcpmesh proposals tight.json`,
+tighten --write proposes; what does not narrow is refused. --apply writes it, if the
+edited folder loads and differs only by what is proposed. The mesh stays unchanged
+until bcpmesh reload.`,
+		Example: "  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --apply && bcpmesh reload",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
@@ -99,8 +96,7 @@ func proposalsSendCommand(p *cli.Program) *cobra.Command {
 		Short: "Propose a subscription, as a controller",
 		Long: `Propose a subscription to a reader, as a controller of the mesh. It is a JSON object
 with the same keys as in a definition, given as an argument or on stdin.`,
-		Example: `  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'
-  bcpmesh proposals send researcher - < news.json`,
+		Example:           `  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'`,
 		Args:              cli.Arguments(1, "READER", "JSON"),
 		ValidArgsFunction: meshdir.CompleteAgents(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

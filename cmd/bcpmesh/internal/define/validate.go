@@ -22,9 +22,8 @@ func ValidateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate [FILE...]",
 		Short: "Judge answers against specs, as the gateway would",
-		Long: `Judge answers against specs, exactly as the gateway does, without a mesh.
-
-Each line of the input is a JSON object:
+		Long: `Judge answers against specs, exactly as the gateway does, without a mesh. Each line of
+the input is a JSON object:
 
   id               text or number, repeated in the output
   spec             the spec of a query, or of a subscription with its id
@@ -32,11 +31,7 @@ Each line of the input is a JSON object:
   response_raw     the answer as text; or
   response_base64  the answer as bytes
   encoding         json (the default) or msgpack
-  settings         keys of a channel entry, such as on_anomaly, preserve_case,
-                   release_interval, query_ttl, and vocabularies
-
-The answer is the value of "response" in a bcp_response. With encoding msgpack,
-a response that is given as JSON is sent as MessagePack.
+  settings         keys of a channel entry, such as on_anomaly, and vocabularies
 
 Each line of the output, which is always JSON, has the keys
 
@@ -44,15 +39,11 @@ Each line of the output, which is always JSON, has the keys
   code             of the protocol; empty on accept and hold
   field            what a reject is about, or the wrong key of the spec
   response         the normalised answer, or null
-  delivered        the same as the exact bytes that a Controller gets, once a
-                   person approves if the verdict is hold
+  delivered        the same as the exact bytes that a Controller gets
   nominal_bits, capacity_bits, anomalies
 
-A line that cannot be judged has no output: it is reported on stderr, and the
-exit code is 1. A reject is a verdict, not an error.`,
-		Example: `  bcpmesh validate < cases.jsonl
-  echo '{"spec": {"category": 1, "fields": [{"name": "urgent", "type": "boolean"}]},
-    "response": {"urgent": true}}' | tr -d '\n' | bcpmesh validate`,
+A line that cannot be judged has no output, and the exit code is 1.`,
+		Example:           "  bcpmesh validate < cases.jsonl",
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		RunE:              func(cmd *cobra.Command, args []string) error { return validate(cmd.Context(), p, args) },
 	}

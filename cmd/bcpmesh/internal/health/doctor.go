@@ -62,32 +62,17 @@ func DoctorCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Diagnose a mesh, or the connection to it",
-		Long: `Find problems and say what to do about them: in the mesh of the current folder,
-running or not; or, with --url and --creds, in the connection from here to a mesh
-elsewhere, as the agent of that file. It changes nothing.
-
-Each check has an id that never changes: clock, versions, state-mode, keys,
-definitions, commands, notify, permissions, resolver, jwt-size, creds-expiry, ca, journal,
-disk, reachability, tls, login, creds, gateway, agents.
+		Long: `Find problems and say what to do about them: in the mesh of the current folder, running
+or not; or, with --url and --creds, in the connection from here to a mesh elsewhere, as
+the agent of that file. It changes nothing.
 
 With --sandbox, it checks instead what this machine offers for agents with sandbox:
-required, and tries in such a sandbox what a hijacked agent would: files, sockets of
-all kinds, other processes. Anything not refused is a failure.
-
-With --model, it calls each model of the agents once, for at most 16 tokens, which are
-paid and in no budget, and shows what the provider says. Is the key right, the name of
-the model, the URL?
-
-With --creds, it connects as the agent for a moment. An agent that already has
-max_connections loses its oldest connection, and reconnects.
+required, and tries in such a sandbox what a hijacked agent would. With --model, it
+calls each model of the agents once, for at most 16 tokens, which are paid.
 
 The exit code is 1 if a check fails; warnings leave it at 0.`,
-		Example: `  bcpmesh doctor
-  bcpmesh doctor --json
-  bcpmesh doctor --sandbox
-  bcpmesh doctor --model
-  bcpmesh doctor --url tls://mesh.example.org:4222 --creds main.creds --ca ca.pem`,
-		Args: cli.Arguments(0),
+		Example: "  bcpmesh doctor --url tls://mesh.example.org:4222 --creds main.creds --ca ca.pem",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
 			defer cancel()

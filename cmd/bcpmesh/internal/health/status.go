@@ -63,9 +63,8 @@ The output is the agent's own text: do not trust it.
 
 The exit code is 0 when it runs and 1 when it does not, cannot write its journal, or
 lets nothing through because its journal may not be the newest.`,
-		Example: `  bcpmesh status
-  bcpmesh status --dir ./office --json`,
-		Args: cli.Arguments(0),
+		Example: "  bcpmesh status --dir ./office --json",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 			defer cancel()

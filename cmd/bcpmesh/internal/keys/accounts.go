@@ -26,8 +26,7 @@ func AccountsCommand(p *cli.Program) *cobra.Command {
 		`Export the mesh's accounts to a NATS cluster, for a mesh that runs there in place of a
 server of its own. The keys stay in the state folder, on the operator's machine: the
 cluster gets signed accounts, and each gateway two logins.`,
-		`  bcpmesh accounts export ./office --out ./cluster --gateway one --gateway two
-  bcpmesh accounts push ./office --url nats://node-1:4222 --creds ./cluster/system.creds`,
+		`  bcpmesh accounts export ./office --out ./cluster --gateway one --gateway two`,
 		accountsExportCommand(p), accountsPushCommand(p))
 }
 
@@ -71,35 +70,22 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write what a NATS cluster and its gateways need",
-		Long: `Write the files that a NATS cluster in operator mode needs to carry a folder's mesh,
-and those that each gateway needs to log in. Without DIR, use the mesh of the current
-folder.
+		Long: `Write the files that a NATS cluster in operator mode needs to carry a folder's mesh, and
+those that each gateway needs to log in:
 
-  operator.jwt            the root of trust
-  resolver.conf           for all nodes, to be included: root of trust and accounts
-  nats-server.conf        an example of a node's configuration, with comments
-  system.creds            credentials to push changes with
-  gateways/NAME/          for the gateway NAME: two logins, one more for each tool of a
-                          kernel, and the root of trust
-  guests/NAME/            for the other mesh NAME on the same cluster: logins to the
-                          cluster's system account, of which there is one; export
-                          that mesh into this folder
+  operator.jwt      the root of trust
+  resolver.conf     for all nodes, to be included: root of trust and accounts
+  nats-server.conf  an example of a node's configuration, with comments
+  system.creds      credentials to push changes with
+  gateways/NAME/    two logins, one more for each tool of a kernel, and the root of trust
+  guests/NAME/      for the other mesh NAME on the same cluster: logins to the cluster's
+                    system account; export that mesh into this folder. The nodes need
+                    its operator.jwt only, beside the first mesh's
 
-The .creds files hold private keys, and only their owner may read them. The keys of
-the mesh are not exported: they stay in the state folder, which no node and no gateway
-may have. The first export creates them if needed.
-
-Of a guest the nodes need operator.jwt only, beside the first mesh's, as in
-operator: ["operator.jwt", "guests/lab/operator.jwt"]. A push gives them its accounts.
-
+The keys of the mesh stay in the state folder, which no node and no gateway may have.
 Export again to add a gateway, to replace a lost folder, or when a kernel may call
-another tool: a gateway keeps its logins until creds revoke --gateway. A mesh that
-runs on the state folder is not affected: its own server has claims of its own, and
-lets in no gateway from outside.`,
-		Example: `  bcpmesh accounts export --out ./cluster --gateway one --gateway two
-  bcpmesh accounts export ./office --state /secure/office --out ./cluster --gateway one
-  bcpmesh accounts export ./office --out ./cluster --gateway one --guest lab
-  bcpmesh accounts export ./lab --out ./cluster/guests/lab --gateway one`,
+another tool.`,
+		Example:           "  bcpmesh accounts export --out ./cluster --gateway one --gateway two",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 	}

@@ -45,24 +45,15 @@ func accountsPushCommand(p *cli.Program) *cobra.Command {
 		Use:   "push [DIR]",
 		Short: "Push the current accounts to a NATS cluster",
 		Long: `Push the current accounts of a folder's mesh to the servers of a NATS cluster: after
-editing the definitions, and after revoking, restricting or rotating credentials. It
-shows what was removed (-) and added (+), and ends when every responding server has
-confirmed and returned the new accounts. Accounts that every server already has are
-skipped, so the next push completes an interrupted one.
+editing the definitions, and after revoking, restricting or rotating credentials; also
+after the overlap of replaced ones, of which servers do not know. It shows what was
+removed (-) and added (+), and ends when every responding server has confirmed. The next
+push completes an interrupted one.
 
-Servers do not know about overlaps: replaced credentials work until the first
-push after the overlap. The command says when that is.
-
-From then on, commands that have the keys find the cluster by themselves.
-
-Then the active gateway records the credential changes. If no gateway answers, the
-servers still have the accounts, the record waits for the next push, and the exit code
-is 4. It is also 4 if a known server does not answer: that one gets the accounts from
-the others when it comes back.
-
-After editing the definitions, copy them to the gateways too, then run bcpmesh reload.`,
-		Example: `  bcpmesh accounts push --url nats://node-1:4222,nats://node-2:4222 --creds ./cluster/system.creds
-  bcpmesh accounts push ./office --state /secure/office --url tls://node-1:4222 --creds system.creds`,
+Then the active gateway records the changes. The exit code is 4 if no gateway answers,
+or a known server does not. After editing the definitions, copy them to the gateways
+too, then run bcpmesh reload.`,
+		Example:           "  bcpmesh accounts push --url nats://node-1:4222,nats://node-2:4222 --creds ./cluster/system.creds",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {

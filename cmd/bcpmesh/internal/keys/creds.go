@@ -35,36 +35,18 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue AGENT...",
 		Short: "Issue credentials to agents or people",
-		Long: `Make the credentials of an agent, or of an approver or auditor, and write them to a
-new file that only its owner may read. An agent with several roles needs one file for
-each, chosen with --role; the keeper's file is only made with --role keeper. Give each
-process a file of its own.
+		Long: `Make the credentials of an agent, an approver or an auditor, and write them to a new
+file that only its owner may read. For several, or with --all for everybody, the files
+are made in one step in a folder, as AGENT.creds or AGENT.ROLE.creds. Give each process
+a file of its own.
 
-For several agents, or with --all for everybody in the definitions, all files are made
-in one step in a folder, as AGENT.creds, or AGENT.ROLE.creds if an agent has several
-roles. Either all are written or none is valid.
+It works whether the mesh runs or not; the first time, it creates the keys of the mesh.
+The file holds no permissions: an edit of the definitions needs no new file.
 
-It works whether the mesh runs or not. The first time, it creates the keys of the mesh
-in the state folder. The file holds no permissions: an edit of the definitions needs
-no new file. An agent that the running mesh does not know yet can connect once the
-mesh has loaded its definition.
-
-With --context the stock nats CLI can use it, with the agent's inbox prefix and
-the mesh's certificate: nats --context NAME req SUBJECT BODY.
-
-With --passkey, an approver's file is bound to a passkey: whoever has the file can see
-what waits, but each decision needs the passkey too. FILE is JSON, {"rp_id": the host
-of the pages that the passkey is for, "public_key": its SubjectPublicKeyInfo in
-base64url}.
-
-With --source, the file is valid only from these networks, over a standard connection;
-with --connection, only over that kind of connection.`,
-		Example: `  bcpmesh creds issue researcher --out researcher.creds
-  bcpmesh creds issue main --out main.creds --context office-main
-  bcpmesh creds issue alice --role approver --out alice.creds --expires 24h
-  bcpmesh creds issue researcher --out researcher.creds --source 10.1.0.0/16
-  bcpmesh creds issue kim --role approver --out kim.creds --passkey kim.passkey
-  bcpmesh creds issue --all --out creds --expires 30d`,
+With --passkey, an approver's file is bound to a passkey: each decision needs it too.
+FILE is JSON, {"rp_id": the host of the pages that it is for, "public_key": its
+SubjectPublicKeyInfo in base64url}.`,
+		Example:           "  bcpmesh creds issue alice --role approver --out alice.creds --expires 24h",
 		ValidArgsFunction: meshdir.CompleteAgents(true),
 	}
 	where.AddTo(cmd)

@@ -27,23 +27,16 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 		Short: "List the credentials of agents and people",
 		Long: `List the credentials that were issued, oldest first: for whom, in which role, until
 when, when they were last connected, and, while the mesh runs, from where. They are
-.creds files, each for one agent in one role; the list holds only public keys. A
-warning names those that expire soon: in the last tenth of their lifetime, a week at
-most, if they are valid for more than a day.
+.creds files, each for one agent in one role; the list holds only public keys. A warning
+names those that expire soon.
 
-The status is valid, replaced (others have taken their place, and they are refused
-when the overlap ends), expired, revoked, or invited: nobody has joined with that
-token yet. Credentials that expired more than 30 days ago are forgotten. --all also
-shows those that commands and the mesh make for themselves.
+The status is valid, replaced (refused when the overlap ends), expired, revoked, or
+invited: nobody has joined with that token yet. Credentials that expired more than 30
+days ago are forgotten.
 
-With --json the result is a list of {public_key, agent, role, issued, expires,
-until, replaced_by, revoked, sources, connections, passkey, issuer_key, own, status,
-expires_soon, last_seen, passkey_words, connected}.
-
-A passkey is shown as six words: if they are not those that "bcpmesh join --passkey"
-showed to the person who joined, it is somebody else's.`,
-		Example: `  bcpmesh creds
-  bcpmesh creds --dir ./office --json`,
+A passkey is shown as six words: if they are not those that the person who joined saw,
+it is somebody else's.`,
+		Example: "  bcpmesh creds --dir ./office --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, store, err := where.KeyStore()
 			if err != nil {

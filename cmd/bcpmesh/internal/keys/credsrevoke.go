@@ -92,18 +92,13 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke AGENT|GATEWAY",
 		Short: "Revoke credentials for good",
-		Long: `Revoke credentials of an agent or a person for good. A running mesh disconnects
-their users at once and refuses them from then on; a stopped one does so when it
-starts. Other credentials of the agent remain valid, and new ones can be issued.
+		Long: `Revoke credentials of an agent or a person for good. A running mesh disconnects their
+users at once, a stopped one when it starts; new ones can be issued.
 
-Without --user, the agent must have exactly one valid file. One that creds rotate
-replaced is valid until its overlap ends. --all revokes all of its
-credentials, in every role or the one of --role, including those of commands. It also
-replaces the agent's signing key, so that anything signed with a copy of it is refused
-as well, and cancels open invitations to join.
-
---gateway revokes the logins that accounts export made for a GATEWAY, from the next
-push on. Other gateways are not affected, and the next export makes new logins for it.`,
+Without --user, the agent must have exactly one valid file. --all revokes all of its
+credentials, in every role or the one of --role, replaces its signing key, and cancels
+open invitations. --gateway revokes the logins that accounts export made for a GATEWAY,
+from the next push on.`,
 		Example:           `  bcpmesh creds revoke researcher --all`,
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
@@ -264,15 +259,12 @@ func credsRotateCommand(p *cli.Program) *cobra.Command {
 		Use:   "rotate AGENT",
 		Short: "Replace credentials with new ones",
 		Long: `Replace credentials of an agent or a person with new ones for the same role, with the
-same restrictions and lifetime. The old ones are refused after the overlap; with
---overlap 0s at once.
+same restrictions and lifetime. The old ones are refused after the overlap.
 
-If FILE holds the old ones, it is replaced in one step: an agent that watches its
-file, as those of package agents do, switches to the new ones without losing a
-message; others read it when they reconnect, which they must when the overlap ends.
-The keys that sign such files are replaced by bcpmesh keys rotate.`,
-		Example: `  bcpmesh creds rotate researcher --out researcher.creds
-  bcpmesh creds rotate researcher --out new.creds --overlap 24h`,
+If FILE holds the old ones, it is replaced in one step: an agent that watches its file
+switches to the new ones without losing a message; others must reconnect before the
+overlap ends. The keys that sign such files are replaced by bcpmesh keys rotate.`,
+		Example:           "  bcpmesh creds rotate researcher --out researcher.creds",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
 	}

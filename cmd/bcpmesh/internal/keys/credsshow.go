@@ -26,8 +26,7 @@ expired, revoked, or not of this mesh.
 
 With --json the result is {agent, role, public_key, issuer_key, account_key,
 issued, expires, status}.`,
-		Example: `  bcpmesh creds show researcher.creds
-  bcpmesh creds show researcher.creds --json`,
+		Example:           "  bcpmesh creds show researcher.creds --json",
 		Args:              cli.Arguments(1, "FILE"),
 		ValidArgsFunction: cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt)),
 		RunE:              func(_ *cobra.Command, args []string) error { return showCreds(p, where, args[0]) },

@@ -29,22 +29,15 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "invite AGENT",
 		Short: "Make a one-time token to join the mesh",
-		Long: `Make a token with which somebody can join the mesh once, as an agent or a person:
-"bcpmesh join" makes a private key where it runs and has the mesh sign it, so that no
-private key travels. The token is written to stdout; it is valid for one key, and for
-one hour or the time of --within, at most 7 days.
+		Long: `Make a token with which somebody can join the mesh once: "bcpmesh join" makes a private
+key where it runs and has the mesh sign it, so that no private key travels. Send the
+token over a private channel. The first to use it joins; a second use is refused, and
+the audit shows it. "creds revoke AGENT --all" cancels it.
 
-Send it to the person who should join, over a private channel. The first to use it
-joins; a second use is refused, and the audit shows it. The mesh must be running for
-somebody to join. With --passkey, it is for an approver who joins with a passkey
-("bcpmesh join --passkey"), and decides only with it: compare the six words that
-"creds" shows with theirs. With --web, it is the address of a page where an
-approver creates the passkey in a browser ("bcpmesh web --origin"). "creds revoke
-AGENT --all", or --user with the key that "creds" shows, cancels it.`,
-		Example: `  bcpmesh creds invite researcher
-  bcpmesh creds invite kim --role approver --web https://mesh.example.org
-  bcpmesh creds invite kim --role approver --passkey
-  bcpmesh creds invite researcher --within 24h --expires 30d --source 10.1.0.0/16`,
+With --passkey, an approver joins with a passkey, and decides only with it: compare the
+six words that "creds" shows with theirs. With --web, it is the address of a page where
+the passkey is made in a browser.`,
+		Example:           "  bcpmesh creds invite researcher",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
 	}
@@ -130,20 +123,15 @@ func JoinCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join TOKEN",
 		Short: "Join a mesh with a token; the private key stays on this machine",
-		Long: `Join a mesh that runs elsewhere: make a private key, have the mesh sign it for the
-agent that the token invites, and write the credentials to a new file that only
-its owner may read. The private key does not leave this machine.
+		Long: `Join a mesh that runs elsewhere: make a private key, have the mesh sign it for the agent
+that the token invites ("bcpmesh creds invite"), and write the credentials to a new file
+that only its owner may read. With "-", the token is read from stdin, so that it is in
+no shell history.
 
-The operator of the mesh makes the token with "bcpmesh creds invite AGENT". It works
-once. With "-", it is read from stdin, so that it is in no shell history.
-
-With --passkey an approver's credentials are bound to a passkey, whose public half is
-in FILE as "bcpmesh creds issue" has it: the mesh accepts no decision under them that
-the passkey did not sign. The six words that are shown must be those that "creds"
-of the mesh shows.`,
-		Example: `  bcpmesh join - --url tls://mesh.example:4222 --ca ca.pem --out researcher.creds
-  bcpmesh join bcpjoin1.SU… --url nats://127.0.0.1:4222 --out researcher.creds`,
-		Args: cli.Arguments(1, "TOKEN"),
+With --passkey an approver's credentials are bound to the passkey in FILE. The six words
+that are shown must be those that "creds" of the mesh shows.`,
+		Example: "  bcpmesh join - --url tls://mesh.example:4222 --ca ca.pem --out researcher.creds",
+		Args:    cli.Arguments(1, "TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
 		},

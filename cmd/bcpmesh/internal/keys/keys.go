@@ -15,13 +15,10 @@ import (
 // KeysCommand returns the command keys.
 func KeysCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("keys", "Encrypt or replace the keys of the mesh",
-		`Seal the keys of the mesh, in its state folder, with a passphrase, and unseal them. A
-copy of a sealed folder, or of its backup, lets nobody act in the mesh without the
-passphrase. Messages in it can still be read: encrypt the disk against that. Replace
-keys, whether the mesh runs or not.`,
-		`  bcpmesh keys seal
-  bcpmesh keys seal --undo
-  bcpmesh keys rotate operator`,
+		`Encrypt the keys of the mesh with a passphrase, or replace them, whether the mesh runs
+or not. A copy of a sealed folder, or of its backup, lets nobody act in the mesh
+without the passphrase; messages in it can still be read.`,
+		"  bcpmesh keys seal",
 		keysSealCommand(p), keysRotateCommand(p))
 }
 
@@ -42,7 +39,7 @@ A running mesh keeps running, but follows later key changes only after a restart
 the passphrase is lost, so are the keys. The unencrypted keys may still be found on
 the disk by whoever searches it. --undo stores the keys without a passphrase again:
 whoever may read the state folder has them then.`,
-		Example: "  bcpmesh keys seal\n  BCPMESH_PASSPHRASE_FILE=/run/secrets/mesh bcpmesh keys seal",
+		Example: "  bcpmesh keys seal",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
 			folder, store, err := where.KeyStore()

@@ -20,22 +20,17 @@ func keysRotateCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate operator|account NAME|scope AGENT|all",
 		Short: "Replace keys of the mesh, whether it runs or not",
-		Long: `Replace keys of the mesh, whether it runs or not. Connected agents stay connected, or
-reconnect by themselves, and lose no message. Every change is recorded in the audit.
-Sealed keys need their passphrase. What old keys signed is refused after --overlap;
-until then, replace files with bcpmesh creds rotate.
+		Long: `Replace keys of the mesh, whether it runs or not. Connected agents lose no message. What
+old keys signed is refused after --overlap; until then, replace files with bcpmesh creds
+rotate.
 
-operator      the operator's signing key, which signs for accounts. A running mesh's
-              server restarts at once, and nothing the old key signs is accepted. It
-              needs keys/operator.nk back in its place; with --identity that key is
-              replaced too, and the old one is worthless.
+operator      the operator's signing key; a running mesh's server restarts at once. It needs
+              keys/operator.nk back in its place; --identity replaces that key too
 account NAME  all signing keys of READERS, CONTROLLERS, OPERATORS (people), or JOIN, of
               invitations; CORE and SYS, without an overlap, restart the server
-scope AGENT   the key that signs the files of an agent or a person, in each of its
-              roles or the one of --role
-all           the operator's and all accounts' in one step. If somebody has a copy of
-              the state folder, use --overlap 0s: every file and invitation has to be
-              issued again. Not replaced are the keys of checkpoints and of TLS.`,
+scope AGENT   the key that signs the files of an agent or a person
+all           the operator's and all accounts'. If somebody has a copy of the state folder,
+              use --overlap 0s: every file has to be issued again`,
 		Example: `  bcpmesh keys rotate account READERS --overlap 7d`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -21,9 +21,7 @@ func LedgerCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("ledger", "Show what the channels have spent",
 		`Show what the channels have spent of their budgets, in bits: now and over
 time; and check the figures against the journal.`,
-		`  bcpmesh ledger show
-  bcpmesh ledger show --history --channel main/researcher --since 24h
-  bcpmesh ledger reconcile`,
+		"  bcpmesh ledger show",
 		ledgerShowCommand(p), ledgerReconcileCommand(p))
 }
 
@@ -58,31 +56,18 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 		Short: "Show each channel's budget, charges and what remains",
 		Long: `Show the newest epoch of each channel: in nominal bits the budget, the settled and
 reserved amounts and the rest; then the charged capacity, which bounds what the
-controller can have learned. The window is the spending within budget_window, over
-all epochs.
+controller can have learned. The window is the spending within budget_window, over all
+epochs.
 
---epochs also shows all past epochs, and reads the whole audit. --history shows each
-decision that changed a balance, oldest first: what an ask reserved, what an answer, a
-push, an expiry or a denied escalation settled, and what the epoch held afterwards.
---subscriptions shows how many pushes of each subscription were accepted, held for a
-person, or dropped, and why, with the bits that they were charged. --egress shows how many
-bits agents with a network have told hosts within egress_window, and the bytes sent.
---cost shows the tokens and US dollars of agents' models within cost_window, by agent
-and model, with the bits delivered in that time and the cost of a bit. --people shows
-what deciding has cost people: decisions for 100 tasks,
-seconds from the notice to the decision, and how many answers that a rule held were
-approved unchanged, by channel and rule.
+--history shows what each decision reserved or settled, and what the epoch held
+afterwards; --subscriptions what became of pushes, and what they were charged; --egress
+how many bits agents with a network have told hosts, and the bytes sent; --cost the
+tokens and US dollars of agents' models, and the cost of a delivered bit; --people what
+deciding has cost people.
 
-It waits up to 2 s for earlier decisions, and says how many the ledger does not
-show yet, if any: on a cluster a server may lag. With --creds, without access to
-the gateway, it says how far the audit is.
-
-It reads the audit as one of the mesh's auditors, or its files if the mesh is
-stopped.`,
-		Example: `  bcpmesh ledger show
-  bcpmesh ledger show --channel main/researcher --epochs
-  bcpmesh ledger show --history --since 24h`,
-		Args: cli.Arguments(0),
+It says how many decisions the ledger does not show yet, if any.`,
+		Example: "  bcpmesh ledger show --history --since 24h",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (egress || costs) && channel.Value != (bcp.ChannelKey{}) {
 				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")

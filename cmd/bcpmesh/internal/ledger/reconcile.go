@@ -24,9 +24,8 @@ compare them with the balance in each decision, with the ledger, and with the
 gateway's state.
 
 It works whether the mesh runs or not. The exit code is 1 if anything differs.`,
-		Example: `  bcpmesh ledger reconcile
-  bcpmesh ledger reconcile --json`,
-		Args: cli.Arguments(0),
+		Example: "  bcpmesh ledger reconcile",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()

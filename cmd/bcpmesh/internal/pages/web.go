@@ -20,30 +20,20 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "web",
 		Short: "Serve web pages about the mesh",
-		Long: `Serve web pages about the mesh: who hears whom with taint and both bit counts,
-remaining budgets, agents, sessions, the audit, alerts, and the reasons for each
-decision. They show no content of messages, except that of a held item, on the page
-where its approver decides. bcpmesh up --web ADDRESS serves the same pages with the
-mesh.
+		Long: `Serve web pages about the mesh: who hears whom with taint and both bit counts, remaining
+budgets, agents, sessions, the audit, alerts, and the reasons for each decision. They
+show no content of messages, except that of a held item to its approver.
 
-They are for a browser on this machine only. The login address is printed: its code
-works once, for five minutes, and the next one is printed once it is used.
+They are for a browser on this machine. The login address is printed: its code works
+once, for five minutes. In the folder of the mesh its owner sees the agents' commands
+too, and decides about held items.
 
-With --origin they are for browsers elsewhere, under that address, and people log in
-and decide with passkeys: "creds invite NAME --role approver --web ORIGIN" makes the
-address at which somebody enrols. That needs a certificate (--tls-cert, --tls-key), or
-a proxy on this machine that has one and keeps the Host header of requests. Passkeys
-and the creds that are bound to them are kept in the folder of --store; they decide
-nothing without the device that made the passkey.
-
-It reads as one of the mesh's auditors. In the folder of the mesh it also shows its
-owner the connections and the agents' commands, and lets them decide about held
-items: as the mesh's only approver, or as the one of --approver.`,
-		Example: `  bcpmesh web
-  bcpmesh web --listen localhost:8080 --approver kim
-  bcpmesh web --creds alice.creds --url nats://mesh.example.org:4222
-  bcpmesh web --listen :443 --origin https://mesh.example.org --tls-cert cert.pem --tls-key key.pem`,
-		Args: cli.Arguments(0),
+With --origin they are for browsers elsewhere, where people decide with passkeys: "creds
+invite NAME --role approver --web ORIGIN" makes the address at which somebody enrols.
+That needs a certificate, or a proxy on this machine that has one and keeps the Host
+header.`,
+		Example: "  bcpmesh web --listen localhost:8080 --approver kim",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if approver != "" && who.Creds != "" {
 				return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")

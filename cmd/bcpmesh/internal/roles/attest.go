@@ -41,28 +41,22 @@ func attestCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attest [KERNEL...]",
 		Short: "Sign or revoke attestations of the roles of the mesh's kernels",
-		Long: `Sign which roles the mesh's kernels are made of, for other organisations.
-
-For each kernel the declaration is made from the definitions: its planner, its
-processors and itself, with their contracts. The evidence is a permission proof of the
-JWTs that the server last served, the digest of the definitions (rules included), the
-version of the program, and the newest checkpoint of the journal, if there is one.
-With --report, it has the digest of FILE, which role report --json wrote: give FILE to
-those who should see it. Nobody else signs it. mesh.yaml must have organisation.
+		Long: `Sign which roles the mesh's kernels are made of, for other organisations. The
+declaration is made from the definitions; the evidence is a permission proof of the JWTs
+that the server last served, the digest of the definitions, the version of the program,
+and the newest checkpoint. With --report, it has the digest of FILE.
 
 The attestation and a revocation list are written to the folder attest of the state
-folder, where the running mesh finds them when it is challenged. Both expire after
---expires: sign again before then, with a timer such as cron.
+folder, where the running mesh finds them. Both expire: sign again before then.
 
-With --revoke the arguments are revoked, and the list is signed: an agent such as
-desk@org1.example, whose attestations all end; a serial; or, for good, the public key
-of a user, whatever it may speak for. Without arguments the list is signed again: it
-has the keys of revoked creds too. Others refuse an older list, and after --expires
-nothing of the organisation is current until there is a newer one.
+With --revoke the arguments are revoked: an agent such as desk@org1.example, whose
+attestations all end; a serial; or, for good, the public key of a user. Without
+arguments the list is signed again, with the keys of revoked creds. Others refuse an
+older list.
 
-The key is created at the first call, and sealed with the others; --key prints the
-public key, which others add to trust in their mesh.yaml.`,
-		Example: "  bcpmesh role attest desk --expires 12h --speaks UBZ...\n  bcpmesh role attest --revoke desk@org1.example",
+The key is created at the first call; --key prints the public key, which others add to
+trust in their mesh.yaml.`,
+		Example: "  bcpmesh role attest desk --expires 12h --speaks UBZ...",
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case f.key:

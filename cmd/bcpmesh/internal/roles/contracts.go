@@ -28,7 +28,7 @@ Errors in a contract are shown with line and column; the exit code is then 1.
 --matrix shows what each role sees, and the only eight ways between roles: "own", it
 sends its own and hears nothing of this kind; "metadata", it carries the bytes, and
 what it decides depends on labels.`,
-		Example: "  bcpmesh role contracts\n  bcpmesh role contracts planner.json\n  bcpmesh role contracts --print planner-v1 > planner.json",
+		Example: "  bcpmesh role contracts",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if matrix {

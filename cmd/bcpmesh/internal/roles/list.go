@@ -78,7 +78,7 @@ func RoleCommand(p *cli.Program) *cobra.Command {
 A planner makes plans and sees no content. A processor reads content and has no
 tools. An orchestrator runs plans by rules. Each has a contract, and an organisation
 signs which contracts its agents keep: see docs/contracts.md.`,
-		Example: "  bcpmesh role\n  bcpmesh role --dir ./office --json",
+		Example: "  bcpmesh role --dir ./office --json",
 		RunE: func(*cobra.Command, []string) error {
 			folder, err := where.Folder()
 			if err != nil {

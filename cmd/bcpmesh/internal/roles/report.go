@@ -22,9 +22,8 @@ func reportCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report how far the roles keep their contracts, with evidence",
-		Long: `Report how far the roles of a mesh keep their contracts. For each invariant: the
-level that the contract declares, the levels at which it is proven, and the
-evidence:
+		Long: `Report how far the roles of a mesh keep their contracts. For each invariant: the level
+that the contract declares, the levels at which it is proven, and the evidence:
 
   proof    the JWTs that the mesh's server served last, as perms --prove has them
   types    the messages that exist between roles
@@ -33,15 +32,9 @@ evidence:
   build    what the interpreter imports
   monitor  the records of all runs, counted
 
-An invariant holds if it is proven at its level or a stronger one. It fails if there
-is evidence against it: the path or the record is then named. Without evidence it is
-unverified, as is most of a mesh that was never started.
-
-Exit code 1 means that some contract is not proven to be kept.
-
-It reads the audit as one of the mesh's auditors, or the journal if the mesh is
-stopped.`,
-		Example: "  bcpmesh role report\n  bcpmesh role report --json | jq '.[].report.ok'",
+Without evidence an invariant is unverified, as is most of a mesh that was never
+started. Exit code 1 means that some contract is not proven to be kept.`,
+		Example: "  bcpmesh role report",
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reports, err := buildReports(cmd, p, &who)

@@ -33,22 +33,16 @@ func showCommand(p *cli.Program) *cobra.Command {
 		Use:   "show [ATTESTATION] REVOCATIONS",
 		Short: "Show an attestation to another organisation's mesh, or its list to this one",
 		Long: `Show another organisation's mesh which roles an agent is made of, with the files that
-role attest has written. --creds are those that the other mesh has issued for the
-agent: they prove its identity to that organisation alone. The mesh answers until when
-the agent is accepted; show the newest files again before then.
-
-With --every it keeps running, checks the files at that interval, and shows them again
-when they change: the mesh learns of a revocation soon after role attest --revoke has written
-the list. It runs until interrupted. Later refusals and failures are reported and do
-not end it.
+role attest has written. --creds are those that the other mesh has issued for the agent.
+It answers until when the agent is accepted; show the newest files again before then, or
+with --every keep running and show them when they change.
 
 REVOCATIONS alone is another organisation's list, and is shown to the mesh of the
-folder: revoked attestations are not accepted from then on. A list older than one
-already seen is refused, and so is one not signed by anybody in trust. Agents of that
-organisation bring lists, too; with a timer you do not depend on them.
+folder: revoked attestations are not accepted from then on. An older list is refused,
+and so is one not signed by anybody in trust.
 
-Exit code 3 means that the agent is not accepted; the printed code says why.`,
-		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222\n  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --every 30s\n  bcpmesh role show revocations_list.json",
+Exit code 3 means that the agent is not accepted.`,
+		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222",
 		Args:    cli.Arguments(1, "ATTESTATION", "REVOCATIONS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && f.who.Creds == "" && f.to == "" {

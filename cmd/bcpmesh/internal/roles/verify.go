@@ -34,32 +34,22 @@ func verifyCommand(p *cli.Program) *cobra.Command {
 		Use:   "verify [FILE] AGENT",
 		Short: "Judge another organisation's agent, by a file or by a challenge",
 		Long: `Judge an attestation of another organisation's agent: FILE is a DSSE envelope, and
-AGENT is who it has to be about, a name and an organisation. Without FILE its mesh is
-challenged: --creds are those that it has issued to an agent of yours, which must be
-one that shows its roles there. The mesh proves itself to them, is told the verdict,
-and records it. Only a challenge shows that the agent's peer has its keys.
+AGENT, a name and an organisation, is who it has to be about. Without FILE its mesh is
+challenged: --creds are those that it has issued to an agent of yours that shows its
+roles there. Only a challenge shows that the agent's peer has its keys.
 
-The signature is checked with the keys of --trust; none is ever fetched. The contracts
-of the agent's declaration are found by their digests among the built-in ones and the
-files of --contract. The revocation list is an envelope of the same organisation.
-Without one the attestation is not current.
+The signature is checked with the keys of --trust; none is ever fetched. Contracts are
+found by their digests among the built-in ones and the files of --contract. Without a
+revocation list the attestation is not current.
 
-With --jwts the permission proof is made again: FOLDER has the file operator.jwt and
-the folder accounts of the other mesh's state folder, which its operator gives you.
-They must be those that were attested, and leave no way past the permissions. They
-hold no secrets, but reveal the names and the channels of agents.
+With --jwts, operator.jwt and accounts of the other mesh's state folder, the permission
+proof is made again. With --report the reports on the contracts are those that were
+attested.
 
-With --report the reports on the contracts are those that were attested: FILE is what
-role report --json wrote there, byte for byte.
-
-It prints until when the agent is accepted and, after a challenge, the number of the
-revocation list: give it as --last-revocations the next time.
-
-Exit code 3 means that the agent is not accepted.`,
-		Example: `  bcpmesh role verify attestation.json agent-a@org1.example \
-    --trust org1.example=org1.pem --revocations revocations.json
-  bcpmesh role verify main@org1.example --trust org1.example=org1.pem --creds desk.creds --url tls://org1.example:4222`,
-		Args: cli.Arguments(1, "FILE or AGENT", "AGENT"),
+It prints until when the agent is accepted and, after a challenge, the number for
+--last-revocations the next time. Exit code 3 means that it is not accepted.`,
+		Example: `  bcpmesh role verify attestation.json agent-a@org1.example --trust org1.example=org1.pem --revocations revocations.json`,
+		Args:    cli.Arguments(1, "FILE or AGENT", "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return f.verify(p, args[0], args[1])

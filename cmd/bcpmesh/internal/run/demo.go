@@ -33,35 +33,18 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See a hijacked mail reader meet the gateway",
-		Long: `Run a temporary mesh in this process: a tainted reader works through a mailbox, a
-clean assistant learns from it through the gateway.
+		Long: `Run a temporary mesh in this process: a tainted reader works through a mailbox, a clean
+assistant learns from it through the gateway. On mail with a planted instruction the
+reader acts hijacked and says, word for word, what the attacker wants. It shows three of
+the mails, and what it comes to; --json has each.
 
-On mail with a planted instruction the reader acts hijacked and says, word for
-word, what the attacker wants. It shows three of the mails, and what it comes to.
---json has each mail: what was said, what was delivered, what was refused or held and
-by which rule of the protocol, and what it cost in bits. Nothing is kept, unless --keep
-names a folder.
-
-With --kernel it is the story of a task instead: a kernel has a mail summarised and
-sent to its owner, with a planted instruction in the mail, a reader that obeys it,
-and then a planner that is compromised.
-
-With --web, a page tells the story as well, and compares what the assistant hears
-without and with a gateway. The mesh keeps running until Ctrl-C, for you to look
-around and to decide about held items.
-
-With --desk it is the story of agents that models run: an editor, who reads nothing,
-asks a reader of saved web pages and a reader of mail, some of them hostile, for the
-brief of the week; then the same with readers that obey whatever they read. The models
-are scripts, unless BCPMESH_MODEL names one, and the pages are part of the program,
-unless BCPMESH_ARCHIVE names a folder of saved responses, or off for the live web.`,
-		Example: `  bcpmesh demo
-  bcpmesh demo --web localhost:4280
-  bcpmesh demo --desk
-  bcpmesh demo --kernel
-  bcpmesh demo --mbox ~/mail/inbox.mbox --limit 50
-  bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
-		Args: cli.Arguments(0),
+With --kernel, a kernel has a mail summarised and sent to its owner, with a planted
+instruction in the mail, and then a planner that is compromised. With --desk, an editor
+asks a reader of saved web pages and one of mail for the brief of the week; the models
+are scripts, unless BCPMESH_MODEL names one. With --web, a page tells the story, and the
+mesh keeps running.`,
+		Example: "  bcpmesh demo --web localhost:4280",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"mbox", "keep", "web"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {

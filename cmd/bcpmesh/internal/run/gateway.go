@@ -42,25 +42,17 @@ func GatewayCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gateway [DIR]",
 		Short: "Run a gateway of a mesh on a NATS cluster",
-		Long: `Run one of the gateways of the mesh that a folder declares, on an existing NATS
-cluster in operator mode, until interrupted.
+		Long: `Run one of the gateways of the mesh that a folder declares, on an existing NATS cluster
+in operator mode, until interrupted.
 
-The cluster enforces what "bcpmesh accounts export" wrote for it and "bcpmesh accounts
-push" sends. A gateway has no key that could change that: it logs in with the creds
-files of its folder, and refuses to serve if the cluster enforces anything else than
-the definitions say.
+The cluster enforces what "bcpmesh accounts export" wrote and "bcpmesh accounts push"
+sends. A gateway refuses to serve if that is anything else than the definitions say:
+after editing them push, then reload.
 
-One gateway at a time serves, and the others stand by. After a clean shutdown another
-takes over at once; after a crash, within seconds. All their state is in the streams of the cluster: --state is
-a folder of snapshots, for a short start, and may be lost.
-
-Give all gateways of a mesh the same definitions. After editing them:
-"bcpmesh accounts push", then "bcpmesh reload".
-
-With --metrics, Prometheus can scrape /metrics there. /healthz returns 200 on the gateway
-that serves, and 503 on a standby. Traces are as with up.`,
-		Example: `  bcpmesh gateway --url nats://n1:4222,nats://n2:4222,nats://n3:4222 --creds gateways/one
-  bcpmesh gateway ./office --url tls://n1.example.org:4222 --ca ca.pem --creds gateways/two --metrics 127.0.0.1:9464`,
+One gateway at a time serves, and the others stand by: another takes over within
+seconds. All their state is in the streams of the cluster; --state may be lost. /healthz
+of --metrics returns 200 on the gateway that serves, and 503 on a standby.`,
+		Example:           "  bcpmesh gateway --url nats://n1:4222,nats://n2:4222,nats://n3:4222 --creds gateways/one",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -42,9 +42,8 @@ cost something else now.
 The exit code is 1 if the definitions have errors, or the program of a command cannot
 be started; then nothing has changed. bcpmesh check shows the errors of all files
 beforehand.`,
-		Example: `  bcpmesh check && bcpmesh reload
-  bcpmesh reload --json`,
-		Args: cli.Arguments(0),
+		Example: "  bcpmesh reload",
+		Args:    cli.Arguments(0),
 	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
 		result, err := o.Operator().Reload(ctx)
 		if err != nil {

@@ -52,48 +52,18 @@ func UpCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [DIR]",
 		Short: "Run the mesh of a folder: server, gateway, journal, audit",
-		Long: `Run the mesh that a folder declares, until interrupted: the NATS server, the
-gateway, the journal, the ledger and the audit.
+		Long: `Run the mesh that a folder declares, until interrupted. Edited definitions take effect
+after "bcpmesh reload". It listens on this machine only, unless --listen or --websocket
+says otherwise: that needs TLS, and encrypted keys (--seal). --tls makes a certificate
+under an authority of the mesh's own, whose certificate agents need.
 
-Agents connect with the files that "bcpmesh creds issue" makes. The state folder holds
-the whole state of the mesh: start it there again and it continues. It listens on this
-machine only, unless --listen or --websocket says otherwise: that needs TLS. --tls
-makes a certificate under an authority of the mesh's own, whose certificate agents
-need in addition to their creds. A certificate of your own (--tls-cert, --tls-key) is
-read again when its files change. The keys of a mesh that listens beyond this machine
-must be encrypted with a passphrase: --seal.
+With --witness, each checkpoint goes to a witness, which cosigns it if it continues what
+it has seen (docs/audit.md). If a witness has seen more of the journal than there is,
+nothing is let through until --accept-rollback.
 
-Edited definitions take effect after "bcpmesh reload", or, with --watch, as soon as
-they are saved.
-
-With --rebuild, the audit and the ledger are deleted and filled again from the
-journal, which is the source of truth and stays unchanged.
-
-With --witness, each signed checkpoint goes to a witness, which cosigns it if it
-continues what it has seen: the owner of the state folder can then neither rewrite
-nor roll back history unnoticed (docs/operators.md). A missing witness is an alert
-and stops nothing, unless mesh.yaml says require_witness. If a witness has seen more
-of the journal than there is, as after the restore of an old backup, budgets could be
-spent twice: nothing is let through until --accept-rollback.
-
-With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
-the gateway answers. Keep agents from that port: metrics show what a Controller
-must not know of its Readers.
-
-With --web, web pages on this machine show the mesh; the login address is
-printed. "bcpmesh web" serves them for a mesh elsewhere.
-
-With --traces, a trace of each query and push goes to an OpenTelemetry
-collector, over OTLP/HTTP: who, when, verdicts and bits, never content. The
-variables OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _CERTIFICATE do the same.
-Traces leave this machine over https only; keep agents from the collector, as
-from metrics.`,
-		Example: `  bcpmesh up
-  bcpmesh up --watch
-  bcpmesh up --web localhost:4280
-  bcpmesh up --metrics 127.0.0.1:9464 --traces http://127.0.0.1:4318
-  bcpmesh up --listen 0.0.0.0:4222 --tls --tls-name mesh.example.org
-  bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json`,
+Keep agents from the ports of --metrics and of the collector of --traces: they show what
+a Controller must not know.`,
+		Example:           "  bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {

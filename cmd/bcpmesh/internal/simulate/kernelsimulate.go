@@ -44,10 +44,8 @@ of its texts for which it holds.
 
 A line that cannot be simulated has no output: it is reported on stderr, and the exit
 code is 1.`,
-		Example: `  bcpmesh kernel simulate < cases.jsonl
-  echo '{"id": 1, "kind": "plan", "input": {"plan": {"steps": [{"kind": "const",
-    "id": "a", "value": 1}], "final": "a"}}}' | tr -d '\n' | bcpmesh kernel simulate`,
-		Args: cli.Arguments(0),
+		Example: "  bcpmesh kernel simulate < cases.jsonl",
+		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := &simulation{contexts: map[string][]string{}}
 			return simulate(cmd.Context(), p, s.line)

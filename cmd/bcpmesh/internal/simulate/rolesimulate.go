@@ -37,11 +37,9 @@ everything that is known if there is no expect. docs/contracts.md shows each kin
 
 A case that cannot be judged has the result {id, error}. A line that is no case has
 none: it is reported on stderr, and the exit code is 1.`,
-		Example: `  bcpmesh role simulate < cases.jsonl
-  echo '{"id": 1, "kind": "matrix", "input": {"role": "planner", "column":
-    "plan"}}' | tr -d '\n' | bcpmesh role simulate`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p, playRole) },
+		Example: "  bcpmesh role simulate < cases.jsonl",
+		Args:    cli.Arguments(0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p, playRole) },
 	}
 }
 
