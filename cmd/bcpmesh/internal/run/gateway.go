@@ -203,7 +203,7 @@ func withCommands(def *bcp.Mesh) int {
 }
 
 // damagedHint is for a journal that one node of a cluster may have otherwise than the others.
-const damagedHint = "if one node's copy is damaged: end the node that leads BCP_COMMIT, give it an empty store and start it, so that it gets all from the others; then start the gateways again. If all copies are: bcpmesh restore (docs/production.md)"
+const damagedHint = "if one node's copy is damaged: end the node that leads " + jetstream.CommitStream + ", give it an empty store and start it, so that it gets all from the others; then start the gateways again. If all copies are: bcpmesh restore (docs/production.md)"
 
 func isDamaged(err error) bool {
 	return errors.Is(err, jetstream.ErrRecord) || errors.Is(err, jetstream.ErrLost)
