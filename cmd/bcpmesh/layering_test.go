@@ -131,7 +131,7 @@ var rules = []rule{
 	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
 	// Starts somebody's program, and knows nothing of what it is for.
-	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging, "golang.org/x/sys/unix"}},
+	{folder: "agents/process", internal: []string{"bcp/guard", "bcp/inert"}, external: []string{logging, "golang.org/x/sys/unix"}},
 
 	// Confines programs, and knows nothing of what they are for.
 	{folder: "agents/sandbox", internal: nil, external: []string{jsonText, "github.com/landlock-lsm/go-landlock/landlock", "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
