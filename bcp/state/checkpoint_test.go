@@ -201,6 +201,7 @@ func edits() map[string]edit {
 		"Mesh.Models":           {kept, func(m *bcp.Mesh) { m.Models = []bcp.Model{{Name: "small"}} }},
 		"Mesh.RequireWitness":   {kept, func(m *bcp.Mesh) { m.RequireWitness = time.Hour }},
 		"Mesh.Notify":           {kept, func(m *bcp.Mesh) { m.Notify = []bcp.Route{{Name: "desk"}} }},
+		"Mesh.Origin":           {kept, func(m *bcp.Mesh) { m.Origin = "https://mesh.example.org" }},
 		"Mesh.Trust":            {kept, func(m *bcp.Mesh) { m.Trust = []bcp.Trust{{Organisation: "org2.example"}} }},
 		"Mesh.RoleRequirements": {kept, func(m *bcp.Mesh) { m.RoleRequirements = []bcp.RoleRequirement{{Name: "x"}} }},
 		"Mesh.MaxRefusals":      {kept, func(m *bcp.Mesh) { m.MaxRefusals = 1 }},
