@@ -59,7 +59,7 @@ func TestDecideTogether(t *testing.T) {
 			statements = append(statements, bcp.Statement(view.ID, bcp.Approve, view.SHA256, decisions[i].Expires))
 			salts = append(salts, bytes.Repeat([]byte{byte(i)}, bcp.BatchSalt))
 		}
-		for _, few := range [][]bcp.ItemView{nil, {views[0], bcp.MaxBatch: views[1]}, {views[0], views[0]}} {
+		for _, few := range [][]bcp.ItemView{nil, {views[0], bcp.MaxBatch: views[1]}} {
 			if _, err := desk.Together(t.Context(), bcp.Approve, few, ""); err == nil {
 				t.Errorf("%d items are decided together", len(few))
 			}
