@@ -74,7 +74,7 @@ type Compiler struct {
 type subscribedSpec struct {
 	spec                        string // canonical JSON
 	onAnomaly                   OnAnomaly
-	preserveCase                bool
+	preserveCase, sealed        bool
 	releaseSlots, approvalSlots uint64
 	subscriptions               int
 	publishWhen                 string
@@ -86,7 +86,7 @@ func (c *Compiler) Compile(spec Spec, settings Settings) (*Validator, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := subscribedSpec{string(text), settings.OnAnomaly, settings.PreserveCase, settings.ReleaseSlots, settings.ApprovalSlots,
+	key := subscribedSpec{string(text), settings.OnAnomaly, settings.PreserveCase, settings.Sealed, settings.ReleaseSlots, settings.ApprovalSlots,
 		settings.Subscriptions, settings.PublishWhen}
 	if v := c.known[key]; v != nil {
 		return v, nil

@@ -40,6 +40,7 @@ func TestCompilerSharesEqualSpecs(t *testing.T) {
 		"ReleaseSlots":  func(s *bcp.Settings) { s.ReleaseSlots = 3 },
 		"ApprovalSlots": func(s *bcp.Settings) { s.ApprovalSlots = 3 },
 		"Subscriptions": func(s *bcp.Settings) { s.Subscriptions = 3 },
+		"Sealed":        func(s *bcp.Settings) { s.Sealed = true },
 		"PublishWhen":   func(s *bcp.Settings) { s.PublishWhen = `kind == "mail"` },
 	}
 	kind := reflect.TypeFor[bcp.Settings]()

@@ -64,7 +64,7 @@ This is no proof: it says that these attacks did not get through.`,
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}) // the flag is there
-	cmd.AddCommand(corpusCommand(p), leakageCommand(p), targetCommand(p))
+	cmd.AddCommand(corpusCommand(p), leakageCommand(p))
 	return cmd
 }
 

@@ -13,7 +13,4 @@
 // A text counts as "reached" if four words or more of it are in a value that a
 // Controller gets without a person having seen it. The counting code is not
 // the gateway's. "Reached" does not say how a model would react.
-//
-// [Target] is the same Reader for tools that generate their own texts: it
-// takes them over HTTP.
 package corpus
