@@ -16,6 +16,5 @@ func rootCommand(p *cli.Program) *cobra.Command {
 		cli.WriteUsage, []cli.CommandGroup{{Title: "Bridges", Commands: []*cobra.Command{
 			bridges.A2ACommand(p),
 			bridges.RelayCommand(p),
-			bridges.ReaderSynadiaCommand(p),
 		}}})
 }

@@ -404,10 +404,9 @@ var rules = []rule{
 	{folder: "cmd/bcpmesh-bridge/internal/a2aserver", internal: []string{"agents", "agents/mcp", "bcp", "bcp/wire"}, external: []string{agentToAgent, jsonText, natsClient}},
 	// Two agents of two meshes, which carries what one hears to the other.
 	{folder: "cmd/bcpmesh-bridge/internal/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
-	{folder: "cmd/bcpmesh-bridge/internal/synadia", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{jsonText, logging, natsClient}},
 	{
 		folder: "cmd/bcpmesh-bridge/internal/bridges", program: true,
-		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/bcpmesh-bridge/internal/synadia", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/internal/serve", "mesh", "mesh/home"},
+		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/internal/serve", "mesh", "mesh/home"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{folder: "cmd/bcpmesh-bridge", program: true, internal: []string{"cmd/bcpmesh-bridge/internal/bridges", "cmd/internal/cli"}, external: []string{commandLines}},

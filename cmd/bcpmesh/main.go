@@ -75,7 +75,6 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			contentguard.FetchURLCommand(p),
 			contentguard.GuardCommand(p),
 			dispatch.Command(p, dispatch.Bridge, "a2a", "Serve a controller to A2A clients, run a Reader on an A2A agent, sign a card"),
-			dispatch.Command(p, dispatch.Bridge, "synadia", "Run a Reader on an agent of another NATS system"),
 			dispatch.Command(p, dispatch.Bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
 			roles.RoleCommand(p),
 		}},
