@@ -74,7 +74,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.HookCommand(p),
 			contentguard.FetchURLCommand(p),
 			contentguard.GuardCommand(p),
-			dispatch.Command(p, dispatch.Bridge, "a2a", "Serve a controller to A2A clients, run a Reader on an A2A agent, sign a card"),
+			dispatch.Command(p, dispatch.Bridge, "a2a", "Serve a controller by A2A, or make a Reader of an A2A agent"),
 			dispatch.Command(p, dispatch.Bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
 			roles.RoleCommand(p),
 		}},
