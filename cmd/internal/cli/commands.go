@@ -53,7 +53,7 @@ func WriteUsage(cmd *cobra.Command) error {
 		fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsages())
 	}
 	if !cmd.HasParent() {
-		fmt.Fprintf(&b, "\nFlags of all commands that understand them, with what the environment says in BCPMESH_DIR and so on:\n%s", cmd.PersistentFlags().FlagUsages())
+		fmt.Fprintf(&b, "\nFlags that most commands understand (the environment: BCPMESH_DIR and so on):\n%s", cmd.PersistentFlags().FlagUsagesWrapped(80))
 	} else {
 		fmt.Fprintf(&b, "\nAlso --%s (%s --help).\n", strings.Join(append(taken(cmd), "json"), ", --"), cmd.Root().Name())
 		for _, line := range Compact(strings.Split(cmd.Annotations[connection], "\n")...) {
