@@ -42,7 +42,14 @@ func TestFolderIsReplaced(t *testing.T) {
 	makeMesh()
 	first := start(log)
 	for _, name := range []string{dir, ready} {
-		if err := os.RemoveAll(name); err != nil {
+		err := os.RemoveAll(name)
+		for range 100 { // it may be written to meanwhile
+			if err == nil {
+				break
+			}
+			err = os.RemoveAll(name)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
