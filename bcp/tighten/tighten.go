@@ -88,7 +88,11 @@ type Proposal struct {
 	was     bcp.Channel
 	history *History
 	kept    map[bcp.SubscriptionID]counts
+	again   map[bcp.SubscriptionID]validators
 }
+
+// validators are those of a subscription, of today and as proposed.
+type validators struct{ was, would *bcp.Validator }
 
 // counts are the messages that a subscription is narrowed to, and those left out.
 type counts struct{ in, out int }
@@ -187,23 +191,34 @@ func (p *Proposal) Decided(decisions []Decision) bool {
 // Again decides a message again by its canonical answer, where the bytes that were received
 // are no longer there.
 func (p *Proposal) Again(m *Message, settings bcp.Settings) Decision {
-	for i, sub := range p.Channel.Subscriptions {
-		if sub.ID != m.Subscription {
-			continue
-		}
-		was, err := bcp.Compile(p.was.Subscriptions[i].Spec, settings.OfSubscription(p.was.Subscriptions[i], len(p.Channel.Subscriptions)))
-		v, wrong := bcp.Compile(sub.Spec, settings.OfSubscription(sub, len(p.Channel.Subscriptions)))
-		if err != nil || wrong != nil {
-			break
-		}
-		verdict := v.Validate(m.Answer, bcp.JSON)
-		if verdict.Outcome == bcp.Reject {
-			return Decision{Refused: true, Field: verdict.Field}
-		}
-		less := func(charged, before, after bcp.Bits) bcp.Bits { return max(0, charged-max(0, before-after)) }
-		return Decision{Nominal: less(m.Nominal, was.Prices().Nominal, v.Prices().Nominal), Capacity: less(m.Capacity, was.Prices().Capacity, v.Prices().Capacity)}
+	if p.again == nil {
+		p.again = p.compile(settings)
 	}
-	return Decision{Nominal: m.Nominal, Capacity: m.Capacity}
+	v, compiled := p.again[m.Subscription]
+	if !compiled {
+		return Decision{Nominal: m.Nominal, Capacity: m.Capacity}
+	}
+	verdict := v.would.Validate(m.Answer, bcp.JSON)
+	if verdict.Outcome == bcp.Reject {
+		return Decision{Refused: true, Field: verdict.Field}
+	}
+	was, would := v.was.Prices(), v.would.Prices()
+	less := func(charged, before, after bcp.Bits) bcp.Bits { return max(0, charged-max(0, before-after)) }
+	return Decision{Nominal: less(m.Nominal, was.Nominal, would.Nominal), Capacity: less(m.Capacity, was.Capacity, would.Capacity)}
+}
+
+// compile returns the validators of the subscriptions, without those that do not compile.
+func (p *Proposal) compile(settings bcp.Settings) map[bcp.SubscriptionID]validators {
+	all := map[bcp.SubscriptionID]validators{}
+	for i, sub := range p.Channel.Subscriptions {
+		old := p.was.Subscriptions[i]
+		was, err := bcp.Compile(old.Spec, settings.OfSubscription(old, len(p.Channel.Subscriptions)))
+		would, wrong := bcp.Compile(sub.Spec, settings.OfSubscription(sub, len(p.Channel.Subscriptions)))
+		if err == nil && wrong == nil {
+			all[sub.ID] = validators{was, would}
+		}
+	}
+	return all
 }
 
 // Rates proposes max_rate for subscriptions without one, or with a greater one of the same

@@ -111,22 +111,28 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	}
 	report := Redecided{out: p.Out, flags: f, Versions: state.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
 	report.Definitions = definition.Digest(proposed)
-	o := mesh.RedecideOptions{Definition: proposed, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: report.each}
+	if report.Context, err = f.decide(ctx, p, folder.State, proposed, report.each); err != nil {
+		return err
+	}
+	return report.finish()
+}
+
+// decide decides the journal again by definitions, and returns their context.
+func (f *redecideFlags) decide(ctx context.Context, p *cli.Program, folder string, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) (decided bcp.Digest, err error) {
+	o := mesh.RedecideOptions{Definition: by, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: each}
 	if f.channel.Text != "" {
 		o.Channel = &f.channel.Value
 	}
 	var finish func()
 	o.Progress, finish = client.RecordProgress(p, "deciding")
+	defer finish()
 	source, closeSource, err := f.source(ctx)
-	if err == nil {
-		defer closeSource()
-		report.Context, err = source.Redecide(ctx, o)
-	}
-	finish()
 	if err != nil {
-		return f.failure(err, folder.State)
+		return decided, f.failure(err, folder)
 	}
-	return report.finish()
+	defer closeSource()
+	decided, err = source.Redecide(ctx, o)
+	return decided, f.failure(err, folder)
 }
 
 // failure says why the journal cannot be decided again; nil for none.

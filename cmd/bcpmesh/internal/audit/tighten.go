@@ -17,8 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/tighten"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
 func auditTightenCommand(p *cli.Program) *cobra.Command {
@@ -187,27 +185,15 @@ func (l *learner) propose(again func(*bcp.Mesh, func(*bcp.Decision, state.Redeci
 	}
 }
 
-// again decides the journal again by definitions.
+// again is decide for what is in the span.
 func (f *redecideFlags) again(ctx context.Context, p *cli.Program, folder string, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
-	o := mesh.RedecideOptions{Definition: by, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: func(d *bcp.Decision, r state.Redecision) error {
+	_, err := f.decide(ctx, p, folder, by, func(d *bcp.Decision, r state.Redecision) error {
 		if d.At().Before(f.span.Since.At) {
 			return nil
 		}
 		return each(d, r)
-	}}
-	if f.channel.Text != "" {
-		o.Channel = &f.channel.Value
-	}
-	var finish func()
-	o.Progress, finish = client.RecordProgress(p, "deciding")
-	defer finish()
-	source, closeSource, err := f.source(ctx)
-	if err != nil {
-		return f.failure(err, folder)
-	}
-	defer closeSource()
-	_, err = source.Redecide(ctx, o)
-	return f.failure(err, folder)
+	})
+	return err
 }
 
 // learn takes what was delivered of a decision.

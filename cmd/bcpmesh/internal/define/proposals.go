@@ -225,7 +225,7 @@ func applyNarrowed(p *cli.Program, where meshdir.StateFlags, name string, dry bo
 	if err != nil {
 		return err
 	}
-	edited := map[string][]byte{}
+	before, edited := maps.Clone(files), map[string][]byte{}
 	for i := range proposals {
 		n := &proposals[i]
 		channel := cli.ChannelName(n.Controller, n.Reader)
@@ -249,11 +249,7 @@ func applyNarrowed(p *cli.Program, where meshdir.StateFlags, name string, dry bo
 	lines := map[string]string{}
 	for _, path := range slices.Sorted(maps.Keys(edited)) {
 		file := filepath.Join(folder.Dir, path)
-		before, err := os.ReadFile(file)
-		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
-		}
-		lines[file] = unifiedDiff(file, before, edited[path])
+		lines[file] = unifiedDiff(file, before[path], edited[path])
 		if dry {
 			if !p.Out.JSON {
 				p.Out.Printf("%s", lines[file])
