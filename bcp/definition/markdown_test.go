@@ -14,8 +14,7 @@ import (
 var introduction string
 
 // Markdown returns the reference of definitions for people: a written
-// introduction with examples, then every key of [Schema] and every code of
-// [Codes]. It is the same at every call.
+// introduction with examples, then every key of [Schema]. It is the same at every call.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
@@ -31,19 +30,7 @@ func Markdown() string {
 			}
 		}
 	}
-	b.WriteString("\n## What `check` says\n\nA folder with an error is not loaded; a mesh with warnings runs. Advice is about a mesh that is right but could be narrower. With `--json` each has its code.\n\n")
-	for _, d := range codeDocs {
-		kind := "warning"
-		switch {
-		case d.Error && d.Warning:
-			kind = "error or warning"
-		case d.Error:
-			kind = "error"
-		case isAdvice(d.Code):
-			kind = "advice"
-		}
-		fmt.Fprintf(&b, "- `%s` (%s): %s\n", d.Code, kind, d.Doc)
-	}
+	b.WriteString("\n## What `check` says\n\nA folder with an error is not loaded; a mesh with warnings runs. Advice is about a mesh that is right but could be narrower. With `--json` each has a code that never changes ([all](../bcp/definition/report.go)).\n")
 	return b.String()
 }
 
@@ -104,8 +91,6 @@ func writeNeeds(b *strings.Builder) {
 	}
 }
 
-func isAdvice(code string) bool { return Problem{Code: code}.Advice() }
-
 func heading(level Level) string {
 	if level == LevelMesh {
 		return "`" + level.String() + "`"
@@ -120,7 +105,7 @@ func (k *Key) ofSubscription() bool {
 }
 
 // formsInWords says what the forms of a value are called.
-const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a letter or digit, and is not `gateway`. A *duration* is written 90s, 15m, 1h30m or 7d; *bytes* 512KiB, 64MiB or 1GiB; a *rate* 30/m or 1/s, of pushes also 1/h or 10/d; *hours* 22:00-07:00; a *host* example.com, *.example.com or example.com:8443. *Bits* and *dollars* have at most nine decimals. A *secret* is the place where it is kept, env:NAME or file:PATH. A *schema* is a closed type in JSON Schema: object, array, string, integer, number, boolean or enum. Numbers behind a text count its characters, behind a list its entries.\n"
+const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a letter or digit, and is not `gateway`. A *duration* is written 90s or 1h30m; *bytes* 512KiB or 64MiB; a *rate* 30/m or 1/s, of pushes also 1/h or 10/d; *hours* 22:00-07:00; a *host* example.com, *.example.com or example.com:8443. *Bits* and *dollars* have at most nine decimals. A *secret* is the place where it is kept, env:NAME or file:PATH. A *schema* is a closed type in JSON Schema: object, array, string, integer, number, boolean or enum. Numbers behind a text count its characters, behind a list its entries.\n"
 
 var forms = map[Type]string{
 	TypeText: "text", TypeName: "name", TypeSubscription: "subscription id", TypeInteger: "integer", TypeBoolean: "boolean", TypeBits: "bits", TypeUSD: "dollars", TypeDuration: "duration",

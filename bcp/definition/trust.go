@@ -18,11 +18,11 @@ import (
 
 var trustKeys = []Key{
 	{Level: LevelTrust, Name: "organisation", Type: TypeOrganisation, Required: true, Rule: "DUAL-90", field: of(func(t *bcp.Trust) any { return &t.Organisation }),
-		Doc: "The organisation of the key, which speaks only for agents of this organisation."},
+		Doc: "Whose key it is."},
 	{Level: LevelTrust, Name: "key", Type: TypeText, Min: 1, Max: 1000, Required: true, Rule: "DUAL-90",
 		Doc: "A public ed25519 key, in PEM as openssl pkey -pubout writes it, or its base64 alone."},
 	{Level: LevelTrust, Name: "until", Type: TypeText, Min: 1, Max: 20, DefaultRule: "for good", Rule: "DUAL-93",
-		Doc: "The time from which it is no longer trusted, such as 2027-01-01T00:00:00Z."},
+		Doc: "When it is no longer trusted, such as 2027-01-01T00:00:00Z."},
 
 	{Level: LevelRequirement, Name: "name", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "P14.2",
 		Doc: "The name for requires_role: letters, digits, hyphens and underscores."},
