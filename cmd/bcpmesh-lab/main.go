@@ -3,6 +3,8 @@
 package main
 
 import (
+	_ "embed"
+
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/conform"
@@ -10,14 +12,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
+//go:embed help.txt
+var help string
+
 func main() { cli.Main(rootCommand) }
 
 func rootCommand(p *cli.Program) *cobra.Command {
-	return cli.Root(p, "Attack, measure and test meshes and agents", `bcpmesh-lab has the commands that attack meshes, measure them, and test the agents of
-others. "bcpmesh COMMAND" starts them.`, "  bcpmesh redteam\n  bcpmesh bench --quick",
-		cli.WriteUsage, []cli.CommandGroup{{Title: "Laboratory", Commands: []*cobra.Command{
-			conform.ConformanceCommand(p),
-			conform.RedteamCommand(p),
-			measure.BenchCommand(p),
-		}}}, measure.BenchPartCommand(p))
+	return cli.Root(p, help, cli.WriteUsage, []cli.CommandGroup{{Title: "Laboratory", Commands: []*cobra.Command{
+		conform.ConformanceCommand(p),
+		conform.RedteamCommand(p),
+		measure.BenchCommand(p),
+	}}}, measure.BenchPartCommand(p))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	_ "embed"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
+
+//go:embed help.txt
+var help string
 
 func main() { cli.Main(rootCommand) }
 
@@ -104,17 +108,7 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {
-	root := cli.Root(p, "Run a mesh of agents that can tell each other no more than declared", `bcpmesh runs a mesh of agents. Readers work with hostile content; Controllers
-act. A gateway between them lets only validated answers through, and charges
-every bit of them to a budget.
-
-A mesh is a folder with mesh.yaml and agents/*.md. Commands that need one find
-it from the current folder upwards.
-
-Exit codes: 0 done; 1 a problem was found, or the operation failed; 2 the
-command line is wrong; 3 the protocol refused; 4 no problem was found, but not
-everything could be looked at.`, `  bcpmesh init office && cd office && bcpmesh up`,
-		func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
+	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
 	cli.Complete(root, "as", meshdir.CompleteAgents(true))
 	return root
 }

@@ -84,9 +84,24 @@ func AddGroups(cmd *cobra.Command, groups []CommandGroup) {
 	}
 }
 
+// describe gives commands their texts. A program has them in one page: for each command "== " and its words, one line that says
+// what it does, a description, and behind "Examples:" command lines.
+func describe(root *cobra.Command, page string) {
+	for _, section := range strings.Split("\n"+page, "\n== ")[1:] {
+		words, text, _ := strings.Cut(section, "\n")
+		cmd, rest, err := root.Find(strings.Fields(words)[1:])
+		if err != nil || len(rest) > 0 {
+			panic("help of " + words + ", which is no command")
+		}
+		cmd.Short, text, _ = strings.Cut(text, "\n\n")
+		cmd.Long, cmd.Example, _ = strings.Cut(text, "\n\nExamples:\n")
+		cmd.Example = strings.TrimRight(cmd.Example, "\n")
+	}
+}
+
 // Group is a command that only holds others.
-func Group(use, short, long, example string, children ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: cobra.ArbitraryArgs, RunE: MissingCommand}
+func Group(use string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Args: cobra.ArbitraryArgs, RunE: MissingCommand}
 	cmd.AddCommand(children...)
 	return cmd
 }

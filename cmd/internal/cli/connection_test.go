@@ -68,5 +68,5 @@ func connectionCommands(p *Program) *cobra.Command {
 		return nil
 	}}
 	there.Flags().StringVar(&own, "state", "", "a state of its own")
-	return Root(p, "", "", "", WriteUsage, nil, here, there)
+	return Root(p, "", WriteUsage, nil, here, there)
 }

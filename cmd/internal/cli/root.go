@@ -32,16 +32,13 @@ func Run(ctx context.Context, root func(*Program) *cobra.Command, args []string,
 	return p.Out.Finish(err)
 }
 
-// Root is the command that holds all others. Bare is what it does alone. The programs that have only some of the commands
-// name them as bcpmesh does, which starts them.
-func Root(p *Program, short, long, example string, bare func(*cobra.Command) error, groups []CommandGroup, others ...*cobra.Command) *cobra.Command {
+// Root is the command that holds all others, whose texts are in help. Bare is what it does alone. The programs that have only
+// some of the commands name them as bcpmesh does, which starts them.
+func Root(p *Program, help string, bare func(*cobra.Command) error, groups []CommandGroup, others ...*cobra.Command) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
-		Use:     "bcpmesh",
-		Short:   short,
-		Long:    long,
-		Example: example,
-		Args:    cobra.ArbitraryArgs,
+		Use:  "bcpmesh",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version && len(args) == 0 {
 				return ShowVersion(p)
@@ -69,6 +66,7 @@ func Root(p *Program, short, long, example string, bare func(*cobra.Command) err
 	root.AddCommand(VersionCommand(p))
 	root.SetHelpCommand(HelpCommand(p))
 	addConnectionFlags(p, root)
+	describe(root, help)
 	FinishCommand(root)
 	return root
 }

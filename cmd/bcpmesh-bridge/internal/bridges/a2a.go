@@ -23,22 +23,7 @@ type a2aServerOptions struct {
 func A2ACommand(p *cli.Program) *cobra.Command {
 	o := a2aServerOptions{AgentFlags: client.AgentFlags{Roles: []bcp.Role{bcp.RoleController}}}
 	cmd := &cobra.Command{
-		Use:   "a2a --creds FILE",
-		Short: "Serve a controller of the mesh to A2A clients",
-		Long: `Serve one controller of the mesh to clients of the Agent2Agent protocol 1.0,
-over JSON-RPC: an ask is a task, and its validated answer is the task's only
-artifact.
-
-A message has one data part: target, the reader's name; spec, as in an ask; and a
-justification for an escalation. A message with the same messageId is the same task
-and is never charged twice. A reader's push is a completed task in the context
-"subscription:ID". A query that waits for a person is a task in the state working.
-
-Clients of this machine reach it with a token that is generated and shown once, or
-read from --token-file. The card at /.well-known/agent-card.json says nothing of the
-mesh; --card serves another one, such as one that is signed.`,
-		Example: `  bcpmesh a2a --creds main.creds --http 127.0.0.1:7071
-  bcpmesh a2a --creds main.creds --http 127.0.0.1:7071 --token-file token --card card.json`,
+		Use:  "a2a --creds FILE",
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveA2A(cmd.Context(), p, o) },
 	}

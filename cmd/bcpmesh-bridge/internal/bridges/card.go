@@ -24,17 +24,9 @@ func CardCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var origin string
 	cmd := &cobra.Command{
-		Use:   "card KERNEL --url URL",
-		Short: "Sign an A2A agent card that names a kernel's attestation",
-		Long: `Sign an agent card of A2A 1.0 that names a kernel's attestation, and print it. The
-card is that of bcpmesh a2a at the URL, where clients reach it. An extension has the
-SHA-256 of the statement that role attest has signed, and the signature is a JWS with
-the same key. Sign it again whenever you attest again.
-
-A card is a hint to clients of A2A: a peer trusts the attestation, and compares.`,
-		Example: "  bcpmesh a2a card desk --url https://org1.example > card.json\n  bcpmesh a2a --creds main.creds --card card.json --http 127.0.0.1:7070",
-		Args:    cli.Arguments(1, "KERNEL"),
-		RunE:    func(_ *cobra.Command, args []string) error { return card(p, where, args[0], origin) },
+		Use:  "card KERNEL --url URL",
+		Args: cli.Arguments(1, "KERNEL"),
+		RunE: func(_ *cobra.Command, args []string) error { return card(p, where, args[0], origin) },
 	}
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&origin, "url", "", "origin at which clients reach bcpmesh a2a, such as https://org1.example")

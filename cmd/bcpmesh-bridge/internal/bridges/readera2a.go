@@ -35,26 +35,7 @@ type a2aOptions struct {
 func ReaderA2ACommand(p *cli.Program) *cobra.Command {
 	o := a2aOptions{timeout: cli.DurationFlag{Value: 2 * time.Minute, Least: time.Second}}
 	cmd := &cobra.Command{
-		Use:   "reader --agent URL",
-		Short: "Answer each query by asking an agent that speaks A2A",
-		Long: `Answer each query by asking an agent that speaks the Agent2Agent protocol, version
-1.0, over JSON-RPC. The agent is not trusted: its answers are validated and charged
-like those of any Reader.
-
-Each query is one message in a context of its own: the spec and its JSON Schema as a
-data part. The answer is the first data part that is an object, or else the first text
-that is one. Questions from the agent get no answer, since that would be a path from
-the Controller to it. An agent that answers in prose needs --answer for each name of a
-field or question: an expression (CEL) over result.text and result.data, the agent's
-output. Requests go to the agent's own origin, over https unless it is on this
-machine, and follow no redirect. A response has at most 256 KiB.
-
-The agent's card is pinned: without --card the command shows the card with its hash,
-and asks nothing. When the card changes, the command ends.`,
-		Example: `  bcpmesh a2a reader --agent https://agent.example.com
-  bcpmesh a2a reader --agent https://agent.example.com --card 3f0c…e1 --creds researcher.creds
-  bcpmesh a2a reader --agent http://127.0.0.1:9001 --card 3f0c…e1 --answer 'greets=result.text.contains("Hello")'
-  bcpmesh conformance reader -- bcpmesh a2a reader --agent http://127.0.0.1:9001 --card 3f0c…e1`,
+		Use:  "reader --agent URL",
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.agent == "" {

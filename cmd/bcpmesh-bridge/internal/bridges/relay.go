@@ -61,25 +61,7 @@ func RelayCommand(p *cli.Program) *cobra.Command {
 	var store string
 	inDoubt := cli.WordFlag{Words: []string{string(relay.Repeat), string(relay.Skip)}}
 	cmd := &cobra.Command{
-		Use:   "relay",
-		Short: "Forward deliveries of a site's mesh to a mesh above it",
-		Long: `Forward deliveries of a site's mesh to a mesh above it, as a Controller below and a
-Reader above. Each delivery of a subscription below becomes one push to a subscription
-above: exactly once and in the order of its channel, even if the link, one of the
-meshes or this program fails for seconds or for days. Both meshes charge the answers to
-their own budgets, and the mesh above judges them like any Reader's.
-
-Meanwhile deliveries wait in the mesh below, which keeps running; so do those that the
-mesh above refuses, as when a budget is spent. Progress is written to --store, and
-each push has an id that the mesh above recognises for 24 hours. A push whose answer
-was lost longer ago is in doubt and stops its channel: check whether the audit above
-has it, then start the relay once with --in-doubt.
-
-Leave the base_taint of the Reader above at high, the default: what it says is medium
-there, and so no less than what it heard below. If it is lower, give --report: before
-each push of something tainted, the taint is reported.`,
-		Example: `  bcpmesh relay --below gate.creds --above site7.creds --above-url tls://mesh.example.org:4222 \
-      --store relay --map sensor/readings=main/readings`,
+		Use:  "relay",
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

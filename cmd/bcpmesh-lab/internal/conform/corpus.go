@@ -28,33 +28,9 @@ type corpusOptions struct {
 func corpusCommand(p *cli.Program) *cobra.Command {
 	var o corpusOptions
 	cmd := &cobra.Command{
-		Use:   "corpus [DIR]",
-		Short: "Send attackers' texts through answers, and count how many arrive",
-		Long: `Have an obedient Reader send each string of a corpus in every position of every spec:
-whole, cut to the limits, divided over the questions of an answer, and divided over
-several answers. It counts the strings of which four words or more reach a Controller
-unheld, and how many of 200 answers of honest Readers are held or refused.
-
-Without DIR the specs are a sample's, with a channel for each on_anomaly; with DIR they
-are the subscriptions of the definitions in that folder, and the widest queries that its
-channels allow. The validator decides, as the gateway does; a sample of everything goes
-through a temporary mesh, which must give the same result.
-
-Without --corpus the strings are 60 of ours, in 12 languages. With it, they are those
-of a file, or of the recognised files below a folder: BIPIA, logs of AgentDojo,
-InjecAgent, payloads, reports and hit logs of garak, spikee, seed prompts of PyRIT,
-tests of promptfoo; and, as a file, plain lines. --field reads any JSON, JSON lines or
-CSV. Nothing is fetched. At most 1,000,000 strings are read, and the first 64 KiB of
-each.
-
-The exit code is 1 if a string passes category 1, or a summary reaches a Controller
-unheld, or the mesh decides differently from the validator, or no string is of four
-words or more, so that nothing was tested. Free text of category 2
-that passes is reported as a rate, not a failure: rules have gaps, and every word of
-it is charged.`,
-		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json",
-		Args:    cli.Arguments(0, "DIR"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },
+		Use:  "corpus [DIR]",
+		Args: cli.Arguments(0, "DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },
 
 		ValidArgsFunction: cli.CompleteFolders,
 	}

@@ -28,34 +28,9 @@ type leakageOptions struct {
 func leakageCommand(p *cli.Program) *cobra.Command {
 	o := leakageOptions{time: cli.DurationFlag{Value: 4 * time.Minute, Least: 10 * time.Second}}
 	cmd := &cobra.Command{
-		Use:   "leakage",
-		Short: "Search for leaks that the ledger does not count",
-		Long: `Search for leaks that the ledger does not count, on temporary meshes.
-
-  exact   every strategy of the Readers, and of the people who decide, on the real state
-          machine: all that the Controller can learn must weigh at most what
-          bcp/CAPACITY.md says. It is a certificate for small meshes and horizons.
-  closed  pairs of plays of a running mesh that differ in the form of an answer alone:
-          all that the Controller gets is compared byte by byte.
-
-  measured  encoders move random secrets over many channels at once, with release slots
-          and without, and a trained decoder reads them from all that the
-          Controllers get: how many bits moved at least, next to what was charged. Without
-          slots timing is uncounted: leaks are shown, but are no failure.
-
-  uncounted  what bcp/CAPACITY.md does not count, such as the order across channels:
-          a rate in bits an hour, which is no failure either, and the lowest one that
-          would have been seen.
-
-With more --time, slow tests are repeated more often: in 30m each form in 1,000 pairs
-and each encoder in 6,000 trials. --write replaces the tables in leakage.md of a
-folder, and writes the plot next to it.
-
---only takes ids of tests, and methods. The exit code is 1 if there is a leak, and 4 if a
-test could not be run.`,
-		Example: "  bcpmesh redteam leakage\n  bcpmesh redteam leakage --only X-GAP,closed\n  bcpmesh redteam leakage --time 30m --write docs\n  bcpmesh redteam leakage --json > leakage.json",
-		Args:    cli.Arguments(0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runLeakage(cmd.Context(), p, o) },
+		Use:  "leakage",
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLeakage(cmd.Context(), p, o) },
 	}
 	cmd.Flags().StringSliceVar(&o.only, "only", nil, "only these tests and methods: `IDS`")
 	cmd.Flags().Var(&o.time, "time", "about how long it may take on two cores")

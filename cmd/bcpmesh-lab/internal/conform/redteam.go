@@ -17,28 +17,8 @@ func RedteamCommand(p *cli.Program) *cobra.Command {
 	var only []string
 	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "redteam [DIR]",
-		Short: "Attack a mesh with the credentials of hijacked agents",
-		Long: `Attack a mesh with the credentials of hijacked agents, and report what held. Each
-attack gets its own temporary mesh, with a real server, real credentials and a real
-journal; nothing else on this machine is touched. After each attack, an oracle that
-shares no code with the gateway checks all that Controllers got, logs, metrics and
-files, and verifies an export of the journal.
-
-Without DIR the mesh is a sample: this tests the build. With DIR it is a copy of the
-definitions in that folder, which starts no commands and notifies nobody: this tests
-your definitions. A running mesh is left alone. --only takes ids of attacks, and
-classes:
-
-  ` + classList() + `
-
-The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
-if one could not be run. Attacks that do not apply to the definitions are skipped,
-with the reason.
-
-This is no proof: it says that these attacks did not get through.`,
-		Example: "  bcpmesh redteam\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
-		Args:    cli.Arguments(0, "DIR"),
+		Use:  "redteam [DIR]",
+		Args: cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := redteam.Catalogue()
 			if len(args) > 0 {

@@ -28,22 +28,7 @@ type benchOptions struct {
 func BenchCommand(p *cli.Program) *cobra.Command {
 	o := benchOptions{duration: cli.DurationFlag{Least: 10 * time.Millisecond}}
 	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure the cost of the protocol on this machine",
-		Long: `Measure temporary meshes against two floors, in one run: the same NATS path with an
-echo in place of the gateway (A), and with a bare, fsynced, shared record and no
-protocol (B). Server, accounts, journal and fsync are real; the agents run in their
-own process, over TCP, with creds. The sides take turns, so ratios hold even if other
-work makes every figure noisy.
-
-Measurements: ` + measurementNames(bench.Names()) + `
-
-A missed target is shown, and is a failure only with --strict. Everything takes about
-twenty minutes, and --quick, which shows only that it works, less than half a minute.`,
-		Example: `  bcpmesh bench
-  bcpmesh bench --quick --json
-  bcpmesh bench --only push,flow --duration 3s
-  bcpmesh bench --plots docs/performance`,
+		Use:  "bench",
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range o.only {
@@ -84,11 +69,7 @@ func BenchPartCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:    "bench-part",
 		Hidden: true,
-		Short:  "Run one process of bcpmesh bench",
-		Long: `Run one process of "bcpmesh bench", which starts it: it reads commands on stdin and
-writes replies to stdout.`,
-		Example: "  bcpmesh bench-part < orders",
-		Args:    cli.Arguments(0),
+		Args:   cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := bench.Serve(cmd.Context(), p.In, partOutput{p.Out}); err != nil {
 				return cli.Failf("%s", err)

@@ -22,19 +22,7 @@ import (
 func ApprovalsCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	cmd := &cobra.Command{
-		Use:   "approvals [ITEM|COMMAND]",
-		Short: "List the items that wait for a decision, or show one",
-		Long: `List the items that wait for this approver's decision: oldest first, the channels
-taking turns, so that a flooding channel does not hide the others. Held are summaries,
-answers that the rules object to, and whether a summary is asked for at all. Items
-that nobody decides by their deadline are rejected. docs/approvers.md walks through it.
-
-With ITEM, show what the mesh knows about it, the question, and the content, inert: no
-escape sequence, link or invisible character of it reaches the terminal, and each of
-its lines follows a bar; invisible characters, and those that frames are drawn with,
-are marks such as ⟨U+200B⟩. With --json, the content is the value that would be
-released. An approval signs the SHA-256 of exactly those bytes.`,
-		Example:           "  bcpmesh approvals iEXAMPLE",
+		Use:               "approvals [ITEM|COMMAND]",
 		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

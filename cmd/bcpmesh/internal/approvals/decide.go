@@ -184,19 +184,7 @@ func approveCommand(p *cli.Program) *cobra.Command {
 	var digest digestFlag
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "approve ITEM...",
-		Short: "Release items exactly as shown",
-		Long: `Release an item: the content goes to its controller, or the question of an
-escalation to its reader. On a terminal the item is shown first, and then you are
-asked.
-
-The decision signs the SHA-256 of the released bytes. Without a terminal, --sha256
-binds it to what you were shown before: if the item differs, nothing is released
-(digest_mismatch). With --yes alone you release what you have not seen.
-
-Of several items, at most 64, each is shown, and one signature releases all. One that
-somebody decided meanwhile or that has expired is left out.`,
-		Example:           "  bcpmesh approvals approve iEXAMPLE --yes",
+		Use:               "approve ITEM...",
 		Args:              itemsArgument,
 		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -274,16 +262,7 @@ func rejectCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "reject ITEM...",
-		Short: "Refuse items, with a reason",
-		Long: `Refuse an item. The reader that answered gets the reason, so write nothing into it
-that an attacker should not know. The controller is told only that it was rejected; of
-a push it is told nothing. The bits stay charged. No agent is told why an escalation
-is refused.
-
-On a terminal, without --reason, the item is shown and you are asked for a reason.
-One signature refuses several items, at most 64.`,
-		Example:           "  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'",
+		Use:               "reject ITEM...",
 		Args:              itemsArgument,
 		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -337,16 +316,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 	var digest digestFlag
 	var yes, look bool
 	cmd := &cobra.Command{
-		Use:   "edit ITEM",
-		Short: "Release edited content in place of an item's own",
-		Long: `Release your own words in place of an item's content. They are validated like an
-answer and brought into canonical form; you see that form and the text that it
-replaces, and are asked. The controller cannot tell an edit from an answer.
-
-On a terminal, without --response and --summary, $VISUAL or $EDITOR opens with the
-content. Without a terminal, --preview shows what would be released and its
-SHA-256, and --sha256 or --yes releases it.`,
-		Example:           "  bcpmesh approvals edit iEXAMPLE --summary 'Two invoices came in.' --preview",
+		Use:               "edit ITEM",
 		Args:              cli.Arguments(1, "ITEM"),
 		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

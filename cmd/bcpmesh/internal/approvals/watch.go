@@ -21,19 +21,8 @@ import (
 func watchCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	cmd := &cobra.Command{
-		Use:   "watch",
-		Short: "Decide in a live full-screen view",
-		Long: `Follow the waiting items in a full-screen view, and decide there: choose an item with
-j and k, read it to its end with space, then a approves, r rejects and e edits. m marks
-an item that has been read, and a and r then decide about all that are marked with one
-signature. ? shows all keys, q leaves.
-
-An item can be approved once all of its lines have been on the screen. The view shows
-when others decide an item or it expires. The terminal's bell rings for each new item,
-and its title shows how many wait. It needs a terminal: in scripts, use list and show
-with --json.`,
-		Example: "  bcpmesh approvals watch",
-		Args:    cli.Arguments(0),
+		Use:  "watch",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			screen, isFile := p.Out.Screen.(*os.File)
 			if !isFile || !p.Out.Terminal || !cli.IsTerminal(p.In) || p.Env("TERM") == "dumb" || p.Out.JSON {

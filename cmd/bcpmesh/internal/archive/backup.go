@@ -49,24 +49,8 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	var whole string
 	var of client.ClusterFlags
 	cmd := &cobra.Command{
-		Use:   "backup FILE",
-		Short: "Back up a mesh to one file",
-		Long: `Write the state of a mesh to one file: its keys, every decision of its journal, and the
-newest snapshot, with the SHA-256 of each. The mesh may keep running. It contains no raw
-answers and no definitions. Whoever has the file can act as anybody in the mesh;
---without-keys leaves the keys out.
-
-A damaged journal is refused. With --salvage, of a stopped mesh, everything before the
-damage is backed up; budgets spent after that point then count as unspent.
-
-With --truncate, the backed-up decisions are removed from the journal once the file has
-been read back. Keep the file: it is your only copy of them.
-
-With --url and --creds, the journal is that of a cluster. To truncate it, truncate a
-backup while no gateway serves (--truncate --from WHOLE), and restore that
-(docs/production.md).`,
-		Example: "  bcpmesh backup office.tar.gz",
-		Args:    cli.Arguments(1, "FILE"),
+		Use:  "backup FILE",
+		Args: cli.Arguments(1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if truncate && o.Salvage {
 				return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
@@ -163,19 +147,7 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 func RestoreCommand(p *cli.Program) *cobra.Command {
 	var of client.ClusterFlags
 	cmd := &cobra.Command{
-		Use:   "restore FILE... [DIR]",
-		Short: "Restore a backup into a new state folder or a cluster",
-		Long: `Restore a backup into a new state folder. Everything in the file is checked before
-anything is written, and the folder is created whole or not at all. Start the mesh there
-with "bcpmesh up --state DIR".
-
-The newest file is enough to run the mesh. With several, oldest first, the folder gets
-the whole journal, including what "bcpmesh backup --truncate" has removed. A witness
-that has cosigned more of the journal refuses what the restored mesh signs.
-
-With --url and --creds, and without DIR, the journal goes into the streams of a cluster
-that has none. An interrupted restore continues where it stopped.`,
-		Example: "  bcpmesh restore office.tar.gz ./office/.bcpmesh",
+		Use: "restore FILE... [DIR]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("url") || cmd.Flags().Changed("creds") { // their values come later
 				return cli.Arguments(1, "FILE")(cmd, args[:min(len(args), 1)])

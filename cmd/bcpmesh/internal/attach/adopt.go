@@ -30,19 +30,8 @@ type adoptOptions struct {
 func AdoptCommand(p *cli.Program) *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
-		Use:   "adopt HOST --as AGENT",
-		Short: "Connect an MCP host on this machine to the mesh as an agent",
-		Long: `Make a host of the Model Context Protocol on this machine an agent of the mesh: add
-"bcpmesh mcp" with the agent's creds to the host's configuration file, and change
-nothing else in it. The original is kept as FILE.before-bcpmesh. HOST is one of
-claude-code, claude-desktop, codex, cursor, cursor-project, gemini and vscode; --list
-shows their files.
-
-The creds are AGENT.creds in the current folder, or --creds FILE. Restart the host
-afterwards. A controller's host should have no other tool that brings in what outsiders
-wrote.`,
-		Example: "  bcpmesh adopt claude-code --as main",
-		Args:    cli.Arguments(0, "HOST"),
+		Use:  "adopt HOST --as AGENT",
+		Args: cli.Arguments(0, "HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := findHosts(p)
 			if err != nil {

@@ -17,20 +17,7 @@ func AgentCommand(p *cli.Program) *cobra.Command {
 	var o client.AgentFlags
 	var read []string
 	cmd := &cobra.Command{
-		Use:   "agent [-- COMMAND [ARG…]]",
-		Short: "Serve an agent to a program over its stdin and stdout",
-		Long: `Serve one agent of the mesh, in one role, to a program in any language: the program
-starts this command and speaks JSON-RPC 2.0 with it over stdin and stdout, one message
-per line. docs/agents.md lists the methods; package bcpmesh of agents/python implements
-them.
-
-With a COMMAND, it starts the program itself in a Linux sandbox (Landlock and seccomp):
-it has stdin and stdout, no network, no creds, no other process, and no files but those
-of the system, those that the command names, and those of --read. If it cannot be
-confined, it is not started. A mesh does the same for an agent with sandbox: required.
-
-Started by a program that a mesh started, it needs no flags.`,
-		Example: "  bcpmesh agent --creds researcher.creds -- python3 researcher.py",
+		Use: "agent [-- COMMAND [ARG…]]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 				return cli.Usagef("agent: unexpected %s", cli.Quoted(args[0])).WithHint("a command to confine comes after --")

@@ -33,24 +33,8 @@ import (
 func agentRunCommand(p *cli.Program) *cobra.Command {
 	var o seat
 	cmd := &cobra.Command{
-		Use:   "run NAME",
-		Short: "Run an agent with its model, or give a Controller a task",
-		Long: `Run an agent by its definition, as bcpmesh up does for every agent with "command:
-builtin", until interrupted. A Reader's model answers queries and publishes; a
-Controller's handles what Readers publish and its schedule, and asks Readers; a
-planner's makes plans.
-
-This process is the keeper: it has the creds, the key of the model and the network. Its
-child, the cell, reads hostile text and has only its standard streams.
-
-With --task, a Controller works on a task in words, and the result is shown. Write the
-task yourself: the model follows it. A hijacked Reader can choose every value of its
-answers, so treat the result as hearsay.
-
-With --record, it writes a transcript, unencrypted, of at most 256 MiB, which bcpmesh
-agent show shows and replays, and which the provider replay answers from.`,
-		Example: `  bcpmesh agent run main --task "Which releases of this week concern us?"`,
-		Args:    cli.Arguments(1, "NAME"),
+		Use:  "run NAME",
+		Args: cli.Arguments(1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = bcp.AgentName(args[0])
 			given := cmd.Flags().Changed("task")

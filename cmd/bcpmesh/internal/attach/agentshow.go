@@ -21,27 +21,8 @@ func agentShowCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var model string
 	cmd := &cobra.Command{
-		Use:   "show FILE|NAME",
-		Short: "Show an agent's transcript, replay it, or watch the agent",
-		Long: `Show a transcript that bcpmesh agent run or planner wrote with --record: each
-conversation with what the agent was asked, the assembled prompt of its model, each
-tool call with its result, and the answer. All text that is not the program's own
-follows a bar and is inert; fenced text from outside is headed "untrusted". Texts are
-cut after 20 lines without --whole or --json.
-
-With --live, watch the agent NAME that a model runs on this machine, from now on and
-until it ends, as owner of the state folder. The agent never waits for a watcher: one
-that lags 256 lines is disconnected. On a terminal, the last line shows the model's
-reply as it comes, if its provider streams it.
-
-With --replay, the agent's cell, confined as usual, is run again without a mesh, a
-network or a key: the model and the tools return what was recorded, and the cell must
-make the same requests, byte for byte, and end each conversation with the same answer.
-The first difference is shown with its turn, and the exit code is 1. With --model,
-another model is asked: a name from models in mesh.yaml, or provider/model; its tools
-return only what was recorded. A table compares answers, verdicts, bits and usage.`,
-		Example: "  bcpmesh agent show calls.jsonl --whole",
-		Args:    cli.Arguments(1, "FILE or NAME"),
+		Use:  "show FILE|NAME",
+		Args: cli.Arguments(1, "FILE or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if again || model != "" {
 				return replayTranscript(cmd.Context(), p, args[0], where.Dir, model)

@@ -31,16 +31,7 @@ func HookCommand(p *cli.Program) *cobra.Command {
 	var deny []string
 	var flags client.AgentFlags
 	cmd := &cobra.Command{
-		Use:   "hook session|tool",
-		Short: "Answer the hooks of Claude Code",
-		Long: `Answer an event of Claude Code on stdin, as the plugin in agents/claude-code does.
-
-session  a SessionStart event: the model is told which Readers it may ask, up to which
-         category, and what is left of each budget
-tool     a PreToolUse event: WebFetch, WebSearch and the tools of --deny are denied, as is
-         an event that cannot be read, and the model is told whom to ask instead. It is no
-         sandbox: a shell that may use the network can still fetch`,
-		Example:   `  bcpmesh hook tool --deny 'mcp__gmail__*' --deny Bash < event.json`,
+		Use:       "hook session|tool",
 		Args:      cli.Arguments(1, "session or tool"),
 		ValidArgs: []string{"session", "tool"},
 		RunE: func(cmd *cobra.Command, args []string) error {

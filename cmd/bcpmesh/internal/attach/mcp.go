@@ -27,22 +27,9 @@ type mcpOptions struct {
 func MCPCommand(p *cli.Program) *cobra.Command {
 	var o mcpOptions
 	cmd := &cobra.Command{
-		Use:   "mcp",
-		Short: "Serve an agent of the mesh to MCP hosts",
-		Long: `Serve one agent of the mesh, in one role, to a host of the Model Context Protocol. The
-creds file determines agent and role.
-
-A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe, and those of
---tools; a reader BCPQueries and BCPRespond, and BCPPublish if its definition lists it
-and a subscription names it. The host starts the program itself, over stdin and stdout.
-The tools follow the definitions; while there is no mesh, the host is answered and gets
-them when it is up.
-
-With --http hosts of this machine reach it over streamable HTTP, with a token that is
-shown once, or read from --token-file.`,
-		Example: "  bcpmesh mcp --creds main.creds",
-		Args:    cli.Arguments(0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
+		Use:  "mcp",
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
 	}
 	o.AddTo(cmd, "creds `FILE` of a controller or a reader")
 	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")

@@ -26,24 +26,7 @@ type plannerOptions struct {
 func PlannerCommand(p *cli.Program) *cobra.Command {
 	var o plannerOptions
 	cmd := &cobra.Command{
-		Use:   "planner [-- PROGRAM [ARG...]]",
-		Short: "Plan the runs of kernels",
-		Long: `Plan the runs of kernels, with one of these. A planner is told the task, the tools of
-the run's grant, what it may ask Readers, the limits, and what was wrong with its
-earlier plans; it never sees content. A sub-planner gets an instruction and content,
-which is hostile.
-
--- PROGRAM gets the request as one line of JSON on stdin, {"plan_id", "task",
-"catalogue", "schemas", "limits", "errors"}, and prints a plan, {"steps": [...],
-"final": "id"}. Exit code 75 means that its model is away.
-
---model PROVIDER/MODEL plans by calling its one tool, docs/plan.schema.json. The
-providers are anthropic, google, ollama, openai (with --endpoint, anything compatible),
-script, replay and gullible.
-
---script FILE is a JSON array of {"task", "plan"}: the first is taken whose task is "*"
-or the text of the task.`,
-		Example: "  bcpmesh planner --creds ann.creds --model anthropic/claude-sonnet-4-5",
+		Use: "planner [-- PROGRAM [ARG...]]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if len(args) == 2 && args[0] == "script" && cmd.ArgsLenAtDash() < 0 && !cmd.Flags().Changed("script") {

@@ -31,24 +31,7 @@ func ReaderCommand(p *cli.Program) *cobra.Command {
 		o.source.Words = append(o.source.Words, string(s))
 	}
 	cmd := &cobra.Command{
-		Use:   "reader [-- PROGRAM [ARG...]]",
-		Short: "Run a Reader on a program, an MCP server or a model",
-		Long: `Run a Reader of the mesh, which answers each query by one of these:
-
--- PROGRAM gets the query as one line of JSON on stdin, and prints the answer, one JSON
-object of at most 64 KiB: {"urgent": true}, or {"not_enough_information": true}. A run
-that fails, or whose answer is refused, is repeated, up to three times in all;
-last_detail then says why.
-
---mcp FILE has the tools of an MCP server that "bcpmesh wrap" wrapped. The arguments of
-a query say which is called.
-
---file FILE is a text that a scripted model without tools reads: --script has a turn per
-line, {"structured": object}, {"text"}, {"tool_call": {"name", "args"}} or {"error"}.
-
-A program or server gets PATH, HOME and the like of the environment, and what --pass
-names; no creds. Started by a mesh as an agent's command, this needs no --creds.`,
-		Example: `  bcpmesh reader --creds researcher.creds -- ./answer.py`,
+		Use: "reader [-- PROGRAM [ARG...]]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			switch way, err := o.way(p, cmd, args, "", "mcp", "file"); {

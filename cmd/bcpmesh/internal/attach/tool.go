@@ -30,25 +30,7 @@ type toolOptions struct {
 func ToolCommand(p *cli.Program) *cobra.Command {
 	var o toolOptions
 	cmd := &cobra.Command{
-		Use:   "tool [-- PROGRAM [ARG...]]",
-		Short: "Serve tools that kernels call",
-		Long: `Serve the tools of a service that kernels call; tools/*.yaml defines them. The kernel
-has judged each call, and its arguments match the tool's input_schema.
-
--- PROGRAM is run for each call. It gets one line of JSON on stdin, {"tool", "args",
-"key", "attempt"}, and prints the result, in the form of output_schema. An exit code
-other than 0 is a failure that may have done its work, 75 one that did nothing. key is
-the same when a call is repeated because its answer was lost.
-
---pin TOOL -- SERVER, given for each tool, is an MCP server. A tool is called only if
-the server lists it as it was pinned; otherwise the run ends with tool_changed.
-
---office DIR serves what is in one folder: mail (a Maildir or mbox), contacts.vcf, an
-outbox/ that a program of yours sends, calendar.ics, files/.
-
-A program or server gets PATH, HOME and the like of the environment, and what --pass
-names; no creds.`,
-		Example: "  bcpmesh tool --creds mail.creds -- ./mail.py",
+		Use: "tool [-- PROGRAM [ARG...]]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.definition {
 				if len(args) > 0 {

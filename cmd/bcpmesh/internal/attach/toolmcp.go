@@ -70,15 +70,7 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 	const example = "bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml"
 	const remote = "bcpmesh tool import notes --reader --url https://mcp.example.com/mcp --key env:NOTES_KEY"
 	cmd := &cobra.Command{
-		Use:   "import SERVICE [-- SERVER [ARG...]]",
-		Short: "Draft the definition of an MCP server's tools",
-		Long: `Start an MCP server, list its tools, and print a draft of tools/SERVICE.yaml, which pins
-every tool by its hash. Each is drafted as one that writes, with no description: what
-the server says of it is untrusted text, in comments.
-
-With --reader it is an entry of mcp_servers for mesh.yaml, with tools that the model of
-a Reader calls. For a server at a URL give --url in place of the command.`,
-		Example: "  " + example + "\n  bcpmesh tool import notes --reader -- npx -y @example/notes\n  " + remote,
+		Use: "import SERVICE [-- SERVER [ARG...]]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if url != "" {
 				if !reader || len(args) != 1 || len(pass) > 0 {

@@ -39,22 +39,8 @@ type wrapOptions struct {
 func WrapCommand(p *cli.Program) *cobra.Command {
 	var o wrapOptions
 	cmd := &cobra.Command{
-		Use:   "wrap READER -- SERVER [ARG...]",
-		Short: "Make a Reader of an MCP server, with typed results",
-		Long: `Make a Reader of any MCP server that speaks over stdin and stdout: its tools answer
-through the gateway, in fields that you choose, and no other word of their results
-reaches the calling agent.
-
-It starts the server and writes agents/READER.md, a Reader, and tools/READER.json: each
-tool pinned by a hash, the answer that comes back, and how it is extracted from a
-result. Answers are guessed from output schemas, as narrow as possible; "decide" lists
-what is left to you. --observe calls a tool here, with all that it does, and drafts the
-answer from its result. The Controller's end of the channel is printed.
-
-A tool whose listing changes later is refused until --accept, which shows what changed,
-and pins it. The server runs as you, with a scrubbed environment and what --pass names.`,
-		Example: "  bcpmesh wrap files --as main -- npx -y @modelcontextprotocol/server-filesystem /srv/papers",
-		Args:    cobra.ArbitraryArgs,
+		Use:  "wrap READER -- SERVER [ARG...]",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			switch {

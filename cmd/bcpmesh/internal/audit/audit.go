@@ -25,12 +25,7 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 	var follow, connections bool
 	number := cli.NumberFlag{Value: 20}
 	cmd := &cobra.Command{
-		Use:   "audit [COMMAND]",
-		Short: "Show the newest recorded decisions",
-		Long: `Show the newest records of the audit: asks, answers, pushes, verdicts, charges,
-deliveries, violations of permissions. It has content only as salted commitments.
-Connections are left out without --connections: each command makes some.`,
-		Example: "  bcpmesh audit --follow",
+		Use: "audit [COMMAND]",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wanted := exceptConnections
 			if connections {

@@ -18,13 +18,8 @@ import (
 func auditKeyCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
-		Use:   "key",
-		Short: "Show the public key that verifies exports",
-		Long: `Show the public key of the checkpoints, in the format of golang.org/x/mod/sumdb/note:
-name, hash and key. Give it to those who verify exports, over another channel than the
-exports. The key is created once and stays; a lost one cannot be recreated.`,
-		Example: "  bcpmesh audit key > office.key && bcpmesh audit verify office.bcpaudit --key office.key",
-		Args:    cli.Arguments(0),
+		Use:  "key",
+		Args: cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
 			folder, err := where.Folder()
 			if err != nil {

@@ -23,18 +23,8 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 	var before cli.DateFlag
 	var raw, yes bool
 	cmd := &cobra.Command{
-		Use:   "erase",
-		Short: "Erase a channel's messages by destroying their keys",
-		Long: `Destroy the keys that seal a channel's content in the journal for all days before a
-date, in UTC: answers, questions, ids that agents chose; with --raw also the verbatim
-messages. Nobody can read that content any more. Verdicts, bits, names and times stay,
-and the chain still verifies. The erasure is recorded first. If the mesh still needs
-something from those days, nothing is erased.
-
-It does not reach earlier backups and exports, nor what agents and models were told. The
-mesh must be running.`,
-		Example: "  bcpmesh audit erase --channel main/researcher --before 2026-03-15",
-		Args:    cli.Arguments(0),
+		Use:  "erase",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if channel.Text == "" || before.Text == "" {
 				return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")

@@ -42,22 +42,8 @@ type explainedDecision struct {
 func ExplainCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
-		Use:   "explain ID",
-		Short: "Give the reasons for a decision, and what would change it",
-		Long: `Give the reasons why something was accepted, held or refused: every rule that was
-checked, in order, with its number in bcp/PROTOCOL.md, the rule that decided, and what
-would have let the message through: a key of the definitions with a value that
-suffices, or another form, with its cost in bits. Each change is an alternative;
-rules after the one that decided were not checked.
-
-ID is a query, a delivery, an item, or the number of a decision, such as that of a
-refusal or a violation of permissions, which audit and audit replay show.
-
-Of a run of a kernel it gives the gate's verdict on each call, by which rules and for
-which labels; the origin of each value, and how many of its bits content can have
-chosen; and what would change the end.`,
-		Example: "  bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json",
-		Args:    cli.Arguments(1, "ID"),
+		Use:  "explain ID",
+		Args: cli.Arguments(1, "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := bcp.ParseQueryID(args[0]); err != nil {
 				return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")

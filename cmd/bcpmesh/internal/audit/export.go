@@ -38,22 +38,8 @@ func auditExportCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var witnesses WitnessFlags
 	cmd := &cobra.Command{
-		Use:   "export [FILE]",
-		Short: "Export the decisions, a proof of one, or the newest checkpoint",
-		Long: `Write the decisions of the journal, or of a period, to one file, byte for byte, each
-with the digest of the one before, and at the end a checkpoint, signed with the key of
-the mesh. "bcpmesh audit verify" needs that file and the public key, and no mesh. It
-works for the owner of the state folder, whether the mesh runs or not.
-
---decision writes to stdout a proof (C2SP tlog-proof) that one decision is among those
-of the newest checkpoint; it shows nothing else.
-
---checkpoint writes the newest checkpoint to stdout (C2SP tlog-checkpoint). The mesh
-signs one every ten minutes, and at a clean shutdown. Keep copies elsewhere: "audit
-verify --since" shows that a later export continues them. The gateways of a cluster have
-no signing key: there it signs what is new, so run it every ten minutes.`,
-		Example: "  bcpmesh audit export may.bcpaudit --since 2026-05-01 --until 2026-06-01",
-		Args:    cli.Arguments(0, "FILE"),
+		Use:  "export [FILE]",
+		Args: cli.Arguments(0, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			one := cmd.Flags().Changed("decision")
 			switch {

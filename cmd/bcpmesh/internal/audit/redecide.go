@@ -41,25 +41,8 @@ type redecideFlags struct {
 func auditRedecideCommand(p *cli.Program) *cobra.Command {
 	f := redecideFlags{number: cli.NumberFlag{Value: 20, Least: 1}}
 	cmd := &cobra.Command{
-		Use:   "redecide",
-		Short: "Decide recorded messages again, also by other definitions",
-		Long: `Decide every message kept in the journal again, by the current definitions or those of
---definitions, and show the differences: verdicts, normalised values and charges,
-grouped by the rule of bcp/PROTOCOL.md that causes them. Each message is judged in the
-state recorded before it. A difference under the version and definitions that decided is
-an incident.
-
-Timeouts and decisions of people are not decided again, but people's edits are, and
-their signatures are verified. With --run it is the records of one run of a kernel; no
-planner, Reader or tool is asked.
-
-It reads the state folder, whether the mesh runs or not, or a backup.
-
-Exit codes: 0 everything is the same; 1 something differs, nothing matches, or it
-failed; 4 nothing differs, but messages were erased, have expired or are longer than
-what is kept.`,
-		Example: "  bcpmesh audit redecide --definitions ./proposed --since 30d",
-		Args:    cli.Arguments(0),
+		Use:  "redecide",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.run != "" {
 				return redecideRun(cmd.Context(), p, &client.Flags{Where: f.where}, f.run)

@@ -24,19 +24,8 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 		r.kind.Words = append(r.kind.Words, kind.String())
 	}
 	cmd := &cobra.Command{
-		Use:   "replay",
-		Short: "Show what happened, exchange by exchange",
-		Long: `Show what happened, in the past or live: for each exchange the question, the outcome of
-each answer and the rule behind it, the cost, who approved it, and when it was delivered
-and acknowledged. Unfinished exchanges are shown last.
-
-With --raw each line is followed by the message verbatim, as long as raw_retention keeps
-it: untrusted text, shown inert, with secrets hidden. That is for the owner of the state
-folder; no auditor's creds open it. With --json it is in raw, in base64, unchanged.
-
---agent, --session and --query select whole exchanges, --kind single records.`,
-		Example: "  bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16",
-		Args:    cli.Arguments(0),
+		Use:  "replay",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.unredacted && !r.raw {
 				return cli.Usagef("audit replay: --unredacted needs --raw").WithHint("without --raw no message is shown")

@@ -26,18 +26,7 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 	var span client.SpanFlags
 	var open, raw, contexts, stop bool
 	cmd := &cobra.Command{
-		Use:   "kernel [RUN|COMMAND]",
-		Short: "List the runs of kernels, show or stop one",
-		Long: `List the runs of kernels, oldest first: who asked, under which grant, how each ended and
-what it used of its limits. A kernel turns a task into effects: a planner that never
-sees content proposes a plan, Readers turn content into typed values, and every call
-crosses one gate (docs/kernel.md).
-
-With RUN, show its events in the order of the journal; with --raw also the task, plans,
-arguments and values, and with --context what planners and Readers were sent, byte for
-byte: hostile text, shown inert, for the owner of the state folder. With --stop, RUN
-makes no further call; one under way may still be made.`,
-		Example: "  bcpmesh kernel --since 24h --open",
+		Use: "kernel [RUN|COMMAND]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, flag := range []string{"since", "until", "open"} {
 				if cmd.Flags().Changed(flag) && len(args) > 0 {

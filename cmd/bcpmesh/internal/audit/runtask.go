@@ -29,23 +29,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var noWait, follow, plan bool
 	cmd := &cobra.Command{
-		Use:   "run KERNEL GRANT TASK",
-		Short: "Run a task in a kernel and wait for the end",
-		Long: `Run a task in a kernel of the mesh, with one of the grants that you may name, and wait
-for the end. The planner sees TASK and no content. The value of a run that committed is
-shown to the owner of the state folder, inert: it is what content came to.
-
---forbid TOOL=CEL refuses calls of the tool for which the condition holds, whatever the
-kernel's rules say; * is every tool.
-
-With --plan, only the planner is asked: the gate's verdict on each call of its plan is
-shown, the label of each value, and how many of its bits content can have chosen. Exit
-code 1 means that a call is certain to be denied. The plan is for the owner of the state
-folder.
-
-Exit code 3 means that the run did not commit: bcpmesh explain says why. After a lost
-connection ask again with the same --request-id.`,
-		Example:           `  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me."`,
+		Use:               "run KERNEL GRANT TASK",
 		Args:              cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
 		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {

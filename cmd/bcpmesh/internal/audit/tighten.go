@@ -24,23 +24,7 @@ func auditTightenCommand(p *cli.Program) *cobra.Command {
 	var exclude []string
 	var write string
 	cmd := &cobra.Command{
-		Use:   "tighten",
-		Short: "Propose the narrowest definitions that the history fits",
-		Long: `Propose the narrowest definitions that what was accepted fits: values and ranges that
-are used, word limits, alphabets, rates, max_category, budgets in both units. Each
-change has its bits before and after, and how many recorded messages it would refuse:
-all are decided again by the proposal.
-
-It reads the state folder (whether the mesh runs or not), or a backup. A proposal only
-narrows, whatever was in the history. Messages that were refused, that a person refused
-or that had signs of an attack are not learnt from, nor a few that alone need most of
-the bits: they are named, so look at them. --exclude leaves out a session. A channel or
-a subscription with fewer than 50 messages gets advice, not lines.
-
-Values may be words of a reader: read them before you apply a proposal.`,
-		Example: `  bcpmesh audit tighten
-  bcpmesh audit tighten --channel main/researcher --since 30d --write tight.json
-  bcpmesh proposals tight.json`,
+		Use:  "tighten",
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return tightenMesh(cmd.Context(), p, &f, exclude, write)

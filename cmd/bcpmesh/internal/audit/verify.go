@@ -60,19 +60,8 @@ func auditVerifyCommand(p *cli.Program) *cobra.Command {
 	var proofs bool
 	var quorum quorum
 	cmd := &cobra.Command{
-		Use:   "verify FILE...",
-		Short: "Check exports, without a mesh",
-		Long: `Check that a file of "bcpmesh audit export" is what was signed: every decision, each
-following the one before. It needs the public key of the mesh (KEY, or a file that holds
-it), over another channel, and nothing else. It names the first bad decision and exits
-with 1.
-
-Several files, oldest first, must continue each other, and all of them the checkpoints
-of --since. With --witness, at least --quorum witnesses must have cosigned the
-checkpoint of each file ("audit export --witnessed") or proof: each has seen only one
-history.`,
-		Example: "  bcpmesh audit verify office.bcpaudit --key office.key",
-		Args:    cobra.ArbitraryArgs,
+		Use:  "verify FILE...",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Arguments(1, "FILE")(cmd, args)

@@ -24,13 +24,8 @@ func InboxCommand(p *cli.Program) *cobra.Command {
 	var follow, keep bool
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:   "inbox",
-		Short: "Show and acknowledge the deliveries that wait for a controller",
-		Long: `Show the deliveries that wait for a controller: answers and pushes that the gateway
-let through. Each is acknowledged once it is shown, and does not come again. With
---keep, none is acknowledged, and at most the oldest 64 of each channel are shown.`,
-		Example: "  bcpmesh inbox --as main --follow --json",
-		Args:    cli.Arguments(0),
+		Use:  "inbox",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if keep && follow {
 				return cli.Usagef("inbox: --keep and --follow cannot be combined")

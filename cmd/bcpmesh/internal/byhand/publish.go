@@ -25,12 +25,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 	var pushID string
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:   "publish CONTROLLER SUBSCRIPTION [JSON]",
-		Short: "Push an answer against a subscription, as a reader",
-		Long: `Push an answer against a subscription that a controller's definition declares,
-as a reader of the mesh. The answer is a JSON object, given as an argument or on
-stdin. The gateway checks it, charges it, and returns the outcome.`,
-		Example:           `  bcpmesh publish main research-alerts '{"has_breaking_news":true,"priority":"high"}'`,
+		Use:               "publish CONTROLLER SUBSCRIPTION [JSON]",
 		Args:              cli.Arguments(2, "CONTROLLER", "SUBSCRIPTION", "JSON"),
 		ValidArgsFunction: completePush(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -117,12 +112,7 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var unknown bool
 	cmd := &cobra.Command{
-		Use:   "answer [QUERY_ID] [JSON]",
-		Short: "List a reader's open queries, or answer one",
-		Long: `Without arguments, list the queries that wait for a reader of the mesh. With a query's
-id and a JSON object, as an argument or on stdin, answer it, and show the gateway's
-outcome. The id may be left out if one query waits.`,
-		Example:           `  bcpmesh answer '{"is_urgent":true}'`,
+		Use:               "answer [QUERY_ID] [JSON]",
 		Args:              cli.Arguments(0, "QUERY_ID", "JSON"),
 		ValidArgsFunction: completeQueries(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -149,16 +149,7 @@ func QueryCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var noWait bool
 	cmd := &cobra.Command{
-		Use:   "query READER",
-		Short: "Ask a reader as a controller, and wait for the answer",
-		Long: `Ask a reader a question, as a controller of the mesh, and wait for the validated
-answer. If none comes in time, the exit code is 1, and --json writes what --no-wait
-does: the query stays open, and "bcpmesh inbox" shows its answer when it comes.
-
-Ask in the lowest category that will do: fields with known values first, short
-answers second. A summary is an escalation: it needs a reason in your own words,
-and a person's approval.`,
-		Example:           "  bcpmesh query mail-reader --boolean is_urgent --enum mood=good,bad",
+		Use:               "query READER",
 		Args:              cli.Arguments(1, "READER"),
 		ValidArgsFunction: meshdir.CompleteAgents(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,25 +23,7 @@ func SessionCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var renew bool
 	cmd := &cobra.Command{
-		Use:   "session [open|close]",
-		Short: "List controllers' sessions, open or close one",
-		Long: `List the newest session of each controller: whether it is open, who began it, how far
-hostile content has reached it (exposure), and what it has left on each of its
-channels: bits of the epoch, escalations, and what is open, held for a person or not
-yet acknowledged. A session is one task, to which budgets, escalations and exposure
-belong. An ask opens one by itself; it ends when it is idle for idle_timeout.
-
-open opens one of a controller. If none was open, its channels begin new epochs: their
-budgets are full again. Within idle_timeout of the end of a session that a delivery
-began they do not, so that no reader can have its own budget renewed by provoking one.
-With --renew the operator opens new epochs in any case. Who opens a new session says
-that the controller begins with a cleared context: the tasks of its runs are no longer
-tainted by what it was told before, unless deliveries still wait for its
-acknowledgement.
-
-close cancels the open queries, at the price of a failure; items that wait for a
-person stay.`,
-		Example:   "  bcpmesh session open --as main",
+		Use:       "session [open|close]",
 		ValidArgs: []string{bcp.VerbOpen, bcp.VerbClose},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {

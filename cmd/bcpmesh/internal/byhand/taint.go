@@ -22,20 +22,7 @@ func TaintCommand(p *cli.Program) *cobra.Command {
 		source.Words = append(source.Words, string(s))
 	}
 	cmd := &cobra.Command{
-		Use:   "taint AGENT",
-		Short: "Report or reset the taint of an agent, or end its suspension",
-		Long: `Report that an agent has read something that others may have written, or reset its
-taint. An agent's answers are as tainted as what it has read: its base_taint, its
-reported taint, and the taint of deliveries to it. A report makes it high, never
-lower, and holds across restarts; a Controller can report so itself.
-
---reset forgets what reports and deliveries brought, for an agent that has restarted
-and remembers nothing. Its base_taint stays.
-
---lift ends the suspension of an agent, a planner or a tool service that did what its
-role does not (on_suspect: suspend in mesh.yaml). Look at what it did first: bcpmesh
-audit replay --agent. Refused messages stay refused, and ended runs stay ended.`,
-		Example:           "  bcpmesh taint main --source document",
+		Use:               "taint AGENT",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 	}

@@ -28,13 +28,7 @@ func Command(p *cli.Program, run func(context.Context, *cli.Program) error) *cob
 	return &cobra.Command{
 		Use:    cellWord + " [enter SPEC|try BAIT|keep]",
 		Hidden: true,
-		Short:  "Confine this process, or run the cell of an agent",
-		Long: `Run the cell of an agent, which reads hostile text: bcpmesh agent run starts it, and
-speaks with it over its stdin and stdout. "enter" confines this process by a SPEC and
-executes the program that it names. "try" reports what of a BAIT was reached, and
-"keep" keeps a confined program with a child, for "bcpmesh doctor --sandbox".`,
-		Example: "  bcpmesh cell enter SPEC",
-		Args:    cobra.MaximumNArgs(2),
+		Args:   cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch word := strings.Join(args[:min(len(args), 1)], ""); {
 			case len(args) == 0:

@@ -27,22 +27,8 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var whole, record bool
 	var as string
 	cmd := &cobra.Command{
-		Use:   "fetch URL",
-		Short: "Get a web page as an agent would read it",
-		Long: `Get a page as an agent would read it: every hop is checked against the list of hosts and
-dialled at public addresses alone; the text is extracted, cleaned, cut and redacted.
-What a page says is data, and not to be followed.
-
-An IP literal may be a loopback or private address if the list has it with its port.
-Without --allow, the list is that of BCPMESH_EGRESS_ALLOW, else nothing.
-
-With --as, the definition of an agent of the current folder's mesh applies, and the bits
-that it tells hosts are shown. With --record, the running mesh records the fetch and
-charges the agent.
-
-The exit code is 3 if the URL is refused.`,
-		Example: "  bcpmesh fetch https://docs.example.com/ --allow docs.example.com",
-		Args:    cli.Arguments(1, "URL"),
+		Use:  "fetch URL",
+		Args: cli.Arguments(1, "URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if maxChars < 1 || maxChars > web.MaxChars {
 				return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", web.MaxChars, maxChars)

@@ -48,25 +48,8 @@ func GuardCommand(p *cli.Program) *cobra.Command {
 		names = append(names, o.name)
 	}
 	cmd := &cobra.Command{
-		Use:   "guard OPERATION [FILE|ARGUMENT]",
-		Short: "Apply the content guard: redaction, fences, egress",
-		Long: `Apply the content guard without a mesh, to a text in FILE or on stdin, or an argument:
-
-redact   hide secrets, line by line, by their shape
-clean    remove invisible characters, as of all that an agent reads
-fence    mark a text as data for a model, and make inner tags harmless
-tainted  exit code 1 if a text is not exactly one fence
-egress   exit code 3 if URL may not be fetched by --allow, or by BCPMESH_EGRESS_ALLOW
-hosts    how LIST, or BCPMESH_EGRESS_ALLOW, is parsed; exit code 1 for an invalid entry
-address  exit code 3 if ADDRESS is not of the open internet
-price    how many bits a fetch of URL tells hosts at most; of a link with --served
-
-With --json and no argument each reads JSON lines from stdin, {"id", "op", "in": {…}},
-and writes one line {"id", …} for each. A line that cannot be read gives {"id",
-"error"}. Texts are strings, or lists whose parts are joined; a part may be {"repeat":
-text, "times": n}. fetch and quarantine have this form only.`,
-		Example: `  bcpmesh guard redact < app.log`,
-		Args:    cli.Arguments(1, "OPERATION", "FILE"),
+		Use:  "guard OPERATION [FILE|ARGUMENT]",
+		Args: cli.Arguments(1, "OPERATION", "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := slices.Index(names, args[0])
 			if at < 0 {

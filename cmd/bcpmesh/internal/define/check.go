@@ -23,25 +23,7 @@ func CheckCommand(p *cli.Program) *cobra.Command {
 	var elsewhere bool
 	schema := cli.WordFlag{Words: []string{"mesh", "agent", "tools"}}
 	cmd := &cobra.Command{
-		Use:   "check [DIR]",
-		Short: "Check the definitions of a mesh, and show what they mean",
-		Long: `Check the definitions of a mesh, and show what they mean: every channel with its budget
-and what its subscriptions cost, and what every agent may publish and subscribe to.
-Without DIR, use the mesh of the current folder.
-
-All errors are shown at once, as file:line:column: key: message; the exit code is then
-1. Warnings do not keep a mesh from running. With --elsewhere, for a mesh that runs on
-another machine, programs of commands are not looked for.
-
-nominal is the price that budgets count. capacity is a proven bound on what an answer
-can carry. "Private data, untrusted input, ways out" shows what gives an agent each of
-the three; all three in one are an error if the mesh runs the agent, unless its
-definition has egress_budget_bits. bits a day is what it can tell hosts by its choice of
-URLs.
-
-With --schema, it prints the JSON Schema of mesh.yaml, of the front matter of agents, or
-of the files in tools, for an editor.`,
-		Example:           "  bcpmesh check ./office --json | jq .errors",
+		Use:               "check [DIR]",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -61,21 +61,7 @@ func InitCommand(p *cli.Program) *cobra.Command {
 	example := cli.WordFlag{Value: "research", Words: exampleNames()}
 	var seat modelSeat
 	cmd := &cobra.Command{
-		Use:   "init [DIR]",
-		Short: "Make a commented mesh to start from",
-		Long: `Make a commented mesh to start from in DIR, or in the current folder: mesh.yaml and
-agents/*.md. Nothing is overwritten. The examples are
-
-  research     a researcher on the web that tells its Controller of findings
-  mailroom     mail triage: a Reader of hostile mail, whose Controller learns who wants what
-  support      tickets of customers, and a helpdesk that decides about refunds
-  bookkeeping  invoices, which a kernel books and a person pays
-  issues       a tracker behind an MCP server, wrapped
-  assistant    a kernel that may mail what it read to whom a task names, and to nobody else
-
-With --model, the mesh runs the researcher with a model: then bcpmesh up is all that it
-needs. --endpoint is for a server that is compatible with OpenAI's.`,
-		Example:           "  bcpmesh init ./desk --model ollama/qwen3:8b",
+		Use:               "init [DIR]",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {

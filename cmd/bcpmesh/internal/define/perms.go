@@ -20,22 +20,7 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 	var agent string
 	var prove proveFlags
 	cmd := &cobra.Command{
-		Use:   "perms [DIR]",
-		Short: "Show what each agent may publish and subscribe to",
-		Long: `Show what each agent and each person may publish and subscribe to, in each of their
-roles; everything else is refused by the server. "replies" says for how long one answer
-may be sent to each message received. Without DIR, use the mesh of the current folder.
-
-"Taint" shows how far each agent may be under the influence of hostile content: its base
-taint, the greatest taint that channels can deliver, and the shortest path. "Egress"
-lists the hosts that the mesh allows agents, and how much they may tell them. "What
-keepers speak to" lists each agent's model, MCP servers, mailbox and hosts.
-
-With --prove it follows, in the JWTs that the server served last, everything that each
-agent may publish through all accounts, and proves that nothing bypasses the gateway;
-else it prints the path and exits with 1. --jwts proves other JWTs; if they have no
-gateway, name the users that are no agents with --trust.`,
-		Example:           "  bcpmesh perms --prove",
+		Use:               "perms [DIR]",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {

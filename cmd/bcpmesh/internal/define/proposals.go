@@ -31,20 +31,7 @@ func ProposalsCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var apply bool
 	cmd := &cobra.Command{
-		Use:   "proposals [ITEM|FILE|COMMAND]",
-		Short: "List approved proposals, or write one into its definition",
-		Long: `List the proposals that were approved within the last day and are not in the
-definitions yet. A controller's proposal changes nothing: it waits for an approver
-like a held item (bcpmesh approvals), and once approved waits a day for whoever may
-write the definitions.
-
-With ITEM, show as a patch how the proposal is written into its controller's
-definition: after the last line of the channel's entry, with every other line as it
-is. With FILE, whose name has a dot or a slash, show the patch of what bcpmesh audit
-tighten --write proposes; what does not narrow is refused. --apply writes it, if the
-edited folder loads and differs only by what is proposed. The mesh stays unchanged
-until bcpmesh reload.`,
-		Example: "  bcpmesh proposals iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --apply && bcpmesh reload",
+		Use: "proposals [ITEM|FILE|COMMAND]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
@@ -92,11 +79,7 @@ func proposalsSendCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:   "send READER [JSON]",
-		Short: "Propose a subscription, as a controller",
-		Long: `Propose a subscription to a reader, as a controller of the mesh. It is a JSON object
-with the same keys as in a definition, given as an argument or on stdin.`,
-		Example:           `  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'`,
+		Use:               "send READER [JSON]",
 		Args:              cli.Arguments(1, "READER", "JSON"),
 		ValidArgsFunction: meshdir.CompleteAgents(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,30 +20,7 @@ import (
 // ValidateCommand returns the command validate.
 func ValidateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "validate [FILE...]",
-		Short: "Judge answers against specs, as the gateway would",
-		Long: `Judge answers against specs, exactly as the gateway does, without a mesh. Each line of
-the input is a JSON object:
-
-  id               text or number, repeated in the output
-  spec             the spec of a query, or of a subscription with its id
-  response         the answer as JSON, taken byte for byte; or
-  response_raw     the answer as text; or
-  response_base64  the answer as bytes
-  encoding         json (the default) or msgpack
-  settings         keys of a channel entry, such as on_anomaly, and vocabularies
-
-Each line of the output, which is always JSON, has the keys
-
-  id, verdict      accept, reject, hold or invalid_spec
-  code             of the protocol; empty on accept and hold
-  field            what a reject is about, or the wrong key of the spec
-  response         the normalised answer, or null
-  delivered        the same as the exact bytes that a Controller gets
-  nominal_bits, capacity_bits, anomalies
-
-A line that cannot be judged has no output, and the exit code is 1.`,
-		Example:           "  bcpmesh validate < cases.jsonl",
+		Use:               "validate [FILE...]",
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		RunE:              func(cmd *cobra.Command, args []string) error { return validate(cmd.Context(), p, args) },
 	}

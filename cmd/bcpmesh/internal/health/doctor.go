@@ -60,19 +60,8 @@ func DoctorCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var confined, model bool
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Diagnose a mesh, or the connection to it",
-		Long: `Find problems and say what to do about them: in the mesh of the current folder, running
-or not; or, with --url and --creds, in the connection from here to a mesh elsewhere, as
-the agent of that file. It changes nothing.
-
-With --sandbox, it checks instead what this machine offers for agents with sandbox:
-required, and tries in such a sandbox what a hijacked agent would. With --model, it
-calls each model of the agents once, for at most 16 tokens, which are paid.
-
-The exit code is 1 if a check fails; warnings leave it at 0.`,
-		Example: "  bcpmesh doctor --url tls://mesh.example.org:4222 --creds main.creds --ca ca.pem",
-		Args:    cli.Arguments(0),
+		Use:  "doctor",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
 			defer cancel()

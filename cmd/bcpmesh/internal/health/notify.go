@@ -23,19 +23,8 @@ func NotifyCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var test bool
 	cmd := &cobra.Command{
-		Use:   "notify [ROUTE]...",
-		Short: "List or test the notification routes of a mesh",
-		Long: `List the notification routes that mesh.yaml declares under notify, all or those named,
-with their last status in the running mesh: when a message was accepted, or since when
-none is, and why. A running mesh uses them to tell people about held items, alerts and
-expiring credentials.
-
---test sends a test message by each and reports the results; exit code 1 means that one
-was not accepted. The mesh need not run: the message goes out from this process, with
-the variables of this environment and the files of the folder. Quiet hours and the
-kinds of a route do not matter.`,
-		Example: `  bcpmesh notify --test desk`,
-		Args:    cobra.ArbitraryArgs,
+		Use:  "notify [ROUTE]...",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			def, folder, err := loadRoutes(where)
 			if err != nil {

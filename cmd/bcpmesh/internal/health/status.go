@@ -51,20 +51,8 @@ type meshStatus struct {
 func StatusCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show whether the mesh runs, and what is waiting and spent",
-		Long: `Show the mesh of the current folder: whether it runs and where, how much it has
-decided and how full its disk is, the state of each agent, what waits for a person,
-and what the channels have spent.
-
-An agent is connected, or the reason is shown: its command crashed, with its
-exit, its last output and the time of its restart; or somebody else starts it.
-The output is the agent's own text: do not trust it.
-
-The exit code is 0 when it runs and 1 when it does not, cannot write its journal, or
-lets nothing through because its journal may not be the newest.`,
-		Example: "  bcpmesh status --dir ./office --json",
-		Args:    cli.Arguments(0),
+		Use:  "status",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 			defer cancel()

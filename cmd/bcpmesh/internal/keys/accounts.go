@@ -22,12 +22,7 @@ import (
 
 // AccountsCommand returns the command accounts.
 func AccountsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("accounts", "Export the mesh's accounts to a NATS cluster",
-		`Export the mesh's accounts to a NATS cluster, for a mesh that runs there in place of a
-server of its own. The keys stay in the state folder, on the operator's machine: the
-cluster gets signed accounts, and each gateway two logins.`,
-		`  bcpmesh accounts export ./office --out ./cluster --gateway one --gateway two`,
-		accountsExportCommand(p), accountsPushCommand(p))
+	return cli.Group("accounts", accountsExportCommand(p), accountsPushCommand(p))
 }
 
 // AccountsFlags say which mesh a command of accounts works on.
@@ -68,24 +63,7 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 	var gateways, guests []string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "export [DIR]",
-		Short: "Write what a NATS cluster and its gateways need",
-		Long: `Write the files that a NATS cluster in operator mode needs to carry a folder's mesh, and
-those that each gateway needs to log in:
-
-  operator.jwt      the root of trust
-  resolver.conf     for all nodes, to be included: root of trust and accounts
-  nats-server.conf  an example of a node's configuration, with comments
-  system.creds      credentials to push changes with
-  gateways/NAME/    two logins, one more for each tool of a kernel, and the root of trust
-  guests/NAME/      for the other mesh NAME on the same cluster: logins to the cluster's
-                    system account; export that mesh into this folder. The nodes need
-                    its operator.jwt only, beside the first mesh's
-
-The keys of the mesh stay in the state folder, which no node and no gateway may have.
-Export again to add a gateway, to replace a lost folder, or when a kernel may call
-another tool.`,
-		Example:           "  bcpmesh accounts export --out ./cluster --gateway one --gateway two",
+		Use:               "export [DIR]",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 	}

@@ -42,18 +42,7 @@ type Pushed struct {
 func accountsPushCommand(p *cli.Program) *cobra.Command {
 	var f PushFlags
 	cmd := &cobra.Command{
-		Use:   "push [DIR]",
-		Short: "Push the current accounts to a NATS cluster",
-		Long: `Push the current accounts of a folder's mesh to the servers of a NATS cluster: after
-editing the definitions, and after revoking, restricting or rotating credentials; also
-after the overlap of replaced ones, of which servers do not know. It shows what was
-removed (-) and added (+), and ends when every responding server has confirmed. The next
-push completes an interrupted one.
-
-Then the active gateway records the changes. The exit code is 4 if no gateway answers,
-or a known server does not. After editing the definitions, copy them to the gateways
-too, then run bcpmesh reload.`,
-		Example:           "  bcpmesh accounts push --url nats://node-1:4222,nats://node-2:4222 --creds ./cluster/system.creds",
+		Use:               "push [DIR]",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {

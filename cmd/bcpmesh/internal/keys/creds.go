@@ -33,20 +33,7 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var asContext contextFlags
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
-		Use:   "issue AGENT...",
-		Short: "Issue credentials to agents or people",
-		Long: `Make the credentials of an agent, an approver or an auditor, and write them to a new
-file that only its owner may read. For several, or with --all for everybody, the files
-are made in one step in a folder, as AGENT.creds or AGENT.ROLE.creds. Give each process
-a file of its own.
-
-It works whether the mesh runs or not; the first time, it creates the keys of the mesh.
-The file holds no permissions: an edit of the definitions needs no new file.
-
-With --passkey, an approver's file is bound to a passkey: each decision needs it too.
-FILE is JSON, {"rp_id": the host of the pages that it is for, "public_key": its
-SubjectPublicKeyInfo in base64url}.`,
-		Example:           "  bcpmesh creds issue alice --role approver --out alice.creds --expires 24h",
+		Use:               "issue AGENT...",
 		ValidArgsFunction: meshdir.CompleteAgents(true),
 	}
 	where.AddTo(cmd)

@@ -23,20 +23,7 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var all, gateways bool
 	cmd := &cobra.Command{
-		Use:   "creds [COMMAND]",
-		Short: "List the credentials of agents and people",
-		Long: `List the credentials that were issued, oldest first: for whom, in which role, until
-when, when they were last connected, and, while the mesh runs, from where. They are
-.creds files, each for one agent in one role; the list holds only public keys. A warning
-names those that expire soon.
-
-The status is valid, replaced (refused when the overlap ends), expired, revoked, or
-invited: nobody has joined with that token yet. Credentials that expired more than 30
-days ago are forgotten.
-
-A passkey is shown as six words: if they are not those that the person who joined saw,
-it is somebody else's.`,
-		Example: "  bcpmesh creds --dir ./office --json",
+		Use: "creds [COMMAND]",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, store, err := where.KeyStore()
 			if err != nil {

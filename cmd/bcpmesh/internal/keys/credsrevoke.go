@@ -90,16 +90,7 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 	var user string
 	var all, gateway bool
 	cmd := &cobra.Command{
-		Use:   "revoke AGENT|GATEWAY",
-		Short: "Revoke credentials for good",
-		Long: `Revoke credentials of an agent or a person for good. A running mesh disconnects their
-users at once, a stopped one when it starts; new ones can be issued.
-
-Without --user, the agent must have exactly one valid file. --all revokes all of its
-credentials, in every role or the one of --role, replaces its signing key, and cancels
-open invitations. --gateway revokes the logins that accounts export made for a GATEWAY,
-from the next push on.`,
-		Example:           `  bcpmesh creds revoke researcher --all`,
+		Use:               "revoke AGENT|GATEWAY",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
 	}
@@ -256,15 +247,7 @@ func credsRotateCommand(p *cli.Program) *cobra.Command {
 	overlap := cli.DurationFlag{Value: defaultOverlap}
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
-		Use:   "rotate AGENT",
-		Short: "Replace credentials with new ones",
-		Long: `Replace credentials of an agent or a person with new ones for the same role, with the
-same restrictions and lifetime. The old ones are refused after the overlap.
-
-If FILE holds the old ones, it is replaced in one step: an agent that watches its file
-switches to the new ones without losing a message; others must reconnect before the
-overlap ends. The keys that sign such files are replaced by bcpmesh keys rotate.`,
-		Example:           "  bcpmesh creds rotate researcher --out researcher.creds",
+		Use:               "rotate AGENT",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
 	}

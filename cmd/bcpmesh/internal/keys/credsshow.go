@@ -15,18 +15,7 @@ import (
 func credsShowCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
-		Use:   "show FILE",
-		Short: "Show whose credentials a file holds, without its private key",
-		Long: `Show whose credentials a file holds: agent, role, keys and times. Its private key
-is checked and never shown.
-
-If the keys of the mesh are here, the status comes from them; otherwise it comes from
-the file itself, which only a server can verify. The exit code is 1 if they are
-expired, revoked, or not of this mesh.
-
-With --json the result is {agent, role, public_key, issuer_key, account_key,
-issued, expires, status}.`,
-		Example:           "  bcpmesh creds show researcher.creds --json",
+		Use:               "show FILE",
 		Args:              cli.Arguments(1, "FILE"),
 		ValidArgsFunction: cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt)),
 		RunE:              func(_ *cobra.Command, args []string) error { return showCreds(p, where, args[0]) },

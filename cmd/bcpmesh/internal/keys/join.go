@@ -27,17 +27,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
-		Use:   "invite AGENT",
-		Short: "Make a one-time token to join the mesh",
-		Long: `Make a token with which somebody can join the mesh once: "bcpmesh join" makes a private
-key where it runs and has the mesh sign it, so that no private key travels. Send the
-token over a private channel. The first to use it joins; a second use is refused, and
-the audit shows it. "creds revoke AGENT --all" cancels it.
-
-With --passkey, an approver joins with a passkey, and decides only with it: compare the
-six words that "creds" shows with theirs. With --web, it is the address of a page where
-the passkey is made in a browser.`,
-		Example:           "  bcpmesh creds invite researcher",
+		Use:               "invite AGENT",
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
 	}
@@ -121,17 +111,8 @@ func JoinCommand(p *cli.Program) *cobra.Command {
 	var url, out, ca, passkey string
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:   "join TOKEN",
-		Short: "Join a mesh with a token; the private key stays on this machine",
-		Long: `Join a mesh that runs elsewhere: make a private key, have the mesh sign it for the agent
-that the token invites ("bcpmesh creds invite"), and write the credentials to a new file
-that only its owner may read. With "-", the token is read from stdin, so that it is in
-no shell history.
-
-With --passkey an approver's credentials are bound to the passkey in FILE. The six words
-that are shown must be those that "creds" of the mesh shows.`,
-		Example: "  bcpmesh join - --url tls://mesh.example:4222 --ca ca.pem --out researcher.creds",
-		Args:    cli.Arguments(1, "TOKEN"),
+		Use:  "join TOKEN",
+		Args: cli.Arguments(1, "TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
 		},

@@ -14,33 +14,15 @@ import (
 
 // KeysCommand returns the command keys.
 func KeysCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("keys", "Encrypt or replace the keys of the mesh",
-		`Encrypt the keys of the mesh with a passphrase, or replace them, whether the mesh runs
-or not. A copy of a sealed folder, or of its backup, lets nobody act in the mesh
-without the passphrase; messages in it can still be read.`,
-		"  bcpmesh keys seal",
-		keysSealCommand(p), keysRotateCommand(p))
+	return cli.Group("keys", keysSealCommand(p), keysRotateCommand(p))
 }
 
 func keysSealCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var undo bool
 	cmd := &cobra.Command{
-		Use:   "seal",
-		Short: "Encrypt the keys with a passphrase, or store them unencrypted again",
-		Long: `Encrypt the private keys of the mesh with a passphrase of 12 characters or more: those
-of the operator, the accounts and the agents' signing keys, and those that sign
-checkpoints and certificates. From then on, it is asked for once by bcpmesh up when it
-starts, by commands that make credentials, for others or for themselves, and by those
-that read the journal of a stopped mesh. If BCPMESH_PASSPHRASE_FILE names a file, its
-first line is used instead.
-
-A running mesh keeps running, but follows later key changes only after a restart. If
-the passphrase is lost, so are the keys. The unencrypted keys may still be found on
-the disk by whoever searches it. --undo stores the keys without a passphrase again:
-whoever may read the state folder has them then.`,
-		Example: "  bcpmesh keys seal",
-		Args:    cli.Arguments(0),
+		Use:  "seal",
+		Args: cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
 			folder, store, err := where.KeyStore()
 			if err != nil {

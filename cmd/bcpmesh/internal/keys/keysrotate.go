@@ -18,20 +18,7 @@ func keysRotateCommand(p *cli.Program) *cobra.Command {
 	overlap := cli.DurationFlag{Value: defaultKeyOverlap}
 	words := []string{"operator", "account", "scope", "all"}
 	cmd := &cobra.Command{
-		Use:   "rotate operator|account NAME|scope AGENT|all",
-		Short: "Replace keys of the mesh, whether it runs or not",
-		Long: `Replace keys of the mesh, whether it runs or not. Connected agents lose no message. What
-old keys signed is refused after --overlap; until then, replace files with bcpmesh creds
-rotate.
-
-operator      the operator's signing key; a running mesh's server restarts at once. It needs
-              keys/operator.nk back in its place; --identity replaces that key too
-account NAME  all signing keys of READERS, CONTROLLERS, OPERATORS (people), or JOIN, of
-              invitations; CORE and SYS, without an overlap, restart the server
-scope AGENT   the key that signs the files of an agent or a person
-all           the operator's and all accounts'. If somebody has a copy of the state folder,
-              use --overlap 0s: every file has to be issued again`,
-		Example: `  bcpmesh keys rotate account READERS --overlap 7d`,
+		Use: "rotate operator|account NAME|scope AGENT|all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 || !slices.Contains(words, args[0]):

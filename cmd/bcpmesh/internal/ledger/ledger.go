@@ -18,11 +18,7 @@ import (
 
 // LedgerCommand returns the command ledger.
 func LedgerCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("ledger", "Show what the channels have spent",
-		`Show what the channels have spent of their budgets, in bits: now and over
-time; and check the figures against the journal.`,
-		"  bcpmesh ledger show",
-		ledgerShowCommand(p), ledgerReconcileCommand(p))
+	return cli.Group("ledger", ledgerShowCommand(p), ledgerReconcileCommand(p))
 }
 
 // ledgerBook is the newest line of one epoch of a channel with its budgets,
@@ -52,22 +48,8 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var span client.SpanFlags
 	var epochs, history, subscriptions, egress, costs, people bool
 	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show each channel's budget, charges and what remains",
-		Long: `Show the newest epoch of each channel: in nominal bits the budget, the settled and
-reserved amounts and the rest; then the charged capacity, which bounds what the
-controller can have learned. The window is the spending within budget_window, over all
-epochs.
-
---history shows what each decision reserved or settled, and what the epoch held
-afterwards; --subscriptions what became of pushes, and what they were charged; --egress
-how many bits agents with a network have told hosts, and the bytes sent; --cost the
-tokens and US dollars of agents' models, and the cost of a delivered bit; --people what
-deciding has cost people.
-
-It says how many decisions the ledger does not show yet, if any.`,
-		Example: "  bcpmesh ledger show --history --since 24h",
-		Args:    cli.Arguments(0),
+		Use:  "show",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (egress || costs) && channel.Value != (bcp.ChannelKey{}) {
 				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")

@@ -17,15 +17,8 @@ func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:   "reconcile",
-		Short: "Recompute the ledger from the journal and compare",
-		Long: `Add up the charges of the whole journal again, from its decisions alone, and
-compare them with the balance in each decision, with the ledger, and with the
-gateway's state.
-
-It works whether the mesh runs or not. The exit code is 1 if anything differs.`,
-		Example: "  bcpmesh ledger reconcile",
-		Args:    cli.Arguments(0),
+		Use:  "reconcile",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()

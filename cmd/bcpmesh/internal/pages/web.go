@@ -18,22 +18,8 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	var listen, approver string
 	var site siteFlags
 	cmd := &cobra.Command{
-		Use:   "web",
-		Short: "Serve web pages about the mesh",
-		Long: `Serve web pages about the mesh: who hears whom with taint and both bit counts, remaining
-budgets, agents, sessions, the audit, alerts, and the reasons for each decision. They
-show no content of messages, except that of a held item to its approver.
-
-They are for a browser on this machine. The login address is printed: its code works
-once, for five minutes. In the folder of the mesh its owner sees the agents' commands
-too, and decides about held items.
-
-With --origin they are for browsers elsewhere, where people decide with passkeys: "creds
-invite NAME --role approver --web ORIGIN" makes the address at which somebody enrols.
-That needs a certificate, or a proxy on this machine that has one and keeps the Host
-header.`,
-		Example: "  bcpmesh web --listen localhost:8080 --approver kim",
-		Args:    cli.Arguments(0),
+		Use:  "web",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if approver != "" && who.Creds != "" {
 				return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")

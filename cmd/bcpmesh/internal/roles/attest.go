@@ -39,24 +39,7 @@ type signing struct {
 func attestCommand(p *cli.Program) *cobra.Command {
 	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
 	cmd := &cobra.Command{
-		Use:   "attest [KERNEL...]",
-		Short: "Sign or revoke attestations of the roles of the mesh's kernels",
-		Long: `Sign which roles the mesh's kernels are made of, for other organisations. The
-declaration is made from the definitions; the evidence is a permission proof of the JWTs
-that the server last served, the digest of the definitions, the version of the program,
-and the newest checkpoint. With --report, it has the digest of FILE.
-
-The attestation and a revocation list are written to the folder attest of the state
-folder, where the running mesh finds them. Both expire: sign again before then.
-
-With --revoke the arguments are revoked: an agent such as desk@org1.example, whose
-attestations all end; a serial; or, for good, the public key of a user. Without
-arguments the list is signed again, with the keys of revoked creds. Others refuse an
-older list.
-
-The key is created at the first call; --key prints the public key, which others add to
-trust in their mesh.yaml.`,
-		Example: "  bcpmesh role attest desk --expires 12h --speaks UBZ...",
+		Use: "attest [KERNEL...]",
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case f.key:

@@ -15,21 +15,8 @@ func contractsCommand(p *cli.Program) *cobra.Command {
 	var name string
 	var matrix bool
 	cmd := &cobra.Command{
-		Use:   "contracts [FILE...]",
-		Short: "List or print the built-in contracts, check files, or show the matrix",
-		Long: `List the built-in contracts, or check files with contracts.
-
-For each invariant it shows the predicate that its formula stands for, and the level
-at which it must hold. An invariant without a predicate is unverified: nothing can
-prove it, and it meets no requirement.
-
-Errors in a contract are shown with line and column; the exit code is then 1.
-
---matrix shows what each role sees, and the only eight ways between roles: "own", it
-sends its own and hears nothing of this kind; "metadata", it carries the bytes, and
-what it decides depends on labels.`,
-		Example: "  bcpmesh role contracts",
-		Args:    cobra.ArbitraryArgs,
+		Use:  "contracts [FILE...]",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if matrix {
 				if name != "" || len(args) > 0 {

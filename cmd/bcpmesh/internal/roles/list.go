@@ -70,15 +70,7 @@ func listParts(m *bcp.Mesh) []part {
 func RoleCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
-		Use:   "role [COMMAND]",
-		Short: "List who plays which role in a mesh",
-		Long: `List who plays which role in a mesh, and which contract it keeps: as its own file says
-(execution), or a kernel that asks it.
-
-A planner makes plans and sees no content. A processor reads content and has no
-tools. An orchestrator runs plans by rules. Each has a contract, and an organisation
-signs which contracts its agents keep: see docs/contracts.md.`,
-		Example: "  bcpmesh role --dir ./office --json",
+		Use: "role [COMMAND]",
 		RunE: func(*cobra.Command, []string) error {
 			folder, err := where.Folder()
 			if err != nil {

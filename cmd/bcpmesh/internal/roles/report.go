@@ -20,22 +20,8 @@ import (
 func reportCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
-		Use:   "report",
-		Short: "Report how far the roles keep their contracts, with evidence",
-		Long: `Report how far the roles of a mesh keep their contracts. For each invariant: the level
-that the contract declares, the levels at which it is proven, and the evidence:
-
-  proof    the JWTs that the mesh's server served last, as perms --prove has them
-  types    the messages that exist between roles
-  decoder  the strict decoders, tried on the vectors of this program
-  rules    what the rules of the kernels read
-  build    what the interpreter imports
-  monitor  the records of all runs, counted
-
-Without evidence an invariant is unverified, as is most of a mesh that was never
-started. Exit code 1 means that some contract is not proven to be kept.`,
-		Example: "  bcpmesh role report",
-		Args:    cli.Arguments(0),
+		Use:  "report",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reports, err := buildReports(cmd, p, &who)
 			if err != nil {

@@ -30,20 +30,8 @@ type showing struct {
 func showCommand(p *cli.Program) *cobra.Command {
 	f := showing{every: cli.DurationFlag{Least: time.Second}}
 	cmd := &cobra.Command{
-		Use:   "show [ATTESTATION] REVOCATIONS",
-		Short: "Show an attestation to another organisation's mesh, or its list to this one",
-		Long: `Show another organisation's mesh which roles an agent is made of, with the files that
-role attest has written. --creds are those that the other mesh has issued for the agent.
-It answers until when the agent is accepted; show the newest files again before then, or
-with --every keep running and show them when they change.
-
-REVOCATIONS alone is another organisation's list, and is shown to the mesh of the
-folder: revoked attestations are not accepted from then on. An older list is refused,
-and so is one not signed by anybody in trust.
-
-Exit code 3 means that the agent is not accepted.`,
-		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222",
-		Args:    cli.Arguments(1, "ATTESTATION", "REVOCATIONS"),
+		Use:  "show [ATTESTATION] REVOCATIONS",
+		Args: cli.Arguments(1, "ATTESTATION", "REVOCATIONS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && f.who.Creds == "" && f.to == "" {
 				return f.bring(cmd.Context(), p.Out, args[0])

@@ -31,25 +31,8 @@ type verifyFlags struct {
 func verifyCommand(p *cli.Program) *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify [FILE] AGENT",
-		Short: "Judge another organisation's agent, by a file or by a challenge",
-		Long: `Judge an attestation of another organisation's agent: FILE is a DSSE envelope, and
-AGENT, a name and an organisation, is who it has to be about. Without FILE its mesh is
-challenged: --creds are those that it has issued to an agent of yours that shows its
-roles there. Only a challenge shows that the agent's peer has its keys.
-
-The signature is checked with the keys of --trust; none is ever fetched. Contracts are
-found by their digests among the built-in ones and the files of --contract. Without a
-revocation list the attestation is not current.
-
-With --jwts, operator.jwt and accounts of the other mesh's state folder, the permission
-proof is made again. With --report the reports on the contracts are those that were
-attested.
-
-It prints until when the agent is accepted and, after a challenge, the number for
---last-revocations the next time. Exit code 3 means that it is not accepted.`,
-		Example: `  bcpmesh role verify attestation.json agent-a@org1.example --trust org1.example=org1.pem --revocations revocations.json`,
-		Args:    cli.Arguments(1, "FILE or AGENT", "AGENT"),
+		Use:  "verify [FILE] AGENT",
+		Args: cli.Arguments(1, "FILE or AGENT", "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return f.verify(p, args[0], args[1])

@@ -31,20 +31,8 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 	var runs, desk bool
 	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "See a hijacked mail reader meet the gateway",
-		Long: `Run a temporary mesh in this process: a tainted reader works through a mailbox, a clean
-assistant learns from it through the gateway. On mail with a planted instruction the
-reader acts hijacked and says, word for word, what the attacker wants. It shows three of
-the mails, and what it comes to; --json has each.
-
-With --kernel, a kernel has a mail summarised and sent to its owner, with a planted
-instruction in the mail, and then a planner that is compromised. With --desk, an editor
-asks a reader of saved web pages and one of mail for the brief of the week; the models
-are scripts, unless BCPMESH_MODEL names one. With --web, a page tells the story, and the
-mesh keeps running.`,
-		Example: "  bcpmesh demo --web localhost:4280",
-		Args:    cli.Arguments(0),
+		Use:  "demo",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"mbox", "keep", "web"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {

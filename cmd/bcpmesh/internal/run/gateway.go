@@ -40,19 +40,7 @@ func GatewayCommand(p *cli.Program) *cobra.Command {
 	var o gatewayOptions
 	level := &cli.WordFlag{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
-		Use:   "gateway [DIR]",
-		Short: "Run a gateway of a mesh on a NATS cluster",
-		Long: `Run one of the gateways of the mesh that a folder declares, on an existing NATS cluster
-in operator mode, until interrupted.
-
-The cluster enforces what "bcpmesh accounts export" wrote and "bcpmesh accounts push"
-sends. A gateway refuses to serve if that is anything else than the definitions say:
-after editing them push, then reload.
-
-One gateway at a time serves, and the others stand by: another takes over within
-seconds. All their state is in the streams of the cluster; --state may be lost. /healthz
-of --metrics returns 200 on the gateway that serves, and 503 on a standby.`,
-		Example:           "  bcpmesh gateway --url nats://n1:4222,nats://n2:4222,nats://n3:4222 --creds gateways/one",
+		Use:               "gateway [DIR]",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -28,22 +28,8 @@ const watchPause = 200 * time.Millisecond
 // ReloadCommand returns the command reload.
 func ReloadCommand(p *cli.Program) *cobra.Command {
 	return client.OperatorCommand(&cobra.Command{
-		Use:   "reload",
-		Short: "Reload the definitions of the running mesh",
-		Long: `Reload the definitions of the running mesh from its folder: all of them or, if
-one has an error, none. It shows the permissions that were removed (-) and added
-(+), and the audit keeps them with the SHA-256 of each file.
-
-Agents whose permissions change are disconnected for a moment and keep their creds;
-agents that were removed are disconnected. Budgets take effect at once: what was spent
-stays spent. Open queries stay open, unless their channel is gone or their spec would
-cost something else now.
-
-The exit code is 1 if the definitions have errors, or the program of a command cannot
-be started; then nothing has changed. bcpmesh check shows the errors of all files
-beforehand.`,
-		Example: "  bcpmesh reload",
-		Args:    cli.Arguments(0),
+		Use:  "reload",
+		Args: cli.Arguments(0),
 	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
 		result, err := o.Operator().Reload(ctx)
 		if err != nil {

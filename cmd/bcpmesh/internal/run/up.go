@@ -50,20 +50,7 @@ func UpCommand(p *cli.Program) *cobra.Command {
 	var o upOptions
 	level := &cli.WordFlag{Value: "warn", Words: []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
-		Use:   "up [DIR]",
-		Short: "Run the mesh of a folder: server, gateway, journal, audit",
-		Long: `Run the mesh that a folder declares, until interrupted. Edited definitions take effect
-after "bcpmesh reload". It listens on this machine only, unless --listen or --websocket
-says otherwise: that needs TLS, and encrypted keys (--seal). --tls makes a certificate
-under an authority of the mesh's own, whose certificate agents need.
-
-With --witness, each checkpoint goes to a witness, which cosigns it if it continues what
-it has seen (docs/audit.md). If a witness has seen more of the journal than there is,
-nothing is let through until --accept-rollback.
-
-Keep agents from the ports of --metrics and of the collector of --traces: they show what
-a Controller must not know.`,
-		Example:           "  bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json",
+		Use:               "up [DIR]",
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {

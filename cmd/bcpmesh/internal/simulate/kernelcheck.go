@@ -29,19 +29,7 @@ type kernelCheckOptions struct{ kernel, grant, as, dir string }
 func kernelCheckCommand(p *cli.Program) *cobra.Command {
 	var o kernelCheckOptions
 	cmd := &cobra.Command{
-		Use:   "check [FILE] [PLAN]",
-		Short: "Check a kernel and a plan before anything runs",
-		Long: `Check a kernel, and a plan for it: what the gate will say about each call, what label
-each value will have, and how many of its bits content can have chosen. Nothing is asked
-and nothing is done.
-
-With --kernel it is a kernel of the folder's definitions, with one of its grants.
-Otherwise FILE is a JSON object with the keys tools, schemas, rules (each with
-examples), grant, requester and limits. docs/kernel.md has an example.
-
-Exit code 1 means that the definition or the plan is wrong, or that a call is certain to
-be denied.`,
-		Example: "  bcpmesh kernel check --kernel desk --grant reply plan.json",
+		Use: "check [FILE] [PLAN]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.kernel != "" {
 				return cli.Arguments(0, "PLAN")(cmd, args)

@@ -24,28 +24,8 @@ func KernelCommands(p *cli.Program) []*cobra.Command {
 
 func kernelSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "simulate",
-		Short: "Simulate cases, one JSON object per line",
-		Long: `Simulate cases, one JSON object a line, exactly as a kernel decides them.
-
-Each line has id, kind, input and perhaps expect. The kinds:
-
-  plan    is a plan right: tools, schemas, grant, and plan, plan_text or
-          plan_base64
-  label   what label has a join, a tool's result, or a parse
-  gate    may this call be made: tool, args, grant, rules, requester
-  load    is this definition right: tools, rules
-  run     a whole run: what planner, parser, tools and people do is in the
-          case, and a crash between the record of a call and its outcome
-
-Each line of the output, which is always JSON, has the id and the keys of expect. For
-what expect asks about contexts (never_in_planner and the like), the output has those
-of its texts for which it holds.
-
-A line that cannot be simulated has no output: it is reported on stderr, and the exit
-code is 1.`,
-		Example: "  bcpmesh kernel simulate < cases.jsonl",
-		Args:    cli.Arguments(0),
+		Use:  "simulate",
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := &simulation{contexts: map[string][]string{}}
 			return simulate(cmd.Context(), p, s.line)

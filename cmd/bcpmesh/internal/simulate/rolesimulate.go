@@ -15,31 +15,9 @@ import (
 
 func RoleSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "simulate",
-		Short: "Judge cases, one JSON object per line",
-		Long: `Judge cases, one JSON object a line.
-
-Each line has id, kind, input and perhaps expect. The kinds:
-
-  contract  is a contract right, and which predicates do its invariants have;
-            with facts: what the report says of it
-  matrix    what a role sees of a column: role, column
-  edge      how one role reaches another: from, to
-  error     what a planner is told of a failure: kind (parse,
-            not_enough_information, tool, index, planner), what failed, step,
-            attempt
-  attest    is an agent of another organisation accepted: envelope, trust,
-            revocations, last_revocation_number, now, requirement, contracts,
-            agent, and perhaps challenge and proof
-
-Each line of the output, which is always JSON, has the id and the keys of expect, or
-everything that is known if there is no expect. docs/contracts.md shows each kind.
-
-A case that cannot be judged has the result {id, error}. A line that is no case has
-none: it is reported on stderr, and the exit code is 1.`,
-		Example: "  bcpmesh role simulate < cases.jsonl",
-		Args:    cli.Arguments(0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p, playRole) },
+		Use:  "simulate",
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p, playRole) },
 	}
 }
 
