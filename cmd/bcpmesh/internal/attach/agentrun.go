@@ -3,16 +3,19 @@ package attach
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
@@ -372,4 +375,62 @@ func startCell(by bcp.Sandbox, read []string, output *process.Output) (c keeper.
 	}
 	ours.close()
 	return c, cli.Failf("the cell cannot be started: %s", process.Reason(err))
+}
+
+// maxTask is the size of a task, in bytes.
+const maxTask = 64 << 10
+
+// readTask reads what a Controller is given to do: "-" is what stdin says.
+func (o *seat) readTask(ctx context.Context, p *cli.Program) error {
+	if o.task == "-" {
+		text, err := io.ReadAll(io.LimitReader(cli.Interruptible(ctx, p.In), maxTask+1))
+		if err != nil {
+			return cli.Failf("the task: %s", cli.FileReason(err))
+		}
+		o.task = string(text)
+	}
+	switch o.task = strings.TrimSpace(o.task); {
+	case o.task == "":
+		return cli.Usagef("agent run: --task: expected a task").WithHint("bcpmesh agent run %s --task \"What is new?\"", o.name)
+	case len(o.task) > maxTask || !utf8.ValidString(o.task):
+		return cli.Usagef("agent run: --task: a task is text of at most %d KiB", maxTask>>10)
+	}
+	return nil
+}
+
+// showResult shows what a Controller made of its task.
+func (o *seat) showResult(p *cli.Program, done cell.Done) error {
+	if done.Failed != "" {
+		return cli.Failf("%s has no result: %s", o.name, done.Failed)
+	}
+	if p.Out.JSON {
+		return p.Out.Value(map[string]any{"agent": o.name, "result": done.Said})
+	}
+	for line := range strings.Lines(strings.TrimSpace(done.Said)) {
+		p.Out.Printf("%s\n", cli.Plain(strings.TrimRight(line, "\r\n")))
+	}
+	return nil
+}
+
+// asideFolder has, in the state folder, a file for each agent one of whose cells ended while it read something: the digests of
+// what it read, one a line. Deleting the file has it read again.
+const asideFolder = "aside"
+
+func readAside(state string, agent bcp.AgentName) []string {
+	content, err := cli.ReadSmall(filepath.Join(state, asideFolder, string(agent)))
+	if err != nil {
+		return nil // there is none, or it is to be written anew
+	}
+	return strings.Fields(string(content))
+}
+
+func writeAside(state string, agent bcp.AgentName, inputs []string) error {
+	if len(inputs) == 0 {
+		return nil
+	}
+	folder := filepath.Join(state, asideFolder)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	return durable.Replace(filepath.Join(folder, string(agent)), []byte(strings.Join(inputs, "\n")+"\n"), 0o600)
 }

@@ -4,20 +4,29 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+	tlogwitness "github.com/bcpmesh/bcpmesh/jetstream/witness"
+	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
 // verifyResult is what audit verify says of one file.
@@ -226,4 +235,210 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 		p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// errFound ends the reading of a journal.
+var errFound = errors.New("found")
+
+// exportProof writes a proof that a decision was made.
+func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, number uint64) error {
+	j, err := client.OpenSource(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	tree := mesh.Tree(j.Folder.State)
+	if _, err := tree.Newest(); err != nil {
+		return checkpointFailure(err)
+	}
+	var decision []byte
+	var next uint64 // number of the decision that is due
+	err = j.Records(ctx, func(decisions [][]byte, _ uint64) error {
+		if next == 0 { // a journal may begin later
+			first, err := bcp.DecodeDecision(decisions[0])
+			if err != nil {
+				return err
+			}
+			if next = first.Seq; number < next {
+				return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore rebuilds the whole journal from backups: prove it there")
+			}
+		}
+		if number-next < uint64(len(decisions)) {
+			decision = decisions[number-next]
+			return errFound
+		}
+		next += uint64(len(decisions))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errFound) {
+		return exportFailure(err, j.Folder.State)
+	}
+	proof, err := tree.Prove(number, decision)
+	if err != nil {
+		return checkpointFailure(err)
+	}
+	if p.Out.JSON {
+		return p.Out.Value(map[string]string{"proof": string(proof)})
+	}
+	p.Out.Printf("%s", proof)
+	return nil
+}
+
+// provenResult is what audit verify --proof says of one file.
+type provenResult struct {
+	File       string    `json:"file"`
+	Verified   bool      `json:"verified"`
+	Decision   uint64    `json:"decision"`
+	Time       time.Time `json:"time"`
+	Kind       string    `json:"kind"`
+	Controller string    `json:"controller,omitempty"`
+	Reader     string    `json:"reader,omitempty"`
+	Digest     string    `json:"digest"` // by which the next decision names it
+	Of         uint64    `json:"of"`     // decisions of the checkpoint
+	// Witnesses have cosigned that, of those that were asked for.
+	Witnesses []verifyWitness `json:"witnesses,omitempty"`
+}
+
+func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) error {
+	content, err := readProof(name)
+	if err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+	}
+	proven, err := verify.Proof(content, keys)
+	if err != nil {
+		return cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
+	}
+	_, signed, _ := strings.Cut(string(content), "\n\n")
+	cosigned, err := quorum.check(name, []byte(signed), keys)
+	if err != nil {
+		return err
+	}
+	r := provenResult{name, true, proven.Decision, proven.Time, bcp.DecisionKind(proven.Kind).String(), proven.Controller, proven.Reader,
+		fmt.Sprintf("%x", bcp.RecordDigest(proven.Bytes)), proven.Checkpoint.Size, cosigned}
+	if p.Out.JSON {
+		return p.Out.Line(r)
+	}
+	p.Out.Printf("verified %s: decision %d of %d, %s at %s", cli.Plain(name), r.Decision, r.Of, r.Kind, r.Time.Format(time.RFC3339))
+	if r.Controller != "" && r.Reader != "" {
+		p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))
+	}
+	p.Out.Printf("\ndigest %s\n", r.Digest)
+	for _, w := range cosigned {
+		p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// readProof reads a file with a proof: the longest holds a decision of a full
+// message in base64.
+func readProof(name string) ([]byte, error) {
+	return folder.ReadFile(name, 2*verify.MaxBlock)
+}
+
+// keysOrFiles replaces names of files by what is in them. Where a text is neither a key
+// that check lets pass nor the name of a file, hint says where to get one.
+func keysOrFiles(flag string, list []string, check func(key string) error, hint string) ([]string, error) {
+	var keys []string
+	for _, key := range list {
+		content := []byte(key)
+		if check(strings.TrimSpace(key)) != nil {
+			var err error
+			content, err = cli.ReadSmall(key)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil, cli.Failf("%s %s: it is no key, and there is no file of this name", flag, cli.Quoted(key)).WithHint("%s", hint)
+			case err != nil:
+				return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(key), cli.FileReason(err))
+			}
+		}
+		keys = append(keys, strings.TrimSpace(string(content)))
+	}
+	return keys, nil
+}
+
+const (
+	logKeyHint     = "bcpmesh audit key shows it, on the machine of the mesh"
+	witnessKeyHint = "whoever runs the witness publishes it"
+)
+
+func checkWitnessKey(key string) error {
+	_, err := verify.NewWitness(key)
+	return err
+}
+
+// WitnessFlags are the witnesses that a mesh asks.
+type WitnessFlags struct{ list []string }
+
+func (f *WitnessFlags) AddTo(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.list, "witness", nil, "`KEY=URL` of a witness that cosigns checkpoints; may be repeated")
+}
+
+func (f *WitnessFlags) Peers(command string) ([]*tlogwitness.Peer, error) {
+	var peers []*tlogwitness.Peer
+	names := make(map[string]bool)
+	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, s := range f.list {
+		peer, err := tlogwitness.ParsePeer(s, client)
+		if err != nil {
+			return nil, cli.Usagef("%s: --witness: %s, got %s", command, cli.Plain(err.Error()), cli.Quoted(s)).
+				WithHint("whoever runs the witness publishes its key; as in --witness \"$(cat key.pub)=http://witness.example.org:8053\"")
+		}
+		if names[peer.Name] {
+			return nil, cli.Usagef("%s: --witness: %s is there twice", command, cli.Quoted(peer.Name))
+		}
+		names[peer.Name] = true
+		peers = append(peers, peer)
+	}
+	return peers, nil
+}
+
+// cosignFailure says what witnesses said of a checkpoint.
+func cosignFailure(err error) error {
+	f := cli.Failf("not cosigned: %s", cli.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	if errors.Is(err, tlogwitness.ErrRolledBack) || errors.Is(err, tlogwitness.ErrForked) {
+		return f.WithHint("this journal is not the one that the witness has seen: it was rolled back or rewritten")
+	}
+	return f
+}
+
+// quorum is how many witnesses must have cosigned what is verified.
+type quorum struct {
+	keys []string
+	need int
+}
+
+func (q *quorum) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&q.keys, "witness", nil, "public `KEY` of a witness, or a file with it; may be repeated")
+	cmd.Flags().IntVar(&q.need, "quorum", 0, "how many of the witnesses must have cosigned (default all)")
+}
+
+// read reads the files of the keys, and sets the default.
+func (q *quorum) read() (err error) {
+	if q.need < 0 || q.need > len(q.keys) {
+		return cli.Usagef("audit verify: --quorum is %d, and the keys given are %d", q.need, len(q.keys)).WithHint("name each witness with --witness")
+	}
+	if q.need == 0 {
+		q.need = len(q.keys)
+	}
+	q.keys, err = keysOrFiles("--witness", q.keys, checkWitnessKey, witnessKeyHint)
+	return err
+}
+
+// check returns who has cosigned a checkpoint, where enough have.
+func (q *quorum) check(name string, signed []byte, keys []string) (cosigned []verifyWitness, err error) {
+	if q.need == 0 {
+		return nil, nil
+	}
+	c, list, err := verify.Cosigned(signed, keys, q.keys)
+	if err != nil {
+		return nil, cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
+	}
+	for _, w := range list {
+		cosigned = append(cosigned, verifyWitness{w.Witness, w.Time})
+	}
+	if len(cosigned) < q.need {
+		return nil, cli.Failf("%s: its checkpoint over %d decisions was cosigned by %d of the witnesses, and must be by %d", cli.Quoted(name), c.Size, len(cosigned), q.need).
+			WithHint("bcpmesh audit export --witnessed ends with a checkpoint that a witness has cosigned")
+	}
+	return cosigned, nil
 }

@@ -308,3 +308,95 @@ func showResult(o *cli.Output, r bcp.ValidationResult) error {
 	}
 	return nil
 }
+
+// maxChoices is how many values a hint lists.
+const maxChoices = 20
+
+// subscriptionSpec returns what a push to a subscription answers, if the definitions are at hand.
+func subscriptionSpec(c *client.Client, controller bcp.AgentName, id bcp.SubscriptionID) *bcp.Spec {
+	channel, err := c.FindChannel(controller, bcp.RoleReader)
+	if err != nil || channel == nil {
+		return nil
+	}
+	for i := range channel.Subscriptions {
+		if channel.Subscriptions[i].ID == id {
+			return &channel.Subscriptions[i].Spec
+		}
+	}
+	return nil
+}
+
+// withChoices lists the values of a field in the hint of a refusal that says only that
+// the answer has none of them. It is for people who answer by hand: an agent has the
+// spec that it answers.
+func withChoices(err error, spec *bcp.Spec) error {
+	var failure *cli.Failure
+	if spec == nil || !errors.As(err, &failure) {
+		return err
+	}
+	for _, f := range spec.Fields {
+		if len(f.Values) == 0 || !strings.Contains(failure.Message, ": "+f.Name+": is not one of the values") {
+			continue
+		}
+		words := f.Values
+		if len(words) > maxChoices {
+			words = append(words[:maxChoices:maxChoices], "others")
+		}
+		return failure.WithHint("%s is %s", f.Name, cli.JoinOr(words))
+	}
+	return err
+}
+
+// completionTime is how long a shell waits for what only the running mesh knows.
+const completionTime = 3 * time.Second
+
+// completePush completes CONTROLLER, and then its subscriptions to the reader that
+// the command line acts as, or to any.
+func completePush(who *client.Flags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		mesh, err := client.LoadMesh(cmd)
+		if err != nil || len(args) > 1 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var words []string
+		seen := map[bcp.AgentName]bool{}
+		for i := range mesh.Channels {
+			c := &mesh.Channels[i]
+			switch {
+			case who.As != "" && who.As != string(c.Reader):
+			case len(args) == 0:
+				if !seen[c.Controller] {
+					seen[c.Controller] = true
+					words = append(words, string(c.Controller))
+				}
+			case args[0] == string(c.Controller):
+				for _, s := range c.Subscriptions {
+					words = append(words, cobra.CompletionWithDesc(string(s.ID), "to "+string(c.Reader)))
+				}
+			}
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeQueries completes the ids of the queries that wait for a reader.
+func completeQueries(who *client.Flags) cobra.CompletionFunc {
+	return cli.FirstArgument(func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		c, err := who.Connect(ctx, bcp.RoleReader)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		queries, err := waitingQueries(ctx, agents.NewReader(c.Connection), listWait)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, q := range queries {
+			ids = append(ids, cobra.CompletionWithDesc(string(q.QueryID), "from "+string(q.Controller)))
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	})
+}

@@ -203,3 +203,238 @@ func writeCase(p *cli.Program, id jsontext.Value, result any, code guard.Code) e
 	line := append([]byte(`{"id":`), id...)
 	return p.Out.HarmlessLine(append(append(line, ','), keys[1:]...))
 }
+
+// judged makes a judgement of a function that takes the members of a case.
+func judged[In any](judge func(in In) (any, guard.Code)) judgement {
+	return func(_ context.Context, raw jsontext.Value) (any, guard.Code) {
+		var in In
+		if err := json.Unmarshal(raw, &in, caseOptions); err != nil {
+			return nil, unreadableCase
+		}
+		return judge(in)
+	}
+}
+
+type textResult struct {
+	Text string `json:"text"`
+}
+
+type redactCase struct {
+	Text caseText `json:"text"`
+	Set  string   `json:"set"`
+}
+
+func judgeRedact(in redactCase) (any, guard.Code) {
+	set := guard.All
+	if in.Set != "" {
+		var err error
+		if set, err = guard.ParseSet(in.Set); err != nil {
+			return nil, unknownSet
+		}
+	}
+	return textResult{guard.Redact(string(in.Text), set)}, ""
+}
+
+type textCase struct {
+	Text caseText `json:"text"`
+}
+
+func judgeClean(in textCase) (any, guard.Code) { return textResult{guard.Clean(string(in.Text))}, "" }
+
+type taintedResult struct {
+	Tainted bool `json:"tainted"`
+}
+
+func judgeTainted(in textCase) (any, guard.Code) {
+	return taintedResult{guard.IsTainted(string(in.Text))}, ""
+}
+
+type fenceCase struct {
+	Text   caseText `json:"text"`
+	Source caseText `json:"source"`
+}
+
+type fenceResult struct {
+	Text    string `json:"text"`
+	Tainted bool   `json:"tainted"`
+}
+
+func judgeFence(in fenceCase) (any, guard.Code) {
+	fenced, err := guard.Fence(string(in.Text), guard.Source(in.Source))
+	if err != nil {
+		return nil, unknownSource
+	}
+	return fenceResult{fenced.String(), guard.IsTainted(fenced.String())}, ""
+}
+
+type egressCase struct {
+	URL   caseURL    `json:"url"`
+	Allow []caseText `json:"allow"`
+}
+
+func (c egressCase) policy() guard.Policy {
+	policy, _ := guard.ParsePolicy(entryTexts(c.Allow))
+	return policy
+}
+
+func entryTexts(list []caseText) []string {
+	texts := make([]string, len(list))
+	for i, t := range list {
+		texts[i] = string(t)
+	}
+	return texts
+}
+
+type egressResult struct {
+	Allowed   bool       `json:"allowed"`
+	Canonical string     `json:"canonical,omitzero"`
+	Code      guard.Code `json:"code,omitzero"`
+}
+
+func judgeEgress(in egressCase) (any, guard.Code) {
+	return checkEgress(string(in.URL), in.policy()), ""
+}
+
+func checkEgress(url string, policy guard.Policy) egressResult {
+	target, err := guard.Check(url, policy)
+	if err != nil {
+		return egressResult{Code: fetchCode(err)}
+	}
+	return egressResult{Allowed: true, Canonical: target.String()}
+}
+
+type hostsCase struct {
+	Env *caseText `json:"env"`
+}
+
+type hostsResult struct {
+	Allow   []string `json:"allow"`
+	Invalid []string `json:"invalid"`
+}
+
+func judgeHosts(in hostsCase) (any, guard.Code) {
+	if in.Env == nil {
+		return hostsResult{}, ""
+	}
+	return checkHosts(string(*in.Env)), ""
+}
+
+func checkHosts(value string) hostsResult {
+	allow := guard.SplitHosts(value)
+	_, invalid := guard.ParsePolicy(allow)
+	return hostsResult{allow, invalid}
+}
+
+type addressCase struct {
+	Address caseText `json:"address"`
+}
+
+type addressResult struct {
+	Public bool `json:"public"`
+}
+
+func judgeAddress(in addressCase) (any, guard.Code) {
+	return addressResult{guard.PublicText(string(in.Address))}, ""
+}
+
+type priceCase struct {
+	Link   bool     `json:"link"`
+	Starts uint64   `json:"start_urls"`
+	Served []uint64 `json:"served"`
+	URL    *caseURL `json:"url"`
+}
+
+type priceResult struct {
+	NanoBits guard.NanoBits `json:"nano_bits"`
+	Bytes    int            `json:"bytes,omitzero"`
+}
+
+func judgePrice(in priceCase) (any, guard.Code) {
+	if in.Link || in.URL == nil {
+		return priceResult{NanoBits: guard.LinkPrice(in.Starts, in.Served)}, ""
+	}
+	target, err := guard.ParseTarget(string(*in.URL))
+	if err != nil {
+		return nil, fetchCode(err)
+	}
+	price, length := guard.ComposedPrice(target)
+	return priceResult{price, length}, ""
+}
+
+// maxCaseText bounds a text of a case after its repetitions are written out.
+const maxCaseText = 64 << 20
+
+var errCaseText = errors.New("a text is a string or a list of parts")
+
+// caseText is a text of a case: a string, or a list whose parts are joined. A part is a string or {"repeat", "times"}.
+type caseText string
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (t *caseText) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	var b strings.Builder
+	if err := readCaseText(d, &b); err != nil {
+		return err
+	}
+	*t = caseText(b.String())
+	return nil
+}
+
+func readCaseText(d *jsontext.Decoder, b *strings.Builder) error {
+	switch d.PeekKind() {
+	case '"':
+		token, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		return addText(b, token.String(), 1)
+	case '[':
+		if _, err := d.ReadToken(); err != nil {
+			return err
+		}
+		for d.PeekKind() != ']' {
+			if err := readCaseText(d, b); err != nil {
+				return err
+			}
+		}
+		_, err := d.ReadToken()
+		return err
+	case '{':
+		var part struct {
+			Repeat caseText `json:"repeat"`
+			Times  int      `json:"times"`
+		}
+		if err := json.UnmarshalDecode(d, &part); err != nil {
+			return err
+		}
+		return addText(b, string(part.Repeat), part.Times)
+	}
+	return errCaseText
+}
+
+func addText(b *strings.Builder, text string, times int) error {
+	if times < 0 || len(text) > 0 && times > (maxCaseText-b.Len())/len(text) {
+		return errCaseText
+	}
+	b.WriteString(strings.Repeat(text, times))
+	return nil
+}
+
+// caseURL is a URL of a case. One that is no Unicode stays so, and is refused like any other that is malformed.
+type caseURL string
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (u *caseURL) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	raw, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	var text caseText
+	if err := json.Unmarshal(raw, &text, caseOptions); err != nil {
+		return err
+	}
+	*u = caseURL(text)
+	if !raw.IsValid() {
+		*u += "\xff"
+	}
+	return nil
+}

@@ -1,10 +1,16 @@
 package define
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -117,4 +123,139 @@ func showEgress(p *cli.Program, list []reachInfo) {
 	p.Out.Printf("\n")
 	p.Out.Heading("Egress")
 	p.Out.Table([]string{"agent", "hosts", "composed URLs", "bits", "over", "bytes", "bytes a host"}, rows)
+}
+
+// partner is somebody to whom an agent's keeper speaks.
+type partner struct {
+	Kind string `json:"kind"` // model, server (of MCP), mailbox or host (of its network)
+	Name string `json:"name,omitzero"`
+	Host string `json:"host,omitzero"` // host and port; empty for a program or a file of this machine
+}
+
+// hostKind is the kind of a host of an agent's network.
+const hostKind = "host"
+
+// listPartners are those of an agent: where what it reads and says may go, and from where its mail comes.
+func listPartners(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
+	if model, ok := mesh.ModelOf(a.Model); ok && a.AsksModel() {
+		list = append(list, partner{"model", a.Model, hostAndPort(wires.BaseOf(model.Provider, model.BaseURL))})
+	}
+	if a.Builtin {
+		list = append(list, toolsPartners(mesh, a)...)
+	}
+	for _, host := range a.Egress.Hosts {
+		list = append(list, partner{Kind: hostKind, Host: host})
+	}
+	return list
+}
+
+// toolsPartners are those of the tools of an agent that a model runs.
+func toolsPartners(mesh *bcp.Mesh, a *bcp.Agent) (list []partner) {
+	for _, tool := range a.Tools {
+		server, _ := mesh.MCPTool(tool)
+		if server == nil {
+			continue
+		}
+		if to := (partner{"server", string(server.Name), hostAndPort(server.URL)}); !slices.Contains(list, to) { // it has many tools
+			list = append(list, to)
+		}
+	}
+	if server, err := guard.ParseMailServer(a.Mailbox); err == nil {
+		list = append(list, partner{"mailbox", server.Mailbox, server.Target.Authority()})
+	}
+	return list
+}
+
+// hostAndPort is the host and port of a URL, empty for none.
+func hostAndPort(url string) string {
+	target, err := guard.ParseTarget(url)
+	if err != nil {
+		return ""
+	}
+	return target.Authority()
+}
+
+// showPartners shows to whom keepers speak, between two texts, unless that is nobody.
+func showPartners(p *cli.Program, list []reachInfo, before, after string) {
+	var rows [][]string
+	for _, r := range list {
+		for _, to := range r.Partners {
+			if to.Kind != hostKind {
+				rows = append(rows, []string{string(r.Agent), to.Kind, to.Name, cmp.Or(to.Host, "this machine")})
+			}
+		}
+		if len(r.Hosts) > 0 {
+			rows = append(rows, []string{string(r.Agent), hostKind, "", hostsText(r)})
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	p.Out.Printf("%s", before)
+	p.Out.Heading("What keepers speak to")
+	p.Out.Table([]string{"agent", "kind", "name", "at"}, rows)
+	p.Out.Printf("%s", after)
+}
+
+// kernelInfo is what a requester can have a kernel do with a grant.
+type kernelInfo struct {
+	Kernel    bcp.AgentName `json:"kernel"`
+	Planner   bcp.AgentName `json:"planner"`
+	Requester bcp.AgentName `json:"requester"`
+	Grant     string        `json:"grant"`
+	Tools     []string      `json:"tools"`
+	// Sends and Keeps are the tools that read, by whether their arguments may leave the
+	// mesh, and so are judged as those of a write.
+	Sends []string `json:"reads_that_may_send"`
+	Keeps []string `json:"reads_that_keep"`
+}
+
+func describeKernels(mesh *bcp.Mesh) []kernelInfo {
+	var infos []kernelInfo
+	for _, k := range kernel.OfMesh(mesh) {
+		rights := k.Rights()
+		for _, r := range rights.Runs {
+			grant, _ := k.GrantOf(r.Requester, r.Grant)
+			info := kernelInfo{rights.Kernel, rights.Planner, r.Requester, r.Grant, append([]string{}, k.Catalogue(grant)...), []string{}, []string{}}
+			for _, t := range k.Definition().Tools {
+				switch {
+				case t.Level != kernel.Read || !slices.Contains(info.Tools, t.Name):
+				case t.NoEgress:
+					info.Keeps = append(info.Keeps, t.Name)
+				default:
+					info.Sends = append(info.Sends, t.Name)
+				}
+			}
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}
+
+func showKernels(o *cli.Output, infos []kernelInfo) {
+	if len(infos) == 0 {
+		return
+	}
+	var rows [][]string
+	sends, keeps := map[string]bool{}, map[string]bool{}
+	for _, k := range infos {
+		rows = append(rows, []string{string(k.Kernel), string(k.Planner), string(k.Requester), k.Grant, strings.Join(k.Tools, ", ")})
+		for _, name := range k.Sends {
+			sends[name] = true
+		}
+		for _, name := range k.Keeps {
+			keeps[name] = true
+		}
+	}
+	o.Heading("Kernels")
+	o.Table([]string{"kernel", "planner", "requester", "grant", "may call"}, rows)
+	for _, of := range []struct {
+		what  string
+		names map[string]bool
+	}{{"Judged as a write, since what they are asked may leave the mesh", sends}, {"Trusted to keep what they are asked (egress: false)", keeps}} {
+		if len(of.names) > 0 {
+			o.Printf("%s: %s\n", of.what, strings.Join(slices.Sorted(maps.Keys(of.names)), ", "))
+		}
+	}
+	o.Printf("\n")
 }

@@ -2,16 +2,26 @@ package define
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -162,4 +172,239 @@ func showTaints(p *cli.Program, taints []agentTaint) {
 	p.Out.Printf("\n")
 	p.Out.Heading("Taint")
 	p.Out.Table([]string{"agent", "base", "exposure at worst", "by way of"}, rows)
+}
+
+// proveFlags are those of perms --prove.
+type proveFlags struct {
+	prove          bool
+	jwts           []string
+	trust, through []string
+}
+
+func (f *proveFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.prove, "prove", false, "search the issued JWTs for paths around the gateway; exit 1 if there is one")
+	cmd.Flags().StringArrayVar(&f.jwts, "jwts", nil, "`FILE or DIR` with JWTs or creds files to prove, in place of a mesh's; may be repeated")
+	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "`NAME` of a user, a scope's role or an account that is no agent; may be repeated")
+	cmd.Flags().StringArrayVar(&f.through, "through", nil, "`PATTERN` of further subjects that lead to trusted users; may be repeated")
+	cli.Complete(cmd, "jwts", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt
+	})
+}
+
+// proved is the JSON form of a proof.
+type proved struct {
+	OK     bool          `json:"ok"`
+	Source string        `json:"source"`
+	Claims []provedClaim `json:"claims"`
+	proof.Report
+}
+
+type provedClaim struct {
+	Claim proof.Claim `json:"claim"`
+	Text  string      `json:"text"`
+	Holes int         `json:"holes"`
+}
+
+func provePermissions(p *cli.Program, f proveFlags, args []string) error {
+	policy := proof.Policy{Trusted: f.trust, Through: f.through}
+	for _, pattern := range f.through {
+		if !subjects.Valid(pattern) {
+			return cli.Usagef("perms: --through: %s is not a subject pattern", cli.Quoted(pattern))
+		}
+	}
+	if len(f.jwts) > 0 && len(args) > 0 {
+		return cli.Usagef("perms: --jwts and DIR name two things to prove").WithHint("leave one out")
+	}
+	claims, source, err := f.read(args)
+	if err != nil {
+		return err
+	}
+	report, err := proof.Prove(claims, policy)
+	if errors.Is(err, proof.ErrNoTokens) {
+		return cli.Failf("there is no account's JWT in %s", source).WithHint("give the accounts' JWTs, and the operator's, with --jwts")
+	}
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	result := proved{OK: len(report.Holes) == 0, Source: source, Report: report}
+	for _, c := range proof.All() {
+		result.Claims = append(result.Claims, provedClaim{c, c.Text(), len(report.Of(c))})
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(result); err != nil {
+			return err
+		}
+	} else {
+		showProof(p, result)
+	}
+	if result.OK {
+		return nil
+	}
+	fault := cli.Failf("there %s past the gateway", ways(len(report.Holes)))
+	if len(claims.Operators) == 0 {
+		return fault.WithHint("the operator's JWT is not among them; without it, its restrictions are not taken into account")
+	}
+	return fault
+}
+
+func ways(n int) string {
+	if n == 1 {
+		return "is 1 way"
+	}
+	return fmt.Sprintf("are %d ways", n)
+}
+
+// read collects the JWTs: those that were named, those that the mesh's server
+// last served, or, of a mesh that never ran, those that it would issue.
+func (f proveFlags) read(args []string) (proof.Claims, string, error) {
+	var claims proof.Claims
+	if len(f.jwts) > 0 {
+		for _, name := range f.jwts {
+			if err := addTokens(&claims, name); err != nil {
+				return claims, "", err
+			}
+		}
+		return claims, strings.Join(f.jwts, ", "), nil
+	}
+	folder, err := meshdir.Argument(args)
+	if err != nil {
+		return claims, "", err
+	}
+	served := server.Claims(folder.State)
+	if _, err := os.Stat(served.Operator); err == nil {
+		for _, name := range []string{served.Operator, served.Accounts} {
+			if err := addTokens(&claims, name); err != nil {
+				return claims, "", err
+			}
+		}
+		return claims, "what the server last served, in " + served.Accounts, nil
+	}
+	mesh, err := folder.Load()
+	if err != nil {
+		return claims, "", err
+	}
+	draft, err := os.MkdirTemp("", "bcpmesh-prove-")
+	if err != nil {
+		return claims, "", cli.Failf("no temporary folder for keys: %s", cli.FileReason(err))
+	}
+	defer func() { _ = os.RemoveAll(draft) }()
+	store, err := accounts.Create(draft)
+	if err != nil {
+		return claims, "", err
+	}
+	bundle, err := accounts.Compile(store, subjects.Permissions(mesh), time.Now())
+	if err != nil {
+		return claims, "", err
+	}
+	tokens := []string{bundle.Operator}
+	for _, a := range bundle.Accounts {
+		tokens = append(tokens, a.JWT)
+	}
+	return claims, "what would be issued: the mesh has not been started", claims.Add(strings.Join(tokens, "\n"))
+}
+
+// maxTokenFile bounds a file with JWTs, such as a resolver's configuration.
+const maxTokenFile = 64 << 20
+
+// addTokens reads a file, or every JWT and creds file below a folder.
+func addTokens(claims *proof.Claims, name string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+	}
+	files := []string{name}
+	if info.IsDir() {
+		files = nil
+		err := filepath.WalkDir(name, func(file string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() && slices.Contains([]string{".jwt", ".creds"}, filepath.Ext(file)) {
+				files = append(files, file)
+			}
+			return err
+		})
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		}
+		if len(files) == 0 {
+			return cli.Failf("there is no .jwt or .creds file in %s", cli.Quoted(name))
+		}
+	}
+	for _, file := range files {
+		content, err := cli.ReadFile(file, maxTokenFile)
+		if err != nil {
+			return err
+		}
+		if err := claims.Add(string(content)); err != nil {
+			return cli.Failf("%s: %s", cli.Quoted(file), err)
+		}
+	}
+	return nil
+}
+
+// maxShownHoles is how many ways a person is shown; --json has all.
+const maxShownHoles = 20
+
+func showProof(p *cli.Program, r proved) {
+	p.Out.Heading("Proof")
+	p.Out.Printf("of      %s\n", cli.Plain(r.Source))
+	p.Out.Printf("agents  %s\n", cli.Plain(cli.FirstNames(r.Principals)))
+	p.Out.Printf("trusted %s\n", cli.Plain(cli.FirstNames(r.Trusted)))
+	p.Out.Printf("%s, %s, %s of agents and people, %s of what they publish\n\n",
+		cli.Count(r.Accounts, "account"), cli.Count(len(r.Principals), "principal"), cli.Count(r.Pairs, "pair"), cli.Count(r.Ways, "station"))
+	var rows [][]string
+	for _, c := range r.Claims {
+		verdict := "proven"
+		if c.Holes > 0 {
+			verdict = cli.Count(c.Holes, "way") + " past it"
+		}
+		rows = append(rows, []string{string(c.Claim), c.Text, verdict})
+	}
+	p.Out.Table([]string{"claim", "what it says", "result"}, rows)
+	showRoles(p, r.Report)
+	for i, h := range r.Holes {
+		if i == maxShownHoles {
+			p.Out.Printf("\n%d more: --json has all\n", len(r.Holes)-i)
+			return
+		}
+		p.Out.Printf("\n%d. %s: %s to %s\n", i+1, h.Claim, cli.Plain(h.From), cli.Plain(h.To))
+		for j, step := range strings.Split(h.String(), " -> ") {
+			arrow := "   "
+			if j > 0 {
+				arrow = "-> "
+			}
+			p.Out.Printf("   %s%s\n", arrow, cli.Plain(step))
+		}
+		if h.Publish != "" {
+			p.Out.Printf("   try: publish %s, it arrives as %s\n", cli.Plain(h.Publish), cli.Plain(h.Arrives))
+		}
+	}
+}
+
+// showRoles shows the isolation matrix and the edges, of a mesh that has planners.
+func showRoles(p *cli.Program, r proof.Report) {
+	if !slices.ContainsFunc(r.Edges, func(e proof.Passage) bool { return e.Open && e.To == contract.Planner }) {
+		return
+	}
+	columns := contract.Columns()
+	titles, rows := []string{"hears"}, [][]string{}
+	for _, c := range columns {
+		titles = append(titles, strings.ReplaceAll(string(c), "_", " "))
+	}
+	for i, cell := range r.Matrix {
+		if i%len(columns) == 0 {
+			rows = append(rows, []string{string(cell.Role)})
+		}
+		rows[len(rows)-1] = append(rows[len(rows)-1], string(cell.Sees))
+	}
+	p.Out.Printf("\n")
+	p.Out.Table(titles, rows)
+	rows = nil
+	for _, e := range r.Edges {
+		open := "closed"
+		if e.Open {
+			open = "open"
+		}
+		rows = append(rows, []string{string(e.From), string(e.To), e.Family, open})
+	}
+	p.Out.Printf("\n")
+	p.Out.Table([]string{"from", "to", "subjects", "edge"}, rows)
 }

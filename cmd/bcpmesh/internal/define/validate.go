@@ -3,17 +3,24 @@ package define
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -165,4 +172,300 @@ func (j *judge) verdict(c answerCase) (caseVerdict, error) {
 	}
 	result.Anomalies = append(result.Anomalies, v.Anomalies...)
 	return result, nil
+}
+
+// answerCase is one line of the input of validate. Its values are parts of the
+// line.
+type answerCase struct {
+	id       jsontext.Value
+	spec     jsontext.Value
+	settings jsontext.Value // nil: none
+	encoding bcp.Encoding
+	answer   []byte
+}
+
+// parseCase reads a line. The line is strict JSON with known keys, each once;
+// what is in response and spec is not judged here and stays as it is.
+func parseCase(line []byte) (answerCase, error) {
+	members, err := splitMembers(line)
+	if err != nil {
+		return answerCase{}, err
+	}
+	c := answerCase{id: jsontext.Value("null"), encoding: bcp.JSON}
+	var response jsontext.Value
+	answers := 0
+	for _, m := range members {
+		var err error
+		switch m.name {
+		case "id":
+			c.id = m.value
+			if kind := c.id.Kind(); kind != '"' && kind != '0' && kind != 'n' || !c.id.IsValid() {
+				err = errors.New("id: expected text or a number")
+			}
+		case "spec":
+			c.spec = m.value
+		case "settings":
+			c.settings = m.value
+		case "encoding":
+			var word string
+			if word, err = memberText(m); err == nil && c.encoding.UnmarshalText([]byte(word)) != nil {
+				err = errors.New("encoding: expected json or msgpack")
+			}
+		case "response":
+			response = m.value
+			answers++
+		case "response_raw":
+			var text string
+			text, err = memberText(m)
+			c.answer = []byte(text)
+			answers++
+		case "response_base64":
+			var text string
+			if text, err = memberText(m); err == nil {
+				if c.answer, err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
+					err = errors.New("response_base64: expected base64 with padding")
+				}
+			}
+			answers++
+		default:
+			err = unknownKey(m.name, []string{"id", "spec", "response", "response_raw", "response_base64", "encoding", "settings"})
+		}
+		if err != nil {
+			return answerCase{}, err
+		}
+	}
+	switch {
+	case c.spec == nil:
+		return answerCase{}, errors.New("there is no spec")
+	case answers != 1:
+		return answerCase{}, errors.New("expected one of response, response_raw and response_base64")
+	case response != nil:
+		c.answer = response
+		if c.encoding == bcp.MessagePack {
+			// What MessagePack cannot say is malformed in it, like the empty
+			// message that is left.
+			c.answer, _ = wire.MsgpackFromJSON(nil, response)
+		}
+	}
+	return c, nil
+}
+
+func unknownKey(name string, known []string) error {
+	if near := cli.Suggestion(name, known); near != "" {
+		return fmt.Errorf("unknown key %s; did you mean %s?", cli.Quoted(name), near)
+	}
+	return fmt.Errorf("unknown key %s", cli.Quoted(name))
+}
+
+// member is one member of a JSON object; value is the very bytes.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+var errNotObject = errors.New("expected a JSON object")
+
+// splitMembers splits a JSON object without judging what is inside its values,
+// where names may repeat and texts be invalid.
+func splitMembers(b []byte) ([]member, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if start, err := dec.ReadToken(); err != nil || start.Kind() != '{' {
+		return nil, notJSON(err)
+	}
+	var members []member
+	seen := map[string]bool{}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		m := member{name: name.String()}
+		if seen[m.name] {
+			return nil, fmt.Errorf("the key %s is there twice", cli.Quoted(m.name))
+		}
+		seen[m.name] = true
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		end := dec.InputOffset()
+		m.value = b[end-int64(len(value)) : end : end]
+		members = append(members, m)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, notJSON(err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is data after the JSON object")
+	}
+	return members, nil
+}
+
+// notJSON says where the JSON is broken, and quotes nothing.
+func notJSON(err error) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case err == nil:
+		return errNotObject
+	case errors.As(err, &syntax):
+		return fmt.Errorf("not JSON at byte %d", syntax.ByteOffset+1)
+	default:
+		return errors.New("not JSON: it ends too early")
+	}
+}
+
+func memberText(m member) (string, error) {
+	var text string
+	if m.value.Kind() != '"' {
+		return "", fmt.Errorf("%s: expected text", m.name)
+	}
+	if err := json.Unmarshal(m.value, &text); err != nil {
+		return "", fmt.Errorf("%s: not valid Unicode; response_base64 takes any bytes", m.name)
+	}
+	return text, nil
+}
+
+// compiled is a spec with its settings, ready to judge; without a validator,
+// the key that is wrong.
+type compiled struct {
+	validator *bcp.Validator
+	wrong     string
+}
+
+// MaxReady bounds how many specs stay compiled: cases often share one.
+const MaxReady = 64
+
+// compile compiles the case's spec. The error is about the settings.
+func (j *judge) compile(c answerCase) (compiled, error) {
+	key := strconv.Itoa(len(c.settings)) + ":" + string(c.settings) + string(c.spec)
+	if ready, ok := j.ready[key]; ok {
+		return ready, nil
+	}
+	settings, subscriptions, err := parseSettings(c.settings)
+	if err != nil {
+		return compiled{}, err
+	}
+	settings.Constraints = constraint.Compile
+	if len(j.ready) >= MaxReady {
+		clear(j.ready)
+	}
+	ready := compileSpec(c.spec, settings, subscriptions)
+	if len(c.spec) <= bcp.MaxControllerMessage {
+		j.ready[key] = ready
+	}
+	return ready, nil
+}
+
+func compileSpec(raw jsontext.Value, settings bcp.Settings, subscriptions int) compiled {
+	raw, sub, err := withoutSubscription(raw)
+	if err != nil {
+		return compiled{wrong: "id"}
+	}
+	if sub.ID != "" {
+		settings = settings.OfSubscription(sub, max(1, subscriptions))
+	}
+	spec, err := bcp.ParseSpec(raw)
+	if err != nil {
+		return compiled{wrong: wrongKey(raw)}
+	}
+	validator, err := bcp.Compile(spec, settings)
+	var wrong *bcp.SpecError
+	if errors.As(err, &wrong) {
+		return compiled{wrong: wrong.Key}
+	}
+	if err != nil {
+		return compiled{}
+	}
+	return compiled{validator: validator}
+}
+
+// withoutSubscription takes what a subscription has beyond its spec off it. Only
+// its condition is about a single answer.
+func withoutSubscription(raw jsontext.Value) (spec jsontext.Value, sub bcp.Subscription, err error) {
+	if raw.Kind() != '{' || len(raw) > bcp.MaxControllerMessage {
+		return raw, sub, nil
+	}
+	members, err := splitMembers(raw)
+	if err != nil {
+		return raw, sub, nil // ParseSpec refuses it
+	}
+	rest := []byte{'{'}
+	for _, m := range members {
+		switch m.name {
+		case "id":
+			id, err := memberText(m)
+			if err != nil {
+				return nil, sub, err
+			}
+			if sub.ID, err = bcp.ParseSubscriptionID(id); err != nil {
+				return nil, sub, err
+			}
+			continue
+		case "publish_when":
+			if text, err := memberText(m); err == nil {
+				sub.PublishWhen = text
+				continue
+			}
+		case "max_rate", "batch_window":
+			continue
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		name, err := jsontext.AppendQuote(nil, m.name)
+		if err != nil {
+			return raw, bcp.Subscription{}, nil
+		}
+		rest = append(append(append(rest, name...), ':'), m.value...)
+	}
+	if sub.ID == "" {
+		return raw, sub, nil
+	}
+	return append(rest, '}'), sub, nil
+}
+
+// wrongKey finds the key of a spec that ParseSpec refused, or nothing where
+// the spec as a whole is wrong.
+func wrongKey(raw jsontext.Value) string {
+	var syntax *jsontext.SyntacticError
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	for {
+		token, err := dec.ReadToken()
+		if errors.As(err, &syntax) {
+			return keyPath(syntax.JSONPointer)
+		}
+		if err != nil {
+			break
+		}
+		switch token.Kind() {
+		case 'n':
+			return keyPath(dec.StackPointer())
+		case '0':
+			if _, err := strconv.ParseInt(token.String(), 10, 64); err != nil || token.String() == "-0" {
+				return keyPath(dec.StackPointer())
+			}
+		}
+	}
+	var spec bcp.Spec
+	var semantic *json.SemanticError
+	if err := json.Unmarshal(raw, &spec, json.RejectUnknownMembers(true)); errors.As(err, &semantic) {
+		return keyPath(semantic.JSONPointer)
+	}
+	return ""
+}
+
+// keyPath writes /questions/1/max_words as questions[1].max_words.
+func keyPath(pointer jsontext.Pointer) string {
+	var path strings.Builder
+	for token := range pointer.Tokens() {
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
+			path.WriteString("[" + token + "]")
+			continue
+		}
+		if path.Len() > 0 {
+			path.WriteByte('.')
+		}
+		path.WriteString(token)
+	}
+	return path.String()
 }

@@ -2,17 +2,25 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // health is what a check found. Its words stand in the output.
@@ -161,4 +169,134 @@ func (c *checkup) clock(newest time.Time, what string) {
 		return
 	}
 	c.ok("clock", "%s", cli.Moment(c.now))
+}
+
+const (
+	// modelPatience bounds the call of one model.
+	modelPatience = 20 * time.Second
+	// modelTokens are what a model may answer: there are providers that refuse fewer.
+	modelTokens = 16
+)
+
+// models calls each model of the agents once: it is paid, and in no budget.
+func (c *checkup) models(ctx context.Context, folder meshdir.Folder) error {
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range def.Agents {
+		if a := &def.Agents[i]; a.AsksModel() && !slices.Contains(names, a.Model) {
+			names = append(names, a.Model)
+			m, _ := def.ModelOf(a.Model) // definitions that load have one
+			c.model(ctx, folder, a.Model, m)
+		}
+	}
+	if len(names) == 0 {
+		return cli.Failf("no agent of this mesh has a model").WithHint("docs/agents.md, \"A model in the seat\"")
+	}
+	return nil
+}
+
+func (c *checkup) model(ctx context.Context, folder meshdir.Folder, name string, m bcp.Model) {
+	const id = "models"
+	model, err := folder.OpenModel(m, modelTokens)
+	if err != nil {
+		c.add(id, failed, "give the key, or say where it is: `key` of models in mesh.yaml", "%s: %s", name, err)
+		return
+	}
+	once := model.Provider // without retries: who waits wants to know
+	wires.Each(model, func(one llm.Provider) llm.Provider { once = one; return one })
+	ctx, cancel := context.WithTimeout(ctx, modelPatience)
+	defer cancel()
+	begun := time.Now()
+	_, err = once.Do(ctx, &llm.Request{Model: model.Model, MaxTokens: modelTokens, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("Answer with the word yes.")}}}}, nil)
+	fault, known := keeper.FaultOf(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		fault, known = bcp.ModelFault{Fault: bcp.FaultSilent}, true
+	}
+	says := fault.String()
+	switch {
+	case err == nil:
+		c.ok(id, "%s answers, in %s", name, time.Since(begun).Round(time.Millisecond))
+		return
+	case !known:
+		says = err.Error()
+	}
+	if answered, ok := errors.AsType[*llm.Answered](err); ok && answered.Said != "" {
+		says += "; it says: " + cli.Plain(answered.Said)
+	}
+	c.add(id, failed, modelTodo[fault.Fault], "%s: %s", name, says)
+}
+
+// modelTodo says what to do about a fault.
+var modelTodo = map[bcp.Fault]string{
+	bcp.FaultKey:        "look at the key, and for which models it is; then start the mesh again",
+	bcp.FaultRate:       "wait, or ask the provider for more; queries are asked again by themselves",
+	bcp.FaultOverloaded: "wait; queries are asked again by themselves",
+	bcp.FaultUnreached:  "is base_url right, does it run, and is the network there?",
+	bcp.FaultSilent:     "is base_url right? a local model may take its time to load",
+	bcp.FaultRefused:    "look at the name of the model, at base_url, and at the account",
+	bcp.FaultReply:      "is base_url that of the API? something else answers there",
+}
+
+// confinement looks at what this machine offers to confine agents' commands, and tries what a hijacked one would.
+func (c *checkup) confinement(ctx context.Context) {
+	if cell.Killed() {
+		c.add("sandbox", failed, "a unit allows these by name: SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp",
+			"the system calls of this process are filtered, and a program that confines itself is killed: `sandbox: required` starts nothing here")
+		return
+	}
+	offers := sandbox.Detect()
+	offers.UserNamespaces = sandbox.UserNamespaces()
+	c.Sandbox = &offers
+	if missing := offers.Missing(); missing != nil {
+		c.add("sandbox", failed, sandbox.Remedy, "`sandbox: required` starts nothing here: %s", missing)
+		return
+	}
+	c.ok("sandbox", "%s, Landlock version %d, seccomp: `sandbox: required` works", offers.System, offers.Landlock)
+	c.localConfinement(ctx, offers.UserNamespaces)
+	outcomes, err := cell.Attempts(ctx, false)
+	if err != nil {
+		c.add("sandbox-attempts", failed, "report this, with the machine's kernel and bcpmesh version", "a program was not confined: %s", err)
+		return
+	}
+	for _, o := range outcomes {
+		id := "sandbox-" + o.Attempt
+		if o.Reached {
+			c.add(id, failed, "do not rely on the sandbox here, and report this", "a confined program could %s", o.Does)
+			continue
+		}
+		c.ok(id, "refused: %s", o.Does)
+	}
+	const id, remedy = "sandbox-outlive", "stop agents by stopping the mesh, and do not kill it"
+	switch outlives, err := cell.Outlives(ctx); {
+	case err != nil:
+		c.add(id, failed, remedy, "what a killed keeper leaves could not be tried: %s", err)
+	case outlives:
+		c.add(id, failed, remedy, "a confined program could go on after its keeper was killed")
+	default:
+		c.ok(id, "refused: go on after its keeper was killed")
+	}
+}
+
+// localConfinement tries the same from a network with the keeper alone, which commands have that ask a model or hosts.
+func (c *checkup) localConfinement(ctx context.Context, namespaces bool) {
+	const id, remedy = "sandbox-local", "allow user namespaces, such as by a profile of AppArmor; or have the mesh run the agent: `command: builtin`"
+	if !namespaces {
+		c.add(id, warned, remedy, "this user may not make user namespaces: a confined command that has a model or hosts is not started")
+		return
+	}
+	outcomes, err := cell.Attempts(ctx, true)
+	if err != nil {
+		c.add(id, warned, remedy, "a confined command that has a model or hosts is not started: %s", err)
+		return
+	}
+	for _, o := range outcomes {
+		if o.Reached {
+			c.add(id, failed, "do not rely on the sandbox here, and report this", "a confined program with a model or hosts could %s", o.Does)
+			return
+		}
+	}
+	c.ok(id, "a confined command that has a model or hosts can reach only its keeper over the network: all %d attempts below are refused there, too", len(outcomes))
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -10,6 +11,10 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
+	"github.com/bcpmesh/bcpmesh/bcp/cost/tally"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -95,4 +100,196 @@ func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
 			l.Balance.Settled.Rounded(), l.Balance.Reserved.Rounded()})
 	}
 	o.Table([]string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, rows)
+}
+
+func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
+	counts, err := PushCounts(ctx, c.Auditor(), c.Definition, channel, span)
+	if err != nil {
+		return err
+	}
+	return cli.ShowList(o, counts, "there is no subscription, and nothing was pushed", PushTable)
+}
+
+// PushCounts counts the pushes of a span by subscription, of one channel or of
+// all. Those of the definitions are there without a push too.
+func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, only bcp.ChannelKey, span *client.SpanFlags) ([]state.PushCount, error) {
+	var counts state.PushCounts
+	if def != nil {
+		for i := range def.Channels {
+			if only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
+				counts.Declare(&def.Channels[i])
+			}
+		}
+	}
+	from, err := span.From(ctx, auditor)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
+		selection := agents.Selection{From: from, Controller: only.Controller, Reader: only.Reader, Kind: kind}
+		for r, err := range auditor.Select(ctx, selection) {
+			if err != nil {
+				return nil, meshdir.Failure(err)
+			}
+			if span.Over(&r.Decision) {
+				break
+			}
+			counts.Add(&r.Decision)
+		}
+	}
+	return counts.List(), nil
+}
+
+// PushTable shows what became of pushes.
+func PushTable(o *cli.Output, counts []state.PushCount) {
+	var rows [][]string
+	for i := range counts {
+		c := &counts[i]
+		last := ""
+		if !c.Last.IsZero() {
+			last = c.Last.Local().Format(time.DateTime)
+		}
+		row := []string{cli.ChannelName(c.Controller, c.Reader), cli.Plain(string(c.Subscription))}
+		for _, n := range []int{c.Pushes(), c.Accepted, c.Held, c.Filtered, c.RateLimited} {
+			row = append(row, strconv.Itoa(n))
+		}
+		invalid := strconv.Itoa(c.Invalid)
+		if c.Invalid > 0 {
+			invalid += " (" + strconv.Itoa(c.InvalidPercent()) + " %)"
+		}
+		rows = append(rows, append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), c.Nominal.Rounded(), c.Capacity.Rounded(), last))
+	}
+	o.Table([]string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, rows)
+}
+
+// showCost shows what counts of each agent's model. A decision says itself up to when it
+// counts, whatever the window is now, so all are read.
+func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
+	uses := tally.New(c.Definition, time.Now())
+	for r, err := range c.Auditor().Select(ctx, agents.Selection{}) {
+		if err != nil {
+			return meshdir.Failure(err)
+		}
+		uses.Add(&r.Decision)
+	}
+	return cli.ShowList(o, uses.List(), "no model runs an agent", costTable)
+}
+
+func costTable(o *cli.Output, uses []tally.Use) {
+	var rows [][]string
+	for i := range uses {
+		u := &uses[i]
+		budget, window, price := "", "", u.Cost.String()
+		switch {
+		case u.CostBudget > 0 && u.TokenBudget > 0:
+			budget = fmt.Sprintf("%s USD, %d tokens", u.CostBudget, u.TokenBudget)
+		case u.CostBudget > 0:
+			budget = u.CostBudget.String() + " USD"
+		case u.TokenBudget > 0:
+			budget = fmt.Sprintf("%d tokens", u.TokenBudget)
+		}
+		if u.Window > 0 {
+			window = cli.Duration(u.Window)
+		}
+		if u.Unpriced {
+			price = "unknown"
+		}
+		if u.ReservedCost > 0 {
+			price += " + " + u.ReservedCost.String() + " reserved"
+		}
+		tokens := strconv.FormatInt(u.Tokens.Sum(), 10)
+		if u.ReservedTokens > 0 {
+			tokens += fmt.Sprintf(" + %d reserved", u.ReservedTokens)
+		}
+		rows = append(rows, []string{string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, u.Delivered.Rounded(), perBit(u), strconv.Itoa(u.Refused), budget, window})
+	}
+	o.Table([]string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, rows)
+}
+
+// perBit is what a delivered bit cost, or empty if that is not known.
+func perBit(u *tally.Use) string {
+	if u.Delivered < bcp.Bit || u.Unpriced {
+		return ""
+	}
+	return (u.Cost / cost.USD(u.Delivered/bcp.Bit)).String()
+}
+
+// showEgress shows what counts of each agent's egress. A decision says itself up to when it
+// counts, whatever the window is now, so all are read.
+func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
+	uses := state.NewEgressUses(c.Definition, time.Now())
+	for r, err := range c.Auditor().Select(ctx, agents.Selection{Kind: bcp.KindEgress}) {
+		if err != nil {
+			return meshdir.Failure(err)
+		}
+		uses.Add(&r.Decision)
+	}
+	return cli.ShowList(o, uses.List(), "no agent has a network", egressTable)
+}
+
+func egressTable(o *cli.Output, uses []state.EgressUse) {
+	var rows [][]string
+	for i := range uses {
+		u := &uses[i]
+		budget, left, limit, window := "", "", "", ""
+		if u.Window > 0 {
+			budget, left = u.Budget.Rounded(), max(0, u.Budget-u.Bits).Rounded()
+			limit, window = strconv.FormatInt(u.MaxBytes, 10), cli.Duration(u.Window)
+		}
+		bytes := strconv.FormatInt(u.Bytes, 10)
+		if u.ReservedBytes > 0 {
+			bytes += fmt.Sprintf(" + %d reserved", u.ReservedBytes)
+		}
+		rows = append(rows, []string{string(u.Agent), u.Bits.Rounded(), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window})
+	}
+	o.Table([]string{"agent", "bits", "budget", "remaining", "bytes", "limit", "requests", "refused", "window"}, rows)
+}
+
+// showPeople shows what deciding has cost people, of all channels or of one.
+func showPeople(ctx context.Context, o *cli.Output, c *client.Client, only bcp.ChannelKey, span *client.SpanFlags) error {
+	from, err := span.From(ctx, c.Auditor())
+	if err != nil {
+		return err
+	}
+	people := status.NewPeople()
+	for r, err := range c.Auditor().Select(ctx, agents.Selection{From: from}) {
+		if err != nil {
+			return meshdir.Failure(err)
+		}
+		if span.Over(&r.Decision) {
+			break
+		}
+		people.Add(&r.Decision)
+	}
+	e := people.Effort(c.Definition, only)
+	if o.JSON {
+		return o.Value(e)
+	}
+	o.Printf("%s, %s of people with %s: %d for 100 tasks\n", cli.Count(e.Tasks, "task"), cli.Count(e.Decisions, "decision"), cli.Count(e.Signatures, "signature"), e.PerHundred)
+	if len(e.Held) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for i := range e.Held {
+		h := &e.Held[i]
+		channel, rule, wrong := string(h.Controller), h.Rule, ""
+		if h.Reader != "" {
+			channel = cli.ChannelName(h.Controller, h.Reader)
+		}
+		if rule == "" {
+			rule = "any"
+		}
+		if h.Signs > 0 {
+			wrong = strconv.Itoa(100*h.False/h.Signs) + " %"
+		}
+		rows = append(rows, []string{channel, rule, strconv.Itoa(h.Approved), strconv.Itoa(h.Edited), strconv.Itoa(h.Rejected), strconv.Itoa(h.Expired), strconv.Itoa(h.Seconds), wrong})
+	}
+	o.Printf("\n")
+	o.Table([]string{"channel", "held for", "approved", "edited", "rejected", "expired", "seconds", "false holds"}, rows)
+	for i := range e.Held {
+		if h := &e.Held[i]; h.Advice != "" {
+			o.Printf("\n%s: more than 20 %% of the last 50 held answers were approved unchanged. Change the line in %s\n", cli.ChannelName(h.Controller, h.Reader), cli.Plain(h.Advice))
+		}
+	}
+	return nil
 }
