@@ -16,19 +16,19 @@ type Provider interface {
 
 // Request is a request to a model.
 type Request struct {
-	Model     string
-	System    []Part // only instructions
-	Tools     []Tool
-	Turns     []Turn
-	Force     string // the tool that must be called; empty: the model decides
-	MaxTokens int    // of the reply
+	Model     string `json:"model"`
+	System    []Part `json:"system,omitempty"` // only instructions
+	Tools     []Tool `json:"tools,omitempty"`
+	Turns     []Turn `json:"turns"`
+	Force     string `json:"force,omitzero"`      // the tool that must be called; empty: the model decides
+	MaxTokens int    `json:"max_tokens,omitzero"` // of the reply
 }
 
 // Tool is something that a model may call.
 type Tool struct {
-	Name        string
-	Description Instruction
-	Schema      jsontext.Value // JSON Schema of the arguments
+	Name        string         `json:"name"`
+	Description Instruction    `json:"description"`
+	Schema      jsontext.Value `json:"schema"` // JSON Schema of the arguments
 }
 
 // Role says whose turn it is. The zero value is invalid.
@@ -42,10 +42,10 @@ const (
 
 // Turn is one turn of a conversation.
 type Turn struct {
-	Role    Role
-	Parts   []Part
-	Calls   []Call   // of the model
-	Results []Result // of calls, by the user
+	Role    Role     `json:"role"`
+	Parts   []Part   `json:"parts,omitempty"`
+	Calls   []Call   `json:"calls,omitempty"`   // of the model
+	Results []Result `json:"results,omitempty"` // of calls, by the user
 }
 
 // Call is a call of a tool. Its arguments are as the model wrote them: they are checked before anything is done with them.
@@ -56,17 +56,17 @@ type Call struct {
 
 // Result is the result of a call.
 type Result struct {
-	Call   string // the ID of the call
-	Parts  []Part // Instruction or Data
-	Failed bool
+	Call   string `json:"call"`  // the ID of the call
+	Parts  []Part `json:"parts"` // Instruction or Data
+	Failed bool   `json:"failed,omitzero"`
 }
 
 // Reply is a model's reply.
 type Reply struct {
-	Said  []Said
-	Calls []Call
-	Stop  Stop
-	Usage Usage
+	Said  []Said `json:"said,omitempty"`
+	Calls []Call `json:"calls,omitempty"`
+	Stop  Stop   `json:"stop"`
+	Usage Usage  `json:"usage"`
 }
 
 // Stop says why a model stopped.

@@ -29,85 +29,94 @@ const (
 // covers ALF-88, A-SECRET
 func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 	t.Parallel()
-	var whole requestJSON
+	request, err := ParseRequest([]byte(everybody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := request.MarshalJSON(); err != nil || string(text) != everybody {
+		t.Errorf("%s, %v", text, err)
+	}
+	checkFilled(t, reflect.ValueOf(*request))
+	places := 0
+	for _, word := range []string{"type", "what", "enum", "x"} { // of the schema
+		places += checkRedacted(t, "schema "+word, func(s string) string { return strings.Replace(everybody, `"`+word+`"`, `"`+s+`"`, 1) })
+	}
+	var whole map[string]any
 	if err := json.Unmarshal([]byte(everybody), &whole); err != nil {
 		t.Fatal(err)
 	}
-	places, members := 0, map[string]bool{}
-	var visit func(path string, v reflect.Value)
-	visit = func(path string, v reflect.Value) {
-		switch v.Kind() {
-		case reflect.Pointer:
-			visit(path, v.Elem())
-		case reflect.Struct:
-			for i := range v.NumField() {
-				member := v.Type().Name() + "." + v.Type().Field(i).Name
-				if f := v.Field(i); f.IsZero() {
-					if !members[member] { // named, whether or not it is filled
-						members[member] = false
-					}
-				} else {
-					members[member] = true
-					visit(path+"."+v.Type().Field(i).Name, f)
+	text := func() string {
+		b, err := json.Marshal(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var visit func(path string, v any, set func(any))
+	visit = func(path string, v any, set func(any)) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, member := range v {
+				if name != "schema" && name != "source" { // the latter are closed words
+					visit(path+"."+name, member, func(to any) { v[name] = to })
 				}
 			}
-		case reflect.Slice:
-			if raw, ok := v.Interface().(jsontext.Value); ok {
-				for _, word := range []string{"type", "what", "enum", "x"} {
-					places += checkRedacted(t, &whole, path+" "+word, func(s string) func() {
-						before := raw.Clone()
-						v.SetBytes([]byte(strings.Replace(string(raw), `"`+word+`"`, `"`+s+`"`, 1)))
-						return func() { v.SetBytes(before) }
-					})
-				}
-				return
+		case []any:
+			for i, element := range v {
+				visit(fmt.Sprintf("%s[%d]", path, i), element, func(to any) { v[i] = to })
 			}
-			for i := range v.Len() {
-				visit(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		case string:
+			forms := []string{"before %s"}
+			if strings.HasSuffix(path, ".arguments") {
+				forms = append(forms, `{"a":"%s"}`, `{"%s":1}`, `{"a":[1,{"b":"%s"}]}`, `{"a":"%s`, `"%s" 1`)
 			}
-		case reflect.String:
-			if v.Type() == reflect.TypeFor[guard.Source]() { // closed words
-				return
-			}
-			places += checkRedacted(t, &whole, path, func(s string) func() {
-				before := v.String()
-				v.SetString("before " + s)
-				return func() { v.SetString(before) }
-			})
-			if strings.HasSuffix(path, ".Arguments") {
-				for _, text := range []string{`{"a":"%s"}`, `{"%s":1}`, `{"a":[1,{"b":"%s"}]}`, `{"a":"%s`, `"%s" 1`} {
-					places += checkRedacted(t, &whole, path+text, func(s string) func() {
-						before := v.String()
-						v.SetString(fmt.Sprintf(text, s))
-						return func() { v.SetString(before) }
-					})
-				}
+			for _, form := range forms {
+				places += checkRedacted(t, path+form, func(s string) string {
+					set(fmt.Sprintf(form, s))
+					defer set(v)
+					return text()
+				})
 			}
 		}
 	}
-	visit("request", reflect.ValueOf(&whole))
-	for member, tried := range members {
-		if !tried {
-			t.Errorf("the request above has no %s", member)
-		}
-	}
+	visit("", whole, nil)
 	if places < 60 {
 		t.Errorf("only %d places", places)
 	}
 }
 
-// checkRedacted puts a secret somewhere in each spelling, and returns in how many it was in a request that can be sent.
-func checkRedacted(t *testing.T, whole *requestJSON, path string, put func(string) (back func())) (places int) {
-	for _, s := range []string{secret, spelled, twice} {
-		back := put(s)
-		text, err := json.Marshal(whole)
-		back()
-		if err != nil {
-			t.Fatal(err)
+// checkFilled reports the members of a request that have no value anywhere in it.
+func checkFilled(t *testing.T, request reflect.Value) {
+	filled := map[string]bool{}
+	var visit func(v reflect.Value)
+	visit = func(v reflect.Value) {
+		switch {
+		case v.Kind() == reflect.Slice && v.Type() != reflect.TypeFor[jsontext.Value]():
+			for i := range v.Len() {
+				visit(v.Index(i))
+			}
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				member := v.Type().Name() + "." + v.Type().Field(i).Name
+				filled[member] = filled[member] || !v.Field(i).IsZero()
+				visit(v.Field(i))
+			}
 		}
-		request, err := ParseRequest(text)
+	}
+	visit(request)
+	for member, is := range filled {
+		if !is {
+			t.Errorf("the request above has no %s", member)
+		}
+	}
+}
+
+// checkRedacted puts a secret somewhere in each spelling, and returns in how many it was in a request that can be sent.
+func checkRedacted(t *testing.T, path string, with func(secret string) (request string)) (places int) {
+	for _, s := range []string{secret, spelled, twice} {
+		request, err := ParseRequest([]byte(with(s)))
 		if err != nil { // the forced tool is not there, or it is another
-			if !strings.HasSuffix(path, ".Force") && !strings.HasSuffix(path, "Tools[0].Name") {
+			if !strings.HasPrefix(path, ".force") && !strings.HasPrefix(path, ".tools[0].name") {
 				t.Errorf("%s with %s: %v", path, s, err)
 			}
 			continue

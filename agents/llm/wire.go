@@ -3,7 +3,6 @@ package llm
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,12 +26,6 @@ type dataJSON struct {
 	Text   string       `json:"text"`
 }
 
-type toolJSON struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Schema      jsontext.Value `json:"schema"`
-}
-
 type callJSON struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -40,214 +33,137 @@ type callJSON struct {
 	Arguments string `json:"arguments"`
 }
 
-type resultJSON struct {
-	Call   string     `json:"call"`
-	Parts  []partJSON `json:"parts"`
-	Failed bool       `json:"failed,omitzero"`
-}
-
-type turnJSON struct {
-	Role    Role         `json:"role"`
-	Parts   []partJSON   `json:"parts,omitempty"`
-	Calls   []callJSON   `json:"calls,omitempty"`
-	Results []resultJSON `json:"results,omitempty"`
-}
-
-type requestJSON struct {
-	Model     string     `json:"model"`
-	System    []partJSON `json:"system,omitempty"`
-	Tools     []toolJSON `json:"tools,omitempty"`
-	Turns     []turnJSON `json:"turns"`
-	Force     string     `json:"force,omitzero"`
-	MaxTokens int        `json:"max_tokens,omitzero"`
-}
-
-type replyJSON struct {
-	Said  []string   `json:"said,omitempty"`
-	Calls []callJSON `json:"calls,omitempty"`
-	Stop  Stop       `json:"stop"`
-	Usage Usage      `json:"usage"`
-}
-
 var errWire = errors.New("llm: this is no request or reply of a model")
+
+// encoded is how requests and replies are written. An instruction and what a model said are texts where nothing else can
+// stand.
+var encoded = json.JoinOptions(json.Deterministic(true), json.WithMarshalers(json.JoinMarshalers(
+	json.MarshalToFunc(func(e *jsontext.Encoder, i Instruction) error { return e.WriteToken(jsontext.String(i.text)) }),
+	json.MarshalToFunc(func(e *jsontext.Encoder, s Said) error { return e.WriteToken(jsontext.String(s.text)) }),
+	json.MarshalToFunc(func(e *jsontext.Encoder, c Call) error {
+		return json.MarshalEncode(e, callJSON{c.ID, c.Name, string(c.Arguments)})
+	}),
+	json.MarshalToFunc(func(e *jsontext.Encoder, parts []Part) error {
+		list := make([]partJSON, len(parts))
+		for i, p := range parts {
+			switch p := p.(type) {
+			case Instruction:
+				list[i].Instruction = &p.text
+			case Data:
+				list[i].Data = &dataJSON{p.Source(), p.Body()}
+			case Said:
+				list[i].Said = &p.text
+			}
+		}
+		return json.MarshalEncode(e, list)
+	}),
+)))
+
+// decoded is how they are read. What another process calls an instruction is not believed any more than the process is.
+var decoded = json.JoinOptions(json.RejectUnknownMembers(true), json.WithUnmarshalers(json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(func(d *jsontext.Decoder, i *Instruction) error { return json.UnmarshalDecode(d, &i.text) }),
+	json.UnmarshalFromFunc(func(d *jsontext.Decoder, s *Said) error { return json.UnmarshalDecode(d, &s.text) }),
+	json.UnmarshalFromFunc(func(d *jsontext.Decoder, c *Call) error {
+		var in callJSON
+		err := json.UnmarshalDecode(d, &in)
+		*c = Call{in.ID, in.Name, jsontext.Value(in.Arguments)}
+		return err
+	}),
+	json.UnmarshalFromFunc(func(d *jsontext.Decoder, parts *[]Part) error {
+		var list []partJSON
+		if err := json.UnmarshalDecode(d, &list); err != nil {
+			return err
+		}
+		for _, p := range list {
+			switch {
+			case p.Instruction != nil && p.Data == nil && p.Said == nil:
+				*parts = append(*parts, Instruction{*p.Instruction})
+			case p.Data != nil && p.Instruction == nil && p.Said == nil:
+				fenced, err := guard.Fence(p.Data.Text, p.Data.Source)
+				if err != nil {
+					return err
+				}
+				*parts = append(*parts, Data{fenced})
+			case p.Said != nil && p.Instruction == nil && p.Data == nil:
+				*parts = append(*parts, Said{*p.Said})
+			default:
+				return errWire
+			}
+		}
+		return nil
+	}),
+)))
 
 // MarshalJSON writes the request for [ParseRequest].
 func (r *Request) MarshalJSON() ([]byte, error) {
-	w := requestJSON{Model: r.Model, System: partsOut(r.System), Force: r.Force, MaxTokens: r.MaxTokens}
-	for _, t := range r.Tools {
-		w.Tools = append(w.Tools, toolJSON{t.Name, t.Description.text, t.Schema})
-	}
-	for _, t := range r.Turns {
-		turn := turnJSON{Role: t.Role, Parts: partsOut(t.Parts), Calls: callsOut(t.Calls)}
-		for _, result := range t.Results {
-			turn.Results = append(turn.Results, resultJSON{result.Call, partsOut(result.Parts), result.Failed})
-		}
-		w.Turns = append(w.Turns, turn)
-	}
-	return json.Marshal(w, json.Deterministic(true))
+	type request Request
+	return json.Marshal((*request)(r), encoded)
 }
 
-func partsOut(parts []Part) (list []partJSON) {
-	for _, p := range parts {
-		switch p := p.(type) {
-		case Instruction:
-			list = append(list, partJSON{Instruction: &p.text})
-		case Data:
-			list = append(list, partJSON{Data: &dataJSON{p.Source(), p.Body()}})
-		case Said:
-			list = append(list, partJSON{Said: &p.text})
-		}
-	}
-	return list
-}
-
-func callsOut(calls []Call) (list []callJSON) {
-	for _, c := range calls {
-		list = append(list, callJSON{c.ID, c.Name, string(c.Arguments)})
-	}
-	return list
-}
-
-// ParseRequest reads a request that another process made, and checks it. What that process calls an instruction is not
-// believed any more than the process is.
+// ParseRequest reads a request that another process made, and checks it.
 func ParseRequest(b []byte) (*Request, error) {
-	if wire.Crowded(b) {
-		return nil, errWire
-	}
-	var w requestJSON
-	if err := json.Unmarshal(b, &w, json.RejectUnknownMembers(true)); err != nil {
-		return nil, errWire
-	}
-	r := &Request{Model: w.Model, Force: w.Force, MaxTokens: w.MaxTokens}
-	ok := true
-	partsIn := func(list []partJSON) (parts []Part) {
-		for _, p := range list {
-			part, known := p.part()
-			ok = ok && known
-			parts = append(parts, part)
-		}
-		return parts
-	}
-	r.System = partsIn(w.System)
-	for _, t := range w.Tools {
-		r.Tools = append(r.Tools, Tool{t.Name, Instruction{t.Description}, t.Schema})
-	}
-	for _, t := range w.Turns {
-		turn := Turn{Role: t.Role, Parts: partsIn(t.Parts), Calls: callsIn(t.Calls)}
-		for _, result := range t.Results {
-			turn.Results = append(turn.Results, Result{result.Call, partsIn(result.Parts), result.Failed})
-		}
-		r.Turns = append(r.Turns, turn)
-	}
-	if !ok || r.Check() != nil {
+	r := &Request{}
+	if wire.Crowded(b) || json.Unmarshal(b, r, decoded) != nil || r.Check() != nil {
 		return nil, errWire
 	}
 	return r, nil
-}
-
-func (p partJSON) part() (Part, bool) {
-	switch {
-	case p.Instruction != nil && p.Data == nil && p.Said == nil:
-		return Instruction{*p.Instruction}, true
-	case p.Data != nil && p.Instruction == nil && p.Said == nil:
-		fenced, err := guard.Fence(p.Data.Text, p.Data.Source)
-		return Data{fenced}, err == nil
-	case p.Said != nil && p.Instruction == nil && p.Data == nil:
-		return Said{*p.Said}, true
-	}
-	return Said{}, false
-}
-
-func callsIn(list []callJSON) (calls []Call) {
-	for _, c := range list {
-		calls = append(calls, Call{c.ID, c.Name, jsontext.Value(c.Arguments)})
-	}
-	return calls
 }
 
 // MarshalJSON writes the reply for [ParseReply].
 func (r *Reply) MarshalJSON() ([]byte, error) {
-	w := replyJSON{Calls: callsOut(r.Calls), Stop: r.Stop, Usage: r.Usage}
-	for _, s := range r.Said {
-		w.Said = append(w.Said, s.text)
-	}
-	return json.Marshal(w, json.Deterministic(true))
+	type reply Reply
+	return json.Marshal((*reply)(r), encoded)
 }
 
 // ParseReply reads a reply that another process got.
 func ParseReply(b []byte) (*Reply, error) {
-	var w replyJSON
-	if err := json.Unmarshal(b, &w, json.RejectUnknownMembers(true)); err != nil {
+	r := &Reply{}
+	if json.Unmarshal(b, r, decoded) != nil {
 		return nil, errWire
-	}
-	r := &Reply{Calls: callsIn(w.Calls), Stop: w.Stop, Usage: w.Usage}
-	for _, s := range w.Said {
-		r.Said = append(r.Said, Said{s})
 	}
 	return r, nil
 }
 
-// The codes of errors between processes.
-const (
-	codeRateLimited = "rate_limited"
-	codeOverloaded  = "overloaded"
-	codeTooLong     = "too_long"
-	codeFiltered    = "filtered"
-	codeAuth        = "auth"
-	codeBudget      = "budget"
-	codeProtocol    = "protocol"
-	codeUnrecorded  = "unrecorded"
-	codeTimeout     = "timeout"
-	codeGarbled     = "garbled" // a protocol error that may pass
-)
+// codes are the codes of errors between processes, with how an error is recognised and what
+// it is at the other end. The first that fits counts.
+var codes = []struct {
+	code string
+	is   func(error) bool
+	at   error
+}{
+	{"rate_limited", isError[RateLimited], RateLimited{}},
+	{"overloaded", isError[Overloaded], Overloaded{}},
+	{"too_long", isError[TooLong], TooLong{}},
+	{"filtered", isError[Filtered], Filtered{}},
+	{"auth", isError[Auth], Auth{}},
+	{"budget", isError[Budget], Budget{}},
+	{"unrecorded", isError[Unrecorded], Unrecorded{}},
+	{"timeout", func(err error) bool {
+		return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	}, context.DeadlineExceeded},
+	{"garbled", MayPass, &Answered{Err: Protocol{What: "its reply was not understood"}}}, // a protocol error that may pass
+	{"protocol", func(error) bool { return true }, Protocol{What: "the call failed"}},
+}
+
+func isError[E error](err error) bool { return errors.As(err, new(E)) }
 
 // ErrorCode returns the code of a provider's error, for [ErrorOf]. For an error of
 // another package it is protocol.
 func ErrorCode(err error) string {
-	switch {
-	case errors.As(err, new(RateLimited)):
-		return codeRateLimited
-	case errors.As(err, new(Overloaded)):
-		return codeOverloaded
-	case errors.As(err, new(TooLong)):
-		return codeTooLong
-	case errors.As(err, new(Filtered)):
-		return codeFiltered
-	case errors.As(err, new(Auth)):
-		return codeAuth
-	case errors.As(err, new(Budget)):
-		return codeBudget
-	case errors.As(err, new(Unrecorded)):
-		return codeUnrecorded
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return codeTimeout
-	case MayPass(err):
-		return codeGarbled
+	for _, c := range codes {
+		if c.is(err) {
+			return c.code
+		}
 	}
-	return codeProtocol
+	return ""
 }
 
 // ErrorOf returns the error for a code.
 func ErrorOf(code string) error {
-	switch code {
-	case codeRateLimited:
-		return RateLimited{RetryAfter: time.Duration(0)}
-	case codeOverloaded:
-		return Overloaded{}
-	case codeTooLong:
-		return TooLong{}
-	case codeFiltered:
-		return Filtered{}
-	case codeAuth:
-		return Auth{}
-	case codeBudget:
-		return Budget{}
-	case codeUnrecorded:
-		return Unrecorded{}
-	case codeTimeout:
-		return context.DeadlineExceeded
-	case codeGarbled:
-		return &Answered{Err: Protocol{What: "its reply was not understood"}}
+	for _, c := range codes {
+		if c.code == code {
+			return c.at
+		}
 	}
-	return Protocol{What: "the call failed"}
+	return codes[len(codes)-1].at
 }
