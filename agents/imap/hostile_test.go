@@ -151,9 +151,14 @@ func TestHostileServers(t *testing.T) {
 		"another mailbox meanwhile":    {box{lists: says("* OK [UIDVALIDITY 8] x\r\n* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG OK done")}, errAnew, nil},
 		"another mailbox in a message": {box{fetches: says("* OK [UIDVALIDITY 8] x\r\n* 1 FETCH (UID 4 BODY[] {4}\r\nbody)\r\nTAG OK done")}, errAnew, nil},
 		"deep lists":                   {box{lists: says("* 1 FETCH (FLAGS " + strings.Repeat("(", 1000) + "\r\nTAG OK done")}, errAnswer, nil},
-		"a large UID":                  {box{lists: says("* 1 FETCH (UID 99999999999 RFC822.SIZE 22)\r\nTAG OK done")}, errAnswer, nil},
-		"a name for a UID":             {box{lists: says("* 1 FETCH (UID ../../../../tmp/x RFC822.SIZE 22)\r\nTAG OK done")}, errAnswer, nil},
-		"a size of 1 GB that is none":  {box{lists: says("* 1 FETCH (UID 4 RFC822.SIZE 1000000000)\r\nTAG OK done")}, nil, want},
+		"lists, strings and sections":  {box{lists: says("* 1 FETCH (FLAGS (\\Seen (UID 8)) X \"UID 9 \\\" (\" BODY[HEADER.FIELDS (DATE)] {6}\r\nUID 7) UID 4 RFC822.SIZE 22)\r\nTAG OK done")}, nil, want},
+		"endless literals": {box{lists: func(c *client, tag string) bool {
+			_, _ = io.WriteString(c, "* 1 FETCH (X {0}\r\n")
+			return forever(" {0}\r\n")(c, tag)
+		}}, errTooMuch, nil},
+		"a large UID":                 {box{lists: says("* 1 FETCH (UID 99999999999 RFC822.SIZE 22)\r\nTAG OK done")}, errAnswer, nil},
+		"a name for a UID":            {box{lists: says("* 1 FETCH (UID ../../../../tmp/x RFC822.SIZE 22)\r\nTAG OK done")}, errAnswer, nil},
+		"a size of 1 GB that is none": {box{lists: says("* 1 FETCH (UID 4 RFC822.SIZE 1000000000)\r\nTAG OK done")}, nil, want},
 		"a literal of 1 GB": {box{fetches: func(c *client, tag string) bool {
 			return c.say("* 1 FETCH (UID 4 BODY[] {1000000000}") && forever("x")(c, tag)
 		}}, errTooMuch, nil},

@@ -1,9 +1,11 @@
 package imap
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +25,6 @@ const (
 	maxChatter  = 256 << 10 // bytes of an answer without messages
 	maxList     = 4 << 20   // bytes of a list of 10,000 messages, with news of their flags
 	maxSize     = 1 << 40   // largest size that a server may claim for a message
-	maxBody     = 64 << 10  // bytes of a message in a quoted string
 	chatterTime = time.Minute
 	transferred = 10 * time.Minute // a batch of messages, or a list of them
 )
@@ -58,14 +59,12 @@ type fetching struct {
 // readGreeting reads the first response. It refuses a server that is already logged in.
 func (s *session) readGreeting() error {
 	s.allow(maxChatter, chatterTime)
-	if err := s.expect('*'); err != nil {
-		return err
+	if first, err := s.r.Peek(2); err != nil || string(first) != "* " {
+		return cmp.Or(err, errAnswer)
 	}
-	if err := s.expect(' '); err != nil {
-		return err
-	}
-	status, err := s.word()
-	switch {
+	text, err := s.line()
+	status, more, _ := strings.Cut(strings.TrimPrefix(text, "* "), " ")
+	switch status = strings.ToUpper(status); {
 	case err != nil:
 		return err
 	case status == "BYE":
@@ -73,11 +72,7 @@ func (s *session) readGreeting() error {
 	case status != "OK":
 		return errAnswer
 	}
-	text, err := s.text()
-	if err != nil {
-		return err
-	}
-	return s.code(text)
+	return s.code(more)
 }
 
 // command sends a command and reads the responses up to its own, whose status it
@@ -89,95 +84,148 @@ func (s *session) command(line string, f fetching) (string, error) {
 		return "", err
 	}
 	for {
-		word, err := s.word()
+		m := message{size: -1}
+		text, err := s.response(func(before string, content *io.LimitedReader) error {
+			switch {
+			case m.body || f.body == nil || !bodyNext.MatchString(before):
+				return nil
+			case content.N > f.most:
+				return errTooMuch
+			}
+			m.body = true
+			return f.body(content)
+		})
 		if err != nil {
 			return "", err
 		}
-		if word == "+" && len(f.says) > 0 {
-			_, err := s.text()
-			if err == nil {
-				err = s.send(f.says[0])
+		word, rest, _ := strings.Cut(text, " ")
+		switch {
+		case word == "+" && len(f.says) > 0:
+			err, f.says = s.send(f.says[0]), f.says[1:]
+		case word == "*":
+			err = s.untagged(rest, m, f)
+		case word == tag:
+			status, _, _ := strings.Cut(rest, " ")
+			if status = strings.ToUpper(status); status != "OK" && status != "NO" && status != "BAD" {
+				err = errAnswer
 			}
-			if err != nil {
-				return "", err
-			}
-			f.says = f.says[1:]
-			continue
-		}
-		if err := s.expect(' '); err != nil {
-			return "", err
-		}
-		switch word {
-		case tag:
-			status, err := s.word()
-			if err != nil {
-				return "", err
-			}
-			if status != "OK" && status != "NO" && status != "BAD" {
-				return "", errAnswer
-			}
-			_, err = s.text()
 			return status, err
-		case "*":
-			if err := s.untagged(f); err != nil {
-				return "", err
-			}
 		default: // an unrequested continuation, or another tag
-			return "", errAnswer
+			err = errAnswer
+		}
+		if err != nil {
+			return "", err
 		}
 	}
 }
 
-// untagged reads a response that is not a command's own.
-func (s *session) untagged(f fetching) error {
-	word, err := s.word()
-	if err != nil {
-		return err
-	}
-	switch word {
-	case "OK", "NO", "BAD", "PREAUTH", "BYE":
-		text, err := s.text()
-		switch {
-		case err != nil:
-			return err
-		case word == "BYE":
-			return errBye
-		case word == "OK":
-			return s.code(text)
-		}
+var (
+	bodyNext   = regexp.MustCompile(`(?i)^\* [0-9]+ FETCH \((?:.* )?BODY\[\](?:<0>)? $`)
+	bodyQuoted = regexp.MustCompile(`(?i)(?:^| )BODY\[\](?:<0>)? "((?:[^"\\]|\\.)*)"`)
+	escape     = regexp.MustCompile(`\\(.)`)
+)
+
+// untagged takes a response that is not a command's own. m has what is known of a message.
+func (s *session) untagged(text string, m message, f fetching) error {
+	word, rest, _ := strings.Cut(text, " ")
+	switch word = strings.ToUpper(word); word {
+	case "":
+		return errAnswer
+	case "BYE":
+		return errBye
+	case "OK":
+		return s.code(rest)
+	case "CAPABILITY":
+		s.capabilities(rest)
 		return nil
 	}
-	if word == "CAPABILITY" {
-		text, err := s.text()
-		s.capabilities(text)
-		return err
-	}
 	if word[0] < '0' || word[0] > '9' {
-		return s.skipResponse()
+		return nil
 	}
 	number, err := parseNumber(word, 32)
-	if err != nil {
+	kind, list, _ := strings.Cut(rest, " ")
+	switch kind = strings.ToUpper(kind); {
+	case err != nil:
 		return err
-	}
-	if err := s.expect(' '); err != nil {
-		return err
-	}
-	kind, err := s.word()
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case "EXISTS":
+	case kind == "EXISTS":
 		s.exists = number
-	case "FETCH":
-		return s.fetched(f)
+	case kind == "FETCH":
+		return m.fetched(list, f)
 	}
-	return s.skipResponse()
+	return nil
+}
+
+// fetched reads the list of a FETCH.
+func (m message) fetched(list string, f fetching) (err error) {
+	list, begins := strings.CutPrefix(list, "(")
+	list, ends := strings.CutSuffix(list, ")")
+	if !begins || !ends {
+		return errAnswer
+	}
+	if quoted := bodyQuoted.FindStringSubmatch(list); quoted != nil && f.body != nil && !m.body {
+		m.body = true
+		if err := f.body(strings.NewReader(escape.ReplaceAllString(quoted[1], "$1"))); err != nil {
+			return err
+		}
+	}
+	list, sound := flat(list)
+	words := strings.Fields(list)
+	for len(words) > 1 && err == nil {
+		switch strings.ToUpper(words[0]) {
+		case "UID":
+			m.uid, err = parseNumber(words[1], 32)
+		case "RFC822.SIZE":
+			m.size, err = parseNumber(words[1], 63)
+		}
+		words = words[2:]
+	}
+	switch {
+	case err != nil:
+		return err
+	case !sound || len(words) > 0:
+		return errAnswer
+	case f.told == nil:
+		return nil
+	}
+	return f.told(m)
+}
+
+// flat returns a list with a word in place of each string, list and section in it, and whether all of them are closed.
+func flat(list string) (words string, sound bool) {
+	var b strings.Builder
+	depth, quoted := 0, false
+	for i := 0; i < len(list); i++ {
+		c := list[i]
+		switch {
+		case quoted && c == '\\':
+			i++
+			continue
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+			continue
+		case c == '(' || c == '[':
+			depth++
+			continue
+		case c == ')' || c == ']':
+			if depth--; depth < 0 {
+				return "", false
+			}
+		}
+		switch {
+		case depth > 0 || quoted:
+		case c == '"' || c == ')' || c == ']':
+			b.WriteByte('-')
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), depth == 0 && !quoted
 }
 
 // code reads a response code: [UIDVALIDITY 1] perhaps.
 func (s *session) code(text string) error {
-	code, _, ok := strings.Cut(strings.TrimPrefix(text, " "), "]")
+	code, _, ok := strings.Cut(text, "]")
 	if code, bracket := strings.CutPrefix(code, "["); ok && bracket {
 		name, value, _ := strings.Cut(code, " ")
 		var into *int64
@@ -205,76 +253,6 @@ func (s *session) capabilities(words string) {
 	s.capable = true
 	all := strings.Fields(strings.ToUpper(words))
 	s.disabled, s.asks = slices.Contains(all, "LOGINDISABLED"), slices.Contains(all, "ID")
-}
-
-// fetched reads the list of a FETCH.
-func (s *session) fetched(f fetching) error {
-	m := message{size: -1}
-	if err := s.expect(' '); err != nil {
-		return err
-	}
-	err := s.list(func() error {
-		name, err := s.word()
-		if err != nil {
-			return err
-		}
-		if err := s.expect(' '); err != nil {
-			return err
-		}
-		switch name {
-		case "UID":
-			m.uid, err = s.number(32)
-		case "RFC822.SIZE":
-			m.size, err = s.number(63)
-		case "BODY[]", "BODY[]<0>":
-			if f.body == nil || m.body {
-				return s.skip(0)
-			}
-			m.body, err = s.body(f)
-		default:
-			return s.skip(0)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.newline(); err != nil {
-		return err
-	}
-	if f.told == nil {
-		return nil
-	}
-	return f.told(m)
-}
-
-// body reads a message, and reports whether there is one.
-func (s *session) body(f fetching) (bool, error) {
-	c, err := s.next()
-	switch {
-	case err != nil:
-		return false, err
-	case c == '"':
-		b, err := s.quoted(maxBody)
-		if err != nil {
-			return false, err
-		}
-		return true, f.body(strings.NewReader(string(b)))
-	case c != '{':
-		return false, s.skip(0) // NIL
-	}
-	n, err := s.literal()
-	switch {
-	case err != nil:
-		return false, err
-	case n > f.most:
-		return false, errTooMuch
-	}
-	r := &io.LimitedReader{R: s.r, N: n}
-	if err := f.body(r); err != nil {
-		return false, err
-	}
-	return true, s.drop(r.N)
 }
 
 // login is not repeated by anybody here. A password is not sent to a server that takes none.

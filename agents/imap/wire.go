@@ -2,10 +2,12 @@ package imap
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -21,9 +23,8 @@ var (
 )
 
 const (
-	maxWord  = 256     // bytes of a word or number
-	maxText  = 4 << 10 // bytes that are kept of a line of text
-	maxDepth = 64      // of lists in each other
+	maxLine     = 256 << 10 // bytes of a response, without its literals
+	maxLiterals = 64        // of a response
 )
 
 // wire reads from a server, up to a limit that each command sets.
@@ -86,66 +87,55 @@ func (w *wire) send(line string) error {
 	return nil
 }
 
-// next returns the next byte and leaves it there.
-func (w *wire) next() (byte, error) {
-	b, err := w.r.Peek(1)
-	if err != nil {
-		return 0, err
-	}
-	return b[0], nil
-}
-
-// expect takes a byte.
-func (w *wire) expect(want byte) error {
-	b, err := w.r.ReadByte()
-	if err == nil && b != want {
-		err = errAnswer
-	}
-	return err
-}
-
-// newline takes the end of a line.
-func (w *wire) newline() error {
-	b, err := w.r.ReadByte()
-	if err == nil && b == '\r' {
-		b, err = w.r.ReadByte()
-	}
-	if err == nil && b != '\n' {
-		err = errAnswer
-	}
-	return err
-}
-
-// word reads up to a space, a parenthesis or the end of the line, in upper case. Text
-// in brackets is part of it.
-func (w *wire) word() (string, error) {
-	var b strings.Builder
-	for inside := false; ; {
-		c, err := w.next()
+// line takes the rest of a line.
+func (w *wire) line() (string, error) {
+	var line []byte
+	for {
+		piece, err := w.r.ReadSlice('\n')
+		line = append(line, piece...)
 		switch {
-		case err != nil:
-			return "", err
-		case c == '\r', c == '\n', !inside && (c == ' ' || c == '(' || c == ')'):
-			if b.Len() == 0 {
-				return "", errAnswer
-			}
-			return strings.ToUpper(b.String()), nil
-		case b.Len() == maxWord:
-			return "", errAnswer
+		case len(line) > maxLine:
+			return "", errTooMuch
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
 		}
-		inside = c == '[' || inside && c != ']'
-		b.WriteByte(c)
-		_, _ = w.r.Discard(1) // it is in the buffer
+		return strings.TrimRight(string(line), "\r\n"), err
 	}
 }
 
-// number takes a number without a sign.
-func (w *wire) number(bits int) (int64, error) {
-	text, err := w.word()
-	if err != nil {
-		return 0, err
+var (
+	// announced is the end of a line that a literal follows: bytes of any kind.
+	announced = regexp.MustCompile(`\{([0-9]+)\}$`)
+	// free is a response whose text may have any form.
+	free = regexp.MustCompile(`(?i)^(\+|\S+ (OK|NO|BAD|PREAUTH|BYE))( |$)`)
+)
+
+// response reads a response, and returns its text with {} for each literal. literal is given what stands before one, and
+// need not read it.
+func (w *wire) response(literal func(before string, content *io.LimitedReader) error) (text string, err error) {
+	for n := 0; ; n++ {
+		line, err := w.line()
+		if text += line; err != nil || len(text) > maxLine || n > maxLiterals {
+			return "", cmp.Or(err, errTooMuch)
+		}
+		size := announced.FindStringSubmatch(line)
+		if size == nil || free.MatchString(text) {
+			return text, nil
+		}
+		bytes, err := parseNumber(size[1], 63)
+		if err != nil {
+			return "", err
+		}
+		text = strings.TrimSuffix(text, size[0])
+		content := &io.LimitedReader{R: w.r, N: bytes}
+		if err := literal(text, content); err != nil {
+			return "", err
+		}
+		if _, err := io.CopyN(io.Discard, w.r, content.N); err != nil {
+			return "", err
+		}
+		text += "{}"
 	}
-	return parseNumber(text, bits)
 }
 
 func parseNumber(text string, bits int) (int64, error) {
@@ -154,153 +144,4 @@ func parseNumber(text string, bits int) (int64, error) {
 		return 0, errAnswer
 	}
 	return int64(n), nil
-}
-
-// text takes the rest of a line, and returns its beginning.
-func (w *wire) text() (string, error) {
-	line, err := w.line()
-	return string(line[:min(len(line), maxText)]), err
-}
-
-// line takes the rest of a line, and returns its beginning and its end.
-func (w *wire) line() ([]byte, error) {
-	var kept []byte
-	for {
-		piece, err := w.r.ReadSlice('\n')
-		if len(kept) > 2*maxText {
-			kept = append(kept[:maxText], kept[len(kept)-maxText:]...)
-		}
-		if len(piece) > 2*maxText {
-			kept = append(kept, piece[:maxText]...)
-			piece = piece[len(piece)-maxText:]
-		}
-		kept = append(kept, piece...)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		return []byte(strings.TrimRight(string(kept), "\r\n")), err
-	}
-}
-
-// literal takes the head of a literal, and returns its size.
-func (w *wire) literal() (int64, error) {
-	if err := w.expect('{'); err != nil {
-		return 0, err
-	}
-	var digits strings.Builder
-	for {
-		b, err := w.r.ReadByte()
-		switch {
-		case err != nil:
-			return 0, err
-		case b == '}':
-			n, err := parseNumber(digits.String(), 63)
-			if err != nil {
-				return 0, err
-			}
-			return n, w.newline()
-		case digits.Len() == maxWord:
-			return 0, errAnswer
-		}
-		digits.WriteByte(b)
-	}
-}
-
-// drop takes so many bytes.
-func (w *wire) drop(n int64) error {
-	_, err := io.CopyN(io.Discard, w.r, n)
-	return err
-}
-
-// quoted takes a quoted string and returns it if it has at most so many bytes.
-func (w *wire) quoted(most int) ([]byte, error) {
-	if err := w.expect('"'); err != nil {
-		return nil, err
-	}
-	var kept []byte
-	for {
-		b, err := w.r.ReadByte()
-		if err == nil && b == '\\' {
-			b, err = w.r.ReadByte()
-		} else if b == '"' {
-			return kept, err
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case b == '\r', b == '\n':
-			return nil, errAnswer
-		case len(kept) == most:
-			return nil, errTooMuch
-		}
-		kept = append(kept, b)
-	}
-}
-
-// skip takes a value: a word, a string or a list.
-func (w *wire) skip(depth int) error {
-	c, err := w.next()
-	switch {
-	case err != nil:
-		return err
-	case depth == maxDepth:
-		return errAnswer
-	case c == '"':
-		_, err := w.quoted(64 << 10)
-		return err
-	case c == '{':
-		n, err := w.literal()
-		if err != nil {
-			return err
-		}
-		return w.drop(n)
-	case c != '(':
-		_, err := w.word()
-		return err
-	}
-	return w.list(func() error { return w.skip(depth + 1) })
-}
-
-// list reads a list, whose items item reads.
-func (w *wire) list(item func() error) error {
-	if err := w.expect('('); err != nil {
-		return err
-	}
-	for {
-		c, err := w.next()
-		switch {
-		case err != nil:
-			return err
-		case c == ')':
-			return w.expect(')')
-		case c == ' ':
-			err = w.expect(' ')
-		default:
-			err = item()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// skipResponse skips the rest of a response, including literals.
-func (w *wire) skipResponse() error {
-	for {
-		line, err := w.line()
-		if err != nil {
-			return err
-		}
-		i := strings.LastIndexByte(string(line), '{')
-		if i < 0 || !strings.HasSuffix(string(line), "}") {
-			return nil
-		}
-		n, err := parseNumber(string(line[i+1:len(line)-1]), 63)
-		if err != nil {
-			return nil // it was text
-		}
-		if err := w.drop(n); err != nil {
-			return err
-		}
-	}
 }
