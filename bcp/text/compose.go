@@ -106,9 +106,7 @@ func (s *scanner) read(m *run, src []byte, at int) (int, error) {
 		r, size := utf8.DecodeRune(src[i:])
 		e := lookUp(r)
 		switch c := class(e & entryClass); {
-		case c == classStrip:
-			s.flags |= sawInvisible
-		case c == classStretch:
+		case c == classStrip, c == classStretch:
 		case accentOrder(r, e) != 0 && c == classMark:
 			if !m.add(r) {
 				return 0, ErrMarks

@@ -63,17 +63,3 @@ func (s *scanner) number(c class, r rune) {
 		}
 	}
 }
-
-// numbers says whether src[at] is a digit that counts the item that it begins, with a full stop, a space and a letter after it, and would go
-// once the letter was read: so it need not be read. Where phrases are not met on the way all is read as it comes.
-func (s *scanner) numbers(src []byte, at int) bool {
-	number := '1' + s.list.item
-	if len(s.out) > s.begun {
-		if s.sep != sepItem {
-			return false
-		}
-		number++
-	}
-	return int(src[at]) == number && number <= '9' && s.walk.phrases != nil && s.held == 0 && s.list.progress == numberNone && !s.name &&
-		at+3 < len(src) && src[at+1] == '.' && src[at+2] == ' ' && asciiClass[src[at+3]] == classLetter
-}

@@ -35,9 +35,9 @@ type Result struct {
 	Chars int
 	// Capitals counts the initial capitals kept; 0 without PreserveCase.
 	Capitals int
-	// Prose says that the text as received is nothing but ASCII letters, numbers, and white space, full stops and commas after
-	// them: words are shorter than 16 characters and numbers than 7, none has both letters and digits, a full stop or comma
-	// has white space or the end after it, and no blank a blank. No key or password can be in such a text (package guard).
+	// Prose says that the text as received is nothing but ASCII letters and numbers, with a blank or line break after each, and
+	// perhaps a full stop or comma before that: words are shorter than 16 characters and numbers than 7, and none has both
+	// letters and digits. No key or password can be in such a text (package guard), and no code, markup or address.
 	Prose bool
 	// Anomalies are the codes raised by the rules.
 	Anomalies Set
@@ -61,9 +61,6 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	if rules == nil {
 		rules = DefaultRules()
 	}
-	if own == noScript && !o.PreserveCase { // else what is written may change once more
-		s.walk = rules.walk()
-	}
 	if err := s.scan(src); err != nil {
 		return Result{}, err
 	}
@@ -82,11 +79,8 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	if kept > 0 {
 		kept = s.raise()
 	}
-	if s.walk.phrases == nil || s.foreign {
-		s.walk, s.walked = rules.walk(), 0
-	}
-	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept, Prose: s.flags.prose()}
-	if out.Anomalies = rules.screen(src, s.out[s.begun+s.walked:], &s.walk, s.flags); o.PersonName {
+	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept, Prose: isProse(src)}
+	if out.Anomalies = rules.screen(src, s.out[s.begun:], out.Prose); o.PersonName {
 		out.Anomalies = out.Anomalies.InName()
 	}
 	return out, nil

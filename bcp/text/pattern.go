@@ -17,108 +17,45 @@ type pattern struct {
 	code Set
 }
 
-// automaton is an Aho-Corasick automaton over bytes, as one table.
-type automaton struct {
-	columns  [256]uint8 // column of a byte; 0 for bytes of no pattern
-	width    int
-	next     []uint16 // state*width + column
-	found    [][]uint16
-	codes    []Set // of the patterns found in a state
-	patterns []pattern
-	all      Set
-}
+// patterns are those of all views, by their first byte.
+type patterns [256][]pattern
 
-// maxStates limits the automaton; states are numbered in 16 bits.
-const maxStates = 1 << 14
+func (p *patterns) add(one pattern) { p[one.text[0]] = append(p[one.text[0]], one) }
 
-// newAutomaton builds the automaton, or returns nil when there are too many states.
-func newAutomaton(patterns []pattern) *automaton {
-	a := &automaton{width: 1, patterns: patterns}
-	states := 1
-	for _, p := range patterns {
-		states += len(p.text)
-		a.all |= p.code
-		for i := range len(p.text) {
-			if b := p.text[i]; a.columns[b] == 0 {
-				a.columns[b] = uint8(a.width)
-				a.width++
+// match looks up all patterns in a folded text.
+func (p *patterns) match(text []byte) (found Set) {
+	for i := range text {
+		for j := range p[blank(text[i])] {
+			if one := &p[blank(text[i])][j]; found&one.code == 0 && one.begins(text, i) {
+				found |= one.code
 			}
-		}
-	}
-	a.columns['\n'] = a.columns[' ']
-	if states > maxStates {
-		return nil
-	}
-	a.next = make([]uint16, a.width, states*a.width)
-	a.found = make([][]uint16, 1, states)
-	for id, p := range patterns {
-		state := 0
-		for i := range len(p.text) {
-			at := state*a.width + int(a.columns[p.text[i]])
-			if a.next[at] == 0 {
-				a.next[at] = uint16(len(a.found))
-				a.next = append(a.next, make([]uint16, a.width)...)
-				a.found = append(a.found, nil)
-			}
-			state = int(a.next[at])
-		}
-		a.found[state] = append(a.found[state], uint16(id))
-	}
-	fail := make([]int, len(a.found))
-	a.codes = make([]Set, len(a.found))
-	queue := make([]int, 0, len(a.found))
-	for c := 1; c < a.width; c++ {
-		if to := int(a.next[c]); to != 0 {
-			queue = append(queue, to)
-		}
-	}
-	for len(queue) > 0 {
-		s := queue[0]
-		queue = queue[1:]
-		a.found[s] = append(a.found[s], a.found[fail[s]]...)
-		for _, id := range a.found[s] {
-			a.codes[s] |= patterns[id].code
-		}
-		for c := 1; c < a.width; c++ {
-			to, back := int(a.next[s*a.width+c]), a.next[fail[s]*a.width+c]
-			if to == 0 {
-				a.next[s*a.width+c] = back
-				continue
-			}
-			fail[to] = int(back)
-			queue = append(queue, to)
-		}
-	}
-	return a
-}
-
-// match looks up all patterns in a folded text. compact skips white space.
-func (a *automaton) match(text []byte, compact bool) Set {
-	found, state := Set(0), 0
-	for i, b := range text {
-		if compact && (b == ' ' || b == '\n') {
-			continue
-		}
-		column := int(a.columns[b])
-		if column == 0 {
-			state = 0
-			continue
-		}
-		state = int(a.next[state*a.width+column])
-		if a.codes[state]&^found == 0 {
-			continue
-		}
-		for _, id := range a.found[state] {
-			p := &a.patterns[id]
-			if found&p.code == 0 && (compact || p.fits(text, i+1)) {
-				found |= p.code
-			}
-		}
-		if found == a.all {
-			break
 		}
 	}
 	return found
+}
+
+// blank is a byte of a folded text as patterns have it, in which a line break is a space.
+func blank(b byte) byte {
+	if b == '\n' {
+		return ' '
+	}
+	return b
+}
+
+// begins reports whether the pattern is at a place.
+func (p *pattern) begins(text []byte, at int) bool {
+	end := at
+	for i := 0; i < len(p.text); end++ {
+		switch {
+		case end == len(text):
+			return false
+		case blank(text[end]) == p.text[i]:
+			i++
+		case p.view != viewCompact || blank(text[end]) != ' ':
+			return false
+		}
+	}
+	return p.view == viewCompact || p.fits(text, end)
 }
 
 // fits checks the borders of a pattern that ends before end.

@@ -2,189 +2,82 @@ package text
 
 import (
 	"encoding/binary"
+	"slices"
 	"unicode/utf8"
 )
 
-// phrases finds word sequences in normalised text: an Aho-Corasick automaton over hashes of words. Whatever stands
-// between two words is ignored, so punctuation and line breaks do not hide a phrase.
-type phrases struct {
-	firsts [64]uint64 // a filter of the first words, by their hashes: nearly all words end here
-	keys   []uint64   // open addressing by state and word; 0 is free
-	next   []int32
-	fail   []int32
-	found  []Set
-	edges  map[edge]int32 // while building
+// phrases are word sequences, by the hash of their last word. Whatever stands between two words is ignored, so punctuation and
+// line breaks do not hide a phrase.
+type phrases map[uint64][]phrase
+
+// phrase is a sequence of words without the last one, from the end on.
+type phrase struct {
+	before []uint64
+	code   Set
 }
 
-type edge struct {
-	state int32
-	word  uint64
-}
+// maxPhrase is the number of words of the longest phrase.
+const maxPhrase = 8
 
-func newPhrases() *phrases {
-	return &phrases{fail: []int32{0}, found: []Set{0}, edges: map[edge]int32{}}
-}
-
-// begins says whether a phrase may begin with a word.
-func (p *phrases) begins(word uint64) bool { return p.firsts[word>>58]>>(word>>52&63)&1 != 0 }
-
-// add gives a code to the phrase of a state.
-func (p *phrases) add(phrase int32, code Set) { p.found[phrase] |= code }
-
-// enter returns the state of a phrase.
-func (p *phrases) enter(words []uint64) int32 {
-	state := int32(0)
-	for _, w := range words {
-		to, ok := p.edges[edge{state, w}]
-		if !ok {
-			to = int32(len(p.fail))
-			p.edges[edge{state, w}] = to
-			p.fail = append(p.fail, 0)
-			p.found = append(p.found, 0)
-		}
-		state = to
-	}
-	return state
-}
-
-// build computes the failure links and the table.
-func (p *phrases) build() {
-	from := make([]edge, len(p.fail))
-	for e, to := range p.edges {
-		from[to] = e
-	}
-	// A state is numbered after its parent, but its failure link may be a later one: go by depth.
-	depth := make([]int, len(p.fail))
-	deepest := 0
-	for s := 1; s < len(p.fail); s++ {
-		depth[s] = depth[from[s].state] + 1
-		deepest = max(deepest, depth[s])
-	}
-	for d := 2; d <= deepest; d++ {
-		for s := 1; s < len(p.fail); s++ {
-			if depth[s] != d {
-				continue
-			}
-			f := p.fail[from[s].state]
-			for {
-				if to, ok := p.edges[edge{f, from[s].word}]; ok {
-					p.fail[s] = to
-					break
-				}
-				if f == 0 {
-					break
-				}
-				f = p.fail[f]
-			}
-			p.found[s] |= p.found[p.fail[s]]
-		}
-	}
-	size := 16
-	for size < 4*len(p.fail) {
-		size *= 2
-	}
-	p.keys, p.next = make([]uint64, size), make([]int32, size)
-	for s := 1; s < len(p.fail); s++ {
-		key := edgeKey(from[s].state, from[s].word)
-		at := key & uint64(size-1)
-		for p.keys[at] != 0 {
-			at = (at + 1) & uint64(size-1)
-		}
-		p.keys[at], p.next[at] = key, int32(s)
-		if first := from[s]; first.state == 0 {
-			p.firsts[first.word>>58] |= 1 << (first.word >> 52 & 63)
-		}
-	}
-	p.edges = nil
-}
-
-func edgeKey(state int32, word uint64) uint64 {
-	k := (word ^ uint64(state)*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd
-	return (k ^ k>>29) | 1<<63
-}
-
-func (p *phrases) step(state int32, word uint64) int32 {
-	for {
-		if state == 0 && !p.begins(word) {
-			return 0
-		}
-		if to := p.edge(edgeKey(state, word)); to != 0 || state == 0 {
-			return to
-		}
-		state = p.fail[state]
-	}
-}
-
-// edge looks a key up: the state that it leads to, or 0.
-func (p *phrases) edge(key uint64) int32 {
-	mask := uint64(len(p.keys) - 1)
-	for at := key & mask; p.keys[at] != 0; at = (at + 1) & mask {
-		if p.keys[at] == key {
-			return p.next[at]
-		}
-	}
-	return 0
+// add gives a code to a phrase.
+func (p phrases) add(words []uint64, code Set) {
+	last := len(words) - 1
+	before := slices.Clone(words[:last])
+	slices.Reverse(before)
+	p[words[last]] = append(p[words[last]], phrase{before, code})
 }
 
 // minSpelled is the least number of single letters in a row that are also read as one word.
 const minSpelled = 4
 
-// match finds the codes of all phrases in a normalised text.
-func (p *phrases) match(text []byte) Set {
-	w := walk{phrases: p}
-	w.text(text)
-	return w.end()
-}
-
 // walk meets the words of a text one after the other, and knows the phrases found so far and what the words weigh.
 type walk struct {
-	phrases *phrases
+	phrases phrases
 	sum     weighed
 	found   Set
-	state   int32
-	letters int // single letters in a row, of which spelled has the first
+	words   [maxPhrase - 1]uint64 // the last ones, the newest first
+	letters int                   // single letters in a row, of which spelled has the first
 	spelled [MaxWordChars]byte
 }
 
-// text meets all words of a normalised text, or of a part of one that has whole words.
-func (w *walk) text(text []byte) {
+// text meets all words of a normalised text, and returns the codes of all phrases found, and of what the words weigh.
+func (w *walk) text(text []byte) Set {
 	for t := (tokens{text: text}); t.next(); {
-		w.word(t.word, t.stem, t.letter)
+		w.sum.add(t.word, t.stem)
+		if t.letter != 0 {
+			if w.letters < len(w.spelled) {
+				w.spelled[w.letters] = t.letter
+			}
+			w.letters++
+		} else {
+			w.spell()
+		}
+		w.find(t.word, w.words[:])
 		if t.other != 0 {
-			w.found |= w.phrases.found[w.phrases.step(0, t.other)]
+			w.find(t.other, nil)
 		}
+		copy(w.words[1:], w.words[:])
+		w.words[0] = t.word
 	}
-}
-
-// word meets a word by its hash and that of its stem; letter is it, if it is a single letter.
-func (w *walk) word(hash, stem uint64, letter byte) {
-	w.sum.add(hash, stem)
-	if letter != 0 {
-		if w.letters < len(w.spelled) {
-			w.spelled[w.letters] = letter
-		}
-		w.letters++
-	} else if w.letters > 0 {
-		w.spell()
-	}
-	if w.state != 0 || w.phrases.begins(hash) {
-		w.state = w.phrases.step(w.state, hash)
-		w.found |= w.phrases.found[w.state]
-	}
-}
-
-// end returns the codes of all phrases found, and of what the words weigh.
-func (w *walk) end() Set {
 	w.spell()
 	return w.found | w.sum.code()
+}
+
+// find looks up the phrases that end with a word after others, the newest first.
+func (w *walk) find(word uint64, others []uint64) {
+	for _, p := range w.phrases[word] {
+		if len(p.before) <= len(others) && slices.Equal(p.before, others[:len(p.before)]) {
+			w.found |= p.code
+		}
+	}
 }
 
 // spell reads the single letters met last as one word.
 func (w *walk) spell() {
 	if w.letters >= minSpelled {
 		letters := w.spelled[:min(w.letters, len(w.spelled))]
-		hash := hashWord(letters, letters)
-		w.found |= w.phrases.found[w.phrases.step(0, hash)]
+		hash := hashWord(letters)
+		w.find(hash, nil)
 		w.sum.add(hash, stemOf(letters))
 	}
 	w.letters = 0
@@ -220,19 +113,7 @@ func (t *tokens) next() bool {
 	}
 	begun := i
 	t.letter, t.other, t.stem = 0, 0, 0
-	if n := letterRun(text[i:]); n > 0 && text[i] >= 'a' {
-		if i += n; i == len(text) || tokenKinds[text[i]] == tokenBreak { // nearly all are small letters only
-			if n == 1 {
-				t.letter = text[begun]
-			}
-			t.at, t.word, t.stem = i, hashWord(text[begun:i], text[begun:]), stemOf(text[begun:i])
-			return true
-		}
-	}
 	kinds := uint8(0)
-	if i > begun {
-		kinds = tokenLower
-	}
 	for i < len(text) {
 		k := tokenKinds[text[i]]
 		if k == tokenBreak || k == tokenWide {
@@ -253,7 +134,7 @@ func (t *tokens) next() bool {
 	return true
 }
 
-// plain hashes an ASCII word that is not all lower-case letters.
+// plain hashes an ASCII word.
 func (t *tokens) plain(word []byte, kinds uint8) {
 	var buf, other [maxToken]byte
 	n, ones := 0, false
@@ -281,12 +162,12 @@ func (t *tokens) plain(word []byte, kinds uint8) {
 	if n == 1 && kinds&tokenDigit == 0 {
 		t.letter = buf[0]
 	}
-	t.word, t.stem = hashWord(buf[:n], buf[:]), stemOf(buf[:n])
+	t.word, t.stem = hashWord(buf[:n]), stemOf(buf[:n])
 	if kinds == tokenDigit {
 		t.stem = stemNumber
 	}
 	if ones {
-		t.other = hashWord(other[:n], other[:])
+		t.other = hashWord(other[:n])
 	}
 }
 
@@ -330,7 +211,7 @@ func (t *tokens) wide(begun int) bool {
 	if started && alike {
 		n = latinWord(&buf, n)
 	}
-	t.word, t.stem = hashWord(buf[:n], buf[:]), stemOf(buf[:n])
+	t.word, t.stem = hashWord(buf[:n]), stemOf(buf[:n])
 	return started
 }
 
@@ -349,15 +230,13 @@ func latinWord(word *[maxToken]byte, length int) int {
 }
 
 // hashWord tells words of up to 8 bytes apart for certain and longer ones but for one chance in 2^64. A word that
-// an agent makes collide only raises a code against itself. spare is the text that the word begins, so that eight bytes can
-// be read at once; no word holds a zero byte.
-func hashWord(word, spare []byte) uint64 {
+// an agent makes collide only raises a code against itself. No word holds a zero byte.
+func hashWord(word []byte) uint64 {
 	h := uint64(0)
-	for len(word) > 8 {
-		h = hashMore(h, binary.LittleEndian.Uint64(word))
-		word, spare = word[8:], spare[8:]
+	for ; len(word) > 8; word = word[8:] {
+		h = hashMore(h, eight(word))
 	}
-	return hashMore(h, firstBytes(eight(spare), len(word)))
+	return hashMore(h, eight(word))
 }
 
 // hashMore goes on with the hash of a word by up to eight bytes of it.
@@ -366,5 +245,9 @@ func hashMore(h, bytes uint64) uint64 {
 	return h ^ h>>32
 }
 
-// firstBytes are the first n of eight bytes, with zeros after them.
-func firstBytes(eight uint64, n int) uint64 { return eight & (^uint64(0) >> (64 - 8*n)) }
+// eight returns the first eight bytes of a text, with zeros after its end.
+func eight(text []byte) uint64 {
+	var b [8]byte
+	copy(b[:], text)
+	return binary.LittleEndian.Uint64(b[:])
+}

@@ -20,14 +20,11 @@ var defaultRules []byte
 // Rules are compiled anomaly rules (PROTOCOL P3.6). They are immutable and safe for concurrent use. The zero value
 // finds every code in every text; a nil *Rules stands for DefaultRules wherever rules are taken.
 type Rules struct {
-	digest  string
-	phrases *phrases
-	weights *weights
-	text    *automaton
-	compact *automaton
-	shapes  []shape
-	colons  [64]uint64
-	always  flags // parts that must run on every text, because some pattern has no byte to trigger them
+	digest   string
+	phrases  phrases
+	weights  *weights
+	patterns *patterns
+	shapes   []shape
 }
 
 // rulesFile is the form of the embedded file. A phrase is one to eight words, matched on normalised text whatever is between the
@@ -95,31 +92,21 @@ func parseRules(data []byte) (*Rules, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(canonical)
-	r := &Rules{digest: hex.EncodeToString(sum[:]), phrases: newPhrases()}
+	r := &Rules{digest: hex.EncodeToString(sum[:]), phrases: phrases{}, patterns: &patterns{}}
 	for _, rule := range file.Phrases {
 		for _, phrase := range rule.Phrases {
 			words, err := phraseWords(phrase)
 			if err != nil {
 				return nil, err
 			}
-			r.phrases.add(r.phrases.enter(words), Set(rule.Code))
+			r.phrases.add(words, Set(rule.Code))
 		}
 	}
-	r.phrases.build()
 	views := map[string]view{"text": viewText, "line": viewLine, "compact": viewCompact}
-	var text, compact []pattern
 	for _, rule := range file.Patterns {
 		for _, p := range rule.Patterns {
-			of := pattern{p, views[rule.View], Set(rule.Code)}
-			if r.gate(p, of.view); of.view == viewCompact {
-				compact = append(compact, of)
-			} else {
-				text = append(text, of)
-			}
+			r.patterns.add(pattern{p, views[rule.View], Set(rule.Code)})
 		}
-	}
-	if r.text, r.compact = newAutomaton(text), newAutomaton(compact); r.text == nil || r.compact == nil {
-		return nil, errRules
 	}
 	for _, rule := range file.Shapes {
 		s := shape{kind: rule.Shape, code: Set(rule.Code), minimum: rule.Limit, words: map[string]bool{}, careful: map[string]bool{}}
@@ -144,35 +131,8 @@ func phraseWords(phrase string) ([]uint64, error) {
 	for t := (tokens{text: s.out}); t.next(); {
 		words = append(words, t.word)
 	}
-	if len(words) == 0 {
-		return nil, ErrEmpty
+	if len(words) == 0 || len(words) > maxPhrase {
+		return nil, errRules
 	}
 	return words, nil
-}
-
-// gate notes what must be seen in a text before the pattern can be there.
-func (r *Rules) gate(p string, v view) {
-	gated := false
-	for i := range len(p) {
-		switch {
-		case asciiFlags[p[i]] == sawSymbol:
-			gated = true
-		case v == viewCompact: // white space may have been next to it
-		case p[i] == '(' && i > 0 && p[i-1] != ' ',
-			p[i] == '.' && i+1 < len(p) && p[i+1] != ' ' && p[i+1]-'0' >= 10,
-			p[i] == '/' && i > 0 && (p[i-1] == '/' || p[i-1] == '.'):
-			gated = true
-		}
-	}
-	for i := colonReach; i < len(p) && !gated; i++ {
-		var last [colonReach]byte
-		if copy(last[:], p[i-colonReach:i]); p[i] == ':' && last[0] != ' ' && last[1] != ' ' && last[2] != ' ' {
-			k := colonKey(last)
-			r.colons[k>>6] |= 1 << (k & 63)
-			gated = true
-		}
-	}
-	if !gated {
-		r.always |= sawSymbol
-	}
 }

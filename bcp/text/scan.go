@@ -31,8 +31,7 @@ type scanner struct {
 	capitals  bool
 	maxWords  int
 	maxChars  int
-	extra     int // how many more code points those may add that stand for several
-	flags     flags
+	extra     int  // how many more code points those may add that stand for several
 	held      rune // 0 for none
 	heldClass class
 	last      uint8
@@ -50,8 +49,6 @@ type scanner struct {
 	rise      bool // the next letter was upper case
 	capitalAt []int
 	list      listState
-	walk      walk // with nil phrases, words are met later
-	walked    int  // how much of the output it has met
 }
 
 // A text may grow by extraFree code points and one more for every extraShare bytes: several times what ordinary spelling
@@ -70,40 +67,22 @@ func (s *scanner) scan(src []byte) error {
 			at := i
 			switch c := asciiClass[b]; c {
 			case classLetter:
-				behindSpace := s.sep == sepSpace && s.held == 0 && s.list.progress == numberNone && len(s.out) > s.begun
-				if behindSpace && s.walk.phrases != nil {
-					if i = s.plainWords(src, at); i > at {
-						continue
-					}
-				}
 				// A run of letters is the same word from its first letter on.
-				i += letterRun(src[i:])
+				for i++; i < len(src) && asciiClass[src[i]] == classLetter; i++ {
+				}
 				if s.capitals && b <= 'Z' {
 					s.rise = true
-				}
-				if behindSpace {
-					if err := s.plainWord(src[at:i], src[at:]); err != nil {
-						return err
-					}
-					continue
 				}
 				if err := s.begin(classLetter, attachAlpha, scriptLatin); err != nil {
 					return err
 				}
-				fresh := s.piece == 0
 				if err := s.addCharacters(i - at); err != nil {
 					return err
 				}
-				s.out = lower(s.out, src[at:i], src[at:])
-				if fresh {
-					s.matchPhrases(src, at, i)
+				for _, letter := range src[at:i] {
+					s.out = append(s.out, letter|0x20)
 				}
 			case classDigit:
-				if s.join == List && s.numbers(src, at) {
-					i += len("1. ")
-					s.marks, s.rise = 0, false
-					continue
-				}
 				i++
 				if err := s.begin(classDigit, attachNumeric, 0); err != nil {
 					return err
@@ -115,34 +94,16 @@ func (s *scanner) scan(src []byte) error {
 					return err
 				}
 				s.out = append(s.out, b)
-				if s.piece > proseDigits {
-					s.flags |= sawRare
-				}
 			case classStrip:
 				i++
-				s.flags |= sawInvisible
-			case classSpace:
-				i++
-				if b != ' ' || i < len(src) && src[i] == ' ' {
-					s.flags |= sawRare
-				}
-				if s.held != 0 || s.sep != sepNone || s.list.progress != numberNone {
-					if err := s.mark(c, ' '); err != nil {
-						return err
-					}
-					continue
-				}
-				s.sep, s.marks, s.rise = sepSpace, 0, false
 			default:
 				i++
-				s.flags |= flagsAt(src, at, s.flags)
 				if err := s.mark(c, rune(b)); err != nil {
 					return err
 				}
 			}
 			continue
 		}
-		s.flags |= sawRare
 		r, size := utf8.DecodeRune(src[i:])
 		if r == utf8.RuneError && size == 1 {
 			return ErrCodePoint
@@ -171,31 +132,6 @@ func (s *scanner) scan(src []byte) error {
 			}
 		}
 	}
-	return nil
-}
-
-// plainWord is begin, grow and write for the commonest case: a run of letters after a plain space.
-func (s *scanner) plainWord(word, spare []byte) error {
-	s.segments++
-	s.splits++
-	s.piece = len(word)
-	s.chars += 1 + len(word)
-	switch {
-	case s.segments > s.maxWords || s.splits > s.maxWords:
-		return ErrTooManyWords
-	case s.piece > MaxWordChars:
-		return ErrWordTooLong
-	case s.chars > s.maxChars:
-		return ErrTooLong
-	case s.piece >= longPiece:
-		s.flags |= sawLong
-	}
-	if s.rise {
-		s.rise = false
-		s.capitalAt = append(s.capitalAt, len(s.out)+1)
-	}
-	s.out = lower(append(s.out, ' '), word, spare)
-	s.sep, s.ended, s.last, s.attach, s.script, s.marks = sepNone, false, lastLetter, attachAlpha, scriptLatin, 0
 	return nil
 }
 
@@ -232,21 +168,10 @@ func (s *scanner) wide(r rune, e uint32) error {
 		s.out = utf8.AppendRune(s.out, r)
 	case classMark:
 		return s.accentuate(r, entryScriptNumber(e))
-	case classStrip:
-		s.flags |= sawInvisible
-	case classStretch:
+	case classStrip, classStretch:
 	case classRefuse:
 		return ErrCodePoint
 	default:
-		if r == 0x200b {
-			s.flags |= sawInvisible
-		}
-		switch {
-		case c == classFull || c == classStop:
-			s.flags |= sawDot
-		case r < utf8.RuneSelf && asciiFlags[r] != 0:
-			s.flags |= sawSymbol | sawDigits
-		}
 		return s.mark(c, r)
 	}
 	return nil
@@ -327,14 +252,8 @@ func (s *scanner) addCharacters(n int) error {
 	case s.chars > s.maxChars && s.list.progress != numberDigits: // the number of an item may yet go
 		return ErrTooLong
 	}
-	if s.piece >= longPiece {
-		s.flags |= sawLong
-	}
 	return nil
 }
-
-// longPiece is the length from which a word may be part of an encoded blob.
-const longPiece = 16
 
 // begin prepares for a letter or digit: it settles what is held, writes the separator, and counts.
 func (s *scanner) begin(c class, attach uint8, script uint8) error {
@@ -370,9 +289,7 @@ func (s *scanner) begin(c class, attach uint8, script uint8) error {
 		}
 	}
 	if fresh {
-		if err := s.separate(c == classDigit && money == 0); err != nil {
-			return err
-		}
+		s.separate(c == classDigit && money == 0)
 	}
 	if joint != 0 {
 		if joint >= s.limit {
@@ -422,9 +339,6 @@ func (s *scanner) begin(c class, attach uint8, script uint8) error {
 		}
 		s.out = utf8.AppendRune(s.out, money)
 	}
-	if direct && kind != s.last {
-		s.flags |= sawDigits
-	}
 	if err := s.spell(script); err != nil {
 		return err
 	}
@@ -437,8 +351,8 @@ func joined(a, b uint8) bool {
 	return a != attachNone && (a == b || a != attachKana && b != attachKana && b != attachNone)
 }
 
-// separate writes the pending separator before a word.
-func (s *scanner) separate(number bool) error {
+// separate writes the pending separator before a word, whose characters are counted next.
+func (s *scanner) separate(number bool) {
 	begun, segments, splits, chars, sep := len(s.out), s.segments, s.splits, s.chars, s.sep
 	if len(s.out) > s.begun {
 		switch {
@@ -461,10 +375,6 @@ func (s *scanner) separate(number bool) error {
 		s.list.begun, s.list.segments, s.list.splits, s.list.chars = begun, segments, splits, chars
 		s.list.progress, s.list.number = numberDigits, 0
 	}
-	if s.chars > s.maxChars {
-		return ErrTooLong
-	}
-	return nil
 }
 
 // release turns the held mark into a separator.

@@ -23,22 +23,22 @@ const (
 )
 
 // find runs the shape. folded is foldView's text, received the bytes as they came.
-func (s *shape) find(received, folded []byte, f flags) bool {
+func (s *shape) find(received, folded []byte) bool {
 	switch s.kind {
 	case shapeDomain:
-		return f&(sawDot|sawColon) != 0 && (s.hosts(folded) || bytes.Contains(folded, []byte(" . ")) && s.spacedHost(folded))
+		return s.hosts(folded) || s.spacedHost(folded)
 	case shapeBlob:
-		return f&(sawLong|sawSymbol) != 0 && s.blob(received)
+		return s.blob(received)
 	case shapeHex:
-		return f&sawLong != 0 && s.hex(folded)
+		return s.hex(folded)
 	case shapeHexBytes:
-		return f&sawDigits != 0 && s.hexBytes(folded)
+		return s.hexBytes(folded)
 	case shapePercent:
-		return f&sawDigits != 0 && bytes.IndexByte(folded, '%') >= 0 && s.percent(folded)
+		return s.percent(folded)
 	case shapeTag:
-		return f&sawSymbol != 0 && bytes.IndexByte(folded, '<') >= 0 && s.tag(folded)
+		return s.tag(folded)
 	case shapeCall:
-		return f&sawSymbol != 0 && bytes.IndexByte(folded, '(') >= 0 && call(folded)
+		return call(folded)
 	}
 	return false
 }

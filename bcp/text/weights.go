@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
-	"math/bits"
 	"sync"
 )
 
@@ -55,10 +54,12 @@ func WeightPlace(key uint64) (bucket int, mark byte) {
 func (w *weights) of(key uint64) int32 {
 	at, mark := WeightPlace(key)
 	bucket := w.buckets[at]
-	x := uint32(bucket) ^ uint32(mark)*0x01010101
-	found := (x - 0x01010101) &^ x & 0x80808080
-	// Of 0 there are 32 trailing zeros, so that nothing is left: a branch would be guessed wrong for every other word.
-	return int32(int8(bucket >> (32 + bits.TrailingZeros32(found)&^7)))
+	for slot := range BucketSlots {
+		if byte(bucket>>(8*slot)) == mark {
+			return int32(int8(bucket >> (8 * (BucketSlots + slot))))
+		}
+	}
+	return 0
 }
 
 // Seeds keep words, pairs and stems apart.
@@ -79,10 +80,11 @@ func stemOf(word []byte) uint64 {
 	n := 0
 	for at := range string(word) {
 		if n == stemChars {
-			if at <= 8 {
-				return hashMore(stemSeed, firstBytes(eight(word), at))
+			stem := hashMore(stemSeed, eight(word[:at]))
+			if at > 8 {
+				stem = hashMore(stem, eight(word[8:at]))
 			}
-			return hashMore(hashMore(stemSeed, eight(word)), firstBytes(eight(word[8:]), at-8))
+			return stem
 		}
 		n++
 	}
@@ -122,8 +124,10 @@ func (w *weighed) add(word, stem uint64) {
 	}
 	alone, pair, begins, next := w.keys(word, stem)
 	w.pair = next
-	hasStem := -int32((begins | -begins) >> 63) // all bits or none, without a branch
-	weight := table.of(alone) + table.of(pair) + table.of(begins)&hasStem
+	weight := table.of(alone) + table.of(pair)
+	if begins != 0 {
+		weight += table.of(begins)
+	}
 	at := w.at
 	if at >= judged {
 		at = 0
