@@ -46,7 +46,9 @@ func TestContractsDocument(t *testing.T) {
 	}
 	var rows []string
 	for _, code := range contract.DefectCodes() {
-		rows = append(rows, fmt.Sprintf("- `%s`: %s", code, code.Text()))
+		if !strings.Contains(document, "`"+string(code)+"`") {
+			t.Errorf("the document has no code %s", code)
+		}
 	}
 	for _, code := range contract.VerdictCodes() {
 		rows = append(rows, fmt.Sprintf("- `%s`: %s", code, code.Text()))
