@@ -1,5 +1,5 @@
 // Command pack builds what a release publishes: archives, deb and rpm, an image, wheels,
-// npm packages, a Helm chart, an SBOM and checksums. The same commit gives the same bytes.
+// npm packages, a Helm chart, an SBOM, a statement of provenance and checksums. The same commit gives the same bytes.
 // .ci/release calls it.
 package main
 
@@ -11,20 +11,20 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
 
 // release is what all packages have in common.
 type release struct {
-	version string // 1.2.3 or 1.2.3-rc.1, without v
-	commit  string
-	date    time.Time // of every file
-	out     string    // folder of the results
-	work    string    // temporary folder
-	targets []*target
-	pages   []file // man pages and completions
+	version   string // 1.2.3 or 1.2.3-rc.1, without v
+	commit    string
+	date      time.Time // of every file
+	out       string    // folder of the results
+	work      string    // temporary folder
+	targets   []*target
+	pages     []file // man pages and completions
+	goVersion string // of the compiler
 }
 
 // target is the programs for one platform.
@@ -90,7 +90,7 @@ func run() error {
 		do   func() error
 	}{
 		{"programs", r.build}, {"man pages and completions", r.document}, {"archives", r.archives}, {"deb and rpm", r.packages},
-		{"image", r.image}, {"wheels", r.wheels}, {"npm packages", r.npm}, {"chart", r.chart}, {"SBOM", r.sbom}, {"checksums", r.sums},
+		{"image", r.image}, {"wheels", r.wheels}, {"npm packages", r.npm}, {"chart", r.chart}, {"SBOM", r.sbom}, {"provenance", r.provenance}, {"checksums", r.sums},
 	} {
 		fmt.Println(step.name)
 		if err := step.do(); err != nil {
@@ -105,24 +105,32 @@ func (r *release) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
 }
 
+// digest is a result's.
+type digest struct{ name, sha256 string }
+
+// digests are those of all results so far, by their names.
+func (r *release) digests() ([]digest, error) {
+	entries, err := os.ReadDir(r.out)
+	var all []digest
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(r.out, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, digest{e.Name(), fmt.Sprintf("%x", sha256.Sum256(content))})
+	}
+	return all, err
+}
+
 // sums writes the checksums of all results, for sha256sum -c.
 func (r *release) sums() error {
-	entries, err := os.ReadDir(r.out)
+	all, err := r.digests()
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	slices.Sort(names)
 	var b strings.Builder
-	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(r.out, name))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(content), name)
+	for _, one := range all {
+		fmt.Fprintf(&b, "%s  %s\n", one.sha256, one.name)
 	}
 	return r.write("SHA256SUMS", []byte(b.String()))
 }

@@ -16,14 +16,13 @@ import (
 func (r *release) sbom() error {
 	type modules struct{ path, version string }
 	seen := map[modules]bool{}
-	goVersion := ""
 	for _, t := range r.targets {
 		for _, at := range t.paths {
 			info, err := buildinfo.ReadFile(at)
 			if err != nil {
 				return fmt.Errorf("%s/%s: %w", t.os, t.arch, err)
 			}
-			goVersion = strings.TrimPrefix(info.GoVersion, "go")
+			r.goVersion = strings.TrimPrefix(info.GoVersion, "go")
 			for _, m := range info.Deps {
 				if m.Replace != nil {
 					m = m.Replace
@@ -34,7 +33,7 @@ func (r *release) sbom() error {
 			}
 		}
 	}
-	all := []modules{{"std", goVersion}}
+	all := []modules{{"std", r.goVersion}}
 	for m := range seen {
 		all = append(all, m)
 	}
