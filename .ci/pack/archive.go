@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strings"
 	"time"
 )
 
-// file is a file of a package.
+// file is a file of a package, or an empty folder if its name ends with a slash.
 type file struct {
 	name    string
 	mode    int64
@@ -30,6 +31,9 @@ func tarball(files []file, date time.Time) ([]byte, error) {
 	w := tar.NewWriter(&b)
 	for _, f := range files {
 		head := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: date, Format: tar.FormatPAX}
+		if strings.HasSuffix(f.name, "/") {
+			head.Typeflag = tar.TypeDir
+		}
 		if err := w.WriteHeader(head); err != nil {
 			return nil, err
 		}

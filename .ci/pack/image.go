@@ -40,7 +40,8 @@ func (r *release) image() error {
 		if t.os != "linux" {
 			continue
 		}
-		layer, err := tarball(t.in(""), r.date)
+		// Nothing else is in it: what a command keeps until it ends is in /tmp.
+		layer, err := tarball(append(t.in(""), file{name: "tmp/", mode: 0o1777}), r.date)
 		if err != nil {
 			return err
 		}

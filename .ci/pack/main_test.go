@@ -18,7 +18,7 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 // A package holds names, modes, contents and one time, and nothing of the machine.
 func TestTarballHasNothingOfTheMachine(t *testing.T) {
 	t.Parallel()
-	files := []file{{"a/program", 0o755, []byte("x")}, {"a/page", 0o644, []byte("y")}}
+	files := []file{{"a/program", 0o755, []byte("x")}, {"a/page", 0o644, []byte("y")}, {"tmp/", 0o1777, nil}}
 	content, err := tarball(files, noon)
 	if err != nil {
 		t.Fatal(err)
