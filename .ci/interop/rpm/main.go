@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/sassoftware/go-rpmutils"
 )
@@ -27,5 +28,14 @@ func unpack(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return rpm.ExpandPayload(to)
+	if err := rpm.ExpandPayload(to); err != nil { // which leaves out the modes
+		return err
+	}
+	files, err := rpm.Header.GetFiles()
+	for _, f := range files {
+		if err := os.Chmod(filepath.Join(to, f.Name()), os.FileMode(f.Mode()).Perm()); err != nil {
+			return err
+		}
+	}
+	return err
 }
