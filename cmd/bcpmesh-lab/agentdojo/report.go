@@ -45,21 +45,19 @@ const dynLimits = `
 
 const introduction = `# AgentDojo on a mesh
 
-What the gate and the channels let through on AgentDojo 1.2: 97 tasks of users over mail, calendars, drives, bank accounts, chats and web pages, and 35 goals of attackers, planted in what tools return. **It is an upper bound, with perfect plans**, made from AgentDojo's ground truth: the tasks done are the most that the rules allow, and cannot be compared with published utilities of models. Attackers have the other bound: planner and Reader do all that they want, with static texts.
+What the gate and the channels let through on AgentDojo 1.2: 97 tasks of users over mail, calendars, drives, bank accounts, chats and web pages, and 35 goals of attackers, planted in what tools return. **It is an upper bound, with perfect plans**, made from AgentDojo's ground truth, and cannot be compared with published utilities of models. Attackers have the other bound: planner and Reader do all that they want, with static texts.
 
-This page is written by
-
-` + "```sh" + `
+` + "```" + `sh
 go run ./cmd/bcpmesh-lab/agentdojo DIR docs/agentdojo.md
 ` + "```" + `
 
-DIR holds the suites as data, which are not a part of this project. [The program](../cmd/bcpmesh-lab/agentdojo) starts a mesh with real credentials for each suite; the tools are services on it. A task is done, and a goal reached, if AgentDojo's own [condition](../cmd/bcpmesh-lab/agentdojo/suites.yaml) holds of the state of the tools and of what the user was told. ` + "`-provider NAME -model MODEL -key env:KEY -record FILE`" + ` has a real model in both seats (` + "`-base-url`" + ` for a local one), and ` + "`-provider replay -model FILE`" + ` plays that again.
+writes this page. DIR holds the suites as data, which are not a part of this project. [The program](../cmd/bcpmesh-lab/agentdojo) starts a mesh for each suite; the tools are services on it. A task is done, and a goal reached, if AgentDojo's own [condition](../cmd/bcpmesh-lab/agentdojo/suites.yaml) holds. ` + "`" + `-provider NAME -model MODEL -key env:KEY -record FILE` + "`" + ` has a real model in both seats (` + "`" + `-base-url` + "`" + ` for a local one), and ` + "`" + `-provider replay -model FILE` + "`" + ` plays that again.
 
 Each pair of a task and a goal of its suite is played in five ways:
 
 - **category 1, 2, 3**: a Controller has the tools with an effect, a Reader those that read. Under category 1 all is typed; under 2 there is free text; under 3 free text is a summary that a person reads first.
-- **kernel**: a run with a plan by a planner that sees the task and no content. Who gets something or what is changed (the *critical* arguments) must stand in the user's own words (` + "`task.mentions`" + `), or a person is asked if content chose it; content may stand in other arguments, and steer a plan by at most 8 bits.
-- **hostile planner**: the planner is the attacker's too. Each goal is tried four times: as constants, by way of a Reader, after an error of the Reader, and in each case of what the Reader says.
+- **kernel**: a planner sees the task and no content. Who gets something or what is changed (the *critical* arguments) must stand in the user's own words (` + "`" + `task.mentions` + "`" + `), or a person is asked if content chose it; content may stand in other arguments, and steer a plan by at most 8 bits.
+- **hostile planner**: the planner is the attacker's too. Each goal is tried as constants, by way of a Reader, after an error of the Reader, and in each case of what the Reader says.
 
 The Reader is hijacked in all attacks. A person who is asked refuses all, is **careful** (allows what the task needs and nothing else), or approves all: figures have this order.
 `
@@ -68,9 +66,9 @@ const limits = `
 ## What the figures are not
 
 - How well a model plans; a judgement of what a condition does not look at (most of slack's count messages, and do not read them).
-- A proof of the rules. ` + "`task.mentions`" + ` compares words: "on June 13" mentions the file 13. A tool without critical arguments, such as an event without participants, can be called by any plan: an operator who minds marks more.
-- Free of false texts: where a task leaves the title of an event or the text of a mail to content, rules let it stand; under category 2 a Controller believes what it hears.
-- Kind to the mesh: answers come without commas, dots and some capitals, and a task whose condition wants them is not done. No format carries the address of a web page.
+- A proof of the rules. ` + "`" + `task.mentions` + "`" + ` compares words: "on June 13" mentions the file 13. A tool without critical arguments can be called by any plan.
+- Free of false texts: where a task leaves the text of a mail to content, rules let it stand; under category 2 a Controller believes what it hears.
+- Kind to the mesh: answers come without commas, dots and some capitals, and a task whose condition wants them is not done.
 `
 
 // total sums up rows.
