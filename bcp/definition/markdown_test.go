@@ -3,6 +3,7 @@ package definition
 import (
 	_ "embed" // the introduction
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,14 +20,14 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	writeNeeds(&b)
-	b.WriteString("\n## Keys\n\nBehind each key is what it holds, and its default; one in `code` can be written as it is. *C*: only in the controller's entry of a channel.\n\n" + formsInWords)
+	b.WriteString("\n## Keys\n\nBehind each key is what it holds, and its default; one in `code` can be written as it is. Keys in bold are required. *C*: only in the controller's entry of a channel.\n\n" + formsInWords)
 	for level := LevelMesh; level.String() != ""; level++ {
 		fmt.Fprintf(&b, "\n### %s\n\n", heading(level))
 		for i := range schema {
 			if k := &schema[i]; k.Level == level && k.ofSubscription() {
 				fmt.Fprintf(&b, "- `%s`: as of [a subscription](#a-subscription)\n", k.Name)
 			} else if k.Level == level {
-				fmt.Fprintf(&b, "- `%s` (%s; %s): %s\n", k.Name, k.holds(), k.absent(), k.meaning())
+				fmt.Fprintf(&b, "- %s (%s): %s\n", k.shown(), strings.Join(slices.DeleteFunc([]string{k.holds(), k.absent()}, func(part string) bool { return part == "" }), "; "), k.meaning())
 			}
 		}
 	}
@@ -111,7 +112,7 @@ var forms = map[Type]string{
 	TypeText: "text", TypeName: "name", TypeSubscription: "subscription id", TypeInteger: "integer", TypeBoolean: "boolean", TypeBits: "bits", TypeUSD: "dollars", TypeDuration: "duration",
 	TypeRate: "rate a minute", TypePushRate: "rate of pushes", TypeTimeZone: "IANA time zone", TypeCron: "minute, hour, day of month, month, day of week", TypeBytes: "bytes", TypeSecretName: "secret", TypeHours: "hours",
 	TypeServer: "host:port", TypeOrigin: "https://host, perhaps with a port", TypeMailAddress: "mail address", TypeOrganisation: "host name", TypeTexts: "texts", TypeTools: "texts, or one with commas", TypeNames: "names", TypeHosts: "hosts, or one text with commas",
-	TypePrefixes: "prefixes of addresses", TypeMailAddresses: "mail addresses", TypeChoices: "one or more of", TypeWordLists: "lists of words, by name", TypeObjects: "list of", TypeObject: "one of",
+	TypePrefixes: "prefixes of addresses", TypeMailAddresses: "mail addresses", TypeChoices: "one or more of", TypeWordLists: "lists of words, by name", TypeObjects: "list of", TypeObject: "",
 	TypeNamedObjects: "by name, each", TypeNameLists: "lists of texts, by name", TypeClosed: "schema", TypeCalls: "calls", TypeWord: "",
 }
 
@@ -126,7 +127,7 @@ func (k *Key) holds() string {
 		return words
 	}
 	if k.Child != 0 {
-		form += " [" + k.Child.String() + "](#" + strings.ToLower(strings.ReplaceAll(k.Child.String(), " ", "-")) + ")"
+		form = strings.TrimSpace(form + " [" + k.Child.String() + "](#" + strings.ToLower(strings.ReplaceAll(k.Child.String(), " ", "-")) + ")")
 	}
 	if k.Type == TypeChoices {
 		return form + " " + words
@@ -144,13 +145,17 @@ func (k *Key) holds() string {
 	return form
 }
 
-// absent says what holds without the key.
+// shown is the name, in bold if the key is required.
+func (k *Key) shown() string {
+	if k.Required {
+		return "**`" + k.Name + "`**"
+	}
+	return "`" + k.Name + "`"
+}
+
+// absent says what holds without the key, if it may be missing.
 func (k *Key) absent() string {
 	switch {
-	case k.Required && k.DefaultRule != "":
-		return "**required**; " + k.DefaultRule
-	case k.Required:
-		return "**required**"
 	case k.Default != "":
 		return "`" + k.Default + "`"
 	default:
