@@ -68,7 +68,6 @@ const limits = `
 - How well a model plans; a judgement of what a condition does not look at (most of slack's count messages, and do not read them).
 - A proof of the rules. ` + "`" + `task.mentions` + "`" + ` compares words: "on June 13" mentions the file 13. A tool without critical arguments can be called by any plan.
 - Free of false texts: where a task leaves the text of a mail to content, rules let it stand; under category 2 a Controller believes what it hears.
-- Kind to the mesh: answers come without commas, dots and some capitals, and a task whose condition wants them is not done.
 `
 
 // total sums up rows.
