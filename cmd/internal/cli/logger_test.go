@@ -48,7 +48,7 @@ func TestLoggersAreMadeInOnePlace(t *testing.T) {
 		}
 		if n := bytes.Count(source, []byte("hclog."+"New(")); n > 0 && !strings.HasSuffix(name, "_test.go") {
 			made += n
-			if name != "logger.go" {
+			if name != "output.go" {
 				t.Errorf("%s makes a logger without newLogger", name)
 			}
 		}

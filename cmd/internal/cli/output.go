@@ -170,6 +170,24 @@ func (o *Output) Value(v any) error {
 	return err
 }
 
+// Show shows a result: as JSON, or as text does.
+func (o *Output) Show(v any, text func()) error {
+	if o.JSON {
+		return o.Value(v)
+	}
+	text()
+	return nil
+}
+
+// ShowLine is Show for a record of a stream.
+func (o *Output) ShowLine(v any, text func()) error {
+	if o.JSON {
+		return o.Line(v)
+	}
+	text()
+	return nil
+}
+
 // Line writes a record of a stream as JSON, in one line whatever stdout is.
 func (o *Output) Line(v any) error {
 	b, err := json.Marshal(v, json.Deterministic(true), json.FormatNilSliceAsNull(false))

@@ -22,6 +22,15 @@ func Compact(parts ...string) []string {
 	return kept
 }
 
+// Map is what f makes of each of a list; nil of none.
+func Map[T, U any](list []T, f func(T) U) []U {
+	var made []U
+	for _, one := range list {
+		made = append(made, f(one))
+	}
+	return made
+}
+
 // Seconds returns the whole seconds of d.
 func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
@@ -42,10 +51,7 @@ func ChannelName(controller, reader bcp.AgentName) string { return tell.Channel(
 
 // UnknownAgent says that a mesh has no such agent, and which one may be meant.
 func UnknownAgent[T ~string](name string, known []T) error {
-	var names []string
-	for _, k := range known {
-		names = append(names, string(k))
-	}
+	names := Map(known, func(k T) string { return string(k) })
 	f := Failf("the mesh has no agent %s", Quoted(name))
 	if near := Suggestion(name, names); near != "" {
 		return f.WithHint("did you mean %s?", near)

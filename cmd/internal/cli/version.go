@@ -90,15 +90,13 @@ func ShowVersion(p *Program) error {
 		Go      string `json:"go"`
 		Unicode string `json:"unicode"`
 	}{ProgramVersion(), commit, date, runtime.Version(), text.Versions()}
-	if p.Out.JSON {
-		return p.Out.Value(v)
-	}
-	p.Out.Printf("bcpmesh %s\n", Plain(v.Version))
-	if v.Commit != "" {
-		p.Out.Printf("commit  %s\ndate    %s\n", Plain(v.Commit), Plain(v.Date))
-	}
-	p.Out.Printf("go      %s\nunicode %s\n", v.Go, v.Unicode)
-	return nil
+	return p.Out.Show(v, func() {
+		p.Out.Printf("bcpmesh %s\n", Plain(v.Version))
+		if v.Commit != "" {
+			p.Out.Printf("commit  %s\ndate    %s\n", Plain(v.Commit), Plain(v.Date))
+		}
+		p.Out.Printf("go      %s\nunicode %s\n", v.Go, v.Unicode)
+	})
 }
 
 // CompletionCommand returns the command completion.
@@ -129,11 +127,7 @@ Besides commands and flags it completes the agents of the current mesh.`,
 		if err := write[args[0]](); err != nil {
 			return err
 		}
-		if p.Out.JSON {
-			return p.Out.Value(map[string]string{"shell": args[0], "script": script.String()})
-		}
-		p.Out.Printf("%s", script.String())
-		return nil
+		return p.Out.Show(map[string]string{"shell": args[0], "script": script.String()}, func() { p.Out.Printf("%s", script.String()) })
 	}
 	return cmd
 }

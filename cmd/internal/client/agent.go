@@ -88,10 +88,7 @@ const awaitPause = time.Second
 // Who reads which agent the creds are of, and in which role.
 func (f *AgentFlags) Who() (bcp.AgentName, bcp.Role, error) {
 	who, err := meshdir.ReadCreds(f.Creds)
-	var words []string
-	for _, role := range f.Roles {
-		words = append(words, role.String())
-	}
+	words := cli.Map(f.Roles, func(role bcp.Role) string { return role.String() })
 	switch {
 	case err != nil:
 		return "", 0, err

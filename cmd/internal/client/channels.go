@@ -62,10 +62,7 @@ func completeChannels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	for _, c := range mesh.Channels {
-		names = append(names, string(c.Controller)+"/"+string(c.Reader))
-	}
+	names := cli.Map(mesh.Channels, func(c bcp.Channel) string { return string(c.Controller) + "/" + string(c.Reader) })
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 

@@ -182,10 +182,7 @@ func CompleteAgents(people bool) cobra.CompletionFunc {
 }
 
 func agentNames(mesh *bcp.Mesh, people bool) []string {
-	var names []string
-	for _, a := range mesh.Agents {
-		names = append(names, string(a.Name))
-	}
+	names := cli.Map(mesh.Agents, func(a bcp.Agent) string { return string(a.Name) })
 	if people {
 		for _, name := range append(mesh.Approvers[:len(mesh.Approvers):len(mesh.Approvers)], mesh.Auditors...) {
 			names = append(names, string(name))
@@ -291,10 +288,7 @@ func (m Folder) LoadAll(options ...definition.Option) (*bcp.Mesh, error) {
 	if def != nil {
 		return def, nil
 	}
-	lines := make([]string, 0, len(report.Errors))
-	for _, e := range report.Errors {
-		lines = append(lines, e.String())
-	}
+	lines := cli.Map(report.Errors, func(e definition.Problem) string { return e.String() })
 	return nil, errors.New(strings.Join(lines, "\n"))
 }
 

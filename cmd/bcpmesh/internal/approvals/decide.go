@@ -121,11 +121,7 @@ func (f *approverFlags) decide(ctx context.Context, p *cli.Program, a *agents.Ap
 
 // showDecided says what follows from a decision.
 func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Digest) error {
-	if o.JSON {
-		return o.Value(decision{Item: view.ID, Act: act, Controller: view.Controller, Reader: view.Reader, SHA256: digest})
-	}
-	o.Printf("%s %s: %s\n", tell.Decided(act), view.ID, cli.Plain(tell.Consequence(view, act)))
-	return nil
+	return o.Show(decision{Item: view.ID, Act: act, Controller: view.Controller, Reader: view.Reader, SHA256: digest}, func() { o.Printf("%s %s: %s\n", tell.Decided(act), view.ID, cli.Plain(tell.Consequence(view, act))) })
 }
 
 // WhoHears says who is told the reason of a rejection.
@@ -141,10 +137,7 @@ type digestFlag struct{ values []bcp.Digest }
 
 // String returns the digests.
 func (f *digestFlag) String() string {
-	var texts []string
-	for _, d := range f.values {
-		texts = append(texts, digestText(d))
-	}
+	texts := cli.Map(f.values, digestText)
 	return strings.Join(texts, ",")
 }
 
@@ -408,11 +401,9 @@ func editCommand(p *cli.Program) *cobra.Command {
 
 // showPreview shows what an edit would release.
 func showPreview(o *cli.Output, view *bcp.ItemView, preview bcp.EditPreview) error {
-	if o.JSON {
-		return o.Value(preview)
-	}
-	writeItem(o.Stdout, PreviewLines(view, preview, cli.Columns(o.Screen)), o.Terminal && o.Colours)
-	return nil
+	return o.Show(preview, func() {
+		writeItem(o.Stdout, PreviewLines(view, preview, cli.Columns(o.Screen)), o.Terminal && o.Colours)
+	})
 }
 
 // editArgument reads what an edit releases: JSON, @FILE or - for stdin.

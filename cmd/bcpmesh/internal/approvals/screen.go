@@ -232,10 +232,7 @@ func (m *watchModel) body() (rows []string, below string) {
 }
 
 func (m *watchModel) plainRows(rows []string) []string {
-	var out []string
-	for _, row := range rows {
-		out = append(out, m.fit(row))
-	}
+	out := cli.Map(rows, m.fit)
 	return out
 }
 

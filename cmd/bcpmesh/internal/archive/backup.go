@@ -238,32 +238,30 @@ func (r *backupResult) failure(err error, files int, state string) error {
 
 func showBackup(p *cli.Program, verb string, r backupResult, m jetstream.Manifest) error {
 	r.Records, r.Decisions, r.Last, r.Head, r.Lost, r.Begins = m.Records, m.Decisions, m.Last, m.Head, m.Lost, m.Begins.Decision
-	if p.Out.JSON {
-		return p.Out.Value(r)
-	}
-	head, _ := r.Head.MarshalText()
-	sum, _ := r.SHA256.MarshalText()
-	p.Out.Printf("%s %s, the last of %s\n", verb, cli.Count(int(r.Decisions), "decision"), r.Last.Format(time.RFC3339))
-	p.Out.Printf("head   %s\n", head)
-	p.Out.Printf("sha256 %s  %s\n", sum, cli.Plain(r.File))
-	if r.State != "" {
-		p.Out.Printf("state  %s\n", cli.Plain(r.State))
-	}
-	if r.Begins > 0 {
-		p.Out.Printf("begins after decision %d\n", r.Begins)
-	}
-	if r.Truncated > 0 {
-		p.Out.Talkf("the journal now begins after decision %d: keep the file", r.Truncated)
-	}
-	if verb == "restored" {
-		p.Out.Talkf("the definitions are not in a backup: mesh.yaml, agents/, tools/ and what they name have to be there before bcpmesh up")
-	} else {
-		p.Out.Talkf("the definitions are not in it: keep mesh.yaml, agents/, tools/ and what they name beside it")
-	}
-	if r.Lost != "" {
-		p.Out.Talkf("the journal ends there: %s", cli.Plain(r.Lost))
-	}
-	return nil
+	return p.Out.Show(r, func() {
+		head, _ := r.Head.MarshalText()
+		sum, _ := r.SHA256.MarshalText()
+		p.Out.Printf("%s %s, the last of %s\n", verb, cli.Count(int(r.Decisions), "decision"), r.Last.Format(time.RFC3339))
+		p.Out.Printf("head   %s\n", head)
+		p.Out.Printf("sha256 %s  %s\n", sum, cli.Plain(r.File))
+		if r.State != "" {
+			p.Out.Printf("state  %s\n", cli.Plain(r.State))
+		}
+		if r.Begins > 0 {
+			p.Out.Printf("begins after decision %d\n", r.Begins)
+		}
+		if r.Truncated > 0 {
+			p.Out.Talkf("the journal now begins after decision %d: keep the file", r.Truncated)
+		}
+		if verb == "restored" {
+			p.Out.Talkf("the definitions are not in a backup: mesh.yaml, agents/, tools/ and what they name have to be there before bcpmesh up")
+		} else {
+			p.Out.Talkf("the definitions are not in it: keep mesh.yaml, agents/, tools/ and what they name beside it")
+		}
+		if r.Lost != "" {
+			p.Out.Talkf("the journal ends there: %s", cli.Plain(r.Lost))
+		}
+	})
 }
 
 // openCluster opens the journal of a cluster, with the keys of a state folder.

@@ -53,10 +53,7 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 			return adopt(p, host, place, o)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			for _, h := range hosts.All() {
-				names = append(names, h.Name+"\t"+h.Title)
-			}
+			names := cli.Map(hosts.All(), func(h hosts.Host) string { return h.Name + "\t" + h.Title })
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}

@@ -403,13 +403,11 @@ func (o *seat) showResult(p *cli.Program, done cell.Done) error {
 	if done.Failed != "" {
 		return cli.Failf("%s has no result: %s", o.name, done.Failed)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(map[string]any{"agent": o.name, "result": done.Said})
-	}
-	for line := range strings.Lines(strings.TrimSpace(done.Said)) {
-		p.Out.Printf("%s\n", cli.Plain(strings.TrimRight(line, "\r\n")))
-	}
-	return nil
+	return p.Out.Show(map[string]any{"agent": o.name, "result": done.Said}, func() {
+		for line := range strings.Lines(strings.TrimSpace(done.Said)) {
+			p.Out.Printf("%s\n", cli.Plain(strings.TrimRight(line, "\r\n")))
+		}
+	})
 }
 
 // asideFolder has, in the state folder, a file for each agent one of whose cells ended while it read something: the digests of

@@ -46,11 +46,7 @@ func agentShowCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.Out.JSON {
-				return p.Out.Value(r)
-			}
-			showRecording(&transcriptPrinter{out: p.Out, whole: whole}, r)
-			return nil
+			return p.Out.Show(r, func() { showRecording(&transcriptPrinter{out: p.Out, whole: whole}, r) })
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 	}
@@ -187,10 +183,7 @@ func (s *transcriptPrinter) request(r, before *llm.Request) {
 		s.parts("system", r.System)
 	}
 	if before == nil || !reflect.DeepEqual(before.Tools, r.Tools) {
-		names := make([]string, len(r.Tools))
-		for i, t := range r.Tools {
-			names[i] = t.Name
-		}
+		names := cli.Map(r.Tools, func(t llm.Tool) string { return t.Name })
 		s.say("  tools: %s", cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	for _, t := range turns {
@@ -379,11 +372,7 @@ func repeated(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome) er
 		}
 		requests += o.Calls
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(map[string]any{"conversations": list}); err != nil {
-			return err
-		}
-	} else {
+	if err := p.Out.Show(map[string]any{"conversations": list}, func() {
 		for _, l := range list {
 			switch d := l.Difference; {
 			case d != nil:
@@ -394,6 +383,8 @@ func repeated(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome) er
 			}
 		}
 		p.Out.Printf("%s the same, %d different; %s of the model\n", cli.Count(same, "conversation"), different, cli.Count(requests, "call"))
+	}); err != nil {
+		return err
 	}
 	switch {
 	case different > 0:
@@ -431,25 +422,23 @@ func compared(p *cli.Program, r *replay.Recording, outcomes []replay.Outcome, wa
 			Now:      takenBy(c, asked, asked.Model, o.Answer, o.Failure, o.Calls, o.Usage),
 		})
 	}
-	if p.Out.JSON {
-		return p.Out.Value(map[string]any{"conversations": list})
-	}
-	var rows [][]string
-	var recorded, now total
-	for _, l := range list {
-		if l.Now != nil {
-			rows = append(rows, replayRow(l, l.Recorded), replayRow(l, l.Now))
-			recorded.add(l.Recorded)
-			now.add(l.Now)
+	return p.Out.Show(map[string]any{"conversations": list}, func() {
+		var rows [][]string
+		var recorded, now total
+		for _, l := range list {
+			if l.Now != nil {
+				rows = append(rows, replayRow(l, l.Recorded), replayRow(l, l.Now))
+				recorded.add(l.Recorded)
+				now.add(l.Now)
+			}
 		}
-	}
-	for _, t := range []*total{&recorded, &now} {
-		if t.conversations > 0 {
-			rows = append(rows, []string{"all", "", t.model, "", fmt.Sprintf("%d accepted", t.accepted), t.bits.Rounded(), strconv.Itoa(t.calls), strconv.FormatInt(t.tokens, 10), describeCost(t.cost, t.priced == t.conversations)})
+		for _, t := range []*total{&recorded, &now} {
+			if t.conversations > 0 {
+				rows = append(rows, []string{"all", "", t.model, "", fmt.Sprintf("%d accepted", t.accepted), t.bits.Rounded(), strconv.Itoa(t.calls), strconv.FormatInt(t.tokens, 10), describeCost(t.cost, t.priced == t.conversations)})
+			}
 		}
-	}
-	p.Out.Table([]string{"conversation", "kind", "model", "answer", "verdict", "bits", "calls", "tokens", "cost"}, rows)
-	return nil
+		p.Out.Table([]string{"conversation", "kind", "model", "answer", "verdict", "bits", "calls", "tokens", "cost"}, rows)
+	})
 }
 
 // takenBy is what a model made of a conversation.

@@ -206,47 +206,43 @@ func rewrap(ctx context.Context, p *cli.Program, o wrapOptions, reader string) e
 	if err := writeTools(name, next); err != nil {
 		return err
 	}
-	if p.Out.JSON {
-		return p.Out.Value(d)
-	}
-	for _, one := range []struct {
-		what  string
-		names []string
-	}{{"new", d.New}, {"changed", d.Changed}, {"gone", d.Gone}} {
-		for _, name := range one.names {
-			p.Out.Talkf("%s: %s", one.what, cli.Plain(name))
+	return p.Out.Show(d, func() {
+		for _, one := range []struct {
+			what  string
+			names []string
+		}{{"new", d.New}, {"changed", d.Changed}, {"gone", d.Gone}} {
+			for _, name := range one.names {
+				p.Out.Talkf("%s: %s", one.what, cli.Plain(name))
+			}
 		}
-	}
-	if len(d.New)+len(d.Changed)+len(d.Gone) == 0 {
-		p.Out.Talkf("the server has the tools that are pinned")
-	}
-	return nil
+		if len(d.New)+len(d.Changed)+len(d.Gone) == 0 {
+			p.Out.Talkf("the server has the tools that are pinned")
+		}
+	})
 }
 
 // showTools tells what of each tool comes back.
 func showTools(p *cli.Program, file string, f *wrap.File) error {
-	if p.Out.JSON {
-		return p.Out.Value(map[string]any{"file": file, "tools": f.Tools})
-	}
-	rows := make([][]string, len(f.Tools))
-	for i := range f.Tools {
-		t := &f.Tools[i]
-		var names []string
-		for _, field := range t.Answer.Fields {
-			names = append(names, field.Name+" ("+field.Type.String()+")")
+	return p.Out.Show(map[string]any{"file": file, "tools": f.Tools}, func() {
+		rows := make([][]string, len(f.Tools))
+		for i := range f.Tools {
+			t := &f.Tools[i]
+			var names []string
+			for _, field := range t.Answer.Fields {
+				names = append(names, field.Name+" ("+field.Type.String()+")")
+			}
+			for _, q := range t.Answer.Questions {
+				names = append(names, fmt.Sprintf("%s (%s, %s)", q.ID, q.ExpectedFormat, cli.Count(q.MaxWords, "word")))
+			}
+			bits := ""
+			if v, err := bcp.Compile(t.Answer, bcp.Settings{}); err == nil {
+				bits = v.Prices().Nominal.String()
+			}
+			slices.Sort(names)
+			rows[i] = []string{cli.Plain(t.Name), strings.Join(names, ", "), bits, cli.Plain(strings.Join(t.Decide, "; "))}
 		}
-		for _, q := range t.Answer.Questions {
-			names = append(names, fmt.Sprintf("%s (%s, %s)", q.ID, q.ExpectedFormat, cli.Count(q.MaxWords, "word")))
-		}
-		bits := ""
-		if v, err := bcp.Compile(t.Answer, bcp.Settings{}); err == nil {
-			bits = v.Prices().Nominal.String()
-		}
-		slices.Sort(names)
-		rows[i] = []string{cli.Plain(t.Name), strings.Join(names, ", "), bits, cli.Plain(strings.Join(t.Decide, "; "))}
-	}
-	p.Out.Table([]string{"tool", "comes back", "bits", "to decide"}, rows)
-	return nil
+		p.Out.Table([]string{"tool", "comes back", "bits", "to decide"}, rows)
+	})
 }
 
 func writeTools(name string, f *wrap.File) error {

@@ -121,16 +121,14 @@ func showExplained(p *cli.Program, def *bcp.Mesh, decisions []bcp.Decision, id s
 		}
 		result.Decisions = append(result.Decisions, e)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(result)
-	}
-	for i := range result.Decisions {
-		if i > 0 {
-			p.Out.Printf("\n")
+	return p.Out.Show(result, func() {
+		for i := range result.Decisions {
+			if i > 0 {
+				p.Out.Printf("\n")
+			}
+			showExplanation(p.Out, &result.Decisions[i])
 		}
-		showExplanation(p.Out, &result.Decisions[i])
-	}
-	return nil
+	})
 }
 
 // readDecisions reads the decision with a number, or those about an id: of a

@@ -117,14 +117,12 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	}
 	r := exportResult{File: file, Bytes: size, SHA256: sum, First: exported.First, Last: exported.Last,
 		From: exported.From, To: exported.To, Key: o.Key.Public, Checkpoint: string(exported.Checkpoint)}
-	if p.Out.JSON {
-		return p.Out.Value(r)
-	}
-	digest, _ := r.SHA256.MarshalText()
-	p.Out.Printf("exported decisions %d to %d, %s to %s\n", r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
-	p.Out.Printf("key    %s\n", r.Key)
-	p.Out.Printf("sha256 %s  %s\n", digest, cli.Plain(file))
-	return nil
+	return p.Out.Show(r, func() {
+		digest, _ := r.SHA256.MarshalText()
+		p.Out.Printf("exported decisions %d to %d, %s to %s\n", r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+		p.Out.Printf("key    %s\n", r.Key)
+		p.Out.Printf("sha256 %s  %s\n", digest, cli.Plain(file))
+	})
 }
 
 func exportFailure(err error, state string) error {
@@ -171,11 +169,7 @@ func auditKeyCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return checkpointKeyFailure(err, folder)
 			}
-			if p.Out.JSON {
-				return p.Out.Value(publicKey{key})
-			}
-			p.Out.Printf("%s\n", key)
-			return nil
+			return p.Out.Show(publicKey{key}, func() { p.Out.Printf("%s\n", key) })
 		},
 	}
 	where.AddTo(cmd)

@@ -276,16 +276,14 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	if result.Comparison == state.ComparedSame {
 		return nil
 	}
-	if r.out.JSON {
-		return r.out.Line(r.line(d, &result))
-	}
-	switch {
-	case result.Comparison == state.ComparedDiffers:
-		r.row(d, &result)
-	case result.Comparison == state.ComparedFollows && len(r.follows) < r.flags.number.Value:
-		r.follows = append(r.follows, strconv.FormatUint(d.Seq, 10))
-	}
-	return nil
+	return r.out.ShowLine(r.line(d, &result), func() {
+		switch {
+		case result.Comparison == state.ComparedDiffers:
+			r.row(d, &result)
+		case result.Comparison == state.ComparedFollows && len(r.follows) < r.flags.number.Value:
+			r.follows = append(r.follows, strconv.FormatUint(d.Seq, 10))
+		}
+	})
 }
 
 // countDecision counts what the decision was made by.

@@ -164,11 +164,7 @@ func partsThatDiffer(a, b *kernel.Change) []string {
 }
 
 func (r *rerun) report(o *cli.Output) error {
-	if o.JSON {
-		if err := o.Line(r); err != nil {
-			return err
-		}
-	} else {
+	if err := o.ShowLine(r, func() {
 		var rows [][]string
 		for i := range r.Results {
 			one := &r.Results[i]
@@ -176,6 +172,8 @@ func (r *rerun) report(o *cli.Output) error {
 		}
 		o.Table([]string{"record", "kind", "from", "decided again", "differs in"}, rows)
 		o.Printf("%s of run %s: %d same, %d differ, %d not possible\n", cli.Count(r.Records, "record"), cli.Plain(string(r.Run)), r.Same, r.Differ, r.NotPossible)
+	}); err != nil {
+		return err
 	}
 	switch {
 	case r.Incidents > 0:

@@ -78,12 +78,11 @@ func listRuns(o *cli.Output, runs []*tell.RunStory) error {
 		o.Printf("no runs\n")
 		return nil
 	}
-	var rows [][]string
-	for _, r := range runs {
-		rows = append(rows, []string{
+	rows := cli.Map(runs, func(r *tell.RunStory) []string {
+		return []string{
 			string(r.Run), r.Began.Format(tell.TimeFormat), string(r.Kernel), string(r.Requester), r.Grant, describeRun(r), strconv.Itoa(r.Calls), strconv.Itoa(r.Questions),
-		})
-	}
+		}
+	})
 	o.Table([]string{"run", "began, UTC", "kernel", "requester", "grant", "status", "calls", "questions"}, rows)
 	return nil
 }
@@ -164,10 +163,9 @@ func noRun(id string) error {
 
 func showRun(o *cli.Output, r *tell.RunStory) {
 	headRun(o, r)
-	var rows [][]string
-	for _, e := range r.Events {
-		rows = append(rows, []string{strconv.FormatUint(e.Decision, 10), e.At.Format(tell.TimeFormat), e.Word, e.Step, e.Tool, e.Detail, string(e.From)})
-	}
+	rows := cli.Map(r.Events, func(e tell.RunEvent) []string {
+		return []string{strconv.FormatUint(e.Decision, 10), e.At.Format(tell.TimeFormat), e.Word, e.Step, e.Tool, e.Detail, string(e.From)}
+	})
 	o.Table([]string{"record", "time, UTC", "event", "step", "tool", "", "from"}, rows)
 	for _, said := range r.Said {
 		o.Heading(fmt.Sprintf("%s, record %d, as it was said", said.What, said.Decision))
@@ -205,10 +203,7 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 			if v.Early {
 				when = "before the first step"
 			}
-			var arguments []string
-			for _, a := range v.Arguments {
-				arguments = append(arguments, a.Name+" "+labelWords(&a.Label))
-			}
+			arguments := cli.Map(v.Arguments, func(a tell.RunArgument) string { return a.Name + " " + labelWords(&a.Label) })
 			rows = append(rows, []string{v.Step, v.Tool, v.Ruling, string(v.Code), strings.Join(v.Rules, ", "), strings.Join(arguments, "; "), when})
 		}
 		o.Table([]string{"step", "tool", "verdict", "why", "rules", "arguments", ""}, rows)
@@ -241,10 +236,9 @@ func explainTask(o *cli.Output, r *tell.RunStory) {
 		return
 	}
 	o.Heading("Why the task is tainted")
-	var rows [][]string
-	for _, told := range r.Told {
-		rows = append(rows, []string{strconv.FormatUint(told.Decision, 10), told.At.Format(tell.TimeFormat), string(told.From), cmp.Or(string(told.Delivery), "how a run ended"), told.Bits.String()})
-	}
+	rows := cli.Map(r.Told, func(told tell.RunTold) []string {
+		return []string{strconv.FormatUint(told.Decision, 10), told.At.Format(tell.TimeFormat), string(told.From), cmp.Or(string(told.Delivery), "how a run ended"), told.Bits.String()}
+	})
 	if len(rows) == 0 {
 		o.Printf("%s reads content, or is defined so: bcpmesh session. Readers may have written its tasks.\n", r.Requester)
 		return

@@ -168,11 +168,7 @@ func findRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 
 // showBegun names a run that is not waited for.
 func showBegun(o *cli.Output, id string) error {
-	if o.JSON {
-		return o.Value(bcp.RunReceipt{Type: bcp.TypeRun, RunID: id, Status: bcp.RunOpen})
-	}
-	o.Printf("%s\n", cli.Plain(id))
-	return nil
+	return o.Show(bcp.RunReceipt{Type: bcp.TypeRun, RunID: id, Status: bcp.RunOpen}, func() { o.Printf("%s\n", cli.Plain(id)) })
 }
 
 // waitForEnd waits for the end of a run, and says once that it waits for a person.

@@ -100,21 +100,19 @@ func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude 
 			return err
 		}
 	}
-	if p.Out.JSON {
-		return p.Out.Value(proposals)
-	}
-	for _, proposal := range proposals {
-		showProposal(p.Out, proposal)
-	}
-	switch {
-	case len(files) == 0:
-		p.Out.Talkf("no lines are proposed")
-	case write == "":
-		p.Out.Talkf("keep it: bcpmesh audit tighten --write tight.json")
-	default:
-		p.Out.Talkf("look at the patch: bcpmesh proposals %s", write)
-	}
-	return nil
+	return p.Out.Show(proposals, func() {
+		for _, proposal := range proposals {
+			showProposal(p.Out, proposal)
+		}
+		switch {
+		case len(files) == 0:
+			p.Out.Talkf("no lines are proposed")
+		case write == "":
+			p.Out.Talkf("keep it: bcpmesh audit tighten --write tight.json")
+		default:
+			p.Out.Talkf("look at the patch: bcpmesh proposals %s", write)
+		}
+	})
 }
 
 // propose makes the proposals, and has the history decided again by them: once more where a

@@ -209,32 +209,30 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 	for _, c := range s.Channels {
 		r.Channels = append(r.Channels, verifyChannel{c.Controller, c.Reader, c.Decisions})
 	}
-	if p.Out.JSON {
-		return p.Out.Line(r)
-	}
-	p.Out.Printf("verified %s: decisions %d to %d, %s to %s\n", cli.Plain(name), r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
-	if r.First > 1 {
-		p.Out.Printf("It is partial: of the decisions before %d it has only hashes.\n", r.First)
-	}
-	p.Out.Printf("\n")
-	var rows [][]string
-	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
-		rows = append(rows, []string{kind, strconv.FormatUint(r.Kinds[kind], 10)})
-	}
-	p.Out.Table([]string{"kind", "decisions"}, rows)
-	if len(r.Channels) > 0 {
-		rows = nil
-		for _, c := range r.Channels {
-			rows = append(rows, []string{c.Controller + " ← " + c.Reader, strconv.FormatUint(c.Decisions, 10)})
+	return p.Out.ShowLine(r, func() {
+		p.Out.Printf("verified %s: decisions %d to %d, %s to %s\n", cli.Plain(name), r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+		if r.First > 1 {
+			p.Out.Printf("It is partial: of the decisions before %d it has only hashes.\n", r.First)
 		}
 		p.Out.Printf("\n")
-		p.Out.Table([]string{"channel", "decisions"}, rows)
-	}
-	p.Out.Printf("\ncheckpoint of %s over %d decisions, root %s\n", cli.Plain(s.Checkpoint.Origin), s.Checkpoint.Size, base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
-	for _, w := range cosigned {
-		p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
-	}
-	return nil
+		var rows [][]string
+		for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
+			rows = append(rows, []string{kind, strconv.FormatUint(r.Kinds[kind], 10)})
+		}
+		p.Out.Table([]string{"kind", "decisions"}, rows)
+		if len(r.Channels) > 0 {
+			rows = nil
+			for _, c := range r.Channels {
+				rows = append(rows, []string{c.Controller + " ← " + c.Reader, strconv.FormatUint(c.Decisions, 10)})
+			}
+			p.Out.Printf("\n")
+			p.Out.Table([]string{"channel", "decisions"}, rows)
+		}
+		p.Out.Printf("\ncheckpoint of %s over %d decisions, root %s\n", cli.Plain(s.Checkpoint.Origin), s.Checkpoint.Size, base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
+		for _, w := range cosigned {
+			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+		}
+	})
 }
 
 // errFound ends the reading of a journal.
@@ -277,11 +275,7 @@ func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	if err != nil {
 		return checkpointFailure(err)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(map[string]string{"proof": string(proof)})
-	}
-	p.Out.Printf("%s", proof)
-	return nil
+	return p.Out.Show(map[string]string{"proof": string(proof)}, func() { p.Out.Printf("%s", proof) })
 }
 
 // provenResult is what audit verify --proof says of one file.
@@ -315,18 +309,16 @@ func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) erro
 	}
 	r := provenResult{name, true, proven.Decision, proven.Time, bcp.DecisionKind(proven.Kind).String(), proven.Controller, proven.Reader,
 		fmt.Sprintf("%x", bcp.RecordDigest(proven.Bytes)), proven.Checkpoint.Size, cosigned}
-	if p.Out.JSON {
-		return p.Out.Line(r)
-	}
-	p.Out.Printf("verified %s: decision %d of %d, %s at %s", cli.Plain(name), r.Decision, r.Of, r.Kind, r.Time.Format(time.RFC3339))
-	if r.Controller != "" && r.Reader != "" {
-		p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))
-	}
-	p.Out.Printf("\ndigest %s\n", r.Digest)
-	for _, w := range cosigned {
-		p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
-	}
-	return nil
+	return p.Out.ShowLine(r, func() {
+		p.Out.Printf("verified %s: decision %d of %d, %s at %s", cli.Plain(name), r.Decision, r.Of, r.Kind, r.Time.Format(time.RFC3339))
+		if r.Controller != "" && r.Reader != "" {
+			p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))
+		}
+		p.Out.Printf("\ndigest %s\n", r.Digest)
+		for _, w := range cosigned {
+			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+		}
+	})
 }
 
 // readProof reads a file with a proof: the longest holds a decision of a full

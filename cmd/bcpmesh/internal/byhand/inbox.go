@@ -152,11 +152,7 @@ func look(_ context.Context, c *client.Client, arrivals chan<- arrival) (stop fu
 
 // showArrived shows one delivery of an inbox, at once.
 func showArrived(o *cli.Output, d bcp.Delivery) error {
-	if o.JSON {
-		if err := o.Line(d); err != nil {
-			return err
-		}
-	} else {
+	if err := o.ShowLine(d, func() {
 		source := "query " + string(d.QueryID)
 		if d.SubscriptionID != "" {
 			source = "subscription " + string(d.SubscriptionID)
@@ -169,6 +165,8 @@ func showArrived(o *cli.Output, d bcp.Delivery) error {
 			price = ""
 		}
 		o.Printf("%s, %s: %s  (%sdelivered taint %s)\n", d.FromAgent, source, cli.Plain(what), price, d.Taint)
+	}); err != nil {
+		return err
 	}
 	return o.Flush()
 }

@@ -63,11 +63,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return withChoices(meshdir.Failure(err), subscriptionSpec(c, controller, id))
 			}
-			if p.Out.JSON {
-				return p.Out.Value(result)
-			}
-			p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail))
-			return nil
+			return p.Out.Show(result, func() { p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail)) })
 		},
 	}
 	who.AddTo(cmd, "reader")
@@ -393,10 +389,9 @@ func completeQueries(who *client.Flags) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		var ids []string
-		for _, q := range queries {
-			ids = append(ids, cobra.CompletionWithDesc(string(q.QueryID), "from "+string(q.Controller)))
-		}
+		ids := cli.Map(queries, func(q pendingQuery) string {
+			return cobra.CompletionWithDesc(string(q.QueryID), "from "+string(q.Controller))
+		})
 		return ids, cobra.ShellCompDirectiveNoFileComp
 	})
 }

@@ -364,10 +364,7 @@ func AskedFor(spec []byte) string {
 	if err != nil {
 		return ""
 	}
-	var parts []string
-	for _, f := range parsed.Fields {
-		parts = append(parts, f.Name)
-	}
+	parts := cli.Map(parsed.Fields, func(f bcp.Field) string { return f.Name })
 	for _, q := range parsed.Questions {
 		parts = append(parts, q.Question)
 	}

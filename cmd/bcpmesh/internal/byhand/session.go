@@ -60,11 +60,7 @@ func SessionCommand(p *cli.Program) *cobra.Command {
 			if err := do(ctx); err != nil {
 				return meshdir.Failure(err)
 			}
-			if p.Out.JSON {
-				return p.Out.Value(map[string]string{"controller": string(c.Name), "session": args[0]})
-			}
-			p.Out.Printf("session of %s: %s\n", c.Name, args[0])
-			return nil
+			return p.Out.Show(map[string]string{"controller": string(c.Name), "session": args[0]}, func() { p.Out.Printf("session of %s: %s\n", c.Name, args[0]) })
 		},
 	}
 	who.AddTo(cmd, "controller")
@@ -83,12 +79,10 @@ func listSessions(ctx context.Context, p *cli.Program, where meshdir.StateFlags)
 	if err != nil {
 		return meshdir.Failure(err)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(map[string]any{"sessions": sessions})
-	}
-	showSessions(p.Out, sessions)
-	client.TalkOfTroubles(p, ctx, o)
-	return nil
+	return p.Out.Show(map[string]any{"sessions": sessions}, func() {
+		showSessions(p.Out, sessions)
+		client.TalkOfTroubles(p, ctx, o)
+	})
 }
 
 // renewEpochs acts as the operator.

@@ -43,10 +43,7 @@ func GuardCommand(p *cli.Program) *cobra.Command {
 		g.source.Words = append(g.source.Words, string(s))
 	}
 	operations := g.operations(p)
-	var names []string
-	for _, o := range operations {
-		names = append(names, o.name)
-	}
+	names := cli.Map(operations, func(o operation) string { return o.name })
 	cmd := &cobra.Command{
 		Use:  "guard OPERATION [FILE|ARGUMENT]",
 		Args: cli.Arguments(1, "OPERATION", "FILE"),
@@ -278,10 +275,7 @@ func (c egressCase) policy() guard.Policy {
 }
 
 func entryTexts(list []caseText) []string {
-	texts := make([]string, len(list))
-	for i, t := range list {
-		texts[i] = string(t)
-	}
+	texts := cli.Map(list, func(t caseText) string { return string(t) })
 	return texts
 }
 

@@ -218,10 +218,7 @@ func showAddress(p *cli.Program, address string) error {
 func (g *guardFlags) price(p *cli.Program, url string) error {
 	var result priceResult
 	if url == "" {
-		lengths := make([]uint64, len(g.served))
-		for i, n := range g.served {
-			lengths[i] = uint64(n)
-		}
+		lengths := cli.Map(g.served, func(n uint) uint64 { return uint64(n) })
 		result.NanoBits = guard.LinkPrice(g.starts, lengths)
 	} else {
 		target, err := guard.ParseTarget(url)
@@ -230,11 +227,7 @@ func (g *guardFlags) price(p *cli.Program, url string) error {
 		}
 		result.NanoBits, result.Bytes = guard.ComposedPrice(target)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(result)
-	}
-	p.Out.Printf("%s bits\n", nanoText(result.NanoBits))
-	return nil
+	return p.Out.Show(result, func() { p.Out.Printf("%s bits\n", nanoText(result.NanoBits)) })
 }
 
 // nanoText writes nano-bits as bits.

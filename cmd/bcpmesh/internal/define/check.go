@@ -132,12 +132,8 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 			result.Replicas = mesh.Replicas
 		}
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(result); err != nil {
-			return err
-		}
-	} else {
-		showCheck(p, folder, mesh, result)
+	if err := p.Out.Show(result, func() { showCheck(p, folder, mesh, result) }); err != nil {
+		return err
 	}
 	if !result.OK {
 		return cli.Failf("%s has %s", cli.Quoted(folder.Dir), cli.Count(len(result.Errors), "error"))

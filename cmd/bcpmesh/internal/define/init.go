@@ -79,24 +79,22 @@ func InitCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.Out.JSON {
-				return p.Out.Value(struct {
-					Dir     string   `json:"dir"`
-					Example string   `json:"example"`
-					Files   []string `json:"files"`
-				}{dir, example.Value, files})
-			}
-			if !slices.Contains(files, ignoreFile) {
-				p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
-			}
-			for _, name := range files {
-				p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))
-			}
-			p.Out.Talkf("look at the files, then: bcpmesh check %s", dir)
-			if seat.model != "" {
-				p.Out.Talkf("is the model there? bcpmesh doctor --model --dir %s calls it, for at most 16 tokens", dir)
-			}
-			return nil
+			return p.Out.Show(struct {
+				Dir     string   `json:"dir"`
+				Example string   `json:"example"`
+				Files   []string `json:"files"`
+			}{dir, example.Value, files}, func() {
+				if !slices.Contains(files, ignoreFile) {
+					p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
+				}
+				for _, name := range files {
+					p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))
+				}
+				p.Out.Talkf("look at the files, then: bcpmesh check %s", dir)
+				if seat.model != "" {
+					p.Out.Talkf("is the model there? bcpmesh doctor --model --dir %s calls it, for at most 16 tokens", dir)
+				}
+			})
 		},
 	}
 	example.AddTo(cmd, "example", "which mesh to write")

@@ -60,14 +60,12 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 				taints = slices.DeleteFunc(taints, func(t agentTaint) bool { return t.agent != bcp.AgentName(agent) })
 				reach = slices.DeleteFunc(reach, func(r reachInfo) bool { return r.Agent != bcp.AgentName(agent) })
 			}
-			if p.Out.JSON {
-				return p.Out.Value(withReach(withTaints(all, taints), reach))
-			}
-			showPermissions(p, all)
-			showTaints(p, taints)
-			showEgress(p, reach)
-			showPartners(p, reach, "\n", "")
-			return nil
+			return p.Out.Show(withReach(withTaints(all, taints), reach), func() {
+				showPermissions(p, all)
+				showTaints(p, taints)
+				showEgress(p, reach)
+				showPartners(p, reach, "\n", "")
+			})
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "show this agent or person only")
@@ -160,10 +158,7 @@ func showPermissions(p *cli.Program, all permissions) {
 func showTaints(p *cli.Program, taints []agentTaint) {
 	var rows [][]string
 	for _, t := range taints {
-		var way []string
-		for _, name := range t.Way {
-			way = append(way, string(name))
-		}
+		way := cli.Map(t.Way, func(name bcp.AgentName) string { return string(name) })
 		rows = append(rows, []string{string(t.agent), t.Base.String(), t.Exposure.String(), cmp.Or(strings.Join(way, " > "), "nobody")})
 	}
 	if len(rows) == 0 {
@@ -230,12 +225,8 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 	for _, c := range proof.All() {
 		result.Claims = append(result.Claims, provedClaim{c, c.Text(), len(report.Of(c))})
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(result); err != nil {
-			return err
-		}
-	} else {
-		showProof(p, result)
+	if err := p.Out.Show(result, func() { showProof(p, result) }); err != nil {
+		return err
 	}
 	if result.OK {
 		return nil

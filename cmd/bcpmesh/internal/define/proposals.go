@@ -102,11 +102,7 @@ func proposalsSendCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return meshdir.Failure(err)
 			}
-			if p.Out.JSON {
-				return p.Out.Value(bcp.Proposed{Item: item})
-			}
-			p.Out.Printf("%s waits for a person\n", item)
-			return nil
+			return p.Out.Show(bcp.Proposed{Item: item}, func() { p.Out.Printf("%s waits for a person\n", item) })
 		},
 	}
 	who.AddTo(cmd, "controller")
@@ -165,12 +161,10 @@ func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, d
 	if err := cli.ReplaceFile(name, edited); err != nil {
 		return err
 	}
-	if p.Out.JSON {
-		return p.Out.Value(map[string]string{"file": name, "subscription_id": string(a.Subscription.ID)})
-	}
-	p.Out.Printf("%s: subscription %s is added\n", name, cli.Plain(string(a.Subscription.ID)))
-	p.Out.Talkf("the mesh uses it after: bcpmesh reload")
-	return nil
+	return p.Out.Show(map[string]string{"file": name, "subscription_id": string(a.Subscription.ID)}, func() {
+		p.Out.Printf("%s: subscription %s is added\n", name, cli.Plain(string(a.Subscription.ID)))
+		p.Out.Talkf("the mesh uses it after: bcpmesh reload")
+	})
 }
 
 func definitionFiles(m meshdir.Folder, def *bcp.Mesh) (files map[string][]byte, err error) {
@@ -246,13 +240,11 @@ func applyNarrowed(p *cli.Program, where meshdir.StateFlags, name string, dry bo
 			p.Out.Printf("%s is narrower\n", file)
 		}
 	}
-	if p.Out.JSON {
-		return p.Out.Value(map[string]any{"patches": lines, "written": !dry})
-	}
-	if !dry {
-		p.Out.Talkf("the mesh uses it after: bcpmesh reload")
-	}
-	return nil
+	return p.Out.Show(map[string]any{"patches": lines, "written": !dry}, func() {
+		if !dry {
+			p.Out.Talkf("the mesh uses it after: bcpmesh reload")
+		}
+	})
 }
 
 func plainLines(lines []string) string {

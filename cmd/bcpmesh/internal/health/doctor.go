@@ -118,11 +118,7 @@ func DoctorCommand(p *cli.Program) *cobra.Command {
 const doctorTime = 30 * time.Second
 
 func showCheckup(p *cli.Program, c *checkup) error {
-	if p.Out.JSON {
-		if err := p.Out.Value(c); err != nil {
-			return err
-		}
-	} else {
+	if err := p.Out.Show(c, func() {
 		rows := make([][]string, len(c.Findings))
 		for i, f := range c.Findings {
 			says := f.Says
@@ -132,6 +128,8 @@ func showCheckup(p *cli.Program, c *checkup) error {
 			rows[i] = []string{string(f.Health), f.ID, says}
 		}
 		p.Out.Table([]string{"", "check", "found"}, rows)
+	}); err != nil {
+		return err
 	}
 	if n := c.count(failed); n > 0 {
 		f := cli.Failf("%s", cli.Count(n, "problem"))

@@ -85,12 +85,8 @@ func showTried(p *cli.Program, results []tried) error {
 		}
 		rows[i] = []string{r.Route, r.Way, says}
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(map[string][]tried{"routes": results}); err != nil {
-			return err
-		}
-	} else {
-		p.Out.Table([]string{"route", "by", "the message"}, rows)
+	if err := p.Out.Show(map[string][]tried{"routes": results}, func() { p.Out.Table([]string{"route", "by", "the message"}, rows) }); err != nil {
+		return err
 	}
 	if failed > 0 {
 		return cli.Failf("%s not accepted", cli.Count(failed, "message"))
@@ -125,22 +121,17 @@ func listRoutes(p *cli.Program, folder meshdir.Folder, of []bcp.Route, place not
 		}
 		routes = append(routes, l)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(map[string][]listed{"routes": routes})
-	}
-	rows := make([][]string, len(routes))
-	for i := range routes {
-		rows[i] = routes[i].row()
-	}
-	p.Out.Table([]string{"route", "by", "person", "for", "from", "found"}, rows)
-	return nil
+	return p.Out.Show(map[string][]listed{"routes": routes}, func() {
+		rows := make([][]string, len(routes))
+		for i := range routes {
+			rows[i] = routes[i].row()
+		}
+		p.Out.Table([]string{"route", "by", "person", "for", "from", "found"}, rows)
+	})
 }
 
 func (l *listed) row() []string {
-	var topics []string
-	for _, t := range l.For {
-		topics = append(topics, t.String())
-	}
+	topics := cli.Map(l.For, func(t bcp.NoticeTopic) string { return t.String() })
 	found := "no message yet"
 	switch {
 	case !l.Failing.IsZero():

@@ -98,12 +98,8 @@ func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 			s.URL, s.PID = "", 0
 		}
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(s); err != nil {
-			return err
-		}
-	} else {
-		showStatus(p.Out, def, &s)
+	if err := p.Out.Show(s, func() { showStatus(p.Out, def, &s) }); err != nil {
+		return err
 	}
 	return err
 }

@@ -244,32 +244,30 @@ func (e *export) host(store *accounts.Store) (monitor, push accounts.Creds, err 
 
 func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.AgentName) error {
 	system, _ := e.b.Account(accounts.System)
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			Out      string          `json:"out"`
-			Files    []string        `json:"files"`
-			Accounts int             `json:"accounts"`
-			System   string          `json:"system_account"`
-			Gateways []bcp.AgentName `json:"gateways"`
-		}{e.out, e.files, len(e.b.Accounts), system.PublicKey, gateways})
-	}
-	for _, f := range e.files {
-		p.Out.Printf("%s\n", cli.Plain(f))
-	}
-	p.Out.Talkf("%s; the keys stay in %s, which no node and no gateway gets", cli.Count(len(e.b.Accounts), "account"), folder.State)
-	if e.guest {
-		p.Out.Talkf("next: name %s in operator of each node's configuration, behind the first mesh's, and start the nodes again one by one", filepath.Join(e.out, exportedOperator))
-	} else {
-		p.Out.Talkf("next: give each node %s, and a configuration that includes it, as %s does", ExportedResolver, ExportedNode)
-	}
-	for _, g := range gateways {
-		p.Out.Talkf("      move %s to the machine of the gateway %s", filepath.Join(e.out, GatewaysFolder, string(g)), g)
-	}
-	if len(gateways) == 0 {
-		p.Out.Talkf("      name gateways with --gateway NAME: none can log in yet")
-	}
-	p.Out.Talkf("      after each change: bcpmesh accounts push --url … --creds %s", filepath.Join(e.out, ExportedSystem))
-	return nil
+	return p.Out.Show(struct {
+		Out      string          `json:"out"`
+		Files    []string        `json:"files"`
+		Accounts int             `json:"accounts"`
+		System   string          `json:"system_account"`
+		Gateways []bcp.AgentName `json:"gateways"`
+	}{e.out, e.files, len(e.b.Accounts), system.PublicKey, gateways}, func() {
+		for _, f := range e.files {
+			p.Out.Printf("%s\n", cli.Plain(f))
+		}
+		p.Out.Talkf("%s; the keys stay in %s, which no node and no gateway gets", cli.Count(len(e.b.Accounts), "account"), folder.State)
+		if e.guest {
+			p.Out.Talkf("next: name %s in operator of each node's configuration, behind the first mesh's, and start the nodes again one by one", filepath.Join(e.out, exportedOperator))
+		} else {
+			p.Out.Talkf("next: give each node %s, and a configuration that includes it, as %s does", ExportedResolver, ExportedNode)
+		}
+		for _, g := range gateways {
+			p.Out.Talkf("      move %s to the machine of the gateway %s", filepath.Join(e.out, GatewaysFolder, string(g)), g)
+		}
+		if len(gateways) == 0 {
+			p.Out.Talkf("      name gateways with --gateway NAME: none can log in yet")
+		}
+		p.Out.Talkf("      after each change: bcpmesh accounts push --url … --creds %s", filepath.Join(e.out, ExportedSystem))
+	})
 }
 
 // listLogins shows the logins of gateways that exports have made.
@@ -278,21 +276,19 @@ func listLogins(p *cli.Program, store *accounts.Store) error {
 	if err != nil {
 		return cli.Failf("%s", err)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			Logins []accounts.Remote `json:"logins"`
-		}{remotes})
-	}
-	var rows [][]string
-	for _, r := range remotes {
-		status := "valid"
-		if !r.Revoked.IsZero() {
-			status = "revoked " + cli.Moment(r.Revoked)
+	return p.Out.Show(struct {
+		Logins []accounts.Remote `json:"logins"`
+	}{remotes}, func() {
+		var rows [][]string
+		for _, r := range remotes {
+			status := "valid"
+			if !r.Revoked.IsZero() {
+				status = "revoked " + cli.Moment(r.Revoked)
+			}
+			rows = append(rows, []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey})
 		}
-		rows = append(rows, []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey})
-	}
-	p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, rows)
-	return nil
+		p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, rows)
+	})
 }
 
 // revokeGateway revokes the logins of a gateway for good, from the next push on.
@@ -302,14 +298,12 @@ func revokeGateway(p *cli.Program, store *accounts.Store, name bcp.AgentName) er
 	} else if err != nil {
 		return cli.Failf("%s", err)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			Revoked bcp.AgentName `json:"revoked"`
-		}{name})
-	}
-	p.Out.Printf("%s\n", name)
-	p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
-	return nil
+	return p.Out.Show(struct {
+		Revoked bcp.AgentName `json:"revoked"`
+	}{name}, func() {
+		p.Out.Printf("%s\n", name)
+		p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
+	})
 }
 
 // The files of an export, from its folder, and those of a gateway, from its own.
@@ -340,10 +334,7 @@ func (e *export) texts(gateways []bcp.AgentName) []exportedText {
 }
 
 func folders(in string, names []bcp.AgentName) []string {
-	var list []string
-	for _, name := range names {
-		list = append(list, filepath.Join(in, string(name)))
-	}
+	list := cli.Map(names, func(name bcp.AgentName) string { return filepath.Join(in, string(name)) })
 	return list
 }
 

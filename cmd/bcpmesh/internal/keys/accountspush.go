@@ -175,11 +175,7 @@ func (f *PushFlags) operator(ctx context.Context, store *accounts.Store) (*agent
 
 // showPushed shows what was done, and fails with what was not.
 func showPushed(p *cli.Program, r Pushed, unrecorded error) error {
-	if p.Out.JSON {
-		if err := p.Out.Value(r); err != nil {
-			return err
-		}
-	} else {
+	if err := p.Out.Show(r, func() {
 		p.Out.Printf("%s of claims; %s updated at %s\n", cli.Count(len(r.Changes), "change"), cli.Count(len(r.Updated), "account"), cli.Count(len(r.Servers), "server"))
 		for _, line := range r.Changes {
 			p.Out.Printf("  %s\n", cli.Plain(line))
@@ -187,6 +183,8 @@ func showPushed(p *cli.Program, r Pushed, unrecorded error) error {
 		if r.Recorded > 0 {
 			p.Out.Printf("%s of credentials recorded\n", cli.Count(r.Recorded, "change"))
 		}
+	}); err != nil {
+		return err
 	}
 	if !r.Due.IsZero() {
 		p.Out.Talkf("replaced credentials are valid until the push after %s", cli.Moment(r.Due))

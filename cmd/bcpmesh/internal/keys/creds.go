@@ -161,19 +161,17 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 			return err
 		}
 	}
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			accounts.User
-			File    string `json:"file"`
-			Context string `json:"context,omitempty"`
-		}{creds.User, out, asContext.name})
-	}
-	p.Out.Printf("%s\n", cli.Plain(out))
-	if natsCLI != nil {
-		p.Out.Talkf("nats --context %s acts as it, at %s", asContext.name, natsCLI.URL)
-	}
-	p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, creds.Lines()...), ", "))
-	return nil
+	return p.Out.Show(struct {
+		accounts.User
+		File    string `json:"file"`
+		Context string `json:"context,omitempty"`
+	}{creds.User, out, asContext.name}, func() {
+		p.Out.Printf("%s\n", cli.Plain(out))
+		if natsCLI != nil {
+			p.Out.Talkf("nats --context %s acts as it, at %s", asContext.name, natsCLI.URL)
+		}
+		p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, creds.Lines()...), ", "))
+	})
 }
 
 // issue makes a user with the keys of the mesh, which it makes first where
@@ -302,10 +300,7 @@ func issueSeveral(ctx context.Context, p *cli.Program, where meshdir.StateFlags,
 		for _, name := range files[:written] {
 			err = errors.Join(err, os.Remove(filepath.Join(out, name)))
 		}
-		keys := make([]string, len(all))
-		for i, c := range all {
-			keys[i] = c.PublicKey
-		}
+		keys := cli.Map(all, func(c accounts.Creds) string { return c.PublicKey })
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(keys...))))
 	}
 	if len(r.Lines()) > 0 { // the server does not know of it yet
@@ -317,16 +312,14 @@ func issueSeveral(ctx context.Context, p *cli.Program, where meshdir.StateFlags,
 	for i, c := range all {
 		list[i] = issuedFile{c.User, filepath.Join(out, files[i])}
 	}
-	if p.Out.JSON {
-		return p.Out.Value(list)
-	}
-	for _, l := range list {
-		p.Out.Printf("%s\n", cli.Plain(l.File))
-	}
-	if len(all) > 0 {
-		p.Out.Talkf("%s, %s: keep each as you keep a password", cli.Count(len(all), "file"), lasts(all[0].User))
-	}
-	return nil
+	return p.Out.Show(list, func() {
+		for _, l := range list {
+			p.Out.Printf("%s\n", cli.Plain(l.File))
+		}
+		if len(all) > 0 {
+			p.Out.Talkf("%s, %s: keep each as you keep a password", cli.Count(len(all), "file"), lasts(all[0].User))
+		}
+	})
 }
 
 // severalAgents returns who is named, once each, or all that the definitions name.

@@ -81,10 +81,9 @@ func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.F
 
 // invited lists invitations as users that are yet to come.
 func invited(invitations []accounts.Invitation) []accounts.User {
-	var users []accounts.User
-	for _, i := range invitations {
-		users = append(users, accounts.User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Issued: i.Made, Expires: i.Ends, Restriction: i.Restriction, Invitation: true})
-	}
+	users := cli.Map(invitations, func(i accounts.Invitation) accounts.User {
+		return accounts.User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Issued: i.Made, Expires: i.Ends, Restriction: i.Restriction, Invitation: true}
+	})
 	return users
 }
 
@@ -149,10 +148,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 }
 
 func connectedFrom(open []agents.ClientConnection) string {
-	var hosts []string
-	for _, c := range open {
-		hosts = append(hosts, cli.Plain(c.Host)+" since "+cli.Moment(c.Since))
-	}
+	hosts := cli.Map(open, func(c agents.ClientConnection) string { return cli.Plain(c.Host) + " since " + cli.Moment(c.Since) })
 	return strings.Join(hosts, ", ")
 }
 

@@ -316,17 +316,15 @@ func rotated(store *accounts.Store, agent bcp.AgentName, role bcp.Role, user, ou
 }
 
 func showRotated(p *cli.Program, next, old accounts.User, out string, until time.Time) error {
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			accounts.User
-			File     string    `json:"file"`
-			Replaces string    `json:"replaces"`
-			Until    time.Time `json:"until"`
-		}{next, out, old.PublicKey, until.UTC().Truncate(time.Second)})
-	}
-	p.Out.Printf("%s\n", cli.Plain(out))
-	p.Out.Talkf("%s as %s, %s; the old ones are refused from %s on", next.Agent, next.Role, lasts(next), cli.Moment(until))
-	return nil
+	return p.Out.Show(struct {
+		accounts.User
+		File     string    `json:"file"`
+		Replaces string    `json:"replaces"`
+		Until    time.Time `json:"until"`
+	}{next, out, old.PublicKey, until.UTC().Truncate(time.Second)}, func() {
+		p.Out.Printf("%s\n", cli.Plain(out))
+		p.Out.Talkf("%s as %s, %s; the old ones are refused from %s on", next.Agent, next.Role, lasts(next), cli.Moment(until))
+	})
 }
 
 // lasts says how long credentials are good.

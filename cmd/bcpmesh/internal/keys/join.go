@@ -185,18 +185,16 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	if !hash.IsZero() {
 		words = accounts.PasskeyWords(hash)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			Agent        bcp.AgentName `json:"agent"`
-			Role         bcp.Role      `json:"role"`
-			File         string        `json:"file"`
-			PasskeyWords string        `json:"passkey_words,omitempty"`
-		}{agent, role, out, words})
-	}
-	p.Out.Printf("%s\n", cli.Plain(out))
-	p.Out.Talkf("%s as %s: keep it as you keep a password", agent, role)
-	if words != "" {
-		p.Out.Talkf("passkey: %s. The operator of the mesh must see the same words in bcpmesh creds", words)
-	}
-	return nil
+	return p.Out.Show(struct {
+		Agent        bcp.AgentName `json:"agent"`
+		Role         bcp.Role      `json:"role"`
+		File         string        `json:"file"`
+		PasskeyWords string        `json:"passkey_words,omitempty"`
+	}{agent, role, out, words}, func() {
+		p.Out.Printf("%s\n", cli.Plain(out))
+		p.Out.Talkf("%s as %s: keep it as you keep a password", agent, role)
+		if words != "" {
+			p.Out.Talkf("passkey: %s. The operator of the mesh must see the same words in bcpmesh creds", words)
+		}
+	})
 }

@@ -71,18 +71,16 @@ func unseal(p *cli.Program, folder meshdir.Folder, store *accounts.Store) error 
 }
 
 func showSealed(p *cli.Program, folder meshdir.Folder, sealed bool) error {
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			State  string `json:"state"`
-			Sealed bool   `json:"sealed"`
-		}{folder.State, sealed})
-	}
-	word := "sealed"
-	if !sealed {
-		word = "open"
-	}
-	p.Out.Printf("the keys in %s are %s\n", cli.Plain(folder.State), word)
-	return nil
+	return p.Out.Show(struct {
+		State  string `json:"state"`
+		Sealed bool   `json:"sealed"`
+	}{folder.State, sealed}, func() {
+		word := "sealed"
+		if !sealed {
+			word = "open"
+		}
+		p.Out.Printf("the keys in %s are %s\n", cli.Plain(folder.State), word)
+	})
 }
 
 func keysRotateCommand(p *cli.Program) *cobra.Command {
@@ -216,23 +214,21 @@ func (r *rotation) do(p *cli.Program, cmd *cobra.Command, where meshdir.StateFla
 	if meshdir.WasExported(folder.State) {
 		p.Out.Talkf("%s", r.cluster)
 	}
-	if p.Out.JSON {
-		return p.Out.Value(struct {
-			Ending  []string  `json:"ending"` // public keys of files that end with the overlap
-			Until   time.Time `json:"until"`
-			Applied bool      `json:"applied"` // by a running mesh
-		}{ending, time.Now().Add(r.overlap).UTC().Truncate(time.Second), running})
-	}
-	p.Out.Printf("%s\n", r.done)
-	when := "it takes effect at the next start: no mesh runs here"
-	if running {
-		when = "the mesh has applied it"
-	}
-	if len(ending) > 0 {
-		when = strings.Join([]string{cli.Count(len(ending), "file") + " refused from " + cli.Moment(time.Now().Add(r.overlap)) + " on: bcpmesh creds rotate or creds issue makes others", when}, "; ")
-	}
-	p.Out.Talkf("%s", when)
-	return nil
+	return p.Out.Show(struct {
+		Ending  []string  `json:"ending"` // public keys of files that end with the overlap
+		Until   time.Time `json:"until"`
+		Applied bool      `json:"applied"` // by a running mesh
+	}{ending, time.Now().Add(r.overlap).UTC().Truncate(time.Second), running}, func() {
+		p.Out.Printf("%s\n", r.done)
+		when := "it takes effect at the next start: no mesh runs here"
+		if running {
+			when = "the mesh has applied it"
+		}
+		if len(ending) > 0 {
+			when = strings.Join([]string{cli.Count(len(ending), "file") + " refused from " + cli.Moment(time.Now().Add(r.overlap)) + " on: bcpmesh creds rotate or creds issue makes others", when}, "; ")
+		}
+		p.Out.Talkf("%s", when)
+	})
 }
 
 // shortenedUsers returns the users that were good for longer before.

@@ -203,10 +203,7 @@ func newBook(def *bcp.Mesh, line bcp.LedgerLine) ledgerBook {
 
 // NewBooks are the books of lines alone, without their windows.
 func NewBooks(def *bcp.Mesh, lines []bcp.LedgerLine) []ledgerBook {
-	books := make([]ledgerBook, 0, len(lines))
-	for _, line := range lines {
-		books = append(books, newBook(def, line))
-	}
+	books := cli.Map(lines, func(line bcp.LedgerLine) ledgerBook { return newBook(def, line) })
 	return books
 }
 
@@ -301,11 +298,7 @@ func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 }
 
 func showReconciliation(p *cli.Program, r *status.Reconciliation) error {
-	if p.Out.JSON {
-		if err := p.Out.Value(r); err != nil {
-			return err
-		}
-	} else {
+	if err := p.Out.Show(r, func() {
 		var rows [][]string
 		for _, pool := range r.Pools {
 			b := &pool.Balance
@@ -321,6 +314,8 @@ func showReconciliation(p *cli.Program, r *status.Reconciliation) error {
 		if r.Behind > 0 {
 			p.Out.Talkf("the ledger does not show the last %s yet", cli.Count(int(r.Behind), "decision"))
 		}
+	}); err != nil {
+		return err
 	}
 	n := len(r.Differences) + int(r.More)
 	if n > 0 {

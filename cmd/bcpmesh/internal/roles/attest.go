@@ -150,19 +150,17 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 	if _, err := f.list(folder, store, def.Organisation); err != nil {
 		return err
 	}
-	if p.Out.JSON {
-		return p.Out.Value(all)
-	}
-	for _, s := range all {
-		p.Out.Printf("%s until %s, serial %s\n", s.Agent, s.Expires.UTC().Format(time.RFC3339), s.Serial)
-	}
-	if !good {
-		p.Out.Talkf("%s says that some contract is not shown to be kept", cli.Quoted(f.report))
-	}
-	if holes > 0 {
-		p.Out.Talkf("%s past the permissions: nobody who requires a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
-	}
-	return nil
+	return p.Out.Show(all, func() {
+		for _, s := range all {
+			p.Out.Printf("%s until %s, serial %s\n", s.Agent, s.Expires.UTC().Format(time.RFC3339), s.Serial)
+		}
+		if !good {
+			p.Out.Talkf("%s says that some contract is not shown to be kept", cli.Quoted(f.report))
+		}
+		if holes > 0 {
+			p.Out.Talkf("%s past the permissions: nobody who requires a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
+		}
+	})
 }
 
 // maxReport is the most bytes of a file that is attested.
@@ -263,9 +261,7 @@ func (f *signing) revoke(p *cli.Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	if p.Out.JSON {
-		return p.Out.Value(list)
-	}
-	p.Out.Printf("list %d: %s and %s are revoked; the next one is due by %s\n", list.Number, cli.Count(len(list.Serials), "attestation"), cli.Count(len(list.Keys), "key"), list.Next.UTC().Format(time.RFC3339))
-	return nil
+	return p.Out.Show(list, func() {
+		p.Out.Printf("list %d: %s and %s are revoked; the next one is due by %s\n", list.Number, cli.Count(len(list.Serials), "attestation"), cli.Count(len(list.Keys), "key"), list.Next.UTC().Format(time.RFC3339))
+	})
 }

@@ -42,10 +42,7 @@ func contractsCommand(p *cli.Program) *cobra.Command {
 }
 
 func builtinNames() []string {
-	var names []string
-	for _, b := range contract.Builtins() {
-		names = append(names, b.Name)
-	}
+	names := cli.Map(contract.Builtins(), func(b contract.Builtin) string { return b.Name })
 	return names
 }
 
@@ -128,12 +125,8 @@ func showContracts(p *cli.Program, files []string) error {
 			bad++
 		}
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(reports); err != nil {
-			return err
-		}
-	} else {
-		showContractReports(p.Out, reports)
+	if err := p.Out.Show(reports, func() { showContractReports(p.Out, reports) }); err != nil {
+		return err
 	}
 	if bad > 0 {
 		return cli.Failf("%s wrong", countIs(bad, "contract")).WithHint("docs/contracts.md has the format, its words and its predicates")
@@ -167,10 +160,7 @@ func showContractReports(o *cli.Output, reports []contractReport) {
 		}
 		digest, _ := r.SHA256.MarshalText()
 		o.Heading(cli.Plain(r.Name) + ": " + string(r.Role) + ", sha256:" + string(digest))
-		var rows [][]string
-		for _, v := range r.Invariants {
-			rows = append(rows, []string{v.ID, v.Predicate, v.Enforcement, v.Level.String()})
-		}
+		rows := cli.Map(r.Invariants, func(v invariantReport) []string { return []string{v.ID, v.Predicate, v.Enforcement, v.Level.String()} })
 		o.Table([]string{"invariant", "predicate", "enforcement", "level"}, rows)
 	}
 }
@@ -203,29 +193,27 @@ func showMatrix(p *cli.Program) error {
 	for _, e := range contract.Edges() {
 		report.Edges = append(report.Edges, matrixEdge(e))
 	}
-	if p.Out.JSON {
-		return p.Out.Value(report)
-	}
-	header := []string{"can see"}
-	for _, column := range contract.Columns() {
-		header = append(header, words(string(column)))
-	}
-	var rows [][]string
-	for _, role := range contract.Roles() {
-		row := []string{string(role)}
+	return p.Out.Show(report, func() {
+		header := []string{"can see"}
 		for _, column := range contract.Columns() {
-			row = append(row, string(contract.Sees(role, column).Sees))
+			header = append(header, words(string(column)))
 		}
-		rows = append(rows, row)
-	}
-	p.Out.Table(header, rows)
-	rows = nil
-	for _, e := range report.Edges {
-		rows = append(rows, []string{string(e.From), string(e.To), e.Message, e.Family})
-	}
-	p.Out.Printf("\n")
-	p.Out.Table([]string{"from", "to", "message", "subjects"}, rows)
-	return nil
+		var rows [][]string
+		for _, role := range contract.Roles() {
+			row := []string{string(role)}
+			for _, column := range contract.Columns() {
+				row = append(row, string(contract.Sees(role, column).Sees))
+			}
+			rows = append(rows, row)
+		}
+		p.Out.Table(header, rows)
+		rows = nil
+		for _, e := range report.Edges {
+			rows = append(rows, []string{string(e.From), string(e.To), e.Message, e.Family})
+		}
+		p.Out.Printf("\n")
+		p.Out.Table([]string{"from", "to", "message", "subjects"}, rows)
+	})
 }
 
 // words writes a word of the format for people.

@@ -94,10 +94,9 @@ func RoleCommand(p *cli.Program) *cobra.Command {
 			if m.Organisation != "" {
 				p.Out.Printf("of %s\n\n", m.Organisation)
 			}
-			var rows [][]string
-			for _, x := range parts {
-				rows = append(rows, []string{string(x.Agent), string(x.Role), x.Contract, cli.Plain(x.ModelFamily), strings.Join(x.By, ", ")})
-			}
+			rows := cli.Map(parts, func(x part) []string {
+				return []string{string(x.Agent), string(x.Role), x.Contract, cli.Plain(x.ModelFamily), strings.Join(x.By, ", ")}
+			})
 			p.Out.Table([]string{"agent", "role", "contract", "model family", "asked by"}, rows)
 			return nil
 		},

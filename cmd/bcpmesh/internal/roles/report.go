@@ -27,12 +27,8 @@ func reportCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.Out.JSON {
-				if err := p.Out.Value(reports); err != nil {
-					return err
-				}
-			} else {
-				showReports(p.Out, reports)
+			if err := p.Out.Show(reports, func() { showReports(p.Out, reports) }); err != nil {
+				return err
 			}
 			var not []string
 			for _, r := range reports {
@@ -108,10 +104,7 @@ func showReports(o *cli.Output, reports []kept) {
 		if i > 0 {
 			o.Printf("\n")
 		}
-		var names []string
-		for _, name := range k.Agents {
-			names = append(names, string(name))
-		}
+		names := cli.Map(k.Agents, func(name bcp.AgentName) string { return string(name) })
 		verdict := "is not shown to be kept"
 		if k.Report.OK {
 			verdict = "is kept"
@@ -163,9 +156,6 @@ func levels(shown []contract.Level) string {
 	if len(shown) == 0 {
 		return "nowhere"
 	}
-	var words []string
-	for _, l := range shown {
-		words = append(words, l.String())
-	}
+	words := cli.Map(shown, func(l contract.Level) string { return l.String() })
 	return strings.Join(words, ", ")
 }

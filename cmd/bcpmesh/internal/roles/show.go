@@ -186,11 +186,7 @@ func (f *showing) bring(ctx context.Context, o *cli.Output, file string) error {
 	if err := refusalReason(c.Operator().BringRevocations(ctx, list)); err != nil {
 		return err
 	}
-	if o.JSON {
-		return o.Value(shown{Accepted: true})
-	}
-	o.Printf("the list is accepted\n")
-	return nil
+	return o.Show(shown{Accepted: true}, func() { o.Printf("the list is accepted\n") })
 }
 
 // refusalReason says why a list is not taken.

@@ -136,16 +136,14 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	if err := meshdir.WriteReady(o.readyFile, about); err != nil {
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(o.readyFile), cli.FileReason(err))
 	}
-	if p.Out.JSON {
-		if err := p.Out.Line(about); err != nil {
-			return err
-		}
-	} else {
+	if err := p.Out.ShowLine(about, func() {
 		size := cli.Count(len(def.Agents), "agent") + " and " + cli.Count(len(def.Channels), "channel")
 		p.Out.Talkf("gateway %s of %s with %s is at %s", o.name, meshdir.MeshName(def), size, o.URL)
 		if about.Metrics != "" {
 			p.Out.Talkf("metrics at %s", about.Metrics)
 		}
+	}); err != nil {
+		return err
 	}
 	if err := p.Out.Stdout.Flush(); err != nil {
 		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))

@@ -187,11 +187,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 			return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 	}
-	if p.Out.JSON {
-		if err := p.Out.Line(about); err != nil {
-			return err
-		}
-	} else {
+	if err := p.Out.ShowLine(about, func() {
 		p.Out.Talkf("%s serves %s and %s at %s", meshdir.MeshName(def), cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"), about.URL)
 		if about.WebSocket != "" {
 			p.Out.Talkf("over WebSocket at %s", about.WebSocket)
@@ -210,6 +206,8 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 			p.Out.Talkf("traces go to %s", cli.Plain(about.Traces))
 		}
 		p.Out.Talkf("issue credentials to an agent: bcpmesh creds issue AGENT --out AGENT.creds")
+	}); err != nil {
+		return err
 	}
 	keys.WarnOfExpiry(p.Out, keys.ExpiringIn(folder.State, def))
 	if err := p.Out.Stdout.Flush(); err != nil {

@@ -106,10 +106,7 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Request
 		if len(kernels) == 0 {
 			return none(f.WithHint("an agent becomes one by the key kernel: docs/kernel.md"))
 		}
-		var names []string
-		for _, k := range kernels {
-			names = append(names, string(k.Name()))
-		}
+		names := cli.Map(kernels, func(k *kernel.Kernel) string { return string(k.Name()) })
 		return none(f.WithHint("there is %s", cli.JoinOr(names)))
 	}
 	k := kernels[i]
@@ -302,10 +299,9 @@ func (r *kernelReport) print(p *cli.Program) error {
 	if len(r.Steps) == 0 {
 		return nil
 	}
-	var rows [][]string
-	for _, s := range r.Steps {
-		rows = append(rows, []string{s.Step, s.Kind, s.words(), strings.Trim(string(s.Bits), `"`)})
-	}
+	rows := cli.Map(r.Steps, func(s stepReport) []string {
+		return []string{s.Step, s.Kind, s.words(), strings.Trim(string(s.Bits), `"`)}
+	})
 	p.Out.Heading("What each value will be")
 	p.Out.Table([]string{"STEP", "KIND", "LABEL", "INFLUENCE, BITS"}, rows)
 	r.printTree(p)

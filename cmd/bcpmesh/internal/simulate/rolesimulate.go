@@ -73,10 +73,7 @@ func (c *roleCase) playContract() (map[string]any, error) {
 	if len(defects) > 0 {
 		return result, nil
 	}
-	predicates := make([]string, len(parsed.Invariants))
-	for i, v := range parsed.Invariants {
-		predicates[i] = v.Predicate.String()
-	}
+	predicates := cli.Map(parsed.Invariants, func(v contract.Invariant) string { return v.Predicate.String() })
 	result["predicates"] = predicates
 	if in.Facts != nil {
 		facts, err := in.Facts.facts()
