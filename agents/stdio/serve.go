@@ -194,41 +194,38 @@ func (s *server) call(ctx context.Context, m message) {
 // roleMethods are the methods of a role.
 func (s *server) roleMethods(role bcp.Role) map[string]Method {
 	if role == bcp.RoleReader {
-		return map[string]Method{"push": s.push}
+		return map[string]Method{"push": method(s.push)}
 	}
 	return map[string]Method{
-		"ask": func(ctx context.Context, params jsontext.Value) (any, error) {
-			return s.ask(ctx, params, func(ctx context.Context, target bcp.AgentName, spec bcp.Spec, o agents.AskOptions) (any, error) {
-				return s.controller.Ask(ctx, target, spec, o)
-			})
-		},
-		"ask_and_wait": func(ctx context.Context, params jsontext.Value) (any, error) {
-			return s.ask(ctx, params, func(ctx context.Context, target bcp.AgentName, spec bcp.Spec, o agents.AskOptions) (any, error) {
-				return s.controller.AskAndWait(ctx, target, spec, o)
-			})
-		},
-		"channels": withoutParams(func(ctx context.Context) (any, error) {
+		"ask":          asking(s.controller.Ask),
+		"ask_and_wait": asking(s.controller.AskAndWait),
+		"channels": method(func(ctx context.Context, _ struct{}) (any, error) {
 			list, err := s.controller.Channels(ctx)
 			return map[string]any{"channels": list}, err
 		}),
-		"open":    withoutParams(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.OpenSession(ctx) }),
-		"close":   withoutParams(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.CloseSession(ctx) }),
-		"propose": s.propose,
-		"taint":   s.taint,
-		"run":     s.run,
+		"open":    method(func(ctx context.Context, _ struct{}) (any, error) { return struct{}{}, s.controller.OpenSession(ctx) }),
+		"close":   method(func(ctx context.Context, _ struct{}) (any, error) { return struct{}{}, s.controller.CloseSession(ctx) }),
+		"propose": method(s.propose),
+		"taint": method(func(ctx context.Context, in bcp.TaintReport) (any, error) {
+			return struct{}{}, s.controller.ReportTaint(ctx, in.Source)
+		}),
+		"run": method(s.run),
 	}
 }
 
-// withoutParams returns a method whose only parameter is its timeout.
-func withoutParams(f func(context.Context) (any, error)) Method {
+// method is a method with parameters of its own besides those of every method, whose timeout holds for it.
+func method[P any](do func(ctx context.Context, in P) (any, error)) Method {
 	return func(ctx context.Context, params jsontext.Value) (any, error) {
-		var t timed
-		if err := readParams(params, &t); err != nil {
+		var in struct {
+			timed `json:",inline"`
+			Own   P `json:",embed"`
+		}
+		if err := readParams(params, &in); err != nil {
 			return nil, err
 		}
-		ctx, cancel := t.within(ctx)
+		ctx, cancel := in.within(ctx)
 		defer cancel()
-		return f(ctx)
+		return do(ctx, in.Own)
 	}
 }
 
@@ -247,40 +244,34 @@ func (t timed) within(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, d)
 }
 
-func (s *server) ask(ctx context.Context, params jsontext.Value, ask func(context.Context, bcp.AgentName, bcp.Spec, agents.AskOptions) (any, error)) (any, error) {
-	var in struct {
-		timed         `json:",inline"`
+// asking is a method that asks a Reader.
+func asking[R any](ask func(context.Context, bcp.AgentName, bcp.Spec, agents.AskOptions) (R, error)) Method {
+	type params struct {
 		Target        string         `json:"target"`
 		Spec          jsontext.Value `json:"spec"`
 		Justification string         `json:"justification,omitzero"`
 		RequestID     string         `json:"request_id,omitzero"`
 		ReturnHeld    bool           `json:"return_held,omitzero"`
 	}
-	if err := readParams(params, &in); err != nil {
-		return nil, err
-	}
-	target, err := bcp.ParseAgentName(in.Target)
-	if err != nil {
-		return nil, invalidParam("target", err)
-	}
-	spec, err := bcp.ParseSpec(in.Spec)
-	if err != nil {
-		return nil, invalidParam("spec", err)
-	}
-	ctx, cancel := in.within(ctx)
-	defer cancel()
-	return ask(ctx, target, spec, agents.AskOptions{Justification: in.Justification, RequestID: bcp.ClientID(in.RequestID), ReturnHeld: in.ReturnHeld})
+	return method(func(ctx context.Context, in params) (any, error) {
+		target, err := bcp.ParseAgentName(in.Target)
+		if err != nil {
+			return nil, invalidParam("target", err)
+		}
+		spec, err := bcp.ParseSpec(in.Spec)
+		if err != nil {
+			return nil, invalidParam("spec", err)
+		}
+		return ask(ctx, target, spec, agents.AskOptions{Justification: in.Justification, RequestID: bcp.ClientID(in.RequestID), ReturnHeld: in.ReturnHeld})
+	})
 }
 
-func (s *server) propose(ctx context.Context, params jsontext.Value) (any, error) {
-	var in struct {
-		timed        `json:",inline"`
-		Reader       string         `json:"reader"`
-		Subscription jsontext.Value `json:"subscription"`
-	}
-	if err := readParams(params, &in); err != nil {
-		return nil, err
-	}
+type proposeParams struct {
+	Reader       string         `json:"reader"`
+	Subscription jsontext.Value `json:"subscription"`
+}
+
+func (s *server) propose(ctx context.Context, in proposeParams) (any, error) {
 	reader, err := bcp.ParseAgentName(in.Reader)
 	if err != nil {
 		return nil, invalidParam("reader", err)
@@ -289,28 +280,21 @@ func (s *server) propose(ctx context.Context, params jsontext.Value) (any, error
 	if err != nil {
 		return nil, invalidParam("subscription", err)
 	}
-	ctx, cancel := in.within(ctx)
-	defer cancel()
 	item, err := s.controller.Propose(ctx, bcp.Proposal{Reader: reader, Subscription: subscription})
 	return map[string]bcp.ItemID{"item_id": item}, err
 }
 
+type runParams struct {
+	agents.RunTask `json:",inline"`
+	Kernel         bcp.AgentName `json:"kernel"`
+	Grant          string        `json:"grant"`
+}
+
 // run does a task with a kernel, and returns how it ended.
-func (s *server) run(ctx context.Context, params jsontext.Value) (any, error) {
-	var in struct {
-		timed          `json:",inline"`
-		agents.RunTask `json:",inline"`
-		Kernel         bcp.AgentName `json:"kernel"`
-		Grant          string        `json:"grant"`
-	}
-	if err := readParams(params, &in); err != nil {
-		return nil, err
-	}
+func (s *server) run(ctx context.Context, in runParams) (any, error) {
 	if _, err := bcp.ParseAgentName(string(in.Kernel)); err != nil {
 		return nil, invalidParam("kernel", err)
 	}
-	ctx, cancel := in.within(ctx)
-	defer cancel()
 	run, err := agents.NewRequester(s.Connection).Run(ctx, in.Kernel, in.Grant, in.RunTask)
 	if err != nil {
 		return nil, err
@@ -318,36 +302,18 @@ func (s *server) run(ctx context.Context, params jsontext.Value) (any, error) {
 	return run.Wait(ctx)
 }
 
-func (s *server) taint(ctx context.Context, params jsontext.Value) (any, error) {
-	var in struct {
-		timed  `json:",inline"`
-		Source bcp.TaintSource `json:"source"`
-	}
-	if err := readParams(params, &in); err != nil {
-		return nil, err
-	}
-	ctx, cancel := in.within(ctx)
-	defer cancel()
-	return struct{}{}, s.controller.ReportTaint(ctx, in.Source)
+type pushParams struct {
+	Controller     bcp.AgentName      `json:"controller"`
+	SubscriptionID bcp.SubscriptionID `json:"subscription_id"`
+	Response       jsontext.Value     `json:"response"`
+	PushID         bcp.ClientID       `json:"push_id,omitzero"`
 }
 
-func (s *server) push(ctx context.Context, params jsontext.Value) (any, error) {
-	var in struct {
-		timed          `json:",inline"`
-		Controller     string         `json:"controller"`
-		SubscriptionID string         `json:"subscription_id"`
-		Response       jsontext.Value `json:"response"`
-		PushID         string         `json:"push_id,omitzero"`
-	}
-	if err := readParams(params, &in); err != nil {
-		return nil, err
-	}
+func (s *server) push(ctx context.Context, in pushParams) (any, error) {
 	if in.Response.Kind() != '{' {
 		return nil, invalidParam("response", errors.New("expected an object"))
 	}
-	ctx, cancel := in.within(ctx)
-	defer cancel()
-	return s.reader.Push(ctx, bcp.AgentName(in.Controller), bcp.SubscriptionID(in.SubscriptionID), in.Response, agents.PushOptions{PushID: bcp.ClientID(in.PushID)})
+	return s.reader.Push(ctx, in.Controller, in.SubscriptionID, in.Response, agents.PushOptions{PushID: in.PushID})
 }
 
 // readParams decodes the parameters of a call; missing ones are an empty object.
