@@ -6,9 +6,12 @@
 package hosts
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Host is a program that starts the MCP servers in its configuration file.
@@ -99,35 +102,58 @@ func (h Host) File(p Place) string { return h.file(p) }
 // a missing file. Existing content is unchanged; an entry of the same name is replaced.
 // Errors are [ErrSyntax], [ErrTaken] and [ErrSize].
 func (h Host) Add(content []byte, s Server) ([]byte, error) {
-	if len(content) > MaxFile {
-		return nil, ErrSize
+	e, err := h.find(content, s.Name)
+	if err != nil {
+		return nil, err
 	}
-	if h.format == formatTOML {
-		return addTOML(content, h.key, s)
-	}
-	return h.addJSON(content, s)
+	return e.put(s), nil
 }
 
 // Server returns the server of a name, if its entry has the form that Add writes. Errors
 // are those of [Host.Add].
 func (h Host) Server(content []byte, name string) (s Server, found bool, err error) {
-	if len(content) > MaxFile {
-		return Server{}, false, ErrSize
+	e, err := h.find(content, name)
+	if err != nil || !e.there() {
+		return Server{}, false, err
 	}
-	if h.format == formatTOML {
-		return serverTOML(content, h.key, name)
-	}
-	return h.serverJSON(content, name)
+	s = e.server()
+	s.Name = name
+	return s, true, nil
 }
 
 // Remove returns the content of a host's file without the server of a name, and whether
 // it was there. Errors are those of [Host.Add].
 func (h Host) Remove(content []byte, name string) (rest []byte, found bool, err error) {
-	if len(content) > MaxFile {
-		return nil, false, ErrSize
+	e, err := h.find(content, name)
+	if err != nil || !e.there() {
+		return content, false, err
 	}
-	if h.format == formatTOML {
-		return removeTOML(content, h.key, name)
+	return e.remove(), true, nil
+}
+
+// entry is the place of a server in a file, where it is or would be.
+type entry interface {
+	there() bool
+	put(Server) []byte // the file with it
+	server() Server    // what is there, without its name
+	remove() []byte    // the file without it
+}
+
+func (h Host) find(content []byte, name string) (entry, error) {
+	switch {
+	case len(content) > MaxFile:
+		return nil, ErrSize
+	case h.format == formatTOML:
+		return findTOML(content, h.key, name)
 	}
-	return h.removeJSON(content, name)
+	return h.findJSON(content, name)
+}
+
+func splice(content []byte, from, to int, text string) []byte {
+	return append(append(bytes.Clone(content[:from]), text...), content[to:]...)
+}
+
+func quoted(text string) string {
+	b, _ := jsontext.AppendQuote(nil, text)
+	return string(b)
 }

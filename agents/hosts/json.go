@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -12,7 +13,8 @@ import (
 // indentUnit is the indentation of one level if a file does not show it.
 const indentUnit = "  "
 
-type jsonEntry struct {
+// written is an entry as Add writes it.
+type written struct {
 	Type    string   `json:"type,omitempty"`
 	Command string   `json:"command"`
 	Args    []string `json:"args"`
@@ -22,30 +24,6 @@ type jsonEntry struct {
 type object struct {
 	*hujson.Object
 	start int // of its brace
-}
-
-// parseJSON returns the object at the top of a file. A file without a value is empty.
-func parseJSON(content []byte) (top object, empty bool, err error) {
-	if len(bytes.Trim(content, " \t\r\n")) == 0 {
-		return object{}, true, nil
-	}
-	if bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) {
-		return object{}, false, ErrSyntax
-	}
-	v, err := hujson.Parse(bytes.Clone(content))
-	if err != nil {
-		return object{}, false, ErrSyntax
-	}
-	top, ok := asObject(v)
-	if !ok {
-		return object{}, false, ErrSyntax
-	}
-	return top, false, nil
-}
-
-func asObject(v hujson.Value) (object, bool) {
-	o, ok := v.Value.(*hujson.Object)
-	return object{o, v.StartOffset}, ok
 }
 
 // find returns the index of a named member, or -1. A duplicate name is an error: two
@@ -63,96 +41,84 @@ func (o object) find(name string) (int, error) {
 	return found, nil
 }
 
-// servers returns the object with the servers, or false if there is none.
-func (o object) servers(key string) (object, bool, error) {
-	i, err := o.find(key)
-	if i < 0 || err != nil {
-		return object{}, false, err
-	}
-	inner, ok := asObject(o.Members[i].Value)
+func asObject(v hujson.Value) (object, error) {
+	o, ok := v.Value.(*hujson.Object)
 	if !ok {
-		return object{}, false, ErrSyntax
+		return object{}, ErrSyntax
 	}
-	return inner, true, nil
+	return object{o, v.StartOffset}, nil
 }
 
-func (h Host) addJSON(content []byte, s Server) ([]byte, error) {
-	top, empty, err := parseJSON(content)
-	if err != nil {
+// jsonEntry is an entry of a file in JSON.
+type jsonEntry struct {
+	host    Host
+	content []byte
+	name    string
+	top     object // none: the file has no value
+	servers object // none: the file has none
+	at      int    // of the entry among them, or -1
+}
+
+func (h Host) findJSON(content []byte, name string) (*jsonEntry, error) {
+	e := &jsonEntry{host: h, content: content, name: name, at: -1}
+	if len(bytes.Trim(content, " \t\r\n")) == 0 {
+		return e, nil
+	}
+	v, err := hujson.Parse(bytes.Clone(content))
+	if err != nil || bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) {
+		return nil, ErrSyntax
+	}
+	if e.top, err = asObject(v); err != nil {
 		return nil, err
 	}
-	entry := jsonEntry{Command: s.Command, Args: append([]string{}, s.Args...)}
-	if h.typed {
+	i, err := e.top.find(h.key)
+	if i < 0 || err != nil {
+		return e, err
+	}
+	if e.servers, err = asObject(e.top.Members[i].Value); err != nil {
+		return nil, err
+	}
+	e.at, err = e.servers.find(name)
+	return e, err
+}
+
+func (e *jsonEntry) there() bool { return e.at >= 0 }
+
+func (e *jsonEntry) put(s Server) []byte {
+	entry := written{Command: s.Command, Args: append([]string{}, s.Args...)}
+	if e.host.typed {
 		entry.Type = "stdio"
 	}
-	if empty {
-		base := lineIndent(content, len(content))
+	// all returns the member for the servers, with this one.
+	all := func(indent, unit string) string {
+		return quoted(e.host.key) + ": {\n" + indent + unit + quoted(e.name) + ": " + entry.text(indent+unit, unit) + "\n" + indent + "}"
+	}
+	if e.top.Object == nil {
+		base := lineIndent(e.content, len(e.content))
 		outer := base + indentUnit
-		return append(bytes.Clone(content), "{\n"+outer+h.member(s.Name, entry, outer, indentUnit)+"\n"+base+"}\n"...), nil
+		return append(bytes.Clone(e.content), "{\n"+outer+all(outer, indentUnit)+"\n"+base+"}\n"...)
 	}
-	inner, there, err := top.servers(h.key)
-	if err != nil {
-		return nil, err
+	outer := e.top.indent(e.content, "", indentUnit)
+	unit := cmp.Or(strings.TrimPrefix(outer, lineIndent(e.content, e.top.start)), indentUnit)
+	if e.servers.Object == nil {
+		return e.top.insert(e.content, outer, all(outer, unit))
 	}
-	outer := top.indent(content, "", indentUnit)
-	unit := strings.TrimPrefix(outer, lineIndent(content, top.start))
-	if unit == "" {
-		unit = indentUnit
+	indent := e.servers.indent(e.content, outer, unit)
+	if e.there() {
+		v := e.servers.Members[e.at].Value
+		return splice(e.content, v.StartOffset, v.EndOffset, entry.text(indent, unit))
 	}
-	if !there {
-		return top.insert(content, outer, h.member(s.Name, entry, outer, unit)), nil
-	}
-	indent := inner.indent(content, outer, unit)
-	i, err := inner.find(s.Name)
-	if err != nil {
-		return nil, err
-	}
-	if i >= 0 {
-		v := inner.Members[i].Value
-		return splice(content, v.StartOffset, v.EndOffset, entry.text(indent, unit)), nil
-	}
-	return inner.insert(content, indent, quoted(s.Name)+": "+entry.text(indent, unit)), nil
+	return e.servers.insert(e.content, indent, quoted(e.name)+": "+entry.text(indent, unit))
 }
 
-// member returns the member for the servers, with one server.
-func (h Host) member(name string, entry jsonEntry, indent, unit string) string {
-	return quoted(h.key) + ": {\n" + indent + unit + quoted(name) + ": " + entry.text(indent+unit, unit) + "\n" + indent + "}"
-}
+func (e *jsonEntry) remove() []byte { return e.servers.remove(e.content, e.at) }
 
-func (h Host) removeJSON(content []byte, name string) ([]byte, bool, error) {
-	top, empty, err := parseJSON(content)
-	if err != nil || empty {
-		return content, false, err
-	}
-	inner, there, err := top.servers(h.key)
-	if err != nil || !there {
-		return content, false, err
-	}
-	i, err := inner.find(name)
-	if err != nil || i < 0 {
-		return content, false, err
-	}
-	return inner.remove(content, i), true, nil
-}
-
-func (h Host) serverJSON(content []byte, name string) (Server, bool, error) {
-	top, empty, err := parseJSON(content)
-	if err != nil || empty {
-		return Server{}, false, err
-	}
-	inner, there, err := top.servers(h.key)
-	if err != nil || !there {
-		return Server{}, false, err
-	}
-	i, err := inner.find(name)
-	if err != nil || i < 0 {
-		return Server{}, false, err
-	}
-	v := inner.Members[i].Value.Clone()
+func (e *jsonEntry) server() Server {
+	v := e.servers.Members[e.at].Value.Clone()
 	v.Standardize()
-	var e jsonEntry
-	_ = json.Unmarshal(v.Pack(), &e) // another form is not what Add writes
-	return Server{Name: name, Command: e.Command, Args: e.Args}, true, nil
+	var w written
+	_ = json.Unmarshal(v.Pack(), &w) // another form is not what Add writes
+	return Server{Command: w.Command, Args: w.Args}
 }
 
 // indent returns the indentation of an object's members.
@@ -201,20 +167,11 @@ func (o object) remove(content []byte, i int) []byte {
 	}
 }
 
-func splice(content []byte, from, to int, text string) []byte {
-	return append(append(bytes.Clone(content[:from]), text...), content[to:]...)
-}
-
 // text encodes an entry whose own line is indented by indent.
-func (e jsonEntry) text(indent, unit string) string {
+func (e written) text(indent, unit string) string {
 	b, err := json.Marshal(e, jsontext.WithIndentPrefix(indent), jsontext.WithIndent(unit), jsontext.EscapeForHTML(false))
 	if err != nil {
 		panic(err) // it only has texts
 	}
-	return string(b)
-}
-
-func quoted(text string) string {
-	b, _ := jsontext.AppendQuote(nil, text)
 	return string(b)
 }

@@ -25,35 +25,72 @@ func tomlKey(name string) string {
 	return quoted(name)
 }
 
-// tomlBlock returns the addition for a server.
-func tomlBlock(key string, s Server) string {
+// tomlEntry is an entry of a file in TOML: what stands between the lines, or nothing at its
+// end.
+type tomlEntry struct {
+	content  []byte
+	head     string // of the block
+	from, to int
+}
+
+func findTOML(content []byte, key, name string) (*tomlEntry, error) {
+	if !plainTOML(content) {
+		return nil, ErrSyntax
+	}
+	e := &tomlEntry{content: content, head: tomlBegin + "\n[" + key + "." + tomlKey(name) + "]\n"}
+	rest := content
+	if from := bytes.Index(content, []byte(e.head)); from == 0 || from > 0 && content[from-1] == '\n' {
+		end := bytes.Index(content[from:], []byte("\n"+tomlEnd+"\n"))
+		if end < 0 {
+			return nil, ErrSyntax
+		}
+		e.from, e.to = from, from+end+len("\n"+tomlEnd+"\n")
+		rest = splice(content, e.from, e.to, "")
+	}
+	if tomlHas(rest, key, name) {
+		return nil, ErrTaken
+	}
+	return e, nil
+}
+
+func (e *tomlEntry) there() bool { return e.to > 0 }
+
+func (e *tomlEntry) put(s Server) []byte {
 	var args []string
 	for _, a := range s.Args {
 		args = append(args, quoted(a))
 	}
-	return tomlBegin + "\n[" + key + "." + tomlKey(s.Name) + "]\ncommand = " + quoted(s.Command) + "\nargs = [" + strings.Join(args, ", ") + "]\n" + tomlEnd + "\n"
+	block := e.head + "command = " + quoted(s.Command) + "\nargs = [" + strings.Join(args, ", ") + "]\n" + tomlEnd + "\n"
+	switch n := len(e.content); {
+	case e.there():
+		return splice(e.content, e.from, e.to, block)
+	case n == 0:
+	case e.content[n-1] != '\n':
+		block = "\n\n" + block
+	default:
+		block = "\n" + block
+	}
+	return append(bytes.Clone(e.content), block...)
 }
 
-// findTOML returns the position of a server's block.
-func findTOML(content []byte, key, name string) (from, to int, found bool, err error) {
-	head := []byte(tomlBegin + "\n[" + key + "." + tomlKey(name) + "]\n")
-	from = bytes.Index(content, head)
-	if from >= 0 && (from == 0 || content[from-1] == '\n') {
-		end := bytes.Index(content[from:], []byte("\n"+tomlEnd+"\n"))
-		if end < 0 {
-			return 0, 0, false, ErrSyntax
+func (e *tomlEntry) server() (s Server) {
+	for line := range strings.Lines(string(e.content[e.from:e.to])) {
+		// Both are written as JSON writes them.
+		if value, ok := strings.CutPrefix(line, "command = "); ok {
+			_ = json.Unmarshal([]byte(value), &s.Command)
+		} else if value, ok := strings.CutPrefix(line, "args = "); ok {
+			_ = json.Unmarshal([]byte(value), &s.Args)
 		}
-		to = from + end + len("\n"+tomlEnd+"\n")
-		found = true
 	}
-	rest := content
-	if found {
-		rest = splice(content, from, to, "")
+	return s
+}
+
+func (e *tomlEntry) remove() []byte {
+	from := e.from
+	if from > 1 && e.content[from-1] == '\n' && e.content[from-2] == '\n' { // the empty line before it
+		from--
 	}
-	if tomlHas(rest, key, name) {
-		return 0, 0, false, ErrTaken
-	}
-	return from, to, found, nil
+	return splice(e.content, from, e.to, "")
 }
 
 // tomlHas reports whether a file seems to have an entry for a server: a table, a dotted
@@ -63,62 +100,6 @@ func tomlHas(content []byte, key, name string) bool {
 	servers := `["']?` + regexp.QuoteMeta(key) + `["']?\s*`
 	entry := servers + `\.\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[\].=]`
 	return regexp.MustCompile(`(?m)^\s*(\[+\s*)?` + entry + `|^\s*` + servers + `=`).Match(content)
-}
-
-func addTOML(content []byte, key string, s Server) ([]byte, error) {
-	if !plainTOML(content) {
-		return nil, ErrSyntax
-	}
-	from, to, found, err := findTOML(content, key, s.Name)
-	if err != nil {
-		return nil, err
-	}
-	block := tomlBlock(key, s)
-	if found {
-		return splice(content, from, to, block), nil
-	}
-	switch {
-	case len(content) == 0:
-	case content[len(content)-1] != '\n':
-		block = "\n\n" + block
-	default:
-		block = "\n" + block
-	}
-	return append(bytes.Clone(content), block...), nil
-}
-
-func serverTOML(content []byte, key, name string) (Server, bool, error) {
-	if !plainTOML(content) {
-		return Server{}, false, ErrSyntax
-	}
-	from, to, found, err := findTOML(content, key, name)
-	if err != nil || !found {
-		return Server{}, false, err
-	}
-	s := Server{Name: name}
-	for line := range strings.Lines(string(content[from:to])) {
-		// Both are written as JSON writes them.
-		if value, ok := strings.CutPrefix(line, "command = "); ok {
-			_ = json.Unmarshal([]byte(value), &s.Command)
-		} else if value, ok := strings.CutPrefix(line, "args = "); ok {
-			_ = json.Unmarshal([]byte(value), &s.Args)
-		}
-	}
-	return s, true, nil
-}
-
-func removeTOML(content []byte, key, name string) ([]byte, bool, error) {
-	if !plainTOML(content) {
-		return content, false, ErrSyntax
-	}
-	from, to, found, err := findTOML(content, key, name)
-	if err != nil || !found {
-		return content, false, err
-	}
-	if from > 1 && content[from-1] == '\n' && content[from-2] == '\n' { // the empty line before it
-		from--
-	}
-	return splice(content, from, to, ""), true, nil
 }
 
 // plainTOML reports whether a table can be appended to a file: by counting quotes, no
