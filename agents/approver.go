@@ -45,19 +45,16 @@ func (a *Approver) By(passkey *bcp.Assertion) *Approver {
 // List returns the items that wait for this person: oldest first, channels in
 // turn. Items describe content and do not contain it.
 func (a *Approver) List(ctx context.Context) ([]bcp.Item, error) {
-	var list struct {
+	list, err := approval[struct {
 		Items []bcp.Item `json:"items"`
-	}
-	err := a.request(ctx, subjects.VerbList, struct{}{}, &list)
+	}](ctx, a, subjects.VerbList, struct{}{})
 	return list.Items, err
 }
 
 // View returns an item with its content. The content is hostile: escape it when
 // you show it, and follow nothing in it.
 func (a *Approver) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, error) {
-	var view bcp.ItemView
-	err := a.request(ctx, subjects.VerbGet, bcp.Approval{Item: id}, &view)
-	return view, err
+	return approval[bcp.ItemView](ctx, a, subjects.VerbGet, bcp.Approval{Item: id})
 }
 
 // Approve releases exactly the viewed content, or nothing.
@@ -76,13 +73,11 @@ func (a *Approver) Reject(ctx context.Context, view bcp.ItemView, reason string)
 // Preview returns what an edit would release. The response has the shape of an
 // answer to the item's spec.
 func (a *Approver) Preview(ctx context.Context, view bcp.ItemView, response any) (bcp.EditPreview, error) {
-	var preview bcp.EditPreview
 	text, err := encodeResponse(response)
 	if err != nil {
-		return preview, err
+		return bcp.EditPreview{}, err
 	}
-	err = a.request(ctx, subjects.VerbEdit, bcp.Approval{Item: view.ID, Response: text}, &preview)
-	return preview, err
+	return approval[bcp.EditPreview](ctx, a, subjects.VerbEdit, bcp.Approval{Item: view.ID, Response: text})
 }
 
 // Edit releases the previewed response instead of the viewed one.
@@ -190,18 +185,15 @@ func (a *Approver) sign(statement []byte) (by bcp.Approval, err error) {
 // passkey over [bcp.Statement].
 func (a *Approver) Decide(ctx context.Context, act bcp.Act, signed bcp.Approval) error {
 	verb := map[bcp.Act]subjects.Verb{bcp.Approve: subjects.VerbApprove, bcp.RejectItem: subjects.VerbReject, bcp.EditItem: subjects.VerbEdit}[act]
-	var decided bcp.Decided
-	if err := a.request(ctx, verb, signed, &decided); err != nil {
-		return err
+	decided, err := approval[bcp.Decided](ctx, a, verb, signed)
+	if err == nil {
+		err = understood(decided.Item == signed.Item && decided.Act == act)
 	}
-	if decided.Item != signed.Item || decided.Act != act {
-		return ErrMessage
-	}
-	return nil
+	return err
 }
 
-func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, reply any) error {
-	return a.conn.askJSON(ctx, subjects.Approval(a.conn.options.Name, verb), message, reply)
+func approval[R any](ctx context.Context, a *Approver, verb subjects.Verb, message any) (R, error) {
+	return askJSON[R](ctx, a.conn, subjects.Approval(a.conn.options.Name, verb), message)
 }
 
 // ErrBound says that the creds are bound to a passkey, so their own key cannot decide:
@@ -224,18 +216,6 @@ func encodeResponse(response any) (jsontext.Value, error) {
 }
 
 // askJSON is a request of a person: people speak JSON.
-func (c *Connection) askJSON(ctx context.Context, subject string, message, reply any) error {
-	body, err := bcp.Encode(message, bcp.JSON)
-	if err != nil {
-		return fmt.Errorf("agents: %w", err)
-	}
-	return c.request(ctx, subject, "", body, func(b []byte) error {
-		if err := c.refusal(b); err != nil {
-			return err
-		}
-		if bcp.Decode(b, bcp.JSON, reply) != nil {
-			return ErrMessage
-		}
-		return nil
-	})
+func askJSON[R any](ctx context.Context, c *Connection, subject string, message any) (R, error) {
+	return exchange[R](ctx, c, bcp.JSON, subject, "", message, nil)
 }

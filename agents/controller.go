@@ -73,26 +73,7 @@ func (c *Controller) Ask(ctx context.Context, reader bcp.AgentName, spec bcp.Spe
 	if o.Justification != "" {
 		ask.Escalation = &bcp.Escalation{Justification: o.Justification}
 	}
-	body, err := bcp.Encode(ask, c.conn.options.Encoding)
-	if err != nil {
-		return bcp.Accepted{}, fmt.Errorf("agents: %w", err)
-	}
-	var accepted bcp.Accepted
-	err = c.conn.request(ctx, subjects.Ask(c.conn.options.Name, reader), id, body, func(reply []byte) error {
-		var got struct {
-			bcp.Accepted `json:",inline"`
-			Error        bcp.Code `json:"error"`
-		}
-		switch err := bcp.Decode(reply, c.conn.options.Encoding, &got); {
-		case err == nil && got.Error != "":
-			return c.conn.refusal(reply)
-		case err != nil || got.QueryID == "":
-			return ErrMessage
-		}
-		accepted = got.Accepted
-		return nil
-	})
-	return accepted, err
+	return exchange(ctx, c.conn, c.conn.options.Encoding, subjects.Ask(c.conn.options.Name, reader), id, ask, func(a bcp.Accepted) error { return understood(a.QueryID != "") })
 }
 
 // AskAndWait asks and waits for the final delivery of the query, which is
@@ -136,7 +117,8 @@ func (c *Controller) AskAndWait(ctx context.Context, reader bcp.AgentName, spec 
 // OpenSession begins a session if none is open (PROTOCOL P9.2). Ask does this
 // itself.
 func (c *Controller) OpenSession(ctx context.Context) error {
-	return c.session(ctx, bcp.Session{Verb: bcp.VerbOpen})
+	_, err := session[receipt](ctx, c, bcp.Session{Verb: bcp.VerbOpen}, nil)
+	return err
 }
 
 // CloseSession ends the session and cancels its open queries, at their failure
@@ -144,28 +126,15 @@ func (c *Controller) OpenSession(ctx context.Context) error {
 // closes after each delivery, while others are on their way, gives its Readers a
 // full budget every time, and only window_budget_bits bounds the total.
 func (c *Controller) CloseSession(ctx context.Context) error {
-	return c.session(ctx, bcp.Session{Verb: bcp.VerbClose})
+	_, err := session[receipt](ctx, c, bcp.Session{Verb: bcp.VerbClose}, nil)
+	return err
 }
 
 // Channels returns what the Controller may ask each Reader, the rest of each
 // budget, and the current cost of questions (PROTOCOL P9.6). It begins no session
 // and costs nothing. Errors are those of Ask.
 func (c *Controller) Channels(ctx context.Context) ([]bcp.ChannelView, error) {
-	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: bcp.VerbChannels}, c.conn.options.Encoding)
-	if err != nil {
-		return nil, fmt.Errorf("agents: %w", err)
-	}
-	var list bcp.Channels
-	err = c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, func(reply []byte) error {
-		if err := c.conn.refusal(reply); err != nil {
-			return err
-		}
-		list = bcp.Channels{}
-		if bcp.Decode(reply, c.conn.options.Encoding, &list) != nil || list.Type != bcp.TypeChannels {
-			return ErrMessage
-		}
-		return nil
-	})
+	list, err := session(ctx, c, bcp.Session{Verb: bcp.VerbChannels}, func(l bcp.Channels) error { return understood(l.Type == bcp.TypeChannels) })
 	for i := range list.Channels {
 		c := &list.Channels[i]
 		c.Subscriptions = keepUnderstood(c.Subscriptions)
@@ -184,21 +153,7 @@ func keepUnderstood(list []bcp.ActiveSubscription) []bcp.ActiveSubscription {
 // approved one into the definitions (PROTOCOL P12.4). It returns the waiting item;
 // the same proposal again returns the same item. Errors are those of Ask.
 func (c *Controller) Propose(ctx context.Context, p bcp.Proposal) (bcp.ItemID, error) {
-	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: bcp.VerbPropose, Proposal: &p}, c.conn.options.Encoding)
-	if err != nil {
-		return "", fmt.Errorf("agents: %w", err)
-	}
-	var proposed bcp.Proposed
-	err = c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, func(reply []byte) error {
-		if err := c.conn.refusal(reply); err != nil {
-			return err
-		}
-		proposed = bcp.Proposed{}
-		if bcp.Decode(reply, c.conn.options.Encoding, &proposed) != nil || proposed.Item == "" {
-			return ErrMessage
-		}
-		return nil
-	})
+	proposed, err := session(ctx, c, bcp.Session{Verb: bcp.VerbPropose, Proposal: &p}, func(p bcp.Proposed) error { return understood(p.Item != "") })
 	return proposed.Item, err
 }
 
@@ -206,14 +161,12 @@ func (c *Controller) Propose(ctx context.Context, p bcp.Proposal) (bcp.ItemID, e
 // written. From then on its answers as a Reader are tainted; only the operator
 // can undo this (PROTOCOL P8.1).
 func (c *Controller) ReportTaint(ctx context.Context, source bcp.TaintSource) error {
-	return c.session(ctx, bcp.Session{Verb: bcp.VerbTaint, Taint: &bcp.TaintReport{Source: source}})
+	_, err := session[receipt](ctx, c, bcp.Session{Verb: bcp.VerbTaint, Taint: &bcp.TaintReport{Source: source}}, nil)
+	return err
 }
 
-func (c *Controller) session(ctx context.Context, message bcp.Session) error {
+// session sends a message about the session, and returns the reply.
+func session[R any](ctx context.Context, c *Controller, message bcp.Session, check func(R) error) (R, error) {
 	message.Type = bcp.TypeSession
-	body, err := bcp.Encode(message, c.conn.options.Encoding)
-	if err != nil {
-		return fmt.Errorf("agents: %w", err)
-	}
-	return c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, c.conn.refusal)
+	return exchange(ctx, c.conn, c.conn.options.Encoding, subjects.Session(c.conn.options.Name), "", message, check)
 }

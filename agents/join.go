@@ -74,8 +74,8 @@ func JoinBound(ctx context.Context, url, token string, passkey bcp.Digest, optio
 	}
 	c := newConnection(o)
 	c.nc = nc
-	var joined bcp.Joined
-	if err := c.askJSON(ctx, subjects.Join(invitationKey), bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: signature, Passkey: passkey}, &joined); err != nil {
+	joined, err := askJSON[bcp.Joined](ctx, c, subjects.Join(invitationKey), bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: signature, Passkey: passkey})
+	if err != nil {
 		return nil, "", 0, err
 	}
 	if joined.Type != bcp.TypeJoined || joined.JWT == "" {

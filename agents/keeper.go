@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
@@ -41,7 +38,7 @@ func (k *Keeper) Reserve(ctx context.Context, r bcp.EgressRequest) error {
 		case receipt.Allowed:
 			return nil
 		case receipt.Code == "":
-			return errNoReceipt
+			return ErrMessage
 		}
 		return receipt.Code
 	})
@@ -50,12 +47,11 @@ func (k *Keeper) Reserve(ctx context.Context, r bcp.EgressRequest) error {
 // Settle reports the bytes of a reserved request on the wire, in both
 // directions. It may be called again.
 func (k *Keeper) Settle(ctx context.Context, id string, bytes int64) error {
-	err := k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressSettle, ID: id, Bytes: bytes}, func(receipt bcp.EgressReceipt) error {
-		if !receipt.Allowed {
-			return errNoReceipt
-		}
-		return nil
-	})
+	return unlessForgotten(k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressSettle, ID: id, Bytes: bytes}, func(receipt bcp.EgressReceipt) error { return understood(receipt.Allowed) }))
+}
+
+// unlessForgotten returns the error of a settlement, of which the gateway may know nothing any more.
+func unlessForgotten(err error) error {
 	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == bcp.QueryUnknown {
 		return nil
 	}
@@ -65,15 +61,8 @@ func (k *Keeper) Settle(ctx context.Context, id string, bytes int64) error {
 // Refuse reports a request that the keeper itself refused, and why. [guard.ToolChanged]
 // has no URL.
 func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error {
-	return k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, URL: url, Code: code}, func(receipt bcp.EgressReceipt) error {
-		if receipt.Code != code {
-			return errNoReceipt
-		}
-		return nil
-	})
+	return k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, URL: url, Code: code}, func(receipt bcp.EgressReceipt) error { return understood(receipt.Code == code) })
 }
-
-var errNoReceipt = errors.New("agents: the gateway did not acknowledge the message")
 
 // ReserveCall asks to make one call of the agent's model and returns nil if it may be
 // made; ReserveCall sets its Act. It may be called again with the same call and ID.
@@ -85,11 +74,7 @@ func (k *Keeper) ReserveCall(ctx context.Context, r bcp.UsageRequest) error {
 // SettleCall reports the provider's counts for a reserved call. It may be called
 // again.
 func (k *Keeper) SettleCall(ctx context.Context, id string, counted cost.Tokens) error {
-	err := k.call(ctx, bcp.UsageRequest{Act: bcp.UsageSettle, ID: id, Tokens: counted})
-	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == bcp.QueryUnknown {
-		return nil
-	}
-	return err
+	return unlessForgotten(k.call(ctx, bcp.UsageRequest{Act: bcp.UsageSettle, ID: id, Tokens: counted}))
 }
 
 // ReportModel says why the agent's model fails, or with the zero fault that it works. said
@@ -99,21 +84,10 @@ func (k *Keeper) ReportModel(ctx context.Context, fault bcp.ModelFault, said str
 }
 
 func (k *Keeper) call(ctx context.Context, r bcp.UsageRequest) error {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("agents: a request of the keeper: %w", err)
-	}
-	if len(body) > bcp.MaxEgressMessage { // the server would end the connection
-		return &RefusedError{Code: bcp.MessageTooLarge}
-	}
-	return k.conn.request(ctx, subjects.Usage(k.Agent()), "", body, func(reply []byte) error {
-		if err := k.conn.refusal(reply); err != nil {
-			return err
-		}
-		var receipt bcp.UsageReceipt
-		switch err := bcp.Decode(reply, bcp.JSON, &receipt); {
-		case err != nil || receipt.Type != bcp.TypeUsage:
-			return errNoReceipt
+	return report(ctx, k, subjects.Usage(k.Agent()), r, func(receipt bcp.UsageReceipt) error {
+		switch {
+		case receipt.Type != bcp.TypeUsage:
+			return ErrMessage
 		case receipt.Allowed:
 			return nil
 		}
@@ -122,21 +96,19 @@ func (k *Keeper) call(ctx context.Context, r bcp.UsageRequest) error {
 }
 
 func (k *Keeper) ask(ctx context.Context, r bcp.EgressRequest, judge func(bcp.EgressReceipt) error) error {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("agents: a request of the keeper: %w", err)
-	}
-	if len(body) > bcp.MaxEgressMessage { // the server would end the connection
-		return &RefusedError{Code: bcp.MessageTooLarge}
-	}
-	return k.conn.request(ctx, subjects.Egress(k.Agent()), "", body, func(reply []byte) error {
-		if err := k.conn.refusal(reply); err != nil {
-			return err
-		}
-		var receipt bcp.EgressReceipt
-		if err := bcp.Decode(reply, bcp.JSON, &receipt); err != nil || receipt.Type != bcp.TypeEgress {
-			return errNoReceipt
+	return report(ctx, k, subjects.Egress(k.Agent()), r, func(receipt bcp.EgressReceipt) error {
+		if receipt.Type != bcp.TypeEgress {
+			return ErrMessage
 		}
 		return judge(receipt)
 	})
+}
+
+// report sends a message of the keeper.
+func report[R any](ctx context.Context, k *Keeper, subject string, message any, check func(R) error) error {
+	if body, err := bcp.Encode(message, bcp.JSON); err == nil && len(body) > bcp.MaxEgressMessage { // the server would end the connection
+		return &RefusedError{Code: bcp.MessageTooLarge}
+	}
+	_, err := exchange(ctx, k.conn, bcp.JSON, subject, "", message, check)
+	return err
 }

@@ -2,11 +2,9 @@ package agents
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -28,9 +26,5 @@ func (a *Auditor) Last(ctx context.Context) (AuditRecord, error) {
 	if err != nil {
 		return AuditRecord{}, err
 	}
-	d, err := bcp.DecodeDecision(r.Data)
-	if err != nil {
-		return AuditRecord{}, fmt.Errorf("agents: record %d: %w", r.Sequence, err)
-	}
-	return AuditRecord{Record: r, Decision: d}, nil
+	return decode(r)
 }

@@ -27,18 +27,15 @@ func NewOperator(c *Connection) *Operator { return &Operator{conn: c} }
 
 // Sessions returns the newest session of each Controller.
 func (o *Operator) Sessions(ctx context.Context) ([]bcp.SessionView, error) {
-	var list struct {
+	list, err := control[struct {
 		Sessions []bcp.SessionView `json:"sessions"`
-	}
-	err := o.request(ctx, bcp.ControlSessions, bcp.Control{}, &list)
+	}](ctx, o, bcp.ControlSessions, bcp.Control{})
 	return list.Sessions, err
 }
 
 // Storage returns how full the disk of the mesh is, at most a few seconds old.
 func (o *Operator) Storage(ctx context.Context) (status.Storage, error) {
-	var s status.Storage
-	err := o.request(ctx, bcp.ControlStorage, bcp.Control{}, &s)
-	return s, err
+	return control[status.Storage](ctx, o, bcp.ControlStorage, bcp.Control{})
 }
 
 // Agents returns the status of each agent, sorted by name: connections, commands that
@@ -69,48 +66,48 @@ func (o *Operator) Agent(ctx context.Context, name bcp.AgentName) (found status.
 }
 
 func (o *Operator) agentsFrom(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
-	var list status.Agents
-	err := o.request(ctx, bcp.ControlAgents, bcp.Control{Agent: from}, &list)
-	return list, err
+	return control[status.Agents](ctx, o, bcp.ControlAgents, bcp.Control{Agent: from})
 }
 
 // Proposals returns the subscriptions that people approved within the last day and
 // that are not in the definitions.
 func (o *Operator) Proposals(ctx context.Context) ([]bcp.ApprovedProposal, error) {
-	var list struct {
+	list, err := control[struct {
 		Proposals []bcp.ApprovedProposal `json:"proposals"`
-	}
-	err := o.request(ctx, bcp.ControlProposals, bcp.Control{}, &list)
+	}](ctx, o, bcp.ControlProposals, bcp.Control{})
 	return list.Proposals, err
 }
 
 // Renew opens new epochs on all channels of a Controller: their budgets are full
 // again (PROTOCOL P4.4).
 func (o *Operator) Renew(ctx context.Context, controller bcp.AgentName) error {
-	return o.request(ctx, bcp.ControlRenew, bcp.Control{Agent: controller}, &receipt{})
+	_, err := control[receipt](ctx, o, bcp.ControlRenew, bcp.Control{Agent: controller})
+	return err
 }
 
 // ReportTaint reports what an agent has read. Its taint rises and stays.
 func (o *Operator) ReportTaint(ctx context.Context, agent bcp.AgentName, source bcp.TaintSource) error {
-	return o.request(ctx, bcp.ControlTaint, bcp.Control{Agent: agent, Taint: &bcp.TaintReport{Source: source}}, &receipt{})
+	_, err := control[receipt](ctx, o, bcp.ControlTaint, bcp.Control{Agent: agent, Taint: &bcp.TaintReport{Source: source}})
+	return err
 }
 
 // ResetTaint clears the reported taint and the exposure of an agent: for an
 // agent that was restarted and remembers nothing.
 func (o *Operator) ResetTaint(ctx context.Context, agent bcp.AgentName) error {
-	return o.request(ctx, bcp.ControlResetTaint, bcp.Control{Agent: agent}, &receipt{})
+	_, err := control[receipt](ctx, o, bcp.ControlResetTaint, bcp.Control{Agent: agent})
+	return err
 }
 
 // Lift ends the suspension of an agent, a planner or a tool service (PROTOCOL P16.3).
 func (o *Operator) Lift(ctx context.Context, agent bcp.AgentName) error {
-	return o.request(ctx, bcp.ControlLift, bcp.Control{Agent: agent}, &receipt{})
+	_, err := control[receipt](ctx, o, bcp.ControlLift, bcp.Control{Agent: agent})
+	return err
 }
 
 // StopRun ends a run of a kernel: it makes no further call. It returns how the run ended,
 // even if it had ended before. Error: [*RunRefusedError] if there is no such run.
 func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, error) {
-	var receipt bcp.RunReceipt
-	err := o.request(ctx, bcp.ControlStopRun, bcp.Control{Run: run}, &receipt)
+	receipt, err := control[bcp.RunReceipt](ctx, o, bcp.ControlStopRun, bcp.Control{Run: run})
 	if err == nil && receipt.Status == "" {
 		err = &RunRefusedError{Code: receipt.Code}
 	}
@@ -126,9 +123,7 @@ type Reloaded struct {
 
 // Reload makes the mesh load its definitions again: all or nothing.
 func (o *Operator) Reload(ctx context.Context) (Reloaded, error) {
-	var r Reloaded
-	err := o.request(ctx, bcp.ControlReload, bcp.Control{}, &r)
-	return r, err
+	return control[Reloaded](ctx, o, bcp.ControlReload, bcp.Control{})
 }
 
 // Erased is the result of an erasure.
@@ -144,9 +139,7 @@ type Erased struct {
 // Erase destroys the keys of a channel's content from before a day (PROTOCOL
 // P11.5).
 func (o *Operator) Erase(ctx context.Context, r bcp.EraseRequest) (Erased, error) {
-	var e Erased
-	err := o.request(ctx, bcp.ControlErase, bcp.Control{Erase: &r}, &e)
-	return e, err
+	return control[Erased](ctx, o, bcp.ControlErase, bcp.Control{Erase: &r})
 }
 
 // Applied is what the mesh applied from its key store.
@@ -169,26 +162,21 @@ type ClientConnection struct {
 // ApplyCredentials makes the mesh read its key store now, and returns when its
 // changes are in force at the server and recorded.
 func (o *Operator) ApplyCredentials(ctx context.Context) (Applied, error) {
-	var a Applied
-	err := o.request(ctx, bcp.ControlCredentials, bcp.Control{}, &a)
-	return a, err
+	return control[Applied](ctx, o, bcp.ControlCredentials, bcp.Control{})
 }
 
 // RecordCredentials makes the gateway of a cluster, which has no key store, record
 // the operator's changes, oldest first, and returns when it has. They are those of
 // one [bcp.CredentialRecordsOf].
 func (o *Operator) RecordCredentials(ctx context.Context, changes bcp.CredentialRecords) (Applied, error) {
-	var a Applied
-	err := o.request(ctx, bcp.ControlCredentials, changes, &a)
-	return a, err
+	return control[Applied](ctx, o, bcp.ControlCredentials, changes)
 }
 
 // Forecasts returns how much the budgets of each channel now allow.
 func (o *Operator) Forecasts(ctx context.Context) ([]bcp.Forecast, error) {
-	var list struct {
+	list, err := control[struct {
 		Forecasts []bcp.Forecast `json:"forecasts"`
-	}
-	err := o.request(ctx, bcp.ControlForecast, bcp.Control{}, &list)
+	}](ctx, o, bcp.ControlForecast, bcp.Control{})
 	return list.Forecasts, err
 }
 
@@ -197,9 +185,7 @@ func (o *Operator) Forecasts(ctx context.Context) ([]bcp.Forecast, error) {
 // time depends on the length of the journal, so the connection's Attempt must
 // be longer.
 func (o *Operator) Reconcile(ctx context.Context) (status.Reconciliation, error) {
-	var r status.Reconciliation
-	err := o.request(ctx, bcp.ControlReconcile, bcp.Control{}, &r)
-	return r, err
+	return control[status.Reconciliation](ctx, o, bcp.ControlReconcile, bcp.Control{})
 }
 
 // Truncated is a place at which a journal may begin: behind a record.
@@ -214,18 +200,14 @@ type Truncated struct {
 // once that is proven and backed up, it has the mesh record so and cut it off. The mesh
 // goes on meanwhile. It takes long, so the connection's Attempt must be longer.
 func (o *Operator) Truncate(ctx context.Context, t bcp.Truncation) (Truncated, error) {
-	var r Truncated
-	err := o.request(ctx, bcp.ControlTruncate, bcp.Control{Truncate: &t}, &r)
-	return r, err
+	return control[Truncated](ctx, o, bcp.ControlTruncate, bcp.Control{Truncate: &t})
 }
 
 // Key returns the sealing key on a subject, for opening content in the journal.
 // That is permission to read raw messages, which the owner of the state folder
 // has.
 func (o *Operator) Key(ctx context.Context, subject string) (bcp.GivenKey, error) {
-	var k bcp.GivenKey
-	err := o.request(ctx, bcp.ControlKey, bcp.Control{Key: subject}, &k)
-	return k, err
+	return control[bcp.GivenKey](ctx, o, bcp.ControlKey, bcp.Control{Key: subject})
 }
 
 // Journal returns the messages of the journal in order, from a sequence number, 0
@@ -239,8 +221,8 @@ type receipt struct {
 	Session bcp.SessionID `json:"session_id"`
 }
 
-func (o *Operator) request(ctx context.Context, act string, message, reply any) error {
-	return o.conn.askJSON(ctx, subjects.Control(act), message, reply)
+func control[R any](ctx context.Context, o *Operator, act string, message any) (R, error) {
+	return askJSON[R](ctx, o.conn, subjects.Control(act), message)
 }
 
 // OnAlert calls handler with each alert of the mesh until the connection ends,

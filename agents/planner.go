@@ -65,101 +65,84 @@ var ErrNoPlan = errors.New("agents: there is no plan for the task")
 var ErrAway = errors.New("agents: the planner's model cannot be reached for now")
 
 // Planner answers the plan requests of kernels.
-type Planner struct{ planning }
+type Planner struct{ planning[PlanRequest] }
 
 // NewPlanner returns the planner of a connection. Its creds must have the role planner,
 // and its encoding must be JSON. It does not start anything.
 func NewPlanner(c *Connection) *Planner {
-	return &Planner{planning{listener: listener{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner")}, at: map[string]*sending{}}}
+	return &Planner{planning[PlanRequest]{
+		listener: listener{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner")}, requests: subjects.PlansOf(c.options.Name), at: map[string]*sending{},
+	}}
+}
+
+// SubPlanner plans the sub-runs of kernels.
+type SubPlanner struct{ planning[SubPlanRequest] }
+
+// NewSubPlanner is [NewPlanner] for creds of the role subplanner.
+func NewSubPlanner(c *Connection) *SubPlanner {
+	return &SubPlanner{planning[SubPlanRequest]{
+		listener: listener{conn: c, role: bcp.RoleSubplanner, log: c.log.Named("subplanner")}, requests: subjects.SubplansOf(c.options.Name), at: map[string]*sending{},
+	}}
+}
+
+func (r PlanRequest) id() string    { return r.ID }
+func (r SubPlanRequest) id() string { return r.ID }
+
+// planning is the common part of planners and sub-planners.
+type planning[R interface{ id() string }] struct {
+	listener
+	requests string // the pattern of all requests to this planner
+
+	mu      sync.Mutex // guards what follows
+	handler func(context.Context, R) (any, error)
+	at      map[string]*sending // requests that have a handler, with their newest sending
 }
 
 // OnPlan sets the handler that makes plans. Set it before Start. The handler returns a
 // value that encodes as a plan, the text of its model, or [ErrNoPlan]. After another
 // error or a panic nothing is sent, and the run ends when its planner_timeout is over. At
 // most Options.Handlers calls run at a time.
-func (p *Planner) OnPlan(handler func(context.Context, PlanRequest) (plan any, err error)) {
-	p.on(func(data []byte) (string, makePlan, error) {
-		var r PlanRequest
-		err := json.Unmarshal(data, &r)
-		return r.ID, func(ctx context.Context) (any, error) { return handler(ctx, r) }, err
-	})
-}
-
-// SubPlanner plans the sub-runs of kernels.
-type SubPlanner struct{ planning }
-
-// NewSubPlanner is [NewPlanner] for creds of the role subplanner.
-func NewSubPlanner(c *Connection) *SubPlanner {
-	return &SubPlanner{planning{listener: listener{conn: c, role: bcp.RoleSubplanner, log: c.log.Named("subplanner")}, at: map[string]*sending{}}}
-}
-
-// OnPlan is [Planner.OnPlan] for sub-runs.
-func (p *SubPlanner) OnPlan(handler func(context.Context, SubPlanRequest) (plan any, err error)) {
-	p.on(func(data []byte) (string, makePlan, error) {
-		var r SubPlanRequest
-		err := json.Unmarshal(data, &r)
-		return r.ID, func(ctx context.Context) (any, error) { return handler(ctx, r) }, err
-	})
-}
-
-// makePlan makes the plan for one request.
-type makePlan func(context.Context) (any, error)
-
-// planning is the common part of planners and sub-planners.
-type planning struct {
-	listener
-
-	mu   sync.Mutex // guards what follows
-	read func(data []byte) (id string, plan makePlan, err error)
-	at   map[string]*sending // requests that have a handler, with their newest sending
-}
-
-func (p *planning) on(read func(data []byte) (string, makePlan, error)) {
+func (p *planning[R]) OnPlan(handler func(context.Context, R) (plan any, err error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.read = read
+	p.handler = handler
 }
 
 // Start begins to take requests and returns when the server has confirmed it. Requests
 // are taken until Stop, or until ctx ends, which also cancels the context of the
 // handlers.
-func (p *planning) Start(ctx context.Context) error {
-	return p.listen(ctx, "", []string{p.requests()}, func(*run) {}, p.receive)
-}
-
-// requests returns the pattern of all requests to this planner.
-func (p *planning) requests() string {
-	if p.role == bcp.RoleSubplanner {
-		return subjects.SubplansOf(p.conn.options.Name)
-	}
-	return subjects.PlansOf(p.conn.options.Name)
+func (p *planning[R]) Start(ctx context.Context) error {
+	return p.listen(ctx, "", []string{p.requests}, func(*run) {}, p.receive)
 }
 
 // receive checks one request. A request that comes again, after a restart of the
 // gateway, is answered once its handler has returned.
-func (p *planning) receive(r *run, m *nats.Msg, to subjects.Subject) {
+func (p *planning[R]) receive(r *run, m *nats.Msg, to subjects.Subject) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.read == nil {
+	if p.handler == nil {
 		p.conn.once.tell("a plan request came and there is nothing to answer it: set OnPlan before Start", "")
 		return
 	}
-	id, plan, err := p.read(m.Data)
-	if err != nil || id != to.ID {
+	var request R
+	if json.Unmarshal(m.Data, &request) != nil || request.id() != to.ID {
 		p.malformed()
 		return
 	}
+	id, handler := request.id(), p.handler
 	newest := p.conn.arrived(m)
 	if at := p.at[id]; at != nil {
 		*at = newest
 		return
 	}
-	if r.spawn(func(ctx context.Context) { p.answer(ctx, r, id, plan) }) {
+	if r.spawn(func(ctx context.Context) {
+		p.answer(ctx, r, id, func(ctx context.Context) (any, error) { return handler(ctx, request) })
+	}) {
 		p.at[id] = &newest
 	}
 }
 
-func (p *planning) answer(ctx context.Context, r *run, id string, plan makePlan) {
+func (p *planning[R]) answer(ctx context.Context, r *run, id string, plan func(context.Context) (any, error)) {
 	answer := planAnswer{ID: id}
 	var err error
 	called := r.handle(ctx, func() {

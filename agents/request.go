@@ -52,6 +52,37 @@ func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientI
 	}
 }
 
+// exchange sends a message as request does, and returns the reply, or the refusal in its place.
+// check judges a reply, by its type for instance; nil takes any.
+func exchange[R any](ctx context.Context, c *Connection, encoding bcp.Encoding, subject string, id bcp.ClientID, message any, check func(R) error) (reply R, err error) {
+	body, err := bcp.Encode(message, encoding)
+	if err != nil {
+		return reply, fmt.Errorf("agents: %w", err)
+	}
+	err = c.request(ctx, subject, id, body, func(b []byte) error {
+		var got R // of this attempt
+		if err := c.refusal(b, encoding); err != nil {
+			return err
+		}
+		if bcp.Decode(b, encoding, &got) != nil {
+			return ErrMessage
+		}
+		if reply = got; check != nil {
+			return check(got)
+		}
+		return nil
+	})
+	return reply, err
+}
+
+// understood is an error unless a reply is what was expected.
+func understood(is bool) error {
+	if !is {
+		return ErrMessage
+	}
+	return nil
+}
+
 // attempt is one round trip; a reconnect ends it.
 func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
 	link := c.linked()
@@ -132,11 +163,10 @@ func clientID(id bcp.ClientID) (bcp.ClientID, error) {
 	return bcp.ParseClientID(string(id))
 }
 
-// refusal returns the refusal in a reply to a Controller or a person, if the
-// reply is one.
-func (c *Connection) refusal(reply []byte) error {
+// refusal returns the refusal in a reply, if the reply is one.
+func (c *Connection) refusal(reply []byte, encoding bcp.Encoding) error {
 	var r bcp.Refusal
-	if err := bcp.Decode(reply, c.options.Encoding, &r); err != nil || r.Error == "" {
+	if err := bcp.Decode(reply, encoding, &r); err != nil || r.Error == "" {
 		return nil
 	}
 	return &RefusedError{Code: r.Error, Detail: r.Detail}

@@ -85,7 +85,7 @@ func (r *Requester) Run(ctx context.Context, kernel bcp.AgentName, grant string,
 
 func (u *Run) ask(ctx context.Context) (receipt bcp.RunReceipt, err error) {
 	err = u.requester.conn.request(ctx, u.subject, u.id, u.body, func(reply []byte) error {
-		if err := u.requester.conn.refusal(reply); err != nil {
+		if err := u.requester.conn.refusal(reply, u.requester.conn.options.Encoding); err != nil {
 			return err
 		}
 		receipt = bcp.RunReceipt{}

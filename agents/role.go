@@ -125,8 +125,7 @@ func (c *Connection) BringRevocations(ctx context.Context, list []byte) error {
 
 // BringRevocations is [Connection.BringRevocations] of the operator.
 func (o *Operator) BringRevocations(ctx context.Context, list []byte) error {
-	var m contract.Message
-	err := o.request(ctx, bcp.ControlRevocations, contract.Message{Type: contract.TypeRevocations, Revocations: list}, &m)
+	m, err := control[contract.Message](ctx, o, bcp.ControlRevocations, contract.Message{Type: contract.TypeRevocations, Revocations: list})
 	return taken(RoleVerdict{Accepted: m.Accepted}, err)
 }
 
