@@ -222,7 +222,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	files["reader.md"] = strings.Replace(files["reader.md"], "docs.example.org", "'"+authority+"'", 1)
 	m := meshtest.Start(t, files)
 	ledger := ledgerOf(t, m, "reader")
-	tool, err := web.New(fetch.Options{Agent: "reader", Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
+	tool, err := web.New(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
 	if err != nil {
 		t.Fatal(err)
 	}

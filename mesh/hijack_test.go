@@ -111,7 +111,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	definition, _ := m.Definition.Agent("reader")
 	egress, names := definition.Egress, &lookups{}
 	tool, err := web.New(fetch.Options{
-		Agent: "reader", StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
+		StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
 		Policy: fetch.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
 	})
 	if err != nil {

@@ -21,10 +21,9 @@ const (
 
 // Hop is one request for a ledger to reserve.
 type Hop struct {
-	Agent string
-	Host  string // with its port, as guard.Target.Authority has it
-	URL   string
-	By    By
+	Host string // with its port, as guard.Target.Authority has it
+	URL  string
+	By   By
 	// Price is the maximum information that the request gives the host; 0 for a
 	// redirect, which a host chose.
 	Price guard.NanoBits
@@ -57,7 +56,6 @@ var ErrNoLedger = errors.New("fetch: a conversation needs a ledger")
 
 // Options are the limits of a conversation's fetches. The zero value allows nothing.
 type Options struct {
-	Agent string
 	// Policy is called before every hop, so that a change takes effect at once. Nil
 	// allows nothing.
 	Policy func() guard.Policy
@@ -261,7 +259,7 @@ func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guar
 	f := Client{
 		Policy: o.Policy, Addresses: o.Addresses, Resolver: o.Resolver, Transport: o.Transport,
 		Admit: func(ctx context.Context, t guard.Target, redirect bool) (settle func(sent, received int64), err error) {
-			hop := Hop{Agent: o.Agent, Host: t.Authority(), URL: t.String(), By: by, Price: price, MaxBytes: MaxExchange}
+			hop := Hop{Host: t.Authority(), URL: t.String(), By: by, Price: price, MaxBytes: MaxExchange}
 			if redirect {
 				hop.By, hop.Price = ByRedirect, 0
 			}

@@ -160,7 +160,7 @@ func Desks(def *bcp.Mesh, agent *bcp.Agent, k *agents.Keeper, lookUp func(string
 		lookUp = func(string) (string, bool) { return "", false }
 	}
 	o := fetch.Options{
-		Agent: string(agent.Name), Policy: fetch.Policy(agent.Egress.Hosts, lookUp), StartURLs: slices.Concat(agent.Egress.StartURLs, agent.Feeds),
+		Policy: fetch.Policy(agent.Egress.Hosts, lookUp), StartURLs: slices.Concat(agent.Egress.StartURLs, agent.Feeds),
 		LinksOnly: agent.Egress.LinksOnly, Addresses: def.AllowAddresses, Ledger: NewLedger(k),
 	}
 	if archive != nil {

@@ -28,7 +28,7 @@ func endpoint(turns int) (llm.Endpoint, *llm.Script) {
 func pages() (*fetch.Desk, error) {
 	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
 	return fetch.NewDesk(fetch.Options{
-		Agent: "reader", Ledger: fetch.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now), Resolver: world, Transport: world,
+		Ledger: fetch.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now), Resolver: world, Transport: world,
 		Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
 	})
 }
@@ -153,7 +153,7 @@ func TestTheConversationIsChosen(t *testing.T) {
 	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
 	model, _ := endpoint(0)
 	methods := keeper.NewServices(nil, model, func() (*fetch.Desk, error) {
-		return fetch.NewDesk(fetch.Options{Agent: "reader", Ledger: meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
+		return fetch.NewDesk(fetch.Options{Ledger: meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
 	}).Methods()
 	costs := func(conversation int, ask string) guard.NanoBits {
 		before := meter.Use().Bits

@@ -24,11 +24,9 @@ type Reader struct {
 	Model func() llm.Endpoint
 	// Content is required.
 	Content Content
-	// Attempts is how often the model may try to return a valid object; 0 means 3.
-	Attempts int
-	Redact   guard.Set
 }
 
+// attempts is how often the model may try to return a valid object.
 const attempts = 3
 
 // ErrRefused says that the model returned no valid object: it answered with text, called
@@ -52,11 +50,7 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	if mayDecline {
 		asked = llm.Constant(instruction + `If the document does not say all of it, return {"not_enough_information": true} alone.`)
 	}
-	tries := r.Attempts
-	if tries == 0 {
-		tries = attempts
-	}
-	data, refused, err := llm.Extract(ctx, r.Model(), text, asked, llm.ExtractOptions{Schema: schema, Source: source, MaxTurns: tries, Redact: r.Redact})
+	data, refused, err := llm.Extract(ctx, r.Model(), text, asked, llm.ExtractOptions{Schema: schema, Source: source, MaxTurns: attempts})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("onecall: %w", err)

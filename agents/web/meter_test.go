@@ -31,7 +31,7 @@ func TestMeterIsExact(t *testing.T) {
 		wg.Go(func() {
 			world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": htmlRoute("x")}}
 			tool, err := New(fetch.Options{
-				Agent: "reader", Ledger: m, Resolver: world, Transport: world,
+				Ledger: m, Resolver: world, Transport: world,
 				Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
 			})
 			if err != nil {

@@ -53,7 +53,6 @@ func scripted(t testing.TB, o fetch.Options, pages map[string]fetch.Route) (*Too
 	for path, route := range pages {
 		world.Routes["https://good.test"+path] = route
 	}
-	o.Agent, o.Ledger, o.Resolver, o.Transport = "reader", ledger, world, world
 	if o.Policy == nil {
 		o.Policy = fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })
 	}
@@ -86,7 +85,7 @@ func TestPage(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(b), `{"text":`) || !strings.Contains(string(b), `"untrusted":true`) || !strings.HasSuffix(string(b), `"truncated":false}`) {
 		t.Errorf("%s, %v", b, err)
 	}
-	if len(ledger.hops) != 1 || ledger.hops[0] != (fetch.Hop{Agent: "reader", Host: "good.test", URL: "https://good.test/", By: fetch.ByComposed, Price: 89 * 1e9, MaxBytes: fetch.MaxExchange}) || len(ledger.settled) != 1 {
+	if len(ledger.hops) != 1 || ledger.hops[0] != (fetch.Hop{Host: "good.test", URL: "https://good.test/", By: fetch.ByComposed, Price: 89 * 1e9, MaxBytes: fetch.MaxExchange}) || len(ledger.settled) != 1 {
 		t.Errorf("%+v, %v", ledger.hops, ledger.settled)
 	}
 }

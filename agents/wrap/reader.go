@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,11 +34,11 @@ type Call struct {
 
 // Reader answers queries with a server. Its methods may be used concurrently.
 type Reader struct {
-	upstream *Upstream
-	env      []string
-	dir      string
-	log      hclog.Logger
-	tools    map[string]*pinned
+	server *Server
+	env    []string
+	dir    string
+	log    hclog.Logger
+	tools  map[string]*pinned
 }
 
 // pinned is a tool of the file that the server still lists unchanged.
@@ -52,21 +53,20 @@ func NewReader(ctx context.Context, f *File, u *Upstream, program Program) (r *R
 	if program.Logger == nil {
 		program.Logger = hclog.NewNullLogger()
 	}
-	listed, err := u.Tools(ctx)
-	if err != nil {
+	var pins []Pinned
+	for _, t := range f.Tools {
+		pins = append(pins, Pinned{Name: t.Name, Listed: t.Name, SHA256: t.SHA256})
+	}
+	r = &Reader{env: program.Env, dir: program.Dir, log: program.Logger, tools: map[string]*pinned{}}
+	if r.server, err = NewServer(u, callTimeout, pins); err != nil {
 		return nil, nil, err
 	}
-	pins := map[string]string{}
-	for _, tool := range listed {
-		if pins[tool.Name], err = Pin(tool); err != nil {
-			return nil, nil, err
-		}
+	if changed, _, err = r.server.Check(ctx); err != nil {
+		return nil, nil, err
 	}
-	r = &Reader{upstream: u, env: program.Env, dir: program.Dir, log: program.Logger, tools: map[string]*pinned{}}
 	for i := range f.Tools {
 		t := &f.Tools[i]
-		if pins[t.Name] != t.SHA256 || t.SHA256 == "" {
-			changed = append(changed, t.Name)
+		if slices.Contains(changed, t.Name) {
 			continue
 		}
 		p := &pinned{t, map[string]*constraint.Extraction{}}
@@ -96,14 +96,12 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	if call.Input == nil {
 		call.Input = jsontext.Value("{}")
 	}
-	if err := r.unchanged(ctx, tool.Tool); err != nil {
-		r.log.Error("a tool is refused", "tool", tool.Name, "error", err)
-		return agents.NotEnoughInformation{}, nil
-	}
-	calling, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	result, err := r.upstream.Call(calling, call.Tool, call.Input, nil)
+	result, err := r.server.call(ctx, call.Tool, call.Input, nil)
+	refused, isRefused := errors.AsType[*agents.NotPerformedError](err)
 	switch {
+	case isRefused:
+		r.log.Error("a tool is refused: if it is another than was pinned, look at it with bcpmesh wrap --accept", "tool", tool.Name, "error", refused)
+		return agents.NotEnoughInformation{}, nil
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		result = &Result{Failed: true}
 	case err != nil:
@@ -139,25 +137,6 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	}
 	return answer, nil
 }
-
-// unchanged returns an error if the server now lists the tool differently.
-func (r *Reader) unchanged(ctx context.Context, t *Tool) error {
-	listed, err := r.upstream.Tools(ctx)
-	if err != nil {
-		return err
-	}
-	for _, tool := range listed {
-		if tool.Name == t.Name {
-			if pin, err := Pin(tool); err != nil || pin != t.SHA256 {
-				return errChanged
-			}
-			return nil
-		}
-	}
-	return errChanged
-}
-
-var errChanged = errors.New("it is another than was pinned: look at it with bcpmesh wrap --accept")
 
 // extract has a program take the answer out of a result: both are JSON.
 func (r *Reader) extract(ctx context.Context, q agents.Query, t *Tool, tree map[string]any) (any, error) {

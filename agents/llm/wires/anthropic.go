@@ -3,7 +3,6 @@ package wires
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -147,9 +146,6 @@ type anthropicReading struct {
 
 func (a *anthropicReading) whole(raw []byte) error {
 	var got anthropicReply
-	if e := errorIn(raw); e != nil {
-		return e.err(http.StatusOK, 0)
-	}
 	if err := decode(raw, &got); err != nil {
 		return err
 	}
@@ -200,9 +196,6 @@ func (a *anthropicReading) event(data []byte) (last bool, err error) {
 		return true, nil
 	}
 	var e anthropicEvent
-	if e := errorIn(data); e != nil {
-		return false, e.err(http.StatusOK, 0)
-	}
 	if err := decode(data, &e); err != nil {
 		return false, err
 	}

@@ -2,7 +2,6 @@ package wires
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -142,9 +141,6 @@ func (g *googleReading) whole(raw []byte) error {
 }
 
 func (g *googleReading) event(data []byte) (last bool, err error) {
-	if e := errorIn(data); e != nil {
-		return false, e.err(http.StatusOK, 0)
-	}
 	var got googleReply
 	if err := decode(data, &got); err != nil {
 		return false, err

@@ -64,7 +64,7 @@ func newHTTP(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// reading is how a wire reads a reply.
+// reading is how a wire reads a reply that is no error.
 type reading interface {
 	// whole reads a reply that is one document.
 	whole(raw []byte) error
@@ -226,7 +226,12 @@ func readBody(contentType string, body *bufio.Reader, reply reading) error {
 	}
 	name, _ := body.Peek(len("data:"))
 	if streams := kind == "text/event-stream"; string(first) != "{" && string(first) != "[" && (streams || string(name) == "data:" || string(name) == "event") {
-		return readEvents(body, reply.event)
+		return readEvents(body, func(data []byte) (last bool, err error) {
+			if e := errorIn(data); e != nil {
+				return false, e.err(http.StatusOK, 0)
+			}
+			return reply.event(data)
+		})
 	}
 	switch raw, err := io.ReadAll(io.LimitReader(body, maxReply+1)); {
 	case len(raw) > maxReply:
@@ -234,6 +239,9 @@ func readBody(contentType string, body *bufio.Reader, reply reading) error {
 	case err != nil:
 		return errCut
 	default:
+		if e := errorIn(raw); e != nil {
+			return e.err(http.StatusOK, 0)
+		}
 		return reply.whole(raw)
 	}
 }

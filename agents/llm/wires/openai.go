@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -133,9 +132,6 @@ type openAIReading struct {
 
 func (o *openAIReading) whole(raw []byte) error {
 	var got openAIReply
-	if e := errorIn(raw); e != nil {
-		return e.err(http.StatusOK, 0)
-	}
 	if err := decode(raw, &got); err != nil {
 		return err
 	}
@@ -157,9 +153,6 @@ func (o *openAIReading) event(data []byte) (last bool, err error) {
 			return false, errCut
 		}
 		return true, nil
-	}
-	if e := errorIn(data); e != nil {
-		return false, e.err(http.StatusOK, 0)
 	}
 	var got openAIReply
 	if err := decode(data, &got); err != nil {

@@ -358,7 +358,7 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 		meter, ledger = recorded.meter, recorded
 	}
 	tool, err := web.New(fetch.Options{
-		Agent: name, Policy: fetch.Policy(e.Hosts, os.LookupEnv), StartURLs: e.StartURLs, LinksOnly: e.LinksOnly,
+		Policy: fetch.Policy(e.Hosts, os.LookupEnv), StartURLs: e.StartURLs, LinksOnly: e.LinksOnly,
 		Addresses: mesh.AllowAddresses, Redact: o.Set, Ledger: ledger,
 	})
 	if err != nil {
