@@ -112,7 +112,11 @@ func (w *walker) entity(h header, body []byte, kind string, group *alternative, 
 	case attached:
 		w.attach(p, depth)
 	case kind == "text/plain":
-		text := tidy(w.text(p.content, p.charset))
+		text := w.text(p.content, p.charset)
+		if strings.EqualFold(t.parameters["format"], "flowed") {
+			text = unflow(text, strings.EqualFold(t.parameters["delsp"], "yes"))
+		}
+		text = tidy(text)
 		if group != nil {
 			group.plain += " " + text
 		}
@@ -339,6 +343,32 @@ func tidy(s string) string {
 		}
 		empty = 0
 		out.WriteString(line)
+	}
+	return out.String()
+}
+
+// unflow joins the lines of a paragraph, each of which but the last ends with a space (RFC 3676, 4). With delSp that space
+// is no part of the text.
+func unflow(s string, delSp bool) string {
+	const signature = "-- "
+	var out strings.Builder
+	before, flows := "", false // the quote marks of the line before, and whether it goes on
+	for line := range strings.Lines(lineEnds.Replace(s)) {
+		line = strings.TrimSuffix(line, "\n")
+		text := strings.TrimLeft(line, ">")
+		quote := line[:len(line)-len(text)]
+		text = strings.TrimPrefix(text, " ")
+		if !flows || quote != before || text == signature {
+			out.WriteString("\n" + quote)
+			if quote != "" {
+				out.WriteByte(' ')
+			}
+		}
+		before, flows = quote, strings.HasSuffix(text, " ") && text != signature
+		if flows && delSp {
+			text = strings.TrimSuffix(text, " ")
+		}
+		out.WriteString(text)
 	}
 	return out.String()
 }

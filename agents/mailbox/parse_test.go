@@ -201,6 +201,23 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// A paragraph in format=flowed is one line: a price or an address that a mail program wrapped is whole (RFC 3676).
+func TestFlowedText(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ parameters, body, want string }{
+		{"format=flowed", "The total is \n40 euro.\nNext.\n", "The total is 40 euro.\nNext."},
+		{"format=Flowed; delsp=yes", "https://example.org/ \nbill\n", "https://example.org/bill"},
+		{"format=flowed", "> Do you \n> agree?\n>> No \n> way \nme\n", "> Do you agree?\n>> No\n> way\nme"},
+		{"format=flowed", " From space \n-- \nAnn \n", "From space\n--\nAnn"},
+		{"format=fixed", "The total is \n40 euro.\n", "The total is\n40 euro."},
+	} {
+		m := Parse([]byte("From: a@example.org\nContent-Type: text/plain; "+test.parameters+"\n\n"+test.body), Limits{})
+		if m.Text != test.want {
+			t.Errorf("%s: %q is read as %q", test.parameters, test.body, m.Text)
+		}
+	}
+}
+
 // The text of a mail is its text, whatever it is called; an attachment is one by its disposition.
 // covers BCP-18
 func TestNamedBodies(t *testing.T) {
