@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -30,20 +31,21 @@ func MediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// IsText reports whether a body is text by its type: text, JSON and XML. Without a type
-// it is, unless its first KiB has a zero byte. Nothing else is guessed from the bytes.
+// IsText reports whether a body is text by its type: text, JSON and its lines, XML, YAML and TOML. Without a type it is,
+// unless its first KiB has a zero byte. Nothing else is guessed from the bytes.
 func IsText(contentType string, body []byte) bool {
 	media := MediaType(contentType)
-	switch {
-	case media == "" && strings.TrimSpace(contentType) == "":
+	if media == "" && strings.TrimSpace(contentType) == "" {
 		return bytes.IndexByte(body[:min(len(body), headBytes)], 0) < 0
-	case strings.HasPrefix(media, "text/") && media != "text/":
-		return true
-	case media == "application/json", media == "application/xml":
-		return true
 	}
 	kind, subtype, _ := strings.Cut(media, "/")
-	return kind != "" && (strings.HasSuffix(subtype, "+json") || strings.HasSuffix(subtype, "+xml"))
+	switch {
+	case kind == "", subtype == "":
+		return false
+	case kind == "text", strings.HasSuffix(subtype, "+json"), strings.HasSuffix(subtype, "+xml"), strings.HasSuffix(subtype, "+yaml"):
+		return true
+	}
+	return kind == "application" && slices.Contains([]string{"json", "jsonl", "ndjson", "x-ndjson", "xml", "yaml", "x-yaml", "toml"}, subtype)
 }
 
 // readBody reads a body from the wire, unpacks it and judges its type. The error has a code.

@@ -205,7 +205,7 @@ func TestLiterals(t *testing.T) {
 func TestContentTypes(t *testing.T) {
 	t.Parallel()
 	for contentType, want := range map[string]bool{
-		"": true, "text/plain": true, "TEXT/HTML; charset=x": true, "text/markdown": true, "application/json": true, "application/ld+json": true, "application/xml": true, "application/xhtml+xml": true, "image/svg+xml": true,
+		"": true, "text/plain": true, "TEXT/HTML; charset=x": true, "text/markdown": true, "application/json": true, "application/ld+json": true, "application/xml": true, "application/xhtml+xml": true, "image/svg+xml": true, "application/x-ndjson": true, "application/yaml": true, "application/toml": true, "application/x-tar": false, "image/json": false, "/yaml": false,
 		"application/octet-stream": false, "application/zip": false, "image/png": false, "application/javascript": false, "application/pdf": false, "text": false, "text/": false, "/json": false, ";": false, "+json": false,
 	} {
 		if got := IsText(contentType, []byte("x")); got != want {

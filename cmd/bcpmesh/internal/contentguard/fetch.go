@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guar
 	}
 	switch {
 	case err != nil:
-		return deniedf(fetchCode(err), url)
+		return deniedf(err, url)
 	case !p.Out.JSON:
 		showPage(p, read)
 	}
@@ -108,8 +109,12 @@ func showPage(p *cli.Program, read web.Page) {
 }
 
 // deniedf says why a URL is not fetched.
-func deniedf(code guard.Code, url string) *cli.Failure {
-	f := cli.Failf("%s: %s (%s)", cli.Quoted(url), code.Error(), string(code))
+func deniedf(err error, url string) *cli.Failure {
+	code, reason := fetchCode(err), fetchCode(err).Error()
+	if status := fetch.StatusOf(err); status > 0 {
+		reason += ", " + strconv.Itoa(status)
+	}
+	f := cli.Failf("%s: %s (%s)", cli.Quoted(url), reason, string(code))
 	switch code {
 	case guard.DenyAll, guard.HostDenied, guard.PortDenied:
 		f.Code = cli.ExitRefused
@@ -386,7 +391,8 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 		}
 	}
 	if r.Error != "" {
-		f := deniedf(r.Error, url)
+		_, err := fetch.Fetched{Error: r.Error, Status: r.Status}.Served()
+		f := deniedf(err, url)
 		if r.Error == guard.DenyAll || r.Error == guard.HostDenied || r.Error == guard.PortDenied {
 			f = f.WithHint("network in %s lists the hosts of %s", agent.File, name)
 		}

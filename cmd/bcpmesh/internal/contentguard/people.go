@@ -223,7 +223,7 @@ func (g *guardFlags) price(p *cli.Program, url string) error {
 	} else {
 		target, err := guard.ParseTarget(url)
 		if err != nil {
-			return deniedf(fetchCode(err), url)
+			return deniedf(err, url)
 		}
 		result.NanoBits, result.Bytes = guard.ComposedPrice(target)
 	}
