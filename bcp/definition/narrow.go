@@ -1,11 +1,7 @@
 package definition
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,84 +56,37 @@ func (n *Narrowed) Over(c bcp.Channel) (bcp.Channel, error) {
 	return c, nil
 }
 
-// lineEdit puts lines in place of some, which may be none.
-type lineEdit struct {
-	from, to int // the first and the one behind the last, from 0
-	lines    []string
-}
-
 // Narrow returns the file of the controller with a channel's subscriptions, max_category
 // and budgets as want has them, and its path. Only what differs is written anew: a
 // subscription whole, with its comments in front, and a limit in its place. The edited files
 // load and say that and nothing else, or it is an error; whether it is narrower is not
 // looked at.
 func Narrow(files map[string][]byte, want bcp.Channel) (path string, edited []byte, err error) {
-	mesh, report := Parse(files)
-	if mesh == nil {
-		return "", nil, fmt.Errorf("the definitions have errors: %v", report.Errors[0])
-	}
-	was, exists := mesh.Channel(want.ChannelKey)
-	agent, known := mesh.Agent(want.Controller)
-	if !exists || !known || len(was.Subscriptions) != len(want.Subscriptions) {
-		return "", nil, ErrNoEntry
-	}
-	content := files[agent.File]
-	channel := findChannel(content, want.Reader)
-	if channel == nil {
-		return agent.File, nil, ErrNoEntry
-	}
-	lines := strings.Split(string(content), "\n")
-	e := channelEdit{node: channel, lines: lines}
-	for i := range want.Subscriptions {
-		if !sameSubscription(was.Subscriptions[i], want.Subscriptions[i]) {
-			e.subscription(want.Subscriptions[i])
+	return editChannel(files, want.ChannelKey, func(e *channelEdit, was bcp.Channel) {
+		if len(was.Subscriptions) != len(want.Subscriptions) {
+			e.err = ErrNoEntry
+			return
 		}
-	}
-	e.limit("max_category", int64(was.MaxCategory), int64(want.MaxCategory))
-	e.limit("max_cat2_queries", int64(was.MaxCat2Queries), int64(want.MaxCat2Queries))
-	e.limit("capacity_budget_bits", int64(was.CapacityBudget/bcp.Bit), int64(want.CapacityBudget/bcp.Bit))
-	if e.limit("budget_bits", int64(was.Budget/bcp.Bit), int64(want.Budget/bcp.Bit)); was.Budget != want.Budget {
+		for i := range want.Subscriptions {
+			if !sameSubscription(was.Subscriptions[i], want.Subscriptions[i]) {
+				e.subscription(want.Subscriptions[i])
+			}
+		}
+		e.limit("max_category", int64(was.MaxCategory), int64(want.MaxCategory))
+		e.limit("max_cat2_queries", int64(was.MaxCat2Queries), int64(want.MaxCat2Queries))
+		e.limit("capacity_budget_bits", int64(was.CapacityBudget/bcp.Bit), int64(want.CapacityBudget/bcp.Bit))
+		if e.limit("budget_bits", int64(was.Budget/bcp.Bit), int64(want.Budget/bcp.Bit)); was.Budget == want.Budget {
+			return
+		}
 		for _, part := range []string{"push_budget_bits", "alert_bits"} { // above the budget they would have no effect
-			if stated, err := bcp.ParseBits(channel.value(part).text); err == nil && stated > want.Budget {
+			if stated, err := bcp.ParseBits(e.node.value(part).text); err == nil && stated > want.Budget {
 				e.limit(part, 0, int64(want.Budget/bcp.Bit))
 			}
 		}
-	}
-	if e.err != nil {
-		return agent.File, nil, e.err
-	}
-	edited = e.apply()
-	changed := maps.Clone(files)
-	changed[agent.File] = edited
-	after, report := Parse(changed)
-	if after == nil {
-		return agent.File, nil, fmt.Errorf("%w: %v", ErrPatch, report.Errors[0])
-	}
-	if now, _ := after.Channel(want.ChannelKey); now.MaxCategory != want.MaxCategory || now.MaxCat2Queries != want.MaxCat2Queries || now.Budget != want.Budget || now.CapacityBudget != want.CapacityBudget ||
-		!slices.EqualFunc(now.Subscriptions, want.Subscriptions, sameSubscription) || !sameBeside(mesh, after, want.ChannelKey) {
-		return agent.File, nil, ErrPatch
-	}
-	return agent.File, edited, nil
-}
-
-// sameBeside reports whether two meshes differ in nothing but a channel.
-func sameBeside(before, after *bcp.Mesh, key bcp.ChannelKey) bool {
-	was, same := *before, *after
-	same.Files = was.Files
-	was.OpenRuns, same.OpenRuns = nil, nil // functions are never equal
-	without := func(channels []bcp.Channel) []bcp.Channel {
-		return slices.DeleteFunc(slices.Clone(channels), func(c bcp.Channel) bool { return c.ChannelKey == key })
-	}
-	was.Channels, same.Channels = without(was.Channels), without(same.Channels)
-	return reflect.DeepEqual(&was, &same)
-}
-
-// channelEdit gathers what changes in one entry of bcp_channels.
-type channelEdit struct {
-	node  *node
-	lines []string
-	edits []lineEdit
-	err   error
+	}, func(_, now bcp.Channel) bool {
+		return now.MaxCategory == want.MaxCategory && now.MaxCat2Queries == want.MaxCat2Queries && now.Budget == want.Budget && now.CapacityBudget == want.CapacityBudget &&
+			slices.EqualFunc(now.Subscriptions, want.Subscriptions, sameSubscription)
+	})
 }
 
 func (e *channelEdit) subscription(sub bcp.Subscription) {
@@ -152,18 +101,14 @@ func (e *channelEdit) subscription(sub bcp.Subscription) {
 		}
 		from := item.position.line - 1
 		to := lastLine(e.lines, from, dash+1) + 1 // up to the next dash
-		indent := strings.Repeat(" ", dash)
 		var fresh []string
 		for _, line := range e.lines[from:to] {
 			if comment := strings.TrimSpace(line); strings.HasPrefix(comment, "#") {
-				fresh = append(fresh, indent+comment)
+				fresh = append(fresh, strings.Repeat(" ", dash)+comment)
 			}
 		}
 		proposed := bcp.ProposedOf(sub)
-		for i, line := range SubscriptionLines(&proposed) {
-			fresh = append(fresh, indent+[]string{"- ", "  "}[min(i, 1)]+line)
-		}
-		e.edits = append(e.edits, lineEdit{from, to, fresh})
+		e.edits = append(e.edits, lineEdit{from, to, append(fresh, listed(dash, &proposed)...)})
 		return
 	}
 	e.err = ErrNoEntry
@@ -188,28 +133,4 @@ func (e *channelEdit) limit(key string, was, would int64) {
 		return
 	}
 	e.edits = append(e.edits, lineEdit{role.line, role.line, []string{strings.Repeat(" ", first.column-1) + key + ": " + text}})
-}
-
-// apply makes the edits, with the ends of lines that the file has.
-func (e *channelEdit) apply() []byte {
-	slices.SortStableFunc(e.edits, func(a, b lineEdit) int { return cmp.Compare(b.from, a.from) })
-	end := ""
-	if strings.HasSuffix(e.lines[0], "\r") {
-		end = "\r"
-	}
-	lines := slices.Clone(e.lines)
-	for _, edit := range e.edits {
-		for i := range edit.lines {
-			edit.lines[i] = strings.TrimSuffix(edit.lines[i], "\r") + end
-		}
-		lines = slices.Replace(lines, edit.from, edit.to, edit.lines...)
-	}
-	var b bytes.Buffer
-	for i, line := range lines {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(line)
-	}
-	return b.Bytes()
 }

@@ -2,10 +2,12 @@ package definition
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Errors of [AddSubscription].
+// Errors of [AddSubscription] and [Narrow].
 var (
 	// ErrStyle says that the file writes its channels in a style that cannot be added
 	// to by lines.
@@ -30,57 +32,113 @@ var (
 // load, and what they say differs from before in nothing but the subscription; or
 // it is an error and nothing is returned.
 func AddSubscription(files map[string][]byte, controller bcp.AgentName, p *bcp.Proposal) (path string, edited []byte, err error) {
+	want, invalid := p.Subscription.Subscription()
+	return editChannel(files, bcp.ChannelKey{Controller: controller, Reader: p.Reader}, func(e *channelEdit, _ bcp.Channel) { e.add(&p.Subscription) }, func(was, now bcp.Channel) bool {
+		n := len(now.Subscriptions) - 1
+		if invalid != nil || n < 0 || !sameSubscription(now.Subscriptions[n], want) {
+			return false
+		}
+		if now.Subscriptions = now.Subscriptions[:n:n]; n == 0 {
+			now.Subscriptions = nil
+		}
+		return reflect.DeepEqual(was, now)
+	})
+}
+
+// editChannel edits the controller's entry of a channel, and returns its file and the path of it. The edited files load,
+// the channel is as it should be, and nothing else has changed; or it is an error.
+func editChannel(files map[string][]byte, key bcp.ChannelKey, edit func(e *channelEdit, was bcp.Channel), isRight func(was, now bcp.Channel) bool) (path string, edited []byte, err error) {
 	mesh, report := Parse(files)
 	if mesh == nil {
 		return "", nil, fmt.Errorf("the definitions have errors: %v", report.Errors[0])
 	}
-	agent, known := mesh.Agent(controller)
-	key := bcp.ChannelKey{Controller: controller, Reader: p.Reader}
-	if _, exists := mesh.Channel(key); !known || !exists {
+	was, exists := mesh.Channel(key)
+	agent, known := mesh.Agent(key.Controller)
+	content := files[agent.File]
+	e := channelEdit{node: findChannel(content, key.Reader), lines: strings.Split(string(content), "\n")}
+	if !exists || !known || e.node == nil {
 		return "", nil, ErrNoEntry
 	}
-	content := files[agent.File]
-	at, column, inside, err := findPlace(content, p.Reader)
-	if err != nil {
-		return "", nil, err
+	if edit(&e, was); e.err != nil {
+		return agent.File, nil, e.err
 	}
-	edited = insert(content, at, column, inside, SubscriptionLines(&p.Subscription))
+	edited = e.apply()
 	changed := maps.Clone(files)
 	changed[agent.File] = edited
 	after, report := Parse(changed)
 	if after == nil {
-		return "", nil, fmt.Errorf("%w: %v", ErrPatch, report.Errors[0])
+		return agent.File, nil, fmt.Errorf("%w: %v", ErrPatch, report.Errors[0])
 	}
-	if !adds(mesh, after, key, p) {
-		return "", nil, ErrPatch
+	if now, _ := after.Channel(key); !isRight(was, now) || !sameBeside(mesh, after, key) {
+		return agent.File, nil, ErrPatch
 	}
 	return agent.File, edited, nil
 }
 
-// findPlace finds the line behind which the subscription belongs, from 0, and the
-// column of its dash; inside says that there are subscriptions already.
-func findPlace(content []byte, reader bcp.AgentName) (line, column int, inside bool, err error) {
-	channel := findChannel(content, reader)
-	if channel == nil {
-		return 0, 0, false, ErrNoEntry
+// lineEdit puts lines in place of some, which may be none.
+type lineEdit struct {
+	from, to int // the first and the one behind the last, from 0
+	lines    []string
+}
+
+// channelEdit gathers what changes in one entry of bcp_channels.
+type channelEdit struct {
+	node  *node
+	lines []string
+	edits []lineEdit
+	err   error
+}
+
+// add puts a subscription behind the others of the entry, or behind its last line.
+func (e *channelEdit) add(sub *bcp.ProposedSubscription) {
+	first, list := e.node.entries[0].position, e.node.value("subscriptions")
+	from, indent := first.line-1, first.column-1
+	var lines []string
+	if !blockStart(e.lines[from], first.column) {
+		e.err = ErrStyle
+		return
 	}
-	lines := strings.Split(string(content), "\n")
-	first := channel.entries[0].position
-	if !blockStart(lines[first.line-1], first.column) {
-		return 0, 0, false, ErrStyle
-	}
-	list := channel.value("subscriptions")
 	if list.kind == 0 {
-		return lastLine(lines, first.line-1, first.column-1), first.column - 1, false, nil
+		lines = append([]string{strings.Repeat(" ", indent) + "subscriptions:"}, listed(indent+2, sub)...)
+	} else {
+		ok := len(list.items) > 0
+		if ok {
+			from = list.items[0].line - 1
+			indent, ok = dashOf(e.lines, list.items[0])
+		}
+		if !ok {
+			e.err = ErrStyle
+			return
+		}
+		lines = listed(indent, sub)
 	}
-	if len(list.items) == 0 {
-		return 0, 0, false, ErrStyle
+	at := lastLine(e.lines, from, indent) + 1
+	e.edits = append(e.edits, lineEdit{at, at, lines})
+}
+
+// listed are the lines of a subscription as an entry of a list.
+func listed(indent int, sub *bcp.ProposedSubscription) (lines []string) {
+	for i, line := range SubscriptionLines(sub) {
+		lines = append(lines, strings.Repeat(" ", indent)+[]string{"- ", "  "}[min(i, 1)]+line)
 	}
-	dash, ok := dashOf(lines, list.items[0])
-	if !ok {
-		return 0, 0, false, ErrStyle
+	return lines
+}
+
+// apply makes the edits, with the ends of lines that the file has.
+func (e *channelEdit) apply() []byte {
+	slices.SortStableFunc(e.edits, func(a, b lineEdit) int { return cmp.Compare(b.from, a.from) })
+	end := ""
+	if strings.HasSuffix(e.lines[0], "\r") {
+		end = "\r"
 	}
-	return lastLine(lines, list.items[0].position.line-1, dash), dash, true, nil
+	lines := slices.Clone(e.lines)
+	for _, edit := range e.edits {
+		for i := range edit.lines {
+			edit.lines[i] = strings.TrimSuffix(edit.lines[i], "\r") + end
+		}
+		lines = slices.Replace(lines, edit.from, edit.to, edit.lines...)
+	}
+	return []byte(strings.Join(lines, "\n"))
 }
 
 // findChannel finds a controller's entry of bcp_channels; nil if there is none.
@@ -139,35 +197,6 @@ func lastLine(lines []string, from, indent int) int {
 		last = i
 	}
 	return last
-}
-
-// insert puts the subscription after a line, as the file ends its lines.
-func insert(content []byte, behind, column int, inside bool, subscription []string) []byte {
-	end := "\n"
-	if bytes.Contains(content, []byte("\r\n")) {
-		end = "\r\n"
-	}
-	lines := bytes.SplitAfter(content, []byte("\n"))
-	var b bytes.Buffer
-	for _, line := range lines[:behind+1] {
-		b.Write(line)
-	}
-	indent := strings.Repeat(" ", column)
-	if !inside {
-		b.WriteString(indent + "subscriptions:" + end)
-		indent += "  "
-	}
-	for i, line := range subscription {
-		mark := "  "
-		if i == 0 {
-			mark = "- "
-		}
-		b.WriteString(indent + mark + line + end)
-	}
-	for _, line := range lines[behind+1:] {
-		b.Write(line)
-	}
-	return b.Bytes()
 }
 
 // SubscriptionLines are the lines of a subscription in a definition, without its
@@ -252,26 +281,20 @@ func quotedList(texts []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// adds reports whether two meshes differ in nothing but the subscription.
-func adds(before, after *bcp.Mesh, key bcp.ChannelKey, p *bcp.Proposal) bool {
-	want, err := p.Subscription.Subscription()
-	if err != nil {
-		return false
-	}
-	was, _ := before.Channel(key)
-	same, _ := after.Channel(key)
-	n := len(same.Subscriptions) - 1
-	if n < 0 || !sameSubscription(same.Subscriptions[n], want) {
-		return false
-	}
-	if same.Subscriptions = same.Subscriptions[:n:n]; n == 0 {
-		same.Subscriptions = nil
-	}
-	return reflect.DeepEqual(was, same) && sameBeside(before, after, key)
-}
-
 func sameSubscription(a, b bcp.Subscription) bool {
 	x, errX := json.Marshal(a.Spec, json.Deterministic(true))
 	y, errY := json.Marshal(b.Spec, json.Deterministic(true))
 	return errX == nil && errY == nil && bytes.Equal(x, y) && a.ID == b.ID && a.MaxRate == b.MaxRate && a.BatchWindow == b.BatchWindow && a.PublishWhen == b.PublishWhen
+}
+
+// sameBeside reports whether two meshes differ in nothing but a channel.
+func sameBeside(before, after *bcp.Mesh, key bcp.ChannelKey) bool {
+	was, same := *before, *after
+	same.Files = was.Files
+	was.OpenRuns, same.OpenRuns = nil, nil // functions are never equal
+	without := func(channels []bcp.Channel) []bcp.Channel {
+		return slices.DeleteFunc(slices.Clone(channels), func(c bcp.Channel) bool { return c.ChannelKey == key })
+	}
+	was.Channels, same.Channels = without(was.Channels), without(same.Channels)
+	return reflect.DeepEqual(&was, &same)
 }
