@@ -178,7 +178,7 @@ func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
 		if would == it.was {
 			continue
 		}
-		alone := t.price(t.one(spec, i))
+		alone := t.price(t.with(t.spec, i, func(q *bcp.Question) { *q = it.seen(&spec) }))
 		p.Changes = append(p.Changes, Change{Subscription: sub.ID, Item: it.name, Was: it.was, Would: would,
 			NominalWas: before.Nominal, Nominal: alone.Nominal, CapacityWas: before.Capacity, Capacity: alone.Capacity, choice: chosen[i]})
 	}
@@ -344,12 +344,13 @@ func (t *tightening) apply(spec bcp.Spec, limit []limits) bcp.Spec {
 	for i := range t.items {
 		it, l := &t.items[i], limit[i]
 		spec = t.with(spec, i, func(q *bcp.Question) {
-			if (it.kind == bcp.FormatInteger || it.kind == bcp.FormatDate) && l[most] != math.MinInt64 {
-				low, high := bcp.DefaultIntegerMin, bcp.DefaultIntegerMax
-				if it.kind == bcp.FormatDate {
-					low, high = 1, 9999
+			if low, high := span(q, it.kind); (it.kind == bcp.FormatInteger || it.kind == bcp.FormatDate) && l[most] != math.MinInt64 {
+				if l[least] != anything && -l[least] > low {
+					q.Min = new(-l[least])
 				}
-				q.Min, q.Max = raise(q.Min, low, l[least]), lower(q.Max, high, l[most])
+				if l[most] < high {
+					q.Max = new(l[most])
+				}
 			}
 			if l[words] > 0 {
 				q.MaxWords = int(min(int64(q.MaxWords), l[words]))
@@ -360,7 +361,7 @@ func (t *tightening) apply(spec bcp.Spec, limit []limits) bcp.Spec {
 			if it.kind == bcp.FormatEmail {
 				q.MaxChars = max(q.MaxChars, 6)
 			}
-			if l[alphabet] == 0 && q.Alphabet == "latin" || l[alphabet] >= 0 && l[alphabet] < 2 && (q.Alphabet == "" || q.Alphabet == "any") {
+			if was, known := alphabets[q.Alphabet]; known && l[alphabet] >= 0 && l[alphabet] < was {
 				q.Alphabet = [...]string{"ascii", "latin"}[l[alphabet]]
 			}
 			if it.kind == bcp.FormatEnum && l[rank] >= 0 && l[rank] != anything {
@@ -372,57 +373,48 @@ func (t *tightening) apply(spec bcp.Spec, limit []limits) bcp.Spec {
 	return spec
 }
 
-// lower is the smaller of a bound and a limit, raise the greater of a bound and the negative
-// of a limit.
-func lower(bound *int64, absent, limit int64) *int64 {
-	if was := *cmp.Or(bound, &absent); limit < was {
-		return &limit
+// alphabets are those of texts that others are a part of, the narrowest first. Those of other scripts are none to narrow to:
+// they read letters that look alike as their own.
+var alphabets = map[string]int64{"ascii": 0, "latin": 1, "any": 2, "": 2}
+
+// span is the range of an integer, or of the years of a date.
+func span(q *bcp.Question, kind bcp.Format) (low, high int64) {
+	low, high = bcp.DefaultIntegerMin, bcp.DefaultIntegerMax
+	if kind == bcp.FormatDate {
+		low, high = 1, 9999
 	}
-	return bound
+	return *cmp.Or(q.Min, &low), *cmp.Or(q.Max, &high)
 }
 
-func raise(bound *int64, absent, limit int64) *int64 {
-	if was := *cmp.Or(bound, &absent); limit != anything && -limit > was {
-		limit = -limit
-		return &limit
+// seen is an item of a spec as a question.
+func (it *item) seen(spec *bcp.Spec) bcp.Question {
+	switch spec.Category {
+	case 1:
+		f := &spec.Fields[it.place]
+		return bcp.Question{Min: f.Min, Max: f.Max, Values: f.Values}
+	case 2:
+		return spec.Questions[it.place]
 	}
-	return bound
+	return bcp.Question{MaxWords: spec.MaxWords}
 }
 
 // with returns a spec with an item changed, seen as a question.
 func (t *tightening) with(spec bcp.Spec, i int, change func(*bcp.Question)) bcp.Spec {
-	at := t.items[i].place
+	it := &t.items[i]
+	q := it.seen(&spec)
+	change(&q)
 	switch spec.Category {
 	case 1:
 		spec.Fields = slices.Clone(spec.Fields)
-		f := &spec.Fields[at]
-		q := bcp.Question{Min: f.Min, Max: f.Max, Values: f.Values}
-		change(&q)
+		f := &spec.Fields[it.place]
 		f.Min, f.Max, f.Values = q.Min, q.Max, q.Values
 	case 2:
 		spec.Questions = slices.Clone(spec.Questions)
-		change(&spec.Questions[at])
+		spec.Questions[it.place] = q
 	case 3:
-		q := bcp.Question{MaxWords: spec.MaxWords}
-		change(&q)
 		spec.MaxWords = q.MaxWords
 	}
 	return spec
-}
-
-// one is the spec of today with one item of another.
-func (t *tightening) one(other bcp.Spec, i int) bcp.Spec {
-	at := t.items[i].place
-	return t.with(t.spec, i, func(q *bcp.Question) {
-		switch other.Category {
-		case 1:
-			q.Min, q.Max, q.Values = other.Fields[at].Min, other.Fields[at].Max, other.Fields[at].Values
-		case 2:
-			*q = other.Questions[at]
-		case 3:
-			q.MaxWords = other.MaxWords
-		}
-	})
 }
 
 // price is that of a spec, or too much if it does not compile.
@@ -533,16 +525,7 @@ func (t *tightening) fits(it *item, kept []int) bcp.Format {
 
 // yaml is the item as a definition has it, without what a proposal never changes.
 func (it *item) yaml(spec bcp.Spec) string {
-	var q bcp.Question
-	switch spec.Category {
-	case 1:
-		f := spec.Fields[it.place]
-		q = bcp.Question{Min: f.Min, Max: f.Max, Values: f.Values}
-	case 2:
-		q = spec.Questions[it.place]
-	case 3:
-		q = bcp.Question{MaxWords: spec.MaxWords}
-	}
+	q := it.seen(&spec)
 	var parts []string
 	if q.ExpectedFormat != 0 {
 		parts = append(parts, "expected_format: "+q.ExpectedFormat.String())
@@ -556,11 +539,13 @@ func (it *item) yaml(spec bcp.Spec) string {
 	if q.Max != nil {
 		parts = append(parts, fmt.Sprintf("max: %d", *q.Max))
 	}
-	if q.MaxWords != 0 {
-		parts = append(parts, fmt.Sprintf("max_words: %d", q.MaxWords))
-	}
-	if q.MaxChars != 0 {
-		parts = append(parts, fmt.Sprintf("max_chars: %d", q.MaxChars))
+	for _, limit := range []struct {
+		key string
+		is  int
+	}{{"max_words", q.MaxWords}, {"max_chars", q.MaxChars}} {
+		if limit.is != 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", limit.key, limit.is))
+		}
 	}
 	if q.Alphabet != "" {
 		parts = append(parts, "alphabet: "+q.Alphabet)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -107,27 +108,12 @@ func narrowsQuestion(q, r bcp.Question, settings bcp.Settings) bool {
 	if q.ExpectedFormat != r.ExpectedFormat {
 		return r.ExpectedFormat == bcp.FormatEnum && sameValues(q, settings, r.Values)
 	}
-	bounded := func(was, would *int64, sign int64) bool {
-		return was == nil && would == nil || would != nil && (was == nil || sign**would <= sign**was)
-	}
-	low, high := bcp.DefaultIntegerMin, bcp.DefaultIntegerMax
-	if r.ExpectedFormat == bcp.FormatInteger { // a stated bound may be beyond the default
-		if q.Min == nil {
-			q.Min = &low
-		}
-		if q.Max == nil {
-			q.Max = &high
-		}
-		if r.Min == nil {
-			r.Min = &low
-		}
-		if r.Max == nil {
-			r.Max = &high
-		}
-	}
-	return subset(r.Values, q.Values) && bounded(q.Min, r.Min, -1) && bounded(q.Max, r.Max, 1) && q.Vocabulary == r.Vocabulary &&
-		(q.MaxChars == 0 || r.MaxChars != 0 && r.MaxChars <= q.MaxChars) &&
-		(q.Alphabet == r.Alphabet || (q.Alphabet == "" || q.Alphabet == "any") && (r.Alphabet == "latin" || r.Alphabet == "ascii") || q.Alphabet == "latin" && r.Alphabet == "ascii")
+	low, high := span(&q, q.ExpectedFormat) // a stated bound may be beyond the default
+	least, most := span(&r, r.ExpectedFormat)
+	was, known := alphabets[q.Alphabet]
+	would, also := alphabets[r.Alphabet]
+	return subset(r.Values, q.Values) && least >= low && most <= high && q.Vocabulary == r.Vocabulary &&
+		(q.MaxChars == 0 || r.MaxChars != 0 && r.MaxChars <= q.MaxChars) && (q.Alphabet == r.Alphabet || known && also && would < was)
 }
 
 // sameValues reports whether a question delivers each of these values as it is, at once.
@@ -177,68 +163,50 @@ func textOf(verdict bcp.Verdict) string {
 
 // probe measures the texts of an item by the validator itself.
 type probe struct {
-	question  bcp.Question
-	settings  bcp.Settings
-	counts    map[int64]*bcp.Validator
-	alphabets map[string]*bcp.Validator
+	question bcp.Question
+	settings bcp.Settings
+	made     map[string]*bcp.Validator // by what is asked for
 }
 
 func newProbe(t *tightening, it *item) *probe {
-	p := &probe{settings: t.settings, counts: map[int64]*bcp.Validator{}, alphabets: map[string]*bcp.Validator{}}
-	switch t.spec.Category {
-	case 2:
-		p.question = t.spec.Questions[it.place]
-		p.question.SameAs = ""
-	case 3: // its sentences are counted without their full stops
-		p.question = bcp.Question{Question: "q", MaxWords: t.spec.MaxWords, ExpectedFormat: bcp.FormatShortText}
+	p := &probe{question: it.seen(&t.spec), settings: t.settings, made: map[string]*bcp.Validator{}}
+	if p.question.SameAs = ""; t.spec.Category == 3 { // its sentences are counted without their full stops
+		p.question.Question, p.question.ExpectedFormat = "q", bcp.FormatShortText
 	}
 	return p
 }
 
-// words is the least max_words that accepts a text.
-func (p *probe) words(text string) int64 {
-	n := int64(max(1, len(strings.Fields(text))))
-	for ; n < int64(p.question.MaxWords); n++ {
-		v := p.counts[n]
-		if v == nil {
-			q := p.question
-			q.MaxWords = int(n)
-			v = question(q, p.settings)
-			p.counts[n] = v
-		}
-		if v == nil || judge(v, text).Outcome != bcp.Reject {
-			break
-		}
-	}
-	return n
-}
-
-func (p *probe) accepts(alphabet, text string) bool {
-	if alphabet == "" {
-		return false
-	}
-	v, known := p.alphabets[alphabet]
+// judge judges a text by the question with another limit; if that is no question, the text is refused.
+func (p *probe) judge(text, limit string, set func(*bcp.Question)) bcp.Verdict {
+	v, known := p.made[limit]
 	if !known {
 		q := p.question
-		q.Alphabet = alphabet
+		set(&q)
 		v = question(q, p.settings)
-		p.alphabets[alphabet] = v
+		p.made[limit] = v
 	}
 	if v == nil {
-		return false
+		return bcp.Verdict{Outcome: bcp.Reject}
 	}
-	verdict := judge(v, text)
-	return verdict.Outcome != bcp.Reject && textOf(verdict) == text
+	return judge(v, text)
 }
 
-// alphabet is 0 for a text in ASCII, 1 for one in Latin, 2 for any other. The alphabets of
-// other scripts are none to narrow to: they read letters that look alike as their own.
+// words is the least max_words that accepts a text.
+func (p *probe) words(text string) int64 {
+	n := max(1, len(strings.Fields(text)))
+	for n < p.question.MaxWords && p.judge(text, strconv.Itoa(n), func(q *bcp.Question) { q.MaxWords = n }).Outcome == bcp.Reject {
+		n++
+	}
+	return int64(n)
+}
+
+// alphabet is the narrowest of [alphabets] that a text is accepted in, as it is.
 func (p *probe) alphabet(text string) int64 {
-	switch {
-	case p.accepts("ascii", text):
-		return 0
-	case p.accepts("latin", text):
-		return 1
+	for i, word := range []string{"ascii", "latin"} {
+		verdict := p.judge(text, word, func(q *bcp.Question) { q.Alphabet = word })
+		if verdict.Outcome != bcp.Reject && textOf(verdict) == text {
+			return int64(i)
+		}
 	}
 	return 2
 }
