@@ -56,8 +56,8 @@ const (
 	anchorEndText         = "-----END"
 )
 
-// scanner returns the automaton of all anchors.
-var scanner = sync.OnceValue(func() *automaton {
+// scanner returns the finder of all anchors.
+var scanner = sync.OnceValue(func() *finder {
 	var (
 		alnum    = parseByteSet(alnumChars)
 		notAlnum = alnum.complement()
@@ -130,7 +130,7 @@ var scanner = sync.OnceValue(func() *automaton {
 		}
 		add(anchorToken+anchorID(i), sets...)
 	}
-	return newAutomaton(all)
+	return newFinder(all)
 })
 
 // invisibleSequences returns the UTF-8 spellings of all invisible code points, as sequences of byte sets.

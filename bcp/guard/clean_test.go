@@ -68,7 +68,7 @@ func TestEveryInvisibleCodePointIsAnAnchor(t *testing.T) {
 			t.Fatalf("%U: removed %v", r, gone)
 		}
 		found := false
-		for _, h := range scanner().scan(text, nil) {
+		for _, h := range find(scanner(), text, nil) {
 			found = found || h.id == anchorInvisible && h.end == len(text)-1
 		}
 		if gone && !found {

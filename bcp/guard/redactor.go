@@ -126,11 +126,11 @@ func unfinishedRune(s string) int {
 // view scans the chunk; if it holds anything invisible, the rules see it without.
 func (r *redactor) view(chunk string) {
 	r.text, r.gaps = chunk, r.gaps[:0]
-	r.hits = scanner().scan(chunk, r.allHits[:0])
+	r.hits = find(scanner(), chunk, r.allHits[:0])
 	if slices.ContainsFunc(r.hits, func(h hit) bool { return h.id == anchorInvisible }) {
 		r.strip(chunk)
 		if len(r.gaps) > 0 {
-			r.hits = scanner().scan(r.text, r.hits[:0])
+			r.hits = find(scanner(), r.text, r.hits[:0])
 		}
 	}
 	r.allHits = r.hits
