@@ -43,7 +43,7 @@ func (b bitmap) set(start, end int) {
 
 // begin makes start to end the segment that rules work on.
 func (r *redactor) begin(start, end int) {
-	r.start, r.end = start, end
+	r.start, r.end, r.program = start, end, -1
 	words := (end-start)/64 + 1
 	if cap(r.taken) < words {
 		r.taken = make(bitmap, words)
@@ -82,31 +82,10 @@ func (r *redactor) judge(start, end int) {
 	for _, h := range r.line {
 		present[min(h.id, anchorToken)] = true
 	}
-	if present[anchorAssign] {
-		r.assignments()
-	}
-	more := r.set != Seed
-	if more && present[anchorKeyWord] {
-		r.eachHit(anchorKeyWord, r.keyValue)
-	}
-	if present[anchorOpenAI] {
-		r.eachHit(anchorOpenAI, r.anthropic)
-		r.eachHit(anchorOpenAI, r.openAI)
-	}
-	if present[anchorAWS] {
-		r.eachHit(anchorAWS, r.aws)
-	}
-	if present[anchorGitHub] {
-		r.eachHit(anchorGitHub, r.gitHub)
-	}
-	if present[anchorGoogle] {
-		r.eachHit(anchorGoogle, r.google)
-	}
-	if present[anchorBearer] {
-		r.eachHit(anchorBearer, r.bearer)
-	}
-	if more {
-		r.vendorTokens(&present)
+	for _, rule := range lineRules {
+		if present[rule.id] && (rule.seed || r.set != Seed) {
+			r.eachHit(rule.id, rule.look)
+		}
 	}
 	if r.set != Keys {
 		r.blobs()
@@ -114,32 +93,28 @@ func (r *redactor) judge(start, end int) {
 	slices.SortFunc(r.found[first:], func(a, b span) int { return a.start - b.start })
 }
 
-func (r *redactor) vendorTokens(present *[anchorToken + 1]bool) {
-	if present[anchorToken] {
-		r.tokens()
-	}
-	if present[anchorCurl] && present[anchorUser] {
-		r.curl()
-	}
-	for _, rule := range [...]struct {
-		id   anchorID
-		look func(end int)
-	}{
-		{anchorJWT, r.jwt}, {anchorBasic, r.basic}, {anchorURL, r.urlPassword}, {anchorTelegram, r.telegram},
-		{anchorMailchimp, r.mailchimp}, {anchorAzure, r.azure}, {anchorTerraform, r.terraform},
-		{anchorAirtable, r.airtable}, {anchorZhipu, r.zhipu}, {anchorSignature, r.signature}, {anchorNetrc, r.netrc},
-	} {
-		if present[rule.id] {
-			r.eachHit(rule.id, rule.look)
-		}
-	}
+// lineRules are the rules that look at a hit of an anchor, in their order: what one has taken is not another's. Those of the
+// set Seed are marked.
+var lineRules = []struct {
+	id   anchorID
+	seed bool
+	look func(*redactor, hit)
+}{
+	{anchorAssign, true, (*redactor).assignment}, {anchorKeyWord, false, (*redactor).keyValue},
+	{anchorOpenAI, true, (*redactor).anthropic}, {anchorOpenAI, true, (*redactor).openAI}, {anchorAWS, true, (*redactor).aws},
+	{anchorGitHub, true, (*redactor).gitHub}, {anchorGoogle, true, (*redactor).google}, {anchorBearer, true, (*redactor).bearer},
+	{anchorToken, false, (*redactor).vendorToken}, {anchorCurl, false, (*redactor).curlProgram}, {anchorUser, false, (*redactor).curl}, {anchorJWT, false, (*redactor).jwt},
+	{anchorBasic, false, (*redactor).basic}, {anchorURL, false, (*redactor).urlPassword}, {anchorTelegram, false, (*redactor).telegram},
+	{anchorMailchimp, false, (*redactor).mailchimp}, {anchorAzure, false, (*redactor).azure}, {anchorTerraform, false, (*redactor).terraform},
+	{anchorAirtable, false, (*redactor).airtable}, {anchorZhipu, false, (*redactor).zhipu}, {anchorSignature, false, (*redactor).signature},
+	{anchorNetrc, false, (*redactor).netrc},
 }
 
-// eachHit has a rule look at each hit of an anchor.
-func (r *redactor) eachHit(id anchorID, look func(end int)) {
+// eachHit has a rule look at each hit of an anchor; all tokens of tokens.json are one.
+func (r *redactor) eachHit(id anchorID, look func(*redactor, hit)) {
 	for _, h := range r.line {
-		if h.id == id {
-			look(h.end)
+		if min(h.id, anchorToken) == id {
+			look(r, h)
 		}
 	}
 }

@@ -41,6 +41,7 @@ type redactor struct {
 	// Of the segment: a line, or a part of a long one.
 	start, end int
 	line       []hit
+	program    int // where the first word "curl" ends; -1: there is none
 	taken      bitmap
 	read       map[*byteSet]run // the last long run of each set
 	found      []span           // of the whole chunk

@@ -11,7 +11,8 @@ const minBearer = 8 // characters of a token after the word alone
 
 // bearer looks at a word "bearer" and a blank that end at end. Behind Authorization it has any token after it, elsewhere one
 // of 8 characters or more with a digit.
-func (r *redactor) bearer(end int) {
+func (r *redactor) bearer(h hit) {
+	end := h.end
 	word := end - 1 - len("bearer")
 	body := r.skipBlanks(end)
 	stop := r.runEnd(body, &bearerSet)
@@ -47,7 +48,8 @@ const minBasic = 16 // characters of base64
 
 // basic looks at a word "basic" and a blank that end at end. Elsewhere than after Authorization, what follows has to be
 // base64 of a text with a colon.
-func (r *redactor) basic(end int) {
+func (r *redactor) basic(h hit) {
+	end := h.end
 	word := end - 1 - len("basic")
 	body := r.skipBlanks(end)
 	stop := r.runEnd(body, &base64Set)
@@ -86,7 +88,8 @@ const (
 )
 
 // urlPassword looks, after a "://" that ends at end, for a user name, which may be empty, a colon, a password and an @.
-func (r *redactor) urlPassword(end int) {
+func (r *redactor) urlPassword(h hit) {
+	end := h.end
 	colon := end
 	if end-len("://") < r.start {
 		return
@@ -160,22 +163,21 @@ func isPlaceholderPassword(s string) bool {
 
 const kindUserPassword = "user-password"
 
-// curl looks at each -u and --user behind a word "curl". Its anchor ends one character behind it.
-func (r *redactor) curl() {
-	program := -1 // where its first character is that is not its own
-	for _, h := range r.line {
-		switch begin := h.end - len("curl "); {
-		case h.id == anchorCurl && program < 0 && begin >= r.start && !r.blocked(begin-1, &alnumSet):
-			program = h.end
-		case h.id == anchorUser && program >= 0:
-			option := h.end - 1 - len("-u")
-			if !r.begins(option, "-u") {
-				option = h.end - 1 - len("--user")
-			}
-			if start, stop := r.userPassword(h.end - 1); option >= program && start < stop && !r.meetsPlaceholder(stop) {
-				r.claim(span{start: start, end: stop, kind: kindUserPassword, certain: true})
-			}
-		}
+// curl looks at a -u or --user, of which the anchor ends one character behind it, with a word "curl" in front of it.
+func (r *redactor) curl(h hit) {
+	option := h.end - 1 - len("-u")
+	if !r.begins(option, "-u") {
+		option = h.end - 1 - len("--user")
+	}
+	if start, stop := r.userPassword(h.end - 1); r.program >= 0 && r.program <= option && start < stop && !r.meetsPlaceholder(stop) {
+		r.claim(span{start: start, end: stop, kind: kindUserPassword, certain: true})
+	}
+}
+
+// curlProgram notes where the first word "curl" of the segment ends, of which an anchor ends one character behind it.
+func (r *redactor) curlProgram(h hit) {
+	if begin := h.end - len("curl "); r.program < 0 && begin >= r.start && !r.blocked(begin-1, &alnumSet) {
+		r.program = h.end
 	}
 }
 
@@ -214,7 +216,8 @@ func (r *redactor) userPassword(i int) (start, end int) {
 
 // netrc looks at a word "password" and a blank that end at end: in a line of a .netrc, after a login or a machine, or alone
 // on its line with what could be a secret.
-func (r *redactor) netrc(end int) {
+func (r *redactor) netrc(h hit) {
+	end := h.end
 	word := end - 1 - len("password")
 	if word < r.start || r.blocked(word-1, &alnumSet) {
 		return
@@ -291,7 +294,8 @@ var signatureSet = parseByteSet("%+/=_" + alnumChars + "-")
 const minSignature = 32 // characters
 
 // signature looks at a sig= or signature= of a URL that ends at end, with what signs the URL behind it.
-func (r *redactor) signature(end int) {
+func (r *redactor) signature(h hit) {
+	end := h.end
 	begin := end - len("sig=")
 	if !strings.EqualFold(r.text[max(0, begin):end], "sig=") {
 		begin = end - len("signature=")

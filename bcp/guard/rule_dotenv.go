@@ -27,23 +27,18 @@ func (r *redactor) upperKey(sign int) (start int, secret bool) {
 	return start, false
 }
 
-// assignments looks for KEY=VALUE with a key in upper case.
-func (r *redactor) assignments() {
-	for _, h := range r.line {
-		if h.id != anchorAssign {
-			continue
-		}
-		sign := h.end - 1
-		if sign < r.start || r.isTaken(sign) {
-			continue
-		}
-		start, secret := r.upperKey(sign)
-		if !secret || r.takenRange(start, sign) {
-			continue
-		}
-		if end, class := r.valueEnd(sign + 1); end > sign+1 {
-			r.claimValue(sign+1, end, class)
-		}
+// assignment looks for KEY=VALUE with a key in upper case, of which an anchor has found the sign.
+func (r *redactor) assignment(h hit) {
+	sign := h.end - 1
+	if sign < r.start || r.isTaken(sign) {
+		return
+	}
+	start, secret := r.upperKey(sign)
+	if !secret || r.takenRange(start, sign) {
+		return
+	}
+	if end, class := r.valueEnd(sign + 1); end > sign+1 {
+		r.claimValue(sign+1, end, class)
 	}
 }
 
@@ -112,7 +107,8 @@ var (
 const maxBlanks = 64 // around the sign of an assignment
 
 // keyValue looks at a word that keys of secrets end with; the anchor ends one or two characters after it.
-func (r *redactor) keyValue(end int) {
+func (r *redactor) keyValue(h hit) {
+	end := h.end
 	word := end - 1
 	for word > r.start && !isWordByte(r.text[word-1]) {
 		word--

@@ -11,7 +11,8 @@ const (
 
 // jwt looks at an "eyJ" and one character that end at end: two to five parts with full stops between them, of which the
 // first two have 10 characters or more.
-func (r *redactor) jwt(end int) {
+func (r *redactor) jwt(h hit) {
+	end := h.end
 	start := end - 1 - len("eyJ")
 	if start < r.start || r.isTaken(start) || r.blocked(start-1, &alnumSet) {
 		return
@@ -36,8 +37,8 @@ func (r *redactor) jwt(end int) {
 }
 
 // telegram looks at a digit and ":AA" that end at end: a bot's number, a colon and 35 characters.
-func (r *redactor) telegram(end int) {
-	colon := end - len(":AA")
+func (r *redactor) telegram(h hit) {
+	colon := h.end - len(":AA")
 	digits := parseByteSet("0-9")
 	start := r.runStart(colon, 10, &digits)
 	if n := colon - start; n < 8 || n > 10 {
@@ -47,7 +48,8 @@ func (r *redactor) telegram(end int) {
 }
 
 // mailchimp looks at a hex digit, "-us" and a digit that end at end.
-func (r *redactor) mailchimp(end int) {
+func (r *redactor) mailchimp(h hit) {
+	end := h.end
 	dash := end - len("-us0")
 	start := r.runStart(dash, 32, &lowerHexSet)
 	if dash-start != 32 || r.blocked(start-1, &wordSet) {
@@ -69,7 +71,8 @@ var (
 const minAzure, maxAzure = 31, 34
 
 // azure looks at a digit and "Q~" that end at end: three characters and the digit before it, 31 to 34 after it.
-func (r *redactor) azure(end int) {
+func (r *redactor) azure(h hit) {
+	end := h.end
 	start := end - len("Q~") - 4
 	if start < r.start || r.blocked(start-1, &azureSet) {
 		return
@@ -95,7 +98,8 @@ func (r *redactor) azure(end int) {
 const minTerraform, maxTerraform = 60, 70
 
 // terraform looks at an ".atlasv1." that ends at end: 14 characters before it, 60 to 70 after it.
-func (r *redactor) terraform(end int) {
+func (r *redactor) terraform(h hit) {
+	end := h.end
 	dot := end - len(".atlasv1.")
 	start := dot - 14
 	if start < r.start || r.runStart(dot, 14, &alnumSet) > start || r.blocked(start-1, &alnumSet) {
@@ -111,7 +115,8 @@ func (r *redactor) terraform(end int) {
 }
 
 // airtable looks at a "pat" and one character that end at end: 14 characters, a full stop and 64 hex digits.
-func (r *redactor) airtable(end int) {
+func (r *redactor) airtable(h hit) {
+	end := h.end
 	start := end - 1 - len("pat")
 	dot := start + len("pat") + 14
 	if start < r.start || dot >= r.end || r.text[dot] != '.' || r.blocked(start-1, &alnumSet) {
@@ -127,8 +132,8 @@ func (r *redactor) airtable(end int) {
 
 // zhipu looks at three hex digits, a full stop and one character that end at end: 32 hex digits, a full stop and 16
 // characters.
-func (r *redactor) zhipu(end int) {
-	dot := end - len(".x")
+func (r *redactor) zhipu(h hit) {
+	dot := h.end - len(".x")
 	start := r.runStart(dot, 32, &lowerHexSet)
 	if dot-start != 32 {
 		return

@@ -42,15 +42,16 @@ const (
 	prefixAnthropic = "sk-ant-"
 )
 
-func (r *redactor) anthropic(end int) {
+func (r *redactor) anthropic(h hit) {
+	end := h.end
 	start := end - 1 - len(prefixOpenAI)
 	if body := start + len(prefixAnthropic); body < r.end && r.text[start:body] == prefixAnthropic {
 		r.token("anthropic-key", start, body, 10, &urlSet, &alnumSet)
 	}
 }
 
-func (r *redactor) openAI(end int) {
-	start := end - 1 - len(prefixOpenAI)
+func (r *redactor) openAI(h hit) {
+	start := h.end - 1 - len(prefixOpenAI)
 	if r.begins(start, prefixAnthropic) || r.set != Seed && (r.begins(start, "sk-ssh-") || r.begins(start, "sk-ecdsa-")) {
 		return
 	}
@@ -76,48 +77,41 @@ func (r *redactor) exact(kind string, start, body, n int, class, left, right *by
 	r.claim(span{start: start, end: end, kind: kind, certain: true})
 }
 
-func (r *redactor) aws(end int) {
-	start := end - 1 - len("AKIA")
+func (r *redactor) aws(h hit) {
+	start := h.end - 1 - len("AKIA")
 	r.exact("aws-access-key", start, start+4, 16, &capitalSet, &capitalSet, &capitalSet)
 }
 
-func (r *redactor) gitHub(end int) {
-	start := end - 1 - len("ghp_")
+func (r *redactor) gitHub(h hit) {
+	start := h.end - 1 - len("ghp_")
 	r.token("github-token", start, start+4, 20, &alnumSet, &alnumSet)
 }
 
-func (r *redactor) google(end int) {
-	start := end - 1 - len("AIza")
+func (r *redactor) google(h hit) {
+	start := h.end - 1 - len("AIza")
 	r.exact("google-api-key", start, start+4, 35, &urlSet, &alnumSet, &urlSet)
 }
 
-// tokens looks for the tokens of tokens.json.
-func (r *redactor) tokens() {
-	rules := tokenRules()
-	for _, h := range r.line {
-		if h.id < anchorToken {
-			continue
-		}
-		rule := &rules[h.id-anchorToken]
-		body := h.end - rule.pad
-		start := body - len(rule.Prefix)
-		if start < r.start || r.isTaken(start) {
-			continue
-		}
-		if rule.Max > 0 {
-			r.exact(rule.Kind, start, body, rule.Min, &rule.class.set, &rule.left.set, &alnumSet)
-			continue
-		}
-		end := r.runEnd(body, &rule.class.set)
-		if r.blocked(start-1, &rule.left.set) || r.meetsPlaceholder(end) {
-			continue
-		}
-		for rule.class.trim && end > body && r.text[end-1] == '.' {
-			end--
-		}
-		if end-body < rule.Min || rule.Digit && !hasDigit(r.text[body:end]) {
-			continue
-		}
+// vendorToken looks for a token of tokens.json.
+func (r *redactor) vendorToken(h hit) {
+	rule := &tokenRules()[h.id-anchorToken]
+	body := h.end - rule.pad
+	start := body - len(rule.Prefix)
+	if start < r.start || r.isTaken(start) {
+		return
+	}
+	if rule.Max > 0 {
+		r.exact(rule.Kind, start, body, rule.Min, &rule.class.set, &rule.left.set, &alnumSet)
+		return
+	}
+	end := r.runEnd(body, &rule.class.set)
+	if r.blocked(start-1, &rule.left.set) || r.meetsPlaceholder(end) {
+		return
+	}
+	for rule.class.trim && end > body && r.text[end-1] == '.' {
+		end--
+	}
+	if end-body >= rule.Min && (!rule.Digit || hasDigit(r.text[body:end])) {
 		r.claim(span{start: start, end: end, kind: rule.Kind, certain: true, class: &rule.class.set})
 	}
 }

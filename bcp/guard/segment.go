@@ -127,7 +127,7 @@ func (r *redactor) cutLine(at, limit int) (end int, forced bool) {
 	last := limit - r.limits.quote
 	r.begin(at, limit)
 	kept := len(r.found)
-	r.assignments() // of which values may be quoted, with blanks
+	r.eachHit(anchorAssign, (*redactor).assignment) // of which values may be quoted, with blanks
 	blank := -1
 	for i := last; i > at; i-- {
 		switch c := r.text[i]; {
