@@ -79,7 +79,7 @@ func (b *builder) checkSubscription(m *bcp.Mesh, c *end, o *object, ch bcp.Chann
 		s.warnf(o.at("category"), CodeCategory3, join(o.path, "category"), "every push waits for a person's approval")
 	}
 	if allow := o.values["allow_not_enough_information"]; allow != nil && allow.boolean {
-		s.warnf(allow.position, CodeNoEffect, join(o.path, "allow_not_enough_information"), "no effect: a Reader that has nothing to say does not push")
+		s.warnf(allow.position, CodeNoEffect, join(o.path, "allow_not_enough_information"), "no effect")
 	}
 }
 

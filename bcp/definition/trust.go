@@ -20,7 +20,7 @@ var trustKeys = []Key{
 	{Level: LevelTrust, Name: "organisation", Type: TypeOrganisation, Required: true, Rule: "DUAL-90", field: of(func(t *bcp.Trust) any { return &t.Organisation }),
 		Doc: "Whose key it is."},
 	{Level: LevelTrust, Name: "key", Type: TypeText, Min: 1, Max: 1000, Required: true, Rule: "DUAL-90",
-		Doc: "A public ed25519 key, in PEM as openssl pkey -pubout writes it, or its base64 alone."},
+		Doc: "A public ed25519 key, in PEM or its base64 alone."},
 	{Level: LevelTrust, Name: "until", Type: TypeText, Min: 1, Max: 20, DefaultRule: "for good", Rule: "DUAL-93",
 		Doc: "When it is no longer trusted, such as 2027-01-01T00:00:00Z."},
 
