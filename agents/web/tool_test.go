@@ -53,6 +53,7 @@ func scripted(t testing.TB, o fetch.Options, pages map[string]fetch.Route) (*Too
 	for path, route := range pages {
 		world.Routes["https://good.test"+path] = route
 	}
+	o.Ledger, o.Resolver, o.Transport = ledger, world, world
 	if o.Policy == nil {
 		o.Policy = fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })
 	}
