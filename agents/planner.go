@@ -39,6 +39,9 @@ type PlanRequest struct {
 	// ControlBits is how many bits content may steer plans by, with steps of the kinds when
 	// and each; 0 is that there may be none.
 	ControlBits int `json:"control_budget_bits,omitzero"`
+	// MaxQuestions is how often plans may ask the requester, with steps of the kind
+	// ask_requester; 0 is never.
+	MaxQuestions int `json:"max_questions,omitzero"`
 }
 
 // SubPlanRequest is what a kernel asks its sub-planner: the instruction and the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -83,8 +84,10 @@ func (r *Requester) Run(ctx context.Context, kernel bcp.AgentName, grant string,
 	return run, nil
 }
 
-func (u *Run) ask(ctx context.Context) (receipt bcp.RunReceipt, err error) {
-	err = u.requester.conn.request(ctx, u.subject, u.id, u.body, func(reply []byte) error {
+func (u *Run) ask(ctx context.Context) (bcp.RunReceipt, error) { return u.send(ctx, u.id, u.body) }
+
+func (u *Run) send(ctx context.Context, id bcp.ClientID, body []byte) (receipt bcp.RunReceipt, err error) {
+	err = u.requester.conn.request(ctx, u.subject, id, body, func(reply []byte) error {
 		if err := u.requester.conn.refusal(reply, u.requester.conn.options.Encoding); err != nil {
 			return err
 		}
@@ -100,6 +103,35 @@ func (u *Run) ask(ctx context.Context) (receipt bcp.RunReceipt, err error) {
 	return receipt, err
 }
 
+// reply answers a question of a run.
+type reply struct {
+	Question   bcp.ItemID     `json:"question_id"`
+	Answer     jsontext.Value `json:"answer,omitempty"`
+	Refused    bool           `json:"refused,omitzero"`
+	NewSession bool           `json:"new_session,omitzero"`
+}
+
+// Answer answers what an open run asks, by the QuestionID of a receipt: with the answers by
+// the ids of its questions, or with nil, which refuses and ends the run. newSession says
+// what it does of a [RunTask]: a requester that was told something else since the task may
+// otherwise not answer. Errors: those of [Requester.Run]; the code is unknown_item if a
+// person answered before, or the run ended.
+func (u *Run) Answer(ctx context.Context, question bcp.ItemID, answers any, newSession bool) error {
+	r := reply{Question: question, Refused: answers == nil, NewSession: newSession}
+	var err error
+	if answers != nil {
+		if r.Answer, err = json.Marshal(answers); err != nil {
+			return fmt.Errorf("agents: an answer: %w", err)
+		}
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("agents: an answer: %w", err)
+	}
+	_, err = u.send(ctx, bcp.ClientID(rand.Text()), body)
+	return err
+}
+
 // The pauses between two looks at a run.
 const (
 	firstLook = 10 * time.Millisecond
@@ -113,7 +145,7 @@ func (u *Run) Wait(ctx context.Context) (bcp.RunReceipt, error) {
 }
 
 // Follow is Wait, and tells each look at the open run, which says whether it waits for a
-// person.
+// person, or what it asks: see [Run.Answer].
 func (u *Run) Follow(ctx context.Context, look func(bcp.RunReceipt)) (bcp.RunReceipt, error) {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		receipt, err := u.ask(ctx)

@@ -40,6 +40,7 @@ const (
 	ItemAnomaly    ItemKind = "anomaly"    // an answer of category 1 or 2 that the rules object to
 	ItemEffect     ItemKind = "effect"     // a call of a run that a rule asks about
 	ItemInDoubt    ItemKind = "in_doubt"   // a call of a run that may have been made
+	ItemQuestion   ItemKind = "question"   // what a run asks its requester
 )
 
 // maxReasonChars bounds the reason of a rejection, in code points.
@@ -272,7 +273,7 @@ func ChannelItemKinds() []ItemKind {
 }
 
 // RunItemKinds returns the kinds of items that belong to a run of a kernel.
-func RunItemKinds() []ItemKind { return []ItemKind{ItemEffect, ItemInDoubt} }
+func RunItemKinds() []ItemKind { return []ItemKind{ItemEffect, ItemInDoubt, ItemQuestion} }
 
 // Item is what waits for a person (PROTOCOL P7.1).
 type Item struct {

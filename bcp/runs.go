@@ -22,18 +22,19 @@ type Runs interface {
 	// Requester returns the agent that started a run, and nothing of one that is not known.
 	Requester(run string) AgentName
 
-	// Items returns the calls that wait for people, in any order, and Item one of them.
+	// Items returns the calls and questions that wait for people, in any order, and Item one
+	// of them.
 	Items() []RunItem
 	Item(id ItemID) (RunItem, bool)
-	// EachHeld calls f with the kernel of each of these calls, the kind of its item, and since
+	// EachHeld calls f with the kernel of each of these, the kind of its item, and since
 	// when it waits.
 	EachHeld(f func(kernel AgentName, kind ItemKind, since time.Time))
-	// Result reads the response of a person who says what a call returned, in
-	// canonical JSON.
+	// Result reads the response of a person who says what a call returned, or answers a
+	// question, in canonical JSON.
 	Result(id ItemID, response []byte) (canonical []byte, ok bool)
 	// DecideItem decides what a person decided about an item, whose right and signature
 	// are judged before: [Approve] makes the call, [RejectItem] does not, and [EditItem]
-	// takes the result in content for its own.
+	// takes the result or answer in content for its own.
 	DecideItem(m Moment, id ItemID, act Act, by AgentName, content []byte) RunMessage
 }
 
@@ -98,8 +99,11 @@ type RunReceipt struct {
 	RunID string `json:"run_id,omitempty"`
 	// Status is open, or how the run ended, in a word of package kernel.
 	Status string `json:"status,omitempty"`
-	// Waits is [WaitsForPerson] while an open run waits for one.
+	// Waits is [WaitsForPerson] or [WaitsForRequester] while an open run waits for one.
 	Waits string `json:"waits_for,omitempty"`
+	// QuestionID is of what it asks its requester.
+	QuestionID ItemID     `json:"question_id,omitempty"`
+	Questions  []Question `json:"questions,omitempty"`
 	// Code says why it was refused, or did not commit.
 	Code string `json:"code,omitempty"`
 	// Rule, Line and Column are the place, from 1, in the requester's own rules that is
@@ -111,6 +115,9 @@ type RunReceipt struct {
 
 // WaitsForPerson is what a run waits for whose call a person decides about.
 const WaitsForPerson = "person"
+
+// WaitsForRequester is what a run waits for that asked its requester something.
+const WaitsForRequester = "requester"
 
 // IsRun reports whether decisions of the kind are about a run of a kernel.
 func (k DecisionKind) IsRun() bool { return k >= KindRun && k <= KindOutcome }
@@ -128,8 +135,8 @@ type RunMessage struct {
 	Told   Bits   // what the end of its run tells the requester
 }
 
-// What runs of kernels wait for people for: a call that a rule asks about, and one that
-// may have been made. People decide about both as about anything else that is held, with
+// What runs of kernels wait for people for: a call that a rule asks about, one that may
+// have been made, and an answer that the requester may give as well. People decide about both as about anything else that is held, with
 // a signature that is of this one call (the kernel's page, K10).
 
 // Effect is a call of a run as a person judges it. Its arguments are the view's Content.
@@ -147,8 +154,11 @@ type Effect struct {
 	// Rules are the ids of those that ask.
 	Rules     []string         `json:"rules,omitempty"`
 	Arguments []EffectArgument `json:"arguments,omitempty"`
-	// Result is the JSON Schema of what the tool returns.
+	// Result is the JSON Schema of what the tool returns, or of the answer.
 	Result jsontext.Value `json:"result_schema,omitzero"`
+	// Questions are what the run asks its requester, in the planner's words; then there is
+	// no tool.
+	Questions []Question `json:"questions,omitempty"`
 	// Changed says that the definitions of today have no such call: it can only be
 	// refused.
 	Changed bool `json:"changed,omitzero"`
@@ -167,12 +177,12 @@ type EffectArgument struct {
 	Sealed bool `json:"sealed,omitzero"`
 }
 
-// RunItem is a call of a run that waits for a person.
+// RunItem is a call or a question of a run that waits for a person.
 type RunItem struct {
 	Item
 	Approvers []AgentName
 	// Content is the call in canonical JSON: run_id, key, tool, arguments. An approval
-	// is of these bytes.
+	// is of these bytes. Of a question it is run_id, step and questions.
 	Content []byte
 	Effect  Effect
 }

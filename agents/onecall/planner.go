@@ -34,6 +34,10 @@ const straightRule = `There are no branches and no loops.`
 // sealedRule is told where a tool or a schema has the type.
 const sealedRule = `A value of the type sealed is read by nobody. Pass a reference to it, whole, to an argument whose input_schema says accepts: sealed, or to a q_parse; or name it in the final merge. Nothing else can be done with it.`
 
+const questionRule = `One more kind of step:
+- ask_requester: whoever gave the task answers questions, each of an expected_format: boolean, enum with values, integer with min and max, or a short text such as date, time or email. The value is an object of the answers by id. Ask only for what the task leaves open and no tool or reader can tell; there are at most max_questions such steps in a run, and the run waits. Nothing that is read can stand in a question.
+Example: {"kind": "ask_requester", "id": "ask", "questions": [{"id": "day", "question": "Which day suits you?", "expected_format": "enum", "values": ["monday", "tuesday"]}]}`
+
 const flowRule = `Two more kinds of steps, for branches and loops:
 - when: steps by the value at on, which is a boolean, an enum or an integer with at most 16 values. cases has steps for values, else for the others. yields names what each of them gives.
 - each: the steps of do for each element of the list at over, which has the id as in them, at most max. collect names what becomes a list. If the list may be longer, say on_more: first, or the run stops.
@@ -69,7 +73,7 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 			asked = append(asked, llm.Constant("The newest of these errors is about this plan of yours:"), llm.FromGateway(string(r.FailedPlan)))
 		}
 	}
-	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result, r.Requester, r.Rules, r.ControlBits}, r.SubRuns, nil, asked)
+	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result, r.Requester, r.Rules, r.ControlBits, r.MaxQuestions}, r.SubRuns, nil, asked)
 }
 
 // PlanSub is Plan for a sub-run, a handler for [agents.SubPlanner.OnPlan].
@@ -118,6 +122,7 @@ type possible struct {
 	Requester jsontext.Value `json:"requester,omitempty"`
 	Rules     jsontext.Value `json:"rules,omitempty"`
 	Control   int            `json:"control_budget_bits,omitzero"`
+	Questions int            `json:"max_questions,omitzero"`
 }
 
 // request returns the model's prompt: a function of the task and the tools, except for
@@ -136,6 +141,9 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	} else {
 		system = append(system, llm.Constant(straightRule))
 	}
+	if about.Questions > 0 {
+		system = append(system, llm.Constant(questionRule))
+	}
 	if bytes.Contains(there, []byte(`"type":"sealed"`)) {
 		system = append(system, llm.Constant(sealedRule))
 	}
@@ -149,7 +157,7 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	asked = append(asked, task...)
 	request := &llm.Request{
 		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: Tool, MaxTokens: p.Model.MaxTokens,
-		Tools: []llm.Tool{{Name: Tool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0)}},
+		Tools: []llm.Tool{{Name: Tool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0, about.Questions > 0)}},
 	}
 	if request.MaxTokens == 0 {
 		request.MaxTokens = defaultTokens

@@ -70,6 +70,7 @@ func kernelKeys() []Key {
 		count("max_depth", 0, kernel.MaxDepth, func(l *kernel.Limits) any { return &l.MaxDepth }, "The depth of nested sub-runs."),
 		count("max_plans", 1, 100, func(l *kernel.Limits) any { return &l.MaxPlans }, "How often the planner is asked."),
 		count("max_planner_bits", 0, 1_000_000, func(l *kernel.Limits) any { return &l.MaxPlannerBits }, "Bits of information in the errors that the planner hears."),
+		count("max_questions", 0, 256, func(l *kernel.Limits) any { return &l.MaxQuestions }, "How often plans may ask the requester (ask_requester). 0 is never."),
 		count("max_value_bytes", 1, kernel.MaxContent, func(l *kernel.Limits) any { return &l.MaxValueBytes }, "Bytes of one value, in canonical JSON."),
 		count("max_pending_approvals", 0, 10_000, func(l *kernel.Limits) any { return &l.MaxPendingApprovals }, "Items of the kernel that may wait for people."),
 		Key{Level: LevelLimits, Name: "planner_timeout", Type: TypeDuration, Min: 1, Max: hour, Default: "1m", Rule: "K3", field: of(func(l *kernel.Limits) any { return &l.PlannerTimeout }),

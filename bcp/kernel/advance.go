@@ -38,6 +38,8 @@ func (d *draft) step(f *frame, s *Step) {
 		d.parse(f, s, at)
 	case SubStep:
 		d.sub(f, s, at)
+	case AskStep:
+		d.ask(f, s, at)
 	}
 }
 
@@ -162,7 +164,7 @@ func (d *draft) intend(w Wait, arguments []byte) {
 	d.await(w, arguments)
 }
 
-// askPerson has a person look at a call.
+// askPerson has a person look at a call, or answer a question.
 func (d *draft) askPerson(w Wait, kind WaitKind, arguments []byte) {
 	if d.pending() >= d.run.start.Limits.MaxPendingApprovals {
 		if kind == WaitDoubt {

@@ -209,7 +209,7 @@ func isHarmless(k *Kernel, s *Step) bool {
 	switch s.Kind {
 	case ToolStep:
 		return k.tools[s.Tool] != nil && k.tools[s.Tool].Level != Write
-	case SubStep, WhenStep, EachStep: // what a when or an each leads to is not known before
+	case SubStep, AskStep, WhenStep, EachStep: // what a when or an each leads to is not known before
 		return false
 	default:
 		return true

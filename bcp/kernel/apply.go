@@ -240,7 +240,7 @@ func (s *State) index(r *run) {
 	switch r.wait.Kind {
 	case WaitTool:
 		s.calls[r.wait.ID] = r.id
-	case WaitApproval, WaitDoubt:
+	case WaitApproval, WaitDoubt, WaitQuestion:
 		s.pending[r.start.Kernel]++
 	}
 	heap.Push(&s.deadline, timer{r.due(), r.id})

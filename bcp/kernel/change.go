@@ -33,15 +33,16 @@ const (
 	WaitTool
 	WaitApproval // a person, about a call that is to be made
 	WaitDoubt    // a person, about a call that may have been made
+	WaitQuestion // the requester, or a person in its place
 )
 
-var waitWords = []string{"", "planner", "sub_planner", "reader", "tool", "approval", "doubt"}
+var waitWords = []string{"", "planner", "sub_planner", "reader", "tool", "approval", "doubt", "question"}
 
 // Word returns the word for whom a run waits.
 func (k WaitKind) Word() string { return waitWords[min(int(k), len(waitWords)-1)] }
 
 // Person reports whether the run waits for a person, which takes none of its time.
-func (k WaitKind) Person() bool { return k == WaitApproval || k == WaitDoubt }
+func (k WaitKind) Person() bool { return k == WaitApproval || k == WaitDoubt || k == WaitQuestion }
 
 // Wait is what a run waits for. What it says is released once it is recorded.
 type Wait struct {
@@ -70,6 +71,8 @@ type Wait struct {
 	// NotBefore is when it is asked again.
 	Outages   int
 	NotBefore int64
+	// Tells bounds what content can say to the requester by a question.
+	Tells bcp.Bits
 }
 
 // call returns the id of the call that may have been made, if there is one.
@@ -263,6 +266,10 @@ type Totals struct {
 	// Control is what content steered by, and ControlWorst what it could have, by the plans
 	// that were accepted: that is limited, since it does not depend on content.
 	Control, ControlWorst bcp.Bits
+	// Questions are those that the requester was asked. Told bounds what content told it by
+	// them, of which ToldControl is what steered.
+	Questions         int
+	Told, ToldControl bcp.Bits
 }
 
 // Private is what agents and people said, apart from the rest of a record so that it

@@ -20,9 +20,11 @@ type Frame struct {
 	// Steer is the label of what steers the sub-run around it, if something does.
 	Steer *Label
 	// Asker is who asked for the run, for what. It is not recorded with the frame, and
-	// ControlBits is not either: how many bits content may steer by, for all of the run.
+	// the limits are not either: how many bits content may steer by, and how many questions
+	// the requester may be asked.
 	Asker       Asker
 	ControlBits int
+	Questions   int
 }
 
 // Asker is whom a run serves, and with what words it was asked for.
@@ -190,7 +192,7 @@ func (c *Checked) final() int { return c.find(c.view.plan.Final) }
 
 // step checks one step and foresees its value.
 func (c *Checked) step(s *Step) (node, Code) {
-	if s.Kind == SubStep && c.kernel.definition.SubPlanner == "" {
+	if s.Kind == SubStep && c.kernel.definition.SubPlanner == "" || s.Kind == AskStep && !c.frame.mayAsk() {
 		return node{}, UnknownKind
 	}
 	if s.forks() && !c.frame.mayFork() {
@@ -212,6 +214,8 @@ func (c *Checked) step(s *Step) (node, Code) {
 		return c.parse(s, at)
 	case SubStep:
 		return c.sub(s, at)
+	case AskStep:
+		return c.view.asked(s, nil, at), ""
 	case WhenStep, EachStep:
 		return c.view.forkNode(s, at)
 	case ItemStep:

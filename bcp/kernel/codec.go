@@ -240,6 +240,9 @@ func (t *Totals) fields(f *codec) {
 	number(f, "planner_bits", &t.PlannerBits)
 	number(f, "control", &t.Control)
 	number(f, "control_worst", &t.ControlWorst)
+	number(f, "questions", &t.Questions)
+	number(f, "told", &t.Told)
+	number(f, "told_control", &t.ToldControl)
 }
 
 func (s *Start) fields(f *codec) {
@@ -270,6 +273,7 @@ func (l *Limits) fields(f *codec) {
 	number(f, "run_ttl", &l.RunTTL)
 	number(f, "approval_ttl", &l.ApprovalTTL)
 	number(f, "control_budget_bits", &l.ControlBits)
+	number(f, "max_questions", &l.MaxQuestions)
 }
 
 func (o *Result) fields(f *codec) {
@@ -346,6 +350,7 @@ func (w *Wait) fields(f *codec) {
 	f.flag("begun", &w.Begun)
 	number(f, "outages", &w.Outages)
 	number(f, "not_before", &w.NotBefore)
+	number(f, "tells", &w.Tells)
 }
 
 func (e *End) fields(f *codec) {

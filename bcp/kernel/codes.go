@@ -66,6 +66,7 @@ const (
 	LimitSteps       Code = "max_steps"
 	LimitEffects     Code = "max_effects"
 	LimitParses      Code = "max_q_parses"
+	LimitQuestions   Code = "max_questions"
 	LimitDepth       Code = "max_depth"
 	LimitPlans       Code = "max_plans"
 	LimitPlannerBits Code = "max_planner_bits"
@@ -97,6 +98,7 @@ const (
 	UnknownItem        Code = "unknown_item"
 	BadRule            Code = "bad_rule"
 	LimitOpenRuns      Code = "max_open_runs"
+	ToldSince          Code = "told_since" // the task: its requester may not answer for it
 	Suspended          Code = "suspended"
 	Repeated           Code = "repeated" // decided before: the answer is the same
 )
@@ -115,9 +117,9 @@ var plannerCodes = []Code{
 // otherCodes are the codes that no planner hears.
 var otherCodes = []Code{
 	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
-	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitElements, LimitRunTTL, PlannerTimeout, PlannerUnavailable, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
+	LimitPlans, LimitQuestions, LimitPlannerBits, LimitValueBytes, LimitElements, LimitRunTTL, PlannerTimeout, PlannerUnavailable, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
 	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubBlocked, SubErrored,
-	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, Suspended, Repeated,
+	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, ToldSince, Suspended, Repeated,
 }
 
 // Codes returns all codes.

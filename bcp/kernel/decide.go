@@ -35,6 +35,9 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		c.Code = UnknownKernel
 		return c
 	}
+	if message.question != "" {
+		return s.reply(m, from.Name, &message, task)
+	}
 	held, ok := k.GrantOf(bcp.AgentName(from.Name), grant)
 	if !ok {
 		c.Code = UnknownGrant
@@ -48,7 +51,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	if c.Code, c.Place = code, wrong; code != "" {
 		return c
 	}
-	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.limitsOf(grant), message.planOnly, message.anew
+	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly, c.Start.Anew = held, k.LimitsOf(grant), message.planOnly, message.anew
 	c.Private.Task, c.Private.Rules, c.Private.Salt = message.task, message.rules, runSalt(m)
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
 	s.keepOwn(c.Run, k, own)
@@ -166,6 +169,8 @@ func (d *draft) plan(plan []byte) {
 		d.abort(LimitEffects, "")
 	case d.run.totals.Parses+d.run.fewest(checked, ParseStep, worst.parses) > limits.MaxParses:
 		d.abort(LimitParses, "")
+	case worst.questions > limits.MaxQuestions:
+		d.abort(LimitQuestions, "")
 	default:
 		if f, certain := denied(checked.preflight(d.ownRules())); certain {
 			d.change.Steps = append(d.change.Steps, StepRecord{

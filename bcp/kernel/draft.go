@@ -129,7 +129,7 @@ func (d *draft) fail(class faultClass, f Fault, label *Label) {
 	d.run.totals.PlannerBits += cost
 	e := PlanError{Attempt: d.run.totals.Plans, Step: f.Step, Code: f.Code}
 	if label != nil && (label.Tainted() || label.ThirdParty()) {
-		control := label.influencedBy(Origin("!"+strconv.Itoa(e.Attempt)), Width(cost))
+		control := label.influencedBy(Origin(errorOrigin+strconv.Itoa(e.Attempt)), Width(cost))
 		e.Control = &control
 	}
 	d.change.Told = &e

@@ -98,6 +98,8 @@ func (c *Change) stepEvents(s *StepRecord, answered bool) []Event {
 	case !s.Done:
 	case s.Kind == SubStep:
 		events = append(events, Event{Word: "run_committed", Step: s.Path})
+	case s.Kind == AskStep && !s.Reused:
+		events = append(events, Event{Word: "requester_answered", Step: s.Path})
 	case s.Kind == ParseStep:
 		events = append(events, Event{Word: "q_parse_result", Step: s.Path})
 	case s.Kind == ToolStep && !s.Reused:

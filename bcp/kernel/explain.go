@@ -12,6 +12,8 @@ func ExplainRefusal(c Code) string {
 	switch c {
 	case TooLarge:
 		return fmt.Sprintf("The request is too large: a task has at most %d bytes, and the forbid rules of a run apply to at most %d tools, counted once for each rule.", MaxTask, maxRunRuleTools)
+	case BadOutcome:
+		return "The answer is not of the form that the question asks for."
 	case Malformed:
 		return fmt.Sprintf("The request is not one that can be read, has more than %d forbid rules, or has a request id that was used before, for another task or other rules: choose a new one.", MaxRunRules)
 	}
@@ -65,6 +67,7 @@ var explanations = map[Code]string{
 	LimitSteps:         "The plans have more steps than limits.max_steps.",
 	LimitEffects:       "The run would make more calls than limits.max_effects.",
 	LimitParses:        "The run would ask Readers more often than limits.max_q_parses.",
+	LimitQuestions:     "The run would ask its requester more often than limits.max_questions.",
 	LimitDepth:         "Sub-runs nest deeper than limits.max_depth.",
 	LimitPlans:         "The planner was asked limits.max_plans times, and no plan came through.",
 	LimitPlannerBits:   "The errors would tell the planner more than limits.max_planner_bits.",
@@ -74,8 +77,8 @@ var explanations = map[Code]string{
 	PlannerUnavailable: "The planner's model was away until the run's time was over (limits.run_ttl): its log says why.",
 	PlannerTimeout:     "No plan came within limits.planner_timeout. See whether the planner is connected.",
 
-	ApprovalRejected:  "A person did not let the call through.",
-	ApprovalExpired:   "Nobody decided about the call within limits.approval_ttl.",
+	ApprovalRejected:  "A person did not let the call through, or the requester or a person refused to answer a question.",
+	ApprovalExpired:   "Nobody decided about the call, or answered the question, within limits.approval_ttl.",
 	ApprovalQueueFull: "limits.max_pending_approvals items of the kernel wait already.",
 	InDoubt:           "Nobody knows whether the call was made. A tool with idempotency: key could be asked again.",
 	ParseUnavailable:  "The Reader could not be asked, such as for a budget that is spent: bcpmesh status shows what is left, and bcpmesh explain says why of the refused ask.",
@@ -94,7 +97,8 @@ var explanations = map[Code]string{
 	UnknownRun:    "There is no such run, or it has ended.",
 	UnknownPlan:   "No run waits for this plan.",
 	UnknownCall:   "No run waits for this call.",
-	UnknownItem:   "No run waits for this decision.",
+	UnknownItem:   "No run waits for this decision or answer.",
+	ToldSince:     "The requester was told something else since it gave the task, which may have chosen the answer: a person answers, it refuses, or it says new_session if it knows nothing of that.",
 	BadRule:       "A rule that the requester adds does not compile for the tools of its grant.",
 	Suspended:     "Who sent it, or started or planned the run, or does its call, is suspended.",
 	LimitOpenRuns: "The requester has as many open runs as one may have.",

@@ -66,7 +66,9 @@ func (s *Step) id() string { return s.scope + s.ID }
 func (s *Step) forks() bool { return s.Kind == WhenStep || s.Kind == EachStep }
 
 // local reports whether the value follows from the values before it: nobody is asked.
-func (s *Step) local() bool { return s.Kind != ToolStep && s.Kind != ParseStep && s.Kind != SubStep }
+func (s *Step) local() bool {
+	return s.Kind != ToolStep && s.Kind != ParseStep && s.Kind != SubStep && s.Kind != AskStep
+}
 
 // flowReader reads the steps in steps.
 type flowReader struct {
@@ -510,12 +512,12 @@ func unite(a, b *Type) *Type {
 
 // worst is what the dearest path through a plan has.
 type worst struct {
-	steps, effects, parses int
-	control                bcp.Bits
+	steps, effects, parses, questions int
+	control                           bcp.Bits
 }
 
 func (w *worst) add(o worst, times int) {
-	w.steps, w.effects, w.parses = w.steps+times*o.steps, w.effects+times*o.effects, w.parses+times*o.parses
+	w.steps, w.effects, w.parses, w.questions = w.steps+times*o.steps, w.effects+times*o.effects, w.parses+times*o.parses, w.questions+times*o.questions
 	w.control += bcp.Bits(times) * o.control
 }
 
@@ -529,6 +531,8 @@ func (c *Checked) worst(from, to int) (w worst) {
 			one.effects = 1
 		case ParseStep:
 			one.parses = 1
+		case AskStep:
+			one.questions = 1
 		}
 		if s.Kind != ItemStep && s.Kind != EndStep {
 			one.steps = 1
@@ -549,7 +553,7 @@ func (c *Checked) worst(from, to int) (w worst) {
 			if s.Kind == EachStep {
 				dearest.add(of, 1)
 			} else {
-				dearest = worst{max(dearest.steps, of.steps), max(dearest.effects, of.effects), max(dearest.parses, of.parses), max(dearest.control, of.control)}
+				dearest = worst{max(dearest.steps, of.steps), max(dearest.effects, of.effects), max(dearest.parses, of.parses), max(dearest.questions, of.questions), max(dearest.control, of.control)}
 			}
 			next = end
 		}

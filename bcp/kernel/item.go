@@ -6,7 +6,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Items returns the calls that wait for people, in any order.
+// Items returns the calls and questions that wait for people, in any order.
 func (s *State) Items() []bcp.RunItem {
 	var items []bcp.RunItem
 	for _, r := range s.runs {
@@ -27,22 +27,25 @@ func (s *State) EachHeld(f func(kernel bcp.AgentName, kind bcp.ItemKind, since t
 }
 
 func (w *Wait) itemKind() bcp.ItemKind {
-	if w.Kind == WaitDoubt {
+	switch w.Kind {
+	case WaitDoubt:
 		return bcp.ItemInDoubt
+	case WaitQuestion:
+		return bcp.ItemQuestion
 	}
 	return bcp.ItemEffect
 }
 
-// Item returns the call that waits for a person under this id, if one does.
+// Item returns what waits for a person under this id, if something does.
 func (s *State) Item(id bcp.ItemID) (bcp.RunItem, bool) {
-	r := s.open(string(id), WaitApproval, WaitDoubt)
+	r := s.open(string(id), WaitApproval, WaitDoubt, WaitQuestion)
 	if r == nil {
 		return bcp.RunItem{}, false
 	}
 	return s.buildItem(r), true
 }
 
-// buildItem shows a call to a person. What the definitions of today do not have any more is
+// buildItem shows a call, or a question, to a person. What the definitions of today do not have any more is
 // tainted, and can only be refused.
 func (s *State) buildItem(r *run) bcp.RunItem {
 	w := &r.wait
@@ -59,6 +62,11 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 		return it
 	}
 	it.Approvers = k.definition.Approvers
+	if asks := r.asks(); asks != nil {
+		it.Reader, it.Taint, it.Content, e.Changed = e.Requester, bcp.TaintLow, questionJSON(r), false
+		e.Questions, e.Result = asks.Spec.Questions, asks.typ.AppendJSONSchema(nil)
+		return it
+	}
 	t := k.tools[w.Tool]
 	if t == nil {
 		return it
@@ -92,18 +100,37 @@ func effectJSON(r *run) []byte {
 	return v.JSON()
 }
 
+// questionJSON is what a person is shown of a question: of this run, in canonical JSON.
+func questionJSON(r *run) []byte {
+	questions, err := ParseValue(r.args)
+	if err != nil {
+		questions = Null()
+	}
+	v := object(member{"run_id", Text(string(r.id))}, member{"step", Text(r.wait.Step)}, member{"questions", questions})
+	return v.JSON()
+}
+
 // Result reads what a person says that a call returned: {"result": …}, of the type that
-// its tool returns.
+// its tool returns, or answers: {"answer": …}.
 func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
-	r := s.open(string(id), WaitDoubt)
+	r := s.open(string(id), WaitDoubt, WaitQuestion)
 	if r == nil {
 		return nil, false
+	}
+	if asks := r.asks(); asks != nil {
+		answer, ok := parseSaid(response, "answer")
+		if !ok {
+			return nil, false
+		}
+		value, ok := asks.judge(answer.JSON())
+		v := object(member{"answer", value})
+		return v.JSON(), ok
 	}
 	k := s.kernels[r.start.Kernel]
 	if k == nil || k.tools[r.wait.Tool] == nil {
 		return nil, false
 	}
-	result, ok := parseResult(response)
+	result, ok := parseSaid(response, "result")
 	if !ok || !k.tools[r.wait.Tool].Output.Has(result) {
 		return nil, false
 	}
@@ -111,14 +138,14 @@ func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
 	return v.JSON(), true
 }
 
-// parseResult reads {"result": …}.
-func parseResult(response []byte) (*Value, bool) {
+// parseSaid reads an object with one key.
+func parseSaid(response []byte, key string) (*Value, bool) {
 	v, err := ParseValue(response)
 	if err != nil || v.kind != ObjectValue || len(v.keys) != 1 {
 		return nil, false
 	}
-	result := v.member("result")
-	return result, result != nil
+	said := v.member(key)
+	return said, said != nil
 }
 
 // DecideItem decides what a person decided about an item. The person's right and
@@ -134,8 +161,10 @@ func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.Agen
 	case act == bcp.Approve && item.Kind == bcp.ItemInDoubt:
 		decision = NotDone
 	case act == bcp.EditItem:
-		if v, ok := parseResult(content); ok {
+		if v, ok := parseSaid(content, "result"); ok && item.Kind == bcp.ItemInDoubt {
 			decision, result = Done, v.JSON()
+		} else if v, ok := parseSaid(content, "answer"); ok && item.Kind == bcp.ItemQuestion {
+			decision, result = Answer, v.JSON()
 		}
 	}
 	c := s.DecidePerson(m, string(id), decision, result)

@@ -117,11 +117,8 @@ func (k *Kernel) GrantOf(requester bcp.AgentName, name string) (Grant, bool) {
 	return g, ok
 }
 
-// ControlBits is how many bits content may steer plans by under a grant.
-func (k *Kernel) ControlBits(grant string) int { return k.limitsOf(grant).ControlBits }
-
-// limitsOf are those of a run under a grant.
-func (k *Kernel) limitsOf(grant string) Limits {
+// LimitsOf are those of a run under a grant.
+func (k *Kernel) LimitsOf(grant string) Limits {
 	l := k.definition.Limits
 	if fewer, limited := k.definition.GrantControl[grant]; limited {
 		l.ControlBits = min(l.ControlBits, fewer)
@@ -319,7 +316,7 @@ func (l *loading) limits() {
 	m := &l.kernel.definition.Limits
 	for name, n := range inOrder(map[string]int{
 		"max_steps": m.MaxSteps, "max_effects": m.MaxEffects, "max_q_parses": m.MaxParses, "max_depth": m.MaxDepth, "max_plans": m.MaxPlans,
-		"max_planner_bits": m.MaxPlannerBits, "max_value_bytes": m.MaxValueBytes, "max_pending_approvals": m.MaxPendingApprovals,
+		"max_planner_bits": m.MaxPlannerBits, "max_value_bytes": m.MaxValueBytes, "max_pending_approvals": m.MaxPendingApprovals, "max_questions": m.MaxQuestions,
 		"control_budget_bits": m.ControlBits, "planner_timeout": int(m.PlannerTimeout), "run_ttl": int(m.RunTTL), "approval_ttl": int(m.ApprovalTTL),
 	}) {
 		if n < 0 {

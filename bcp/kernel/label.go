@@ -129,6 +129,9 @@ const otherContent = "?"
 // taskOrigin is the origin of a task, which no step can have as its path.
 const taskOrigin Origin = "?"
 
+// errorOrigin begins the origins of errors that content chose.
+const errorOrigin = "!"
+
 // Tainted reports whether content had a part in the value.
 func (l *Label) Tainted() bool {
 	return l.Sources&(ToolRead|ReaderAnswer) != 0 || l.Sources&UserQuery == 0

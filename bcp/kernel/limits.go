@@ -99,6 +99,8 @@ type Limits struct {
 	MaxPlannerBits int
 	// ControlBits is how many bits content may steer plans by; 0 is not at all.
 	ControlBits int
+	// MaxQuestions is how often the requester is asked something; 0 is never.
+	MaxQuestions int
 	// MaxValueBytes is the size of one value in canonical JSON.
 	MaxValueBytes int
 	// PlannerTimeout is how long a planner or sub-planner may take for a plan.

@@ -58,6 +58,10 @@ type runMessage struct {
 	rules   []RunRule
 	// planOnly asks for a plan that is judged and not run.
 	planOnly bool
+	// question is what it answers instead, with answer, unless it refused to.
+	question bcp.ItemID
+	answer   []byte
+	refused  bool
 	// anew says that the requester begins anew: it knows nothing of what it was told.
 	anew bool
 }
@@ -69,12 +73,16 @@ func BeginsAnew(body []byte) bool {
 }
 
 // parseRun reads {type?, request_id?, task, forbid?: [{tool, when}], plan_only?: true,
+// new_session?: true}, or {type?, question_id, answer: object or refused: true,
 // new_session?: true}.
 func parseRun(body []byte) (runMessage, Code) {
 	var m runMessage
-	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid", "plan_only", "new_session")
+	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid", "plan_only", "new_session", "question_id", "answer", "refused")
 	if code != "" {
 		return m, code
+	}
+	if v.member("question_id") != nil {
+		return parseReply(&v)
 	}
 	request, ok1 := v.optionalText("request_id")
 	task, ok2 := v.optionalText("task")
@@ -83,11 +91,7 @@ func parseRun(body []byte) (runMessage, Code) {
 		id, err := bcp.ParseClientID(request)
 		m.request, ok = id, ok && err == nil
 	}
-	for key, flag := range map[string]*bool{"plan_only": &m.planOnly, "new_session": &m.anew} {
-		if only := v.member(key); only != nil {
-			*flag, ok = true, ok && only.kind == BoolValue && only.flag
-		}
-	}
+	ok = ok && v.member("answer") == nil && v.member("refused") == nil && v.isTrue("plan_only", &m.planOnly) && v.isTrue("new_session", &m.anew)
 	if m.task = task; len(task) > MaxTask {
 		return m, TooLarge
 	}
@@ -105,6 +109,34 @@ func parseRun(body []byte) (runMessage, Code) {
 		return m, Malformed
 	}
 	return m, ""
+}
+
+// parseReply reads what answers a question.
+func parseReply(v *Value) (m runMessage, code Code) {
+	id, _ := v.optionalText("question_id")
+	var err error
+	m.question, err = bcp.ParseItemID(id)
+	ok := err == nil && v.isTrue("refused", &m.refused) && v.isTrue("new_session", &m.anew)
+	if answer := v.member("answer"); answer != nil && !m.refused {
+		m.answer = answer.JSON()
+	}
+	known := 2 // the id, and one of answer and refused
+	for _, key := range []string{"type", "new_session"} {
+		if v.member(key) != nil {
+			known++
+		}
+	}
+	if !ok || len(v.keys) != known || (m.answer == nil) != m.refused {
+		return runMessage{}, Malformed
+	}
+	return m, ""
+}
+
+// isTrue reads a member that is true, or is absent.
+func (v *Value) isTrue(key string, p *bool) bool {
+	m := v.member(key)
+	*p = m != nil
+	return m == nil || m.kind == BoolValue && m.flag
 }
 
 // parsePlanMessage reads {type?, plan_id, plan}, {type?, plan_id, refused: true} or

@@ -183,7 +183,7 @@ func (s *State) overdue(m bcp.Moment, r *run) Change {
 	switch r.wait.Kind {
 	case WaitPlanner, WaitSubPlanner:
 		kind = ChangePlan
-	case WaitTool, WaitApproval, WaitDoubt:
+	case WaitTool, WaitApproval, WaitDoubt, WaitQuestion:
 		kind = ChangeCall
 	}
 	d, ok := s.begin(m, kind, r)
@@ -191,7 +191,7 @@ func (s *State) overdue(m bcp.Moment, r *run) Change {
 		return d.decided()
 	}
 	switch w := r.wait; {
-	case w.Kind == WaitApproval:
+	case w.Kind == WaitApproval, w.Kind == WaitQuestion:
 		d.end(Blocked, ApprovalExpired, w.Step)
 	case w.Kind == WaitDoubt:
 		d.end(Doubted, InDoubt, w.Step)

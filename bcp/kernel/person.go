@@ -13,9 +13,10 @@ const (
 	Reject  // it is not made; or nobody knows, and the run ends in doubt
 	Done    // it was done
 	NotDone // it was not: send it again
+	Answer  // what the requester would
 )
 
-var decisionWords = []string{"", "approve", "reject", "done", "not_done"}
+var decisionWords = []string{"", "approve", "reject", "done", "not_done", "answer"}
 
 // ParsePersonDecision reads the word of a decision.
 func ParsePersonDecision(s string) (PersonDecision, bool) {
@@ -36,6 +37,8 @@ func (d PersonDecision) about(kind WaitKind) bool {
 		return kind == WaitApproval
 	case Done, NotDone:
 		return kind == WaitDoubt
+	case Answer:
+		return kind == WaitQuestion
 	default:
 		return false
 	}
@@ -43,9 +46,9 @@ func (d PersonDecision) about(kind WaitKind) bool {
 
 // DecidePerson takes a person's decision about an item. That the person may decide,
 // and signed for these very bytes, is checked before. result is what the tool
-// returned, in JSON, where the person says that it was done.
+// returned, in JSON, where the person says that it was done, or the answer to a question.
 func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision, result []byte) Change {
-	r := s.open(item, WaitApproval, WaitDoubt)
+	r := s.open(item, WaitApproval, WaitDoubt, WaitQuestion)
 	if r == nil || !decision.about(r.wait.Kind) {
 		return s.refused(m, ChangeStep, item, UnknownItem)
 	}
@@ -61,6 +64,10 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 	case decision == Reject:
 		d.end(Blocked, ApprovalRejected, w.Step)
 	case !d.ready():
+	case decision == Answer:
+		if !d.answerQuestion(result) {
+			return s.refused(m, ChangeStep, item, BadOutcome)
+		}
 	case t == nil:
 		d.end(Errored, ToolChanged, w.Step)
 	case decision == Approve:

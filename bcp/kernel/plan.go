@@ -15,6 +15,7 @@ const (
 	MergeStep
 	WhenStep
 	EachStep
+	AskStep
 	ItemStep // an element of an each, before the steps that it is for
 	EndStep  // behind the steps of a when or an each: what they give
 )
@@ -23,7 +24,7 @@ const (
 func (k StepKind) Word() string { return stepWords[min(int(k), len(stepWords)-1)] }
 
 // stepWords are the words of all kinds, by number.
-var stepWords = []string{"", "const", "tool", "q_parse", "subkernel", "merge", "when", "each", "item", "end"}
+var stepWords = []string{"", "const", "tool", "q_parse", "subkernel", "merge", "when", "each", "ask_requester", "item", "end"}
 
 // Plan is a plan that was read, and not checked yet: see [Kernel.Check].
 type Plan struct {
@@ -49,6 +50,7 @@ type Step struct {
 	Grant       []Capability // subkernel
 	Inputs      []NamedRef   // merge, by name
 	Flow        *Flow        // when, each
+	Asks        *Schema      // ask_requester: what is asked, whose Reader is the requester
 
 	placed
 }
@@ -102,6 +104,7 @@ var planTable = []struct {
 		{name: "over", form: refForm}, {name: "as", form: idForm}, {name: "max", form: countForm}, {name: "do", form: stepsForm},
 		{name: "collect", form: inputsForm, optional: true}, {name: "on_more", form: moreForm, optional: true},
 	}},
+	{AskStep, []planKey{{name: "questions", form: questionsForm}}},
 }
 
 // planKey is one key of a step.
@@ -126,6 +129,7 @@ const (
 	idForm
 	countForm
 	moreForm
+	questionsForm
 )
 
 // ParsePlan reads a plan: strict JSON, exact keys, kinds and forms. What is wrong
@@ -240,6 +244,9 @@ func (s *Step) readKey(key *planKey, v *Value, r *flowReader) (ok bool) {
 		if s.Inputs, ok = readInputs(v); s.Flow != nil {
 			s.Flow.Out, s.Inputs = s.Inputs, nil
 		}
+		return ok
+	case questionsForm:
+		s.Asks, ok = readQuestions(v)
 		return ok
 	case textForm:
 	default:

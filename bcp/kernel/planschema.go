@@ -1,14 +1,18 @@
 package kernel
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
 
 // AppendPlanSchema appends the JSON Schema of a plan, for planners: what
 // [ParsePlan] reads, as far as a schema can say it. It is made from the same table.
-// steers says that content may steer plans.
-func AppendPlanSchema(dst []byte, steers bool) []byte {
+// steers says that content may steer plans, asks that they may ask the requester.
+func AppendPlanSchema(dst []byte, steers, asks bool) []byte {
 	steps := List()
 	for i := range planTable {
-		if s := (&Step{Kind: planTable[i].kind}); s.forks() && !steers {
+		if s := (&Step{Kind: planTable[i].kind}); s.forks() && !steers || s.Kind == AskStep && !asks {
 			continue
 		}
 		steps.list = append(steps.list, stepSchema(i))
@@ -66,6 +70,8 @@ func (k *planKey) schema() Value {
 		return object(member{"type", Text("integer")}, member{"minimum", Int(1)}, member{"maximum", Int(maxElements)})
 	case moreForm:
 		return object(member{"enum", texts([]string{"stop", "first"})})
+	case questionsForm:
+		return object(member{"type", Text("array")}, member{"minItems", Int(1)}, member{"maxItems", Int(bcp.MaxQuestions)}, member{"items", questionSchema()})
 	case grantForm:
 		return object(member{"type", Text("array")}, member{"maxItems", Int(MaxTools)}, member{"items", object(member{"type", Text("string")}, member{"pattern", Text(`^[a-z0-9][a-z0-9._-]{0,62}$`)})})
 	default:
@@ -77,6 +83,29 @@ func (k *planKey) schema() Value {
 		}
 		return refTo("text")
 	}
+}
+
+// askedFormats are those of a requester's answers, which need nothing of the mesh.
+var askedFormats = []bcp.Format{
+	bcp.FormatBoolean, bcp.FormatEnum, bcp.FormatInteger, bcp.FormatDate, bcp.FormatTime, bcp.FormatEmail, bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList,
+}
+
+// questionSchema is the schema of a question, as far as all formats have it.
+func questionSchema() Value {
+	var formats []string
+	for _, f := range askedFormats {
+		formats = append(formats, f.String())
+	}
+	integer := object(member{"type", Text("integer")})
+	return object(
+		member{"type", Text("object")}, member{"additionalProperties", Bool(false)}, member{"required", texts([]string{"id", "question", "expected_format"})},
+		member{"properties", object(
+			member{"id", object(member{"type", Text("string")})}, member{"question", object(member{"type", Text("string")})},
+			member{"expected_format", object(member{"enum", texts(formats)})},
+			member{"values", object(member{"type", Text("array")}, member{"items", object(member{"type", Text("string")})}, member{"description", Text("The choices of an enum.")})},
+			member{"min", integer}, member{"max", integer}, member{"max_words", integer}, member{"max_chars", integer},
+		)},
+	)
 }
 
 // namedSchema is the schema of an object of names.

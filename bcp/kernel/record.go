@@ -49,19 +49,22 @@ func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	return r
 }
 
-// tells bounds what the end of a run tells its requester: nothing, if nothing was read or
-// called before; a bit, if it was committed; else a bit more than it takes to say which
-// status and code it has. So the weights of all ends add up to less than 1 (CAPACITY, 7).
-// Which effects it had tells by which way content steered it.
+// tells bounds what a question or the end of a run tells its requester: nothing, if nothing
+// was read or called before; at the end a bit, if it was committed; else a bit more than it
+// takes to say which status and code it has. So the weights of all ends, and of a question,
+// add up to less than 1 (CAPACITY, 7). Which effects it had tells by which way content
+// steered it, but for what questions told of that.
 func (c *Change) tells() bcp.Bits {
 	switch {
+	case c.Wait != nil:
+		return c.Wait.Tells
 	case c.End == nil || c.Code == "" && c.Totals.Parses+c.Totals.Effects == 0:
 		return 0
 	case c.End.Status == Committed:
-		return bcp.Bit + c.Totals.Control
+		return bcp.Bit + c.Totals.Control - c.Totals.ToldControl
 	}
 	others := (len(Statuses()) - 1) * (len(Codes()) + 1)
-	return bcp.Bits(1+bits.Len(uint(others-1)))*bcp.Bit + c.Totals.Control
+	return bcp.Bits(1+bits.Len(uint(others-1)))*bcp.Bit + c.Totals.Control - c.Totals.ToldControl
 }
 
 // ReadRecord reads the change of a decision. The private part is empty if that was

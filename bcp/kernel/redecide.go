@@ -62,6 +62,10 @@ func (r *run) isCall(id string) bool {
 // person is what a person decided who made this change.
 func (c *Change) person(r *run) PersonDecision {
 	switch w := &r.wait; {
+	case w.Kind == WaitQuestion && c.Result != nil:
+		return Answer
+	case w.Kind == WaitQuestion:
+		return Reject
 	case w.Kind == WaitApproval && c.End != nil && c.End.Code == ApprovalRejected, w.Kind == WaitDoubt && c.End != nil && c.End.Status == Doubted:
 		return Reject
 	case w.Kind == WaitApproval:

@@ -116,6 +116,9 @@ type RunStatus struct {
 	Status Status
 	Code   Code
 	Wait   WaitKind
+	// Question is the id of the question that waits for the requester, and Asked what it is.
+	Question string
+	Asked    []bcp.Question
 }
 
 // Status returns how a run is, for a day after its end.
@@ -127,6 +130,8 @@ func (s *State) Status(id RunID) (RunStatus, bool) {
 	status := RunStatus{Kernel: r.start.Kernel, Requester: r.start.Requester, Wait: r.wait.Kind}
 	if r.end != nil {
 		status.Status, status.Code = r.end.Status, r.end.Code
+	} else if asks := r.asks(); asks != nil {
+		status.Question, status.Asked = r.wait.ID, asks.Spec.Questions
 	}
 	return status, true
 }
@@ -187,7 +192,7 @@ func (s *State) waitingFor(r *run, id string) Release {
 	case WaitTool:
 		out.Kind, out.Tool, out.Body = ReleaseCall, k.tools[w.Tool], callMessage(&w, args)
 		out.Call = s.openCall(k, r, id)
-	case WaitApproval, WaitDoubt:
+	case WaitApproval, WaitDoubt, WaitQuestion:
 		out.Kind, out.Tool = ReleaseItem, k.tools[w.Tool]
 	case WaitReader:
 		out.Kind = ReleaseParse
@@ -337,6 +342,9 @@ func (k *Kernel) request(r *run, g Grant) Value {
 	)
 	if limits.ControlBits > 0 && r.top().Depth == 0 {
 		v.add("control_budget_bits", Int(int64(limits.ControlBits)))
+	}
+	if limits.MaxQuestions > 0 && r.top().Depth == 0 {
+		v.add("max_questions", Int(int64(limits.MaxQuestions)))
 	}
 	if k.definition.SubPlanner != "" && r.top().Depth < limits.MaxDepth {
 		v.add("sub_runs", Bool(true))

@@ -97,7 +97,7 @@ func (r *run) value(key bcp.Digest) (*Value, bool) {
 // begin starts the run of a change.
 func begin(c *Change) *run {
 	r := &run{id: c.Run, began: c.Time, start: *c.Start, task: c.Private.Task, salt: c.Private.Salt, rules: c.Private.Rules}
-	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker(), ControlBits: c.Start.Limits.ControlBits}}}
+	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker(), ControlBits: c.Start.Limits.ControlBits, Questions: c.Start.Limits.MaxQuestions}}}
 	return r
 }
 

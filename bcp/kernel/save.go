@@ -128,7 +128,7 @@ func (r *run) fields(f *codec) {
 	number(f, "deadline", &r.deadline)
 	objects(f, "frames", &r.frames, pointed((*frame).fields))
 	for _, frame := range r.frames {
-		frame.Asker, frame.ControlBits = r.asker(), r.start.Limits.ControlBits
+		frame.Asker, frame.ControlBits, frame.Questions = r.asker(), r.start.Limits.ControlBits, r.start.Limits.MaxQuestions
 	}
 	objects(f, "told", &r.told, (*PlanError).fields)
 	f.bytes("failed", &r.failed)

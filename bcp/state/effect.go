@@ -28,17 +28,18 @@ func (s *State) mayDecideRun(approver bcp.AgentName, it *bcp.RunItem) bool {
 	return s.agents[approver] == nil && slices.Contains(it.Approvers, approver)
 }
 
-// effectBytes returns the bytes that an act about a call of a run is about: the call
-// itself, the reason why it is refused, or its result, where it was made after all.
+// effectBytes returns the bytes that an act about a call or a question of a run is about:
+// the call itself, the reason why it is refused, its result, where it was made after all,
+// or the answer.
 func (s *State) effectBytes(it *bcp.RunItem, act bcp.Act, a *bcp.Approval) ([]byte, bcp.Code) {
 	switch {
 	case act == bcp.RejectItem && len(a.Response) == 0:
 		return []byte(a.Reason), ""
 	case a.Reason != "":
 		return nil, bcp.Malformed
-	case act == bcp.Approve && len(a.Response) == 0:
+	case act == bcp.Approve && len(a.Response) == 0 && it.Kind != bcp.ItemQuestion:
 		return it.Content, ""
-	case act == bcp.EditItem && it.Kind == bcp.ItemInDoubt:
+	case act == bcp.EditItem && it.Kind != bcp.ItemEffect:
 		if result, ok := s.runs.Result(it.ID, a.Response); ok {
 			return result, ""
 		}
@@ -46,15 +47,19 @@ func (s *State) effectBytes(it *bcp.RunItem, act bcp.Act, a *bcp.Approval) ([]by
 	return nil, bcp.Malformed
 }
 
-// previewResult is [State.Preview] of a call that may have been made: what a person says
-// that it returned.
+// previewResult is [State.Preview] of a call that may have been made, or a question: what a
+// person says that it returned, or answers.
 func (s *State) previewResult(approver bcp.AgentName, it *bcp.RunItem, a *bcp.Approval) (bcp.EditPreview, bcp.Refusal) {
 	if !s.mayDecideRun(approver, it) {
 		return bcp.EditPreview{}, bcp.RefusalOf(bcp.NotPermitted)
 	}
 	content, code := s.effectBytes(it, bcp.EditItem, a)
 	if code != "" {
-		return bcp.EditPreview{}, bcp.Refusal{Error: bcp.Malformed, Detail: `expected {"result": …} as the tool's output_schema has it, for a call that is in doubt`}
+		detail := `expected {"result": …} as the tool's output_schema has it, for a call that is in doubt`
+		if it.Kind == bcp.ItemQuestion {
+			detail = `expected {"answer": {…}} with an answer to each question, in its format`
+		}
+		return bcp.EditPreview{}, bcp.Refusal{Error: bcp.Malformed, Detail: detail}
 	}
 	return bcp.EditPreview{Item: it.ID, Content: content, SHA256: sha256.Sum256(content)}, bcp.Refusal{}
 }

@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,12 @@ import (
 // K10). The arguments are hostile where content chose them; the step's name is the
 // planner's.
 
-// effectFacts returns what the mesh knows about a call.
+// effectFacts returns what the mesh knows about a call, or a question.
 func effectFacts(e *bcp.Effect, kernel bcp.AgentName) []ItemFact {
+	run := ItemFact{"run", e.Run + " of " + string(kernel) + ", for " + string(e.Requester) + " with the grant " + e.Grant + ", step " + e.Step}
+	if len(e.Questions) > 0 {
+		return []ItemFact{run, {"answers", string(e.Result)}}
+	}
 	tool := e.Tool
 	if e.Service != "" {
 		tool += " of " + string(e.Service)
@@ -26,10 +31,7 @@ func effectFacts(e *bcp.Effect, kernel bcp.AgentName) []ItemFact {
 	if e.Description != "" {
 		tool += ": " + e.Description
 	}
-	facts := []ItemFact{
-		{"tool", tool},
-		{"run", e.Run + " of " + string(kernel) + ", for " + string(e.Requester) + " with the grant " + e.Grant + ", step " + e.Step},
-	}
+	facts := []ItemFact{{"tool", tool}, run}
 	if len(e.Rules) > 0 {
 		facts = append(facts, ItemFact{"rules", strings.Join(e.Rules, ", ")})
 	}
@@ -91,8 +93,41 @@ func (c signedCall) is(e *bcp.Effect) bool {
 	return c.Arguments != nil && c.Run == e.Run && c.Tool == e.Tool
 }
 
-// callFrame shows a call, argument by argument.
+// signedQuestion is what an item of a question shows.
+type signedQuestion struct {
+	Run       string         `json:"run_id"`
+	Step      string         `json:"step"`
+	Questions []bcp.Question `json:"questions"`
+}
+
+// isQuestion reports whether the content of an item is the question that its facts are of.
+func isQuestion(v *bcp.ItemView) bool {
+	var q signedQuestion
+	return json.Unmarshal(v.Content, &q, json.RejectUnknownMembers(true)) == nil && q.Run == v.Effect.Run && q.Step == v.Effect.Step &&
+		slices.EqualFunc(q.Questions, v.Effect.Questions, func(a, b bcp.Question) bool { return a.ID == b.ID && QuestionText(&a) == QuestionText(&b) })
+}
+
+// QuestionText is a question of a plan with the answers that it takes: the planner's words.
+func QuestionText(q *bcp.Question) string {
+	takes := q.ExpectedFormat.String()
+	if len(q.Values) > 0 {
+		takes = strings.Join(q.Values, ", ")
+	}
+	if q.Min != nil && q.Max != nil {
+		takes += " from " + strconv.FormatInt(*q.Min, 10) + " to " + strconv.FormatInt(*q.Max, 10)
+	}
+	return q.Question + " (" + takes + ")"
+}
+
+// callFrame shows a call, argument by argument, or a question.
 func callFrame(v *bcp.ItemView) Frame {
+	if v.Kind == bcp.ItemQuestion {
+		f := Frame{Label: "untrusted: what the plan asks", End: "end of the question"}
+		for i := range v.Effect.Questions {
+			f.Parts = append(f.Parts, Part{v.Effect.Questions[i].ID, QuestionText(&v.Effect.Questions[i])})
+		}
+		return f
+	}
 	f := Frame{Label: "untrusted: the arguments of the call", End: "end of the call"}
 	call, arguments := parseCall(v), map[string]jsontext.Value(nil)
 	if call.Arguments == nil || json.Unmarshal(call.Arguments, &arguments) != nil {
@@ -126,6 +161,10 @@ func plainText(value jsontext.Value) string {
 func effectConsequence(v *bcp.ItemView, act bcp.Act) string {
 	tool, doubt := v.Effect.Tool, v.Kind == bcp.ItemInDoubt
 	switch {
+	case v.Kind == bcp.ItemQuestion && act == bcp.RejectItem:
+		return "the run is blocked"
+	case v.Kind == bcp.ItemQuestion:
+		return "the run goes on with your answer"
 	case act == bcp.Approve && doubt:
 		return tool + " is called again"
 	case act == bcp.Approve:
@@ -138,7 +177,7 @@ func effectConsequence(v *bcp.ItemView, act bcp.Act) string {
 	return tool + " is not called, and the run is blocked"
 }
 
-// Question is what an approval of an item says.
+// Question is what an approval of an item says; it is empty for what cannot be approved.
 func Question(v *bcp.ItemView) string {
 	switch v.Kind {
 	case bcp.ItemEscalation:
@@ -149,20 +188,42 @@ func Question(v *bcp.ItemView) string {
 		return "Have " + v.Effect.Tool + " called, once, exactly like this"
 	case bcp.ItemInDoubt:
 		return "It was not done: have " + v.Effect.Tool + " called again, exactly like this"
+	case bcp.ItemQuestion:
+		return ""
 	}
 	return "Release exactly this to " + string(v.Controller)
 }
 
-// NoResult is what a person says that a call returned, before it is filled in.
-const NoResult = `{"result": null}`
+// Draft is what a person says that a call returned, or answers, before it is filled in; it is
+// empty for other items.
+func Draft(v *bcp.ItemView) string {
+	switch v.Kind {
+	case bcp.ItemInDoubt:
+		return `{"result": null}`
+	case bcp.ItemQuestion:
+		var answers []string
+		for i := range v.Effect.Questions {
+			id, _ := jsontext.AppendQuote(nil, v.Effect.Questions[i].ID) // which has plain characters
+			answers = append(answers, string(id)+`: ""`)
+		}
+		return `{"answer": {` + strings.Join(answers, ", ") + `}}`
+	}
+	return ""
+}
 
 // EditQuestion is what a decision says that has something else in an item's place.
 func EditQuestion(v *bcp.ItemView) string {
-	if v.Kind == bcp.ItemInDoubt {
+	switch v.Kind {
+	case bcp.ItemQuestion:
+		return "Answer this in the place of " + string(v.Effect.Requester)
+	case bcp.ItemInDoubt:
 		return "It was done: let the run go on with this result"
 	}
 	return "Release this to " + string(v.Controller) + " in its place"
 }
+
+// NotApproved says why there is nothing to approve about a question.
+const NotApproved = "a question is answered: edit it, or reject it"
 
 // NotEditable says why there is nothing to say in place of an item.
 func NotEditable(kind bcp.ItemKind) string {
@@ -178,5 +239,5 @@ func NotEditable(kind bcp.ItemKind) string {
 // Editable reports whether a person may say something else in place of an item: another
 // answer, or what a call returned that was made after all.
 func Editable(kind bcp.ItemKind) bool {
-	return kind == bcp.ItemSummary || kind == bcp.ItemAnomaly || kind == bcp.ItemInDoubt
+	return kind == bcp.ItemSummary || kind == bcp.ItemAnomaly || kind == bcp.ItemInDoubt || kind == bcp.ItemQuestion
 }

@@ -92,7 +92,7 @@ func ItemFrames(v *bcp.ItemView, now time.Time) []Frame {
 		frames = append(frames, escalation(v))
 	case bcp.ItemProposal:
 		frames = append(frames, proposal(v))
-	case bcp.ItemEffect, bcp.ItemInDoubt:
+	case bcp.ItemEffect, bcp.ItemInDoubt, bcp.ItemQuestion:
 		frames = append(frames, callFrame(v))
 	default:
 		frames = append(frames, content(v.Spec, v.Content, "untrusted content from a tainted agent ("+string(v.Reader)+")", "end of what "+string(v.Reader)+" said"))
@@ -140,6 +140,8 @@ func kindText(kind bcp.ItemKind) string {
 		return "shall this call be made? Once, exactly as it is shown"
 	case bcp.ItemInDoubt:
 		return "was this call made? Its tool did not answer"
+	case bcp.ItemQuestion:
+		return "what should a plan go on with? Its requester or you may answer"
 	case bcp.ItemAnomaly:
 		return "an answer that looks like instructions, code or an address, or contradicts itself"
 	}
@@ -336,7 +338,7 @@ func Intact(v *bcp.ItemView) bool {
 			return false
 		}
 	}
-	return sha256.Sum256(shown) == v.SHA256 && (v.Effect == nil || parseCall(v).is(v.Effect))
+	return sha256.Sum256(shown) == v.SHA256 && (v.Effect == nil || v.Kind == bcp.ItemQuestion && isQuestion(v) || parseCall(v).is(v.Effect))
 }
 
 // PreviewFacts returns what the mesh knows about an edit of an item.
@@ -352,7 +354,11 @@ func PreviewFacts(v *bcp.ItemView, preview bcp.EditPreview) []ItemFact {
 // if it replaces nothing.
 func PreviewFrames(v *bcp.ItemView, preview bcp.EditPreview) []Frame {
 	if v.Effect != nil {
-		return []Frame{{Label: "what you say that " + v.Effect.Tool + " returned", Parts: []Part{{"", string(preview.Content)}}, End: "end of what you say"}, callFrame(v)}
+		label := "what you say that " + v.Effect.Tool + " returned"
+		if v.Kind == bcp.ItemQuestion {
+			label = "your answer"
+		}
+		return []Frame{{Label: label, Parts: []Part{{"", string(preview.Content)}}, End: "end of what you say"}, callFrame(v)}
 	}
 	frames := []Frame{content(v.Spec, preview.Content, "your edit, in the spelling that would be released", "end of your edit")}
 	if bytes.Equal(v.Content, preview.Content) {
@@ -397,7 +403,7 @@ func Signs(it *bcp.Item, said string) [][2]int {
 // Said is the agent whose words an item holds.
 func Said(it *bcp.Item) bcp.AgentName {
 	switch it.Kind {
-	case bcp.ItemEscalation, bcp.ItemProposal, bcp.ItemEffect, bcp.ItemInDoubt:
+	case bcp.ItemEscalation, bcp.ItemProposal, bcp.ItemEffect, bcp.ItemInDoubt, bcp.ItemQuestion:
 		return it.Controller
 	}
 	return it.Reader

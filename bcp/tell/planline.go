@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -51,6 +52,8 @@ func stepText(s *kernel.Step) string {
 		return "a reader's " + s.Schema + " of " + refText(&s.Source) + ": " + s.Instruction
 	case kernel.SubStep:
 		return "a sub-run over " + refText(&s.Source) + ": " + s.Instruction
+	case kernel.AskStep:
+		return "the requester's answer: " + questionsText(s.Asks.Spec.Questions)
 	case kernel.MergeStep:
 		return inputsText(s.Inputs)
 	case kernel.WhenStep:
@@ -60,6 +63,14 @@ func stepText(s *kernel.Step) string {
 	default:
 		return "unknown"
 	}
+}
+
+func questionsText(questions []bcp.Question) string {
+	var texts []string
+	for i := range questions {
+		texts = append(texts, questions[i].ID+": "+QuestionText(&questions[i]))
+	}
+	return strings.Join(texts, "; ")
 }
 
 func inputsText(inputs []kernel.NamedRef) string {

@@ -249,6 +249,14 @@ func (g *Gateway) releaseRun(o *outcome) {
 		g.answer(in, g.stopReceipt(o.decision.Run))
 	case subjects.KindApproval:
 		g.answer(in, g.decided(&o.decision, in))
+	case subjects.KindRun:
+		if c := in.change; c != nil && c.Start == nil { // the answer to a question
+			receipt := bcp.RunReceipt{Type: bcp.TypeRun, Code: string(c.Code)}
+			if c.Code == "" {
+				receipt = g.runReceipt(c.Run)
+			}
+			g.answer(in, receipt)
+		}
 	}
 }
 
@@ -266,6 +274,10 @@ func (g *Gateway) releaseWait(r *kernel.Release) {
 		g.todo(func() (outcome, bool) { return g.ask(id) })
 	case kernel.ReleaseCall:
 		g.call(r)
+	case kernel.ReleaseItem:
+		if r.Wait.Kind == kernel.WaitQuestion {
+			g.tellRequester(r)
+		}
 	case kernel.ReleaseOutcome:
 		g.tellRequester(r)
 	}
@@ -533,8 +545,8 @@ func (g *Gateway) result(o *outcome) (outcome, bool) {
 	return outcome{}, false
 }
 
-// tellRequester sends how a run ended. A requester that misses it asks again, with the
-// same request id.
+// tellRequester sends how a run ended, or what it asks. A requester that misses it asks
+// again, with the same request id.
 func (g *Gateway) tellRequester(r *kernel.Release) {
 	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.runReceipt(r.Run))
 }
@@ -548,6 +560,8 @@ func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
 	switch status, known := g.runState().Status(id); {
 	case known && status.Status != "":
 		receipt.Status, receipt.Code = string(status.Status), string(status.Code)
+	case known && status.Wait == kernel.WaitQuestion:
+		receipt.Waits, receipt.QuestionID, receipt.Questions = bcp.WaitsForRequester, bcp.ItemID(status.Question), status.Asked
 	case known && status.Wait.Person():
 		receipt.Waits = bcp.WaitsForPerson
 	case !known && ended != nil:

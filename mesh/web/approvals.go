@@ -168,7 +168,10 @@ func (s *Server) itemPage(word string, frames []tell.Frame, d desk, fault string
 	}
 	if tell.Editable(v.Kind) {
 		of.Edit = &editData{Title: "Release something else in its place", Label: "Your own words. The Controller cannot tell them from an answer.", Path: d.root + itemPath(v.ID) + "/preview", SHA256: digest(v.SHA256)}
-		if v.Kind == bcp.ItemInDoubt {
+		switch v.Kind {
+		case bcp.ItemQuestion:
+			of.Edit.Title, of.Edit.Label = "Answer", "An answer to each question, between the quotation marks. The run goes on with it."
+		case bcp.ItemInDoubt:
 			of.Edit.Title, of.Edit.Label = "It was done: say with which result", "What the tool returned, in place of null. The run goes on with it."
 		}
 		of.Edit.Text, _ = editable(v)
@@ -219,8 +222,8 @@ func editable(v *bcp.ItemView) (text string, summary bool) {
 	if answers, ok := tell.AnswersOf(v.Content); ok && len(answers) == 1 && answers[0].Name == tell.SummaryName && v.Category == 3 {
 		return inert.Text(answers[0].Text), true
 	}
-	if v.Kind == bcp.ItemInDoubt {
-		return tell.NoResult, false
+	if draft := tell.Draft(v); draft != "" {
+		return draft, false
 	}
 	return inert.Text(string(v.Content)), false
 }

@@ -62,7 +62,7 @@ func (m *model) plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 	said := fmt.Sprintf("The catalogue: %s\nThe schemas: %s\nWhat was wrong with the plans before: %s", r.Catalogue, r.Schemas, r.Errors)
 	reply, err := m.endpoint.Provider.Do(ctx, &llm.Request{
 		Model: m.endpoint.Model, System: []llm.Part{llm.Constant(planRules), llm.FromOperator(said)}, MaxTokens: m.endpoint.MaxTokens, Force: "plan",
-		Tools: []llm.Tool{{Name: "plan", Description: llm.Constant("Returns the plan."), Schema: kernel.AppendPlanSchema(nil, false)}},
+		Tools: []llm.Tool{{Name: "plan", Description: llm.Constant("Returns the plan."), Schema: kernel.AppendPlanSchema(nil, false, false)}},
 		Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.FromController(r.Task)}}},
 	}, nil)
 	if err != nil {

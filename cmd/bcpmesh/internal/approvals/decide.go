@@ -204,6 +204,11 @@ func approveCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for i := range b.views {
+				if b.views[i].Kind == bcp.ItemQuestion {
+					return cli.Failf("%s: %s", b.views[i].ID, tell.NotApproved)
+				}
+			}
 			if asking && len(b.views) > 0 {
 				question := tell.Question(&b.views[0])
 				if len(b.views) > 1 {

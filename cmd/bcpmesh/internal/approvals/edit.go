@@ -36,8 +36,8 @@ func editable(v *bcp.ItemView, width int) (text string, isText bool) {
 		}
 		return text, true
 	}
-	if v.Kind == bcp.ItemInDoubt {
-		return tell.NoResult, false
+	if draft := tell.Draft(v); draft != "" {
+		return draft, false
 	}
 	content := v.Content.Clone()
 	if content.Indent() != nil {

@@ -577,6 +577,8 @@ func (m *watchModel) targets() []bcp.ItemView {
 func (m *watchModel) approve() {
 	switch {
 	case !m.decidable():
+	case slices.ContainsFunc(m.targets(), func(v bcp.ItemView) bool { return v.Kind == bcp.ItemQuestion }):
+		m.setNotice(true, tell.NotApproved)
 	case len(m.marked) == 0 && !m.read.all:
 		m.setNotice(true, "there is more below: read to the end with space, then approve")
 	default:

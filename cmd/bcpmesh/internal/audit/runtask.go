@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 
 func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var forbid []string
+	var forbid, given []string
 	var id string
 	var wait cli.DurationFlag
 	var noWait, follow, plan bool
@@ -53,6 +54,10 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 			}
 			if plan && (who.Creds != "" || who.URL != "") {
 				return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
+			}
+			answers, err := parseAnswers(given)
+			if err != nil {
+				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
@@ -88,7 +93,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 					return err
 				}
 			}
-			if err := waitForEnd(ctx, p, run); err != nil || p.Out.JSON {
+			if err := waitForEnd(ctx, p, run, &answerer{given: answers}); err != nil || p.Out.JSON {
 				return err
 			}
 			if who.Creds != "" || who.URL != "" {
@@ -100,6 +105,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	}
 	who.AddTo(cmd, "requester")
 	cmd.Flags().StringArrayVar(&forbid, "forbid", nil, "refuse calls for which this `TOOL=CEL` holds, in this run")
+	cmd.Flags().StringArrayVar(&given, "answer", nil, "answer the question with this `ID=VALUE`, if the plan asks it")
 	cmd.Flags().StringVar(&id, "request-id", "", "repeat a task with the same `ID`: it is done once")
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")
@@ -171,10 +177,17 @@ func showBegun(o *cli.Output, id string) error {
 	return o.Show(bcp.RunReceipt{Type: bcp.TypeRun, RunID: id, Status: bcp.RunOpen}, func() { o.Printf("%s\n", cli.Plain(id)) })
 }
 
-// waitForEnd waits for the end of a run, and says once that it waits for a person.
-func waitForEnd(ctx context.Context, p *cli.Program, run *agents.Run) error {
+// waitForEnd waits for the end of a run, answers what it asks, and says once that it waits
+// for a person.
+func waitForEnd(ctx context.Context, p *cli.Program, run *agents.Run, answers *answerer) error {
 	waits := false
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wrong error
 	end, err := run.Follow(ctx, func(r bcp.RunReceipt) {
+		if wrong = answers.look(ctx, p, run, r); wrong != nil {
+			cancel()
+		}
 		if r.Waits == bcp.WaitsForPerson && !waits {
 			p.Out.Talkf("run %s waits for a person: bcpmesh approvals", r.RunID)
 		}
@@ -183,7 +196,7 @@ func waitForEnd(ctx context.Context, p *cli.Program, run *agents.Run) error {
 	if unanswered, ok := errors.AsType[*agents.UnansweredError](err); ok && errors.Is(unanswered, context.DeadlineExceeded) {
 		return cli.Failf("run %s did not end in time", run.ID).WithHint("it is still running: bcpmesh kernel %s", run.ID)
 	}
-	if err != nil {
+	if err = cmp.Or(wrong, err); err != nil {
 		return runFailure(err)
 	}
 	return showEnd(p.Out, end)

@@ -292,7 +292,7 @@ func caseSchema(name string, raw []byte) (kernel.Schema, error) {
 func (in *kernelInput) setLimits(l *kernel.Limits) error {
 	fields := map[string]*int{
 		"max_steps": &l.MaxSteps, "max_effects": &l.MaxEffects, "max_q_parses": &l.MaxParses, "max_depth": &l.MaxDepth, "max_plans": &l.MaxPlans,
-		"max_planner_bits": &l.MaxPlannerBits, "max_value_bytes": &l.MaxValueBytes, "control_budget_bits": &l.ControlBits, "max_pending_approvals": &l.MaxPendingApprovals,
+		"max_planner_bits": &l.MaxPlannerBits, "max_value_bytes": &l.MaxValueBytes, "control_budget_bits": &l.ControlBits, "max_pending_approvals": &l.MaxPendingApprovals, "max_questions": &l.MaxQuestions,
 	}
 	durations := map[string]*time.Duration{"planner_timeout": &l.PlannerTimeout, "run_ttl": &l.RunTTL, "approval_ttl": &l.ApprovalTTL}
 	for name, raw := range in.Limits {

@@ -76,7 +76,7 @@ func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
 		if err != nil {
 			return err
 		}
-		report.plan(k, grant, k.ControlBits(o.grant), requester, plan)
+		report.plan(k, o.grant, grant, requester, plan)
 	}
 	return report.finish(p)
 }
@@ -90,7 +90,7 @@ func ReportPlan(p *cli.Program, def *bcp.Mesh, of, requester bcp.AgentName, gran
 		return err
 	}
 	report := kernelReport{OK: true, Defects: []defectReport{}, Tools: k.Catalogue(held), Plan: plan}
-	report.plan(k, held, k.ControlBits(o.grant), who, plan)
+	report.plan(k, o.grant, held, who, plan)
 	return report.finish(p)
 }
 
@@ -224,7 +224,7 @@ func checkKernel(p *cli.Program, args []string) error {
 		if err != nil {
 			return err
 		}
-		report.plan(k, kernel.NewGrant(c.Input.Grant...), k.ControlBits(""), kernel.Requester(c.Input.Requester), plan)
+		report.plan(k, "", kernel.NewGrant(c.Input.Grant...), kernel.Requester(c.Input.Requester), plan)
 	}
 	return report.finish(p)
 }
@@ -240,12 +240,14 @@ func (r *kernelReport) finish(p *cli.Program) error {
 	return nil
 }
 
-// plan fills in what is known of a plan before it runs.
-func (r *kernelReport) plan(k *kernel.Kernel, grant kernel.Grant, control int, requester kernel.Requester, plan []byte) {
+// plan fills in what is known of a plan under a grant before it runs.
+func (r *kernelReport) plan(k *kernel.Kernel, name string, grant kernel.Grant, requester kernel.Requester, plan []byte) {
+	limits := k.LimitsOf(name)
 	checked, fault := k.ReadPlan(plan, kernel.Frame{
-		Grant: grant, Query: kernel.Trusted(), Asker: kernel.Asker{Requester: requester, Task: kernel.Task{Label: kernel.Trusted()}}, ControlBits: control,
+		Grant: grant, Query: kernel.Trusted(), Asker: kernel.Asker{Requester: requester, Task: kernel.Task{Label: kernel.Trusted()}},
+		ControlBits: limits.ControlBits, Questions: limits.MaxQuestions,
 	})
-	r.Control, r.Budget = fault.Bits, bcp.Bits(control)*bcp.Bit
+	r.Control, r.Budget = fault.Bits, bcp.Bits(limits.ControlBits)*bcp.Bit
 	if r.Code, r.Step = fault.Code, fault.Step; fault.Code != "" {
 		r.OK = false
 		return

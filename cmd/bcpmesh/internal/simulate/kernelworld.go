@@ -322,8 +322,16 @@ func (w *kernelWorld) restart() error {
 func (w *kernelWorld) playPerson(r *kernel.Release) error {
 	for i, person := range w.input.People {
 		decision, known := kernel.ParsePersonDecision(person.Decision)
-		aboutCall := decision == kernel.Approve || decision == kernel.Reject
-		if whose := "person " + strconv.Itoa(i); isStep(person.Step, r.Wait.Step) && known && w.used[whose] == 0 && aboutCall == (r.Wait.Kind == kernel.WaitApproval) {
+		about := decision == kernel.Reject && r.Wait.Kind != kernel.WaitDoubt
+		switch decision {
+		case kernel.Approve:
+			about = r.Wait.Kind == kernel.WaitApproval
+		case kernel.Answer:
+			about = r.Wait.Kind == kernel.WaitQuestion
+		case kernel.Done, kernel.NotDone:
+			about = r.Wait.Kind == kernel.WaitDoubt
+		}
+		if whose := "person " + strconv.Itoa(i); isStep(person.Step, r.Wait.Step) && known && w.used[whose] == 0 && about {
 			w.used[whose]++
 			change := w.state.DecidePerson(w.moment(), r.Wait.ID, decision, person.Result)
 			if change.Code == "" {
