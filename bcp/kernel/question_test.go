@@ -314,7 +314,9 @@ func TestAnApproverAnswers(t *testing.T) {
 	l.g = newGateway(t, k)
 	l.config.Runs = kernel.Open(k)
 	l.config.Mesh = &bcp.Mesh{Agents: []bcp.Agent{{Name: "bob"}}}
-	l.config.Verify = func(key string, statement, signature []byte) bool { return string(signature) == string(seal(key, statement)) }
+	l.config.Verify = func(key string, statement, signature []byte) bool {
+		return string(signature) == string(seal(key, statement))
+	}
 	var err error
 	if l.state, err = state.New(l.config); err != nil {
 		t.Fatal(err)
