@@ -6,49 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// bitmap has a bit for each byte of a segment.
-type bitmap []uint64
-
-func (b bitmap) has(i int) bool { return b[i>>6]>>(i&63)&1 != 0 }
-
-// any reports whether a bit of the range is set.
-func (b bitmap) any(start, end int) bool {
-	for i := start; i < end; {
-		if i&63 == 0 && end-i >= 64 {
-			if b[i>>6] != 0 {
-				return true
-			}
-			i += 64
-			continue
-		}
-		if b.has(i) {
-			return true
-		}
-		i++
-	}
-	return false
-}
-
-func (b bitmap) set(start, end int) {
-	for i := start; i < end; {
-		if i&63 == 0 && end-i >= 64 {
-			b[i>>6] = ^uint64(0)
-			i += 64
-			continue
-		}
-		b[i>>6] |= 1 << (i & 63)
-		i++
-	}
-}
-
 // begin makes start to end the segment that rules work on.
 func (r *redactor) begin(start, end int) {
 	r.start, r.end, r.program = start, end, -1
-	words := (end-start)/64 + 1
-	if cap(r.taken) < words {
-		r.taken = make(bitmap, words)
-	}
-	r.taken = r.taken[:words]
+	r.taken = slices.Grow(r.taken[:0], end-start)[:end-start]
 	clear(r.taken)
 	clear(r.read)
 	for _, a := range r.fixed {
@@ -56,7 +17,7 @@ func (r *redactor) begin(start, end int) {
 			break
 		}
 		if a.start >= start {
-			r.taken.set(a.start-start, min(a.end, end)-start)
+			r.take(a.start, min(a.end, end))
 		}
 	}
 	n, _ := slices.BinarySearchFunc(r.hits, end, func(h hit, end int) int { return h.end - end - 1 })
@@ -120,14 +81,25 @@ func (r *redactor) eachHit(id anchorID, look func(*redactor, hit)) {
 }
 
 // isTaken reports whether the byte at i, of the segment, belongs to a finding or a placeholder.
-func (r *redactor) isTaken(i int) bool { return r.taken.has(i - r.start) }
+func (r *redactor) isTaken(i int) bool { return r.taken[i-r.start] }
+
+// takenRange reports whether a byte of a range is taken.
+func (r *redactor) takenRange(start, end int) bool {
+	return start < end && slices.Contains(r.taken[start-r.start:end-r.start], true)
+}
+
+func (r *redactor) take(start, end int) {
+	for i := start; i < end; i++ {
+		r.taken[i-r.start] = true
+	}
+}
 
 // claim takes a span, unless a part of it is taken.
 func (r *redactor) claim(s span) bool {
-	if s.start < r.start || s.start >= s.end || r.taken.any(s.start-r.start, s.end-r.start) {
+	if s.start < r.start || s.start >= s.end || r.takenRange(s.start, s.end) {
 		return false
 	}
-	r.taken.set(s.start-r.start, s.end-r.start)
+	r.take(s.start, s.end)
 	r.found = append(r.found, s)
 	return true
 }

@@ -440,11 +440,9 @@ func (o *oracle) signature(i int) {
 
 // taken is a redactor of the line that knows what is taken: the grammars of some rules are those of the package.
 func (o *oracle) taken() *redactor {
-	r := &redactor{text: o.text, start: o.line.start, end: o.line.end, last: '\n', final: true, taken: make(bitmap, (o.line.end-o.line.start)/64+1)}
+	r := &redactor{text: o.text, start: o.line.start, end: o.line.end, last: '\n', final: true, taken: make([]bool, o.line.end-o.line.start)}
 	for k := o.line.start; k < o.line.end; k++ {
-		if o.mark[k] != 0 {
-			r.taken.set(k-r.start, k-r.start+1)
-		}
+		r.taken[k-r.start] = o.mark[k] != 0
 	}
 	return r
 }

@@ -41,8 +41,8 @@ type redactor struct {
 	// Of the segment: a line, or a part of a long one.
 	start, end int
 	line       []hit
-	program    int // where the first word "curl" ends; -1: there is none
-	taken      bitmap
+	program    int              // where the first word "curl" ends; -1: there is none
+	taken      []bool           // the bytes that belong to a finding or a placeholder
 	read       map[*byteSet]run // the last long run of each set
 	found      []span           // of the whole chunk
 	findings   []Finding        // what process returned

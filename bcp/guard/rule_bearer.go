@@ -42,8 +42,6 @@ func (r *redactor) afterAuthorization(i int) bool {
 	return j-len(name) >= r.start && strings.EqualFold(r.text[j-len(name):j], name) && !r.takenRange(j-len(name), i)
 }
 
-func (r *redactor) takenRange(start, end int) bool { return r.taken.any(start-r.start, end-r.start) }
-
 const minBasic = 16 // characters of base64
 
 // basic looks at a word "basic" and a blank that end at end. Elsewhere than after Authorization, what follows has to be

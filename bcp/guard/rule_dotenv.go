@@ -94,7 +94,7 @@ func (r *redactor) claimValue(start, end int, class *byteSet) {
 	}
 	r.found = slices.DeleteFunc(r.found, func(inner span) bool { return start <= inner.start && inner.end <= end })
 	r.found = append(r.found, s)
-	r.taken.set(start-r.start, end-r.start)
+	r.take(start, end)
 }
 
 // Sets of an assignment with a key in any case.

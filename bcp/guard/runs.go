@@ -15,30 +15,17 @@ func byteTable(s byteSet) (table [256]bool) {
 	return table
 }
 
-// scanRuns appends the stretches of text of at least 40 characters of blobBytes. Such a stretch has a byte whose place is
-// 31 modulo 32, so only these are looked at first.
+// scanRuns appends the stretches of text of at least 40 characters of blobBytes.
 func scanRuns(text string, runs []run) []run {
-	done := 0
-	for i := 31; i < len(text); {
-		if !blobBytes[text[i]] {
-			i += 32
+	start := 0
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && blobBytes[text[i]] {
 			continue
 		}
-		start, end := i, i+1
-		for start > done && blobBytes[text[start-1]] {
-			start--
+		if i-start >= minBlob {
+			runs = append(runs, run{start, i})
 		}
-		for end < len(text) && blobBytes[text[end]] {
-			end++
-		}
-		if end-start >= minBlob {
-			runs = append(runs, run{start, end})
-		}
-		done = end
-		i += 32
-		if i < end {
-			i += (end - i + 31) / 32 * 32
-		}
+		start = i + 1
 	}
 	return runs
 }

@@ -131,7 +131,7 @@ func (r *redactor) cutLine(at, limit int) (end int, forced bool) {
 	blank := -1
 	for i := last; i > at; i-- {
 		switch c := r.text[i]; {
-		case r.taken.has(i-at) || r.taken.has(i-1-at):
+		case r.isTaken(i) || r.isTaken(i-1):
 		case c == ' ' && safeCut(r.text[at:], i-at):
 			r.found = r.found[:kept]
 			return i, false

@@ -90,26 +90,9 @@ func wordByte(b byte) bool { return b-'a' < 26 || b-'0' < 10 }
 // or line break, what stands for ASCII or looks like a letter of it as ASCII, ideographic full stops as full stops, nothing invisible.
 func foldView(dst, src []byte) []byte {
 	for i := 0; i < len(src); {
-		b := src[i]
-		if b >= utf8.RuneSelf {
-			r, size := utf8.DecodeRune(src[i:])
-			dst = foldWide(dst, r, src[i:i+size])
-			i += size
-			continue
-		}
-		i++
-		switch {
-		case b-'A' < 26:
-			dst = append(dst, b|0x20)
-		case b > ' ' && b < 0x7f:
-			dst = append(dst, b)
-		case b == ' ':
-			if n := len(dst); n > 0 && dst[n-1] != ' ' && dst[n-1] != '\n' {
-				dst = append(dst, ' ')
-			}
-		default:
-			dst = foldSpace(dst, asciiClass[b])
-		}
+		r, size := utf8.DecodeRune(src[i:])
+		dst = foldRune(dst, r, src[i:i+size])
+		i += size
 	}
 	return dst
 }
@@ -128,8 +111,8 @@ func foldSpace(dst []byte, c class) []byte {
 	return dst
 }
 
-// foldWide appends one code point outside of ASCII, whose encoding is raw.
-func foldWide(dst []byte, r rune, raw []byte) []byte {
+// foldRune appends one code point, whose encoding is raw.
+func foldRune(dst []byte, r rune, raw []byte) []byte {
 	e := lookUp(r)
 	switch class(e & entryClass) {
 	case classStrip, classStretch:

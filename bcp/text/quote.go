@@ -27,21 +27,6 @@ func ReadLetters(text []byte) Letters {
 	l := Letters{Text: make([]byte, 0, len(text)), Ends: make([]int, 0, len(text)/5+1)}
 	alone := false // the last letter is a word of its own
 	for i := 0; i < len(text); {
-		b := text[i]
-		if b < utf8.RuneSelf {
-			i++
-			switch asciiClass[b] {
-			case classLetter, classDigit:
-				if alone {
-					l.end()
-				}
-				l.Text, alone = append(l.Text, b|0x20), false // set in digits, too
-			case classStrip:
-			default:
-				l.end()
-			}
-			continue
-		}
 		r, size := utf8.DecodeRune(text[i:])
 		i += size
 		e := lookUp(r)
