@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,25 +149,6 @@ func TestDemoRefusesTheAttacker(t *testing.T) {
 	}
 	if said < 8 {
 		t.Errorf("the attacker spoke %d times where category 1 wants a value", said)
-	}
-}
-
-// The user's own mail, many of them, as an mbox; the limit cuts.
-func TestDemoOwnMail(t *testing.T) {
-	t.Parallel()
-	var mbox bytes.Buffer
-	for i := range 30 {
-		fmt.Fprintf(&mbox, "From a@example.com Mon Mar  2 10:00:00 2026\nFrom: A <a@example.com>\nSubject: Note %d\n\nHello %d.\n\n", i, i)
-	}
-	name := filepath.Join(t.TempDir(), "mbox")
-	if err := os.WriteFile(name, mbox.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := runDemo(t, "--mbox", name).Totals; got.Mail != 30 || got.Hostile != 0 || got.Attempts != 0 || got.Delivered < 30 {
-		t.Errorf("%+v", got)
-	}
-	if got := runDemo(t, "--mbox", name, "--limit", "7").Totals; got.Mail != 7 {
-		t.Errorf("%+v", got)
 	}
 }
 

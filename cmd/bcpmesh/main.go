@@ -108,6 +108,11 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {
+	files := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	p.Complete = map[string]cobra.CompletionFunc{
+		"AGENT": meshdir.CompleteAgents(true), "NAME": meshdir.CompleteAgents(false), "READER": meshdir.CompleteAgents(false),
+		"DIR": cli.CompleteFolders, "FILE": files, "ATTESTATION": files, "REVOCATIONS": files, "PLAN": files,
+	}
 	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
 	cli.Complete(root, "as", meshdir.CompleteAgents(true))
 	return root

@@ -15,6 +15,8 @@ type Program struct {
 	In  io.Reader
 	Out *Output
 	Env func(string) string
+	// Complete completes arguments, by the name that a usage has for them.
+	Complete map[string]cobra.CompletionFunc
 }
 
 // WriteUsage writes the part of a help that is below the description. It is no
@@ -158,9 +160,12 @@ func childNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// FinishCommand sets what all commands have in common.
-func FinishCommand(cmd *cobra.Command) {
+// finishCommand sets what all commands have in common.
+func finishCommand(p *Program, cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
+	if cmd.Args == nil && !cmd.DisableFlagParsing {
+		cmd.Args = usageArguments(cmd.Use)
+	}
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := work(cmd, args)
@@ -172,7 +177,7 @@ func FinishCommand(cmd *cobra.Command) {
 		}
 	}
 	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
-		cmd.ValidArgsFunction = cobra.NoFileCompletions
+		cmd.ValidArgsFunction = completeArguments(cmd.Use, p.Complete)
 	}
 	if complete, before := cmd.ValidArgsFunction, cmd.PreRunE; complete != nil && before != nil {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -181,7 +186,7 @@ func FinishCommand(cmd *cobra.Command) {
 		}
 	}
 	for _, child := range cmd.Commands() {
-		FinishCommand(child)
+		finishCommand(p, child)
 	}
 }
 
@@ -227,6 +232,42 @@ func FlagError(cmd *cobra.Command, err error) error {
 		return Usagef("%s--%s needs a value", Prefix(cmd), missing.GetFlag().Name).WithHint("%s", help)
 	}
 	return Usagef("%s%s", Prefix(cmd), err).WithHint("%s", help)
+}
+
+// usageArguments checks the number of arguments by what the usage says: FILE has to be there, [FILE] may, and of FILE... there
+// may be any number, as behind --.
+func usageArguments(use string) cobra.PositionalArgs {
+	var names []string
+	required := 0
+	for _, word := range strings.Fields(use)[1:] {
+		name := strings.Trim(word, "[]")
+		if strings.HasPrefix(name, "--") || strings.Contains(word, "...") {
+			return cobra.ArbitraryArgs
+		}
+		if name == word {
+			required++
+		}
+		names = append(names, strings.ReplaceAll(name, "|", " or "))
+	}
+	return Arguments(required, names...)
+}
+
+// completeArguments completes the arguments that the usage names, by complete. One that may be repeated is the last.
+func completeArguments(use string, complete map[string]cobra.CompletionFunc) cobra.CompletionFunc {
+	words := strings.Fields(use)[1:]
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		at := len(args)
+		if last := len(words) - 1; at > last && last >= 0 && strings.Contains(words[last], "...") {
+			at = last
+		}
+		if at < len(words) {
+			name, _, _ := strings.Cut(strings.Trim(words[at], "[].|"), "|")
+			if f := complete[strings.Trim(name, "[].")]; f != nil {
+				return f(cmd, args[:0], begun)
+			}
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // Arguments checks the number of arguments: names says what they are, the

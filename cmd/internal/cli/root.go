@@ -67,6 +67,6 @@ func Root(p *Program, help string, bare func(*cobra.Command) error, groups []Com
 	root.SetHelpCommand(HelpCommand(p))
 	addConnectionFlags(p, root)
 	describe(root, help)
-	FinishCommand(root)
+	finishCommand(p, root)
 	return root
 }

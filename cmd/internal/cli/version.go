@@ -75,7 +75,6 @@ func VersionCommand(p *Program) *cobra.Command {
 Unicode tables. Every decision of a mesh records them. A build that knows its commit
 shows it, with the commit's date.`,
 		Example: "  bcpmesh version",
-		Args:    Arguments(0),
 		RunE:    func(*cobra.Command, []string) error { return ShowVersion(p) },
 	}
 }
@@ -109,7 +108,6 @@ func CompletionCommand(p *Program) *cobra.Command {
 Besides commands and flags it completes the agents of the current mesh.`,
 		Example:   "  bcpmesh completion fish > ~/.config/fish/completions/bcpmesh.fish",
 		ValidArgs: shells,
-		Args:      Arguments(1, "SHELL"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		shell := WordFlag{Words: shells}

@@ -61,8 +61,7 @@ func RelayCommand(p *cli.Program) *cobra.Command {
 	var store string
 	inDoubt := cli.WordFlag{Words: []string{string(relay.Repeat), string(relay.Skip)}}
 	cmd := &cobra.Command{
-		Use:  "relay",
-		Args: cli.Arguments(0),
+		Use: "relay",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case len(routes) == 0:

@@ -29,7 +29,6 @@ func corpusCommand(p *cli.Program) *cobra.Command {
 	var o corpusOptions
 	cmd := &cobra.Command{
 		Use:  "corpus [DIR]",
-		Args: cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },
 
 		ValidArgsFunction: cli.CompleteFolders,

@@ -29,7 +29,6 @@ func leakageCommand(p *cli.Program) *cobra.Command {
 	o := leakageOptions{time: cli.DurationFlag{Value: 4 * time.Minute, Least: 10 * time.Second}}
 	cmd := &cobra.Command{
 		Use:  "leakage",
-		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLeakage(cmd.Context(), p, o) },
 	}
 	cmd.Flags().StringSliceVar(&o.only, "only", nil, "only these tests and methods: `IDS`")

@@ -17,8 +17,7 @@ func RedteamCommand(p *cli.Program) *cobra.Command {
 	var only []string
 	var seed uint64
 	cmd := &cobra.Command{
-		Use:  "redteam [DIR]",
-		Args: cli.Arguments(0, "DIR"),
+		Use: "redteam [DIR]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := redteam.Catalogue()
 			if len(args) > 0 {

@@ -28,8 +28,7 @@ type benchOptions struct {
 func BenchCommand(p *cli.Program) *cobra.Command {
 	o := benchOptions{duration: cli.DurationFlag{Least: 10 * time.Millisecond}}
 	cmd := &cobra.Command{
-		Use:  "bench",
-		Args: cli.Arguments(0),
+		Use: "bench",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range o.only {
 				if !slices.Contains(bench.Names(), name) {
@@ -69,7 +68,6 @@ func BenchPartCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:    "bench-part",
 		Hidden: true,
-		Args:   cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := bench.Serve(cmd.Context(), p.In, partOutput{p.Out}); err != nil {
 				return cli.Failf("%s", err)

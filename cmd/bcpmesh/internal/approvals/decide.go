@@ -315,7 +315,6 @@ func editCommand(p *cli.Program) *cobra.Command {
 	var yes, look bool
 	cmd := &cobra.Command{
 		Use:               "edit ITEM",
-		Args:              cli.Arguments(1, "ITEM"),
 		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

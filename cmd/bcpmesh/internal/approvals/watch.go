@@ -21,8 +21,7 @@ import (
 func watchCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	cmd := &cobra.Command{
-		Use:  "watch",
-		Args: cli.Arguments(0),
+		Use: "watch",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			screen, isFile := p.Out.Screen.(*os.File)
 			if !isFile || !p.Out.Terminal || !cli.IsTerminal(p.In) || p.Env("TERM") == "dumb" || p.Out.JSON {

@@ -50,8 +50,7 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	var whole string
 	var of client.ClusterFlags
 	cmd := &cobra.Command{
-		Use:  "backup FILE",
-		Args: cli.Arguments(1, "FILE"),
+		Use: "backup FILE",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if truncate && o.Salvage {
 				return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")

@@ -36,8 +36,7 @@ import (
 func agentRunCommand(p *cli.Program) *cobra.Command {
 	var o seat
 	cmd := &cobra.Command{
-		Use:  "run NAME",
-		Args: cli.Arguments(1, "NAME"),
+		Use: "run NAME",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = bcp.AgentName(args[0])
 			given := cmd.Flags().Changed("task")

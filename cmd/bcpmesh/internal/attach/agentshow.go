@@ -33,8 +33,7 @@ func agentShowCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var model string
 	cmd := &cobra.Command{
-		Use:  "show FILE|NAME",
-		Args: cli.Arguments(1, "FILE or NAME"),
+		Use: "show FILE|NAME",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if again || model != "" {
 				return replayTranscript(cmd.Context(), p, args[0], where.Dir, model)

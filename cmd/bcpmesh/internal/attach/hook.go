@@ -32,7 +32,6 @@ func HookCommand(p *cli.Program) *cobra.Command {
 	var flags client.AgentFlags
 	cmd := &cobra.Command{
 		Use:       "hook session|tool",
-		Args:      cli.Arguments(1, "session or tool"),
 		ValidArgs: []string{"session", "tool"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -28,7 +28,6 @@ func MCPCommand(p *cli.Program) *cobra.Command {
 	var o mcpOptions
 	cmd := &cobra.Command{
 		Use:  "mcp",
-		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
 	}
 	o.AddTo(cmd, "creds `FILE` of a controller or a reader")

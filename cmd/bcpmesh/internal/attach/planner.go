@@ -23,8 +23,7 @@ import (
 // plannerOptions are the flags of planner.
 type plannerOptions struct {
 	servingFlags
-	script, model, endpoint, key, guidelines, record string
-	tokens                                           int
+	script, model, endpoint, key, record string
 }
 
 // PlannerCommand returns the command planner.
@@ -55,9 +54,7 @@ func PlannerCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&o.model, "model", "", "the `PROVIDER/MODEL` that plans")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "`URL` of the provider (default: its own)")
 	cmd.Flags().StringVar(&o.key, "key", "", "where the key is, as `PLACE` env:NAME, file:PATH or command:WORDS (default: the usual one)")
-	cmd.Flags().StringVar(&o.guidelines, "guidelines", "", "further instructions to the model, a `FILE` of at most 64 KiB")
 	cmd.Flags().StringVar(&o.record, "record", "", "write the calls of the model to a new `FILE`, for replay/FILE")
-	cmd.Flags().IntVar(&o.tokens, "max-tokens", 4096, "how many `TOKENS` a plan may have")
 	return cmd
 }
 
@@ -167,6 +164,9 @@ func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, pl
 	return nil
 }
 
+// planTokens are what a plan may have.
+const planTokens = 4096
+
 // planByModel plans until interrupted.
 func (o *plannerOptions) planByModel(ctx context.Context, p *cli.Program) error {
 	model, known := (&bcp.Mesh{}).ModelOf(o.model)
@@ -183,24 +183,16 @@ func (o *plannerOptions) planByModel(ctx context.Context, p *cli.Program) error 
 	if err != nil {
 		return err
 	}
-	opened, err := meshdir.Folder{Dir: folder}.OpenModel(model, o.tokens)
+	opened, err := meshdir.Folder{Dir: folder}.OpenModel(model, planTokens)
 	if err != nil {
 		return cli.Failf("the model %s: %s", cli.Quoted(o.model), err)
-	}
-	planner := onecall.Planner{Model: opened}
-	if o.guidelines != "" {
-		text, err := cli.ReadSmall(o.guidelines)
-		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(o.guidelines), cli.FileReason(err))
-		}
-		planner.Guidelines = string(text)
 	}
 	agent, err := o.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer agent.Conn.Close()
-	return planByItsModel(ctx, p, agent, &planner, o.record)
+	return planByItsModel(ctx, p, agent, &onecall.Planner{Model: opened}, o.record)
 }
 
 // plannerRole returns the role in which an agent plans for kernels, and 0 for one that does

@@ -39,8 +39,7 @@ type wrapOptions struct {
 func WrapCommand(p *cli.Program) *cobra.Command {
 	var o wrapOptions
 	cmd := &cobra.Command{
-		Use:  "wrap READER -- SERVER [ARG...]",
-		Args: cobra.ArbitraryArgs,
+		Use: "wrap READER -- SERVER [ARG...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			switch {

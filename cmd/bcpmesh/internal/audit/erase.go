@@ -23,8 +23,7 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 	var before cli.DateFlag
 	var raw, yes bool
 	cmd := &cobra.Command{
-		Use:  "erase",
-		Args: cli.Arguments(0),
+		Use: "erase",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if channel.Text == "" || before.Text == "" {
 				return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")

@@ -39,8 +39,7 @@ func auditExportCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var witnesses WitnessFlags
 	cmd := &cobra.Command{
-		Use:  "export [FILE]",
-		Args: cli.Arguments(0, "FILE"),
+		Use: "export [FILE]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			one := cmd.Flags().Changed("decision")
 			switch {
@@ -154,8 +153,7 @@ func checkpointKeyFailure(err error, folder meshdir.Folder) error {
 func auditKeyCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
-		Use:  "key",
-		Args: cli.Arguments(0),
+		Use: "key",
 		RunE: func(*cobra.Command, []string) error {
 			folder, err := where.Folder()
 			if err != nil {

@@ -41,8 +41,7 @@ type redecideFlags struct {
 func auditRedecideCommand(p *cli.Program) *cobra.Command {
 	f := redecideFlags{number: cli.NumberFlag{Value: 20, Least: 1}}
 	cmd := &cobra.Command{
-		Use:  "redecide",
-		Args: cli.Arguments(0),
+		Use: "redecide",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.run != "" {
 				return redecideRun(cmd.Context(), p, &client.Flags{Where: f.where}, f.run)

@@ -29,8 +29,7 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 		r.kind.Words = append(r.kind.Words, kind.String())
 	}
 	cmd := &cobra.Command{
-		Use:  "replay",
-		Args: cli.Arguments(0),
+		Use: "replay",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.unredacted && !r.raw {
 				return cli.Usagef("audit replay: --unredacted needs --raw").WithHint("without --raw no message is shown")

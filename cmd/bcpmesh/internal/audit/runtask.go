@@ -31,7 +31,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var noWait, follow, plan bool
 	cmd := &cobra.Command{
 		Use:               "run KERNEL GRANT TASK",
-		Args:              cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
 		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := bcp.ParseAgentName(args[0])

@@ -24,8 +24,7 @@ func auditTightenCommand(p *cli.Program) *cobra.Command {
 	var exclude []string
 	var write string
 	cmd := &cobra.Command{
-		Use:  "tighten",
-		Args: cli.Arguments(0),
+		Use: "tighten",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return tightenMesh(cmd.Context(), p, &f, exclude, write)
 		},

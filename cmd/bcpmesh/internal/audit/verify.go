@@ -69,8 +69,7 @@ func auditVerifyCommand(p *cli.Program) *cobra.Command {
 	var proofs bool
 	var quorum quorum
 	cmd := &cobra.Command{
-		Use:  "verify FILE...",
-		Args: cobra.ArbitraryArgs,
+		Use: "verify FILE...",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Arguments(1, "FILE")(cmd, args)

@@ -24,8 +24,7 @@ func InboxCommand(p *cli.Program) *cobra.Command {
 	var follow, keep bool
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:  "inbox",
-		Args: cli.Arguments(0),
+		Use: "inbox",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if keep && follow {
 				return cli.Usagef("inbox: --keep and --follow cannot be combined")

@@ -26,7 +26,6 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:               "publish CONTROLLER SUBSCRIPTION [JSON]",
-		Args:              cli.Arguments(2, "CONTROLLER", "SUBSCRIPTION", "JSON"),
 		ValidArgsFunction: completePush(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			controller, err := bcp.ParseAgentName(args[0])
@@ -109,7 +108,6 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 	var unknown bool
 	cmd := &cobra.Command{
 		Use:               "answer [QUERY_ID] [JSON]",
-		Args:              cli.Arguments(0, "QUERY_ID", "JSON"),
 		ValidArgsFunction: completeQueries(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var id bcp.QueryID

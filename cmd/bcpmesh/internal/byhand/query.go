@@ -149,9 +149,7 @@ func QueryCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var noWait bool
 	cmd := &cobra.Command{
-		Use:               "query READER",
-		Args:              cli.Arguments(1, "READER"),
-		ValidArgsFunction: meshdir.CompleteAgents(false),
+		Use: "query READER",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			reader, err := bcp.ParseAgentName(args[0])
 			if err != nil {

@@ -23,7 +23,6 @@ func TaintCommand(p *cli.Program) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:               "taint AGENT",
-		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 	}
 	source.AddTo(cmd, "source", "where it came from")

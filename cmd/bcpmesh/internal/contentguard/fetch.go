@@ -36,8 +36,7 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var whole, record bool
 	var as string
 	cmd := &cobra.Command{
-		Use:  "fetch URL",
-		Args: cli.Arguments(1, "URL"),
+		Use: "fetch URL",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if maxChars < 1 || maxChars > web.MaxChars {
 				return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", web.MaxChars, maxChars)

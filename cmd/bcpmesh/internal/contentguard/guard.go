@@ -20,8 +20,6 @@ import (
 type guardFlags struct {
 	set, source cli.WordFlag
 	allow       allowFlags
-	starts      uint64
-	served      []uint
 }
 
 // operation is one thing that the guard does: to a text, which people may stream, or to an argument.
@@ -45,8 +43,7 @@ func GuardCommand(p *cli.Program) *cobra.Command {
 	operations := g.operations(p)
 	names := cli.Map(operations, func(o operation) string { return o.name })
 	cmd := &cobra.Command{
-		Use:  "guard OPERATION [FILE|ARGUMENT]",
-		Args: cli.Arguments(1, "OPERATION", "FILE"),
+		Use: "guard OPERATION [FILE|ARGUMENT]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := slices.Index(names, args[0])
 			if at < 0 {
@@ -68,28 +65,25 @@ func GuardCommand(p *cli.Program) *cobra.Command {
 	g.set.AddTo(cmd, "set", "redact: which rules; keys leaves hex and base64 alone")
 	g.source.AddTo(cmd, "source", "fence: where the text came from")
 	g.allow.addTo(cmd)
-	cmd.Flags().Uint64Var(&g.starts, "start-urls", 0, "price: how many start `URLS` there are, for a link")
-	cmd.Flags().UintSliceVar(&g.served, "served", nil, "price: `BYTES` of each page served, for a link")
 	return cmd
 }
 
 // run does one operation, for people or for cases.
 func (g *guardFlags) run(cmd *cobra.Command, p *cli.Program, o *operation, args []string) error {
-	for _, name := range []string{"set", "source", "allow", "start-urls", "served"} {
+	for _, name := range []string{"set", "source", "allow"} {
 		if cmd.Flags().Changed(name) && !slices.Contains(strings.Fields(o.flags), name) {
 			return cli.Usagef("guard %s: --%s does nothing here", o.name, name)
 		}
 	}
-	ctx, link := cmd.Context(), cmd.Flags().Changed("start-urls") || cmd.Flags().Changed("served")
-	argument := strings.Join(args, "")
+	ctx, argument := cmd.Context(), strings.Join(args, "")
 	switch {
 	case len(args) > 0 && o.one == nil && o.in == nil:
 		return cli.Usagef("guard %s: one argument too many: %s", o.name, cli.Quoted(argument))
-	case p.Out.JSON && len(args) == 0 && !link:
+	case p.Out.JSON && len(args) == 0:
 		return judgeLines(ctx, p, o.name, o.judge)
 	case o.name == "hosts" && len(args) == 0:
 		return o.one(p.Env(guard.AllowVariable))
-	case o.one != nil && (len(args) > 0 || link):
+	case o.one != nil && len(args) > 0:
 		return o.one(argument)
 	case o.one != nil:
 		return cli.Usagef("guard %s: expected %s", o.name, o.argument).WithHint("or --json, to read cases from stdin")

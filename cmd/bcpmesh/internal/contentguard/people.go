@@ -150,7 +150,7 @@ func (g *guardFlags) operations(p *cli.Program) []operation {
 		{name: "egress", flags: "allow", judge: judged(judgeEgress), argument: "URL", one: func(url string) error { return g.egress(p, url) }},
 		{name: "hosts", judge: judged(judgeHosts), argument: "LIST", one: func(list string) error { return showHosts(p, list) }},
 		{name: "address", judge: judged(judgeAddress), argument: "ADDRESS", one: func(address string) error { return showAddress(p, address) }},
-		{name: "price", flags: "start-urls served", judge: judged(judgePrice), argument: "URL", one: func(url string) error { return g.price(p, url) }},
+		{name: "price", judge: judged(judgePrice), argument: "URL", one: func(url string) error { return g.price(p, url) }},
 		{name: "fetch", judge: judgeFetch},
 		{name: "quarantine", judge: judgeQuarantine},
 	}
@@ -214,19 +214,14 @@ func showAddress(p *cli.Program, address string) error {
 	return nil
 }
 
-// price says what a URL costs or, without one, a link.
+// price says what a URL costs.
 func (g *guardFlags) price(p *cli.Program, url string) error {
-	var result priceResult
-	if url == "" {
-		lengths := cli.Map(g.served, func(n uint) uint64 { return uint64(n) })
-		result.NanoBits = guard.LinkPrice(g.starts, lengths)
-	} else {
-		target, err := guard.ParseTarget(url)
-		if err != nil {
-			return deniedf(err, url)
-		}
-		result.NanoBits, result.Bytes = guard.ComposedPrice(target)
+	target, err := guard.ParseTarget(url)
+	if err != nil {
+		return deniedf(err, url)
 	}
+	var result priceResult
+	result.NanoBits, result.Bytes = guard.ComposedPrice(target)
 	return p.Out.Show(result, func() { p.Out.Printf("%s bits\n", nanoText(result.NanoBits)) })
 }
 

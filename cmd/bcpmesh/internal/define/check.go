@@ -23,9 +23,7 @@ func CheckCommand(p *cli.Program) *cobra.Command {
 	var elsewhere bool
 	schema := cli.WordFlag{Words: []string{"mesh", "agent", "tools"}}
 	cmd := &cobra.Command{
-		Use:               "check [DIR]",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
+		Use: "check [DIR]",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if schema.Value == "" {
 				return check(p, args, elsewhere)

@@ -61,9 +61,7 @@ func InitCommand(p *cli.Program) *cobra.Command {
 	example := cli.WordFlag{Value: "research", Words: exampleNames()}
 	var seat modelSeat
 	cmd := &cobra.Command{
-		Use:               "init [DIR]",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
+		Use: "init [DIR]",
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) > 0 {

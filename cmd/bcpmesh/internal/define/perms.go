@@ -30,9 +30,7 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 	var agent string
 	var prove proveFlags
 	cmd := &cobra.Command{
-		Use:               "perms [DIR]",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
+		Use: "perms [DIR]",
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case prove.prove && agent != "":

@@ -79,9 +79,7 @@ func proposalsSendCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:               "send READER [JSON]",
-		Args:              cli.Arguments(1, "READER", "JSON"),
-		ValidArgsFunction: meshdir.CompleteAgents(false),
+		Use: "send READER [JSON]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			proposal := bcp.Proposal{Reader: bcp.AgentName(args[0])}
 			object, err := cli.AnswerArgument(cmd, p, args, 1)

@@ -27,9 +27,8 @@ import (
 // ValidateCommand returns the command validate.
 func ValidateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:               "validate [FILE...]",
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
-		RunE:              func(cmd *cobra.Command, args []string) error { return validate(cmd.Context(), p, args) },
+		Use:  "validate [FILE...]",
+		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd.Context(), p, args) },
 	}
 }
 

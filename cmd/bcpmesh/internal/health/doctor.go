@@ -68,8 +68,7 @@ func DoctorCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var confined, model bool
 	cmd := &cobra.Command{
-		Use:  "doctor",
-		Args: cli.Arguments(0),
+		Use: "doctor",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
 			defer cancel()

@@ -23,8 +23,7 @@ func NotifyCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var test bool
 	cmd := &cobra.Command{
-		Use:  "notify [ROUTE]...",
-		Args: cobra.ArbitraryArgs,
+		Use: "notify [ROUTE]...",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			def, folder, err := loadRoutes(where)
 			if err != nil {

@@ -51,8 +51,7 @@ type meshStatus struct {
 func StatusCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
-		Use:  "status",
-		Args: cli.Arguments(0),
+		Use: "status",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 			defer cancel()

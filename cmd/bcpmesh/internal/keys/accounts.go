@@ -66,9 +66,7 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 	var gateways, guests []string
 	var force bool
 	cmd := &cobra.Command{
-		Use:               "export [DIR]",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
+		Use: "export [DIR]",
 	}
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to, created if missing")

@@ -46,9 +46,7 @@ type Pushed struct {
 func accountsPushCommand(p *cli.Program) *cobra.Command {
 	var f PushFlags
 	cmd := &cobra.Command{
-		Use:               "push [DIR]",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
+		Use: "push [DIR]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return pushAccounts(p, cmd.Context(), f, args)
 		},

@@ -35,8 +35,7 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var asContext contextFlags
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
-		Use:               "issue AGENT...",
-		ValidArgsFunction: meshdir.CompleteAgents(true),
+		Use: "issue AGENT...",
 	}
 	where.AddTo(cmd)
 	role := meshdir.RoleFlag(cmd)

@@ -193,7 +193,6 @@ func credsShowCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	cmd := &cobra.Command{
 		Use:               "show FILE",
-		Args:              cli.Arguments(1, "FILE"),
 		ValidArgsFunction: cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt)),
 		RunE:              func(_ *cobra.Command, args []string) error { return showCreds(p, where, args[0]) },
 	}

@@ -90,9 +90,7 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 	var user string
 	var all, gateway bool
 	cmd := &cobra.Command{
-		Use:               "revoke AGENT|GATEWAY",
-		Args:              cli.Arguments(1, "AGENT"),
-		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
+		Use: "revoke AGENT|GATEWAY",
 	}
 	role := meshdir.RoleFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -247,9 +245,7 @@ func credsRotateCommand(p *cli.Program) *cobra.Command {
 	overlap := cli.DurationFlag{Value: defaultOverlap}
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
-		Use:               "rotate AGENT",
-		Args:              cli.Arguments(1, "AGENT"),
-		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
+		Use: "rotate AGENT",
 	}
 	role := meshdir.RoleFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

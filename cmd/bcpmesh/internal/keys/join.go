@@ -27,9 +27,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
-		Use:               "invite AGENT",
-		Args:              cli.Arguments(1, "AGENT"),
-		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
+		Use: "invite AGENT",
 	}
 	role := meshdir.RoleFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -111,8 +109,7 @@ func JoinCommand(p *cli.Program) *cobra.Command {
 	var url, out, ca, passkey string
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:  "join TOKEN",
-		Args: cli.Arguments(1, "TOKEN"),
+		Use: "join TOKEN",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
 		},

@@ -24,8 +24,7 @@ func keysSealCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var undo bool
 	cmd := &cobra.Command{
-		Use:  "seal",
-		Args: cli.Arguments(0),
+		Use: "seal",
 		RunE: func(*cobra.Command, []string) error {
 			folder, store, err := where.KeyStore()
 			if err != nil {

@@ -49,8 +49,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var span client.SpanFlags
 	var epochs, history, subscriptions, egress, costs, people bool
 	cmd := &cobra.Command{
-		Use:  "show",
-		Args: cli.Arguments(0),
+		Use: "show",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (egress || costs) && channel.Value != (bcp.ChannelKey{}) {
 				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
@@ -270,8 +269,7 @@ func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:  "reconcile",
-		Args: cli.Arguments(0),
+		Use: "reconcile",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()

@@ -21,8 +21,7 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	var listen, approver string
 	var site siteFlags
 	cmd := &cobra.Command{
-		Use:  "web",
-		Args: cli.Arguments(0),
+		Use: "web",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if approver != "" && who.Creds != "" {
 				return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")

@@ -15,8 +15,7 @@ func contractsCommand(p *cli.Program) *cobra.Command {
 	var name string
 	var matrix bool
 	cmd := &cobra.Command{
-		Use:  "contracts [FILE...]",
-		Args: cobra.ArbitraryArgs,
+		Use: "contracts [FILE...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if matrix {
 				if name != "" || len(args) > 0 {

@@ -20,8 +20,7 @@ import (
 func reportCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
-		Use:  "report",
-		Args: cli.Arguments(0),
+		Use: "report",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reports, err := buildReports(cmd, p, &who)
 			if err != nil {

@@ -30,8 +30,7 @@ type showing struct {
 func showCommand(p *cli.Program) *cobra.Command {
 	f := showing{every: cli.DurationFlag{Least: time.Second}}
 	cmd := &cobra.Command{
-		Use:  "show [ATTESTATION] REVOCATIONS",
-		Args: cli.Arguments(1, "ATTESTATION", "REVOCATIONS"),
+		Use: "show [ATTESTATION] REVOCATIONS",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && f.who.Creds == "" && f.to == "" {
 				return f.bring(cmd.Context(), p.Out, args[0])

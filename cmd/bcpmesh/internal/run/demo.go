@@ -27,14 +27,12 @@ import (
 
 // DemoCommand returns the command demo.
 func DemoCommand(p *cli.Program) *cobra.Command {
-	var mbox, keep, pagesAt string
+	var keep, pagesAt string
 	var runs, desk bool
-	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
-		Use:  "demo",
-		Args: cli.Arguments(0),
+		Use: "demo",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"mbox", "keep", "web"} {
+			for _, name := range []string{"keep", "web"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 					return cli.Usagef("demo: --%s: expected a name, got nothing", name).WithHint("bcpmesh demo --help shows an example")
 				}
@@ -48,23 +46,21 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 				if !other.asked {
 					continue
 				}
-				for _, name := range []string{"mbox", "limit", "web", "kernel", "desk"} {
+				for _, name := range []string{"web", "kernel", "desk"} {
 					if name != other.name && cmd.Flags().Changed(name) {
 						return cli.Usagef("demo: --%s and --%s cannot be combined", other.name, name)
 					}
 				}
 				return other.tell(cmd.Context(), p, keep)
 			}
-			return demoMailroom(cmd.Context(), p, mbox, keep, pagesAt, limit.Value)
+			return demoMailroom(cmd.Context(), p, keep, pagesAt)
 		},
 	}
-	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
 	cmd.Flags().StringVar(&pagesAt, "web", "", "serve the story and the pages of the mesh at this `ADDRESS` of this machine; port 0: any")
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&desk, "desk", false, "tell the story of agents that models run")
 	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
-	cmd.Flags().Var(&limit, "limit", "read at most this many messages")
 	return cmd
 }
 

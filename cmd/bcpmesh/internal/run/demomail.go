@@ -3,10 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -101,10 +98,10 @@ func newStory(out *cli.Output) *story {
 }
 
 // demoMailroom tells the story of a mailbox, with web also as a page, until ctx ends.
-func demoMailroom(ctx context.Context, p *cli.Program, mbox, keep, at string, limit int) error {
-	box, err := openMailbox(mbox)
+func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
+	box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
 	if err != nil {
-		return err
+		return cli.Failf("the example mail cannot be read: %s", err)
 	}
 	defer func() { _ = box.Close() }() // it was only read
 	s := newStory(p.Out)
@@ -117,7 +114,7 @@ func demoMailroom(ctx context.Context, p *cli.Program, mbox, keep, at string, li
 	}
 	return perform(ctx, p, keep, mailroom.Definitions(), s.hear, func(on *stage) error {
 		s.stage = on
-		if err := s.begin(cmp.Or(mbox, "the example mailbox")); err != nil {
+		if err := s.begin(); err != nil {
 			return err
 		}
 		reader, err := s.credentials(mailroom.ReaderAgent, bcp.RoleReader)
@@ -128,7 +125,7 @@ func demoMailroom(ctx context.Context, p *cli.Program, mbox, keep, at string, li
 		if err != nil {
 			return err
 		}
-		err = mailroom.Run(ctx, mailroom.Options{URL: s.mesh.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: limit, Said: s.addSaid, Did: s.addAction,
+		err = mailroom.Run(ctx, mailroom.Options{URL: s.mesh.URL(), Reader: reader, Assistant: assistant, Mail: box, Said: s.addSaid, Did: s.addAction,
 			After: func(done mailroom.Done) error {
 				err := s.until(ctx, func() bool { return len(s.open) == 0 })
 				s.tell(done)
@@ -166,36 +163,6 @@ func (s *stage) serve(ctx context.Context, server *web.Server) error {
 	case <-s.mesh.Done():
 		return cli.Failf("the gateway stopped by itself")
 	}
-}
-
-// openMailbox opens the user's mail, or the example's. There is a message in it.
-func openMailbox(path string) (*mailbox.Mailbox, error) {
-	if path == "" {
-		box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
-		if err != nil {
-			return nil, cli.Failf("the example mail cannot be read: %s", err)
-		}
-		return box, nil
-	}
-	box, err := mailbox.Open(path)
-	if err == nil {
-		_, err = box.Next()
-		_ = box.Close() // it was only read
-		if err == nil {
-			box, err = mailbox.Open(path)
-		}
-	}
-	if err == nil {
-		return box, nil
-	}
-	reason := strings.TrimPrefix(cli.FileReason(err), "mailbox "+path+": ")
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, cli.Failf("%s holds no message", cli.Quoted(path)).WithHint("name an mbox file, a Maildir, or one message")
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), reason)
-	}
-	return nil, cli.Failf("%s is not a mailbox: %s", cli.Quoted(path), reason).WithHint("name an mbox file, a Maildir, or one message")
 }
 
 // addSaid hears the reader before anybody judges it.
@@ -261,13 +228,12 @@ func (s *story) event(d *bcp.Decision) demoEvent {
 }
 
 // begin introduces the mesh.
-func (s *story) begin(source string) error {
+func (s *story) begin() error {
 	c := &s.def.Channels[0]
 	err := say(s.out, "mailroom", struct {
 		Reader, Controller bcp.AgentName
-		Source             string
 		Budget             bcp.Bits
-	}{c.Reader, c.Controller, source, c.Budget})
+	}{c.Reader, c.Controller, c.Budget})
 	_ = s.out.Flush() // the next one says so, too
 	return err
 }

@@ -24,7 +24,7 @@ func TestStoryIsInert(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	s := newStory(cli.NewOutput(&stdout, &stderr, func(string) string { return "" }))
 	s.stage = &stage{def: &bcp.Mesh{Channels: []bcp.Channel{{}}}, keep: evil}
-	if err := s.begin(evil); err != nil {
+	if err := s.begin(); err != nil {
 		t.Fatal(err)
 	}
 	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {

@@ -40,9 +40,7 @@ func GatewayCommand(p *cli.Program) *cobra.Command {
 	var o gatewayOptions
 	level := &cli.WordFlag{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
-		Use:               "gateway [DIR]",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
+		Use: "gateway [DIR]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.level, o.measured = hclog.LevelFromString(level.Value), cmd.Flags().Changed("metrics")
 			return runGateway(cmd.Context(), p, args, o)

@@ -28,8 +28,7 @@ const watchPause = 200 * time.Millisecond
 // ReloadCommand returns the command reload.
 func ReloadCommand(p *cli.Program) *cobra.Command {
 	return client.OperatorCommand(&cobra.Command{
-		Use:  "reload",
-		Args: cli.Arguments(0),
+		Use: "reload",
 	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
 		result, err := o.Operator().Reload(ctx)
 		if err != nil {

@@ -52,9 +52,7 @@ func UpCommand(p *cli.Program) *cobra.Command {
 	var o upOptions
 	level := &cli.WordFlag{Value: "warn", Words: []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
-		Use:               "up [DIR]",
-		Args:              cli.Arguments(0, "DIR"),
-		ValidArgsFunction: cli.CompleteFolders,
+		Use: "up [DIR]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.level, o.measured = hclog.LevelFromString(level.Value), cmd.Flags().Changed("metrics")
 			return up(cmd.Context(), p, args, o)

@@ -24,8 +24,7 @@ func KernelCommands(p *cli.Program) []*cobra.Command {
 
 func kernelSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:  "simulate",
-		Args: cli.Arguments(0),
+		Use: "simulate",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := &simulation{contexts: map[string][]string{}}
 			return simulate(cmd.Context(), p, s.line)

@@ -22,7 +22,6 @@ import (
 func RoleSimulateCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:  "simulate",
-		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p, playRole) },
 	}
 }
