@@ -86,35 +86,24 @@ type desk struct {
 	redact guard.Set
 
 	mu      sync.Mutex
-	entries []entry // by number, minus 1; the declared folders come first
-	numbers map[entry]int
+	numbers tool.Numbers[entry] // the declared folders come first
 }
 
 func newDesk(f *Folders, redact guard.Set) *desk {
-	d := &desk{Folders: f, redact: redact, numbers: map[entry]int{}}
+	d := &desk{Folders: f, redact: redact}
 	for i := range f.folders {
-		d.number(entry{i, ".", true})
+		d.numbers.Of(entry{i, ".", true})
 	}
 	return d
 }
 
-// number returns the number of an entry, which it keeps for the conversation.
-func (d *desk) number(e entry) int {
-	n, ok := d.numbers[e]
-	if !ok {
-		d.entries = append(d.entries, e)
-		n = len(d.entries)
-		d.numbers[e] = n
-	}
-	return n
-}
-
 // entry returns the entry with a number.
 func (d *desk) entry(number int, isDir bool) (entry, error) {
-	if number < 1 || number > len(d.entries) || d.entries[number-1].isDir != isDir {
-		return entry{}, tool.UnknownNumber
+	e, err := d.numbers.Find(number)
+	if err == nil && e.isDir != isDir {
+		err = tool.UnknownNumber
 	}
-	return d.entries[number-1], nil
+	return e, err
 }
 
 func (d *desk) quote(e entry) string {
@@ -124,9 +113,9 @@ func (d *desk) quote(e entry) string {
 // row is the line of an entry.
 func (d *desk) row(e entry, info fs.FileInfo) string {
 	if e.isDir {
-		return fmt.Sprintf("%d folder %s", d.number(e), d.quote(e))
+		return fmt.Sprintf("%d folder %s", d.numbers.Of(e), d.quote(e))
 	}
-	return fmt.Sprintf("%d file %s, %d bytes, %s", d.number(e), d.quote(e), info.Size(), info.ModTime().UTC().Format(time.DateOnly))
+	return fmt.Sprintf("%d file %s, %d bytes, %s", d.numbers.Of(e), d.quote(e), info.Size(), info.ModTime().UTC().Format(time.DateOnly))
 }
 
 // children returns the entries of a folder, sorted by name. Symbolic links, devices and the like are left out.
@@ -172,7 +161,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 			return "", tool.BadArguments
 		}
 		var b strings.Builder
-		for _, e := range d.entries[:len(d.folders)] {
+		for _, e := range d.numbers.Shown[:len(d.folders)] {
 			b.WriteString(d.row(e, nil) + "\n")
 		}
 		return b.String(), nil
@@ -187,11 +176,11 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 	}
 	all := len(children)
 	if a.After != nil {
-		if *a.After < 1 || *a.After > len(d.entries) || path.Dir(d.entries[*a.After-1].path) != in.path {
+		after, err := d.numbers.Find(*a.After)
+		if err != nil || path.Dir(after.path) != in.path {
 			return "", tool.UnknownNumber
 		}
-		after := d.entries[*a.After-1].path
-		i, found := slices.BinarySearchFunc(children, after, func(e entry, p string) int { return strings.Compare(e.path, p) })
+		i, found := slices.BinarySearchFunc(children, after.path, func(e entry, p string) int { return strings.Compare(e.path, p) })
 		if found {
 			i++
 		}
@@ -206,7 +195,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 			continue // it went while we looked
 		}
 		b.WriteString(d.row(e, info) + "\n")
-		last = d.number(e)
+		last = d.numbers.Of(e)
 	}
 	if len(children) > pageLength && last > 0 {
 		fmt.Fprintf(&b, "There are more after %d.\n", last)
@@ -220,14 +209,11 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	part := 1
-	if a.Part != nil {
-		part = *a.Part
-	}
 	text, err := d.text(ctx, e)
 	if err != nil {
 		return "", err
 	}
+	part := tool.Number(a.Part)
 	shown, parts, err := text.Part(part)
 	if err != nil {
 		return "", err
@@ -282,11 +268,11 @@ func failure(err error) error {
 
 // search is files_search.
 func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
-	phrase := strings.ToLower(strings.TrimSpace(a.Text))
-	if phrase == "" || utf8.RuneCountInString(phrase) > maxShown/2 {
-		return "", tool.BadArguments
+	phrase, err := tool.Phrase(a.Text, maxShown/2)
+	if err != nil {
+		return "", err
 	}
-	from := d.entries[:len(d.folders)]
+	from := d.numbers.Shown[:len(d.folders)]
 	if a.Folder != nil {
 		in, err := d.entry(*a.Folder, true)
 		if err != nil {

@@ -64,7 +64,7 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["m
 // Tools returns the tools of one conversation. Numbers are those of the conversation.
 // redact is applied to everything from outside.
 func (b *Box) Tools(redact guard.Set) []llm.Executable {
-	d := &desk{Box: b, redact: redact, numbers: map[string]int{}}
+	d := &desk{Box: b, redact: redact}
 	return []llm.Executable{
 		executable(d, ListName, llm.Constant("List the mail, the newest first. Each message has a number, by which other tools know it."), listSchema, d.list),
 		executable(d, SearchName, llm.Constant("Search the mail for a phrase."), searchSchema, d.search),
@@ -84,27 +84,7 @@ type desk struct {
 	redact guard.Set
 
 	mu      sync.Mutex
-	shown   []string // keys by number, less 1
-	numbers map[string]int
-}
-
-// number returns the number of a message, which it keeps for the conversation.
-func (d *desk) number(key string) int {
-	n, ok := d.numbers[key]
-	if !ok {
-		d.shown = append(d.shown, key)
-		n = len(d.shown)
-		d.numbers[key] = n
-	}
-	return n
-}
-
-// key returns the key for a number.
-func (d *desk) key(number int) (string, error) {
-	if number < 1 || number > len(d.shown) {
-		return "", tool.UnknownNumber
-	}
-	return d.shown[number-1], nil
+	numbers tool.Numbers[string] // of the keys of messages
 }
 
 func (d *desk) quote(text string) string { return tool.Quote(text, d.redact) }
@@ -118,14 +98,7 @@ func (d *desk) row(key string, m *Message) string {
 	if m.Has(SetAside) {
 		attached = ", set aside: reading it has ended this program before"
 	}
-	return fmt.Sprintf("%d %s from %s: %s, %d bytes%s\n", d.number(key), day(m.Date), d.quote(m.From.String()), d.quote(m.Subject), m.Size, attached)
-}
-
-func day(t time.Time) string {
-	if t.IsZero() {
-		return "undated"
-	}
-	return t.Format(time.DateOnly)
+	return fmt.Sprintf("%d %s from %s: %s, %d bytes%s\n", d.numbers.Of(key), tool.Day(m.Date), d.quote(m.From.String()), d.quote(m.Subject), m.Size, attached)
 }
 
 // list is mailbox_list.
@@ -136,7 +109,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 	}
 	all := len(keys)
 	if a.After != nil {
-		last, err := d.key(*a.After)
+		last, err := d.numbers.Find(*a.After)
 		if err != nil {
 			return "", err
 		}
@@ -161,7 +134,7 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 	for _, key := range page {
 		if m := messages[key]; m != nil { // or it went while we looked
 			b.WriteString(d.row(key, m))
-			last = d.number(key)
+			last = d.numbers.Of(key)
 		}
 	}
 	if len(keys) > pageLength && last > 0 {
@@ -172,13 +145,9 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 
 // read is mailbox_read.
 func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
-	key, err := d.key(a.Message)
+	key, err := d.numbers.Find(a.Message)
 	if err != nil {
 		return "", err
-	}
-	part := 1
-	if a.Part != nil {
-		part = *a.Part
 	}
 	var message *Message
 	for range 2 { // it may be moved while we look
@@ -193,6 +162,7 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 	if message == nil {
 		return "", tool.Gone
 	}
+	part := tool.Number(a.Part)
 	shown, parts, err := tool.NewText(shownText(message), d.redact).Part(part)
 	if err != nil {
 		return "", err
@@ -251,9 +221,9 @@ func (d *desk) head(m *Message) string {
 // search is mailbox_search. It searches mail as the model reads it, so that a search
 // does not reveal redacted text.
 func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
-	phrase := strings.ToLower(strings.TrimSpace(a.Text))
-	if phrase == "" || utf8.RuneCountInString(phrase) > maxShown/2 {
-		return "", tool.BadArguments
+	phrase, err := tool.Phrase(a.Text, maxShown/2)
+	if err != nil {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()

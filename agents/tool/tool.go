@@ -3,6 +3,7 @@ package tool
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -108,6 +109,57 @@ func (t Text) Part(n int) (part string, parts int, err error) {
 		rest = rest[runes(rest, MaxChars):]
 	}
 	return rest[:runes(rest, MaxChars)], parts, nil
+}
+
+// Number is a number that may be left out: then it is 1.
+func Number(n *int) int {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+// Numbers numbers what a conversation is shown, from 1. A thing keeps its number. The zero value is empty.
+type Numbers[K comparable] struct {
+	Shown   []K // by number, less 1
+	numbers map[K]int
+}
+
+// Of returns the number of a thing.
+func (n *Numbers[K]) Of(k K) int {
+	if n.numbers == nil {
+		n.numbers = map[K]int{}
+	}
+	if n.numbers[k] == 0 {
+		n.Shown = append(n.Shown, k)
+		n.numbers[k] = len(n.Shown)
+	}
+	return n.numbers[k]
+}
+
+// Find returns the thing of a number.
+func (n *Numbers[K]) Find(number int) (k K, err error) {
+	if number < 1 || number > len(n.Shown) {
+		return k, UnknownNumber
+	}
+	return n.Shown[number-1], nil
+}
+
+// Phrase returns what a search looks for, in lower case: at most n code points.
+func Phrase(text string, n int) (string, error) {
+	phrase := strings.ToLower(strings.TrimSpace(text))
+	if phrase == "" || utf8.RuneCountInString(phrase) > n {
+		return "", BadArguments
+	}
+	return phrase, nil
+}
+
+// Day is the day of what is listed.
+func Day(t time.Time) string {
+	if t.IsZero() {
+		return "undated"
+	}
+	return t.Format(time.DateOnly)
 }
 
 // runes returns how many bytes the first n code points have.

@@ -159,7 +159,7 @@ func (d *feedDesk) list(ctx context.Context, a listArguments) (string, error) {
 		if e.forgotten {
 			continue
 		}
-		fmt.Fprintf(&b, "%d %s %s\n", number, day(e.Date), d.line(e.Title))
+		fmt.Fprintf(&b, "%d %s %s\n", number, tool.Day(e.Date), d.line(e.Title))
 	}
 	if len(listed) > pageLength {
 		fmt.Fprintf(&b, "There are more after %d.\n", listed[pageLength-1])
@@ -201,10 +201,6 @@ func (d *feedDesk) read(ctx context.Context, a readArguments) (string, error) {
 	if e.forgotten {
 		return "", tool.Gone
 	}
-	part := 1
-	if a.Part != nil {
-		part = *a.Part
-	}
 	if err := tool.Reading(ctx, []byte(e.Text)); err != nil {
 		return "", err
 	}
@@ -220,6 +216,7 @@ func (d *feedDesk) read(ctx context.Context, a readArguments) (string, error) {
 		}
 		fmt.Fprintf(&whole, "\n[%d] %s", i+1, link.URL)
 	}
+	part := tool.Number(a.Part)
 	shown, parts, err := tool.NewText(whole.String(), d.redact).Part(part)
 	if err != nil {
 		return "", err
@@ -268,11 +265,4 @@ func (d *feedDesk) line(source string) string {
 		text = read.Text
 	}
 	return tool.Quote(strings.Join(strings.Fields(text), " "), d.redact)
-}
-
-func day(t time.Time) string {
-	if t.IsZero() {
-		return "undated"
-	}
-	return t.Format(time.DateOnly)
 }
