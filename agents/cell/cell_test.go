@@ -95,7 +95,7 @@ func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Confi
 				Policy: fetch.Policy(definition.Egress.Hosts, func(string) (string, bool) { return "", false })})
 		})
 	if has.call != nil {
-		services.CallTools(has.call)
+		services.Tools = has.call
 	}
 	toCell, fromKeeper := io.Pipe()
 	toKeeper, fromCell := io.Pipe()

@@ -78,9 +78,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		Agent: o.Agent.Name, Role: o.Role, Task: o.Task, Instructions: o.Agent.Prompt, Model: model.Model, Tools: o.Agent.Tools, MCP: o.MCP, Files: o.Files, Mailbox: o.Mailbox, Feeds: o.Agent.Feeds,
 		MaxTurns: o.Agent.Run.MaxTurns, MaxTokens: o.Agent.Run.MaxTokens, Confined: o.Confined,
 	}, model, Desks(o.Definition, o.Agent, k, o.LookUp, o.Archive))
-	services.CallTools(o.CallTools)
-	services.HearWords(o.Words)
-	services.SetAside(o.Aside)
+	services.Tools, services.Words, services.aside = o.CallTools, o.Words, o.Aside
 	serving, end := context.WithCancel(ctx)
 	defer end()
 	door, err := o.Start(serving)

@@ -36,36 +36,26 @@ type Services struct {
 	configuration any
 	model         llm.Endpoint
 	newDesk       func() (*fetch.Desk, error)
-	tools         func(context.Context, tool.Call) tool.Result // nil: no tools of MCP servers
-	words         func(conversation, text string)              // nil: no listener
+
+	// Tools performs the cell's calls of tools of MCP servers; nil performs none.
+	Tools func(context.Context, tool.Call) tool.Result
+	// Words gets what the model says in a conversation, while it says it; nil: nobody does.
+	Words func(conversation, text string)
 
 	atWork *semaphore.Weighted // bytes of what was asked, and of what may come
 
 	mu            sync.Mutex
-	desk          *fetch.Desk // the one that others are made of; nil before the first fetch
-	conversations map[string]*conversation
-	reads         map[string]string // the inputs that the cell reads now, by the call that does
-	aside         []string          // those that it is not to read
-}
-
-// conversation is a keeper's state of a conversation.
-type conversation struct {
-	desk *fetch.Desk // nil before its first fetch
+	desk          *fetch.Desk            // the one that others are made of; nil before the first fetch
+	conversations map[string]*fetch.Desk // nil before the first fetch of one
+	reads         map[string]string      // the inputs that the cell reads now, by the call that does
+	aside         []string               // those that it is not to read
 }
 
 // NewServices returns the services of a cell, which gets the configuration first. desk
 // makes the desk of its conversations; nil fetches nothing.
 func NewServices(configuration any, model llm.Endpoint, desk func() (*fetch.Desk, error)) *Services {
-	return &Services{configuration: configuration, model: model, newDesk: desk, atWork: semaphore.NewWeighted(stdio.MaxAtWork), conversations: map[string]*conversation{}, reads: map[string]string{}}
+	return &Services{configuration: configuration, model: model, newDesk: desk, atWork: semaphore.NewWeighted(stdio.MaxAtWork), conversations: map[string]*fetch.Desk{}, reads: map[string]string{}}
 }
-
-// CallTools sets call to perform the cell's calls of tools of MCP servers. Call it
-// before [Services.Methods].
-func (s *Services) CallTools(call func(context.Context, tool.Call) tool.Result) { s.tools = call }
-
-// HearWords sets hear to get what the model says in a conversation, while it says it.
-// Call it before [Services.Methods].
-func (s *Services) HearWords(hear func(conversation, text string)) { s.words = hear }
 
 // Methods returns the methods for the cell.
 func (s *Services) Methods() map[string]stdio.Method {
@@ -102,20 +92,16 @@ func readParams(raw jsontext.Value) (p params, err error) {
 	return p, nil
 }
 
-// conversation returns a conversation, which begins with its first call.
-func (s *Services) conversation(id string) (*conversation, error) {
+// begin begins a conversation with its first call.
+func (s *Services) begin(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.conversations[id]
-	switch {
-	case c != nil:
-		return c, nil
-	case len(s.conversations) >= maxConversations:
-		return nil, errMany
+	desk, begun := s.conversations[id]
+	if !begun && len(s.conversations) >= maxConversations {
+		return errMany
 	}
-	c = &conversation{}
-	s.conversations[id] = c
-	return c, nil
+	s.conversations[id] = desk
+	return nil
 }
 
 // callModel makes one call of the model in the definition, whatever name the cell
@@ -128,7 +114,7 @@ func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, erro
 	if len(p.Request) > maxRequest {
 		return nil, &stdio.CallError{Code: llm.ErrorCode(llm.TooLong{}), Message: llm.TooLong{}.Error()}
 	}
-	if _, err := s.conversation(p.Conversation); err != nil {
+	if err := s.begin(p.Conversation); err != nil {
 		return nil, err
 	}
 	r, err := llm.ParseRequest(p.Request)
@@ -140,8 +126,8 @@ func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, erro
 		r.MaxTokens = s.model.MaxTokens
 	}
 	var delta func(llm.Delta)
-	if s.words != nil {
-		delta = func(d llm.Delta) { s.words(p.Conversation, d.Text) }
+	if s.Words != nil {
+		delta = func(d llm.Delta) { s.Words(p.Conversation, d.Text) }
 	}
 	reply, err := s.model.Provider.Do(ctx, r, delta)
 	if err != nil {
@@ -168,21 +154,22 @@ func (s *Services) openDesk(id string) (*fetch.Desk, error) {
 	if s.newDesk == nil {
 		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no network"}
 	}
-	c, err := s.conversation(id)
-	if err != nil {
+	if err := s.begin(id); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.desk == nil {
-		if s.desk, err = s.newDesk(); err != nil {
+		desk, err := s.newDesk()
+		if err != nil {
 			return nil, err
 		}
+		s.desk = desk
 	}
-	if c.desk == nil {
-		c.desk = s.desk.Another()
+	if s.conversations[id] == nil {
+		s.conversations[id] = s.desk.Another()
 	}
-	return c.desk, nil
+	return s.conversations[id], nil
 }
 
 // callTool calls a tool of an MCP server.
@@ -191,21 +178,17 @@ func (s *Services) callTool(ctx context.Context, raw jsontext.Value) (any, error
 	if err != nil {
 		return nil, err
 	}
-	if s.tools == nil {
+	if s.Tools == nil {
 		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no tools of MCP servers"}
 	}
-	if _, err := s.conversation(p.Conversation); err != nil {
+	if err := s.begin(p.Conversation); err != nil {
 		return nil, err
 	}
-	return s.tools(ctx, p.Call), nil
+	return s.Tools(ctx, p.Call), nil
 }
 
 // maxAside is how many inputs are set aside, the newest.
 const maxAside = 1000
-
-// SetAside has the cell not read these inputs, which ended cells before it. Call it before
-// [Services.Methods].
-func (s *Services) SetAside(inputs []string) { s.aside = inputs }
 
 // Aside returns the inputs that no cell is to read if this one has ended by itself: those before,
 // and what it was reading.
@@ -253,8 +236,8 @@ func (s *Services) end(_ context.Context, raw jsontext.Value) (any, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.conversations[p.Conversation]; c != nil && c.desk != nil {
-		c.desk.Close()
+	if desk := s.conversations[p.Conversation]; desk != nil {
+		desk.Close()
 	}
 	delete(s.conversations, p.Conversation)
 	return struct{}{}, nil

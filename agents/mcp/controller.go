@@ -31,14 +31,14 @@ type controller struct {
 	agent   *agents.Controller
 	refresh time.Duration
 	inbox   keyedQueue[bcp.DeliveryID, bcp.Delivery]
-	prompts *prompts
+	prompts prompts
 	files   []*wrap.File
 	away    func(context.Context, bcp.AgentName) bool // nil: nobody knows
 	nudge   chan struct{}                             // has an element if the agent's channels may have changed
 }
 
 func newController(s *Server, conn *agents.Connection, o Options) *controller {
-	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), refresh: o.Refresh, prompts: newPrompts(), files: o.Tools, away: o.Away, nudge: make(chan struct{}, 1)}
+	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), refresh: o.Refresh, files: o.Tools, away: o.Away, nudge: make(chan struct{}, 1)}
 	if c.refresh <= 0 {
 		c.refresh = defaultRefresh
 	}
@@ -294,7 +294,7 @@ func (c *controller) read(ctx context.Context, arguments []byte) (any, *fault) {
 		c.server.updated(inboxURI)
 	}
 	list := c.waiting(in.QueryID, wait, c.prompts.coming(), ctx)
-	list.Acknowledged, list.NotWaiting, list.Prompts = acknowledged, unknown, c.prompts.take()
+	list.Acknowledged, list.NotWaiting, list.Prompts = acknowledged, unknown, c.prompts.takeAll()
 	return list, nil
 }
 

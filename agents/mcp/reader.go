@@ -30,7 +30,7 @@ type reader struct {
 	log     hclog.Logger
 	agent   *agents.Reader
 	pending keyedQueue[bcp.QueryID, *pendingQuery]
-	prompts *prompts
+	prompts prompts
 	listed  chan struct{} // closed when the first list of subscriptions is here
 	once    sync.Once
 
@@ -47,7 +47,7 @@ type pendingQuery struct {
 }
 
 func newReader(s *Server, conn *agents.Connection) *reader {
-	r := &reader{server: s, log: s.log, agent: agents.NewReader(conn), prompts: newPrompts(), listed: make(chan struct{}),
+	r := &reader{server: s, log: s.log, agent: agents.NewReader(conn), listed: make(chan struct{}),
 		results: map[bcp.QueryID]chan bcp.ValidationResult{}}
 	r.agent.OnQuery(r.queried)
 	r.agent.OnSubscriptions(r.subscribed)
@@ -182,7 +182,7 @@ func (r *reader) queries(ctx context.Context, arguments []byte) (any, *fault) {
 		return nil, f
 	}
 	list := r.waiting(ctx, wait, r.prompts.coming())
-	list.Prompts = r.prompts.take()
+	list.Prompts = r.prompts.takeAll()
 	return list, nil
 }
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -67,6 +68,14 @@ func (s *keyedQueue[K, V]) listLocked(most int, match func(V) bool) (found []V, 
 	return found, more
 }
 
+// growsLocked returns a channel that is closed when something is put. Called with mu held.
+func (s *keyedQueue[K, V]) growsLocked() <-chan struct{} {
+	if s.grown == nil {
+		s.grown = make(chan struct{})
+	}
+	return s.grown
+}
+
 // wait returns the oldest matching items, up to most, and how many more match. It
 // waits until there is one, for at most a time, or until ctx ends or woken is
 // closed.
@@ -76,10 +85,7 @@ func (s *keyedQueue[K, V]) wait(ctx context.Context, d time.Duration, woken <-ch
 	for {
 		s.mu.Lock()
 		found, more = s.listLocked(most, match)
-		if s.grown == nil {
-			s.grown = make(chan struct{})
-		}
-		grown := s.grown
+		grown := s.growsLocked()
 		s.mu.Unlock()
 		if len(found) > 0 || d <= 0 {
 			return found, more
@@ -99,9 +105,7 @@ func (s *keyedQueue[K, V]) wait(ctx context.Context, d time.Duration, woken <-ch
 // prompts passes the messages of an agent's cron_schedules to the host, each
 // once. A prompt that no call took before the end comes again.
 type prompts struct {
-	mu      sync.Mutex // guards what follows
-	waiting []*waitingPrompt
-	arrived chan struct{} // closed and replaced when one comes
+	keyedQueue[bcp.DeliveryID, waitingPrompt]
 }
 
 type waitingPrompt struct {
@@ -109,32 +113,26 @@ type waitingPrompt struct {
 	taken chan struct{}
 }
 
-func newPrompts() *prompts { return &prompts{arrived: make(chan struct{})} }
-
 // handle waits until a call took the prompt, which is then acknowledged.
 func (p *prompts) handle(ctx context.Context, prompt bcp.Prompt) {
-	one := &waitingPrompt{prompt, make(chan struct{})}
-	p.mu.Lock()
-	p.waiting = append(p.waiting, one)
-	close(p.arrived)
-	p.arrived = make(chan struct{})
-	p.mu.Unlock()
+	one := waitingPrompt{prompt, make(chan struct{})}
+	p.put(prompt.PromptID, one)
 	select {
 	case <-one.taken:
 	case <-ctx.Done():
+		p.take(prompt.PromptID)
 	}
 }
 
-// take returns the waiting prompts.
-func (p *prompts) take() []bcp.Prompt {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var list []bcp.Prompt
-	for _, one := range p.waiting {
-		list = append(list, one.Prompt)
-		close(one.taken)
+// takeAll returns the waiting prompts.
+func (p *prompts) takeAll() (list []bcp.Prompt) {
+	waiting, _ := p.wait(context.Background(), 0, nil, math.MaxInt, func(waitingPrompt) bool { return true })
+	for _, one := range waiting {
+		if _, there := p.take(one.PromptID); there { // and no other call has it
+			list = append(list, one.Prompt)
+			close(one.taken)
+		}
 	}
-	p.waiting = nil
 	return list
 }
 
@@ -142,10 +140,10 @@ func (p *prompts) take() []bcp.Prompt {
 func (p *prompts) coming() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.waiting) > 0 {
-		there := make(chan struct{})
-		close(there)
-		return there
+	if len(p.order) == 0 {
+		return p.growsLocked()
 	}
-	return p.arrived
+	there := make(chan struct{})
+	close(there)
+	return there
 }
