@@ -64,6 +64,7 @@ const (
 	CheckCostBudget     Check = 50
 	CheckTokenBudget    Check = 51
 	CheckSuspended      Check = 52
+	CheckEndorse        Check = 53
 )
 
 // CheckInfo says what a check is.
@@ -129,6 +130,7 @@ var checks = []CheckInfo{
 	{CheckCostBudget, "cost_budget", "P15.3", "the dollars of the window have room", "cost_budget"},
 	{CheckTokenBudget, "token_budget", "P15.3", "the tokens of the window have room", "token_budget"},
 	{CheckSuspended, "suspended", "P16.1", "the agent is not suspended", "on_suspect"},
+	{CheckEndorse, "endorse", "P7.8", "the mesh lets the person endorse so much", "endorse"},
 }
 
 // order has the checks of each kind of decision as its code has them; a test
@@ -146,6 +148,7 @@ var order = map[DecisionKind][]Check{
 	KindUsage:     {CheckRefusals, CheckMessage, CheckSuspended, CheckModel, CheckRepeat, CheckTokenBudget, CheckCostBudget},
 	KindTaint:     {CheckAct},
 	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},
+	KindEndorse:   {CheckMessage, CheckApprover, CheckSignature, CheckItem, CheckInTime, CheckEndorse, CheckStands, CheckQueue},
 	KindViolation: {CheckPermission},
 	KindErase:     {CheckAct, CheckErasure},
 	KindDeclare:   {CheckRefusals, CheckRole},

@@ -73,11 +73,12 @@ const (
 	KindOutcome     DecisionKind = 28 // a tool's answer to a call
 	KindDeclare     DecisionKind = 29 // an agent of another organisation declared its roles, or was judged again
 	KindUsage       DecisionKind = 30 // an agent's keeper asked for a call of its model, or told of one
+	KindEndorse     DecisionKind = 31 // a person gave or revoked an endorsement, or was refused
 )
 
 var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
 	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress",
-	"run", "plan", "step", "call", "outcome", "declare", "usage"}
+	"run", "plan", "step", "call", "outcome", "declare", "usage", "endorse"}
 
 func (k DecisionKind) String() string { return wire.Word(kindWords, k) }
 
@@ -262,6 +263,9 @@ type Decision struct {
 	Run        *RunChange        `msgpack:"ru,omitempty" json:"run,omitempty"`
 	Declare    *DeclareChange    `msgpack:"de,omitempty" json:"declare,omitempty"`
 	Usage      *UsageChange      `msgpack:"ug,omitempty" json:"usage,omitempty"`
+	// Endorsed is the endorsement that the decision is about, or that released its answer
+	// in place of a person.
+	Endorsed *EndorseChange `msgpack:"en,omitempty" json:"endorsed,omitempty"`
 }
 
 // Truncation says that the journal may begin with the record of the decision

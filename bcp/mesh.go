@@ -246,6 +246,7 @@ type Channel struct {
 	MaxPendingApprovals int
 	ApprovalTTL         time.Duration
 	Approvers           []AgentName
+	Endorse             EndorseRule
 
 	Subscriptions []Subscription // in the order of the definition
 }

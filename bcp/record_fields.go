@@ -127,6 +127,12 @@ func (w *recordWriter) decision(d *Decision) {
 		w.usageChange(d.Usage)
 		w.close(at, members)
 	}
+	if d.Endorsed != nil {
+		w.key("en")
+		at, members := w.open()
+		w.endorseChange(d.Endorsed)
+		w.close(at, members)
+	}
 }
 
 func (w *recordWriter) private(d *Private) {
@@ -242,6 +248,15 @@ func (w *recordWriter) usageChange(d *UsageChange) {
 	writeText(w, "f", d.Fault)
 	writeInt(w, "h", d.Status)
 	writeInt(w, "b", d.Since)
+}
+
+func (w *recordWriter) endorseChange(d *EndorseChange) {
+	w.key("i")
+	w.putText(string(d.ID))
+	writeInt(w, "u", d.Uses)
+	writeInt(w, "b", d.Bits)
+	w.texts("c", d.Codes)
+	writeInt(w, "t", d.Until)
 }
 
 func (r *recordReader) decision(d *Decision) {
@@ -405,6 +420,8 @@ func (r *recordReader) decision(d *Decision) {
 			readPointer(r, &d.Declare, (*recordReader).declareChange)
 		case "ug":
 			readPointer(r, &d.Usage, (*recordReader).usageChange)
+		case "en":
+			readPointer(r, &d.Endorsed, (*recordReader).endorseChange)
 		default:
 			r.skip()
 		}
@@ -642,6 +659,25 @@ func (r *recordReader) usageChange(d *UsageChange) {
 	}
 }
 
+func (r *recordReader) endorseChange(d *EndorseChange) {
+	for range r.members() {
+		switch string(r.text()) {
+		case "i":
+			readText(r, &d.ID)
+		case "u":
+			readInt(r, &d.Uses)
+		case "b":
+			readInt(r, &d.Bits)
+		case "c":
+			r.texts(&d.Codes)
+		case "t":
+			readInt(r, &d.Until)
+		default:
+			r.skip()
+		}
+	}
+}
+
 func (w *jsonWriter) decision(d *Decision) {
 	w.unsigned("seq", d.Seq)
 	w.digest("prev", &d.Prev)
@@ -723,6 +759,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.writeOther(d.Run != nil)        // "run"
 	w.writeOther(d.Declare != nil)    // "declare"
 	w.writeOther(d.Usage != nil)      // "usage"
+	w.writeOther(d.Endorsed != nil)   // "endorsed"
 }
 
 func (w *jsonWriter) balance(d *Balance) {

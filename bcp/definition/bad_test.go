@@ -77,6 +77,7 @@ func TestBadInputs(t *testing.T) {
 		{inMesh, "notify:\n- {name: a, command: [x], for: [held, «holds]}\n", definition.CodeUnknownWord, "notify[0].for[1]", "held, alerts, credentials"},
 		{inMesh, "notify:\n- {name: a, command: [x], severity: «urgent}\n", definition.CodeUnknownWord, "notify[0].severity", "info, warning, critical"},
 		{inMesh, "notify:\n- {name: a, command: [x], person: «eve}\n", definition.CodeUnknownPerson, "notify[0].person", "neither an approver nor an auditor"},
+		{inMesh, "endorse:\n- «controller: main\n  reader: nobody\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeNoCounterpart, "endorse[0]", "there is no channel"},
 		{inMesh, "notify:\n- {name: a, command: [x]}\n- {name: «a, command: [x]}\n", definition.CodeDuplicate, "notify[1].name", "twice"},
 
 		{inMesh, "name:«\ta\n", definition.CodeForbiddenYAML, "", "tabs"},

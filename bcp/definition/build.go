@@ -111,6 +111,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.defaultPeople(m)
 	b.checkRoutes(m)
 	b.channels(m)
+	b.endorse(m)
 	b.kernels(m)
 	b.trust(m)
 	b.checkRequired(m)

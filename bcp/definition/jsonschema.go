@@ -42,7 +42,7 @@ func JSONSchema(level Level) ([]byte, error) {
 var definitionNames = map[Level]string{
 	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model", LevelNotify: "notify",
 	LevelKernel: "kernel", LevelParse: "parse", LevelResult: "result", LevelLimits: "limits", LevelGrant: "grant", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool", LevelExecution: "execution",
-	LevelTrust: "trusted", LevelRequirement: "requirement", LevelInvariant: "invariant", LevelEvidence: "evidence", LevelPrice: "price", LevelMCPServer: "mcp_server", LevelMCPTool: "mcp_tool",
+	LevelTrust: "trusted", LevelRequirement: "requirement", LevelInvariant: "invariant", LevelEvidence: "evidence", LevelPrice: "price", LevelMCPServer: "mcp_server", LevelMCPTool: "mcp_tool", LevelEndorse: "endorse",
 }
 
 // levelsBelow returns the levels that can stand inside a level.

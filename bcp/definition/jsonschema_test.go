@@ -154,7 +154,7 @@ func TestJSONSchemaHasEveryKey(t *testing.T) {
 
 func TestJSONSchemaOfNoLevel(t *testing.T) {
 	t.Parallel()
-	for _, level := range []definition.Level{0, definition.LevelMCPTool + 1, 255} {
+	for _, level := range []definition.Level{0, definition.LevelEndorse + 1, 255} {
 		if b, err := definition.JSONSchema(level); b != nil || !errors.Is(err, definition.ErrNoLevel) {
 			t.Errorf("level %d: %s, %v", level, b, err)
 		}
@@ -283,10 +283,11 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelPrice:        {"models: [{name: m, provider: openai, model: m, price: {%s}}]", "models[0].price."},
 		definition.LevelMCPServer:    {"mcp_servers: [{%s}]", "mcp_servers[0]."},
 		definition.LevelMCPTool:      {"mcp_servers: [{tools: [{%s}]}]", "mcp_servers[0].tools[0]."},
+		definition.LevelEndorse:      {"endorse: [{%s}]", "endorse[0]."},
 	}
 	mesh, agent, service := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent), compileSchema(t, definition.LevelService)
 	inMesh := []definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelPrice, definition.LevelNotify, definition.LevelRule, definition.LevelExamples,
-		definition.LevelTrust, definition.LevelRequirement, definition.LevelInvariant, definition.LevelEvidence, definition.LevelMCPServer, definition.LevelMCPTool}
+		definition.LevelTrust, definition.LevelRequirement, definition.LevelInvariant, definition.LevelEvidence, definition.LevelMCPServer, definition.LevelMCPTool, definition.LevelEndorse}
 	checked := 0
 	for _, k := range definition.Schema() {
 		good, bad := candidates(k)

@@ -212,10 +212,10 @@ func TestEachNeedHasItsLowestCategory(t *testing.T) {
 func TestRowsAreBoundToFields(t *testing.T) {
 	t.Parallel()
 	own := map[Level]string{
-		LevelMesh: "models mcp_servers rules trust role_requirements on_suspect notify", LevelAgent: "bcp_channels kernel",
+		LevelMesh: "endorse models mcp_servers rules trust role_requirements on_suspect notify", LevelAgent: "bcp_channels kernel",
 		LevelChannel: "peer role max_category budget_bits max_cat2_queries subscriptions", LevelModel: "price", LevelNotify: "for",
 		LevelKernel: "requesters requires_role grants schemas result grant_limits rules", LevelGrant: "control_budget_bits", LevelParse: "reader", LevelRule: "examples",
-		LevelService: "tools", LevelTool: "egress result_subjects", LevelMCPServer: "tools", LevelMCPTool: "name input_schema",
+		LevelService: "tools", LevelTool: "egress result_subjects", LevelEndorse: "controller reader", LevelMCPServer: "tools", LevelMCPTool: "name input_schema",
 		LevelTrust: "key until", LevelRequirement: "name architectures orchestrators invariants evidence", LevelInvariant: "predicate args level", LevelEvidence: "permission_proof max_age",
 	}
 	for level := range levels {

@@ -41,14 +41,15 @@ const (
 	LevelPrice                         // the price of a model
 	LevelMCPServer                     // an entry of mcp_servers
 	LevelMCPTool                       // an entry of tools of such a server
+	LevelEndorse                       // an entry of endorse
 )
 
 // lastLevel is the greatest level.
-const lastLevel = LevelMCPTool
+const lastLevel = LevelEndorse
 
 var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
 	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "limits of a grant", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry",
-	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement", "a price", "an MCP server", "a tool of an MCP server"}
+	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement", "a price", "an MCP server", "a tool of an MCP server", "an entry of endorse"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -141,7 +142,7 @@ const (
 // cannot differ from what is loaded.
 func Schema() []Key { return slices.Clone(schema) }
 
-var schema = slices.Concat(meshKeys, kernelKeys(), mcpKeys)
+var schema = slices.Concat(meshKeys, kernelKeys(), mcpKeys, endorseKeys)
 
 var meshKeys = []Key{
 	{Level: LevelMesh, Name: "name", Type: TypeName, Default: "mesh", Rule: "P1.3", field: of(func(m *bcp.Mesh) any { return &m.Name }),
@@ -154,6 +155,8 @@ var meshKeys = []Key{
 		Doc: "For questions of the format vocabulary."},
 	{Level: LevelMesh, Name: "approvers", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "operator, unless an agent is called so", Rule: "P1.3, P7.3", field: of(func(m *bcp.Mesh) any { return &m.Approvers }),
 		Doc: "People who may decide on held items."},
+	{Level: LevelMesh, Name: "endorse", Type: TypeObjects, Child: LevelEndorse, Min: 0, Max: 256, DefaultRule: "nobody may", Rule: "P7.8",
+		Doc: "Who may endorse what is held on a channel, and how far (approvers.md)."},
 	{Level: LevelMesh, Name: "auditors", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "operator, unless an agent is called so", Rule: "P1.3, P11", field: of(func(m *bcp.Mesh) any { return &m.Auditors }),
 		Doc: "People who may read audit and ledger."},
 	{Level: LevelMesh, Name: "origin", Type: TypeOrigin, DefaultRule: "none", Rule: "P4.6", field: of(func(m *bcp.Mesh) any { return &m.Origin }),

@@ -93,6 +93,8 @@ func Rule(d *bcp.Decision) string {
 		return "P3.6"
 	case d.Kind == bcp.KindApproval:
 		return "P7.3"
+	case d.Endorsed != nil:
+		return "P7.8"
 	case d.Kind == bcp.KindBatch:
 		return "P12.3"
 	case d.Kind == bcp.KindExpire && d.Outcome == bcp.Cancelled:
@@ -411,6 +413,14 @@ func (e *explainer) decided() string {
 		return fmt.Sprintf("a person decided: %s. The query ends: %s", d.Event, d.Outcome)
 	case d.Kind == bcp.KindApproval:
 		return "a person decided: " + d.Event
+	case d.Kind == bcp.KindEndorse && d.Endorsed != nil && d.Event == string(bcp.Revoke):
+		return "a person ended the endorsement " + string(d.Endorsed.ID)
+	case d.Kind == bcp.KindEndorse && d.Endorsed != nil:
+		return fmt.Sprintf("a person endorsed answers with %s, as %s: %s, %s, until %s", strings.Join(d.Endorsed.Codes, "+"), d.Endorsed.ID, counted(int64(d.Endorsed.Uses), "use", "uses"),
+			d.Endorsed.Bits.Words(), time.Unix(0, d.Endorsed.Until).UTC().Format(time.DateTime))
+	case d.Endorsed != nil:
+		return fmt.Sprintf("released without a person, %s: the rules object, and the endorsement %s lets it through; %s and %s are left of it", d.Nominal.Words(), d.Endorsed.ID,
+			counted(int64(d.Endorsed.Uses), "use", "uses"), d.Endorsed.Bits.Words())
 	case d.Kind == bcp.KindAcknowledge:
 		return "its receiver has it"
 	case d.Outcome != "":

@@ -116,6 +116,8 @@ func (e *explainer) changes() []string {
 		return []string{fmt.Sprintf("%s among the approvers of the channel or of mesh.yaml", d.Agent)}
 	case bcp.CheckSignature:
 		return []string{"a decision signed with the key of the connection that it comes over"}
+	case bcp.CheckEndorse:
+		return []string{fmt.Sprintf("an entry of endorse in mesh.yaml that names %s for this channel, with as many uses and bits and so long a time", d.Agent)}
 	case bcp.CheckStands:
 		return []string{"the definitions under which it was held", "rejecting the item"}
 	case bcp.CheckApproval:

@@ -84,7 +84,10 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	case bcp.KindAsk:
 		return s.applyAsk(d, ch)
 	case bcp.KindAnswer, bcp.KindPush, bcp.KindExpire:
+		s.applyEndorsed(d, ch)
 		return s.applyEnd(d, ch)
+	case bcp.KindEndorse:
+		s.applyEndorsed(d, ch)
 	case bcp.KindApproval:
 		return s.applyApproval(d, ch)
 	case bcp.KindAcknowledge:

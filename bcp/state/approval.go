@@ -65,11 +65,9 @@ func (s *State) ItemsFor(approver bcp.AgentName) []bcp.Item {
 	return items
 }
 
-// mayDecide reports whether a person is an approver of the item's channel. An
-// agent never is, whatever a definition says.
+// mayDecide reports whether a person is an approver of the item's channel.
 func (s *State) mayDecide(approver bcp.AgentName, it bcp.Item) bool {
-	ch := s.channels[it.Channel()]
-	return ch != nil && s.agents[approver] == nil && slices.Contains(ch.definition.Approvers, approver)
+	return s.approves(approver, s.channels[it.Channel()])
 }
 
 // View returns an item as an approver of its channel sees it. The code is empty,

@@ -18,7 +18,10 @@ func (s *State) check(d *bcp.Decision, ch *channelState) error {
 	if d.Nominal < 0 || d.Capacity < 0 || d.Attempt < 0 {
 		return errUnfounded
 	}
-	ok := true
+	ok := s.checkEndorsed(d, ch)
+	if !ok {
+		return errUnfounded
+	}
 	switch d.Kind {
 	case bcp.KindAsk:
 		ok = d.Verdict == bcp.Reject || d.Accepted() && d.Query != "" && s.queries[d.Query] == nil && ch.follows(d.Epoch) && s.holds(d)

@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 17
+const checkpointVersion = 18
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -215,6 +215,11 @@ func saveChannel(ch *channelState) savedChannel {
 	for _, epoch := range slices.Sorted(maps.Keys(ch.pools)) {
 		p := ch.pools[epoch]
 		c.Pools = append(c.Pools, savedPool{Epoch: epoch, Balance: p.Balance, Open: p.open, Held: p.held, Flow: p.flow.save()})
+	}
+	for i := range ch.endorsements {
+		e := &ch.endorsements[i]
+		c.Endorsements = append(c.Endorsements, savedEndorsement{ID: e.id, By: e.by, Subscription: e.subscription, Spec: e.spec, Codes: e.codes, Given: e.given, Until: e.until,
+			Uses: e.uses, Bits: e.bits, UsesLeft: e.usesLeft, BitsLeft: e.bitsLeft})
 	}
 	for _, p := range ch.window.parts {
 		c.Window = append(c.Window, p.begin, int64(p.sum))

@@ -22,7 +22,7 @@ func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
 	bodies := functionsOf(t)
 	for kind, function := range map[bcp.DecisionKind]string{
 		bcp.KindAsk: "DecideAsk", bcp.KindAnswer: "DecideAnswer", bcp.KindPush: "DecidePush", bcp.KindSession: "DecideSession", bcp.KindPropose: "propose",
-		bcp.KindTaint: "DecideControl", bcp.KindApproval: "DecideApproval", bcp.KindViolation: "DecideViolation", bcp.KindErase: "DecideErase", bcp.KindEgress: "DecideEgress", bcp.KindUsage: "DecideUsage",
+		bcp.KindTaint: "DecideControl", bcp.KindApproval: "DecideApproval", bcp.KindViolation: "DecideViolation", bcp.KindErase: "DecideErase", bcp.KindEgress: "DecideEgress", bcp.KindUsage: "DecideUsage", bcp.KindEndorse: "DecideEndorse",
 	} {
 		var want []bcp.Check
 		for _, c := range namedIn(bodies, function) {
@@ -68,7 +68,7 @@ func namedIn(bodies map[string]ast.Node, function string) (found []bcp.Check) {
 func functionsOf(t *testing.T) map[string]ast.Node {
 	t.Helper()
 	bodies := make(map[string]ast.Node)
-	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "effect.go", "erase.go", "egressdecision.go", "usage.go"} {
+	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "effect.go", "erase.go", "endorse.go", "egressdecision.go", "usage.go"} {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -198,11 +198,16 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 	}
 	verdict := q.validator.Judge(in.Raw)
 	d.Reason, d.QueryField, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
+	if verdict.Outcome == bcp.Hold {
+		if d.Endorsed = s.endorsed(&d, ch, q.validator, q.prices.Capacity); d.Endorsed != nil {
+			verdict.Outcome = bcp.Accept
+		}
+	}
 	switch verdict.Outcome {
 	default:
 		return s.rejected(d, m, ch, q, bcp.CheckAnswer, verdict.Reason.Code(), attempt)
 	case bcp.Accept:
-		d.Verdict, d.Payload, d.Flagged = bcp.Accept, verdict.Answer.JSON(), len(d.Anomalies) > 0
+		d.Verdict, d.Payload, d.Flagged = bcp.Accept, verdict.Answer.JSON(), len(d.Anomalies) > 0 && d.Endorsed == nil
 		s.deliver(&d, m, ch, "")
 	case bcp.Hold:
 		if ch.pending >= ch.definition.MaxPendingApprovals {
@@ -303,16 +308,23 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	}
 	d.Epoch, _ = ch.pushEpoch(d.Time)
 	d.Nominal, d.Capacity = ch.pushPrice(v, pushes, d.Time, s.origin)
+	var endorsed *bcp.EndorseChange
+	if verdict.Outcome == bcp.Hold {
+		if endorsed = s.endorsed(&d, ch, v, d.Capacity); endorsed != nil {
+			verdict.Outcome = bcp.Accept
+		}
+	}
 	if !s.refuseWithoutRoom(&d, ch, verdict.Outcome) {
 		return d
 	}
+	d.Endorsed = endorsed
 	d.Timing = ch.definition.ReleaseInterval > 0
 	d.Verdict, d.Payload = verdict.Outcome, verdict.Answer.JSON()
 	if verdict.Outcome == bcp.Hold {
 		// A Controller never hears of a held push (PROTOCOL P7.6).
 		d.Item, d.Deadline = newItemID(m), d.Time+int64(ch.definition.ApprovalTTL)
 		d.Taint, d.Exposure = s.answerTaint(reader, d.Time), s.Exposure(controller)
-	} else if d.Flagged = len(d.Anomalies) > 0; pushes.window > 0 {
+	} else if d.Flagged = len(d.Anomalies) > 0 && endorsed == nil; pushes.window > 0 {
 		d.Release, d.Taint = pushes.end(d.Time), s.answerTaint(reader, d.Time)
 	} else {
 		s.deliver(&d, m, ch, "")

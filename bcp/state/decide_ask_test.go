@@ -136,7 +136,7 @@ func TestAskCapacityBudget(t *testing.T) {
 		ask planner mail yes => budget_exhausted`)
 }
 
-func mustSpec(t *testing.T, name string) bcp.Spec {
+func mustSpec(t testing.TB, name string) bcp.Spec {
 	t.Helper()
 	spec, err := bcp.ParseSpec([]byte("{" + testSpecs[name] + "}"))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -95,7 +96,7 @@ func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, from b
 		return bcp.CheckDigest, bcp.DigestMismatch
 	case !may:
 		return bcp.CheckApprover, bcp.NotPermitted
-	case !s.signedBy(from, a, act):
+	case !s.signedApproval(from, a, act):
 		return bcp.CheckSignature, bcp.NotPermitted
 	case code == "" && !stands():
 		return bcp.CheckStands, bcp.NotPermitted
@@ -105,30 +106,40 @@ func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, from b
 	return 0, ""
 }
 
-// signedBy reports whether the sender of an approval signed it, alone or in a batch: with
-// the passkey of its creds where they are bound to one, else with their key.
-func (s *State) signedBy(from bcp.Sender, a *bcp.Approval, act bcp.Act) bool {
+// signedApproval reports whether the sender of an approval signed it, alone or in a batch.
+func (s *State) signedApproval(from bcp.Sender, a *bcp.Approval, act bcp.Act) bool {
 	statement, ok := a.Signed(act)
+	return ok && s.signedBy(from, a.Signature, a.Passkey, statement)
+}
+
+// signedBy reports whether a sender signed a statement: with the passkey of its creds where
+// they are bound to one, else with their key.
+func (s *State) signedBy(from bcp.Sender, signature string, passkey *bcp.Assertion, statement []byte) bool {
 	switch {
-	case !ok, from.Passkey.IsZero() != (a.Passkey == nil) || a.Passkey != nil && a.Signature != "":
+	case from.Passkey.IsZero() != (passkey == nil) || passkey != nil && signature != "":
 		return false
-	case a.Passkey != nil:
-		return s.passkeys != nil && s.passkeys(from.Passkey, a.Passkey, statement)
+	case passkey != nil:
+		return s.passkeys != nil && s.passkeys(from.Passkey, passkey, statement)
 	}
-	signature, err := base64.StdEncoding.DecodeString(a.Signature)
-	return err == nil && s.verify != nil && s.verify(from.Key, statement, signature)
+	b, err := base64.StdEncoding.DecodeString(signature)
+	return err == nil && s.verify != nil && s.verify(from.Key, statement, b)
 }
 
 // signed notes what makes an approval count.
 func signed(d *bcp.Decision, from bcp.Sender, a *bcp.Approval) {
-	d.Key, d.Passkey, d.Released, d.SignedUntil, d.Unsealed = from.Key, from.Passkey, a.SHA256, a.Expires.UnixNano(), a.Passkey == nil
+	sign(d, from, a.Signature, a.Passkey, a.SHA256, a.Expires)
 	if statement, ok := a.Signed(bcp.Act(d.Event)); ok && len(a.Batch) > 0 {
 		d.Batch, d.Statement = a.Batch, sha256.Sum256(statement)
 	}
-	if a.Passkey == nil {
-		d.Signature, _ = base64.StdEncoding.DecodeString(a.Signature) // judged before
+}
+
+// sign notes who signed, what, and until when that holds.
+func sign(d *bcp.Decision, from bcp.Sender, signature string, passkey *bcp.Assertion, digest bcp.Digest, until time.Time) {
+	d.Key, d.Passkey, d.Released, d.SignedUntil, d.Unsealed = from.Key, from.Passkey, digest, until.UnixNano(), passkey == nil
+	if passkey == nil {
+		d.Signature, _ = base64.StdEncoding.DecodeString(signature) // judged before
 		return
 	}
-	d.Signature, _ = json.Marshal(a.Passkey) // of texts that were read
-	d.Synced = a.Passkey.Synced()
+	d.Signature, _ = json.Marshal(passkey) // of texts that were read
+	d.Synced = passkey.Synced()
 }

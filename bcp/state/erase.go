@@ -113,6 +113,13 @@ func (s *State) applyErase(d *bcp.Decision) {
 			session.quotes = quotations{}
 		}
 	}
+	if ch := s.channels[bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}]; ch != nil {
+		for i := range ch.endorsements {
+			if e := &ch.endorsements[i]; e.given < d.Before {
+				e.spec = bcp.Digest{}
+			}
+		}
+	}
 	if a := s.agents[d.Reader]; a != nil {
 		a.notices = slices.Clone(a.notices)
 		for i := range a.notices {

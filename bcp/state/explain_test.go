@@ -69,6 +69,7 @@ var refusals = []struct {
 	{bcp.CheckApprover, bcp.KindApproval, bcp.NotPermitted, nil, "push mail planner memo {\"summary\":\"x\"}\nreject 1 no as=eve until=1h"},
 	{bcp.CheckSignature, bcp.KindApproval, bcp.NotPermitted, nil, "push mail planner memo {\"summary\":\"x\"}\napprove 1 unsigned=1"},
 	{bcp.CheckApproval, bcp.KindApproval, bcp.Malformed, nil, "push mail planner memo {\"summary\":\"x\"}\nedit 1 {\"no\":1}"},
+	{bcp.CheckEndorse, bcp.KindEndorse, bcp.NotPermitted, nil, "endorse spec=text uses=6"},
 	{bcp.CheckSuspended, bcp.KindAsk, bcp.Suspended, suspends, "event violation planner 3\ndue\nask planner mail yes"},
 	{bcp.CheckSuspended, bcp.KindAnswer, bcp.Suspended, suspends, "ask planner mail yes\nevent violation mail 3\ndue\nanswer mail 1 {\"ok\":true}"},
 	{bcp.CheckSuspended, bcp.KindPush, bcp.Suspended, suspends, "event violation mail 3\ndue\npush mail planner alarm {\"ok\":true}"},

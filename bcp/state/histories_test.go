@@ -17,7 +17,7 @@ var modelValues = map[string]map[string]string{
 	"yes":  {"good": `{"ok":true}`, "bad": `{"ok":1}`, "odd": `{"ok":true}`, "no": `{"ok":false}`},
 	"num":  {"good": `{"n":7}`, "bad": `{"n":1024}`, "odd": `{"n":7}`},
 	"name": {"good": `{"q":"ada"}`, "bad": `{}`},
-	"text": {"good": `{"q":"fine"}`, "bad": `{}`, "odd": answerWord(heldAnswer)},
+	"text": {"good": `{"q":"fine"}`, "bad": `{}`, "odd": answerWord(heldAnswer), "url": `{"q":"see_evil.com"}`},
 }
 
 // modelMesh is small in everything, so that every limit is met.
@@ -35,6 +35,7 @@ func modelMesh() *bcp.Mesh {
 		c.Subscriptions = testMesh().Channels[1].Subscriptions[:4]
 		c.Subscriptions[0].MaxRate, c.Subscriptions[0].PublishWhen = bcp.Rate{Count: modelRate, Span: time.Hour}, "ok"
 		c.Subscriptions[1].BatchWindow = modelWindow
+		c.Endorse = bcp.EndorseRule{People: []bcp.AgentName{"mia"}, MaxUses: 3, MaxTime: 3 * time.Hour, MaxBits: 8000 * bcp.Bit}
 	}
 	return mesh
 }
@@ -53,6 +54,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 		}
 		var told, untold bcp.Bits // what deliveries say, and what was charged and nobody told of
 		var history []string
+		released := 0
 		fail := func(format string, args ...any) {
 			r.Helper()
 			r.Fatalf("%s\n%s", strings.Join(history, "\n"), fmt.Sprintf(format, args...))
@@ -76,7 +78,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 			m.event = step + 1
 			key := rapid.SampledFrom(keys).Draw(r, "channel")
 			c := m.channels[key]
-			act := rapid.SampledFrom([]string{"ask", "ask", "answer", "answer", "answer", "push", "wait", "wait", "open", "close", "ack", "decide", "decide", "renew", "process", "notice"}).Draw(r, "act")
+			act := rapid.SampledFrom([]string{"ask", "ask", "answer", "answer", "answer", "push", "wait", "wait", "open", "close", "ack", "decide", "decide", "renew", "process", "notice", "endorse", "endorse", "revoke"}).Draw(r, "act")
 			var line string
 			var want bcp.Code
 			var outcome bcp.Code
@@ -109,13 +111,13 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				if rapid.IntRange(0, 9).Draw(r, "foreign") == 0 {
 					reader = "web"
 				}
-				kind := rapid.SampledFrom([]string{"good", "good", "bad", "nei", "junk", "odd"}).Draw(r, "value")
+				kind := rapid.SampledFrom([]string{"good", "good", "bad", "nei", "junk", "odd", "url", "url", "url"}).Draw(r, "value")
 				value := modelValues[q.spec][kind]
 				if kind == "nei" || kind == "junk" {
 					value = kind
 				} else if value == "" {
 					value, kind = `{"summary":1}`, "bad"
-				} else if kind == "odd" && q.spec != "text" {
+				} else if (kind == "odd" || kind == "url") && q.spec != "text" {
 					kind = "good"
 				}
 				try := q.tries + rapid.IntRange(-1, 1).Draw(r, "try")
@@ -123,7 +125,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				want, outcome = m.answer(q, reader, kind, try)
 			case "push":
 				sub := rapid.SampledFrom([]string{"alarm", "name", "note", "memo"}).Draw(r, "subscription")
-				spec, kind := map[string]string{"alarm": "yes", "name": "name", "note": "text", "memo": "three"}[sub], rapid.SampledFrom([]string{"good", "good", "bad", "odd", "no"}).Draw(r, "value")
+				spec, kind := map[string]string{"alarm": "yes", "name": "name", "note": "text", "memo": "three"}[sub], rapid.SampledFrom([]string{"good", "good", "bad", "odd", "url", "url", "no"}).Draw(r, "value")
 				value := modelValues[spec][kind]
 				switch {
 				case sub == "memo":
@@ -132,7 +134,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 					}
 				case kind == "odd" && sub == "alarm":
 					kind = "good"
-				case kind == "odd" && sub == "name", kind == "no" && sub != "alarm":
+				case kind == "odd" && sub == "name", kind == "url" && sub != "note", kind == "no" && sub != "alarm":
 					value, kind = modelValues[spec]["good"], "good"
 				}
 				line = fmt.Sprintf("push %s %s %s %s", key.Reader, key.Controller, sub, value)
@@ -179,6 +181,15 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				}
 				line = fmt.Sprintf("%s %d %s", act, n+1, value)
 				want, outcome = m.decide(it, act, valid)
+			case "endorse":
+				given := modelEndorsement{id: fmt.Sprintf("e%025d", rapid.IntRange(1, 12).Draw(r, "id")), ch: c, sub: rapid.SampledFrom([]string{"", "note"}).Draw(r, "of"),
+					uses: rapid.IntRange(1, 4).Draw(r, "uses"), bits: bcp.Bits(rapid.SampledFrom([]int{3000, 4000, 7000, 8000, 8001}).Draw(r, "bits")) * bcp.Bit}
+				length := rapid.SampledFrom([]time.Duration{0, 5 * time.Minute, time.Hour, 3 * time.Hour, 4 * time.Hour}).Draw(r, "length")
+				line = fmt.Sprintf("endorse controller=%s reader=%s id=%s sub=%s uses=%d bits=%d for=%s", key.Controller, key.Reader, given.id, given.sub, given.uses, given.bits/bcp.Bit, length)
+				want = m.endorse(given, length)
+			case "revoke":
+				id := fmt.Sprintf("e%025d", rapid.IntRange(1, 12).Draw(r, "id"))
+				line, want = fmt.Sprintf("revoke controller=%s reader=%s id=%s", key.Controller, key.Reader, id), m.revoke(c, id)
 			case "renew":
 				line = "renew " + string(key.Controller)
 				m.touch(m.sessions[key.Controller], "operator")
@@ -213,6 +224,14 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 					continue
 				}
 				note(&w.last)
+				if d := &w.last; d.Endorsed != nil && d.Kind != bcp.KindEndorse {
+					if released++; d.Flagged {
+						fail("its codes are delivered")
+					}
+				}
+				if released != m.without {
+					fail("%d answers were released without a person, want %d", released, m.without)
+				}
 				if d := &w.last; d.Code != want || d.Outcome != outcome || want == "" && d.Verdict == bcp.Reject {
 					fail("want %q %q, got %v", want, outcome, words)
 				}

@@ -34,7 +34,7 @@ func flood(w *world, say func(n int) bcp.Decision) (records, size int) {
 func TestEveryRefusalIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, tt := range refusals {
-		if tt.kind == bcp.KindApproval || tt.kind == bcp.KindViolation || tt.check == bcp.CheckAct {
+		if tt.kind == bcp.KindApproval || tt.kind == bcp.KindEndorse || tt.kind == bcp.KindViolation || tt.check == bcp.CheckAct {
 			continue // people's, or counted as the server tells of it
 		}
 		mesh := testMesh()
@@ -89,7 +89,7 @@ func TestEveryKindOfRecordIsBounded(t *testing.T) {
 	// what they take (TestNobodyHasMoreOfTheJournalThanIsFree).
 	const bits, operator, server = "bits, or messages that it is allowed to answer", "the operator", "the gateway or the server, once a second or less"
 	bounds := map[bcp.DecisionKind]any{
-		bcp.KindStart: operator, bcp.KindReload: operator, bcp.KindErase: operator, bcp.KindTruncate: operator, bcp.KindPrompt: operator, bcp.KindApproval: operator,
+		bcp.KindStart: operator, bcp.KindReload: operator, bcp.KindErase: operator, bcp.KindTruncate: operator, bcp.KindPrompt: operator, bcp.KindApproval: operator, bcp.KindEndorse: operator,
 		bcp.KindAcknowledge: bits, bcp.KindExpire: bits, bcp.KindBatch: bits, bcp.KindAnswer: bits, bcp.KindUsage: bits, bcp.KindEgress: bits,
 		bcp.KindRun: bits, bcp.KindPlan: bits, bcp.KindStep: bits, bcp.KindCall: bits, bcp.KindOutcome: bits,
 		bcp.KindConnect: server, bcp.KindDisconnect: server, bcp.KindViolation: server, bcp.KindRefusals: server, bcp.KindAlert: server, bcp.KindProcess: server, bcp.KindCredential: server,

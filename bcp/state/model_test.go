@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -13,7 +14,7 @@ const modelWindow = 10 * time.Minute
 const modelRate = 2
 
 // model is a second, slow account of the same rules, written from PROTOCOL P3.10,
-// P4, P6.2, P7 and P9.2: it keeps everything that ever happened and adds it up
+// P4, P6.2, P7 (with endorsements, P7.8) and P9.2: it keeps everything that ever happened and adds it up
 // anew each time.
 type model struct {
 	now      time.Time
@@ -25,6 +26,17 @@ type model struct {
 	items    []*modelItem
 	away     map[bcp.AgentName]bool // agents whose command could not be started
 	results  map[bcp.AgentName]int  // final results that a Reader has not acknowledged
+	endorsed []*modelEndorsement
+	without  int // answers that were released without a person, and were to be held
+}
+
+// modelEndorsement lets answers with a URL through.
+type modelEndorsement struct {
+	id, sub string
+	ch      *modelChannel
+	uses    int
+	bits    bcp.Bits
+	until   time.Time
 }
 
 type modelChannel struct {
@@ -174,6 +186,64 @@ func (m *model) ask(c *modelChannel, spec string, category bcp.Category, p bcp.P
 	return "", q
 }
 
+// endorse returns what the person hears.
+func (m *model) endorse(given modelEndorsement, length time.Duration) bcp.Code {
+	remembered := 0
+	for _, e := range m.endorsed {
+		if e.ch == given.ch && e.id == given.id {
+			return bcp.AlreadyDecided
+		}
+		if e.ch == given.ch && !m.late(e.until) {
+			remembered++
+		}
+	}
+	switch rule := given.ch.Endorse; {
+	case length <= 0:
+		return bcp.ItemExpired
+	case given.uses > rule.MaxUses, given.bits > rule.MaxBits, length > rule.MaxTime:
+		return bcp.NotPermitted
+	case remembered >= 32:
+		return bcp.ApprovalQueueFull
+	}
+	m.endorsed = slices.DeleteFunc(m.endorsed, func(e *modelEndorsement) bool { return e.ch == given.ch && m.late(e.until) })
+	given.until = m.now.Add(length)
+	m.endorsed = append(m.endorsed, &given)
+	return ""
+}
+
+func (m *model) revoke(c *modelChannel, id string) bcp.Code {
+	for _, e := range m.endorsed {
+		if e.ch == c && e.id == id {
+			if e.uses == 0 {
+				return bcp.AlreadyDecided
+			}
+			e.uses, e.bits = 0, 0
+			return ""
+		}
+	}
+	return bcp.ItemNotFound
+}
+
+// holds reports whether a person has to see a value, and what lets it through if not.
+func (m *model) holds(c *modelChannel, sub, value string, capacity bcp.Bits) (held bool, by *modelEndorsement) {
+	if value != "url" {
+		return value == "odd", nil
+	}
+	for _, e := range m.endorsed {
+		if e.ch == c && e.sub == sub && e.uses > 0 && e.bits >= capacity && !m.late(e.until) {
+			return false, e
+		}
+	}
+	return true, nil
+}
+
+// use counts an endorsement down.
+func (m *model) use(e *modelEndorsement, capacity bcp.Bits) {
+	if e != nil {
+		e.uses, e.bits, m.without = e.uses-1, e.bits-capacity, m.without+1
+	}
+}
+
 // finish settles a query; its Controller hears of it, unless it is a summary that is held, or cancelled.
 func (m *model) finish(q *modelQuery, state string, heard, outcome bcp.Code) bcp.Code {
 	p := q.prices
@@ -208,7 +278,8 @@ func (m *model) answer(q *modelQuery, reader bcp.AgentName, value string, try in
 		return heard, ""
 	}
 	heard = map[string]bcp.Code{"junk": bcp.Malformed, "bad": bcp.ValidationFailed}[value]
-	if value == "odd" && m.full(q.ch) {
+	held, by := m.holds(q.ch, "", value, q.prices.Capacity)
+	if held && m.full(q.ch) {
 		heard = bcp.ApprovalQueueFull
 	}
 	switch {
@@ -219,7 +290,8 @@ func (m *model) answer(q *modelQuery, reader bcp.AgentName, value string, try in
 		outcome = m.finish(q, "done", bcp.AlreadyAnswered, bcp.Rejected)
 	case value == "nei":
 		outcome = m.finish(q, "done", bcp.AlreadyAnswered, bcp.NotEnoughInformation)
-	case value != "odd":
+	case !held:
+		m.use(by, q.prices.Capacity)
 		m.finish(q, "done", bcp.AlreadyAnswered, "")
 	default:
 		if q.spec != "three" {
@@ -234,6 +306,7 @@ func (m *model) answer(q *modelQuery, reader bcp.AgentName, value string, try in
 func (m *model) push(c *modelChannel, spec, value string, nominal, capacity bcp.Bits) bcp.Code {
 	epoch := c.epochFor(m.sessions[c.Controller])
 	b := c.balance(epoch)
+	held, by := m.holds(c, map[string]string{"text": "note"}[spec], value, capacity)
 	recent := 0
 	for _, at := range c.pushes[spec] {
 		if m.now.Before(at.Add(time.Hour)) {
@@ -249,17 +322,18 @@ func (m *model) push(c *modelChannel, spec, value string, nominal, capacity bcp.
 		return bcp.Filtered
 	case b.Spent()+nominal > c.Budget, b.Pushed+nominal > c.PushBudget, b.SpentCapacity()+capacity > c.CapacityBudget:
 		return bcp.BudgetExhausted
-	case value == "odd" && m.full(c):
+	case held && m.full(c):
 		return bcp.ApprovalQueueFull
 	case m.away[c.Controller]:
 		return bcp.ControllerUnavailable
-	case value == "odd":
+	case held:
 		m.items = append(m.items, &modelItem{q: &modelQuery{ch: c, spec: spec, state: "push"}, deadline: m.now.Add(c.ApprovalTTL)})
 	case spec == "name":
 		c.batches[m.now.Truncate(modelWindow).Add(modelWindow)] = true
 	default:
 		m.touch(m.sessions[c.Controller], "delivery")
 	}
+	m.use(by, capacity)
 	m.charge(c, epoch, bcp.Balance{Settled: nominal, Pushed: nominal, SettledCapacity: capacity})
 	c.pushes[spec] = append(c.pushes[spec], m.now)
 	return ""

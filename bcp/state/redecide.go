@@ -370,6 +370,9 @@ func (r *Redecider) explained(d, would *bcp.Decision) bool {
 	switch {
 	case d.Repeat && !would.Repeat, d.Client != "" && d.Code == bcp.Malformed && would.Code != bcp.Malformed:
 		return any && d.Time-erased < clientMemory
+	case d.Endorsed != nil && would.Endorsed == nil:
+		ch := r.state.channels[key]
+		return ch != nil && ch.wasErased(d.Endorsed.ID)
 	case d.Code == bcp.EscalationRequired && would.Code != bcp.EscalationRequired:
 		session := r.sessions[d.Controller]
 		return session != "" && r.state.agents[d.Controller].session.id == session
@@ -428,6 +431,8 @@ func refusingRule(aspect Aspect, was, would *bcp.Decision) string {
 		return explain.Rule(would)
 	case was.Verdict == bcp.Reject && would.Verdict != bcp.Reject:
 		return explain.Rule(was)
+	case was.Endorsed != nil || would.Endorsed != nil:
+		return "P7.8"
 	case was.Outcome == bcp.NotEnoughInformation || would.Outcome == bcp.NotEnoughInformation:
 		return "P3.9"
 	case was.Outcome != would.Outcome:

@@ -323,6 +323,13 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 	for w := c.Window; len(w) > 0; w = w[2:] {
 		ch.window.parts = append(ch.window.parts, windowPart{begin: w[0], sum: bcp.Bits(w[1])})
 	}
+	for _, e := range c.Endorsements {
+		if ch.findEndorsement(e.ID) != nil || !bcp.Endorsable(e.Codes) || e.UsesLeft < 0 || e.UsesLeft > e.Uses || e.BitsLeft < 0 || e.BitsLeft > e.Bits {
+			return errSaved
+		}
+		ch.endorsements = append(ch.endorsements, endorsement{id: e.ID, by: e.By, subscription: e.Subscription, spec: e.Spec, codes: e.Codes, given: e.Given, until: e.Until,
+			uses: e.Uses, bits: e.Bits, usesLeft: e.UsesLeft, bitsLeft: e.BitsLeft})
+	}
 	for i := range c.Outbox {
 		o := &c.Outbox[i]
 		if _, twice := s.waiting[o.ID]; twice {

@@ -137,6 +137,21 @@ type (
 		Failed                    bool
 		Pending                   int
 		Outbox                    []savedOutgoing
+		Endorsements              []savedEndorsement
+	}
+	savedEndorsement struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID           bcp.EndorsementID
+		By           bcp.AgentName
+		Subscription bcp.SubscriptionID
+		Spec         bcp.Digest
+		Codes        []string
+		Given, Until int64
+		Uses         int
+		Bits         bcp.Bits
+		UsesLeft     int
+		BitsLeft     bcp.Bits
 	}
 	savedPushes struct {
 		_msgpack struct{} `msgpack:",as_array"`

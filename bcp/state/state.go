@@ -117,6 +117,9 @@ type channelState struct {
 	spending   spending
 	pushes     map[bcp.SubscriptionID]*pushState
 
+	// endorsements are those that were given, oldest first, at least up to their ends.
+	endorsements []endorsement
+
 	session     bcp.SessionID // that escalations belongs to
 	escalations int
 	armed       int   // category 1 queries that ended without an answer

@@ -33,6 +33,8 @@ import (
 //	open planner | close planner | ack planner | wait 10m | due
 //	event violation mail 3
 //	approve 1 | reject 1 a_reason | edit 1 {"q":"fine"}   # item 1, as held; as=mia by=key until=1h
+//	endorse spec=text codes=url,code uses=2 bits=9000 for=1h   # sub=note for pushes; also id controller reader as by
+//	revoke                                                     # id controller reader as
 //	report planner web | renew planner | taint mail web | reset mail
 //	process mail unavailable | start | reload | notice mail   # acknowledges its oldest
 //
@@ -186,6 +188,7 @@ func testMesh() *bcp.Mesh {
 	mesh.Channels[1].Subscriptions = []bcp.Subscription{
 		subscription("alarm", "yes"), subscription("name", "name"), subscription("note", "text"), subscription("memo", "three"), subscription("zero", "one"),
 	}
+	mesh.Channels[1].Endorse = testEndorse
 	mesh.Channels[2].Subscriptions = []bcp.Subscription{subscription("alarm", "yes")}
 	mesh.Agents[4].Egress = bcp.Egress{Hosts: []string{"docs.example.org", "*.example.net", "127.0.0.1:8080"}, Budget: 1000 * bcp.Bit, Window: time.Hour, MaxBytes: 8 << 20, MaxHostBytes: 4 << 20}
 	mesh.Models = []bcp.Model{
@@ -488,6 +491,12 @@ func (w *world) act(line string) []string {
 		}
 	case "approve", "reject", "edit":
 		d = w.decide(bcp.Act(words[0]), words[1], append(words[2:], "")[0], option)
+	case "endorse":
+		d = w.endorse(option, func(*bcp.Endorsement) {})
+	case "revoke":
+		id := either(option("id"), testEndorsement)
+		d = w.state.DecideEndorse(w.moment(), bcp.AgentName(either(option("as"), "mia")), bcp.Sender{Key: "mia-key"}, bcp.Revoke,
+			w.said(fmt.Appendf(nil, `{"endorsement_id":%q,"controller":%q,"reader":%q}`, id, either(option("controller"), "planner"), either(option("reader"), "mail"))))
 	case "report":
 		d = w.state.DecideSession(w.moment(), agent(1), w.said(fmt.Appendf(nil, `{"verb":"taint","taint":{"source":%q}}`, words[2])))
 	case "taint":
@@ -585,6 +594,9 @@ func describe(d *bcp.Decision) []string {
 	when(d.SessionRenews, "renews")
 	when(d.SessionEnds, "ends")
 	when(d.Flagged, "flagged")
+	if d.Endorsed != nil {
+		words = append(words, "uses:"+strconv.Itoa(d.Endorsed.Uses), "bits-left:"+d.Endorsed.Bits.String())
+	}
 	return words
 }
 

@@ -1,0 +1,171 @@
+package bcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// The acts about an endorsement.
+const (
+	Endorse Act = "endorse"
+	Revoke  Act = "revoke"
+)
+
+// EndorsementID names an endorsement: random characters that the person's client chose.
+type EndorsementID string
+
+// minEndorsementID is the least length of one: 96 random bits in letters and digits.
+const minEndorsementID = 20
+
+// Endorsement is an approver's message: what may be released without a person from here
+// on, which would otherwise be held (PROTOCOL P7.8). Of one that is revoked only ID and
+// the channel are sent, without a signature: it takes away, and gives nobody anything.
+type Endorsement struct {
+	ID         EndorsementID `json:"endorsement_id"`
+	Controller AgentName     `json:"controller"`
+	Reader     AgentName     `json:"reader"`
+	// Subscription is empty for answers to a query.
+	Subscription SubscriptionID `json:"subscription_id,omitempty"`
+	// Spec is [SpecDigest] of what was asked, or of what the subscription asks for.
+	Spec Digest `json:"spec,omitzero"`
+	// Codes are the anomaly codes that an answer may have, in their fixed order.
+	Codes []string `json:"codes,omitempty"`
+	Uses  int      `json:"uses,omitzero"`
+	// Bits is the most capacity of all that is released by it, in whole bits.
+	Bits  int       `json:"bits,omitzero"`
+	Until time.Time `json:"until,omitzero"` // whole seconds
+	// Signature is of [Endorsement.Statement], and Passkey in its place, as in [Approval].
+	Signature string     `json:"signature,omitempty"`
+	Passkey   *Assertion `json:"passkey,omitempty"`
+}
+
+// Channel is the channel whose answers it is about.
+func (e *Endorsement) Channel() ChannelKey { return ChannelKey{e.Controller, e.Reader} }
+
+// Statement is the text that an approver signs. It begins otherwise than that of an
+// approval or of a batch, and fits neither.
+func (e *Endorsement) Statement() []byte {
+	return []byte("bcpmesh endorsement 1\nid " + string(e.ID) + "\ncontroller " + string(e.Controller) + "\nreader " + string(e.Reader) +
+		"\nsubscription " + string(e.Subscription) + "\nspec " + hex.EncodeToString(e.Spec[:]) + "\ncodes " + strings.Join(e.Codes, " ") +
+		"\nuses " + strconv.Itoa(e.Uses) + "\nbits " + strconv.Itoa(e.Bits) + "\nuntil " + strconv.FormatInt(e.Until.Unix(), 10) + "\n")
+}
+
+// SpecDigest is what an endorsement knows a spec by: SHA-256 of its canonical JSON, as a
+// [Validator] returns it.
+func SpecDigest(s Spec) Digest {
+	b, err := Encode(s, JSON)
+	if err != nil {
+		return Digest{} // which no endorsement has
+	}
+	return sha256.Sum256(b)
+}
+
+// neverEndorsed are the codes that a person always looks at: of what gives orders, or
+// hides, or poses as something else, or must not be known.
+const neverEndorsed = text.Instruction | text.RoleMarker | text.ToolCall | text.Invisible | text.Secret
+
+// Endorsable reports whether codes, in their fixed order and each once, are of a sign that
+// may be endorsed.
+func Endorsable(codes []string) bool {
+	set, ok := codeSet(codes)
+	return ok && set != 0 && set&neverEndorsed == 0 && slices.Equal(set.Codes(), codes)
+}
+
+// EndorsedBy reports whether each of an answer's codes is among those of an endorsement.
+func EndorsedBy(anomalies, codes []string) bool {
+	found, known := codeSet(anomalies)
+	given, ok := codeSet(codes)
+	return known && ok && found != 0 && found&neverEndorsed == 0 && given.Has(found)
+}
+
+func codeSet(codes []string) (set text.Set, ok bool) {
+	for _, word := range codes {
+		code, known := text.ParseCode(word)
+		if !known {
+			return 0, false
+		}
+		set |= code
+	}
+	return set, true
+}
+
+// ParseEndorsement reads an approver's message about an endorsement, which is given or
+// revoked. The code is empty or malformed.
+func ParseEndorsement(act Act, b []byte) (Endorsement, Code) {
+	var e Endorsement
+	if len(b) > MaxControllerMessage || wire.Check(b) != nil || json.Unmarshal(b, &e, json.RejectUnknownMembers(true)) != nil {
+		return Endorsement{}, Malformed
+	}
+	_, badID := parseID[EndorsementID](string(e.ID))
+	_, badController := ParseAgentName(string(e.Controller))
+	_, badReader := ParseAgentName(string(e.Reader))
+	if badID != nil || len(e.ID) < minEndorsementID || badController != nil || badReader != nil {
+		return Endorsement{}, Malformed
+	}
+	if act == Revoke {
+		if rest := (Endorsement{ID: e.ID, Controller: e.Controller, Reader: e.Reader}); e.Passkey != nil || string(rest.Statement()) != string(e.Statement()) || e.Signature != "" {
+			return Endorsement{}, Malformed
+		}
+		return e, ""
+	}
+	if _, bad := ParseSubscriptionID(string(e.Subscription)); e.Subscription != "" && bad != nil {
+		return Endorsement{}, Malformed
+	}
+	if e.Spec.IsZero() || !Endorsable(e.Codes) || e.Uses < 1 || e.Bits < 1 || e.Bits > MaxBits || e.Until.Nanosecond() != 0 || e.Until.Unix() < 0 || e.Until.Year() > yearMax {
+		return Endorsement{}, Malformed
+	}
+	return e, ""
+}
+
+// EndorseRule says who may endorse what is held on a channel, and how far. The zero value is
+// nobody.
+type EndorseRule struct {
+	People  []AgentName
+	MaxUses int
+	MaxTime time.Duration
+	MaxBits Bits
+}
+
+// Allows reports whether a person may have given so many uses and bits for so long.
+func (r *EndorseRule) Allows(person AgentName, uses int, bits Bits, length time.Duration) bool {
+	return slices.Contains(r.People, person) && uses <= r.MaxUses && bits <= r.MaxBits && length <= r.MaxTime
+}
+
+// EndorseChange is what a decision says of an endorsement: it is given or revoked, or the
+// decision released an answer by it.
+type EndorseChange struct {
+	ID EndorsementID `msgpack:"i" json:"endorsement_id"`
+	// Uses and Bits are what is left after the decision.
+	Uses int  `msgpack:"u,omitempty" json:"uses_left"`
+	Bits Bits `msgpack:"b,omitempty" json:"bits_left"`
+	// Codes and Until are of one that is given.
+	Codes []string `msgpack:"c,omitempty" json:"codes,omitempty"`
+	Until int64    `msgpack:"t,omitempty" json:"until,omitzero"`
+}
+
+// EndorsementView is an endorsement as the approvers of its channel see it.
+type EndorsementView struct {
+	ID           EndorsementID  `json:"endorsement_id"`
+	By           AgentName      `json:"by"`
+	Controller   AgentName      `json:"controller"`
+	Reader       AgentName      `json:"reader"`
+	Subscription SubscriptionID `json:"subscription_id,omitempty"`
+	Codes        []string       `json:"codes"`
+	Given        time.Time      `json:"given"`
+	Until        time.Time      `json:"until"`
+	Uses         int            `json:"uses"`
+	Bits         Bits           `json:"bits"`
+	UsesLeft     int            `json:"uses_left"`
+	BitsLeft     Bits           `json:"bits_left"`
+	// Ended says why it releases nothing any more, empty while it does.
+	Ended string `json:"ended,omitempty"`
+}
