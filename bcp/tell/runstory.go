@@ -43,6 +43,8 @@ type RunStory struct {
 	// Told are the newest deliveries to the requester since it last began anew: Readers may
 	// have written its task.
 	Told []RunTold `json:"told,omitempty"`
+
+	steps []TreeStep // of its newest plan
 }
 
 // RunTold is a delivery to a requester, or the end of an earlier run of its, with what it
@@ -218,6 +220,7 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 	if c.Alert != "" {
 		r.event(d, "alert", "", "", string(c.Alert))
 	}
+	r.trace(c)
 	for i := range c.Steps {
 		r.step(&c.Steps[i])
 	}

@@ -273,7 +273,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/simulate", program: true,
-		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/inert", "bcp/kernel", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{

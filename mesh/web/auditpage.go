@@ -125,7 +125,8 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, "No such decision", "The audit has no decision of this number that can be read now.", "bcpmesh explain "+strconv.FormatUint(seq, 10))
 		return
 	}
-	p := page{facts: f, Title: "Decision " + strconv.FormatUint(seq, 10), Of: decisionData{e.event(), explain.Explain(&e.Decision, f.definition)}}
+	exchange := exchangeEntries(f, e)
+	p := page{facts: f, Title: "Decision " + strconv.FormatUint(seq, 10), Of: decisionData{e.event(), explain.Explain(&e.Decision, f.definition), runOf(exchange, e)}}
 	if _, ok := e.Line(); ok {
 		p.Facts = []fact{{Name: "Nominal bits", Value: e.Nominal.Rounded()}, {Name: "Capacity bits", Value: e.Capacity.Rounded()},
 			{Name: "Epoch's nominal bits", Value: e.Balance.Spent().Rounded()}, {Name: "Epoch's capacity bits", Value: e.Balance.SpentCapacity().Rounded()}}
@@ -133,7 +134,7 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 	if e.Taint != bcp.TaintUnknown {
 		p.Facts = append(p.Facts, fact{Name: "Taint", Value: e.Taint.String()})
 	}
-	if exchange := exchangeEntries(f, e); len(exchange) > 1 {
+	if len(exchange) > 1 {
 		p.Story = events(exchange)
 	}
 	s.show(w, r, http.StatusOK, "decision", p)
@@ -143,12 +144,27 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 type decisionData struct {
 	Event event
 	Why   explain.Explanation
+	Run   *tell.RunStory // that it is about; nil for others
+}
+
+// runOf tells the run that a decision is about, if these decisions have it from its beginning.
+func runOf(decisions []*entry, e *entry) (r *tell.RunStory) {
+	if e.Run == nil {
+		return nil
+	}
+	stories := tell.NewRunStories()
+	for _, d := range decisions {
+		if story := stories.Add(&d.Decision); story != nil && string(story.Run) == e.Run.Run {
+			r = story
+		}
+	}
+	return r
 }
 
 // exchangeEntries returns the kept decisions of the same exchange, oldest first.
 func exchangeEntries(f *facts, e *entry) []*entry {
 	same := func(other *entry) bool {
-		return e.Query != "" && other.Query == e.Query || e.Delivery != "" && other.Delivery == e.Delivery || e.Item != "" && other.Item == e.Item
+		return e.Run != nil && other.Run != nil && e.Run.Run == other.Run.Run || e.Query != "" && other.Query == e.Query || e.Delivery != "" && other.Delivery == e.Delivery || e.Item != "" && other.Item == e.Item
 	}
 	found := newest(f.entries, 0, perPage, same)
 	slices.Reverse(found)

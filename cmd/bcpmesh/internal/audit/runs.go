@@ -220,6 +220,12 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 		}
 		o.Table([]string{"value", "made by", "from", "label", "bits that content chose"}, rows)
 	}
+	if r.Limits.Control > 0 && len(r.Values) > 0 {
+		o.Heading("Which way it went")
+		for _, line := range tell.TreeLines(r.Tree()) {
+			o.Printf("%s\n", cli.Plain(line))
+		}
+	}
 	explainTask(o, r)
 	explain := kernel.Explain
 	if r.Status == tell.Refused {

@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -324,23 +325,9 @@ func (r *kernelReport) printTree(p *cli.Program) {
 		return
 	}
 	p.Out.Heading("What content can steer: at most " + r.Control.String() + " of " + r.Budget.String())
-	inside := ""
-	for i := range r.Steps {
-		s := &r.Steps[i]
-		if s.Kind == kernel.EndStep.Word() {
-			continue
-		}
-		parts := strings.Split(s.Step, "/")
-		if at := strings.Join(parts[:len(parts)-1], "/"); at != inside {
-			if inside = at; at != "" {
-				p.Out.Printf("%s%s:\n", strings.Repeat("  ", len(parts)-2), cli.Plain(parts[len(parts)-2]))
-			}
-		}
-		line := parts[len(parts)-1] + "  " + s.Kind
-		if s.Control > 0 {
-			line += "  " + s.Control.String()
-		}
-		p.Out.Printf("%s%s\n", strings.Repeat("  ", len(parts)-1), cli.Plain(line))
+	steps := cli.Map(r.Steps, func(s stepReport) tell.TreeStep { return tell.TreeStep{Path: s.Step, Kind: s.Kind, Bits: s.Control} })
+	for _, line := range tell.TreeLines(tell.StepTree(steps)) {
+		p.Out.Printf("%s\n", cli.Plain(line))
 	}
 }
 

@@ -1,0 +1,52 @@
+package web
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// The page of a decision of a run draws the steps that were done, nested as they are, with
+// what steered them; a planner chose their names, and they do nothing.
+//
+// covers A-FAKEUI
+func TestARunIsDrawn(t *testing.T) {
+	t.Parallel()
+	const hostile = "<b onclick=x>loop"
+	s := newSite("x")
+	s.logins.renew()
+	first := s.history.total() + 1
+	for i, c := range []kernel.Change{
+		{Kind: kernel.ChangeRun, Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "kim"}, GrantName: "all"}},
+		{Kind: kernel.ChangePlan, Plan: &kernel.Accepted{Attempt: 1, Steps: 3}, Totals: kernel.Totals{Control: 2 * bcp.Bit}, Steps: []kernel.StepRecord{
+			{Path: hostile, Kind: kernel.EachStep, Done: true, Bits: 2 * bcp.Bit}, {Path: hostile + "/0/it", Kind: kernel.ItemStep, Done: true},
+			{Path: hostile + "/0/call", Kind: kernel.ToolStep, Tool: "send"}}},
+	} {
+		c.Run = "r1"
+		s.history.add(first+uint64(i), &bcp.Decision{Seq: first + uint64(i), Kind: bcp.DecisionKind(c.Kind), Verdict: bcp.Accept, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}})
+	}
+	page := s.do(request("GET", "/decisions/"+strconv.FormatUint(first, 10), s.logIn(t, s.codes[0]), nil))
+	body, err := io.ReadAll(page.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(body)
+	if strings.Contains(text, hostile) {
+		t.Error("a step's name is markup")
+	}
+	at := strings.Index(text, `<ul class="steps">`)
+	if at < 0 {
+		t.Fatalf("no tree:\n%s", text)
+	}
+	for _, want := range []string{"done</span>", "&lt;b onclick", "each", `<span class="rule">2.0 bits`, `<ul class="steps">`, "<bdi>0</bdi>", "done</span>", "<bdi>it</bdi>", "begun</span>", "<bdi>call</bdi> tool"} {
+		i := strings.Index(text[at:], want)
+		if i < 0 {
+			t.Fatalf("%q does not follow in:\n%s", want, text[at:min(len(text), at+900)])
+		}
+		at += i
+	}
+}
