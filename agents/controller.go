@@ -153,7 +153,19 @@ func keepUnderstood(list []bcp.ActiveSubscription) []bcp.ActiveSubscription {
 // approved one into the definitions (PROTOCOL P12.4). It returns the waiting item;
 // the same proposal again returns the same item. Errors are those of Ask.
 func (c *Controller) Propose(ctx context.Context, p bcp.Proposal) (bcp.ItemID, error) {
-	proposed, err := session(ctx, c, bcp.Session{Verb: bcp.VerbPropose, Proposal: &p}, func(p bcp.Proposed) error { return understood(p.Item != "") })
+	return c.held(ctx, bcp.Session{Verb: bcp.VerbPropose, Proposal: &p})
+}
+
+// Hand hands a sealed value of an answer to the people who approve what its Reader says:
+// they see it, and this agent does not (PROTOCOL P3.12). It returns the item; the same
+// handle again returns the same item. Errors are those of Ask.
+func (c *Controller) Hand(ctx context.Context, h bcp.Handle) (bcp.ItemID, error) {
+	return c.held(ctx, bcp.Session{Verb: bcp.VerbHand, Handle: h})
+}
+
+// held sends what waits for a person, and returns its item.
+func (c *Controller) held(ctx context.Context, message bcp.Session) (bcp.ItemID, error) {
+	proposed, err := session(ctx, c, message, func(p bcp.Proposed) error { return understood(p.Item != "") })
 	return proposed.Item, err
 }
 

@@ -38,6 +38,7 @@ const (
 	ItemSummary    ItemKind = "summary"    // the content of a category 3 answer
 	ItemProposal   ItemKind = "proposal"   // a subscription that a Controller wants
 	ItemAnomaly    ItemKind = "anomaly"    // an answer of category 1 or 2 that the rules object to
+	ItemHanded     ItemKind = "handed"     // a sealed value that a Controller hands on to a person
 	ItemEffect     ItemKind = "effect"     // a call of a run that a rule asks about
 	ItemInDoubt    ItemKind = "in_doubt"   // a call of a run that may have been made
 	ItemQuestion   ItemKind = "question"   // what a run asks its requester
@@ -232,6 +233,8 @@ type ItemView struct {
 	JustificationBits Bits `json:"justification_bits,omitzero"`
 	// Content is the canonical answer; an escalation has none yet.
 	Content jsontext.Value `json:"content,omitzero"`
+	// Sealed is the value that Content is the handle of, where a Controller hands one on.
+	Sealed string `json:"sealed,omitempty"`
 	// SHA256 is of the exact bytes that approving releases: Content, or the
 	// query that an escalation sends.
 	SHA256 Digest `json:"sha256"`
@@ -269,7 +272,7 @@ func ItemKinds() []ItemKind { return append(ChannelItemKinds(), RunItemKinds()..
 
 // ChannelItemKinds returns the kinds of items that belong to a channel.
 func ChannelItemKinds() []ItemKind {
-	return []ItemKind{ItemEscalation, ItemSummary, ItemAnomaly, ItemProposal}
+	return []ItemKind{ItemEscalation, ItemSummary, ItemAnomaly, ItemProposal, ItemHanded}
 }
 
 // RunItemKinds returns the kinds of items that belong to a run of a kernel.

@@ -65,6 +65,7 @@ const (
 	CheckTokenBudget    Check = 51
 	CheckSuspended      Check = 52
 	CheckEndorse        Check = 53
+	CheckHandle         Check = 54
 )
 
 // CheckInfo says what a check is.
@@ -131,12 +132,13 @@ var checks = []CheckInfo{
 	{CheckTokenBudget, "token_budget", "P15.3", "the tokens of the window have room", "token_budget"},
 	{CheckSuspended, "suspended", "P16.1", "the agent is not suspended", "on_suspect"},
 	{CheckEndorse, "endorse", "P7.8", "the mesh lets the person endorse so much", "endorse"},
+	{CheckHandle, "handle", "P3.12", "each handle is of a sealed value of the controller's open session", ""},
 }
 
 // order has the checks of each kind of decision as its code has them; a test
 // compares the two.
 var order = map[DecisionKind][]Check{
-	KindAsk: {CheckRefusals, CheckSuspended, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckRole, CheckCategory, CheckSpec,
+	KindAsk: {CheckRefusals, CheckSuspended, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckRole, CheckCategory, CheckSpec, CheckHandle,
 		CheckJustified, CheckOwnWords, CheckSessionFailed, CheckEscalations, CheckCat2Queries,
 		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckReader, CheckOutbox},
 	KindAnswer: {CheckRefusals, CheckSuspended, CheckMessage, CheckQuery, CheckAnswered, CheckCancelled, CheckDeadline, CheckNoInformation, CheckAnswer, CheckQueue},
@@ -144,6 +146,7 @@ var order = map[DecisionKind][]Check{
 		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckQueue, CheckOutbox, CheckController},
 	KindSession:   {CheckRefusals, CheckMessage},
 	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
+	KindHand:      {CheckRefusals, CheckHandle},
 	KindEgress:    {CheckRefusals, CheckMessage, CheckSuspended, CheckKeeper, CheckNetwork, CheckRepeat, CheckLinks, CheckEgressBudget, CheckEgressBytes},
 	KindUsage:     {CheckRefusals, CheckMessage, CheckSuspended, CheckModel, CheckRepeat, CheckTokenBudget, CheckCostBudget},
 	KindTaint:     {CheckAct},

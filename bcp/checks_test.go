@@ -37,7 +37,7 @@ func TestChecksAreFrozen(t *testing.T) {
 	}
 	const want = "refusals message channel_first shape repeat channel category spec justified own_words session_failed escalations cat2_queries " +
 		"budget push_budget capacity_budget window_budget total_budget reader outbox query answered cancelled deadline no_information answer queue " +
-		"subscription controller act item in_time digest approver signature stands approval permission erasure rate filter batch keeper network links egress_budget egress_bytes role model cost_budget token_budget suspended endorse"
+		"subscription controller act item in_time digest approver signature stands approval permission erasure rate filter batch keeper network links egress_budget egress_bytes role model cost_budget token_budget suspended endorse handle"
 	if got := strings.Join(words, " "); got != want {
 		t.Errorf("checks are %s", got)
 	}

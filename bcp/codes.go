@@ -39,6 +39,7 @@ const (
 	NoChannel              Code = "no_channel"
 	CategoryDenied         Code = "category_denied"
 	InvalidQuery           Code = "invalid_query"
+	UnknownHandle          Code = "unknown_handle"
 	EscalationRequired     Code = "escalation_required"
 	EscalationLimitReached Code = "escalation_limit_reached"
 	EscalationDenied       Code = "escalation_denied"
@@ -95,6 +96,7 @@ var catalogue = []CodeInfo{
 	{RoleRequired, toBoth, false, true, "an end of the channel has to show its roles first", "let the agent of the other organisation be judged: docs/roles.md"},
 	{CategoryDenied, ToController, false, false, "the channel does not allow this category", "ask in a lower category"},
 	{InvalidQuery, ToController, false, false, "the query's spec is not valid", "check the spec with bcpmesh validate"},
+	{UnknownHandle, ToController, false, false, "a handle is of no sealed value of this session", "use handles of answers to this agent, in the session in which they came"},
 	{EscalationRequired, ToController, false, false, "this query is an escalation and needs a justification", "add escalation.justification in your own words"},
 	{EscalationLimitReached, ToController, false, false, "the session's escalations are spent", "close the session and begin a new one"},
 	{EscalationDenied, ToController, true, false, "a person denied the escalation", "ask in a lower category"},

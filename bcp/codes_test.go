@@ -41,7 +41,7 @@ func TestCatalogueIsTheClosedList(t *testing.T) {
 			t.Errorf("audience %d (-want +got):\n%s", to, diff)
 		}
 	}
-	controller := "malformed message_too_large rate_limited suspended no_channel role_required category_denied invalid_query escalation_required escalation_limit_reached " +
+	controller := "malformed message_too_large rate_limited suspended no_channel role_required category_denied invalid_query unknown_handle escalation_required escalation_limit_reached " +
 		"escalation_denied query_limit_reached budget_exhausted approval_queue_full reader_unavailable held rejected expired cancelled " +
 		"not_enough_information approval_rejected approval_expired unavailable internal"
 	if diff := cmp.Diff(sorted(strings.Fields(controller)), sorted(got[bcp.ToController])); diff != "" {

@@ -38,7 +38,7 @@ type Settings struct {
 	Subscriptions int
 	// PublishWhen is that of the subscription; it is compiled like a constraint.
 	PublishWhen string
-	// Sealed says that a kernel asks: it may ask for sealed fields, which it never reads.
+	// Sealed says that there may be sealed fields: in queries, not in what is pushed.
 	Sealed bool
 }
 
@@ -220,7 +220,7 @@ func (v *Validator) compileFields() error {
 			it.kind = formatSealed
 			switch {
 			case !v.settings.Sealed:
-				err = specErrorf(at("type"), "only a kernel asks for what it does not read")
+				err = specErrorf(at("type"), "only what answers a query is sealed")
 			case f.Max == nil || *f.Max < 1 || *f.Max > MaxSealedBytes:
 				err = specErrorf(at("max"), "a sealed text has 1 to %d bytes", MaxSealedBytes)
 			case len(s.Constraints) > 0:

@@ -74,11 +74,12 @@ const (
 	KindDeclare     DecisionKind = 29 // an agent of another organisation declared its roles, or was judged again
 	KindUsage       DecisionKind = 30 // an agent's keeper asked for a call of its model, or told of one
 	KindEndorse     DecisionKind = 31 // a person gave or revoked an endorsement, or was refused
+	KindHand        DecisionKind = 32 // a Controller handed a sealed value to a person
 )
 
 var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
 	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress",
-	"run", "plan", "step", "call", "outcome", "declare", "usage", "endorse"}
+	"run", "plan", "step", "call", "outcome", "declare", "usage", "endorse", "hand"}
 
 func (k DecisionKind) String() string { return wire.Word(kindWords, k) }
 

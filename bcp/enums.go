@@ -76,7 +76,7 @@ const (
 	TypeBoolean Type = 1
 	TypeEnum    Type = 2
 	TypeInteger Type = 3
-	TypeSealed  Type = 4 // a text that nobody reads but who it is handed to: kernels alone ask for it
+	TypeSealed  Type = 4 // a text that nobody reads but who it is handed to
 )
 
 // Format is the expected format of a category 2 answer.

@@ -293,7 +293,7 @@ func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {
 // may be nil, as in [Settings].
 func (c Channel) Settings(m *Mesh, rules *text.Rules, constraints ConstraintCompiler) Settings {
 	settings := Settings{OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Vocabularies: m.Vocabularies,
-		Rules: rules, Constraints: constraints, Sealed: m.IsKernel(c.Controller)}
+		Rules: rules, Constraints: constraints, Sealed: true}
 	if c.ReleaseInterval > 0 {
 		settings.ReleaseSlots, settings.ApprovalSlots = slots(c.QueryTTL, c.ReleaseInterval), slots(c.ApprovalTTL, c.ReleaseInterval)
 	}

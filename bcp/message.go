@@ -167,11 +167,13 @@ type Response struct {
 // Session is a Controller's message about its session.
 type Session struct {
 	Type string `json:"type,omitempty"`
-	Verb string `json:"verb"` // open, close, taint, channels or propose
+	Verb string `json:"verb"` // open, close, taint, channels, propose or hand
 	// Taint goes with the verb taint: what the agent has read.
 	Taint *TaintReport `json:"taint,omitzero"`
 	// Proposal goes with the verb propose.
 	Proposal *Proposal `json:"proposal,omitzero"`
+	// Handle goes with the verb hand.
+	Handle Handle `json:"handle,omitempty"`
 }
 
 // The verbs of a Session.
@@ -183,6 +185,8 @@ const (
 	VerbChannels = "channels"
 	// VerbPropose proposes a subscription: see [Proposal].
 	VerbPropose = "propose"
+	// VerbHand hands a sealed value to a person: see [Handle].
+	VerbHand = "hand"
 )
 
 // Prompt is what a cron schedule tells its agent (PROTOCOL P9.4).
@@ -271,8 +275,8 @@ func ParseSession(b []byte, encoding Encoding) (Session, Code) {
 		return Session{}, Malformed
 	}
 	valid := (m.Verb == VerbOpen || m.Verb == VerbClose || m.Verb == VerbChannels) && m.Taint == nil ||
-		m.Verb == VerbTaint && m.Taint != nil && m.Taint.Source.Valid() || m.Verb == VerbPropose && m.Taint == nil
-	valid = valid && (m.Proposal != nil) == (m.Verb == VerbPropose)
+		m.Verb == VerbTaint && m.Taint != nil && m.Taint.Source.Valid() || (m.Verb == VerbPropose || m.Verb == VerbHand) && m.Taint == nil
+	valid = valid && (m.Proposal != nil) == (m.Verb == VerbPropose) && (m.Handle != "") == (m.Verb == VerbHand)
 	if m.Type != "" && m.Type != TypeSession || !valid {
 		return Session{}, Malformed
 	}

@@ -24,7 +24,7 @@ type ProposedSubscription struct {
 	Spec        `json:",inline"`
 }
 
-// Proposed answers a proposal that waits for a person.
+// Proposed answers a proposal, or a sealed value, that waits for a person.
 type Proposed struct {
 	Item ItemID `json:"item_id"`
 }

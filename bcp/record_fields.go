@@ -141,6 +141,7 @@ func (w *recordWriter) private(d *Private) {
 	w.bytes("sp", d.Spec)
 	writeText(w, "qf", d.QueryField)
 	w.bytes("pl", d.Payload)
+	w.texts("en", d.Enclosed)
 	w.key("sa")
 	w.putBytes(d.Salt[:])
 	writeInt(w, "rb", d.RawBytes)
@@ -441,6 +442,8 @@ func (r *recordReader) private(d *Private) {
 			readText(r, &d.QueryField)
 		case "pl":
 			r.bytes(&d.Payload)
+		case "en":
+			r.texts(&d.Enclosed)
 		case "sa":
 			r.exactly(d.Salt[:])
 		case "rb":

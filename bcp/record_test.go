@@ -145,7 +145,7 @@ func TestRecordIsFrozen(t *testing.T) {
 		}
 		kinds = append(kinds, k.String())
 	}
-	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose egress run plan step call outcome declare usage endorse" {
+	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose egress run plan step call outcome declare usage endorse hand" {
 		t.Errorf("kinds are %s", got)
 	}
 	seen := map[string]bool{}

@@ -22,6 +22,9 @@ type Private struct {
 	QueryField string `msgpack:"qf,omitempty"`
 	// Payload is the validated answer in canonical JSON.
 	Payload []byte `msgpack:"pl,omitempty"`
+	// Enclosed are the sealed values of an answer to who does not read them: Payload has
+	// a [Handle] in place of each, in this order.
+	Enclosed []string `msgpack:"en,omitempty"`
 	// Salt makes the commitments. It is sealed too: who has it finds out which
 	// boolean one is of.
 	Salt [16]byte `msgpack:"sa"`
@@ -67,7 +70,7 @@ func (d *Decision) rawKept() int {
 	switch d.Kind {
 	case KindAlert: // it is what a mistake was made over
 		return MaxRawBytes
-	case KindSession, KindTaint, KindDeclare, KindRefusals, KindViolation:
+	case KindSession, KindTaint, KindDeclare, KindRefusals, KindViolation, KindHand:
 		return MaxFreeBytes
 	}
 	if d.Verdict == Reject && d.Delivery == "" || d.Repeat {

@@ -10,8 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
-// A kernel asks for sealed fields, and nobody else: they are delivered as they were said,
-// whatever they say, and cost what a boolean does.
+// Sealed fields are as they were said, whatever they say, and cost what a boolean does.
 // covers P3.11, P4.1
 func TestSealedFields(t *testing.T) {
 	t.Parallel()
@@ -23,32 +22,32 @@ func TestSealedFields(t *testing.T) {
 		return s
 	}
 	sealed := func(most int) string { return fmt.Sprintf(`{"name":"link","type":"sealed","max":%d}`, most) }
-	kernel := bcp.Settings{Sealed: true, OnAnomaly: bcp.AnomalyHoldAll, Constraints: constraint.Compile}
+	settings := bcp.Settings{Sealed: true, OnAnomaly: bcp.AnomalyHoldAll, Constraints: constraint.Compile}
 	for name, c := range map[string]struct {
 		spec     bcp.Spec
 		settings bcp.Settings
 		ok       bool
 	}{
-		"a kernel":                 {spec(sealed(1), ""), kernel, true},
-		"as long as may be":        {spec(sealed(bcp.MaxSealedBytes), ""), kernel, true},
-		"longer":                   {spec(sealed(bcp.MaxSealedBytes+1), ""), kernel, false},
-		"of nothing":               {spec(sealed(0), ""), kernel, false},
-		"without a bound":          {spec(`{"name":"link","type":"sealed"}`, ""), kernel, false},
-		"with values":              {spec(`{"name":"link","type":"sealed","max":9,"values":["a"]}`, ""), kernel, false},
-		"with a condition":         {spec(sealed(9), `,"constraints":["link == 'a'"]`), kernel, false},
-		"a Controller":             {spec(sealed(9), ""), bcp.Settings{}, false},
-		"a subscription":           {spec(sealed(9), ""), kernel.OfSubscription(bcp.Subscription{}, 1), false},
-		"a condition about others": {spec(`{"name":"yes","type":"boolean"}`, `,"constraints":["yes"]`), kernel, true},
+		"of a byte":                {spec(sealed(1), ""), settings, true},
+		"as long as may be":        {spec(sealed(bcp.MaxSealedBytes), ""), settings, true},
+		"longer":                   {spec(sealed(bcp.MaxSealedBytes+1), ""), settings, false},
+		"of nothing":               {spec(sealed(0), ""), settings, false},
+		"without a bound":          {spec(`{"name":"link","type":"sealed"}`, ""), settings, false},
+		"with values":              {spec(`{"name":"link","type":"sealed","max":9,"values":["a"]}`, ""), settings, false},
+		"with a condition":         {spec(sealed(9), `,"constraints":["link == 'a'"]`), settings, false},
+		"the zero settings":        {spec(sealed(9), ""), bcp.Settings{}, false},
+		"a subscription":           {spec(sealed(9), ""), settings.OfSubscription(bcp.Subscription{}, 1), false},
+		"a condition about others": {spec(`{"name":"yes","type":"boolean"}`, `,"constraints":["yes"]`), settings, true},
 	} {
 		if _, err := bcp.Compile(c.spec, c.settings); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	v, err := bcp.Compile(spec(sealed(64), ""), kernel)
+	v, err := bcp.Compile(spec(sealed(64), ""), settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	yes, err := bcp.Compile(spec(`{"name":"link","type":"boolean"}`, ""), kernel)
+	yes, err := bcp.Compile(spec(`{"name":"link","type":"boolean"}`, ""), settings)
 	if err != nil || v.Prices() != yes.Prices() || v.Prices().Nominal != bcp.Bit {
 		t.Errorf("%v: it costs %+v, a boolean %+v", err, v.Prices(), yes.Prices())
 	}

@@ -193,18 +193,26 @@ func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte)
 // erased, the decision says so. The error is [ErrKeyLost] if no key opens it.
 func (k *SealingKeys) Decode(ctx context.Context, record []byte) (bcp.Decision, error) {
 	d, err := bcp.DecodeDecision(record)
-	if err != nil || len(d.Sealed) == 0 {
+	if err != nil {
 		return d, err
 	}
-	key, err := k.key(ctx, newSealingKey(&d, subjects.SealedPayload), false)
+	return d, k.Open(ctx, &d)
+}
+
+// Open opens the content of a decision, as Decode does.
+func (k *SealingKeys) Open(ctx context.Context, d *bcp.Decision) error {
+	if len(d.Sealed) == 0 {
+		return nil
+	}
+	key, err := k.key(ctx, newSealingKey(d, subjects.SealedPayload), false)
 	switch {
 	case errors.Is(err, ErrErased):
 		d.Private = bcp.Private{Erased: true}
-		return d, nil
+		return nil
 	case err == nil:
 		err = d.Open(key)
 	}
-	return d, lost(&d, err)
+	return lost(d, err)
 }
 
 // OpenRaw returns the raw message of a decision of the journal, at most its first

@@ -260,16 +260,18 @@ type inboxList struct {
 	// NotWaiting are ids that could not be acknowledged because they do not
 	// wait: already acknowledged, or unknown.
 	NotWaiting []bcp.DeliveryID `json:"not_waiting,omitempty"`
+	Handed     []bcp.Handle     `json:"handed,omitempty"`
 }
 
 func (c *controller) read(ctx context.Context, arguments []byte) (any, *fault) {
 	var in struct {
-		Acknowledge []string    `json:"acknowledge"`
-		QueryID     bcp.QueryID `json:"query_id"`
-		WaitSeconds int         `json:"wait_seconds"`
+		Acknowledge []string     `json:"acknowledge"`
+		Hand        []bcp.Handle `json:"hand"`
+		QueryID     bcp.QueryID  `json:"query_id"`
+		WaitSeconds int          `json:"wait_seconds"`
 	}
 	if err := read(arguments, &in); err != nil {
-		return nil, newFault(bcp.Malformed).saying("%s", err).next("BCPInbox takes acknowledge, query_id and wait_seconds, or nothing")
+		return nil, newFault(bcp.Malformed).saying("%s", err).next("BCPInbox takes acknowledge, hand, query_id and wait_seconds, or nothing")
 	}
 	wait, f := checkWait(in.WaitSeconds)
 	switch {
@@ -277,6 +279,17 @@ func (c *controller) read(ctx context.Context, arguments []byte) (any, *fault) {
 		return nil, f
 	case len(in.Acknowledge) > maxAcknowledged:
 		return nil, newFault(bcp.Malformed).saying("acknowledge names more than %d deliveries", maxAcknowledged).next("acknowledge fewer at a time")
+	}
+	if len(in.Hand) > maxHanded {
+		return nil, newFault(bcp.Malformed).saying("hand names more than %d handles", maxHanded).next("hand fewer at a time")
+	}
+	for _, h := range in.Hand { // first: an acknowledgement is not repeated
+		asking, cancel := context.WithTimeout(ctx, callTimeout)
+		_, err := c.agent.Hand(asking, h)
+		cancel()
+		if err != nil {
+			return nil, refused(err, bcp.NotPermitted)
+		}
 	}
 	var acknowledged, unknown []bcp.DeliveryID
 	for _, text := range in.Acknowledge {
@@ -294,7 +307,7 @@ func (c *controller) read(ctx context.Context, arguments []byte) (any, *fault) {
 		c.server.updated(inboxURI)
 	}
 	list := c.waiting(in.QueryID, wait, c.prompts.coming(), ctx)
-	list.Acknowledged, list.NotWaiting, list.Prompts = acknowledged, unknown, c.prompts.takeAll()
+	list.Acknowledged, list.NotWaiting, list.Handed, list.Prompts = acknowledged, unknown, in.Hand, c.prompts.takeAll()
 	return list, nil
 }
 

@@ -12,6 +12,9 @@ const (
 	maxListed = 32
 	// maxAcknowledged is how many deliveries one call acknowledges.
 	maxAcknowledged = 256
+	// maxHanded is how many sealed values one call hands to a person: less than the acts of
+	// a session that a Controller has in a minute.
+	maxHanded = 16
 	// maxWait is how long a call waits at most. Hosts give up after a minute.
 	maxWait = 50 * time.Second
 	// silence is how long a wrapped tool says nothing before its Reader is looked for.

@@ -46,7 +46,7 @@ func parseQuery(arguments []byte) (query, *fault) {
 		return invalid(bcp.InvalidQuery, plain(err))
 	}
 	if selfContained(q.spec) {
-		if _, err := bcp.Compile(q.spec, bcp.Settings{}); err != nil {
+		if _, err := bcp.Compile(q.spec, bcp.Settings{Sealed: true}); err != nil {
 			return invalid(bcp.InvalidQuery, err)
 		}
 	}

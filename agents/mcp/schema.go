@@ -119,8 +119,12 @@ func waitSeconds(what string) *Schema {
 }
 
 // words of the wire, for enums of schemas.
-func typeWords() []string {
-	return []string{bcp.TypeBoolean.String(), bcp.TypeEnum.String(), bcp.TypeInteger.String()}
+func typeWords(sealed bool) []string {
+	words := []string{bcp.TypeBoolean.String(), bcp.TypeEnum.String(), bcp.TypeInteger.String()}
+	if sealed {
+		words = append(words, bcp.TypeSealed.String())
+	}
+	return words
 }
 
 func formatWords() (words []string) {
@@ -134,7 +138,7 @@ func formatWords() (words []string) {
 // Reader to ask, of a Controller's channels.
 func QuerySchema(channels []bcp.ChannelView) *Schema {
 	target, highest := targetProperty(channels, "The Reader to ask. ")
-	properties := append([]property{target}, specProperties(highest)...)
+	properties := append([]property{target}, specProperties(highest, true)...)
 	return object(append(properties,
 		property{name: "allow_not_enough_information", schema: &Schema{Type: "boolean", Description: "Whether the Reader may say that it does not know. Default true"}, optional: true},
 		property{name: "justification", schema: text(fmt.Sprintf("Only for an escalation (category 3, or 2 after an unanswered 1): why a lower category cannot do, in your own words, at most %d", bcp.MaxJustificationWords)), optional: true},
@@ -146,7 +150,7 @@ func QuerySchema(channels []bcp.ChannelView) *Schema {
 // definition, and its Reader.
 func subscribeSchema(channels []bcp.ChannelView) *Schema {
 	target, highest := targetProperty(channels, "The Reader that shall publish. ")
-	properties := append([]property{target, {name: "id", schema: identifier("Of your choice: what it publishes comes under it as subscription_id")}}, specProperties(highest)...)
+	properties := append([]property{target, {name: "id", schema: identifier("Of your choice: what it publishes comes under it as subscription_id")}}, specProperties(highest, false)...)
 	return object(append(properties,
 		property{name: "max_rate", schema: described(&Schema{Type: "string", Pattern: "^[1-9][0-9]{0,3}/[smhd]$"}, "How often at most, such as 1/h or 10/d. Always say one"), optional: true},
 		property{name: "batch_window", schema: described(&Schema{Type: "string", Pattern: "^[1-9][0-9]*[smhd]$"}, "Have what comes within each such window delivered together, such as 15m"), optional: true},
@@ -170,21 +174,25 @@ func targetProperty(channels []bcp.ChannelView, what string) (target property, h
 	return property{name: "target", schema: wordsSchema(readerNames(channels), what+strings.Join(about, ". "))}, highest
 }
 
-// specProperties are the properties of a spec, up to a category.
-func specProperties(highest bcp.Category) []property {
+// specProperties are the properties of a spec, up to a category, perhaps with fields of
+// type sealed.
+func specProperties(highest bcp.Category, sealed bool) []property {
 	category := integer(1, int64(highest), "The lowest that will do: 1 fields, 2 questions, 3 directive.")
 	for n := bcp.Category(1); n <= highest; n++ {
 		category.Enum = append(category.Enum, int(n))
 	}
 	words := integer(1, bcp.MaxSpecWords, "")
-	bound := &Schema{Type: "integer"}
+	bound, typed, most := &Schema{Type: "integer"}, "", "integer: required"
+	if sealed {
+		typed, most = "sealed: a text that you never see. You get a handle of it, for hand of BCPInbox", most+". sealed: its bytes at most, required"
+	}
 	values := list(&Schema{Type: "string"}, bcp.MaxValues, "enum: the choices")
 	field := object(
 		property{name: "name", schema: text("Of your choice; the answer has it")},
-		property{name: "type", schema: wordsSchema(typeWords(), "")},
+		property{name: "type", schema: wordsSchema(typeWords(sealed), typed)},
 		property{name: "values", schema: values, optional: true},
 		property{name: "min", schema: described(bound, "integer: required"), optional: true},
-		property{name: "max", schema: described(bound, "integer: required"), optional: true},
+		property{name: "max", schema: described(bound, most), optional: true},
 	)
 	question := object(
 		property{name: "id", schema: text("Of your choice; the answer has it")},

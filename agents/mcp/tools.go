@@ -53,6 +53,7 @@ func inboxTool() *sdk.Tool {
 			"Acknowledge each once you have dealt with it: until then it comes again, also after a restart. " + dataNotice,
 		InputSchema: object(
 			property{name: "acknowledge", schema: list(identifier(""), maxAcknowledged, "delivery_ids that you have dealt with. They are not listed again"), optional: true},
+			property{name: "hand", schema: list(text(""), maxHanded, "Handles of sealed values that a person is to see. Their text reaches that person alone"), optional: true},
 			property{name: "query_id", schema: identifier("List or wait for deliveries of this query alone"), optional: true},
 			property{name: "wait_seconds", schema: waitSeconds("a delivery"), optional: true},
 		),

@@ -4,7 +4,7 @@ export type Message = Record<string, unknown>;
 /** What is asked: fields in category 1, questions in 2, a directive in 3 (docs/wire.md). */
 export interface Spec {
   category: 1 | 2 | 3;
-  fields?: { name: string; type: "boolean" | "integer" | "enum"; values?: string[]; min?: number; max?: number }[];
+  fields?: { name: string; type: "boolean" | "integer" | "enum" | "sealed"; values?: string[]; min?: number; max?: number }[];
   questions?: { id: string; question: string; max_words: number; expected_format: string; [more: string]: unknown }[];
   directive?: string;
   max_words?: number;

@@ -162,6 +162,8 @@ func (e *explainer) looked(c bcp.Check) bool {
 		return e.mesh == nil || e.total() > 0
 	case bcp.CheckJustified, bcp.CheckOwnWords, bcp.CheckEscalations:
 		return d.Escalation || d.Check != 0
+	case bcp.CheckHandle:
+		return d.Kind == bcp.KindHand || d.Event != "" || d.Check != 0
 	case bcp.CheckCat2Queries:
 		return d.Category == 2
 	case bcp.CheckNoInformation:

@@ -53,6 +53,8 @@ func (e *explainer) changes() []string {
 			}
 		}
 		return e.withBase(own)
+	case bcp.CheckHandle:
+		return []string{"use a handle as it came, in the session in which it came"}
 	case bcp.CheckOwnWords:
 		return e.withBase("a justification that repeats no six words of a delivery, in whatever order and spelling")
 	case bcp.CheckSessionFailed, bcp.CheckEscalations:

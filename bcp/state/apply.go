@@ -32,6 +32,7 @@ func (s *State) applyQuotable(d *bcp.Decision, record bcp.Digest, runs [][8]byte
 	if err := s.apply(d, runs); err != nil {
 		return fmt.Errorf("%w: decision %d: %w", ErrReplay, d.Seq, err)
 	}
+	s.dropEnvelopes(d)
 	if s.origin == 0 {
 		s.origin = d.Time
 	}
@@ -99,6 +100,8 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 		s.applyBatch(d, ch)
 	case bcp.KindPropose:
 		s.applyPropose(d, ch)
+	case bcp.KindHand:
+		s.applyHand(d, ch)
 	}
 	return nil
 }
@@ -171,6 +174,9 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 		q.nominal, q.capacity, q.validator, q.prices, q.sent, q.unfunded = 0, 0, nil, bcp.Prices{}, false, true
 	}
 	s.begin(d.Query, q)
+	if d.Event != "" { // it brings its Reader what another one said
+		s.report(d.Reader, bcp.TaintHigh, d.Event)
+	}
 	if d.Verdict == bcp.Hold {
 		q.phase, q.sent = phaseGate, false
 		s.hold(d, ch, q, bcp.ItemEscalation)
@@ -266,6 +272,7 @@ func (s *State) applyEnd(d *bcp.Decision, ch *channelState) error {
 	if q != nil {
 		s.end(d, ch, q)
 	}
+	s.enclose(d)
 	if d.Verdict == bcp.Hold {
 		kind := bcp.ItemAnomaly
 		if d.Category == 3 {
@@ -318,7 +325,7 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 	if q != nil {
 		q.item = d.Item
 	}
-	it := &itemState{deadline: d.Deadline, counted: kind != bcp.ItemEscalation && kind != bcp.ItemProposal, content: d.Payload, Item: bcp.Item{
+	it := &itemState{deadline: d.Deadline, counted: kind == bcp.ItemSummary || kind == bcp.ItemAnomaly, content: d.Payload, Item: bcp.Item{
 		ID: d.Item, Kind: kind, Controller: d.Controller, Reader: d.Reader, Query: d.Query, Subscription: d.Subscription,
 		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal, Capacity: d.Capacity,
 		Since: d.At(), Deadline: time.Unix(0, d.Deadline).UTC(),
@@ -326,6 +333,8 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 	switch kind {
 	case bcp.ItemEscalation:
 		it.content, it.justification, it.carries = d.Spec, d.Justification, d.JustificationBits
+	case bcp.ItemHanded:
+		it.content = d.Spec
 	case bcp.ItemProposal:
 		it.content = d.Spec
 		p, _ := parseProposal(d.Spec)

@@ -230,6 +230,9 @@ func (s *State) isReleasable(it *itemState, content []byte) bool {
 		_, code := s.judgeProposal(it.Controller, &p)
 		return ok && code == ""
 	}
+	if it.Kind == bcp.ItemHanded {
+		return true // nothing is released
+	}
 	if len(content) == 0 || it.Category > s.channels[it.Channel()].definition.MaxCategory {
 		return false
 	}
@@ -262,6 +265,7 @@ func (s *State) carryOut(d *bcp.Decision, m bcp.Moment, it *itemState, act bcp.A
 		d.Epoch = q.epoch
 	}
 	switch {
+	case it.Kind == bcp.ItemHanded: // it was shown
 	case it.Kind == bcp.ItemProposal:
 		if act == bcp.Approve {
 			d.Payload = content

@@ -37,7 +37,7 @@ func (s *State) check(d *bcp.Decision, ch *channelState) error {
 		ok = s.checkApproval(d, ch)
 	case bcp.KindBatch:
 		ok = s.checkBatch(d, ch)
-	case bcp.KindPropose:
+	case bcp.KindPropose, bcp.KindHand:
 		ok = d.Verdict == bcp.Reject || d.Verdict == bcp.Hold && s.holds(d)
 	}
 	if !ok {
@@ -102,7 +102,7 @@ func (s *State) checkApproval(d *bcp.Decision, ch *channelState) bool {
 	}
 	q := s.queries[d.Query]
 	switch {
-	case it.Kind == bcp.ItemProposal:
+	case it.Kind == bcp.ItemProposal || it.Kind == bcp.ItemHanded:
 		return d.Notice == "" && d.Delivery == "" && d.Release == 0
 	case it.Query == "":
 		return d.Notice != ""

@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 18
+const checkpointVersion = 19
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -52,6 +52,7 @@ func (s *State) Checkpoint() ([]byte, error) {
 		return nil, err
 	}
 	saved.Suspended, saved.Share = slices.Sorted(maps.Keys(s.suspended)), s.share.save()
+	saved.Envelopes = s.saveEnvelopes()
 	keys := s.keys(&saved)
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		a, err := saveAgent(name, s.agents[name])

@@ -67,7 +67,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled prepared foreign marks runs share roles watch suspended runsUnkept"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting envelopes noticed alerts crons verify passkeys origin compiled prepared foreign marks runs share roles watch suspended runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure told forgot session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted fault since"},

@@ -56,12 +56,18 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	if ask.Category.Valid() && ask.Category > ch.definition.MaxCategory {
 		return refuse(d, bcp.CheckCategory, bcp.CategoryDenied)
 	}
-	if len(ask.Arguments) > ch.definition.MaxArgumentBytes {
+	handles := s.handles(controller, &ask.Spec)
+	if len(ask.Arguments) > ch.definition.MaxArgumentBytes || len(handles) > bcp.MaxHandles {
 		return refuse(d, bcp.CheckSpec, bcp.InvalidQuery)
 	}
 	v, spec, err := s.validator(ch, ask.Spec)
 	if err != nil {
 		return refuse(d, bcp.CheckSpec, bcp.InvalidQuery)
+	}
+	for _, h := range handles {
+		if e, _ := s.findEnclosed(controller, h, d.Time); e == nil {
+			return refuse(d, bcp.CheckHandle, bcp.UnknownHandle)
+		}
 	}
 	// A refused ask begins no session, so the session is set on the copy.
 	accepted := d
@@ -93,6 +99,9 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	d = accepted
 	d.Verdict, d.Query, d.Spec = bcp.Accept, newQueryID(m), spec
 	d.Nominal, d.Capacity, d.Timing = prices.Nominal, prices.Reserve(), ch.definition.ReleaseInterval > 0
+	if len(handles) > 0 {
+		d.Event = string(bcp.SourceAgent)
+	}
 	tight, funded := s.funded(&d, ch)
 	if d.Deadline = d.Time; funded && !away {
 		d.Deadline += int64(ch.definition.QueryTTL)
@@ -209,6 +218,9 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 	case bcp.Accept:
 		d.Verdict, d.Payload, d.Flagged = bcp.Accept, verdict.Answer.JSON(), len(d.Anomalies) > 0 && d.Endorsed == nil
 		s.deliver(&d, m, ch, "")
+		if !s.mesh.IsKernel(d.Controller) { // which hands on what it does not show
+			d.Payload, d.Enclosed = q.validator.Enclose(verdict.Answer, d.Delivery)
+		}
 	case bcp.Hold:
 		if ch.pending >= ch.definition.MaxPendingApprovals {
 			return s.rejected(d, m, ch, q, bcp.CheckQueue, bcp.ApprovalQueueFull, attempt)
@@ -423,6 +435,11 @@ func (s *State) DecideSession(m bcp.Moment, controller bcp.AgentName, body []byt
 			return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
 		}
 		return s.propose(d, m, message.Proposal)
+	case bcp.VerbHand:
+		if s.reported(s.agents[controller], d.Time) {
+			return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
+		}
+		return s.hand(d, message.Handle)
 	case bcp.VerbChannels: // is answered without a decision
 		return refuse(d, bcp.CheckMessage, bcp.Malformed)
 	}

@@ -89,7 +89,7 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 		switch it.Kind {
 		case bcp.ItemEscalation:
 			s.fail(&d, m, ch, q, bcp.ApprovalExpired)
-		case bcp.ItemProposal:
+		case bcp.ItemProposal, bcp.ItemHanded:
 			d.Balance = ch.pool(d.Epoch)
 		default:
 			s.settleItem(&d, m, it, bcp.ApprovalExpired)

@@ -78,6 +78,13 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 			}
 		}
 	}
+	sealed, used := 0, s.used()
+	for id, e := range s.envelopes {
+		if used[id] && e.controller == key.Controller && e.reader == key.Reader && e.time < d.Before {
+			sealed++
+		}
+	}
+	add(sealed, "answers of those days have sealed values that wait for a person, or are with open queries")
 	add(open, "queries of those days are open")
 	add(remembered, "queries of those days ended less than a day ago: it can be erased from "+time.Unix(0, last).Add(clientMemory).UTC().Format(time.DateTime)+" UTC")
 	add(held, "items of those days wait for a person")
@@ -101,6 +108,7 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 
 // applyErase forgets what the state holds of the days of an erasure.
 func (s *State) applyErase(d *bcp.Decision) {
+	s.eraseEnvelopes(d)
 	if a := s.agents[d.Controller]; a != nil {
 		session := &a.session
 		session.releases = slices.Clone(session.releases) // they were handed out

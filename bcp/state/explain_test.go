@@ -29,6 +29,7 @@ var refusals = []struct {
 	{bcp.CheckChannel, bcp.KindAsk, bcp.NoChannel, nil, `ask planner clerk yes`},
 	{bcp.CheckCategory, bcp.KindAsk, bcp.CategoryDenied, func(_ *bcp.Mesh, c *bcp.Channel) { c.MaxCategory, c.Subscriptions = 1, nil }, `ask planner mail name`},
 	{bcp.CheckSpec, bcp.KindAsk, bcp.InvalidQuery, nil, `say planner mail {"category":1,"fields":[]}`},
+	{bcp.CheckHandle, bcp.KindAsk, bcp.UnknownHandle, func(_ *bcp.Mesh, c *bcp.Channel) { c.MaxArgumentBytes = 99 }, `say planner mail {"category":1,"fields":[{"name":"ok","type":"boolean"}],"arguments":{"a":"sealed:d.0"}}`},
 	{bcp.CheckJustified, bcp.KindAsk, bcp.EscalationRequired, nil, `ask planner mail three`},
 	{bcp.CheckOwnWords, bcp.KindAsk, bcp.EscalationRequired, nil, "ask planner mail text\nanswer mail 1 {\"q\":\"a_b_c_d_e_f_g\"}\nask planner mail three why=he_says_a_b_c_d_e_f_g"},
 	{bcp.CheckSessionFailed, bcp.KindAsk, bcp.EscalationLimitReached, func(_ *bcp.Mesh, c *bcp.Channel) { c.MaxEscalations = 1 },

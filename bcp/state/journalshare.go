@@ -60,7 +60,7 @@ func (s *State) costs(d *bcp.Decision) costs {
 	switch {
 	case d.Kind == bcp.KindViolation, d.Verdict == bcp.Reject && isWrong(d) && !d.Excused:
 		return costsRefusal
-	case d.Kind == bcp.KindPropose && d.Repeat:
+	case (d.Kind == bcp.KindPropose || d.Kind == bcp.KindHand) && d.Repeat:
 		return costsReport
 	case d.Repeat:
 		if before, _ := s.firsts.get(newClientKey(d)); before.repeats >= maxRepeats {

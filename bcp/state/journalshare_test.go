@@ -98,6 +98,12 @@ func TestEveryKindOfRecordIsBounded(t *testing.T) {
 		bcp.KindSession: session(`{"verb":"open"}`, `{"verb":"close"}`),
 		bcp.KindTaint:   session(`{"verb":"taint","taint":{"source":"web"}}`),
 		bcp.KindPropose: session(proposal),
+		bcp.KindHand: func(w *world, n int) bcp.Decision {
+			if n == 0 {
+				w.sealed("mail")
+			}
+			return w.state.DecideSession(w.moment(), "planner", padded(w, fmt.Sprintf(`{"verb":"hand","handle":%q}`, "sealed:"+w.state.Outbox(plannerMail)[0].DeliveryID+".0")))
+		},
 		bcp.KindDeclare: []func(*world, int) bcp.Decision{
 			func(w *world, n int) bcp.Decision {
 				return w.state.DecideHeard(w.moment(), "relay", bcp.RoleController, "mail", padded(w, "{}"), verdict(w, n%2 == 0))

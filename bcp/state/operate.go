@@ -124,9 +124,15 @@ func (s *State) applyTaint(d *bcp.Decision) {
 		}
 		return
 	}
-	a.reported = bcp.MaxTaint(a.reported, d.Taint)
-	if !slices.Contains(a.sources, d.Event) {
-		a.sources = append(a.sources, d.Event)
+	s.report(d.Target, d.Taint, d.Event)
+}
+
+// report has an agent be tainted by a source.
+func (s *State) report(agent bcp.AgentName, taint bcp.Taint, source string) {
+	a := s.agents[agent]
+	a.reported = bcp.MaxTaint(a.reported, taint)
+	if !slices.Contains(a.sources, source) {
+		a.sources = append(a.sources, source)
 	}
 }
 

@@ -376,6 +376,8 @@ func (r *Redecider) explained(d, would *bcp.Decision) bool {
 	case d.Code == bcp.EscalationRequired && would.Code != bcp.EscalationRequired:
 		session := r.sessions[d.Controller]
 		return session != "" && r.state.agents[d.Controller].session.id == session
+	case d.Code != would.Code && would.Code == bcp.UnknownHandle: // what was sealed is gone with its channel's day
+		return len(r.channels) > 0
 	case d.Code != would.Code && (d.Code == bcp.Unavailable || d.Code == bcp.ControllerUnavailable):
 		return any
 	}
@@ -389,7 +391,7 @@ func (r *Redecider) compare(rec *Recorded, would *bcp.Decision) Redecision {
 	case d.Verdict != would.Verdict || d.Code != would.Code || d.Reason != would.Reason || d.FieldName() != would.FieldName() || d.Outcome != would.Outcome ||
 		d.Flagged != would.Flagged || !slices.Equal(d.Anomalies, would.Anomalies):
 		result.Aspect = AspectVerdict
-	case !bytes.Equal(d.Payload, would.Payload):
+	case !bytes.Equal(d.Payload, would.Payload) || !slices.Equal(d.Enclosed, would.Enclosed):
 		result.Aspect = AspectValue
 	case d.Nominal != would.Nominal || d.Capacity != would.Capacity || d.Timing != would.Timing:
 		result.Aspect = AspectCharge

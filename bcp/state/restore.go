@@ -198,6 +198,9 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 		}
 		s.alerts = append(s.alerts, alert{channel: saved.key(a.Key), kind: a.Kind, epoch: a.Epoch})
 	}
+	if err := s.restoreEnvelopes(saved.Envelopes); err != nil {
+		return err
+	}
 	for i, c := range saved.Crons {
 		s.crons[i].last, s.crons[i].due = c.Last, c.Due
 	}

@@ -37,7 +37,20 @@ type (
 		Revocations     []savedNumber
 		Watch           []byte // as it saves itself
 		Suspended       []bcp.AgentName
+		Envelopes       []savedEnvelope
 		Share           []savedShare
+	}
+	savedEnvelope struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Delivery           bcp.DeliveryID
+		Controller, Reader bcp.AgentName
+		Session            bcp.SessionID
+		Seq                uint64
+		Time, Release      int64
+		Values             int
+		Handed             uint64
+		Sealed             []byte
 	}
 	savedKey struct {
 		_msgpack struct{} `msgpack:",as_array"`

@@ -168,6 +168,9 @@ func (s *State) settleArrivals(a *agentState, now int64) {
 	for ; n < len(a.arrivals) && a.arrivals[n].at <= now; n++ {
 		r := &a.arrivals[n]
 		a.hear(r, int64(s.mesh.IdleTimeout))
+		if e := s.envelopes[r.delivery]; e != nil {
+			e.session = a.session.id
+		}
 	}
 	if n == len(a.arrivals) {
 		a.arrivals = nil

@@ -28,31 +28,32 @@ type State struct {
 	last lastDecision
 	head bcp.Digest // of the newest record
 
-	agents   map[bcp.AgentName]*agentState
-	channels map[bcp.ChannelKey]*channelState
-	queries  map[bcp.QueryID]*queryState
-	open     map[bcp.QueryID]*queryState                   // those of queries that have not ended
-	openWith map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
-	items    map[bcp.ItemID]*itemState
-	firsts   firstOutcomes
-	endings  []bcp.QueryID // queries that ended, oldest first
-	decided  []decidedItem // items that were decided or expired, oldest first
-	deadline deadlines
-	waiting  map[bcp.DeliveryID]bcp.ChannelKey // deliveries that are not acknowledged
-	noticed  map[bcp.DeliveryID]agentRole      // notices that are not acknowledged
-	alerts   []alert                           // not yet recorded
-	crons    []cron
-	verify   bcp.Verifier
-	passkeys bcp.PasskeyVerifier
-	origin   int64                           // time of the first decision
-	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
-	prepared *Prepared                       // the spec of the ask that is decided about
-	foreign  undefinedNames
-	marks    definitionDigests
-	runs     bcp.Runs
-	share    journalShare
-	roles    roleState
-	watch    *watch.Watch
+	agents    map[bcp.AgentName]*agentState
+	channels  map[bcp.ChannelKey]*channelState
+	queries   map[bcp.QueryID]*queryState
+	open      map[bcp.QueryID]*queryState                   // those of queries that have not ended
+	openWith  map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
+	items     map[bcp.ItemID]*itemState
+	firsts    firstOutcomes
+	endings   []bcp.QueryID // queries that ended, oldest first
+	decided   []decidedItem // items that were decided or expired, oldest first
+	deadline  deadlines
+	waiting   map[bcp.DeliveryID]bcp.ChannelKey // deliveries that are not acknowledged
+	envelopes map[bcp.DeliveryID]*envelope
+	noticed   map[bcp.DeliveryID]agentRole // notices that are not acknowledged
+	alerts    []alert                      // not yet recorded
+	crons     []cron
+	verify    bcp.Verifier
+	passkeys  bcp.PasskeyVerifier
+	origin    int64                           // time of the first decision
+	compiled  map[compiledSpec]*bcp.Validator // memo of asks' specs
+	prepared  *Prepared                       // the spec of the ask that is decided about
+	foreign   undefinedNames
+	marks     definitionDigests
+	runs      bcp.Runs
+	share     journalShare
+	roles     roleState
+	watch     *watch.Watch
 	// suspended are the agents that nothing is taken from until the operator lifts it.
 	suspended map[bcp.AgentName]bool
 	// runsUnkept says that there were runs, and nothing that keeps them.
@@ -207,18 +208,19 @@ func New(c Config) (*State, error) {
 	}
 	s := &State{
 		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey,
-		agents:   make(map[bcp.AgentName]*agentState),
-		channels: make(map[bcp.ChannelKey]*channelState),
-		queries:  make(map[bcp.QueryID]*queryState),
-		open:     make(map[bcp.QueryID]*queryState),
-		openWith: make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
-		items:    make(map[bcp.ItemID]*itemState),
-		compiled: make(map[compiledSpec]*bcp.Validator),
-		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
-		noticed:  make(map[bcp.DeliveryID]agentRole),
-		roles:    restoreRoles(nil, nil),
-		share:    journalShare{of: make(map[bcp.AgentName]int64)},
-		watch:    watch.New(), suspended: make(map[bcp.AgentName]bool),
+		agents:    make(map[bcp.AgentName]*agentState),
+		channels:  make(map[bcp.ChannelKey]*channelState),
+		queries:   make(map[bcp.QueryID]*queryState),
+		open:      make(map[bcp.QueryID]*queryState),
+		openWith:  make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
+		items:     make(map[bcp.ItemID]*itemState),
+		compiled:  make(map[compiledSpec]*bcp.Validator),
+		waiting:   make(map[bcp.DeliveryID]bcp.ChannelKey),
+		envelopes: make(map[bcp.DeliveryID]*envelope),
+		noticed:   make(map[bcp.DeliveryID]agentRole),
+		roles:     restoreRoles(nil, nil),
+		share:     journalShare{of: make(map[bcp.AgentName]int64)},
+		watch:     watch.New(), suspended: make(map[bcp.AgentName]bool),
 	}
 	s.context = contextDigest(c)
 	if err := s.openRuns(c, nil); err != nil {

@@ -15,6 +15,7 @@ func dump(s *State) string {
 	saved, err := s.watch.Save()
 	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
 	fmt.Fprintf(&b, "share %v\n", s.share)
+	sortedLines(&b, s.envelopes, func(e *envelope) string { return fmt.Sprintf("%+v", *e) })
 	fmt.Fprintf(&b, "foreign %v\n", s.foreign)
 	sortedLines(&b, s.agents, func(a *agentState) string {
 		return fmt.Sprintf("%v %v %d %v %d %+v %+v %+v %+v %+v %v %v %v", a.reported, a.exposure, a.told, a.forgot, a.renewed, a.refusals, a.gathered, a.reports, a.session, a.arrivals, a.unavailable, a.sources, a.notices)

@@ -123,6 +123,8 @@ func (p *People) Add(d *bcp.Decision) (s Settled, ok bool) {
 			it.rules = []string{string(bcp.ItemEscalation)}
 		case d.Kind == bcp.KindPropose:
 			it.rules = []string{string(bcp.ItemProposal)}
+		case d.Kind == bcp.KindHand:
+			it.rules = []string{string(bcp.ItemHanded)}
 		case d.Category == 3: // held every time, whatever the rules say
 			it.rules = []string{string(bcp.ItemSummary)}
 		default:

@@ -184,6 +184,8 @@ func Question(v *bcp.ItemView) string {
 		return "Let " + string(v.Controller) + " ask this of " + string(v.Reader)
 	case bcp.ItemProposal:
 		return "Have " + string(v.Reader) + " push exactly this to " + string(v.Controller)
+	case bcp.ItemHanded:
+		return "I have seen it"
 	case bcp.ItemEffect:
 		return "Have " + v.Effect.Tool + " called, once, exactly like this"
 	case bcp.ItemInDoubt:
@@ -228,6 +230,8 @@ const NotApproved = "a question is answered: edit it, or reject it"
 // NotEditable says why there is nothing to say in place of an item.
 func NotEditable(kind bcp.ItemKind) string {
 	switch kind {
+	case bcp.ItemHanded:
+		return "it is for you, and goes to no agent"
 	case bcp.ItemProposal:
 		return "a subscription is approved as it is, or not"
 	case bcp.ItemEscalation:

@@ -51,12 +51,12 @@ func ItemFacts(v *bcp.ItemView, now time.Time) []ItemFact {
 	channel := string(v.Controller) + " ← " + string(v.Reader) + ", category " + strconv.Itoa(int(v.Category))
 	if v.Subscription != "" {
 		channel += ", subscription " + string(v.Subscription)
-	} else {
+	} else if v.Query != "" {
 		channel += ", query " + string(v.Query)
 	}
 	head("channel", channel)
 	head("source", sourceText(v))
-	if v.Kind != bcp.ItemProposal { // it charges nothing
+	if v.Kind != bcp.ItemProposal && v.Kind != bcp.ItemHanded { // they charge nothing
 		head("bits", v.Nominal.Words()+" nominal, at most "+v.Capacity.Words()+" in capacity")
 	}
 	if v.JustificationBits > 0 {
@@ -65,8 +65,8 @@ func ItemFacts(v *bcp.ItemView, now time.Time) []ItemFact {
 	anomalies := "none"
 	if len(v.Anomalies) > 0 {
 		anomalies = strings.Join(v.Anomalies, ", ")
-	} else if v.Kind == bcp.ItemEscalation || v.Kind == bcp.ItemProposal {
-		anomalies = "" // nothing was said yet
+	} else if v.Kind == bcp.ItemEscalation || v.Kind == bcp.ItemProposal || v.Kind == bcp.ItemHanded {
+		anomalies = "" // nothing was said yet, or no rule looked at it
 	}
 	if anomalies != "" {
 		head("anomalies", anomalies)
@@ -92,6 +92,8 @@ func ItemFrames(v *bcp.ItemView, now time.Time) []Frame {
 		frames = append(frames, escalation(v))
 	case bcp.ItemProposal:
 		frames = append(frames, proposal(v))
+	case bcp.ItemHanded:
+		frames = append(frames, Frame{"untrusted content from a tainted agent (" + string(v.Reader) + ")", inert.Length(v.Sealed), []Part{{"sealed", v.Sealed}}, "end of what " + string(v.Reader) + " said"})
 	case bcp.ItemEffect, bcp.ItemInDoubt, bcp.ItemQuestion:
 		frames = append(frames, callFrame(v))
 	default:
@@ -134,6 +136,8 @@ func kindText(kind bcp.ItemKind) string {
 		return "may this be asked at all? What comes back is held again"
 	case bcp.ItemProposal:
 		return "shall this be a subscription? It is one once an operator writes it into the definition"
+	case bcp.ItemHanded:
+		return "for you alone: no agent reads it, and nothing follows from it"
 	case bcp.ItemSummary:
 		return "free text, held every time"
 	case bcp.ItemEffect:
@@ -442,6 +446,8 @@ func Consequence(view *bcp.ItemView, act bcp.Act) string {
 		return "nothing changes until it is in the definition: bcpmesh proposals " + string(view.ID) + " --apply"
 	case view.Kind == bcp.ItemProposal:
 		return "nothing changes, and no agent hears it"
+	case view.Kind == bcp.ItemHanded:
+		return "it waits no more, and no agent hears it"
 	case view.Effect != nil:
 		return effectConsequence(view, act)
 	case view.Kind == bcp.ItemEscalation && act == bcp.Approve:

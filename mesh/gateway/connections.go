@@ -257,7 +257,7 @@ func (g *Gateway) sendQuery(id bcp.QueryID) {
 // allows (PROTOCOL P9.5).
 func (g *Gateway) dispatch(id bcp.QueryID) {
 	query, reader, attempt, open := g.state.Open(id)
-	if !open || !g.runQuery(id, &query) {
+	if !open || !g.runQuery(id, &query) || !g.fillIn(&query) {
 		return
 	}
 	sending := len(g.dispatched[id])

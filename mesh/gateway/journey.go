@@ -361,7 +361,7 @@ func (g *Gateway) release(o *outcome) {
 	case bcp.KindUsage:
 		g.answer(o.in, usageReceipt(d))
 		g.logModel(d, o.in)
-	case bcp.KindPropose:
+	case bcp.KindPropose, bcp.KindHand:
 		if d.Verdict == bcp.Hold {
 			g.answer(o.in, bcp.Proposed{Item: d.Item})
 		} else {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -91,6 +92,11 @@ func (g *Gateway) answerApproval(in *input) {
 		} else {
 			if g.config.OnView != nil {
 				g.config.OnView(approver, a.Item)
+			}
+			if view.Kind == bcp.ItemHanded {
+				var h bcp.Handle
+				_ = json.Unmarshal(view.Content, &h) // it is the state's
+				view.Sealed, _ = g.unseal(h)
 			}
 			g.answer(in, view)
 		}

@@ -126,7 +126,7 @@ func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Dige
 
 // WhoHears says who is told the reason of a rejection.
 func WhoHears(view *bcp.ItemView) string {
-	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal || view.Effect != nil {
+	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal || view.Kind == bcp.ItemHanded || view.Effect != nil {
 		return "The audit keeps it; no agent sees it."
 	}
 	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."

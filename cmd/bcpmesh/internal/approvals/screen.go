@@ -116,7 +116,7 @@ func (m *watchModel) screen(rows []string) string {
 
 func (m *watchModel) title() string {
 	kinds := ""
-	for _, kind := range []bcp.ItemKind{bcp.ItemEscalation, bcp.ItemSummary, bcp.ItemAnomaly, bcp.ItemProposal, bcp.ItemEffect, bcp.ItemInDoubt, bcp.ItemQuestion} {
+	for _, kind := range bcp.ItemKinds() {
 		n := 0
 		for i := range m.items {
 			if m.items[i].Kind == kind {

@@ -1,0 +1,133 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// What a Reader answers sealed reaches the person to whom its Controller hands it, and the
+// Reader that gets it in arguments, over a restart too; and no other byte that anybody
+// gets, the mesh logs, or a file of it has, snapshots among them. It costs a bit whatever
+// it says, and more than was asked for is nothing at all.
+//
+// covers P3.11, P3.12, P7.2, P11.4, P11.5, BCP-34
+func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		t.Run(encoding.String(), func(t *testing.T) {
+			t.Parallel()
+			const word = "Canary-2Hd"
+			said := "Dear Kim,\n\"" + word + "\" <b>\u202e\x1b[31m"
+			files := with(in(pair(1000, "max_retries: 0"), encoding), "mesh.yaml", people)
+			files["main.md"] = in(map[string]string{"main.md": agentFile("main", "", controls("mailer", 1000, "max_retries: 0"), controls("printer", 1000, "max_argument_bytes: 100"))}, encoding)["main.md"]
+			files["printer.md"] = in(map[string]string{"printer.md": agentFile("printer", "", reads("main"))}, encoding)["printer.md"]
+			m := meshtest.Start(t, files)
+			main, mailer := connect(t, m)
+			printer := reader(t, m, "printer")
+			const ask = `{"category":1,"fields":[{"name":"urgent","type":"boolean"},{"name":"text","type":"sealed","max":99}]}`
+			quoted := string(must(bcp.Encode(said, bcp.JSON)))
+			main.Accepted(t, "mailer", ask)
+			mailer.Answer(t, mailer.queries.Next(t), `"response":{"text":`+quoted+`,"urgent":true}`)
+			d := main.delivery(t)
+			h := bcp.Handle("sealed:" + d.Text("delivery_id") + ".0")
+			response, _ := d.Fields["response"].(map[string]any)
+			if strings.Contains(d.JSON, word) || len(response) != 2 || response["urgent"] != true || response["text"] != string(h) || !strings.Contains(d.JSON, `"bandwidth_bits":2`) {
+				t.Fatalf("delivered is %s", d.JSON)
+			}
+			main.Acknowledge(t, d)
+
+			c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", Encoding: encoding})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			item, err := agents.NewController(c).Hand(context.WithoutCancel(t.Context()), h)
+			again, errAgain := agents.NewController(c).Hand(t.Context(), h)
+			if err != nil || errAgain != nil || item == "" || again != item {
+				t.Fatalf("handed as %s, %v, again as %s, %v", item, err, again, errAgain)
+			}
+			ann := approver(t, m, "ann")
+			if list := ann.say(t, subjects.VerbList, "{}").JSON; strings.Contains(list, word) || !strings.Contains(list, `"kind":"handed"`) {
+				t.Errorf("the list is %s", list)
+			}
+			seen := func(when string) bcp.ItemView {
+				view := approver(t, m, "ann").view(t, item)
+				frames := tell.ItemFrames(&view, view.Since)
+				if view.Kind != bcp.ItemHanded || view.Sealed != said || frames[0].Parts[0].Text != said || !strings.Contains(frames[0].Label, "untrusted") || !tell.Intact(&view) {
+					t.Errorf("%s: the person sees %+v", when, view)
+				}
+				return view
+			}
+			seen("at once")
+			main.Accepted(t, "printer", `{"category":1,"fields":[{"name":"done","type":"boolean"}],"arguments":{"print":["`+string(h)+`"],"not":"see `+string(h)+`"}}`)
+			query := printer.queries.Next(t)
+			if want := `"arguments":{"not":"see ` + string(h) + `","print":[` + quoted + `]}`; !strings.Contains(query.JSON, want) {
+				t.Errorf("the Reader gets %s, want %s", query.JSON, want)
+			}
+			if r := main.Ask(t, "printer", `{"category":1,"fields":[{"name":"done","type":"boolean"}],"arguments":{"print":"`+strings.TrimSuffix(string(h), "0")+`1"}}`); r.Text("error") != "unknown_handle" || strings.Contains(r.JSON, word) {
+				t.Errorf("an unknown handle: %s", r.JSON)
+			}
+
+			// More than a line, where a line was asked for, is one bit too.
+			main.Accepted(t, "mailer", ask)
+			mailer.Answer(t, mailer.queries.Next(t), `"response":{"urgent":false,"text":"`+word+strings.Repeat("x", 200_000)+`"}`)
+			if d := main.delivery(t); d.Text("outcome") != "rejected" || !strings.Contains(d.JSON, `"bandwidth_bits":1`) || strings.Contains(d.JSON, word) {
+				t.Errorf("delivered is %s", d.JSON)
+			}
+			spent := bcp.Bits(0)
+			for _, d := range m.Decisions() {
+				if d.Kind == bcp.KindAnswer && d.Reader == "mailer" {
+					spent += d.Nominal
+				}
+			}
+			if spent != 3*bcp.Bit {
+				t.Errorf("the answers cost %s bits", spent)
+			}
+
+			m.Restart(t)
+			view := seen("after a restart")
+			approver(t, m, "ann").decided(t, approves(view))
+			m.Settle(t)
+			m.Stop(t)
+			streamsWithout(t, m, word, 2)
+			if strings.Contains(m.Log(), word) {
+				t.Error("it is in the log")
+			}
+			snapshots := 0
+			err = filepath.WalkDir(m.State, func(path string, e fs.DirEntry, err error) error {
+				if err != nil || e.IsDir() {
+					return err
+				}
+				content, err := os.ReadFile(path)
+				if bytes.Contains(content, []byte(word)) {
+					t.Errorf("it is in %s", path)
+				}
+				if strings.Contains(path, "snapshots") {
+					snapshots++
+				}
+				return err
+			})
+			if err != nil || snapshots == 0 {
+				t.Errorf("%v: %d files of snapshots", err, snapshots)
+			}
+		})
+	}
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
