@@ -31,7 +31,7 @@ const (
 
 // protocolSections says how many numbered rules each section of the protocol has. A section with none is named bare.
 var protocolSections = map[string]int{
-	"P0": 0, "P1": 5, "P2": 8, "P3": 11, "P4": 7, "P5": 0, "P6": 4, "P7": 7, "P8": 3, "P9": 6, "P10": 0, "P11": 7, "P12": 5, "P13": 6, "P14": 4, "P15": 6, "P16": 3,
+	"P0": 0, "P1": 5, "P2": 8, "P3": 12, "P4": 7, "P5": 0, "P6": 4, "P7": 7, "P8": 3, "P9": 6, "P10": 0, "P11": 7, "P12": 5, "P13": 6, "P14": 4, "P15": 6, "P16": 3,
 }
 
 var (
@@ -453,7 +453,7 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"id in both", notYetFile, "SUB-1..SUB-2\tr\nBCP-1\tr\n", "BCP-1 has a test (bcp/a_test.go:3)"},
 		{"id in both by script", notYetFile, "SUB-1..SUB-2\tr\nBCP-2\tr\n", "BCP-2 has a test (cmd/x/testdata/s.txtar:1)"},
 		{"unknown requirement", "bcp/b_test.go", "package bcp\n\n// covers BCP-3\nfunc TestB() {}\n", `"BCP-3", which is no id`},
-		{"unknown rule", "bcp/b_test.go", "package bcp\n\n// covers P3.12\nfunc TestB() {}\n", `"P3.12", which is no id`},
+		{"unknown rule", "bcp/b_test.go", "package bcp\n\n// covers P3.13\nfunc TestB() {}\n", `"P3.13", which is no id`},
 		{"bare section with rules", "bcp/b_test.go", "package bcp\n\n// covers P3\nfunc TestB() {}\n", `"P3", which is no id`},
 		{"rule of a bare section", "bcp/b_test.go", "package bcp\n\n// covers P10.1\nfunc TestB() {}\n", `"P10.1", which is no id`},
 		{"unknown section", "bcp/b_test.go", "package bcp\n\n// covers P16\nfunc TestB() {}\n", `"P16", which is no id`},
