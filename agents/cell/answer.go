@@ -40,7 +40,7 @@ func (t *talk) answer(ctx context.Context, spec bcp.Spec, refused string) (any, 
 		return nil, fmt.Errorf("cell: %w", err)
 	}
 	mayDecline := spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation
-	validator, _ := bcp.Compile(spec, bcp.Settings{}) // nil if only the gateway can judge
+	validator, _ := bcp.Compile(spec, bcp.Settings{Sealed: true}) // nil if only the gateway can judge
 	var result any
 	c := t.conversation()
 	c.Finish = &llm.Finish{Repairs: repairs, Tools: []llm.Tool{

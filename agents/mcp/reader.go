@@ -93,7 +93,7 @@ func (r *reader) stop(ctx context.Context) error {
 func (r *reader) queried(ctx context.Context, q agents.Query) (any, error) {
 	p := &pendingQuery{Query: q, answer: make(chan any, 1)}
 	if selfContained(q.Spec) {
-		if v, err := bcp.Compile(q.Spec, bcp.Settings{}); err == nil {
+		if v, err := bcp.Compile(q.Spec, bcp.Settings{Sealed: true}); err == nil {
 			p.validator = v
 		}
 	}

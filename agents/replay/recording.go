@@ -123,7 +123,7 @@ func (c *Conversation) Judge(answer jsontext.Value) Judgement {
 	if c.Kind != Query || answer == nil || json.Unmarshal(c.Asked, &q) != nil {
 		return Judgement{Verdict: "none"}
 	}
-	v, err := bcp.Compile(q.Spec, bcp.Settings{})
+	v, err := bcp.Compile(q.Spec, bcp.Settings{Sealed: true})
 	if err != nil {
 		return Judgement{Verdict: "none"}
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// unseal returns the value of a handle that the state has found to be its Controller's.
-// It goes to a Reader or a person from here, and nowhere else.
-func (g *Gateway) unseal(h bcp.Handle) (value string, ok bool) {
+// unseal returns the value of a handle that a Controller was given. It goes to a Reader or
+// a person from here, and nowhere else.
+func (g *Gateway) unseal(controller bcp.AgentName, h bcp.Handle) (value string, ok bool) {
 	d, i, ok := g.state.Enclosing(h)
-	if !ok {
+	if !ok || d.Controller != controller {
 		return "", false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
@@ -33,7 +33,7 @@ func (g *Gateway) fillIn(q *bcp.Query) (ok bool) {
 	}
 	values := make(map[bcp.Handle]string)
 	for _, h := range q.Handles() {
-		if values[h], ok = g.unseal(h); !ok {
+		if values[h], ok = g.unseal(q.Controller, h); !ok {
 			return false
 		}
 	}

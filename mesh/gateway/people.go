@@ -96,7 +96,7 @@ func (g *Gateway) answerApproval(in *input) {
 			if view.Kind == bcp.ItemHanded {
 				var h bcp.Handle
 				_ = json.Unmarshal(view.Content, &h) // it is the state's
-				view.Sealed, _ = g.unseal(h)
+				view.Sealed, _ = g.unseal(view.Controller, h)
 			}
 			g.answer(in, view)
 		}

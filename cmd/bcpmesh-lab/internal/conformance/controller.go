@@ -146,7 +146,7 @@ func (r *Rig) receipt(to subjects.Subject, data []byte) any {
 	if code != "" {
 		return bcp.RefusalOf(code)
 	}
-	if _, err := bcp.Compile(ask.Spec, bcp.Settings{}); err != nil {
+	if _, err := bcp.Compile(ask.Spec, bcp.Settings{Sealed: true}); err != nil {
 		return bcp.RefusalOf(bcp.InvalidQuery)
 	}
 	r.mu.Lock()
@@ -176,7 +176,7 @@ func (r *Rig) asked() {
 	repeats := 0
 	for _, h := range list {
 		ask, code := bcp.ParseAsk(h.data, r.config.Encoding, h.to.Reader)
-		_, err := bcp.Compile(ask.Spec, bcp.Settings{})
+		_, err := bcp.Compile(ask.Spec, bcp.Settings{Sealed: true})
 		r.check(controllerAsks, code == "" && err == nil, "an ask is not well-formed")
 		if h.at.Sub(list[0].at) < time.Second {
 			repeats++

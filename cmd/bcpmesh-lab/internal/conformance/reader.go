@@ -128,7 +128,7 @@ func (r *Rig) judge(id string, q question, reply string, came bool) {
 		return
 	}
 	r.check(readerNames, in.QueryID == q.id, "an answer names another query")
-	validator, err := bcp.Compile(q.spec, bcp.Settings{})
+	validator, err := bcp.Compile(q.spec, bcp.Settings{Sealed: true})
 	if err != nil {
 		r.decide(id, Failed, err.Error()) // a built-in spec; it does not happen
 		return
