@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,3 +123,121 @@ func (f *DurationFlag) Set(s string) error {
 	f.Value = d
 	return nil
 }
+
+// The connection flags say on which mesh a command works, as whom, and for how long. The root declares them, once; a
+// command says which of them it understands, and refuses the others: a --state that did nothing would be a trap.
+
+// How a command understands a connection flag, which is an annotation of it.
+const (
+	connection = "connection "
+	ambient    = "ambient" // the environment or a context may say it
+	given      = "given"   // only the command line does
+)
+
+// Into has the variables of connection flags, by name.
+type Into map[string]*string
+
+// Take has cmd understand connection flags: their variables are set when it runs, by the command line or the environment.
+// about, if it is not empty, says in the help what they mean to it.
+func Take(cmd *cobra.Command, about string, into Into) { takeInto(cmd, ambient, about, into) }
+
+// TakeGiven is Take for flags that only the command line sets: they name another mesh, a cluster or an agent to serve.
+func TakeGiven(cmd *cobra.Command, about string, into Into) { takeInto(cmd, given, about, into) }
+
+// WaitFlag has cmd understand --wait, for how long it waits. It bounds what can be waited for at once, not for ever.
+func WaitFlag(cmd *cobra.Command, wait *DurationFlag, standard time.Duration, about string) {
+	*wait = DurationFlag{Value: standard, Least: leastWait}
+	about = "--wait: " + about
+	if standard > 0 {
+		about += " (default " + Duration(Seconds(standard)) + ")"
+	}
+	take(cmd, given, about, []string{"wait"}, func(_, value string) { _ = wait.Set(value) }) // the parser has read it
+}
+
+const leastWait = 10 * time.Millisecond
+
+func takeInto(cmd *cobra.Command, how, about string, into Into) {
+	take(cmd, how, about, slices.Collect(maps.Keys(into)), func(name, value string) { *into[name] = value })
+}
+
+func take(cmd *cobra.Command, how, about string, names []string, set func(name, value string)) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	for _, name := range names {
+		cmd.Annotations[connection+name] = how
+	}
+	cmd.Annotations[connection] = strings.Join(Compact(cmd.Annotations[connection], strings.ReplaceAll(about, "`", "")), "\n")
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		for _, name := range names {
+			if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.String() != "" {
+				set(name, flag.Value.String())
+			}
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+}
+
+// taken are the connection flags that cmd understands.
+func taken(cmd *cobra.Command) (names []string) {
+	for key := range cmd.Annotations {
+		if name, ok := strings.CutPrefix(key, connection); ok && name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// addConnectionFlags declares the connection flags on a root whose commands understand some.
+func addConnectionFlags(p *Program, root *cobra.Command) {
+	if !connects(root) {
+		return
+	}
+	var as, creds, url, ca, dir, state string
+	flags := root.PersistentFlags()
+	flags.StringVar(&dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
+	flags.StringVar(&state, "state", "", "`DIR` of its state (default: .bcpmesh in the folder of the mesh)")
+	flags.StringVar(&as, "as", "", "act as this `AGENT` or person (default: the mesh's only one)")
+	flags.StringVar(&creds, "creds", "", "connect as the owner of this creds `FILE`")
+	flags.StringVar(&url, "url", "", "`URL` of the mesh (default: the running mesh of the folder, or of the creds file's)")
+	flags.StringVar(&ca, "ca", "", "with --url: trust only the certificates in this PEM `FILE`")
+	encoding := &WordFlag{Words: []string{"json", "msgpack"}}
+	flags.Var(encoding, "encoding", "with --creds: the encoding in the agent's definition (default: json)")
+	flags.Var(&DurationFlag{Least: leastWait}, "wait", "how long to try, or to wait for an answer")
+	Complete(root, "encoding", cobra.FixedCompletions(encoding.Words, cobra.ShellCompDirectiveNoFileComp))
+	Complete(root, "dir", CompleteFolders)
+	Complete(root, "state", CompleteFolders)
+	Complete(root, "creds", cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		own := func(name string) bool { return cmd.Flags().Lookup(name) != flags.Lookup(name) }
+		for _, name := range connectionFlags {
+			how := cmd.Annotations[connection+name]
+			flag := flags.Lookup(name)
+			switch {
+			case own(name):
+			case flag.Changed && how == "":
+				return Usagef("%s--%s does nothing here", Prefix(cmd), name).WithHint("%s --help shows the flags", cmd.CommandPath())
+			case flag.Changed || how != ambient || name == "ca" && flags.Lookup("url").Changed: // a CA belongs to its URL
+			default:
+				variable := "BCPMESH_" + strings.ToUpper(name)
+				if value := p.Env(variable); value != "" && flag.Value.Set(value) != nil {
+					return Usagef("%s: --%s does not take %s", variable, name, Quoted(value)).WithHint("%s --help shows the flags", cmd.Root().Name())
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// connects reports whether a command or one below it understands connection flags.
+func connects(cmd *cobra.Command) bool {
+	return len(taken(cmd)) > 0 || slices.ContainsFunc(cmd.Commands(), connects)
+}
+
+// connectionFlags are in the order in which the environment is asked.
+var connectionFlags = []string{"dir", "state", "as", "creds", "ca", "url", "encoding", "wait"}

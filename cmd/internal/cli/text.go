@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -76,3 +78,206 @@ func FirstNames(names []string) string {
 
 // Short cuts text for one line of a terminal.
 func Short(s string, columns int) string { return text.Snip(s, max(columns, 1), "…") }
+
+// Table writes rows under a header. On a terminal it is drawn if it fits; else its wide
+// columns are wrapped between words; else each row becomes a block of lines, which
+// begins with its first cell. Columns without any value are left out there. Elsewhere columns are aligned with spaces, however wide.
+// Cells are made harmless. A cell may have several lines, and a row whose first cell is
+// empty goes on with the row above it.
+func (o *Output) Table(header []string, rows [][]string) {
+	cells := make([][]string, 0, len(rows)+1)
+	cells = append(cells, harmlessRow(header))
+	for _, row := range rows {
+		cells = append(cells, harmlessRow(row))
+	}
+	bold := o.Terminal && o.Colours
+	if o.Terminal {
+		dropEmptyColumns(cells)
+	}
+	switch {
+	case !o.Terminal:
+		o.Printf("%s\n", renderTable(cells, plainTable, false))
+	case drawnWidth(cells) <= o.Width:
+		o.Printf("%s\n", renderTable(cells, table.StyleRounded, bold))
+	case wrapColumns(cells, o.Width):
+		o.Printf("%s\n", renderTable(cells, plainTable, bold))
+	default:
+		o.Printf("%s", stackedTable(cells, o.Width, bold))
+	}
+}
+
+// columnGap is the space between two columns that no line divides.
+const columnGap = "  "
+
+var plainTable = table.Style{Name: "plain", Box: table.BoxStyle{PaddingRight: columnGap}, Format: table.FormatOptions{Header: text.FormatUpper}}
+
+func harmlessRow(row []string) []string {
+	harmless := make([]string, len(row))
+	for i, cell := range row {
+		lines := strings.Split(cell, "\n")
+		for j := range lines {
+			lines[j] = Plain(lines[j])
+		}
+		harmless[i] = strings.Join(lines, "\n")
+	}
+	return harmless
+}
+
+func renderTable(cells [][]string, style table.Style, bold bool) string {
+	t := table.NewWriter()
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	for i, row := range cells {
+		line := make(table.Row, len(row))
+		for j, cell := range row {
+			if i == 0 && bold {
+				cell = boldText(strings.ToUpper(cell))
+			}
+			line[j] = cell
+		}
+		if i == 0 {
+			t.AppendHeader(line)
+		} else {
+			t.AppendRow(line)
+		}
+	}
+	return t.Render()
+}
+
+func boldText(s string) string {
+	return text.Colors{text.Bold}.EscapeSeq() + s + text.Reset.EscapeSeq()
+}
+
+// dropEmptyColumns takes away the columns in which no row has anything.
+func dropEmptyColumns(cells [][]string) {
+	for j := len(cells[0]) - 1; j > 0; j-- {
+		has := func(row []string) bool { return j < len(row) && row[j] != "" }
+		if len(cells) == 1 || slices.ContainsFunc(cells[1:], has) {
+			continue
+		}
+		for i := range cells {
+			if j < len(cells[i]) {
+				cells[i] = slices.Delete(cells[i], j, j+1)
+			}
+		}
+	}
+}
+
+// columnWidths returns the width of each column.
+func columnWidths(cells [][]string) []int {
+	var widths []int
+	for _, row := range cells {
+		for j, cell := range row {
+			if j == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[j] = max(widths[j], text.LongestLineLen(cell))
+		}
+	}
+	return widths
+}
+
+// drawnWidth is the width with a line around each cell, and a space on both sides.
+func drawnWidth(cells [][]string) int {
+	sum := 1
+	for _, w := range columnWidths(cells) {
+		sum += w + len("  |")
+	}
+	return sum
+}
+
+// wrapColumns breaks cells between words until the columns fit into a width, the widest
+// first. It reports whether they do, and leaves cells as they are if not.
+func wrapColumns(cells [][]string, width int) bool {
+	const narrow = 16 // a column of text is not made narrower
+	widths := columnWidths(cells)
+	least := make([]int, len(widths))
+	for j := range widths {
+		for _, row := range cells {
+			if j < len(row) {
+				for word := range strings.FieldsSeq(row[j]) {
+					least[j] = max(least[j], text.StringWidth(word))
+				}
+			}
+		}
+		least[j] = max(least[j], min(widths[j], narrow))
+	}
+	sum := len(columnGap) * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	for ; sum > width; sum-- {
+		widest := -1
+		for j, w := range widths {
+			if w > least[j] && (widest < 0 || w > widths[widest]) {
+				widest = j
+			}
+		}
+		if widest < 0 {
+			return false
+		}
+		widths[widest]--
+	}
+	for _, row := range cells {
+		for j := range row {
+			row[j] = Wrap(row[j], widths[j])
+		}
+	}
+	return true
+}
+
+// Wrap breaks the lines of harmless text between words, and words only where one is too wide.
+func Wrap(s string, width int) string {
+	var lines []string
+	for line := range strings.SplitSeq(s, "\n") { // WrapSoft would join them
+		for part := range strings.SplitSeq(text.WrapSoft(line, width), "\n") {
+			lines = append(lines, strings.TrimRight(part, " "))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// stackedTable writes each row as a block: its first cell, then a line for each other
+// cell that is not empty, below the name of its column.
+func stackedTable(cells [][]string, width int, bold bool) string {
+	var b strings.Builder
+	header := cells[0]
+	name := 0
+	for _, h := range header[1:] {
+		name = max(name, text.StringWidth(h))
+	}
+	indent := len(columnGap) + name + len(columnGap)
+	for i, row := range cells[1:] {
+		if row[0] != "" {
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			title := Wrap(row[0], width)
+			if bold {
+				title = boldText(title)
+			}
+			b.WriteString(title + "\n")
+		}
+		for j, cell := range row[1:] {
+			if cell == "" {
+				continue
+			}
+			value := Wrap(cell, max(width-indent, name))
+			b.WriteString(columnGap + text.Pad(header[j+1], name, ' ') + columnGap + strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", indent)) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// ShowList shows a list in a table or as JSON, or says that there is nothing.
+func ShowList[T any](o *Output, list []T, none string, table func(*Output, []T)) error {
+	switch {
+	case o.JSON:
+		return o.Value(append([]T{}, list...)) // never null
+	case len(list) == 0:
+		o.Talkf("%s", none)
+	default:
+		table(o, list)
+	}
+	return nil
+}

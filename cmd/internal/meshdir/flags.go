@@ -121,6 +121,16 @@ func (f *StateFlags) Folder() (Folder, error) {
 	return folder, nil
 }
 
+// Load finds the mesh, and reads its definitions.
+func (f *StateFlags) Load() (Folder, *bcp.Mesh, error) {
+	folder, err := f.Folder()
+	if err != nil {
+		return folder, nil, err
+	}
+	def, err := folder.Load()
+	return folder, def, err
+}
+
 // KeysFailure says what to do about keys that cannot be used.
 func KeysFailure(err error, state string) error {
 	f := cli.Failf("the keys in %s cannot be used: %s", cli.Quoted(state), cli.FileReason(err))

@@ -284,11 +284,7 @@ func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFla
 	if file == "" {
 		return cli.Usagef("backup: expected a file, got an empty name")
 	}
-	folder, err := where.Folder()
-	if err != nil {
-		return err
-	}
-	def, err := folder.Load()
+	folder, def, err := where.Load()
 	if err != nil {
 		return err
 	}

@@ -2,18 +2,24 @@ package attach
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/onecall"
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
@@ -122,4 +128,99 @@ func (o *readerOptions) answerByExtraction(ctx context.Context, p *cli.Program) 
 		},
 	}
 	return serve.Queries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers from "+cli.Quoted(o.file))
+}
+
+// servingFlags are of a command that serves the messages of an agent, by a program or in another way.
+type servingFlags struct {
+	client.AgentFlags
+	timeout  cli.DurationFlag
+	parallel int
+	pass     []string
+}
+
+func (o *servingFlags) addTo(cmd *cobra.Command, roles ...bcp.Role) {
+	o.Roles = roles
+	o.timeout = cli.DurationFlag{Value: stdio.DefaultTimeout, Least: 100 * time.Millisecond}
+	o.AddTo(cmd, "creds `FILE` of a "+roles[0].String()+" (default: the one from the mesh)")
+	cmd.Flags().Var(&o.timeout, "timeout", "how long one run or call may take")
+	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `RUNS` or calls there may be at a time")
+	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
+}
+
+// way is the flag that says how messages are served, or -- for a program: a command line has one of them. Those in before
+// take arguments after -- too.
+func (o *servingFlags) way(p *cli.Program, cmd *cobra.Command, args []string, before string, flags ...string) (string, error) {
+	var ways []string
+	for _, name := range append(flags, before) {
+		if name != "" && cmd.Flags().Changed(name) {
+			ways = append(ways, name)
+		}
+	}
+	if len(args) > 0 && !slices.Equal(ways, []string{before}) {
+		ways = append(ways, "--")
+	}
+	if len(ways) != 1 || len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+		return "", cli.Usagef("%sexpected one of -- PROGRAM, --%s", cli.Prefix(cmd), strings.Join(cli.Compact(append(flags, before)...), ", --")).WithHint("for example%s", cmd.Example[1:])
+	}
+	if o.parallel < 1 || o.parallel > serve.MaxParallel {
+		return "", cli.Usagef("%s--parallel: expected 1 to %d, got %d", cli.Prefix(cmd), serve.MaxParallel, o.parallel)
+	}
+	if o.FromEnvironment(p.Env, o.Roles...); o.Creds == "" {
+		return "", cli.Usagef("%sexpected --creds FILE", cli.Prefix(cmd)).WithHint("bcpmesh creds issue NAME --role %s --out FILE makes one", o.Roles[0])
+	}
+	return ways[0], nil
+}
+
+// connect connects as the agent of the creds, in one of the roles of the command.
+func (o *servingFlags) connect(ctx context.Context, p *cli.Program) (*client.ServedAgent, error) {
+	return o.Connect(ctx, p, o.Roles[0].String(), o.parallel)
+}
+
+// served is a program with the connection that it serves.
+type served struct {
+	*client.ServedAgent
+	program stdio.Program
+}
+
+func (s *served) close() {
+	s.program.Output.End()
+	s.Conn.Close()
+}
+
+// connectProgram finds a program, and connects.
+func (o *servingFlags) connectProgram(ctx context.Context, p *cli.Program, command []string) (*served, error) {
+	env, err := passedEnv(o.pass)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := process.LookUp(command[0], env); err != nil {
+		return nil, cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
+	}
+	agent, err := o.connect(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &served{agent, stdio.Program{
+		Command: command, Env: env, Timeout: o.timeout.Value, Output: process.NewOutput(agent.Log), Logger: agent.Log,
+	}}, nil
+}
+
+// untilEnd is a context that ends with an MCP server, and what a command then returns.
+func untilEnd(ctx context.Context, server *wrap.Upstream, name string) (context.Context, func(error) error) {
+	ended := cli.Failf("the MCP server %s has ended", cli.Quoted(name))
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-server.Done():
+			cancel(ended)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func(err error) error {
+		defer cancel(nil)
+		if err == nil && errors.Is(context.Cause(ctx), ended) {
+			return ended
+		}
+		return err
+	}
 }

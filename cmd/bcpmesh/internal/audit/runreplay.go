@@ -46,11 +46,7 @@ type rerunRecord struct {
 
 // runState is the state of the runs of a folder's kernels before the first record.
 func runState(who *client.Flags) (*kernel.State, *bcp.Mesh, error) {
-	folder, err := who.Where.Folder()
-	if err != nil {
-		return nil, nil, err
-	}
-	def, err := folder.Load()
+	_, def, err := who.Where.Load()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -129,11 +129,7 @@ func findRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 	if who.Creds != "" {
 		return nil // the gateway alone knows
 	}
-	folder, err := who.Where.Folder()
-	if err != nil {
-		return err
-	}
-	def, err := folder.Load()
+	_, def, err := who.Where.Load()
 	if err != nil {
 		return err
 	}

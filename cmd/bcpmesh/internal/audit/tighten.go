@@ -56,11 +56,7 @@ type learnt struct {
 }
 
 func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude []string, write string) error {
-	folder, err := f.where.Folder()
-	if err != nil {
-		return err
-	}
-	current, err := folder.Load()
+	folder, current, err := f.where.Load()
 	if err != nil {
 		return err
 	}

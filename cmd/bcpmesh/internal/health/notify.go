@@ -145,11 +145,7 @@ func (l *listed) row() []string {
 }
 
 func loadRoutes(where meshdir.StateFlags) (*bcp.Mesh, meshdir.Folder, error) {
-	folder, err := where.Folder()
-	if err != nil {
-		return nil, folder, err
-	}
-	def, err := folder.Load()
+	folder, def, err := where.Load()
 	if err != nil {
 		return nil, folder, err
 	}

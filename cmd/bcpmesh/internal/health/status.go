@@ -63,11 +63,7 @@ func StatusCommand(p *cli.Program) *cobra.Command {
 }
 
 func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
-	folder, err := who.Where.Folder()
-	if err != nil {
-		return err
-	}
-	def, err := folder.Load()
+	folder, def, err := who.Where.Load()
 	if err != nil {
 		return err
 	}
