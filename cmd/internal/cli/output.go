@@ -68,6 +68,14 @@ func (f *Failure) WithHint(format string, args ...any) *Failure {
 	return f
 }
 
+// Near asks instead whether another of some words was meant, if one is near.
+func (f *Failure) Near(word string, words []string) *Failure {
+	if near := Suggestion(word, words); near != "" {
+		f.Hint = "did you mean " + near + "?"
+	}
+	return f
+}
+
 // Failf says that an operation failed, or that a problem was found.
 func Failf(format string, args ...any) *Failure {
 	return &Failure{Code: ExitFailed, Message: fmt.Sprintf(format, args...)}

@@ -199,11 +199,7 @@ func MissingCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return Usagef("%sexpected a command", Prefix(cmd)).WithHint("%s --help lists the commands", cmd.CommandPath())
 	}
-	f := Usagef("%sno command %s", Prefix(cmd), Quoted(args[0]))
-	if near := Suggestion(args[0], append(childNames(cmd), cmd.ValidArgs...)); near != "" {
-		return f.WithHint("did you mean %s?", near)
-	}
-	return f.WithHint("%s --help lists the commands", cmd.CommandPath())
+	return Usagef("%sno command %s", Prefix(cmd), Quoted(args[0])).WithHint("%s --help lists the commands", cmd.CommandPath()).Near(args[0], append(childNames(cmd), cmd.ValidArgs...))
 }
 
 // Prefix names a command in front of an error; the program itself is there
@@ -286,13 +282,11 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if invalid.GetFlag().Value.Type() == "bool" {
 			cause = errors.New("expected true or false")
 		}
-		f := Usagef("%s--%s: %s, got %s", Prefix(cmd), invalid.GetFlag().Name, cause, Quoted(invalid.GetValue()))
+		f := Usagef("%s--%s: %s, got %s", Prefix(cmd), invalid.GetFlag().Name, cause, Quoted(invalid.GetValue())).WithHint("%s", help)
 		if word, ok := invalid.GetFlag().Value.(*WordFlag); ok {
-			if near := Suggestion(invalid.GetValue(), word.Words); near != "" {
-				return f.WithHint("did you mean %s?", near)
-			}
+			return f.Near(invalid.GetValue(), word.Words)
 		}
-		return f.WithHint("%s", help)
+		return f
 	case errors.As(err, &missing):
 		return Usagef("%s--%s needs a value", Prefix(cmd), missing.GetFlag().Name).WithHint("%s", help)
 	}

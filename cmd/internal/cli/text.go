@@ -54,14 +54,10 @@ func ChannelName(controller, reader bcp.AgentName) string { return tell.Channel(
 // UnknownAgent says that a mesh has no such agent, and which one may be meant.
 func UnknownAgent[T ~string](name string, known []T) error {
 	names := Map(known, func(k T) string { return string(k) })
-	f := Failf("the mesh has no agent %s", Quoted(name))
-	if near := Suggestion(name, names); near != "" {
-		return f.WithHint("did you mean %s?", near)
-	}
 	if len(names) == 0 {
-		return f
+		return Failf("the mesh has no agent %s", Quoted(name))
 	}
-	return f.WithHint("it has %s", strings.Join(names, ", "))
+	return Failf("the mesh has no agent %s", Quoted(name)).WithHint("it has %s", strings.Join(names, ", ")).Near(name, names)
 }
 
 // FirstNames names the first of many.

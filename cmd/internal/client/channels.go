@@ -52,18 +52,37 @@ func (f *ChannelFlag) Set(s string) error {
 func (f *ChannelFlag) AddTo(cmd *cobra.Command) {
 	f.named = true
 	cmd.Flags().Var(f, "channel", "only this channel")
-	cli.Complete(cmd, "channel", completeChannels)
+	cli.Complete(cmd, "channel", completeDefined(func(mesh *bcp.Mesh) []string {
+		return cli.Map(mesh.Channels, func(c bcp.Channel) string { return string(c.Controller) + "/" + string(c.Reader) })
+	}))
 }
 
-// completeChannels completes the channels of the mesh that a command line is
-// about.
-func completeChannels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	mesh, err := LoadMesh(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeDefined completes what the definitions have, of the mesh that a command line is about.
+func completeDefined(names func(*bcp.Mesh) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		mesh, err := LoadMesh(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(mesh), cobra.ShellCompDirectiveNoFileComp
 	}
-	names := cli.Map(mesh.Channels, func(c bcp.Channel) string { return string(c.Controller) + "/" + string(c.Reader) })
-	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completionTime is how long a shell waits for what only the running mesh knows.
+const completionTime = 3 * time.Second
+
+// CompleteFrom completes the first argument by what a role is told of the running mesh, in its order.
+func CompleteFrom(who *Flags, role bcp.Role, ids func(context.Context, *Client) []string) cobra.CompletionFunc {
+	return cli.FirstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		c, err := who.Connect(ctx, role)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		return ids(ctx, c), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	})
 }
 
 // LoadMesh loads the definitions of the mesh that a command line is about.
@@ -137,14 +156,6 @@ func (f *SpanFlags) From(ctx context.Context, auditor *agents.Auditor) (uint64, 
 }
 
 // CompleteKernels completes the names of the kernels of the mesh.
-func CompleteKernels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	mesh, err := LoadMesh(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for i := range mesh.Kernels {
-		names = append(names, string(mesh.Kernels[i].Kernel))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
+var CompleteKernels = completeDefined(func(mesh *bcp.Mesh) []string {
+	return cli.Map(mesh.Kernels, func(k bcp.KernelRights) string { return string(k.Kernel) })
+})

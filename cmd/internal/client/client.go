@@ -201,11 +201,7 @@ func actor(def *bcp.Mesh, role bcp.Role, as string) (bcp.AgentName, error) {
 	case as == "":
 		return "", cli.Usagef("--as: the mesh has several %ss: %s", role, cli.JoinOr(names))
 	}
-	f := cli.Usagef("--as: %s is no %s of the mesh", cli.Quoted(as), role)
-	if near := cli.Suggestion(as, names); near != "" {
-		return "", f.WithHint("did you mean %s?", near)
-	}
-	return "", f.WithHint("there is %s", cli.JoinOr(names))
+	return "", cli.Usagef("--as: %s is no %s of the mesh", cli.Quoted(as), role).WithHint("there is %s", cli.JoinOr(names)).Near(as, names)
 }
 
 // FindChannel finds the channel that a command speaks on, and says what there is
@@ -230,11 +226,7 @@ func (c *Client) FindChannel(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, e
 		}
 		peers = append(peers, string(other))
 	}
-	f := &cli.Failure{Code: cli.ExitRefused, Message: string(bcp.NoChannel) + ": " + string(c.Name) + " has no channel to " + string(peer)}
-	if near := cli.Suggestion(string(peer), peers); near != "" {
-		return nil, f.WithHint("did you mean %s?", near)
-	}
-	return nil, f.WithHint("it has one to %s", cli.JoinOr(peers))
+	return nil, (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.NoChannel) + ": " + string(c.Name) + " has no channel to " + string(peer)}).WithHint("it has one to %s", cli.JoinOr(peers)).Near(string(peer), peers)
 }
 
 // ClusterFlags say which cluster, and as which gateway.

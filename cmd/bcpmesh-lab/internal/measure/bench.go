@@ -32,11 +32,7 @@ func BenchCommand(p *cli.Program) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range o.only {
 				if !slices.Contains(bench.Names(), name) {
-					f := cli.Usagef("bench: --only: no measurement %s", cli.Quoted(name))
-					if near := cli.Suggestion(name, bench.Names()); near != "" {
-						return f.WithHint("did you mean %s?", near)
-					}
-					return f.WithHint("expected %s", cli.JoinOr(bench.Names()))
+					return cli.Usagef("bench: --only: no measurement %s", cli.Quoted(name)).WithHint("expected %s", cli.JoinOr(bench.Names())).Near(name, bench.Names())
 				}
 			}
 			return runBench(cmd.Context(), p, o)

@@ -42,7 +42,8 @@ type explainedDecision struct {
 func ExplainCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	cmd := &cobra.Command{
-		Use: "explain ID",
+		Use:               "explain ID",
+		ValidArgsFunction: completeExchanges(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := bcp.ParseQueryID(args[0]); err != nil {
 				return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")

@@ -268,26 +268,14 @@ func labelWords(l *kernel.Label) string {
 
 // completeRuns completes the ids of runs, newest first.
 func completeRuns(who *client.Flags) cobra.CompletionFunc {
-	return cli.FirstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		const none = cobra.ShellCompDirectiveNoFileComp
-		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
-		defer cancel()
-		c, err := who.Connect(ctx, bcp.RoleAuditor)
-		if err != nil {
-			return nil, none
-		}
-		defer c.Close()
-		records, _, err := NewestRecords(ctx, c.Auditor(), completedRecords, nil)
-		if err != nil {
-			return nil, none
-		}
-		var ids []string
+	return client.CompleteFrom(who, bcp.RoleAuditor, func(ctx context.Context, c *client.Client) (ids []string) {
+		records, _, _ := NewestRecords(ctx, c.Auditor(), completedRecords, nil) // without an answer none is completed
 		for _, d := range slices.Backward(records) {
 			if d.Kind == bcp.KindRun && d.Run != nil && d.Run.Run != "" {
 				ids = append(ids, cobra.CompletionWithDesc(d.Run.Run, "of "+string(d.Run.Kernel)))
 			}
 		}
-		return ids, none | cobra.ShellCompDirectiveKeepOrder
+		return ids
 	})
 }
 

@@ -341,9 +341,6 @@ func withChoices(err error, spec *bcp.Spec) error {
 	return err
 }
 
-// completionTime is how long a shell waits for what only the running mesh knows.
-const completionTime = 3 * time.Second
-
 // completePush completes CONTROLLER, and then its subscriptions to the reader that
 // the command line acts as, or to any.
 func completePush(who *client.Flags) cobra.CompletionFunc {
@@ -375,21 +372,10 @@ func completePush(who *client.Flags) cobra.CompletionFunc {
 
 // completeQueries completes the ids of the queries that wait for a reader.
 func completeQueries(who *client.Flags) cobra.CompletionFunc {
-	return cli.FirstArgument(func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
-		defer cancel()
-		c, err := who.Connect(ctx, bcp.RoleReader)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer c.Close()
-		queries, err := waitingQueries(ctx, agents.NewReader(c.Connection), listWait)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ids := cli.Map(queries, func(q pendingQuery) string {
+	return client.CompleteFrom(who, bcp.RoleReader, func(ctx context.Context, c *client.Client) []string {
+		queries, _ := waitingQueries(ctx, agents.NewReader(c.Connection), listWait) // without an answer none is completed
+		return cli.Map(queries, func(q pendingQuery) string {
 			return cobra.CompletionWithDesc(string(q.QueryID), "from "+string(q.Controller))
 		})
-		return ids, cobra.ShellCompDirectiveNoFileComp
 	})
 }

@@ -47,11 +47,7 @@ func GuardCommand(p *cli.Program) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := slices.Index(names, args[0])
 			if at < 0 {
-				f := cli.Usagef("guard: no operation %s", cli.Quoted(args[0]))
-				if near := cli.Suggestion(args[0], names); near != "" {
-					return f.WithHint("did you mean %s?", near)
-				}
-				return f.WithHint("%s --help lists them", cmd.CommandPath())
+				return cli.Usagef("guard: no operation %s", cli.Quoted(args[0])).WithHint("%s --help lists them", cmd.CommandPath()).Near(args[0], names)
 			}
 			return g.run(cmd, p, &operations[at], args[1:])
 		},

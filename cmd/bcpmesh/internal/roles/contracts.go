@@ -52,11 +52,7 @@ func printContract(p *cli.Program, name string) error {
 			return nil
 		}
 	}
-	f := cli.Usagef("role contracts: no built-in contract %s", cli.Quoted(name))
-	if near := cli.Suggestion(name, builtinNames()); near != "" {
-		return f.WithHint("did you mean %s?", near)
-	}
-	return f.WithHint("there are %s", strings.Join(builtinNames(), ", "))
+	return cli.Usagef("role contracts: no built-in contract %s", cli.Quoted(name)).WithHint("there are %s", strings.Join(builtinNames(), ", ")).Near(name, builtinNames())
 }
 
 // contractReport is what is known of one contract.
