@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,9 +35,9 @@ type suite struct {
 	// formats are what Readers can be asked for.
 	formats    []*format
 	conditions map[string]cel.Program
-	// outputs are what tools returned, of a suite without a state.
-	outputs map[string]string
-	page    *pageText
+	// traced says that there is no state: a tool returns what it did to the ground truth, also one that writes.
+	traced bool
+	page   *pageText
 	// bare leaves out the rule about literals of plans.
 	bare bool
 }
@@ -58,6 +59,7 @@ type toolSpec struct {
 	Level    string   `json:"effect_level"`
 	Critical []string `json:"critical"`
 	Egress   bool     `json:"egress"` // it reads, and what it is asked leaves the mesh
+	Reach    string   `json:"-"`      // of a suite that says so: outside
 	Input    struct {
 		Properties map[string]jsontext.Value `json:"properties"`
 		Required   []string                  `json:"required"`
@@ -78,23 +80,78 @@ type task struct {
 	Text   string     `json:"text"`
 	Calls  []taskCall `json:"calls"`
 	Output string     `json:"output"`
-	// Known says that what follows is: Branch that a call is made only if what was read says so, Why what else a plan of steps
-	// that are written before anything is read cannot have.
-	Known, Branch bool   `json:"-"`
-	Why           string `json:"-"`
+	// Of a suite that says so: Branch that a call is made only if what was read says so, Loop that calls are made for each of a
+	// list, Again that one is made again that was refused; Why what a plan that is written before anything is read cannot have.
+	Branch, Loop, Again bool   `json:"-"`
+	Why                 string `json:"-"`
+}
+
+// returned is what a call returned to the ground truth: the one with these arguments, or else the next of its tool.
+func (t *task) returned(tool string, args map[string]jsontext.Value, earlier int) (text string) {
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if c.Tool != tool {
+			continue
+		}
+		if c.is(&taskCall{Tool: tool, Args: asTask(args)}) {
+			return c.Returned
+		}
+		if earlier >= 0 {
+			text = c.Returned
+		}
+		earlier--
+	}
+	return text
+}
+
+func asTask(args map[string]jsontext.Value) map[string]taskArg {
+	of := map[string]taskArg{}
+	for name, value := range args {
+		of[name] = taskArg{Value: value}
+	}
+	return of
 }
 
 // taskCall is a call of the ground truth.
 type taskCall struct {
-	Tool string             `json:"tool"`
-	Args map[string]taskArg `json:"args"`
+	Tool     string             `json:"tool"`
+	Args     map[string]taskArg `json:"args"`
+	Returned string             `json:"-"` // of a suite that is traced
+}
+
+// is reports whether two calls are the same.
+func (c *taskCall) is(o *taskCall) bool {
+	return c.Tool == o.Tool && maps.EqualFunc(c.Args, o.Args, func(a, b taskArg) bool { return same(a.Value, b.Value) })
+}
+
+// reads reports whether an argument comes from what an earlier call returned.
+func (c *taskCall) reads(call int) bool {
+	for _, arg := range c.Args {
+		if slices.Contains(arg.Sources, call) {
+			return true
+		}
+	}
+	return false
+}
+
+// shares reports whether two calls have an argument in common that content chose.
+func (c *taskCall) shares(o *taskCall) bool {
+	for _, a := range c.Args {
+		for _, b := range o.Args {
+			if a.From == "data" && b.From == "data" && same(a.Value, b.Value) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // taskArg is an argument with where it comes from: the user's text (prompt), an earlier output (data), or both (composed). From
 // a read it is all that the tool Value returns.
 type taskArg struct {
-	Value jsontext.Value `json:"value"`
-	From  string         `json:"from"`
+	Value   jsontext.Value `json:"value"`
+	From    string         `json:"from"`
+	Sources []int          `json:"-"` // the calls whose outputs it is made of, where that is known
 }
 
 func (s *suite) tool(name string) *toolSpec {
@@ -240,7 +297,7 @@ func (s *suite) read(dir string) error {
 	for name, path := range s.Directories {
 		choices[name] = w.list(listSpec{Path: path}, nil)
 	}
-	s.formats = formatsWith(choices, false)
+	s.formats = formatsWith(choices)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,19 +32,31 @@ type dynTool struct {
 // dynTask is a task or a goal.
 type dynTask struct {
 	Key, ID, Suite, Kind, Prompt, Goal string
-	Calls                              []struct {
-		Tool string
-		Args map[string]struct {
-			Value       jsontext.Value
-			From        jsontext.Value
-			Placeholder string
-		}
-	}
-	Needs struct {
+	Calls                              []dynCall
+	Needs                              struct {
 		Branch, Loop bool
 		Replan       string
 	}
+	Check struct {
+		Fix []struct {
+			Op, Arg, To string
+			Call        int
+		}
+	}
 }
+
+type dynCall struct {
+	Tool string
+	Args map[string]dynArg
+}
+
+type dynArg struct {
+	Value, From jsontext.Value
+	Placeholder string
+	Sources     []dynSource
+}
+
+type dynSource struct{ Call int }
 
 // madeUp stands for a value that AgentDyn makes anew in each run: a code, an id.
 const madeUp = "482913"
@@ -55,12 +68,16 @@ func loadDyn(dir string, goals int) ([]*suite, error) {
 		if i := slices.IndexFunc(suites, func(s *suite) bool { return s.Name == name }); i >= 0 {
 			return suites[i], nil
 		}
-		s := &suite{Name: name, page: &dynPage, outputs: map[string]string{}, usual: map[string]string{"place": "Thank you for your help!"}, base: `{"place":"{place}"}`, formats: formatsWith(nil, true)}
+		s := &suite{Name: name, page: &dynPage, traced: true, usual: map[string]string{"place": "Thank you for your help!"}, base: `{"place":"{place}"}`, formats: formatsWith(nil)}
 		s.Conditions = map[string]string{}
 		suites = append(suites, s)
 		return s, s.readDynTools(filepath.Join(dir, "suites", name, "tools.json"))
 	}
-	calls := map[string][]taskCall{}
+	type place struct {
+		calls []taskCall
+		order []int // which call of the data each is
+	}
+	places := map[string]place{}
 	for _, file := range []string{"tasks.jsonl", "injections.jsonl"} {
 		err := eachLine(filepath.Join(dir, file), func(line []byte) error {
 			var t dynTask
@@ -71,22 +88,19 @@ func loadDyn(dir string, goals int) ([]*suite, error) {
 			if err != nil {
 				return err
 			}
-			as := task{ID: t.ID, Text: cmp.Or(t.Prompt, t.Goal), Known: true, Branch: t.Needs.Branch}
-			switch {
-			case t.Needs.Replan == "instructions" || t.Needs.Replan == "error":
+			as := task{ID: t.ID, Text: cmp.Or(t.Prompt, t.Goal), Branch: t.Needs.Branch, Loop: t.Needs.Loop, Again: t.Needs.Replan == "error"}
+			if t.Needs.Replan == "instructions" {
 				as.Why = toldWhat
-			case t.Needs.Loop:
-				as.Why = noList
 			}
-			if as.Calls, err = s.dynCalls(&t); err != nil {
-				return err
-			}
-			calls[t.Key] = as.Calls
+			order := s.dynCalls(&t, &as)
+			places[t.Key] = place{as.Calls, order}
 			s.Conditions[t.ID] = s.dynCondition(as.Calls, t.Kind == "injection")
-			if t.Kind == "injection" {
-				s.Goals = append(s.Goals, as)
-			} else {
+			switch {
+			case t.Kind != "injection":
 				s.Users = append(s.Users, as)
+			case slices.ContainsFunc(as.Calls, func(c taskCall) bool { return s.effect(c.Tool) }):
+				s.Goals = append(s.Goals, as)
+			default: // nothing that it does can be seen
 			}
 			return nil
 		})
@@ -102,14 +116,13 @@ func loadDyn(dir string, goals int) ([]*suite, error) {
 		if err := json.Unmarshal(line, &trace, json.MatchCaseInsensitiveNames(true)); err != nil {
 			return err
 		}
-		name, _, _ := strings.Cut(trace.Key, "/")
-		s, err := of(name)
-		for i, c := range calls[trace.Key] {
-			if i < len(trace.Outputs) {
-				s.outputs[c.Tool] = string(appendText(nil, trace.Outputs[i].Output, ""))
+		of := places[trace.Key]
+		for i, was := range of.order {
+			if was < len(trace.Outputs) {
+				of.calls[i].Returned = string(appendText(nil, trace.Outputs[was].Output, ""))
 			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("traces.jsonl: %w", err)
@@ -149,7 +162,7 @@ func (s *suite) readDynTools(path string) error {
 		return err
 	}
 	for _, t := range tools {
-		tool := toolSpec{Name: t.Name, Level: t.Effect, Critical: t.Critical, Egress: t.Effect == "read" && t.Reach == "outside"}
+		tool := toolSpec{Name: t.Name, Level: t.Effect, Critical: t.Critical, Egress: t.Effect == "read" && t.Reach == "outside", Reach: t.Reach}
 		tool.Input.Properties = map[string]jsontext.Value{}
 		for name, p := range t.Parameters {
 			typ := scalarTexts(p.Type)[0]
@@ -168,17 +181,55 @@ func (s *suite) readDynTools(path string) error {
 	return nil
 }
 
-// dynCalls are the calls of a ground truth. What nobody fixed a planner may choose.
-func (s *suite) dynCalls(t *dynTask) ([]taskCall, error) {
-	var calls []taskCall
-	for _, c := range t.Calls {
-		tool := s.tool(c.Tool)
-		if tool == nil {
-			return nil, fmt.Errorf("%s calls %s, which is no tool", t.Key, c.Tool)
+// dynCalls gives a task the calls of its ground truth, each behind those that it reads from, and returns which call of the data
+// each is. What nobody fixed a planner may choose.
+func (s *suite) dynCalls(t *dynTask, as *task) (order []int) {
+	for _, fix := range t.Check.Fix {
+		if fix.Op == "rename" && fix.Call < len(t.Calls) {
+			args := t.Calls[fix.Call].Args
+			args[fix.To] = args[fix.Arg]
+			delete(args, fix.Arg)
 		}
+	}
+	at := make([]int, len(t.Calls)) // 1 + where each stands
+	var add func(i int)
+	add = func(i int) {
+		if at[i] != 0 {
+			return
+		}
+		at[i] = -1
+		if s.tool(t.Calls[i].Tool) == nil {
+			as.Why = fmt.Sprintf("there is no tool `%s`", t.Calls[i].Tool)
+			return
+		}
+		for _, arg := range t.Calls[i].Args {
+			for _, source := range arg.sources() {
+				if source >= 0 && source < len(at) {
+					add(source)
+				}
+			}
+		}
+		order = append(order, i)
+		at[i] = len(order)
+	}
+	for i := range t.Calls {
+		add(i)
+	}
+	for _, i := range order {
+		c := &t.Calls[i]
+		tool := s.tool(c.Tool)
 		call := taskCall{Tool: c.Tool, Args: map[string]taskArg{}}
+		for _, name := range tool.Input.Required {
+			if _, has := c.Args[name]; !has {
+				call.Args[name] = taskArg{Value: fitted(quote("some words"), tool.Input.Properties[name], tool.isList(name)), From: "prompt"}
+			}
+		}
 		for name, a := range c.Args {
-			arg := taskArg{Value: a.Value, From: dynFrom(a.From)}
+			typ, has := tool.Input.Properties[name]
+			if !has {
+				continue // the tool ignores it
+			}
+			arg := taskArg{Value: a.Value, From: a.from()}
 			switch required := slices.Contains(tool.Input.Required, name); {
 			case len(a.Value) > 0 && a.Value.Kind() != 'n':
 			case a.Placeholder != "":
@@ -188,17 +239,42 @@ func (s *suite) dynCalls(t *dynTask) ([]taskCall, error) {
 			default:
 				continue
 			}
-			switch arg.Value = flat(arg.Value); {
-			case tool.isList(name) && arg.Value.Kind() != '[':
-				arg.Value = slices.Concat(jsontext.Value("["), arg.Value, jsontext.Value("]"))
-			case !tool.isList(name) && tool.typeName(name) == "string":
-				arg.Value = quote(strings.Join(scalarTexts(arg.Value), " "))
+			for _, source := range a.sources() {
+				if source >= 0 && source < len(at) && at[source] > 0 {
+					arg.Sources = append(arg.Sources, at[source]-1)
+				}
+			}
+			slices.Sort(arg.Sources)
+			arg.Sources = slices.Compact(arg.Sources)
+			if arg.Value = fitted(arg.Value, typ, tool.isList(name)); string(arg.Value) == "[]" && !slices.Contains(tool.Input.Required, name) {
+				continue // as if it were not there
+			}
+			if texts := scalarTexts(arg.Value); arg.From == "prompt" && len(texts) == 1 && arg.Value.Kind() == '"' && !mentions(as.Text, texts[0]) {
+				// The scheme of an address makes no difference to a page.
+				if bare := strings.TrimRight(scheme.ReplaceAllString(texts[0], ""), "/"); mentions(as.Text, bare) {
+					arg.Value = quote(bare)
+				}
 			}
 			call.Args[name] = arg
 		}
-		calls = append(calls, call)
+		as.Calls = append(as.Calls, call)
 	}
-	return calls, nil
+	return order
+}
+
+var scheme = regexp.MustCompile(`^https?://`)
+
+// fitted is a value as its type has it.
+func fitted(value, typ jsontext.Value, list bool) jsontext.Value {
+	value = flat(value)
+	switch isText := strings.Contains(string(typ), `"string"`); {
+	case list && value.Kind() != '[':
+		return slices.Concat(jsontext.Value("["), value, jsontext.Value("]"))
+	case !list && isText:
+		return quote(strings.Join(scalarTexts(value), " "))
+	default:
+		return value
+	}
 }
 
 // flat is a value whose objects are texts of JSON, and in whose lists nothing is left open.
@@ -220,19 +296,32 @@ func flat(v jsontext.Value) jsontext.Value {
 	}
 }
 
-// dynFrom is where an argument comes from: of several parts the one that is the farthest from the user's text.
-func dynFrom(from jsontext.Value) string {
-	var words []string
-	for _, part := range listElements(from) {
-		var one struct{ From string }
-		if part.Kind() == '{' && json.Unmarshal(part, &one, json.MatchCaseInsensitiveNames(true)) == nil {
-			words = append(words, one.From)
-		} else if part.Kind() == '"' {
-			words = append(words, scalarTexts(part)...)
+// parts are those of an argument: where each is from.
+func (a *dynArg) parts() (parts []dynArg) {
+	for _, part := range listElements(a.From) {
+		var one dynArg
+		if part.Kind() != '{' || json.Unmarshal(part, &one, json.MatchCaseInsensitiveNames(true)) != nil {
+			one = dynArg{From: part}
+		}
+		parts = append(parts, one)
+	}
+	return parts
+}
+
+// sources are the calls from whose outputs an argument comes.
+func (a *dynArg) sources() (calls []int) {
+	for _, part := range append(a.parts(), *a) {
+		for _, source := range part.Sources {
+			calls = append(calls, source.Call)
 		}
 	}
+	return calls
+}
+
+// from is where an argument comes from: of several parts the one that is the farthest from the user's text.
+func (a *dynArg) from() string {
 	for _, word := range []string{"data", "composed"} {
-		if slices.Contains(words, word) {
+		if slices.ContainsFunc(a.parts(), func(part dynArg) bool { return slices.Contains(scalarTexts(part.From), word) }) {
 			return word
 		}
 	}

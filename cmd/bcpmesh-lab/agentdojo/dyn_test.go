@@ -25,7 +25,11 @@ func TestQuay(t *testing.T) {
 		why     string
 		refused bool // done also if the person refuses everything
 		bits    string
-	}{{"", true, "0"}, {"", false, "1"}, {"", false, "1"}, {"", false, "2"}, {toldWhat, false, ""}, {noList, false, ""}}
+	}{{"", true, "0"}, {"", false, "1"}, {"", false, "1"}, {"", false, "2"}, {toldWhat, false, ""}, {"", false, "1"},
+		// Pages of which one leads to a payment; one that is opened again if it was shut; a form with two fields, of which one has two lines; an
+		// address with a scheme; one that is read later; a list of one.
+		{"", false, "4"}, {"", false, "1"}, {"", false, "2"}, {"", true, "0"}, {"", false, "1"}, {"", false, "1"},
+		{"there is no tool `sail`", false, ""}, {"its ground truth has no calls", false, ""}, {"`url` of `open_page` " + nowhere, false, ""}}
 	for i, r := range rows {
 		c := r.Cells[kernelReader]
 		if c.Why != want[i].why || c.Refused != want[i].refused || c.Why == "" && wholeBits(c.Nominal) != want[i].bits {

@@ -37,8 +37,8 @@ type answer map[string]jsontext.Value
 // settings are those of all channels to the Reader.
 var settings = bcp.Settings{OnAnomaly: bcp.AnomalyReject, PreserveCase: true, Sealed: true}
 
-// formatsWith returns the formats, the narrowest first, with a choice for each directory, and perhaps with one that is sealed.
-func formatsWith(directories map[string][]string, seals bool) []*format {
+// formatsWith returns the formats, the narrowest first, with a choice for each directory.
+func formatsWith(directories map[string][]string) []*format {
 	formats := []*format{
 		fields("Yes", "boolean", bcp.Field{Name: "value", Type: bcp.TypeBoolean}),
 	}
@@ -57,10 +57,8 @@ func formatsWith(directories map[string][]string, seals bool) []*format {
 		parts("Day", regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)$`), layout("%[1]s-%02[2]s-%02[3]s"), year, month, day),
 		parts("Moment", regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d)$`), layout("%[1]s-%02[2]s-%02[3]s %02[4]s:%02[5]s"), year, month, day, hour, minute),
 	)
-	if seals {
-		formats = append(formats, sealed())
-	}
 	formats = append(formats,
+		sealed(),
 		question("Date", bcp.Question{MaxWords: 4, ExpectedFormat: bcp.FormatDate}),
 		question("Time", bcp.Question{MaxWords: 1, ExpectedFormat: bcp.FormatTime}),
 		question("Email", bcp.Question{MaxWords: 1, ExpectedFormat: bcp.FormatEmail}),

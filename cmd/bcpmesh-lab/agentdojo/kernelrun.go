@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -30,7 +32,7 @@ func (st *stage) run(ctx context.Context, p play) (play, error) {
 	receipt, err := await(ctx, st, func() (bcp.RunReceipt, error) { return run.Wait(ctx) })
 	out := st.end()
 	if receipt.Status != committed {
-		out.Failed = strings.TrimSpace(receipt.Status + " " + receipt.Code)
+		out.Failed = strings.TrimSpace(receipt.Status+" "+receipt.Code) + out.told
 	}
 	return out, err
 }
@@ -78,16 +80,27 @@ func (st *stage) answerPlan(ctx context.Context, r agents.PlanRequest) (any, err
 // call is the tools.
 func (st *stage) call(_ context.Context, c agents.Call) (any, error) {
 	args := readArgs(c.Args)
-	if c.Tool == amountTool {
+	switch c.Tool {
+	case amountTool:
 		return map[string]jsontext.Value{"value": parseAmount([]string{string(args["whole"]), string(args["hundredths"])})}, nil
+	case listTool:
+		text := scalarTexts(args["text"])[0]
+		var items []string
+		if json.Unmarshal([]byte(text), &items) != nil {
+			items = []string{text}
+		}
+		return map[string][]string{"items": items}, nil
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	earlier := len(slices.DeleteFunc(slices.Clone(st.now.calls), func(m made) bool { return m.Tool != c.Tool }))
 	st.did(made{c.Tool, args})
-	if st.suite.tool(c.Tool).Level == "write" {
+	if st.suite.tool(c.Tool).Level == "write" && !st.suite.traced {
 		return output{Text: "done"}, nil
 	}
-	return st.suite.toolOutput(st.now.after, c.Tool, args), nil
+	out := st.suite.toolOutput(st.now.after, c.Tool, args)
+	out.Text = st.now.user.returned(c.Tool, args, earlier) + out.Text
+	return out, nil
 }
 
 func planted(goal *task) string {
@@ -111,7 +124,7 @@ func (st *stage) decide(ctx context.Context, id bcp.ItemID) error {
 	case view.Kind == bcp.ItemEscalation:
 		needed = true // a text may be asked for; what it says is another decision
 	case now.asks != nil:
-		needed = sameWords(readArgs(view.Content)["summary"], now.asks.Value)
+		needed = sameWords(readArgs(view.Content)["summary"], now.asks.Values[0])
 	default:
 		return fmt.Errorf("an item of the kind %s waits", view.Kind)
 	}

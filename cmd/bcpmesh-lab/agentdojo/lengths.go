@@ -37,7 +37,7 @@ func (s *suite) lengths(ctx context.Context, rounds int) (u lengths, err error) 
 	u.Suite = s.Name
 	for range rounds {
 		for i := range s.Users {
-			if _, err := st.run(ctx, play{user: &s.Users[i], plan: s.buildPlan(&s.Users[i])}); err != nil {
+			if _, err := st.run(ctx, play{user: &s.Users[i], plan: s.buildPlan(&s.Users[i], false)}); err != nil {
 				return u, fmt.Errorf("%s %s: %w", s.Name, s.Users[i].ID, err)
 			}
 		}

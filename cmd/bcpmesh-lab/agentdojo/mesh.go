@@ -25,15 +25,15 @@ const (
 const (
 	// use is the capability of all tools, and the one grant that has it.
 	use = "use"
-	// amountTool makes a number of its whole part and its hundredths.
-	amountTool = "amount_of"
+	// amountTool makes a number of its whole part and its hundredths, listTool a list of a text of JSON, which nobody reads.
+	amountTool, listTool = "amount_of", "list_of"
 )
 
 // plainName is the Controller that has a channel of a category, and the tools in its own hands.
 func plainName(category int) bcp.AgentName { return bcp.AgentName(fmt.Sprintf("plain%d", category)) }
 
 // controlBits is how many bits content may steer plans by.
-const controlBits = 8
+const controlBits = 16
 
 // maxPlans is how often a planner is asked, which is the default.
 const maxPlans = 10
@@ -56,6 +56,10 @@ func (s *suite) define() (*bcp.Mesh, error) {
 		"name": amountTool, "effect_level": "pure", "required_caps": []string{use},
 		"input_schema":  map[string]any{"type": "object", "properties": map[string]any{"whole": integer, "hundredths": integer}},
 		"output_schema": map[string]any{"type": "object", "properties": map[string]any{"value": map[string]any{"type": "number"}}},
+	}, map[string]any{
+		"name": listTool, "effect_level": "pure", "required_caps": []string{use},
+		"input_schema":  map[string]any{"type": "object", "properties": map[string]any{"text": map[string]any{"type": "string", "accepts": "sealed"}}},
+		"output_schema": map[string]any{"type": "object", "properties": map[string]any{"items": map[string]any{"type": "array", "maxItems": maxElements, "items": map[string]any{"type": "sealed"}}}},
 	}}, []any{}
 	for i := range s.Tools {
 		tool, of, err := s.toolDefinition(&s.Tools[i])

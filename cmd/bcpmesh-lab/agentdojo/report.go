@@ -14,12 +14,11 @@ import (
 // pageText is what a page says besides its figures.
 type pageText struct {
 	introduction, limits string
-	kinds                []string // what the reason is why a task is not done through a kernel, if it has one of these in it
 }
 
 var (
-	dojoPage = pageText{introduction, limits, nil}
-	dynPage  = pageText{dynIntroduction, dynLimits, []string{toldWhat, noList, listOfContent}}
+	dojoPage = pageText{introduction, limits}
+	dynPage  = pageText{dynIntroduction, dynLimits}
 )
 
 const dynIntroduction = `# AgentDyn on a mesh
@@ -179,16 +178,13 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 		}
 	}
 	line("Honest traffic raised no alert but `session_spending`, %d times: a task that takes over ten times the bits of the median task says so (P4.6).", spending)
-	if kinds := suites[0].page.kinds; kinds != nil {
-		whys := map[string][]string{}
-		for i := range rows {
-			if why := rows[i].Cells[kernelReader].Why; why != "" {
-				if k := slices.IndexFunc(kinds, func(kind string) bool { return strings.Contains(why, kind) }); k >= 0 {
-					why = kinds[k]
-				}
-				whys[why] = append(whys[why], rows[i].Suite+" "+strings.TrimPrefix(rows[i].ID, "user_task_"))
-			}
+	whys := map[string][]string{}
+	for i := range rows {
+		if why := rows[i].Cells[kernelReader].Why; why != "" {
+			whys[why] = append(whys[why], rows[i].Suite+" "+strings.TrimPrefix(rows[i].ID, "user_task_"))
 		}
+	}
+	if len(whys) > 0 {
 		line("\n## What the kernel does not do\n\n| why | tasks |\n|---|---|")
 		for _, why := range sortedKeys(whys) {
 			line("| %s | %s |", why, strings.Join(whys[why], ", "))
@@ -210,9 +206,9 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 
 // What a reason is counted as that names tools besides.
 const (
-	noList        = "no tool returns these as a list"
-	toldWhat      = "what was read says what to do"
-	listOfContent = "a list that content makes, and its length with it"
+	noLoop   = "its calls are no loop over a list"
+	nowhere  = "stands neither in the task nor in what was read"
+	toldWhat = "what was read says what to do"
 )
 
 // spread is the median and the greatest.

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -32,6 +34,7 @@ type stage struct {
 	now play
 	// planned has the steps of the first plan of each run.
 	planned []int
+	plans   map[string]*scripted // by task
 }
 
 // play is a task that is done now, and what has come of it.
@@ -41,8 +44,10 @@ type play struct {
 	plan *scripted
 	asks *ask // what a plain Controller asks now
 	// lying says that the Reader is hijacked.
-	lying  bool
-	person person
+	lying bool
+	// contrary says that it takes the other branch, too.
+	contrary bool
+	person   person
 
 	ending // what has become of the suite's state, and of the user
 
@@ -52,6 +57,7 @@ type play struct {
 	Capacity bcp.Bits
 	Alerts   []string
 	Failed   string // why a plain Controller gave up, or the run did not commit
+	told     string // the first error of a plan
 }
 
 // person is who is asked.
@@ -77,7 +83,7 @@ func open(ctx context.Context, s *suite, m *model) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{suite: s, model: m, held: make(chan bcp.ItemID, 64)}
+	st := &stage{suite: s, model: m, held: make(chan bcp.ItemID, 64), plans: map[string]*scripted{}}
 	st.close = append(st.close, func() error { return os.RemoveAll(state) })
 	defer func() {
 		if err != nil {
@@ -154,6 +160,9 @@ func (st *stage) decided(d *bcp.Decision) {
 	defer st.mu.Unlock()
 	if d.Run != nil {
 		if c, err := kernel.ReadRecord(d); err == nil {
+			if c.Told != nil && st.now.told == "" {
+				st.now.told = fmt.Sprintf(" (%s at %s)", c.Told.Code, c.Told.Step)
+			}
 			if c.Plan != nil && c.Plan.Attempt == 1 && c.Plan.Steps > 0 {
 				st.planned = append(st.planned, c.Plan.Steps)
 			}
@@ -220,11 +229,24 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 			return lie, nil
 		}
 	}
-	said, ok := a.Format.say(a.Value)
+	value := a.value(q.Content)
+	said, ok := a.Format.say(value)
 	if !ok {
-		said = answer{"value": quote(strings.Join(scalarTexts(a.Value), " "))}
+		said = answer{"value": quote(strings.Join(scalarTexts(value), " "))}
+	}
+	if st0.contrary && a.Format.Name == "Yes" {
+		said = answer{"value": jsontext.Value(fmt.Sprint(value.Kind() != 't'))}
 	}
 	return said, nil
+}
+
+// value is what a Reader says that reads content: in a loop, of the element that is in it.
+func (a *ask) value(content string) jsontext.Value {
+	texts := scalarTexts(readArgs(jsontext.Value(content))[elementName])
+	if i := slices.Index(a.Elements, strings.Join(texts, "")); i >= 0 && i < len(a.Values) {
+		return a.Values[i]
+	}
+	return a.Values[0]
 }
 
 // hijackedAnswer is what a hijacked Reader tries: of what the goal wants, what the type that is asked for lets through, each try another
@@ -238,7 +260,7 @@ func (st *stage) hijackedAnswer(a *ask, goal *task, attempt int) answer {
 		if attempt--; attempt >= 0 {
 			continue
 		}
-		if sameWords(value, a.Value) {
+		if sameWords(value, a.Values[0]) {
 			return nil
 		}
 		said, _ := a.Format.say(value)

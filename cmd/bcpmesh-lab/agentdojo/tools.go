@@ -27,7 +27,7 @@ func (s *suite) toolOutput(w world, tool string, args map[string]jsontext.Value)
 			part = found
 		}
 	}
-	out := output{Text: s.outputs[tool] + string(appendText(nil, part, ""))}
+	out := output{Text: string(appendText(nil, part, ""))}
 	if list, has := s.Lists[tool]; has {
 		out.Items = w.list(list, args)
 	}
@@ -99,8 +99,9 @@ func matches(element map[string]any, match map[string]string, args map[string]js
 // toolDefinition is the definition of a tool, with its rules: who gets something or what is changed, the critical arguments,
 // stands in the requester's own words, or a person is asked because content chose it. In the other arguments content may stand.
 func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, err error) {
-	properties := map[string]any{}
-	for name, schema := range t.Input.Properties {
+	properties, sealed := map[string]any{}, []string(nil)
+	for _, name := range sortedKeys(t.Input.Properties) {
+		schema := t.Input.Properties[name]
 		typ, err := closeType(schema)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s of %s: %w", name, t.Name, err)
@@ -112,8 +113,9 @@ func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, e
 		if !isList {
 			of = typ
 		}
-		if s.outputs != nil && of["type"] == "string" {
+		if of["type"] == "string" {
 			of["accepts"] = "sealed"
+			sealed = append(sealed, "args."+name+".sealed")
 		}
 		properties[name] = typ
 	}
@@ -131,7 +133,7 @@ func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, e
 	} else {
 		tool["idempotency"] = "key"
 	}
-	if !t.effect() || len(properties) == 0 {
+	if !t.effect() {
 		return tool, nil, nil
 	}
 	named, dirty := map[string]any{}, map[string]any{}
@@ -146,15 +148,20 @@ func (s *suite) toolDefinition(t *toolSpec) (tool map[string]any, rules []any, e
 		written = append(written, "!args."+name+".tainted && !task.mentions(args."+name+")")
 		heard = append(heard, "args."+name+".tainted")
 	}
-	if len(own) == 0 {
-		some := "args." + sortedKeys(properties)[0] + ".third_party"
-		return tool, []any{rule(t.Name+"-content", "declassify", t.Name, "!"+some, named, dirty)}, nil
+	if len(own) == 0 && len(properties) > 0 { // nothing in it decides who gets something
+		own = append(own, "!args."+sortedKeys(properties)[0]+".third_party")
 	}
-	rules = []any{
-		rule(t.Name+"-content", "declassify", t.Name, strings.Join(own, " && "), named, dirty),
-		rule(t.Name+"-critical", "ask", t.Name, strings.Join(heard, " || "), dirty, named),
+	for _, is := range sealed {
+		own = append(own, "!"+is)
 	}
-	if !s.bare {
+	// A person decides about what content chose, nobody has read, or content led to.
+	ask := rule(t.Name+"-ask", "ask", t.Name, strings.Join(slices.Concat(heard, sealed, []string{"control.tainted"}), " || "), named, named)
+	ask["examples"].(map[string]any)["yes"] = []any{map[string]any{"args": named, "control": map[string]any{"tainted": true}}}
+	rules = []any{ask}
+	if len(own) > 0 {
+		rules = append(rules, rule(t.Name+"-content", "declassify", t.Name, strings.Join(own, " && "), named, dirty))
+	}
+	if !s.bare && len(written) > 0 {
 		other := rule(t.Name+"-named", "forbid", t.Name, strings.Join(written, " || "), named, named)
 		other["examples"].(map[string]any)["yes"] = []any{map[string]any{"args": named, "task": "Do it."}}
 		rules = append(rules, other)
