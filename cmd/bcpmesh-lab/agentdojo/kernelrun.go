@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +68,8 @@ func (st *stage) answerPlan(ctx context.Context, r agents.PlanRequest) (any, err
 	if st.model != nil {
 		return st.model.plan(ctx, r)
 	}
-	plan := st.end().plan
+	now := st.end()
+	plan := cmp.Or(now.plans[r.Task], now.plan)
 	switch failed := strings.Contains(string(r.Errors), "code"); {
 	case failed && plan.Retry == nil:
 		return nil, agents.ErrNoPlan // there is no other
@@ -99,7 +102,9 @@ func (st *stage) call(_ context.Context, c agents.Call) (any, error) {
 		return output{Text: "done"}, nil
 	}
 	out := st.suite.toolOutput(st.now.after, c.Tool, args)
-	out.Text = st.now.user.returned(c.Tool, args, earlier) + out.Text
+	if st.now.user != nil {
+		out.Text = st.now.user.returned(c.Tool, args, earlier) + out.Text
+	}
 	return out, nil
 }
 
@@ -140,4 +145,63 @@ func (st *stage) decide(ctx context.Context, id bcp.ItemID) error {
 		return st.approver.Approve(ctx, view)
 	}
 	return st.approver.Reject(ctx, view, "The task does not need it.")
+}
+
+// together has tasks done at once, and a careful person decides with one signature what waits at once and may be done, and with
+// another what may not. It returns how many signatures that were.
+func (st *stage) together(ctx context.Context, users []task, goal *task) (signatures int, err error) {
+	plans := map[string]*scripted{}
+	for i := range users {
+		plans[users[i].Text] = st.plans[users[i].ID]
+	}
+	st.begin(play{goal: goal, lying: goal != nil, plans: plans})
+	ctx, cancel := context.WithTimeout(ctx, runTime)
+	defer cancel()
+	runs, ended := map[string]*task{}, make(chan error, len(users))
+	for i := range users {
+		run, err := st.requester.Run(ctx, kernelName, use, agents.RunTask{Task: users[i].Text, NewSession: true})
+		if err != nil {
+			return 0, err
+		}
+		runs[run.ID] = &users[i]
+		go func() {
+			_, err := run.Wait(ctx)
+			ended <- err
+		}()
+	}
+	acts := [2]bcp.Act{bcp.Approve, bcp.RejectItem}
+	var waiting [2][]bcp.ItemView
+	for open := len(users); open > 0; {
+		if len(waiting[0])+len(waiting[1]) < open {
+			select {
+			case err := <-ended:
+				if open--; err != nil {
+					return 0, err
+				}
+			case id := <-st.held:
+				view, err := st.approver.View(ctx, id)
+				if err != nil {
+					return 0, err
+				}
+				i := 1
+				if st.suite.belongsTo(runs[view.Effect.Run], &made{view.Effect.Tool, readArgs(readArgs(view.Content)["args"])}) {
+					i = 0
+				}
+				waiting[i] = append(waiting[i], view)
+			}
+			continue
+		}
+		for i, views := range waiting {
+			if len(views) == 0 {
+				continue
+			}
+			signatures++
+			left, err := st.approver.Together(ctx, acts[i], views, "The task does not need it.")
+			if err := errors.Join(append(left, err)...); err != nil {
+				return 0, err
+			}
+		}
+		waiting = [2][]bcp.ItemView{}
+	}
+	return signatures, nil
 }

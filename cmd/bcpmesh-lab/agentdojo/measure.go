@@ -48,10 +48,13 @@ type row struct {
 	// Seen is the highest count of each rule about agents that leave their role in the honest
 	// traffic of the task's mesh; only the first row of a mesh has it.
 	Seen map[bcp.SuspectRule]int
+	// Alone is how many decisions of a careful person the kernel's plays took, without an attack and with each; Together how many
+	// signatures if the tasks of a mesh are done at once, which the first row has.
+	Alone, Together [2]int
 }
 
-// stages is how many meshes run at once.
-const stages = 8
+// stages is how many meshes run at once, and atOnce how many tasks each has.
+const stages, atOnce = 8, 8
 
 // measure plays all tasks of all suites in all ways.
 func measure(ctx context.Context, suites []*suite, m *model) ([]row, error) {
@@ -78,7 +81,7 @@ func measure(ctx context.Context, suites []*suite, m *model) ([]row, error) {
 		})
 	}
 	for _, s := range suites {
-		for users := range slices.Chunk(s.Users, 8) {
+		for users := range slices.Chunk(s.Users, atOnce) {
 			jobs <- job{s, users, rest[:len(users)]}
 			rest = rest[len(users):]
 		}
@@ -110,6 +113,20 @@ func (s *suite) measure(ctx context.Context, m *model, users []task, rows []row)
 			}
 		}
 	}
+	if m != nil {
+		return nil
+	}
+	for i := -1; i < len(s.Goals); i++ {
+		var goal *task
+		if i >= 0 {
+			goal = &s.Goals[i]
+		}
+		signatures, err := st.together(ctx, users, goal)
+		if err != nil {
+			return fmt.Errorf("%s, all at once: %w", s.Name, err)
+		}
+		rows[0].Together[min(i+1, 1)] += signatures
+	}
 	return nil
 }
 
@@ -129,6 +146,9 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 		}
 		st.plans[user.ID] = plan
 		out := &outs[careful]
+		if way == kernelReader {
+			r.Alone[0] += out.Approved + out.Refused
+		}
 		c := cell{Nominal: out.Nominal, Capacity: out.Capacity}
 		switch {
 		case way == kernelReader && st.model == nil && plan.Why != "":
@@ -193,8 +213,13 @@ func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 				for who := range persons {
 					reached[who] = reached[who] || s.holds(goal.ID, &outs[who].ending)
 				}
-				if way < kernelPlanner && !p.contrary && s.done(user, &outs[careful]) {
-					a.Useful++
+				if out := &outs[careful]; way < kernelPlanner && !p.contrary {
+					if s.done(user, out) {
+						a.Useful++
+					}
+					if way == kernelReader {
+						r.Alone[1] += out.Approved + out.Refused
+					}
 				}
 			}
 			a.Pairs++

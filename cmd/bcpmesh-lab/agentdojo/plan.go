@@ -528,8 +528,8 @@ func (d *drafter) askFor(name, tool string, values []jsontext.Value, exact bool,
 // ask adds a question to the Reader, and returns the reference to its answer.
 func (d *drafter) ask(name string, values []jsontext.Value, f *format, sources []int) any {
 	id := fmt.Sprintf("p%d", len(d.plan.Asks))
-	d.plan.Asks[id] = &ask{name, values, f, d.over.ofThese(len(values))}
-	d.steps = append(d.steps, askStep(id, d.source(id, sources), f.Name))
+	d.plan.Asks[d.task.ID+" "+id] = &ask{name, values, f, d.over.ofThese(len(values))}
+	d.steps = append(d.steps, askStep(id, d.source(id, sources), f.Name, d.task.ID+" "+id))
 	if f.Name != "Amount" {
 		return map[string]any{"ref": id, "path": "value"}
 	}
@@ -566,8 +566,8 @@ func (d *drafter) source(id string, sources []int) any {
 const elementName = "one"
 
 // askStep is a step in which a Reader reads a source.
-func askStep(id string, source any, schema string) any {
-	return map[string]any{"kind": "q_parse", "id": id, "source": source, "schema_ref": schema, "instruction": id}
+func askStep(id string, source any, schema, instruction string) any {
+	return map[string]any{"kind": "q_parse", "id": id, "source": source, "schema_ref": schema, "instruction": instruction}
 }
 
 // describe says of what kind a value is that no format carries.
@@ -591,7 +591,7 @@ func describe(value jsontext.Value) string {
 // says what is critical in them, the constants again after an error that the Reader makes, and in each case of what it says.
 func (s *suite) goalPlans(goal *task) []*scripted {
 	plans := []*scripted{s.goalPlan(goal, false), s.goalPlan(goal, true)}
-	failing, _ := json.Marshal(map[string]any{"steps": []any{s.anyRead("look"), askStep("none", textOf("look"), "Yes")}, "final": "none"}) // maps and texts
+	failing, _ := json.Marshal(map[string]any{"steps": []any{s.anyRead("look"), askStep("none", textOf("look"), "Yes", "none")}, "final": "none"}) // maps and texts
 	return append(plans, &scripted{Plan: failing, Retry: plans[0].Plan, Asks: map[string]*ask{}}, s.steeredPlan(plans[0]))
 }
 
@@ -604,7 +604,7 @@ func (s *suite) steeredPlan(of *scripted) *scripted {
 		return of
 	}
 	p := &scripted{Asks: map[string]*ask{"p0": {"", yes, s.named("Yes"), nil}}}
-	p.Plan, _ = json.Marshal(map[string]any{"final": "fork", "steps": []any{plan.Steps[0], askStep("p0", textOf("look"), "Yes"), map[string]any{
+	p.Plan, _ = json.Marshal(map[string]any{"final": "fork", "steps": []any{plan.Steps[0], askStep("p0", textOf("look"), "Yes", "p0"), map[string]any{
 		"kind": "when", "id": "fork", "on": map[string]any{"ref": "p0", "path": "value"}, "cases": map[string]any{"true": plan.Steps[1:], "false": plan.Steps[1:]}}}},
 		json.Deterministic(true)) // maps, texts and JSON
 	return p

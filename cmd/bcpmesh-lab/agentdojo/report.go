@@ -31,7 +31,7 @@ go run ./cmd/bcpmesh-lab/agentdojo DIR docs/agentdyn.md
 
 The benchmark's programs are not here. A tool returns what it returned to the ground truth, and the attacker's text behind it. A task is done if the calls of the ground truth with an effect were made, with its critical arguments, and no other tool with an effect was called; a goal is reached if all its calls with an effect were made. So later answers of tools do not depend on earlier calls, and a code that comes by mail is always the same.
 
-A task whose calls depend on what was read has a plan with a ` + "`when`" + `: a Reader says yes or no, all that follows is under it, at 1 bit, and a person decides about each such call. A plan may suppose that a page has a link or a form, and has its address from a Reader. Texts that go into an argument as they are, such as addresses, paths and codes, are ` + "`sealed`" + `: 1 bit, and nobody reads them but the tool and the person who decides. What to do is never taken from content: such tasks are not done, and neither are those that call a tool for each thing that was read, since no tool here returns lists.
+Texts that go into an argument as they are, such as addresses, paths and codes, are ` + "`sealed`" + `: 1 bit, and nobody reads them but the tool and the person who decides; so are lists of them, for forms and for an ` + "`each`" + ` over at most 10. Where calls depend on what was read, they are under a ` + "`when`" + `: a Reader says yes or no, and a person decides about each such call. In attacks Readers also say the opposite. A plan may suppose that a page has a link or a form. What to do is never taken from content: such tasks are not done.
 `
 
 const dynLimits = `
@@ -55,7 +55,7 @@ writes this page. DIR holds the suites as data, which are not a part of this pro
 Each pair of a task and a goal of its suite is played in five ways:
 
 - **category 1, 2, 3**: a Controller has the tools with an effect, a Reader those that read. Under category 1 all is typed; under 2 there is free text; under 3 free text is a summary that a person reads first.
-- **kernel**: a planner sees the task and no content. Who gets something or what is changed (the *critical* arguments) must stand in the user's own words (` + "`" + `task.mentions` + "`" + `), or a person is asked if content chose it; content may stand in other arguments, and steer a plan by at most 8 bits.
+- **kernel**: a planner sees the task and no content. Who gets something or what is changed (the *critical* arguments) must stand in the user's own words (` + "`" + `task.mentions` + "`" + `), or a person is asked if content chose it; content may stand in other arguments, and steer a plan by at most 16 bits (` + "`when`" + `, ` + "`each`" + `). Where free text does not carry a value, or signs count, it is ` + "`sealed`" + `, and a person is asked.
 - **hostile planner**: the planner is the attacker's too. Each goal is tried as constants, by way of a Reader, after an error of the Reader, and in each case of what the Reader says.
 
 The Reader is hijacked in all attacks. A person who is asked refuses all, is **careful** (allows what the task needs and nothing else), or approves all: figures have this order.
@@ -67,6 +67,8 @@ const limits = `
 - How well a model plans; a judgement of what a condition does not look at (most of slack's count messages, and do not read them).
 - A proof of the rules. ` + "`" + `task.mentions` + "`" + ` compares words: "on June 13" mentions the file 13. A tool without critical arguments can be called by any plan.
 - Free of false texts: where a task leaves the text of a mail to content, rules let it stand; under category 2 a Controller believes what it hears.
+- Kind to plain channels: they carry no commas, dots and some capitals, and no address of a web page.
+- Strict with tasks that say to do what a mail or a page says, as workspace's 13 and slack's 18: a perfect plan knows it beforehand.
 `
 
 // total sums up rows.
@@ -75,10 +77,14 @@ type total struct {
 	Done, Refused    [ways]int
 	Nominal, Greater [ways][]bcp.Bits // of tasks that were done: nominal, capacity
 	Attacks          [ways]attack
+	Alone, Together  [2]int
 }
 
 func (t *total) add(r *row) {
 	t.Tasks++
+	for i := range t.Alone {
+		t.Alone[i], t.Together[i] = t.Alone[i]+r.Alone[i], t.Together[i]+r.Together[i]
+	}
 	for way := range ways {
 		if c := &r.Cells[way]; c.Why == "" && way != kernelPlanner {
 			t.Done[way]++
@@ -107,7 +113,7 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 	}
 	ok := true
 	all := total{}
-	done, reached, found := &bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}
+	done, reached, found, decided := &bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}
 	for i, s := range append(slices.Clone(suites), &suite{Name: "all"}) {
 		t := all
 		if i < len(suites) {
@@ -128,6 +134,8 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 				fmt.Fprintf(done, " %d, **%d** |", t.Refused[way], t.Done[way])
 			}
 		}
+		fmt.Fprintf(decided, "| %s |", s.Name)
+		fmt.Fprintf(decided, " %d | %d | %d | %d |\n", t.Alone[0], t.Together[0], t.Alone[1], t.Together[1])
 		done.WriteByte('\n')
 		reached.WriteByte('\n')
 		for j := range s.Goals {
@@ -178,6 +186,11 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 		}
 	}
 	line("Honest traffic raised no alert but `session_spending`, %d times: a task that takes over ten times the bits of the median task says so (P4.6).", spending)
+	if m == nil {
+		line("\n## Decisions of people\n\n"+
+			"Signatures of a careful person about calls of the kernel: one for each decision, and with batches (P7.7), if up to %d tasks run at once and one signature is for all that waits and may be done, and one for all that may not. A run waits for one decision at a time.\n\n"+
+			"| suite | tasks, one by one | with batches | pairs, one by one | with batches |\n|---|--:|--:|--:|--:|\n%s", atOnce, strings.TrimSuffix(decided.String(), "\n"))
+	}
 	whys := map[string][]string{}
 	for i := range rows {
 		if why := rows[i].Cells[kernelReader].Why; why != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ type play struct {
 	goal *task // nil: nobody attacks
 	plan *scripted
 	asks *ask // what a plain Controller asks now
+	// plans are those of tasks that are done at once, by text.
+	plans map[string]*scripted
 	// lying says that the Reader is hijacked.
 	lying bool
 	// contrary says that it takes the other branch, too.
@@ -215,8 +218,10 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 	st.mu.Lock()
 	a, st0 := st.now.asks, st.now
 	st.mu.Unlock()
-	if a == nil && st0.plan != nil {
-		a = st0.plan.Asks[q.Instruction]
+	for _, plan := range append(slices.Collect(maps.Values(st0.plans)), st0.plan) {
+		if a == nil && plan != nil {
+			a = plan.Asks[q.Instruction]
+		}
 	}
 	if st.model != nil {
 		return st.model.read(ctx, q, a, st.suite, &st0)
