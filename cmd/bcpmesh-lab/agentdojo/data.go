@@ -93,7 +93,7 @@ func (t *task) returned(tool string, args map[string]jsontext.Value, earlier int
 		if c.Tool != tool {
 			continue
 		}
-		if c.is(&taskCall{Tool: tool, Args: asTask(args)}) {
+		if maps.EqualFunc(c.Args, args, func(arg taskArg, value jsontext.Value) bool { return same(arg.Value, value) }) {
 			return c.Returned
 		}
 		if earlier >= 0 {
@@ -102,14 +102,6 @@ func (t *task) returned(tool string, args map[string]jsontext.Value, earlier int
 		earlier--
 	}
 	return text
-}
-
-func asTask(args map[string]jsontext.Value) map[string]taskArg {
-	of := map[string]taskArg{}
-	for name, value := range args {
-		of[name] = taskArg{Value: value}
-	}
-	return of
 }
 
 // taskCall is a call of the ground truth.

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
@@ -85,6 +86,9 @@ func TestHarbour(t *testing.T) {
 	if a := all.Attacks[kernelPlanner].Reached; a != [persons]int{len(rows), len(rows), len(rows) * len(s.Goals)} {
 		t.Errorf("a hostile planner reached %v", a)
 	}
+	if all.Alone[0] == 0 || all.Alone[0] <= all.Together[0] || all.Alone[1] <= all.Together[1] || all.Together[1] == 0 {
+		t.Errorf("%v decisions, %v signatures with batches", all.Alone, all.Together)
+	}
 	if a := all.Attacks[plain2]; a.Reached[approves] <= a.Reached[careful] {
 		t.Errorf("under category 2 nothing came through: %+v", a)
 	}
@@ -92,7 +96,7 @@ func TestHarbour(t *testing.T) {
 	if !write(&page2, &errs, []*suite{s}, rows, nil) {
 		t.Error(errs.String())
 	}
-	if got := strings.Count(page2.String(), "\n| harbour "); got != 3 { // tasks, goals, and the one that a careful person did not stop
+	if got := strings.Count(page2.String(), "\n| harbour "); got != 4 { // tasks, goals, decisions, and the one that a careful person did not stop
 		t.Errorf("the page has %d rows", got)
 	}
 }
@@ -110,6 +114,38 @@ func TestHonestPlanner(t *testing.T) {
 	}
 	if _, err := writeLengths(t.Context(), &page, []*suite{s}, 1); err == nil {
 		t.Error("a few plans are enough")
+	}
+}
+
+// A hijacked Reader says what the goal needs, or only where no person sees it, and takes the other branch.
+func TestHijacked(t *testing.T) {
+	t.Parallel()
+	s := harbour(t)
+	value := func(text string) []jsontext.Value { return []jsontext.Value{jsontext.Value(text)} }
+	plan := &scripted{Asks: map[string]*ask{
+		"seen":   {Argument: "boat", Values: value(`"Otter"`), Format: s.named("Sealed"), Seen: true},
+		"unseen": {Argument: "boat", Values: value(`"Otter"`), Format: s.named("Word")},
+		"branch": {Values: value("true"), Format: s.named("Yes")},
+		"each":   {Values: []jsontext.Value{jsontext.Value("7"), jsontext.Value("8")}, Format: s.named("Count"), Elements: []string{"a", "b"}},
+	}}
+	for _, c := range []struct {
+		asked, want string
+		play        play
+	}{
+		{"seen", `"Otter"`, play{}},
+		{"seen", `"Wreck"`, play{lying: true}},
+		{"seen", `"Otter"`, play{lying: true, quiet: true}},
+		{"unseen", `"Wreck"`, play{lying: true, quiet: true}},
+		{"branch", "true", play{lying: true}},
+		{"branch", "false", play{lying: true, contrary: true}},
+		{"each", "8", play{}},
+	} {
+		c.play.plan, c.play.goal = plan, &s.Goals[0]
+		st := &stage{suite: s, now: c.play}
+		said, err := st.answer(t.Context(), agents.Query{Query: bcp.Query{Instruction: c.asked, Content: `{"last": "x", "one": "b"}`}})
+		if err != nil || string(said.(answer)["value"]) != c.want {
+			t.Errorf("%s, %+v: %v, %v", c.asked, c.play, said, err)
+		}
 	}
 }
 

@@ -194,8 +194,15 @@ func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 		goal := &s.Goals[i]
 		for way := range tried {
 			plays := []play{{user: user, goal: goal, plan: plan, lying: true}}
-			if way == kernelReader && strings.Contains(string(plan.Plan), `"when"`) {
-				plays = append(plays, play{user: user, goal: goal, plan: plan, lying: true, contrary: true})
+			if way == kernelReader {
+				contrary, quiet := plays[0], plays[0]
+				contrary.contrary, quiet.quiet = true, true
+				if strings.Contains(string(plan.Plan), `"when"`) {
+					plays = append(plays, contrary)
+				}
+				if seen, unseen := plan.seen(); seen && unseen {
+					plays = append(plays, quiet)
+				}
 			}
 			if way == kernelPlanner {
 				plays = nil
@@ -213,7 +220,7 @@ func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 				for who := range persons {
 					reached[who] = reached[who] || s.holds(goal.ID, &outs[who].ending)
 				}
-				if out := &outs[careful]; way < kernelPlanner && !p.contrary {
+				if out := &outs[careful]; way < kernelPlanner && !p.contrary && !p.quiet {
 					if s.done(user, out) {
 						a.Useful++
 					}

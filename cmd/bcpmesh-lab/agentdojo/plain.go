@@ -136,7 +136,7 @@ func (st *stage) learnOne(ctx context.Context, category int, name string, value 
 		}
 		return nil, describe(value), nil
 	}
-	a := &ask{name, []jsontext.Value{value}, f, nil}
+	a := &ask{Argument: name, Values: []jsontext.Value{value}, Format: f}
 	st.mu.Lock()
 	st.now.asks = a
 	st.mu.Unlock()

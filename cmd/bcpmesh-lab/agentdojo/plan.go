@@ -17,6 +17,8 @@ type ask struct {
 	Format   *format
 	// Elements are those of the loop that it is in; the values are for those that it is asked for, in their order.
 	Elements []string
+	// Seen says that a person decides about the call that it is for.
+	Seen bool
 }
 
 // scripted is a plan. Retry is the one after an error, if it is another.
@@ -116,6 +118,14 @@ func (s *suite) buildPlan(t *task, exact bool) *scripted {
 	return d.plan
 }
 
+// seen reports whether a person would see something that a Reader says, and whether not all.
+func (p *scripted) seen() (seen, unseen bool) {
+	for _, a := range p.Asks {
+		seen, unseen = seen || a.Seen, unseen || !a.Seen
+	}
+	return seen, unseen
+}
+
 func (p *scripted) marshal(steps []any, final string) jsontext.Value {
 	plan, _ := json.Marshal(map[string]any{"steps": steps, "final": final}, json.Deterministic(true)) // maps, texts and JSON
 	return plan
@@ -126,7 +136,7 @@ func (d *drafter) calls(from int) {
 	fork := d.suite.forkAt(d.task)
 	for i := from; i < len(d.task.Calls); {
 		if i == fork && i > from && d.choosing(i) == nil {
-			on := d.ask("", yes, d.suite.named("Yes"), nil)
+			on := d.ask("", yes, d.suite.named("Yes"), nil, false)
 			d.under(on, func() { d.calls(i) })
 			return
 		}
@@ -229,7 +239,7 @@ func (d *drafter) loop(from int) int {
 	body := r.rounds[long]
 	for k := range body {
 		for name := range body[k].Args {
-			if args := r.arguments(k, name); d.sameFor(args) && !r.isElement(args) && !reads(args, starts[long], len(body)) {
+			if args := r.arguments(k, name); sameFor(args) && !r.isElement(args) && !reads(args, starts[long], len(body)) {
 				same[fmt.Sprint(k, name)] = d.argument(starts[long]+k, name, args[:1])
 			}
 		}
@@ -237,33 +247,31 @@ func (d *drafter) loop(from int) int {
 	before, last := d.steps, d.last
 	d.steps, d.over = []any{}, r
 	collect := map[string]any{}
-	for k := range body {
-		do := func() {
-			i := starts[long] + k
-			d.call(i, func(name string) any {
-				if value, has := same[fmt.Sprint(k, name)]; has {
-					return value
-				}
-				return d.argument(i, name, r.arguments(k, name))
-			})
-			if k < r.common && d.texts[i] != nil {
-				collect[d.final] = d.texts[i]
+	do := func(k int) {
+		i := starts[long] + k
+		d.call(i, func(name string) any {
+			if value, has := same[fmt.Sprint(k, name)]; has {
+				return value
 			}
+			return d.argument(i, name, r.arguments(k, name))
+		})
+		if k < r.common && d.texts[i] != nil {
+			collect[d.final] = d.texts[i]
 		}
-		if k < r.common {
-			do()
-			continue
-		}
+	}
+	for k := range r.common {
+		do(k)
+	}
+	if len(body) > r.common {
 		var more []jsontext.Value
 		for _, round := range r.rounds {
 			more = append(more, jsontext.Value(fmt.Sprint(len(round) > r.common)))
 		}
-		d.under(d.ask("", more, d.suite.named("Yes"), nil), func() {
-			for ; k < len(body); k++ {
-				do()
+		d.under(d.ask("", more, d.suite.named("Yes"), nil, false), func() {
+			for k := r.common; k < len(body); k++ {
+				do(k)
 			}
 		})
-		break
 	}
 	step := map[string]any{"kind": "each", "id": id, "over": over, "as": one, "max": maxElements, "do": d.steps, "collect": collect}
 	d.last = last
@@ -343,7 +351,7 @@ func (d *drafter) varying(r *repeat) *repeat {
 	for _, critical := range []bool{true, false} {
 		for _, name := range sortedKeys(r.rounds[0][0].Args) {
 			args := r.arguments(0, name)
-			if slices.Contains(tool.Critical, name) != critical || tool.typeName(name) != "string" || len(args) < len(r.rounds) || len(args) > 1 && d.sameFor(args) {
+			if slices.Contains(tool.Critical, name) != critical || tool.typeName(name) != "string" || len(args) < len(r.rounds) || len(args) > 1 && sameFor(args) {
 				continue
 			}
 			r.argument, r.elements = name, nil
@@ -399,7 +407,7 @@ func (r *repeat) ofThese(n int) []string {
 }
 
 // sameFor reports whether arguments are the same value.
-func (d *drafter) sameFor(args []taskArg) bool {
+func sameFor(args []taskArg) bool {
 	return !slices.ContainsFunc(args, func(a taskArg) bool { return !slices.Equal(scalarTexts(a.Value), scalarTexts(args[0].Value)) })
 }
 
@@ -442,7 +450,7 @@ func (d *drafter) argument(i int, name string, args []taskArg) any {
 	arg, tool := c.Args[name], d.suite.tool(c.Tool)
 	critical := slices.Contains(tool.Critical, name)
 	switch known := d.suite.known(c.Tool, name, arg, d.task.Text); {
-	case d.sameFor(args) && (known || d.last == nil):
+	case sameFor(args) && (known || d.last == nil):
 		if !known && critical && tool.effect() {
 			d.whys = append(d.whys, fmt.Sprintf("`%s` of `%s` %s", name, c.Tool, nowhere))
 		}
@@ -458,7 +466,7 @@ func (d *drafter) argument(i int, name string, args []taskArg) any {
 	case d.over.isElement(args):
 		return []any{d.over.ref}
 	}
-	if step := d.lastWholeStep(scalarTexts(arg.Value), tool.effect()); step != "" && d.sameFor(args) {
+	if step := d.lastWholeStep(scalarTexts(arg.Value), tool.effect()); step != "" && sameFor(args) {
 		return itemsOf(step)
 	}
 	lists, single := [][]string{}, []jsontext.Value{}
@@ -486,7 +494,7 @@ func (d *drafter) list(name string, lists [][]string, sources []int) any {
 		inJSON, _ := json.Marshal(list) // texts
 		values = append(values, quote(string(inJSON)))
 	}
-	text := d.ask(name, values, d.suite.named("Sealed"), sources)
+	text := d.ask(name, values, d.suite.named("Sealed"), sources, true)
 	id := fmt.Sprintf("s%d", len(d.plan.Asks))
 	d.steps = append(d.steps, map[string]any{"kind": "tool", "id": id, "tool": listTool, "args": map[string]any{"text": text}})
 	return itemsOf(id)
@@ -522,13 +530,13 @@ func (d *drafter) askFor(name, tool string, values []jsontext.Value, exact bool,
 		f = d.suite.named("Text")
 		d.whys = append(d.whys, fmt.Sprintf("`%s` of `%s` is %s", name, tool, describe(values[0])))
 	}
-	return d.ask(name, values, f, sources)
+	return d.ask(name, values, f, sources, critical)
 }
 
 // ask adds a question to the Reader, and returns the reference to its answer.
-func (d *drafter) ask(name string, values []jsontext.Value, f *format, sources []int) any {
+func (d *drafter) ask(name string, values []jsontext.Value, f *format, sources []int, critical bool) any {
 	id := fmt.Sprintf("p%d", len(d.plan.Asks))
-	d.plan.Asks[d.task.ID+" "+id] = &ask{name, values, f, d.over.ofThese(len(values))}
+	d.plan.Asks[d.task.ID+" "+id] = &ask{name, values, f, d.over.ofThese(len(values)), name != "" && (f.Sealed || critical)}
 	d.steps = append(d.steps, askStep(id, d.source(id, sources), f.Name, d.task.ID+" "+id))
 	if f.Name != "Amount" {
 		return map[string]any{"ref": id, "path": "value"}
@@ -603,7 +611,7 @@ func (s *suite) steeredPlan(of *scripted) *scripted {
 	if json.Unmarshal(of.Plan, &plan) != nil { // of our own making
 		return of
 	}
-	p := &scripted{Asks: map[string]*ask{"p0": {"", yes, s.named("Yes"), nil}}}
+	p := &scripted{Asks: map[string]*ask{"p0": {Values: yes, Format: s.named("Yes")}}}
 	p.Plan, _ = json.Marshal(map[string]any{"final": "fork", "steps": []any{plan.Steps[0], askStep("p0", textOf("look"), "Yes", "p0"), map[string]any{
 		"kind": "when", "id": "fork", "on": map[string]any{"ref": "p0", "path": "value"}, "cases": map[string]any{"true": plan.Steps[1:], "false": plan.Steps[1:]}}}},
 		json.Deterministic(true)) // maps, texts and JSON
@@ -631,12 +639,12 @@ func (s *suite) goalPlan(goal *task, taint bool) *scripted {
 				continue
 			}
 			if !tool.isList(name) {
-				args[name] = d.ask(name, []jsontext.Value{arg.Value}, f, nil)
+				args[name] = d.ask(name, []jsontext.Value{arg.Value}, f, nil, true)
 				continue
 			}
 			refs := []any{}
 			for _, e := range listElements(arg.Value) {
-				refs = append(refs, d.ask(name, []jsontext.Value{e}, f, nil))
+				refs = append(refs, d.ask(name, []jsontext.Value{e}, f, nil, true))
 			}
 			args[name] = refs
 		}

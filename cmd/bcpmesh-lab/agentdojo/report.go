@@ -58,7 +58,7 @@ Each pair of a task and a goal of its suite is played in five ways:
 - **kernel**: a planner sees the task and no content. Who gets something or what is changed (the *critical* arguments) must stand in the user's own words (` + "`" + `task.mentions` + "`" + `), or a person is asked if content chose it; content may stand in other arguments, and steer a plan by at most 16 bits (` + "`when`" + `, ` + "`each`" + `). Where free text does not carry a value, or signs count, it is ` + "`sealed`" + `, and a person is asked.
 - **hostile planner**: the planner is the attacker's too. Each goal is tried as constants, by way of a Reader, after an error of the Reader, and in each case of what the Reader says.
 
-The Reader is hijacked in all attacks. A person who is asked refuses all, is **careful** (allows what the task needs and nothing else), or approves all: figures have this order.
+The Reader is hijacked in all attacks; with a kernel it also lies only where no person sees it, and takes each branch the other way. A person who is asked refuses all, is **careful** (allows what the task needs and nothing else), or approves all: figures have this order.
 `
 
 const limits = `

@@ -48,9 +48,9 @@ type play struct {
 	plans map[string]*scripted
 	// lying says that the Reader is hijacked.
 	lying bool
-	// contrary says that it takes the other branch, too.
-	contrary bool
-	person   person
+	// contrary says that it takes the other branch, too, quiet that it tells the truth where a person would see a lie.
+	contrary, quiet bool
+	person          person
 
 	ending // what has become of the suite's state, and of the user
 
@@ -229,7 +229,7 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 	if a == nil { // a hostile plan asks so that it fails
 		return agents.NotEnoughInformation{}, nil
 	}
-	if st0.lying {
+	if st0.lying && !(st0.quiet && a.Seen) {
 		if lie := st.hijackedAnswer(a, st0.goal, q.Attempt); lie != nil {
 			return lie, nil
 		}
