@@ -293,30 +293,13 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 		return fmt.Errorf("agents: %w", err)
 	}
 	subject := recordsSubject(stream)
-	var last error
 	begun := time.Now()
-	for n := 1; ; n++ {
-		err := attempt(subject, body)
-		if errors.Is(err, nats.ErrNoResponders) {
-			err = fmt.Errorf("%w: %w", ErrNoRecords, nats.ErrNoResponders)
-			if time.Since(begun) < a.conn.options.Attempt && sleep(ctx, nil, pauseBefore(n, firstWait, a.conn.options.MaxWait)) {
-				continue
-			}
+	return a.conn.persist(ctx, subject, "", func() (again bool, err error) {
+		if err = attempt(subject, body); errors.Is(err, nats.ErrNoResponders) {
+			return ctx.Err() != nil || time.Since(begun) < a.conn.options.Attempt, fmt.Errorf("%w: %w", ErrNoRecords, nats.ErrNoResponders)
 		}
-		if err == nil || ctx.Err() == nil && !passing(err) {
-			return err
-		}
-		if denied := a.conn.denied("Publish", subject); denied != nil {
-			return fmt.Errorf("agents: %w", denied)
-		}
-		if ctx.Err() == nil {
-			last = err
-			sleep(ctx, nil, pauseBefore(n, firstWait, a.conn.options.MaxWait))
-		}
-		if ctx.Err() != nil {
-			return &UnansweredError{Err: ended(ctx), Last: last}
-		}
-	}
+		return ctx.Err() != nil || passing(err), err
+	})
 }
 
 // passing reports whether the same request may succeed later.

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func (o Options) withDefaults() (Options, error) {
 	if _, err := bcp.ParseAgentName(string(o.Name)); err != nil {
 		return o, fmt.Errorf("agents: Options.Name: %w", err)
 	}
-	if o.Encoding == 0 {
-		o.Encoding = bcp.JSON
-	}
+	o.Encoding = cmp.Or(o.Encoding, bcp.JSON)
 	if o.Encoding != bcp.JSON && o.Encoding != bcp.MessagePack {
 		return o, errors.New("agents: Options.Encoding is neither JSON nor MessagePack")
 	}
@@ -66,15 +65,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
-	if o.Attempt == 0 {
-		o.Attempt = defaultAttempt
-	}
-	if o.MaxWait == 0 {
-		o.MaxWait = defaultMaxWait
-	}
-	if o.Handlers == 0 {
-		o.Handlers = defaultHandlers
-	}
+	o.Attempt, o.MaxWait, o.Handlers = cmp.Or(o.Attempt, defaultAttempt), cmp.Or(o.MaxWait, defaultMaxWait), cmp.Or(o.Handlers, defaultHandlers)
 	return o, nil
 }
 

@@ -21,29 +21,37 @@ func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientI
 	if subject == "" {
 		return errors.New("agents: a name or an id is not valid")
 	}
-	var last error
 	begun := time.Now()
-	for n := 1; ; n++ {
+	return c.persist(ctx, subject, id, func() (again bool, err error) {
 		reply, err := c.attempt(ctx, subject, body)
-		if err == nil {
-			if err = read(reply.Data); err == nil {
-				return nil
-			}
-			var refused *RefusedError
-			if !errors.As(err, &refused) || refused.Code != bcp.Unavailable {
-				return err
-			}
+		switch {
+		case err == nil:
+			err = read(reply.Data)
+			refused, isRefused := errors.AsType[*RefusedError](err)
+			return isRefused && refused.Code == bcp.Unavailable, err
+		case isPermanent(err):
+			return false, fmt.Errorf("agents: %w", err)
+		case ctx.Err() == nil && (errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders)):
+			c.changeServer(begun)
+		}
+		return true, err
+	})
+}
+
+// persist attempts something on a subject until it succeeds, another attempt cannot help, or the
+// context ends.
+func (c *Connection) persist(ctx context.Context, subject string, id bcp.ClientID, attempt func() (again bool, err error)) error {
+	var last error
+	for n := 1; ; n++ {
+		again, err := attempt()
+		if err == nil || !again {
+			return err
 		}
 		if denied := c.denied("Publish", subject); denied != nil {
 			return fmt.Errorf("agents: %w", denied)
 		}
-		if isPermanent(err) {
-			return fmt.Errorf("agents: %w", err)
-		}
 		if ctx.Err() == nil {
-			if last = err; errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
-				c.changeServer(begun)
-			}
+			last = err
 			sleep(ctx, nil, pauseBefore(n, firstWait, c.options.MaxWait))
 		}
 		if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	numbers "encoding/json" // for its name of a number, which the checker of schemas knows
 	"errors"
@@ -62,10 +63,7 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 	if err != nil {
 		return nil, false, err
 	}
-	if o.Source == "" {
-		o.Source = guard.Web
-	}
-	fenced, err := guard.Prepare(untrusted, o.Redact, o.Source)
+	fenced, err := guard.Prepare(untrusted, o.Redact, cmp.Or(o.Source, guard.Web))
 	if err != nil {
 		return nil, false, err
 	}
@@ -75,10 +73,7 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 		Tools:     []Tool{{Name: StructuredOutput, Description: Constant("Return the extracted object."), Schema: o.Schema}},
 		Turns:     []Turn{{Role: User, Parts: []Part{instruction, Data{fenced}}}},
 		Force:     StructuredOutput,
-		MaxTokens: model.MaxTokens,
-	}
-	if request.MaxTokens == 0 {
-		request.MaxTokens = defaultTokens
+		MaxTokens: cmp.Or(model.MaxTokens, defaultTokens),
 	}
 	if err := request.Check(); err != nil {
 		return nil, false, err

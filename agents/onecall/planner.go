@@ -2,6 +2,7 @@ package onecall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,11 +157,8 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	}
 	asked = append(asked, task...)
 	request := &llm.Request{
-		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: Tool, MaxTokens: p.Model.MaxTokens,
+		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: Tool, MaxTokens: cmp.Or(p.Model.MaxTokens, defaultTokens),
 		Tools: []llm.Tool{{Name: Tool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0, about.Questions > 0)}},
-	}
-	if request.MaxTokens == 0 {
-		request.MaxTokens = defaultTokens
 	}
 	return request, request.Check()
 }

@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (e *RunError) Error() string { return e.Reason }
 // A failure never counts as not_enough_information, which is an answer that people act
 // on.
 func (p *Program) Answer(ctx context.Context, q agents.Query) (any, error) {
-	return Again(ctx, q, p.Logger, p.pauseTime(), p.run)
+	return Again(ctx, q, p.Logger, cmp.Or(p.pause, runPause), p.run)
 }
 
 // Again answers a query with run, which is called again after each [*RunError] with Again
@@ -84,13 +85,6 @@ func Again(ctx context.Context, q agents.Query, log hclog.Logger, pause time.Dur
 		q.Attempt++
 		q.LastDetail = failed.Reason
 	}
-}
-
-func (p *Program) pauseTime() time.Duration {
-	if p.pause != 0 {
-		return p.pause
-	}
-	return runPause
 }
 
 // run runs the program once for a query.
@@ -138,10 +132,7 @@ func (p *Program) Once(ctx context.Context, line []byte) (printed []byte, exit i
 // await waits for the end of a run. It kills a run that takes too long or prints too
 // much, and returns that as the error.
 func (p *Program) await(ctx context.Context, running *process.Process, stdout *bounded) (reason *RunError) {
-	timeout := p.Timeout
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
+	timeout := cmp.Or(p.Timeout, DefaultTimeout)
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {

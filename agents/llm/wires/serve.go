@@ -1,7 +1,7 @@
 package wires
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -138,7 +138,8 @@ func write(w http.ResponseWriter, status int, body any) {
 func fail(w http.ResponseWriter, d dialect, err error) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
-		r = &refusal{httpStatus(err), llm.ErrorOf(llm.ErrorCode(err)).Error()}
+		code := llm.ErrorCode(err)
+		r = &refusal{cmp.Or(statuses[code], http.StatusBadGateway), llm.ErrorOf(code).Error()}
 	}
 	if limited, ok := errors.AsType[llm.RateLimited](err); ok && limited.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.RetryAfter.Seconds()))))
@@ -146,21 +147,11 @@ func fail(w http.ResponseWriter, d dialect, err error) {
 	write(w, r.status, d.failed(r.status, r.message))
 }
 
-// httpStatus is the status of an error of a provider.
-func httpStatus(err error) int {
-	switch {
-	case errors.As(err, new(llm.Budget)), errors.As(err, new(llm.Auth)):
-		return http.StatusForbidden
-	case errors.As(err, new(llm.TooLong)), errors.As(err, new(llm.Filtered)):
-		return http.StatusBadRequest
-	case errors.As(err, new(llm.RateLimited)):
-		return http.StatusTooManyRequests
-	case errors.As(err, new(llm.Overloaded)), errors.As(err, new(llm.Unrecorded)):
-		return http.StatusServiceUnavailable
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return http.StatusGatewayTimeout
-	}
-	return http.StatusBadGateway
+// statuses are those of the errors of a provider, by their codes.
+var statuses = map[string]int{
+	"budget": http.StatusForbidden, "auth": http.StatusForbidden, "too_long": http.StatusBadRequest, "filtered": http.StatusBadRequest,
+	"rate_limited": http.StatusTooManyRequests, "overloaded": http.StatusServiceUnavailable, "unrecorded": http.StatusServiceUnavailable,
+	"timeout": http.StatusGatewayTimeout,
 }
 
 // strictly parses JSON without unknown members.
