@@ -57,9 +57,5 @@ func (a *Archive) Get(_ context.Context, t guard.Target, _ []netip.Addr) (*Respo
 	}
 	defer answer.Body.Close()
 	response.Status, response.Location, response.ContentType = answer.StatusCode, answer.Header.Get("Location"), answer.Header.Get("Content-Type")
-	if response.Status < 200 || response.Status > 299 {
-		return response, nil
-	}
-	response.Body, err = readBody(answer.Body, answer.Header.Get("Content-Encoding"), response.ContentType)
-	return response, err
+	return response, response.readBody(answer.Body, answer.Header.Get("Content-Encoding"))
 }

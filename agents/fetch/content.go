@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -46,6 +47,14 @@ func IsText(contentType string, body []byte) bool {
 		return true
 	}
 	return kind == "application" && slices.Contains([]string{"json", "jsonl", "ndjson", "x-ndjson", "xml", "yaml", "x-yaml", "toml"}, subtype)
+}
+
+// readBody reads the body of a response from the wire, if its status has one that is of use.
+func (r *Response) readBody(wire io.Reader, encoding string) (err error) {
+	if r.Status >= 200 && r.Status <= 299 && r.Status != http.StatusNoContent {
+		r.Body, err = readBody(wire, encoding, r.ContentType)
+	}
+	return err
 }
 
 // readBody reads a body from the wire, unpacks it and judges its type. The error has a code.

@@ -57,12 +57,5 @@ func (s *Scripted) Get(_ context.Context, t guard.Target, _ []netip.Addr) (*Resp
 		return nil, route.Error
 	}
 	response := &Response{Status: route.Status, Location: route.Location, ContentType: route.ContentType, Received: int64(len(route.Body))}
-	if route.Status < 200 || route.Status > 299 {
-		return response, nil
-	}
-	var err error
-	if response.Body, err = readBody(bytes.NewReader(route.Body), route.Encoding, route.ContentType); err != nil {
-		return response, err
-	}
-	return response, nil
+	return response, response.readBody(bytes.NewReader(route.Body), route.Encoding)
 }

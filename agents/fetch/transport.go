@@ -213,11 +213,8 @@ func exchange(ctx context.Context, conn net.Conn, t guard.Target) (*Response, er
 		return nil, guard.TimedOut
 	}
 	response := &Response{Status: answer.StatusCode, Location: answer.Header.Get("Location"), ContentType: answer.Header.Get("Content-Type")}
-	if response.Status < 200 || response.Status > 299 || response.Status == http.StatusNoContent {
-		return response, nil
-	}
 	timed := &timedReader{r: answer.Body}
-	response.Body, err = readBody(timed, answer.Header.Get("Content-Encoding"), response.ContentType)
+	err = response.readBody(timed, answer.Header.Get("Content-Encoding"))
 	if err != nil && timed.timedOut {
 		err = guard.TimedOut
 	}

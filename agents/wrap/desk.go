@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -48,10 +47,9 @@ type deskServer struct {
 	definition *bcp.MCPServer
 	pins       []Pinned
 
-	mu       sync.Mutex // held while it starts
-	closed   bool
-	upstream *Upstream // nil: not started
-	server   *Server
+	mu     sync.Mutex // held while it starts
+	closed bool
+	server *Server // nil: not started
 }
 
 // NewDesk returns the desk for the names that are tools of MCP servers of a mesh. timeout
@@ -84,8 +82,8 @@ func (d *Desk) Close() {
 	for _, s := range d.servers {
 		s.mu.Lock()
 		s.closed = true
-		if s.upstream != nil {
-			s.upstream.Close()
+		if s.server != nil {
+			s.server.upstream.Close()
 		}
 		s.mu.Unlock()
 	}
@@ -144,9 +142,9 @@ var errClosed = errors.New("the desk is closed")
 func (s *deskServer) end(server *Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.upstream != nil && s.server == server {
-		s.upstream.Close()
-		s.upstream = nil
+	if s.server == server {
+		server.upstream.Close()
+		s.server = nil
 	}
 }
 
@@ -157,11 +155,11 @@ func (s *deskServer) running(ctx context.Context, start Starter, timeout time.Du
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.upstream != nil {
+	if s.server != nil {
 		select {
-		case <-s.upstream.Done():
-			s.upstream.Close()
-			s.upstream = nil
+		case <-s.server.upstream.Done():
+			s.server.upstream.Close()
+			s.server = nil
 		default:
 			return s.server, nil
 		}
@@ -173,10 +171,11 @@ func (s *deskServer) running(ctx context.Context, start Starter, timeout time.Du
 	if err != nil {
 		return nil, err
 	}
-	if s.server, err = NewServer(upstream, timeout, slices.Clone(s.pins)); err != nil {
+	server, err := NewServer(upstream, timeout, s.pins)
+	if err != nil {
 		upstream.Close()
 		return nil, err
 	}
-	s.upstream = upstream
-	return s.server, nil
+	s.server = server
+	return server, nil
 }
