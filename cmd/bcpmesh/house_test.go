@@ -29,7 +29,7 @@ var house = []room{
 	{"lines: bcp", 54228, lines("bcp")},
 	{"lines: mesh", 26667, lines("mesh")},
 	{"lines: cmd", 29522, lines("cmd/bcpmesh", "cmd/internal")},
-	{"lines: agents", 30094, lines("agents")},
+	{"lines: agents", 29653, lines("agents")},
 	{"lines: jetstream, accounts, subjects", 15288, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 1986, lines("examples")},
 	{"lines: all of the root module", 159763, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
