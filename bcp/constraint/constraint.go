@@ -333,6 +333,6 @@ func native(v *bcp.Value) ref.Val {
 	case bcp.KindText:
 		return types.String(v.Text)
 	default:
-		return date{v.Date}
+		return date{Date: v.Date}
 	}
 }

@@ -15,17 +15,23 @@ const dateName = "date"
 
 var dateType = cel.ObjectType(dateName)
 
+// opaque is what values are made of that nothing converts.
+type opaque struct{}
+
+var errConversion = errors.New("the value cannot be converted")
+
+// ConvertToNative implements [ref.Val].
+func (opaque) ConvertToNative(reflect.Type) (any, error) { return nil, errConversion }
+
+// ConvertToType implements [ref.Val].
+func (opaque) ConvertToType(ref.Type) ref.Val { return types.WrapErr(errConversion) }
+
 // date is a [bcp.Date] as CEL sees it: an object with month, day and perhaps
 // year. Two dates are equal where all three are.
-type date struct{ bcp.Date }
-
-var errConversion = errors.New("a date cannot be converted")
-
-// ConvertToNative implements [ref.Val]; nothing converts a date.
-func (d date) ConvertToNative(reflect.Type) (any, error) { return nil, errConversion }
-
-// ConvertToType implements [ref.Val]; nothing converts a date.
-func (d date) ConvertToType(ref.Type) ref.Val { return types.WrapErr(errConversion) }
+type date struct {
+	bcp.Date
+	opaque
+}
 
 // Equal implements [ref.Val].
 func (d date) Equal(other ref.Val) ref.Val {

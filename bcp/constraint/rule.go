@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -302,7 +301,7 @@ func nativeFact(n *FactName, f Fact) ref.Val {
 	case FactText:
 		return types.String(f.Text)
 	case FactDecimal:
-		return decimal{f.Decimal}
+		return decimal{Decimal: f.Decimal}
 	case FactTexts:
 		return types.NewStringList(types.DefaultTypeAdapter, f.Texts)
 	case FactInts:
@@ -312,7 +311,7 @@ func nativeFact(n *FactName, f Fact) ref.Val {
 		}
 		return types.NewRefValList(types.DefaultTypeAdapter, list)
 	case FactPart:
-		return part{f.Part}
+		return part{Part: f.Part}
 	default:
 		return errUnreadable
 	}
@@ -321,9 +320,10 @@ func nativeFact(n *FactName, f Fact) ref.Val {
 var decimalType = cel.ObjectType("decimal", traits.ComparerType)
 
 // decimal is a [Decimal] as CEL sees it: it compares, and nothing else.
-type decimal struct{ Decimal }
-
-var errDecimal = errors.New("a decimal cannot be converted")
+type decimal struct {
+	Decimal
+	opaque
+}
 
 // Compare implements [traits.Comparer].
 func (d decimal) Compare(other ref.Val) ref.Val {
@@ -348,12 +348,6 @@ func (d Decimal) compare(o Decimal) int {
 	}
 }
 
-// ConvertToNative implements [ref.Val]; nothing converts a decimal.
-func (d decimal) ConvertToNative(reflect.Type) (any, error) { return nil, errDecimal }
-
-// ConvertToType implements [ref.Val]; nothing converts a decimal.
-func (d decimal) ConvertToType(ref.Type) ref.Val { return types.WrapErr(errDecimal) }
-
 // Equal implements [ref.Val].
 func (d decimal) Equal(other ref.Val) ref.Val {
 	o, ok := other.(decimal)
@@ -369,15 +363,12 @@ func (d decimal) Value() any { return d }
 var partType = cel.ObjectType("part")
 
 // part is a [Part] as CEL sees it: functions take it, and nothing else does.
-type part struct{ Part }
+type part struct {
+	Part
+	opaque
+}
 
 var errPart = errors.New("an argument is no value: its value is in args.NAME.value")
-
-// ConvertToNative implements [ref.Val]; nothing converts a part.
-func (p part) ConvertToNative(reflect.Type) (any, error) { return nil, errPart }
-
-// ConvertToType implements [ref.Val]; nothing converts a part.
-func (p part) ConvertToType(ref.Type) ref.Val { return types.WrapErr(errPart) }
 
 // Equal implements [ref.Val]: parts do not compare.
 func (p part) Equal(ref.Val) ref.Val { return types.WrapErr(errPart) }

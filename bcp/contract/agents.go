@@ -36,27 +36,16 @@ type RoleCode string
 
 // What [CheckAgents] refuses. The last one is a warning.
 const (
-	NotARole              RoleCode = "unknown_role" // its execution entry names no role that has a contract
-	TwoRoles              RoleCode = "two_roles"    // an agent has two roles
-	NoKernel              RoleCode = "no_kernel"    // an orchestrator defines no kernel
-	UnknownType           RoleCode = "unknown_type" // of an orchestrator
-	PlannerHasChannel     RoleCode = "planner_has_channel"
-	PlannerHasTools       RoleCode = "planner_has_tools"
-	ProcessorHasTools     RoleCode = "processor_has_tools"      // beyond the protocol's
-	SubPlannerNoProcessor RoleCode = "sub_planner_no_processor" // its own file does not say that it is one
-	UnknownAgent          RoleCode = "unknown_agent"            // a kernel asks an agent that is not there
-	UnknownContract       RoleCode = "unknown_contract"
-	ContractOfOtherRole   RoleCode = "contract_of_other_role"
-	SameCommand           RoleCode = "same_command" // planner and processor are one program
+	TwoRoles            RoleCode = "two_roles"    // an agent has two roles
+	NoKernel            RoleCode = "no_kernel"    // an orchestrator defines no kernel
+	UnknownType         RoleCode = "unknown_type" // of an orchestrator
+	PlannerHasChannel   RoleCode = "planner_has_channel"
+	PlannerHasTools     RoleCode = "planner_has_tools"
+	ProcessorHasTools   RoleCode = "processor_has_tools" // beyond the protocol's
+	UnknownContract     RoleCode = "unknown_contract"
+	ContractOfOtherRole RoleCode = "contract_of_other_role"
+	SameCommand         RoleCode = "same_command" // planner and processor are one program
 )
-
-// RoleCodes returns all of them.
-func RoleCodes() []RoleCode {
-	return []RoleCode{
-		NotARole, TwoRoles, NoKernel, UnknownType, PlannerHasChannel, PlannerHasTools, ProcessorHasTools, SubPlannerNoProcessor, UnknownAgent,
-		UnknownContract, ContractOfOtherRole, SameCommand,
-	}
-}
 
 // RoleProblem is one thing that is wrong with the roles of agents.
 type RoleProblem struct {
@@ -64,8 +53,6 @@ type RoleProblem struct {
 	Agent string
 	// Other is what it is about as well: an agent, a contract, or words.
 	Other string
-	// Warning says that the definitions may be used all the same.
-	Warning bool
 }
 
 // DeterministicInterpreter is the type of this mesh's orchestrators.
@@ -120,7 +107,7 @@ type checker struct {
 }
 
 func (c *checker) add(code RoleCode, agent, other string) {
-	c.problems = append(c.problems, RoleProblem{Code: code, Agent: agent, Other: other, Warning: code == SameCommand})
+	c.problems = append(c.problems, RoleProblem{code, agent, other})
 }
 
 func (c *checker) check(i int) {
@@ -132,7 +119,6 @@ func (c *checker) check(i int) {
 		code   RoleCode
 		other  string
 	}{
-		{a.Declared != "" && !a.Declared.hasContract(), NotARole, ""},
 		{len(plays) > 1, TwoRoles, joinRoles(plays)},
 		{a.Declared == Orchestrator && a.Kernel == nil, NoKernel, ""},
 		{a.Declared == Orchestrator && a.Type != DeterministicInterpreter, UnknownType, ""},
@@ -144,37 +130,7 @@ func (c *checker) check(i int) {
 			c.add(rule.code, a.Name, rule.other)
 		}
 	}
-	if a.Kernel != nil {
-		c.kernel(a.Name, *a.Kernel)
-	}
 	c.contract(a)
-}
-
-// kernel judges whom a kernel asks.
-func (c *checker) kernel(name string, k Kernel) {
-	for _, asked := range append([]string{k.Planner}, k.Processors...) {
-		if c.find(asked) == nil {
-			c.add(UnknownAgent, name, asked)
-		}
-	}
-	if k.SubPlanner == "" {
-		return
-	}
-	switch sub := c.find(k.SubPlanner); {
-	case sub == nil:
-		c.add(UnknownAgent, name, k.SubPlanner)
-	case sub.Declared != Processor:
-		c.add(SubPlannerNoProcessor, k.SubPlanner, name)
-	}
-}
-
-func (c *checker) find(name string) *Agent {
-	for i := range c.agents {
-		if c.agents[i].Name == name {
-			return &c.agents[i]
-		}
-	}
-	return nil
 }
 
 func (c *checker) contract(a Agent) {

@@ -2,7 +2,6 @@ package contract_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,7 +45,6 @@ func TestCheckAgents(t *testing.T) {
 				a[i].Declared, a[i].Contract = "", ""
 			}
 		}, nil},
-		{"a role that is none", func(a []contract.Agent) { a[clerk].Declared = contract.Tool }, []string{"unknown_role clerk "}},
 		{"a planner that reads", func(a []contract.Agent) { a[kernel].Kernel.Processors = []string{"planner"} }, []string{"two_roles planner planner, processor"}},
 		{"a planner that says it reads", func(a []contract.Agent) { a[planner].Declared = contract.Processor }, []string{"two_roles planner planner, processor", "contract_of_other_role planner planner-v1"}},
 		{"a kernel that plans for itself", func(a []contract.Agent) { a[kernel].Kernel.Planner = "kernel" }, []string{"two_roles kernel orchestrator, planner", "planner_has_channel kernel "}},
@@ -55,11 +53,9 @@ func TestCheckAgents(t *testing.T) {
 		{"a planner on a channel", func(a []contract.Agent) { a[planner].Channels = true }, []string{"planner_has_channel planner "}},
 		{"a planner with tools", func(a []contract.Agent) { a[planner].Tools = []string{"search", "mail"} }, []string{"planner_has_tools planner search, mail"}},
 		{"a processor with tools", func(a []contract.Agent) { a[reader].Tools = []string{"search"} }, []string{"processor_has_tools mailreader search"}},
-		{"a sub-planner that does not say it reads", func(a []contract.Agent) { a[sub].Declared = "" }, []string{"sub_planner_no_processor sub kernel"}},
 		{"the planner as sub-planner", func(a []contract.Agent) { a[kernel].Kernel.SubPlanner = "planner" }, []string{
-			"sub_planner_no_processor planner kernel", "two_roles planner planner, processor",
+			"two_roles planner planner, processor",
 		}},
-		{"agents that are not there", func(a []contract.Agent) { a[kernel].Kernel.Planner, a[kernel].Kernel.SubPlanner = "ghost", "spirit" }, []string{"unknown_agent kernel ghost", "unknown_agent kernel spirit"}},
 		{"a contract that is not there", func(a []contract.Agent) { a[planner].Contract = "planner-v2" }, []string{"unknown_contract planner planner-v2"}},
 		{"another role's contract", func(a []contract.Agent) { a[planner].Contract = "processor-v1" }, []string{"contract_of_other_role planner processor-v1"}},
 		{"one program", func(a []contract.Agent) { a[reader].Command = a[planner].Command }, []string{"same_command planner mailreader"}},
@@ -71,9 +67,6 @@ func TestCheckAgents(t *testing.T) {
 			var got []string
 			for _, p := range contract.CheckAgents(agents, contracts) {
 				got = append(got, fmt.Sprintf("%s %s %s", p.Code, p.Agent, p.Other))
-				if !slices.Contains(contract.RoleCodes(), p.Code) || p.Warning != (p.Code == contract.SameCommand) {
-					t.Errorf("%+v", p)
-				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

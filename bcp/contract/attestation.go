@@ -27,10 +27,7 @@ const (
 )
 
 // verdictTexts say what each code means, in the order in which they are looked for.
-var verdictTexts = []struct {
-	code VerdictCode
-	text string
-}{
+var verdictTexts = codeTexts[VerdictCode]{
 	{MalformedAttestation, "this is no attestation"},
 	{UnknownOrganisation, "no key of its organisation is trusted"},
 	{BadSignature, "no trusted key of its organisation signed it"},
@@ -45,23 +42,10 @@ var verdictTexts = []struct {
 }
 
 // VerdictCodes returns all codes, in the order in which they are looked for.
-func VerdictCodes() []VerdictCode {
-	codes := make([]VerdictCode, len(verdictTexts))
-	for i, t := range verdictTexts {
-		codes[i] = t.code
-	}
-	return codes
-}
+func VerdictCodes() []VerdictCode { return verdictTexts.codes() }
 
 // Text returns a sentence for people, or the code itself if it is unknown.
-func (c VerdictCode) Text() string {
-	for _, t := range verdictTexts {
-		if t.code == c {
-			return t.text
-		}
-	}
-	return string(c)
-}
+func (c VerdictCode) Text() string { return verdictTexts.of(c) }
 
 // Trusted is a key that an organisation signs with. No key is ever fetched.
 type Trusted struct {

@@ -26,11 +26,32 @@ const (
 	WordInBoth         DefectCode = "word_in_both"       // a capability that is prohibited
 )
 
-// defectTexts say in one line what is wrong and what would be right.
-var defectTexts = []struct {
-	code DefectCode
+// codeTexts are words of a closed list, in its order, each with what people read.
+type codeTexts[C ~string] []struct {
+	code C
 	text string
-}{
+}
+
+func (t codeTexts[C]) codes() []C {
+	codes := make([]C, len(t))
+	for i := range t {
+		codes[i] = t[i].code
+	}
+	return codes
+}
+
+// of returns the text of a code, or an unknown one itself.
+func (t codeTexts[C]) of(code C) string {
+	for i := range t {
+		if t[i].code == code {
+			return t[i].text
+		}
+	}
+	return string(code)
+}
+
+// defectTexts say in one line what is wrong and what would be right.
+var defectTexts = codeTexts[DefectCode]{
 	{TooLarge, "a contract has at most 64 KiB"},
 	{Malformed, "this is not JSON, or not a value of the right type and length"},
 	{MissingKey, "the key is missing"},
@@ -51,23 +72,10 @@ var defectTexts = []struct {
 }
 
 // DefectCodes returns all codes.
-func DefectCodes() []DefectCode {
-	codes := make([]DefectCode, len(defectTexts))
-	for i, t := range defectTexts {
-		codes[i] = t.code
-	}
-	return codes
-}
+func DefectCodes() []DefectCode { return defectTexts.codes() }
 
 // Text returns a sentence for people, or the code itself if it is unknown.
-func (c DefectCode) Text() string {
-	for _, t := range defectTexts {
-		if t.code == c {
-			return t.text
-		}
-	}
-	return string(c)
-}
+func (c DefectCode) Text() string { return defectTexts.of(c) }
 
 // Defect is one thing that is wrong with a contract.
 type Defect struct {

@@ -96,6 +96,7 @@ func (b *builder) roles(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return // whom a kernel asks is known once it is right
 	}
+	// Who plans may be started elsewhere, without a file; a sub-planner with one is judged with its kernel.
 	for _, p := range contract.CheckAgents(RoleAgents(m), Contracts(m)) {
 		i := slices.IndexFunc(m.Agents, func(a bcp.Agent) bool { return string(a.Name) == p.Agent })
 		if i < 0 {
@@ -128,9 +129,6 @@ func (b *builder) roles(m *bcp.Mesh) {
 			a.source.errorf(at, CodeContract, join(key, "contract"), "the contract %s is of another role", quote(p.Other))
 		case contract.SameCommand:
 			a.source.warnf(at, CodeOneProgram, key, "%s, a processor, is started by the same command: one program may then read the task and the content", p.Other)
-		case contract.NotARole, contract.UnknownAgent, contract.SubPlannerNoProcessor:
-			// The schema has no other roles. Who plans may be started elsewhere, without a
-			// file, and a sub-planner with one is judged with its kernel.
 		}
 	}
 	for i, a := range b.agents {
