@@ -142,39 +142,29 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 		content := files[name]
 		atRoot := path.Dir(name) == "."
 		isAgent := strings.HasSuffix(name, agentSuffix) && (atRoot || path.Dir(name) == agentFolder)
+		read := b.readAgent
 		switch {
 		case name == meshFile:
-			if checkContent(s, content) {
-				checkSecrets(s, content)
-				b.readMesh(s, content)
-			} else {
-				b.incomplete = true
-			}
-		case isService(name):
-			if checkContent(s, content) {
-				checkSecrets(s, content)
-				b.readService(s, content)
-			} else {
-				b.incomplete = true
-			}
-		case isContract(name):
-			if checkContent(s, content) {
-				checkSecrets(s, content)
-				b.readContract(s, content)
-			} else {
-				b.incomplete = true
-			}
+			read = b.readMesh
+		case isIn(name, serviceFolder, serviceSuffix):
+			read = b.readService
+		case isIn(name, contractFolder, contractSuffix):
+			read = b.readContract
 		case !isAgent:
 			s.warnf(position{}, CodeIgnoredFile, "", "only %s, %s/*%s, %s/*%s and %s/*%s are read", meshFile, agentFolder, agentSuffix, serviceFolder, serviceSuffix, contractFolder, contractSuffix)
+			continue
 		case (atRoot || path.Base(name) == "README.md") && !looksLikeAgent(content):
+			continue
 		case atRoot && hasFolder:
 			s.warnf(position{}, CodeIgnoredFile, "", "not read, since there is a folder %s: move the file there", agentFolder)
-		case checkContent(s, content):
-			checkSecrets(s, content)
-			b.readAgent(s, content)
-		default:
-			b.incomplete = true
+			continue
 		}
+		if !checkContent(s, content) {
+			b.incomplete = true
+			continue
+		}
+		checkSecrets(s, content)
+		read(s, content)
 	}
 	mesh := b.build(folder)
 	b.report.sort()
@@ -182,6 +172,11 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 		return nil
 	}
 	return mesh
+}
+
+// isIn reports whether a file is one of a folder.
+func isIn(name, folder, suffix string) bool {
+	return strings.HasPrefix(name, folder+"/") && strings.HasSuffix(name, suffix) && strings.Count(name, "/") == 1
 }
 
 // Digest returns the SHA-256 over the files that the mesh was read from: over
@@ -202,7 +197,8 @@ func Digest(mesh *bcp.Mesh) [sha256.Size]byte {
 // list returns the names of the files that count, sorted.
 func list(fsys fs.FS, folder *source) []string {
 	var names []string
-	for _, dir := range []string{".", agentFolder, serviceFolder, contractFolder} {
+	for _, of := range folders {
+		dir, suffix := of.dir, of.suffix
 		entries, err := fs.ReadDir(fsys, dir)
 		if err != nil {
 			if dir == "." || !errors.Is(err, fs.ErrNotExist) {
@@ -212,18 +208,11 @@ func list(fsys fs.FS, folder *source) []string {
 		}
 		for _, e := range entries {
 			name := e.Name()
-			suffix := agentSuffix
-			switch dir {
-			case serviceFolder:
-				suffix = serviceSuffix
-			case contractFolder:
-				suffix = contractSuffix
-			}
 			if strings.HasPrefix(name, ".") {
 				continue
 			}
 			wanted := strings.HasSuffix(name, suffix)
-			if !wanted && dir != "." && !e.IsDir() && slices.Contains(meantFor[dir], strings.ToLower(path.Ext(name))) {
+			if !wanted && !e.IsDir() && slices.Contains(of.meant, strings.ToLower(path.Ext(name))) {
 				s := &source{path: path.Join(dir, name), report: folder.report}
 				s.warnf(position{}, CodeIgnoredFile, "", "not read: files of this folder end with %s", suffix)
 			}
@@ -236,12 +225,16 @@ func list(fsys fs.FS, folder *source) []string {
 	return names
 }
 
-// meantFor has the extensions, in lower case, of files that somebody probably meant for a
-// folder.
-var meantFor = map[string][]string{
-	agentFolder:    {".md", ".markdown", ".yaml", ".yml"},
-	serviceFolder:  {".yaml", ".yml"}, // .json is bcpmesh wrap's
-	contractFolder: {".json", ".yaml", ".yml"},
+// folders are those with files of definitions, the suffix of these, and the extensions, in lower case, of files that somebody
+// probably meant for the folder.
+var folders = []struct {
+	dir, suffix string
+	meant       []string
+}{
+	{".", agentSuffix, nil},
+	{agentFolder, agentSuffix, []string{".md", ".markdown", ".yaml", ".yml"}},
+	{serviceFolder, serviceSuffix, []string{".yaml", ".yml"}}, // .json is bcpmesh wrap's
+	{contractFolder, contractSuffix, []string{".json", ".yaml", ".yml"}},
 }
 
 // readBounded reads at most limit bytes of a regular file: a pipe or a device

@@ -443,8 +443,3 @@ func isAgent(m *bcp.Mesh, name bcp.AgentName) bool {
 func isPerson(m *bcp.Mesh, name bcp.AgentName) bool {
 	return name == bcp.Operator || slices.Contains(m.Approvers, name) || slices.Contains(m.Auditors, name)
 }
-
-// isService reports whether a file of the folder defines tools.
-func isService(name string) bool {
-	return strings.HasPrefix(name, serviceFolder+"/") && strings.HasSuffix(name, serviceSuffix) && strings.Count(name, "/") == 1
-}

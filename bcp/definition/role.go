@@ -11,11 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// isContract reports whether a file of the folder is a contract.
-func isContract(name string) bool {
-	return strings.HasPrefix(name, contractFolder+"/") && strings.HasSuffix(name, contractSuffix) && strings.Count(name, "/") == 1
-}
-
 // readContract reads a contract, as it is: its digest is of these bytes.
 func (b *builder) readContract(s *source, content []byte) {
 	b.file(s, content)
