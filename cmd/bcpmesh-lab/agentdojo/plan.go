@@ -634,7 +634,11 @@ func (s *suite) goalPlan(goal *task, taint bool) *scripted {
 				args[name] = map[string]any{"ref": step, "path": "text"}
 				continue
 			}
-			f := s.formatFor(listElements(arg.Value)[0], true, func(f *format) bool { return f.fits(tool.typeName(name)) })
+			elements := listElements(arg.Value)
+			if len(elements) == 0 {
+				continue
+			}
+			f := s.formatFor(elements[0], true, func(f *format) bool { return f.fits(tool.typeName(name)) })
 			if !taint || f == nil || !slices.Contains(tool.Critical, name) {
 				continue
 			}
@@ -643,7 +647,7 @@ func (s *suite) goalPlan(goal *task, taint bool) *scripted {
 				continue
 			}
 			refs := []any{}
-			for _, e := range listElements(arg.Value) {
+			for _, e := range elements {
 				refs = append(refs, d.ask(name, []jsontext.Value{e}, f, nil, true))
 			}
 			args[name] = refs
