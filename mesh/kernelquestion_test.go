@@ -26,7 +26,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	files := kernelMesh()
 	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "  rules:\n", "  limits: {max_questions: 1}\n  rules:\n", 1)
 	m := meshtest.Start(t, files)
-	sent := kernelSeats(t, m, askPlan)
+	kernelSeats(t, m, askPlan)
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	var question bcp.RunReceipt
@@ -57,7 +57,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	}
 	asked(connect())
 	m.Restart(t)
-	sent = kernelSeats(t, m, askPlan)
+	sent := kernelSeats(t, m, askPlan)
 	run := asked(connect())
 	var refused *agents.RunRefusedError
 	if err := run.Answer(ctx, question.QuestionID, map[string]string{"angry": "very"}, false); !errors.As(err, &refused) || refused.Code != string(kernel.BadOutcome) {

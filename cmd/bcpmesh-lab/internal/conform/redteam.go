@@ -3,7 +3,6 @@ package conform
 import (
 	"context"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,14 +44,6 @@ func RedteamCommand(p *cli.Program) *cobra.Command {
 	}) // the flag is there
 	cmd.AddCommand(corpusCommand(p), leakageCommand(p))
 	return cmd
-}
-
-func classList() string {
-	var words []string
-	for _, c := range redteam.Classes() {
-		words = append(words, string(c))
-	}
-	return strings.Join(words, ", ")
 }
 
 // ownAttacks are those on the definitions in a folder.

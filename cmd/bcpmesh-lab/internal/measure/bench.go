@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -50,12 +49,6 @@ func BenchCommand(p *cli.Program) *cobra.Command {
 	cli.Complete(cmd, "plots", cli.CompleteFolders)
 	cli.Complete(cmd, "state", cli.CompleteFolders)
 	return cmd
-}
-
-// measurementNames writes names in lines that a help has room for.
-func measurementNames(names []string) string {
-	const half = 5
-	return strings.Join(names[:half], ", ") + ",\n" + strings.Join(names[half:], ", ") + "."
 }
 
 // BenchPartCommand is what bench starts itself as. It is no command for people,

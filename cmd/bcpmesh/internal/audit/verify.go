@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/folder"
-	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -145,7 +144,7 @@ func runParallel(n int, task func(int)) {
 }
 
 func verifyFile(p *cli.Program, ctx context.Context, name string, o verify.Options) (verify.Summary, error) {
-	f, err := agentsfolder.OpenFile(name)
+	f, err := folder.OpenFile(name)
 	if err != nil {
 		return verify.Summary{}, err
 	}
