@@ -140,7 +140,7 @@ func TestHelp(t *testing.T) {
 // docs/commands.md lists the commands by what people do with them: `go test ./cmd/bcpmesh -run Help -update` writes it.
 func TestHelpListsCommands(t *testing.T) {
 	t.Parallel()
-	rows, order := map[string]string{}, []string{}
+	order, tops, below := []string{}, map[string][]*cobra.Command{}, map[*cobra.Command]string{}
 	eachCommand(t, func(cmd *cobra.Command, words []string) {
 		switch {
 		case len(words) == 0:
@@ -155,12 +155,22 @@ func TestHelpListsCommands(t *testing.T) {
 		for top.Parent().HasParent() {
 			top = top.Parent()
 		}
-		rows[top.GroupID] += "- `" + strings.Join(words, " ") + "`: " + cmd.Short + "\n"
+		if top == cmd {
+			tops[top.GroupID] = append(tops[top.GroupID], top)
+			return
+		}
+		below[top] += ", `" + strings.Join(words[1:], " ") + "`"
 	})
 	var b strings.Builder
 	b.WriteString("# Commands\n\nGenerated from the program; `bcpmesh COMMAND --help` says more.\n")
 	for _, group := range append(order, "") {
-		b.WriteString("\n## " + cmp.Or(group, "Other") + "\n\n" + rows[group])
+		b.WriteString("\n## " + cmp.Or(group, "Other") + "\n\n")
+		for _, top := range tops[group] {
+			if b.WriteString("- `" + top.Name() + "`"); below[top] != "" {
+				b.WriteString(" (" + strings.TrimPrefix(below[top], ", ") + ")")
+			}
+			b.WriteString(": " + top.Short + "\n")
+		}
 	}
 	const page = "../../docs/commands.md"
 	if *update {

@@ -57,11 +57,11 @@ const delivered = "delivered"
 // What is counted. Both labels of a channel are empty for data without a channel of the definitions.
 var (
 	decisionsTotal = declare(Counter, "decisions_total", "kind", "decisions", "Decisions in the journal")
-	messagesTotal  = declare(Counter, "messages_total", "controller reader subscription kind verdict code", "messages", "Messages by what their sender heard, without repeats: asks, answers, pushes, acts of people about held items, and each batch_window that ended with a delivery")
+	messagesTotal  = declare(Counter, "messages_total", "controller reader subscription kind verdict code", "messages", "Messages by what their sender heard, without repeats")
 	queriesTotal   = declare(Counter, "queries_total", "controller reader category escalation", "queries", "Asks that became a query, held escalations included")
 	endedTotal     = declare(Counter, "queries_ended_total", "controller reader outcome", "queries", "Queries that ended, by what the Controller got")
-	settledBits    = declare(Counter, "settled_bits_total", "controller reader subscription source measure", "bits", "Bits that queries and pushes took: nominal, and capacity, the bound of what the Controller may have learnt")
-	eventsTotal    = declare(Counter, "agent_events_total", "agent kind code", "events", "What happened to an agent or a person: refused messages (refusal), operations that the server denied (violation), sessions, prompts, missed runs, its command (process), requests to hosts and calls of its model, with the code of those that were refused")
+	settledBits    = declare(Counter, "settled_bits_total", "controller reader subscription source measure", "bits", "Bits that queries and pushes took: nominal, and capacity")
+	eventsTotal    = declare(Counter, "agent_events_total", "agent kind code", "events", "What happened to an agent or a person, with the code of what was refused")
 	egressBits     = declare(Counter, "egress_bits_total", "agent", "bits", "What requests could tell hosts, at most")
 	egressBytes    = declare(Counter, "egress_bytes_total", "agent", "bytes", "Settled traffic to hosts and from them")
 	modelTokens    = declare(Counter, "model_tokens_total", "agent kind", "tokens", "Tokens of an agent's model, of settled calls")
@@ -72,7 +72,7 @@ var (
 	untracedTotal  = declare(Counter, "trace_decisions_missed_total", "", "decisions", "Decisions without spans, since they came too fast")
 	querySeconds   = declare(Histogram, "query_seconds", "outcome", "seconds", "Time from an ask to the end of its query, if this process saw the ask",
 		.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4*3600, 12*3600, 24*3600)
-	decidedSigns  = declare(Counter, "decided_signs_total", "controller reader rule false", "items", "Items that people decided which a rule had held since it objected; false ones were approved unchanged. One of two rules counts for both, and once for the rule any")
+	decidedSigns  = declare(Counter, "decided_signs_total", "controller reader rule false", "items", "Items that people decided, by the rule that held them, and once for the rule any; false ones were approved unchanged")
 	decideSeconds = declare(Histogram, "decision_seconds", "controller reader", "seconds", "Time from the notice of an item to the decision of a person, if this process saw both",
 		1, 5, 10, 30, 60, 300, 900, 3600, 4*3600, 12*3600, 24*3600)
 	recordSeconds = declare(Histogram, "record_seconds", "", "seconds", "Time from a decision until its record was stored",
