@@ -94,3 +94,24 @@ func quotedOr(id string) string {
 	}
 	return `"` + id + `"`
 }
+
+// Somebody answers what a run asks, refuses, or says nothing.
+//
+// covers K3
+func TestQuestionCases(t *testing.T) {
+	t.Parallel()
+	const plan = `{"steps": [{"kind": "ask_requester", "id": "q", "questions": [{"id": "day", "question": "Which?", "expected_format": "enum", "values": ["a", "b"]}]}], "final": "q"}`
+	for _, tt := range []struct{ name, limits, people, status, code, value string }{
+		{"answered", `{"max_questions": 1}`, `{"step": "q", "decision": "answer", "result": {"day": "a"}}`, `"committed"`, `null`, `{"day":"a"}`},
+		{"no choice", `{"max_questions": 1}`, `{"step": "q", "decision": "answer", "result": {"day": "z"}}`, `"blocked"`, `"approval_expired"`, `null`},
+		{"refused", `{"max_questions": 1}`, `{"step": "q", "decision": "reject"}`, `"blocked"`, `"approval_rejected"`, `null`},
+		{"approved", `{"max_questions": 1}`, `{"step": "q", "decision": "approve"}`, `"blocked"`, `"approval_expired"`, `null`},
+		{"nobody", `{"max_questions": 1}`, ``, `"blocked"`, `"approval_expired"`, `null`},
+		{"off", `{"max_plans": 1}`, ``, `"plan_rejected"`, `"unknown_kind"`, `null`},
+	} {
+		got := played(t, fmt.Sprintf(`{"id": 1, "kind": "run", "input": {"grant": [], "requester": {"name": "kim"}, "limits": %s, "query": {"text": "x"}, "planner": [{"plan": %s}], "people": [%s]}}`, tt.limits, plan, tt.people))
+		if string(got["status"]) != tt.status || string(got["code"]) != tt.code || string(got["final_value"]) != tt.value {
+			t.Errorf("%s: %s %s %s", tt.name, got["status"], got["code"], got["final_value"])
+		}
+	}
+}
