@@ -139,7 +139,11 @@ func PasskeyWords(passkey bcp.Digest) string {
 // passkey that it names: its item, act, bytes and time. The decision must be opened,
 // and be an approver's that counted.
 func VerifyDecision(d *bcp.Decision) error {
-	statement, ok := d.Batch.Signed(bcp.Statement(d.Item, bcp.Act(d.Event), d.Released, time.Unix(0, d.SignedUntil)))
+	own := bcp.Statement(d.Item, bcp.Act(d.Event), d.Released, time.Unix(0, d.SignedUntil))
+	if d.Kind == bcp.KindEndorse {
+		own = d.EndorseStatement()
+	}
+	statement, ok := d.Batch.Signed(own)
 	if !ok || (len(d.Batch) > 0) == d.Statement.IsZero() || len(d.Batch) > 0 && sha256.Sum256(statement) != d.Statement {
 		return errSignature
 	}

@@ -45,10 +45,43 @@ func (a *Approver) By(passkey *bcp.Assertion) *Approver {
 // List returns the items that wait for this person: oldest first, channels in
 // turn. Items describe content and do not contain it.
 func (a *Approver) List(ctx context.Context) ([]bcp.Item, error) {
-	list, err := approval[struct {
-		Items []bcp.Item `json:"items"`
-	}](ctx, a, subjects.VerbList, struct{}{})
+	list, err := approval[approverList](ctx, a, subjects.VerbList, struct{}{})
 	return list.Items, err
+}
+
+type approverList struct {
+	Items        []bcp.Item            `json:"items"`
+	Endorsements []bcp.EndorsementView `json:"endorsements,omitempty"`
+}
+
+// Endorsements returns what was endorsed on the channels of this person, until it is over.
+func (a *Approver) Endorsements(ctx context.Context) ([]bcp.EndorsementView, error) {
+	list, err := approval[approverList](ctx, a, subjects.VerbList, struct{}{})
+	return list.Endorsements, err
+}
+
+// Endorse signs an endorsement: what is like it is released without a person from here on,
+// as far as the mesh lets this person give that. See [bcp.EndorsementOf].
+func (a *Approver) Endorse(ctx context.Context, e bcp.Endorsement) error {
+	by, err := a.sign(e.Statement())
+	if err != nil {
+		return err
+	}
+	e.Signature, e.Passkey = by.Signature, by.Passkey
+	return a.requestEndorsed(ctx, subjects.VerbEndorse, bcp.Endorse, e)
+}
+
+// Revoke ends an endorsement, whoever gave it.
+func (a *Approver) Revoke(ctx context.Context, v bcp.EndorsementView) error {
+	return a.requestEndorsed(ctx, subjects.VerbRevoke, bcp.Revoke, bcp.Endorsement{ID: v.ID, Controller: v.Controller, Reader: v.Reader})
+}
+
+func (a *Approver) requestEndorsed(ctx context.Context, verb subjects.Verb, act bcp.Act, e bcp.Endorsement) error {
+	decided, err := approval[bcp.Decided](ctx, a, verb, e)
+	if err == nil {
+		err = understood(decided.Item == bcp.ItemID(e.ID) && decided.Act == act)
+	}
+	return err
 }
 
 // View returns an item with its content. The content is hostile: escape it when

@@ -152,6 +152,18 @@ type EndorseChange struct {
 	Until int64    `msgpack:"t,omitempty" json:"until,omitzero"`
 }
 
+// EndorseStatement is what a person signed who gave an endorsement, as the decision, which
+// must be opened, has it.
+func (d *Decision) EndorseStatement() []byte {
+	given := d.Endorsed
+	if given == nil || len(d.Spec) != len(Digest{}) {
+		return nil
+	}
+	e := Endorsement{ID: given.ID, Controller: d.Controller, Reader: d.Reader, Subscription: d.Subscription, Spec: Digest(d.Spec), Codes: given.Codes,
+		Uses: given.Uses, Bits: int(given.Bits / Bit), Until: time.Unix(0, given.Until)}
+	return e.Statement()
+}
+
 // EndorsementView is an endorsement as the approvers of its channel see it.
 type EndorsementView struct {
 	ID           EndorsementID  `json:"endorsement_id"`
@@ -168,4 +180,16 @@ type EndorsementView struct {
 	BitsLeft     Bits           `json:"bits_left"`
 	// Ended says why it releases nothing any more, empty while it does.
 	Ended string `json:"ended,omitempty"`
+}
+
+// EndorsementOf begins an endorsement of what is like an item, which needs its bounds, with
+// an id of random letters and digits; why says that there can be none.
+func EndorsementOf(v *ItemView, id EndorsementID) (e Endorsement, why string) {
+	switch {
+	case v.Kind != ItemAnomaly:
+		return e, "only answers that the rules object to can be, and this is of kind " + string(v.Kind)
+	case !Endorsable(v.Anomalies):
+		return e, "somebody always looks at " + strings.Join(v.Anomalies, ", ")
+	}
+	return Endorsement{ID: id, Controller: v.Controller, Reader: v.Reader, Subscription: v.Subscription, Spec: SpecDigest(v.Spec), Codes: v.Anomalies}, ""
 }

@@ -50,8 +50,8 @@ func TestPermissionsAreExact(t *testing.T) {
 		{
 			Agent: "alice", Role: bcp.RoleApprover,
 			PubAllow: []string{
-				"bcp.v1.approval.alice.approve", "bcp.v1.approval.alice.edit", "bcp.v1.approval.alice.get",
-				"bcp.v1.approval.alice.list", "bcp.v1.approval.alice.reject",
+				"bcp.v1.approval.alice.approve", "bcp.v1.approval.alice.edit", "bcp.v1.approval.alice.endorse", "bcp.v1.approval.alice.get",
+				"bcp.v1.approval.alice.list", "bcp.v1.approval.alice.reject", "bcp.v1.approval.alice.revoke",
 			},
 			SubAllow: []string{"_INBOX.alice.>", "bcp.v1.alert.>"},
 		},

@@ -2,6 +2,7 @@ package subjects
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,24 +80,24 @@ func (k Kind) String() string {
 // Verb is a request of an Approver to the gateway. The zero value is invalid.
 type Verb string
 
-// The five verbs of an Approver.
+// The verbs of an Approver.
 const (
 	VerbList    Verb = "list"
 	VerbGet     Verb = "get"
 	VerbApprove Verb = "approve"
 	VerbReject  Verb = "reject"
 	VerbEdit    Verb = "edit"
+	VerbEndorse Verb = "endorse"
+	VerbRevoke  Verb = "revoke"
 )
 
 // Verbs returns the verbs, sorted.
-func Verbs() []Verb { return []Verb{VerbApprove, VerbEdit, VerbGet, VerbList, VerbReject} }
+func Verbs() []Verb {
+	return []Verb{VerbApprove, VerbEdit, VerbEndorse, VerbGet, VerbList, VerbReject, VerbRevoke}
+}
 
 func (v Verb) valid() bool {
-	switch v {
-	case VerbList, VerbGet, VerbApprove, VerbReject, VerbEdit:
-		return true
-	}
-	return false
+	return slices.Contains(Verbs(), v)
 }
 
 // Sealed is what a sealing key is for. The zero value is invalid.

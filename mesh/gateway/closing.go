@@ -74,6 +74,10 @@ func (g *Gateway) closable(in *input) bcp.ChannelKey {
 	default:
 		return g.inputChannel(in)
 	}
+	if act, _ := verbAct(in.subject.Verb); act == bcp.Endorse || act == bcp.Revoke {
+		e, _ := bcp.ParseEndorsement(act, in.body)
+		return e.Channel()
+	}
 	act, _ := bcp.ParseApproval(in.body)
 	for _, item := range g.state.ItemsFor(in.subject.Agent) {
 		if item.ID == act.Item {

@@ -349,7 +349,7 @@ func (g *Gateway) release(o *outcome) {
 		g.freed(agentRole{d.Reader, bcp.RoleReader})
 	case bcp.KindPush:
 		g.answer(o.in, d.Result())
-	case bcp.KindApproval:
+	case bcp.KindApproval, bcp.KindEndorse:
 		g.answer(o.in, g.decided(d, o.in))
 		if len(g.dispatched[d.Query]) == 0 {
 			g.sendQuery(d.Query)

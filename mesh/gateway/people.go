@@ -25,6 +25,9 @@ func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	if !decides || act == bcp.EditItem && unsigned(in.body) {
 		return bcp.Decision{}, false
 	}
+	if act == bcp.Endorse || act == bcp.Revoke {
+		return g.state.DecideEndorse(m, in.subject.Agent, in.from, act, in.body), true
+	}
 	d := g.state.DecideApproval(m, in.subject.Agent, in.from, act, in.body)
 	if d.Kind.IsRun() {
 		c, err := kernel.ReadRecord(&d)
@@ -44,6 +47,10 @@ func verbAct(verb subjects.Verb) (act bcp.Act, decides bool) {
 		return bcp.RejectItem, true
 	case subjects.VerbEdit:
 		return bcp.EditItem, true
+	case subjects.VerbEndorse:
+		return bcp.Endorse, true
+	case subjects.VerbRevoke:
+		return bcp.Revoke, true
 	}
 	return "", false
 }
@@ -56,6 +63,9 @@ func unsigned(body []byte) bool {
 
 // decided returns the reply to an approver's act.
 func (g *Gateway) decided(d *bcp.Decision, in *input) any {
+	if d.Kind == bcp.KindEndorse && d.Verdict == bcp.Accept {
+		return bcp.Decided{Item: bcp.ItemID(d.Endorsed.ID), Act: bcp.Act(d.Event)}
+	}
 	if d.Verdict == bcp.Accept {
 		return bcp.Decided{Item: d.Item, Act: bcp.Act(d.Event)}
 	}
@@ -74,7 +84,7 @@ func (g *Gateway) answerApproval(in *input) {
 	switch in.subject.Verb {
 	case subjects.VerbList:
 		items := g.state.ItemsFor(approver)
-		g.answer(in, itemList{Items: items[:min(len(items), maxListed)]})
+		g.answer(in, itemList{Items: items[:min(len(items), maxListed)], Endorsements: g.state.Endorsements(approver, g.moment())})
 	case subjects.VerbEdit:
 		if preview, refused := g.state.Preview(approver, in.body); refused.Error != "" {
 			g.answer(in, refused)
@@ -110,7 +120,8 @@ func (g *Gateway) answerApproval(in *input) {
 const maxListed = 1000
 
 type itemList struct {
-	Items []bcp.Item `json:"items"`
+	Items        []bcp.Item            `json:"items"`
+	Endorsements []bcp.EndorsementView `json:"endorsements,omitempty"`
 }
 
 type sessionList struct {

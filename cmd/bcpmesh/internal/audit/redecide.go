@@ -247,7 +247,7 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	if d.Kind == bcp.KindRefusals && !d.At().Before(r.flags.span.Since.At) {
 		r.Unread += d.Count
 	}
-	if d.Role == bcp.RoleApprover && d.Verdict == bcp.Accept && !d.Erased && !d.At().Before(r.flags.span.Since.At) {
+	if d.Role == bcp.RoleApprover && d.Verdict == bcp.Accept && d.Event != string(bcp.Revoke) && !d.Erased && !d.At().Before(r.flags.span.Since.At) {
 		r.Signed++
 		if accounts.VerifyDecision(d) != nil {
 			r.Forged = append(r.Forged, d.Seq)

@@ -1,0 +1,139 @@
+package approvals
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+)
+
+func endorseCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	var uses, bits int
+	length := cli.DurationFlag{Least: time.Minute}
+	var yes bool
+	cmd := &cobra.Command{
+		Use:               "endorse ITEM",
+		Args:              cli.Arguments(1, "ITEM"),
+		ValidArgsFunction: completeItems(&f.who, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			id, err := itemArgument(cmd, args)
+			if err != nil {
+				return err
+			}
+			asking := !yes && p.Interactive()
+			switch {
+			case uses < 1 || bits < 1 || length.Value == 0:
+				return cli.Usagef("approvals endorse: expected --uses, --for and --bits").WithHint("endorse of mesh.yaml says how much of each you may give")
+			case !asking && !yes:
+				return cli.Usagef("approvals endorse: expected --yes for what releases without you")
+			}
+			c, approver, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			view, err := f.view(ctx, approver, id)
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			e, why := bcp.EndorsementOf(&view, bcp.EndorsementID("e"+strings.ToLower(rand.Text())))
+			if why != "" {
+				return cli.Failf("%s cannot be endorsed: %s", id, why)
+			}
+			e.Uses, e.Bits, e.Until = uses, bits, time.Now().Add(length.Value).UTC().Truncate(time.Second)
+			if asking {
+				question := fmt.Sprintf("Release the next %s like it without you, until %s, at most %d bits?", tell.Count(uses, "answer"), tell.Moment(e.Until), bits)
+				if ok, err := showAll(ctx, p, []bcp.ItemView{view}).Confirm(question); err != nil || !ok {
+					return undecidedOr(err)
+				}
+			}
+			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Endorse(ctx, e) })
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			return p.Out.Show(e, func() {
+				p.Out.Printf("endorsed as %s: %s with %s, until %s\n", e.ID, tell.Count(uses, "answer"), strings.Join(e.Codes, "+"), tell.Moment(e.Until))
+				p.Out.Printf("%s itself still waits\n", id)
+			})
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().IntVar(&uses, "uses", 0, "how many answers it releases")
+	cmd.Flags().Var(&length, "for", "how long it holds")
+	cmd.Flags().IntVar(&bits, "bits", 0, "capacity in bits of all that it releases")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	return cmd
+}
+
+func endorsedCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	var revoke string
+	cmd := &cobra.Command{
+		Use:  "endorsed",
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			c, approver, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var list []bcp.EndorsementView
+			err = f.withTimeout(ctx, func(ctx context.Context) error {
+				list, err = approver.Endorsements(ctx)
+				return err
+			})
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			if revoke != "" {
+				for i := range list {
+					if string(list[i].ID) != revoke {
+						continue
+					}
+					if err := f.withTimeout(ctx, func(ctx context.Context) error { return approver.Revoke(ctx, list[i]) }); err != nil {
+						return ShowUndecided(p.Out, err)
+					}
+					return p.Out.Show(list[i], func() { p.Out.Printf("ended %s: what is like it is held again\n", revoke) })
+				}
+				return cli.Failf("there is no endorsement %s", cli.Quoted(revoke)).WithHint("bcpmesh approvals endorsed lists them")
+			}
+			return showEndorsed(p.Out, list)
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().StringVar(&revoke, "revoke", "", "end the endorsement with this `ID`")
+	return cmd
+}
+
+// showEndorsed shows what may be released without a person.
+func showEndorsed(o *cli.Output, list []bcp.EndorsementView) error {
+	if o.JSON {
+		return o.Value(list)
+	}
+	if len(list) == 0 {
+		o.Talkf("nothing is endorsed")
+		return nil
+	}
+	var rows [][]string
+	for i := range list {
+		e := &list[i]
+		state := e.Ended
+		if state == "" {
+			state = "until " + tell.Moment(e.Until)
+		}
+		rows = append(rows, []string{string(e.ID), string(e.By), string(e.Controller) + " ← " + string(e.Reader), string(e.Subscription), strings.Join(e.Codes, "+"),
+			fmt.Sprintf("%d of %d", e.UsesLeft, e.Uses), e.BitsLeft.Rounded(), state})
+	}
+	o.Table([]string{"endorsement", "by", "channel", "subscription", "signs", "uses left", "bits left", ""}, rows)
+	return nil
+}
