@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/dispatch"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
@@ -78,8 +77,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.HookCommand(p),
 			contentguard.FetchURLCommand(p),
 			contentguard.GuardCommand(p),
-			dispatch.Command(p, dispatch.Bridge, "a2a", "Serve a controller by A2A, or make a Reader of an A2A agent"),
-			dispatch.Command(p, dispatch.Bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
+			elsewhere(p, bridge, "a2a", "Serve a controller by A2A, or make a Reader of an A2A agent"),
+			elsewhere(p, bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
 			roles.RoleCommand(p),
 		}},
 		{Title: "Maintain", Commands: []*cobra.Command{
@@ -92,9 +91,9 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
 			define.ValidateCommand(p),
-			dispatch.Command(p, dispatch.Laboratory, "conformance", "Test an agent in any language against the protocol"),
-			dispatch.Command(p, dispatch.Laboratory, "redteam", "Attack a mesh with the credentials of hijacked agents"),
-			dispatch.Command(p, dispatch.Laboratory, "bench", "Measure the cost of the protocol on this machine"),
+			elsewhere(p, laboratory, "conformance", "Test an agent in any language against the protocol"),
+			elsewhere(p, laboratory, "redteam", "Attack a mesh with the credentials of hijacked agents"),
+			elsewhere(p, laboratory, "bench", "Measure the cost of the protocol on this machine"),
 		}},
 	}
 }

@@ -1,4 +1,4 @@
-package dispatch
+package main
 
 import (
 	"errors"
@@ -18,13 +18,13 @@ import (
 
 // The programs beside this one.
 const (
-	Laboratory = "bcpmesh-lab"
-	Bridge     = "bcpmesh-bridge"
+	laboratory = "bcpmesh-lab"
+	bridge     = "bcpmesh-bridge"
 )
 
-// Command returns the command of this name, with those above it, which another program has. Whatever follows its name is
+// elsewhere returns the command of this name, with those above it, which another program has. Whatever follows its name is
 // for that program.
-func Command(p *cli.Program, program, name, short string) *cobra.Command {
+func elsewhere(p *cli.Program, program, name, short string) *cobra.Command {
 	words := strings.Fields(name)
 	named := func(by *cobra.Command) []string { // the command itself, or help of it
 		if by.Name() == "help" {
@@ -37,7 +37,6 @@ func Command(p *cli.Program, program, name, short string) *cobra.Command {
 		Short:              short,
 		Long:               short + ".\n\nThis command is in the program " + program + ", beside this one or in PATH.",
 		Example:            "  bcpmesh " + name + " --help",
-		Annotations:        map[string]string{Annotation: program},
 		DisableFlagParsing: true,
 		RunE: func(by *cobra.Command, args []string) error {
 			if p.Out.JSON { // only help has read it
@@ -50,9 +49,6 @@ func Command(p *cli.Program, program, name, short string) *cobra.Command {
 		},
 	}
 }
-
-// Annotation is the key under which a command says which program has it.
-const Annotation = "program"
 
 // start has the program take the place of this one: its signals and its exit code are its own.
 func start(p *cli.Program, program string, named, args []string) error {
