@@ -264,24 +264,6 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func BenchmarkRead(b *testing.B) {
-	body := bodyOf(b, htmlType, "<html><body>"+strings.Repeat(article[strings.Index(article, "<article>"):], 200))
-	for _, whole := range []bool{false, true} {
-		name := "readable"
-		if whole {
-			name = "whole"
-		}
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(body.Bytes)))
-			for b.Loop() {
-				if _, err := Read(body, ReadOptions{Whole: whole}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // A page without a type is what a browser takes it for, so that what it hides is not read.
 //
 // covers ALF-86

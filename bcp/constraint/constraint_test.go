@@ -290,21 +290,3 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkHolds(b *testing.B) {
-	c := mustCompile(b, "(q_date.month <= 3) == q_is_q1")
-	v := values(true, bcp.Date{Year: 2026, Month: 3, Day: 15}, 0, "", bcp.Date{})
-	b.ReportAllocs()
-	for b.Loop() {
-		if ok, err := c.Holds(v); !ok || err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkCompile(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		mustCompile(b, "(q_date.month <= 3) == q_is_q1")
-	}
-}

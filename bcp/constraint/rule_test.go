@@ -165,17 +165,3 @@ func FuzzCompileRule(f *testing.F) {
 type listed [11]constraint.Fact
 
 func (l *listed) Fact(i int) constraint.Fact { return l[i] }
-
-func BenchmarkRule(b *testing.B) {
-	r, err := constraint.CompileRule("!args.to.tainted && args.to.value == requester.address", factNames)
-	if err != nil {
-		b.Fatal(err)
-	}
-	some := listed{0: known(constraint.Fact{Text: "a@example.com"}), 1: known(constraint.Fact{}), 6: known(constraint.Fact{Text: "a@example.com"})}
-	b.ReportAllocs()
-	for b.Loop() {
-		if r.Evaluate(&some) != constraint.True {
-			b.Fatal()
-		}
-	}
-}

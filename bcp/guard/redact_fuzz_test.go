@@ -8,6 +8,15 @@ import (
 	"time"
 )
 
+// worstLines are what rules begin and nearly match with, which costs most.
+var worstLines = []string{
+	"KEY=", "A_", "-eyJ", "eyJaaaaaaaaa.", "Bearer ", "Bearer a1b2c3d4 ", "-----BEGIN A PRIVATE KEY-----", "-----END A PRIVATE KEY-----\n", "\u200b", ":", "://", "://a:b",
+	"://a@", "password=", "password: ", "password: aB3$xY9! ", "token : ", "sk-", "sk-ant-", "AIza", "AIza-", "glpat-", "xoxb-", "Q~", "1Q~", ":AA", "1:AA", "12345678:AA", "-us1", "a-us1",
+	".atlasv1.", "pat1", "patpat", "ab.c", "0123456789abcdef", "SU", "SUAA ", "SK0", "cio", "[REDACTED:", "[REDACTED:a]", "KEY='", "KEY=\"a ", "KEY=\"a KEY='b ", "A=\"-----BEGIN",
+	"KEY=\"-----BEGIN", "Authorization: Bearer ", "authorization=basic ", "/", "-", "a/", "Ab/", "aZ0_", "AKIA", "AKIAAAAAAAAAAAAAAAAA ", "\\", "\"", "a\"", "=", "==", "A=", "API=x ", "secret\\\"",
+	"A_KEY=x ", "\xff", "é", "key-", "-key: ", "hf_", "ghp_aaaaaaaaaaaaaaaaaaaa ", "ghp_aaaaaaaaaaaaaaaaaaaa", "zZ9+", "zZ9-", "password=1aB$", "secret=\"1aBc$", "token=a1/", "password=1.2.", "api_key=Abc1Def2", "a\n", "\n", "\u00ad", "a\u200b", "sk-\u200b",
+}
+
 // pieces are what random texts are made of: what rules begin, go on and end with.
 var pieces = append([]string{
 	" ", " ", "\n", "\t", "=", ":", " = ", ": ", "\"", "'", "`", "\\", "\\\"", "\\n", "/", "-", "_", ".", "@", "[", "]", "(", ")", "{", "&", ",", ";", "\r\n", "a", "A", "0", "z9",

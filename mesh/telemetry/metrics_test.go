@@ -138,22 +138,3 @@ bcp_channels: [{peer: %s, role: controller, max_category: 1, budget_bits: 100, s
 	}
 	return telemetry.New(meshtest.Parse(t, files)), decisions
 }
-
-func BenchmarkObserve(b *testing.B) {
-	metrics, decisions := traffic(b)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		metrics.Observe(&decisions[i%len(decisions)])
-	}
-}
-
-func BenchmarkScrape(b *testing.B) {
-	m := start(b, office(""))
-	h := telemetry.Handler("", m.metrics.Load(), m.Mesh)
-	b.ReportAllocs()
-	for b.Loop() {
-		if w := get(h, telemetry.Path); w.Code != 200 {
-			b.Fatal(w.Body)
-		}
-	}
-}

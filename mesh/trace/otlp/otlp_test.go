@@ -529,44 +529,11 @@ func TestLogHasNoWordOfCollectors(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve is what the gateway's goroutine pays for a decision.
-func BenchmarkObserve(b *testing.B) {
-	c := discard(b)
-	e, _, _ := export(b, otlp.Config{Endpoint: c.URL + otlp.Path})
-	d := refusedPush(1)
-	b.ReportAllocs()
-	for b.Loop() {
-		e.Observe(d)
-	}
-}
-
 // discard is a collector that looks at nothing.
 func discard(b *testing.B) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	b.Cleanup(s.Close)
 	return s
-}
-
-// BenchmarkPush is what the traces of a push and its acknowledgement cost in all.
-func BenchmarkPush(b *testing.B) {
-	c := discard(b)
-	e, counted, stop := export(b, otlp.Config{Endpoint: c.URL + otlp.Path})
-	b.ReportAllocs()
-	seq := uint64(0)
-	for b.Loop() {
-		seq += 2
-		push := refusedPush(seq)
-		push.Verdict, push.Code, push.Check, push.Delivery = bcp.Accept, "", 0, bcp.DeliveryID(fmt.Sprint("d", seq))
-		ack := &bcp.Decision{Seq: seq + 1, Time: int64(seq + 1), Kind: bcp.KindAcknowledge, Agent: "main", Controller: "main", Reader: "mailer", Delivery: push.Delivery}
-		e.Observe(push)
-		e.Observe(ack)
-		if seq%4096 == 0 {
-			for counted.done() < int(seq)/2*3-3*2048 {
-				time.Sleep(100 * time.Microsecond)
-			}
-		}
-	}
-	stop()
 }
 
 func (c *counts) done() int {

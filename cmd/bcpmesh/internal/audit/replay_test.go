@@ -8,153 +8,15 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"runtime"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
-
-// BenchmarkReplay compares a replay at full speed with a bare loop of direct-get
-// requests over the same audit, in turns. The shortest of each counts: others may
-// use the machine. x-bare is the speed of the replay as a part of that of the
-// loop, and cpu-x-bare what it is in processor time, in both with that of the
-// server, which is in the same process.
-//
-//	go test ./cmd/bcpmesh -run '^$' -bench Replay -benchtime 10x
-func BenchmarkReplay(b *testing.B) {
-	m, auditor, records := benchedAudit(b)
-	for _, json := range []bool{false, true} {
-		b.Run(map[bool]string{false: "story", true: "json"}[json], func(b *testing.B) {
-			var floor, ours leastTime
-			for b.Loop() {
-				floor.measure(b, bareLoop(b, m, records))
-				ours.measure(b, func() {
-					out := cli.NewOutput(io.Discard, io.Discard, func(string) string { return "" })
-					out.JSON = json
-					var r Replaying
-					if err := r.run(b.Context(), out, r.OfAudit(b.Context(), auditor)); err != nil {
-						b.Fatal(err)
-					}
-				})
-			}
-			b.ReportMetric(float64(records)/ours.elapsed.Seconds(), "records/s")
-			b.ReportMetric(float64(records)/floor.elapsed.Seconds(), "bare/s")
-			b.ReportMetric(float64(floor.elapsed)/float64(ours.elapsed), "x-bare")
-			b.ReportMetric(float64(floor.processor)/float64(ours.processor), "cpu-x-bare")
-		})
-	}
-}
-
-// leastTime is the shortest that something took.
-type leastTime struct{ elapsed, processor time.Duration }
-
-func (l *leastTime) measure(b *testing.B, task func()) {
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	runtime.GC() // nobody pays for what the one before left
-	begun, before := time.Now(), used()
-	task()
-	elapsed, processor := time.Since(begun), used()-before
-	if l.elapsed == 0 || elapsed < l.elapsed {
-		l.elapsed = elapsed
-	}
-	if l.processor == 0 || processor < l.processor {
-		l.processor = processor
-	}
-}
-
-// benchedAudit runs a mesh with thousands of pushes and acknowledgements behind
-// it.
-func benchedAudit(b *testing.B) (*meshtest.Mesh, *client.Client, int) {
-	const pushes, senders = 10_000, 64
-	m := meshtest.Start(b, map[string]string{
-		"mesh.yaml": "auditors: [alice]\n",
-		"main.md": "---\nname: main\nbcp_channels:\n  - peer: mailer\n    role: controller\n    max_category: 1\n    budget_bits: 1000000\n    window_budget_bits: 0\n" +
-			"    subscriptions: [{id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}]\n---\n",
-		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
-	})
-	controller := m.Connect(b, "main", bcp.RoleController)
-	if _, err := controller.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(d *nats.Msg) { _ = d.Respond(nil) }); err != nil {
-		b.Fatal(err)
-	}
-	reader := m.Connect(b, "mailer", bcp.RoleReader)
-	var sent sync.WaitGroup
-	for range senders {
-		sent.Go(func() {
-			for range pushes / senders {
-				text := meshtest.PushText("main", "alerts", `{"urgent":true}`, "")
-				if _, err := reader.Conn.Request(subjects.Push("mailer", "main", "alerts"), []byte(text), meshtest.Patience); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	sent.Wait()
-	acknowledged := m.WaitCount(b, pushes/senders*senders, meshtest.Of(bcp.KindAcknowledge))
-	if err := m.Projected(b.Context(), acknowledged[len(acknowledged)-1].Seq); err != nil {
-		b.Fatal(err)
-	}
-	conn, err := agents.Connect(b.Context(), m.URL(), agents.CredsText(m.Creds(b, "alice", bcp.RoleAuditor)), agents.Options{Name: "alice"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(conn.Close)
-	last, err := agents.NewAuditor(conn).Last(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	return m, &client.Client{Connection: conn}, int(last.Sequence)
-}
-
-// bareLoop returns what requests all records in batches and looks at none.
-func bareLoop(b *testing.B, m *meshtest.Mesh, records int) func() {
-	conn := meshtest.NewAgent(bcp.Agent{Name: "alice"})
-	conn.Dial(b, m.URL(), m.Creds(b, "alice", bcp.RoleAuditor))
-	inbox := conn.Conn.NewInbox()
-	replies, err := conn.Conn.SubscribeSync(inbox)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return func() {
-		defer conn.Conn.Close()
-		ctx, cancel := context.WithTimeout(b.Context(), meshtest.Patience)
-		defer cancel()
-		for n := 0; n < records; {
-			request := fmt.Sprintf(`{"seq":%d,"batch":1024}`, n+1)
-			if err := conn.Conn.PublishRequest(subjects.AuditPrefix+".DIRECT.GET."+subjects.AuditStream, inbox, []byte(request)); err != nil {
-				b.Fatal(err)
-			}
-			for {
-				reply, err := replies.NextMsgWithContext(ctx)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if reply.Header.Get("Status") != "" {
-					break
-				}
-				n++
-			}
-		}
-	}
-}
 
 const evil = "go\x1b[31m\u202eon\u200b\nnow"
 
