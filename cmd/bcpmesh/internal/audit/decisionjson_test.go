@@ -89,7 +89,7 @@ func TestDecisionJSON(t *testing.T) {
 		if ok && (err != nil || !bytes.Equal(got, append(before, want...))) {
 			t.Errorf("written as\n%s\nand by the library, %v, as\n%s", got, err, want)
 		}
-		if rare := len(d.Files) > 0 || d.Truncation != nil || d.Credential != nil || d.Egress != nil || d.Run != nil || d.Declare != nil || d.Usage != nil; !ok && err == nil && !rare {
+		if rare := len(d.Files) > 0 || d.Truncation != nil || d.Credential != nil || d.Egress != nil || d.Run != nil || d.Declare != nil || d.Usage != nil || d.Endorsed != nil; !ok && err == nil && !rare {
 			t.Errorf("left to the library: %s", want)
 		}
 		if ok {
