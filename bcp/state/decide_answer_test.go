@@ -36,7 +36,7 @@ func TestAnswerIsDelivered(t *testing.T) {
 		ack planner => nothing`)
 }
 
-// covers BCP-69, BCP-155, BCP-156, BCP-157, A-ORD, A-WSJ
+// covers BCP-69, BCP-155, BCP-156, BCP-157, A-ORD, A-WSJ, C-5, C-15, BCP-89, BCP-160, P2.4, P3.4
 func TestAnswerIsCanonical(t *testing.T) {
 	t.Parallel()
 	for _, spelling := range []string{`{"q":"the_BUDGET_meeting"}`, `{"q":"__the___budget\tmeeting."}`, `{"answers":[{"answer":"The_budget_meeting!","id":"q"}]}`} {
@@ -186,7 +186,7 @@ func TestForeignQueryIsLikeNone(t *testing.T) {
 // What the Controller gets does not tell how often the Reader tried, nor any
 // byte of what was refused.
 //
-// covers BCP-3, BCP-9, BCP-153, P2.4, P3.10, A-RETRY, A-KEYECHO, A-SPOOF
+// covers BCP-3, BCP-9, BCP-153, P2.4, P3.10, A-RETRY, A-KEYECHO, A-SPOOF, P2.5
 func TestDeliveryHidesRejections(t *testing.T) {
 	t.Parallel()
 	const canary = "canary7f3a"
@@ -222,7 +222,7 @@ func TestDeliveryHidesRejections(t *testing.T) {
 
 // However a query fails, the delivery has the same form.
 //
-// covers P2.4, P2.5, P10
+// covers P2.4, P2.5, P10, C-10, BCP-91, P4.1
 func TestFailuresHaveOneForm(t *testing.T) {
 	t.Parallel()
 	outcomes := map[bcp.Code]string{
@@ -284,22 +284,24 @@ func TestAnswerIsHeld(t *testing.T) {
 
 func answerWord(value string) string { return strings.ReplaceAll(value, " ", "_") }
 
-// covers P3.6
+// covers P3.6, C-9, BCP-99, SUB-91
 func TestAnomaliesRejectOrFlag(t *testing.T) {
 	t.Parallel()
 	held := answerWord(heldAnswer)
-	w := newWorld(t, edited(func(c *bcp.Channel) { c.OnAnomaly, c.Budget = bcp.AnomalyFlag, 1000*bcp.Bit })).play(`
+	w := newWorld(t, edited(func(c *bcp.Channel) { c.OnAnomaly, c.Budget, c.PushBudget = bcp.AnomalyFlag, 1000*bcp.Bit, 200*bcp.Bit })).play(`
 		ask planner mail text        => accept
-		answer mail 1 ` + held + `   => accept delivers flagged`)
+		answer mail 1 ` + held + `   => accept delivers flagged
+		push mail planner note ` + held + ` => accept delivers flagged`)
 	if out := w.state.Outbox(plannerMail)[0]; len(out.Anomalies) == 0 {
 		t.Errorf("the delivery is %+v", out.Delivery)
 	}
 	w = newWorld(t, edited(func(c *bcp.Channel) { c.OnAnomaly, c.Budget = bcp.AnomalyReject, 1000*bcp.Bit })).play(`
 		ask planner mail text        => accept
 		answer mail 1 ` + held + `   => validation_failed try:1 silent
-		answer mail 1 {"q":"fine"} try=1 => delivers`)
-	if out := w.state.Outbox(plannerMail)[0]; len(out.Anomalies) != 0 {
-		t.Errorf("the delivery is %+v", out.Delivery)
+		answer mail 1 {"q":"fine"} try=1 => delivers
+		push mail planner note ` + held + ` => validation_failed silent`)
+	if out := w.state.Outbox(plannerMail); len(out) != 1 || len(out[0].Anomalies) != 0 {
+		t.Errorf("the deliveries are %+v", out)
 	}
 }
 

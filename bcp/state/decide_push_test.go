@@ -28,7 +28,7 @@ func TestPushIsDelivered(t *testing.T) {
 	}
 }
 
-// covers SUB-10, SUB-11, SUB-13, SUB-90, SUB-91, SUB-97, SUB-113, SUB-114, SUB-115, P10, A-SPOOF
+// covers SUB-10, SUB-11, SUB-13, SUB-90, SUB-91, SUB-97, SUB-113, SUB-114, SUB-115, P10, A-SPOOF, C-11, SUB-96, P4.3
 func TestPushCodesInOrder(t *testing.T) {
 	t.Parallel()
 	mesh := edited(func(c *bcp.Channel) { c.MaxPendingApprovals, c.Budget, c.PushBudget = 0, 23*bcp.Bit, 50*bcp.Bit })
@@ -85,7 +85,7 @@ func TestPushOfTheSameID(t *testing.T) {
 		push mail clerk note {"q":"hello"}  => subscription_not_found`)
 }
 
-// covers SUB-92, SUB-98, P4.3, P7.6
+// covers SUB-92, SUB-98, P4.3, P7.6, C-12, P7.4
 func TestHeldPush(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, edited(func(c *bcp.Channel) { c.MaxPendingApprovals = 2 })).play(`
@@ -285,7 +285,7 @@ func TestOutboxIsBounded(t *testing.T) {
 // No message of either end makes or widens a channel, a subscription, a limit
 // or a query of the other.
 //
-// covers BCP-11, BCP-164, SUB-8, SUB-127, SUB-130, P1.5
+// covers BCP-11, BCP-164, SUB-8, SUB-127, SUB-130, P1.5, C-2, BCP-1, SUB-1
 func TestNothingWidensAtRuntime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh())
