@@ -2,9 +2,7 @@ package mesh_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -159,38 +157,6 @@ func TestControllerListsItsChannels(t *testing.T) {
 		if d.Kind == bcp.KindSession {
 			t.Errorf("there is a record: %+v", d)
 		}
-	}
-}
-
-// covers A-CONCQ, SUB-26, P4.5
-func TestConcurrentAsks(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, with(pair(100000, "max_cat2_queries: 5"), "mesh.yaml", "max_refusals: 1000/m\n"))
-	main := controller(t, m, "main")
-	var all sync.WaitGroup
-	receipts := make(chan string, 50)
-	for i := range 50 {
-		all.Go(func() {
-			reply, err := main.Conn.Request(subjects.Ask("main", "mailer"), []byte(withID(askWho, "request_id", fmt.Sprint("r", i))), meshtest.Patience)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			receipts <- string(reply.Data)
-		})
-	}
-	all.Wait()
-	close(receipts)
-	accepted := 0
-	for r := range receipts {
-		if strings.HasPrefix(r, `{"query_id"`) {
-			accepted++
-		} else if r != `{"error":"query_limit_reached","detail":"the epoch's category 2 queries are spent"}` {
-			t.Error(r)
-		}
-	}
-	if accepted != 5 {
-		t.Errorf("%d accepted", accepted)
 	}
 }
 

@@ -59,26 +59,3 @@ func TestNothingReachesTheControllerButThroughTheGateway(t *testing.T) {
 		t.Errorf("and %s", more[0].JSON)
 	}
 }
-
-// BCPQuery returns at once with a receipt. Answers come as deliveries in the
-// order in which they were given, whatever the order of the asks.
-//
-// covers C-3, SUB-73, P9.1
-func TestAsksAreAnsweredInAnyOrder(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	main, mailer := connect(t, m)
-	first, second := main.Accepted(t, "mailer", askUrgent), main.Accepted(t, "mailer", askWho)
-	one, two := mailer.queries.Next(t), mailer.queries.Next(t)
-	if early := main.rest(t); len(early) > 0 || one.Text("query_id") != string(first) || two.Text("query_id") != string(second) {
-		t.Fatalf("queries %s and %s, deliveries %v", one.JSON, two.JSON, early)
-	}
-	mailer.Answer(t, two, isWho)
-	if d := main.delivery(t); d.Text("query_id") != string(second) {
-		t.Errorf("first %s", d.JSON)
-	}
-	mailer.Answer(t, one, isUrgent)
-	if d := main.delivery(t); d.Text("query_id") != string(first) {
-		t.Errorf("then %s", d.JSON)
-	}
-}

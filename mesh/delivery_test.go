@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,111 +175,6 @@ func inOrder(delivered, decided []string) bool {
 		}
 	}
 	return late <= first
-}
-
-// covers P9.1
-func TestOrderOfDeliveries(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	main, mailer := connect(t, m)
-	const n = 50
-	for i := range n {
-		text := meshtest.PushText("main", "alerts", fmt.Sprintf(`{"urgent":%t}`, i%3 == 0), "")
-		if err := mailer.Publish(pushAlert, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mailer.Sync(t)
-	for i := range n {
-		if d := main.delivery(t); !contains(d, fmt.Sprintf(`"urgent":%t`, i%3 == 0)) {
-			t.Errorf("delivery %d: %s", i, d.JSON)
-		}
-	}
-}
-
-// Two Controllers name their subscriptions alike.
-//
-// covers C-8, A-COLL, SUB-2, SUB-12, SUB-13, SUB-40
-func TestSubscriptionsOfTwoControllers(t *testing.T) {
-	t.Parallel()
-	files := pair(1000)
-	files["boss.md"] = agentFile("boss", "", controls("mailer", 100, `subscriptions:
-  - {id: alerts, category: 1, fields: [{name: level, type: integer, min: 1, max: 8}]}`))
-	files["mailer.md"] = agentFile("mailer", "", reads("main"), reads("boss"))
-	m := meshtest.Start(t, files)
-	main, mailer := connect(t, m)
-	boss := controller(t, m, "boss")
-	for _, c := range []struct {
-		controller bcp.AgentName
-		response   string
-		success    bool
-	}{{"main", `{"urgent":true}`, true}, {"boss", `{"urgent":true}`, false}, {"boss", `{"level":7}`, true}, {"main", `{"level":7}`, false}} {
-		if r := mailer.Push(t, c.controller, "alerts", c.response, ""); r.Fields["success"] != c.success {
-			t.Errorf("%s to %s: %s", c.response, c.controller, r.JSON)
-		}
-	}
-	if d := main.delivery(t); !contains(d, `{"urgent":true}`) || d.Fields["bandwidth_bits"] != 1.0 {
-		t.Errorf("main got %s", d.JSON)
-	}
-	if d := boss.delivery(t); !contains(d, `{"level":7}`) || d.Fields["bandwidth_bits"] != 3.0 {
-		t.Errorf("boss got %s", d.JSON)
-	}
-	m.Settle(t)
-	if more := append(main.rest(t), boss.rest(t)...); len(more) > 0 {
-		t.Errorf("and %s", more[0].JSON)
-	}
-}
-
-// A repeat of a client's id is the first outcome again and has no effect.
-//
-// covers P2.6, P4.5
-func TestRepeatedIDs(t *testing.T) {
-	t.Parallel()
-	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
-		m := meshtest.Start(t, in(pair(1000), encoding))
-		main, mailer := connect(t, m)
-		ask := withID(askUrgent, "request_id", "r1")
-		receipt := main.Ask(t, "mailer", ask)
-		query := mailer.queries.Next(t)
-		for range 3 {
-			if again := main.Ask(t, "mailer", ask); again.JSON != receipt.JSON {
-				t.Errorf("receipt %s, then %s", receipt.JSON, again.JSON)
-			}
-		}
-		if other := main.Ask(t, "mailer", withID(askWho, "request_id", "r1")); other.Text("error") != "malformed" {
-			t.Errorf("another message with the same id: %s", other.JSON)
-		}
-		mailer.Answer(t, query, isUrgent)
-		main.delivery(t)
-		if again := main.Ask(t, "mailer", ask); again.JSON != receipt.JSON {
-			t.Errorf("receipt %s, then %s", receipt.JSON, again.JSON)
-		}
-
-		result := mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"r1"`)
-		for range 3 {
-			if again := mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"r1"`); again.JSON != result.JSON {
-				t.Errorf("result %s, then %s", result.JSON, again.JSON)
-			}
-		}
-		if other := mailer.Push(t, "main", "alerts", `{"urgent":false}`, `,"push_id":"r1"`); other.Text("code") != "malformed" {
-			t.Errorf("another message with the same id: %s", other.JSON)
-		}
-		if d := main.delivery(t); d.Text("subscription_id") != "alerts" || strings.Contains(d.JSON, "r1") {
-			t.Errorf("delivery %s", d.JSON)
-		}
-		last := m.WaitCount(t, 2, meshtest.Of(bcp.KindAcknowledge))[1]
-		m.Settle(t)
-		if more := append(mailer.queries.Taken(t), main.rest(t)...); len(more) > 0 {
-			t.Errorf("and %s", more[0].JSON)
-		}
-		if want := (bcp.Balance{Settled: 2 * bcp.Bit, Pushed: bcp.Bit}); last.Balance.Settled != want.Settled || last.Balance.Pushed != want.Pushed || last.Balance.Reserved != 0 {
-			t.Errorf("balance %+v", last.Balance)
-		}
-		var forms map[string]any
-		if err := json.Unmarshal([]byte(receipt.JSON), &forms); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // An agent that is connected twice and answers everything twice is no flooder.

@@ -120,7 +120,7 @@ func TestPushFlow(t *testing.T) {
 	}
 }
 
-// covers SUB-16, SUB-81, SUB-126, SUB-131
+// covers SUB-16, SUB-81, SUB-126, SUB-131, C-3, SUB-73, P9.1
 func TestAskReturnsBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, pair(1000))
@@ -237,21 +237,6 @@ func TestRejectedAnswerIsRetried(t *testing.T) {
 	m.Settle(t)
 	if more := mailer.queries.Taken(t); len(more) > 0 {
 		t.Errorf("the query was sent once more: %s", more[0].JSON)
-	}
-}
-
-// covers P3.9, A-NEI
-func TestNotEnoughInformation(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	main, mailer := connect(t, m)
-	main.Accepted(t, "mailer", askWho)
-	mailer.Answer(t, mailer.queries.Next(t), `"not_enough_information":true`)
-	if r := mailer.result(t); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
-	if d := main.delivery(t); d.Text("outcome") != "not_enough_information" || d.Fields["response"] != nil || d.Fields["bandwidth_bits"] != 1.0 {
-		t.Errorf("delivery %s", d.JSON)
 	}
 }
 

@@ -1,11 +1,9 @@
 package mesh_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -170,89 +168,6 @@ func TestRefusedAnswer(t *testing.T) {
 	for _, d := range m.Decisions() {
 		if d.Kind == bcp.KindAnswer && (d.RawCommitment.IsZero() || d.RawBytes == 0) {
 			t.Errorf("an answer without its commitment: %+v", d)
-		}
-	}
-}
-
-// covers A-DOUBLE, P4.5, P3.10
-func TestConcurrentAnswers(t *testing.T) {
-	t.Parallel()
-	files := with(pair(1000), "mesh.yaml", "max_refusals: 1000/m\n")
-	files["mailer.md"] = agentFile("mailer", "max_connections: 64\n", reads("main"))
-	m := meshtest.Start(t, files)
-	main, mailer := connect(t, m)
-	mailer.Close()
-	const n = 50
-	spec := `{"category":1,"fields":[{"name":"n","type":"integer","min":0,"max":49}]}`
-	readers := make([]side, n)
-	for i := range readers {
-		readers[i] = reader(t, m, "mailer")
-	}
-	id := main.Accepted(t, "mailer", spec)
-	queries := make([]meshtest.Message, n)
-	for i := range readers {
-		queries[i] = readers[i].queries.NextOf(t, meshtest.With("query_id", id))
-	}
-	var all sync.WaitGroup
-	for i := range readers {
-		all.Go(func() {
-			text := fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"n":%d}}`, id, i)
-			if err := readers[i].Publish(queries[i].Reply, []byte(text)); err != nil {
-				t.Error(err)
-			}
-			_ = readers[i].Flush()
-		})
-	}
-	all.Wait()
-	m.WaitCount(t, n, meshtest.Of(bcp.KindAnswer))
-	m.Settle(t)
-	got := main.rest(t)
-	if len(got) != 1 || m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)) != n-1 {
-		t.Errorf("%d deliveries, %d refused", len(got), m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)))
-	}
-}
-
-// covers A-RACE, P4.5, SUB-82
-func TestConcurrentPushes(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, with(pair(10), "mesh.yaml", "max_refusals: 1000/m\n"))
-	main, mailer := connect(t, m)
-	var all sync.WaitGroup
-	codes := make(chan string, 100)
-	for i := range 100 {
-		all.Go(func() {
-			text := meshtest.PushText("main", "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
-			reply, err := mailer.Conn.Request(pushAlert, []byte(text), meshtest.Patience)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			var r struct{ Code string }
-			if err := json.Unmarshal(reply.Data, &r); err != nil {
-				t.Error(err)
-			}
-			codes <- r.Code
-		})
-	}
-	all.Wait()
-	close(codes)
-	count := map[string]int{}
-	for c := range codes {
-		count[c]++
-	}
-	if count[""] != 10 || count["budget_exhausted"] != 90 {
-		t.Errorf("%v", count)
-	}
-	for range 10 {
-		main.delivery(t)
-	}
-	m.Settle(t)
-	if more := main.rest(t); len(more) > 0 {
-		t.Errorf("and %s", more[0].JSON)
-	}
-	for _, d := range m.Decisions() {
-		if d.Balance.Settled > 10*bcp.Bit {
-			t.Fatalf("overdrawn: %+v", d.Balance)
 		}
 	}
 }

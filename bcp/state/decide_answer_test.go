@@ -222,7 +222,7 @@ func TestDeliveryHidesRejections(t *testing.T) {
 
 // However a query fails, the delivery has the same form.
 //
-// covers P2.4, P2.5, P10, C-10, BCP-91, P4.1
+// covers P10, C-10, BCP-91, P2.4, P2.5, P4.1
 func TestFailuresHaveOneForm(t *testing.T) {
 	t.Parallel()
 	outcomes := map[bcp.Code]string{
@@ -284,7 +284,7 @@ func TestAnswerIsHeld(t *testing.T) {
 
 func answerWord(value string) string { return strings.ReplaceAll(value, " ", "_") }
 
-// covers P3.6, C-9, BCP-99, SUB-91
+// covers C-9, BCP-99, SUB-91, P3.6
 func TestAnomaliesRejectOrFlag(t *testing.T) {
 	t.Parallel()
 	held := answerWord(heldAnswer)

@@ -73,7 +73,7 @@ func TestPushCodesInOrder(t *testing.T) {
 
 // Two Controllers use one id for different specs of the same Reader.
 //
-// covers SUB-40, SUB-86, P1.1, A-COLL
+// covers SUB-40, SUB-86, C-8, SUB-2, SUB-12, SUB-13, P1.1, A-COLL
 func TestPushOfTheSameID(t *testing.T) {
 	t.Parallel()
 	newWorld(t, testMesh()).play(`
@@ -85,7 +85,7 @@ func TestPushOfTheSameID(t *testing.T) {
 		push mail clerk note {"q":"hello"}  => subscription_not_found`)
 }
 
-// covers SUB-92, SUB-98, P4.3, P7.6, C-12, P7.4
+// covers SUB-92, SUB-98, C-12, P4.3, P7.6, P7.4
 func TestHeldPush(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, edited(func(c *bcp.Channel) { c.MaxPendingApprovals = 2 })).play(`
@@ -285,7 +285,7 @@ func TestOutboxIsBounded(t *testing.T) {
 // No message of either end makes or widens a channel, a subscription, a limit
 // or a query of the other.
 //
-// covers BCP-11, BCP-164, SUB-8, SUB-127, SUB-130, P1.5, C-2, BCP-1, SUB-1
+// covers BCP-11, BCP-164, SUB-8, SUB-127, SUB-130, C-2, BCP-1, SUB-1, P1.5
 func TestNothingWidensAtRuntime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh())

@@ -162,7 +162,7 @@ func (r *renewals) reacts(controller bcp.AgentName) bool {
 // budget_renew, and what is settled stays within the budgets of those epochs and
 // of every window. The argument stands in BUDGETS.md.
 //
-// covers SUB-133, P1.5, P4.4, P4.5, P9.4, A-RDRRESET, A-EXHAUST, A-FREE, C-7, SUB-99, SUB-100
+// covers SUB-133, C-7, SUB-99, SUB-100, P1.5, P4.4, P4.5, P9.4, A-RDRRESET, A-EXHAUST, A-FREE
 func TestReadersCannotRenew(t *testing.T) {
 	t.Parallel()
 	readers := []string{"push mail planner alarm {\"ok\":true}", "push mail planner zero {\"x\":\"x\"}", "push mail planner memo {\"summary\":\"a_b\"}",
