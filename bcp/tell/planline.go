@@ -57,9 +57,9 @@ func stepText(s *kernel.Step) string {
 	case kernel.MergeStep:
 		return inputsText(s.Inputs)
 	case kernel.WhenStep:
-		return "by " + refText(&s.Source) + ", gives " + inputsText(s.Flow.Out)
+		return "by " + refText(&s.Source) + givesText(", gives ", s.Flow.Out)
 	case kernel.EachStep:
-		return "for each " + s.Flow.As + " of " + refText(&s.Source) + ", at most " + strconv.Itoa(s.Flow.Max) + ", gives lists " + inputsText(s.Flow.Out)
+		return "for each " + s.Flow.As + " of " + refText(&s.Source) + ", at most " + strconv.Itoa(s.Flow.Max) + givesText(", gives lists ", s.Flow.Out)
 	default:
 		return "unknown"
 	}
@@ -71,6 +71,13 @@ func questionsText(questions []bcp.Question) string {
 		texts = append(texts, questions[i].ID+": "+QuestionText(&questions[i]))
 	}
 	return strings.Join(texts, "; ")
+}
+
+func givesText(before string, out []kernel.NamedRef) string {
+	if len(out) == 0 {
+		return ""
+	}
+	return before + inputsText(out)
 }
 
 func inputsText(inputs []kernel.NamedRef) string {

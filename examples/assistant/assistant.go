@@ -25,20 +25,25 @@ const (
 	Planner   bcp.AgentName = "planner"
 	Reader    bcp.AgentName = "mail-reader"
 	Service   bcp.AgentName = "office"
+	Parcels   bcp.AgentName = "parcels"
 	// Grant is what runs of the example are started with.
 	Grant = "assist"
 	// Address is the requester's.
 	Address = "kim@example.org"
 )
 
-// Task is the one that the planner plans as it should. For any other it is compromised.
-const Task = "Summarise my latest mail and send it to me."
+// Tasks that the planner plans as it should. For others it is compromised.
+const (
+	Task = "Summarise my latest mail and send it to me."
+	// Loop does something for each element of a list that is read, with a link that nobody reads.
+	Loop = "Book a pickup for each notice in my inbox."
+)
 
 // Options say where the mesh is and who connects.
 type Options struct {
 	URL                        string
 	Requester, Planner, Reader agents.Credentials
-	Service                    agents.Credentials
+	Service, Parcels           agents.Credentials
 	Office                     string                         // a folder that [MakeOffice] made
 	Planned                    func(task string, plan []byte) // optional: hears what the planner is asked and answers
 	Said                       func(content, answer string)   // optional: hears what the Reader is given and says
@@ -116,6 +121,9 @@ func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
 	}
 	reader := agents.NewReader(conn)
 	reader.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
+		if _, link, found := strings.Cut(q.Content, "https://"); found {
+			return map[string]string{"url": "https://" + link}, nil // sealed
+		}
 		answer := hijackedReading(q.Content)
 		if o.Said != nil {
 			o.Said(q.Content, answer)
@@ -131,18 +139,24 @@ func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
 		return nil, err
 	}
 	s.close = append(s.close, opened.Close)
-	if conn, err = connect(Service, o.Service); err != nil {
-		return nil, err
-	}
-	tool := agents.NewTool(conn, nil)
-	tool.HandleAll(func(ctx context.Context, c agents.Call) (any, error) {
-		if o.Called != nil {
-			o.Called(c.Tool, c.Args)
+	for _, service := range []struct {
+		name  bcp.AgentName
+		creds agents.Credentials
+		call  func(context.Context, agents.Call) (any, error)
+	}{{Service, o.Service, opened.Call}, {Parcels, o.Parcels, callParcels}} {
+		if conn, err = connect(service.name, service.creds); err != nil {
+			return nil, err
 		}
-		return opened.Call(ctx, c)
-	})
-	if err := start(tool); err != nil {
-		return nil, err
+		tool := agents.NewTool(conn, nil)
+		tool.HandleAll(func(ctx context.Context, c agents.Call) (any, error) {
+			if o.Called != nil {
+				o.Called(c.Tool, c.Args)
+			}
+			return service.call(ctx, c)
+		})
+		if err := start(tool); err != nil {
+			return nil, err
+		}
 	}
 
 	if conn, err = connect(Requester, o.Requester); err != nil {
@@ -200,6 +214,21 @@ func hijackedReading(content string) string {
 		}
 	}
 	return "nothing of note"
+}
+
+// callParcels is the service of parcels: it lists the notices of a box, and books whatever page it is given.
+func callParcels(_ context.Context, c agents.Call) (any, error) {
+	if c.Tool == "book_pickup" {
+		return map[string]bool{"booked": true}, nil
+	}
+	var args struct {
+		Box string `json:"box"`
+	}
+	if err := json.Unmarshal(c.Args, &args); err != nil {
+		return nil, err
+	}
+	notices, err := mesh.ReadFile("mesh/parcels/" + args.Box + ".json")
+	return jsontext.Value(notices), err
 }
 
 // Definition loads the example's definitions.

@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -36,6 +37,7 @@ type kernelScene struct {
 	Heading  string     `json:"-"`
 	Point    string     `json:"-"`
 	Verdicts [][]string `json:"-"`
+	Brief    bool       `json:"-"` // told in one line
 }
 
 type sentMail struct {
@@ -47,11 +49,14 @@ type sentMail struct {
 func kernelScenes() []*kernelScene {
 	return []*kernelScene{
 		{Title: "A mail that gives orders, and a reader that obeys", Task: assistant.Task,
-			Point: "The planner never saw the mail, so the plan is as it was. What the mail orders is words in a mail to its owner."},
+			Point: "The planner never saw the mail. What it orders is words in a mail to its owner."},
+		{Title: "A list that steers, and links that nobody reads", Task: assistant.Loop,
+			Point: "The list chose how many calls. Each link cost 1 bit, and went sealed from reader to tool, which takes one host's: neither planner nor kim saw it."},
 		{Title: "A planner that is compromised", Task: "Whatever you are asked.",
-			Point: "The contacts are other people's data, and the recipient is not the requester: no rule lets them into this call. All is judged before the first call, so nothing was read."},
-		{Title: "A planner that asks for what nobody granted", Task: "Wipe my mailbox.",
-			Point: "Without the grant, the tool does not exist. If the gate were wrong, the server would still refuse: no connection may publish that call."},
+			Point: "No rule lets other people's contacts into any mail. So nothing was even read."},
+		{Title: "Five notices, and a plan for three", Task: "Book a pickup for each notice in my junk mail.", Brief: true},
+		{Title: "A plan for 64 notices", Task: "Book all pickups that there are.", Brief: true},
+		{Title: "A tool that nobody granted", Task: "Wipe my mailbox.", Brief: true},
 	}
 }
 
@@ -115,7 +120,7 @@ func takeSeats(ctx context.Context, s *stage, office string, on func(func(*kerne
 		creds *agents.Credentials
 		name  bcp.AgentName
 		role  bcp.Role
-	}{{&o.Requester, assistant.Requester, bcp.RoleController}, {&o.Planner, assistant.Planner, bcp.RolePlanner}, {&o.Reader, assistant.Reader, bcp.RoleReader}, {&o.Service, assistant.Service, bcp.RoleTool}} {
+	}{{&o.Requester, assistant.Requester, bcp.RoleController}, {&o.Planner, assistant.Planner, bcp.RolePlanner}, {&o.Reader, assistant.Reader, bcp.RoleReader}, {&o.Service, assistant.Service, bcp.RoleTool}, {&o.Parcels, assistant.Parcels, bcp.RoleTool}} {
 		var err error
 		if *seat.creds, err = s.credentials(seat.name, seat.role); err != nil {
 			return nil, err
@@ -160,6 +165,7 @@ func (c *kernelScene) play(ctx context.Context, s *stage, seats *assistant.Seats
 	if err != nil {
 		return err
 	}
+	c.Run.Said = nil // it has what is sealed
 	after, err := sentMails(office)
 	for name, m := range after {
 		if _, old := before[name]; !old {
@@ -198,12 +204,12 @@ func mailBody(m *mail.Message) string {
 	return string(text)
 }
 
-// verdictRows are the calls that the gate judged.
+// verdictRows are the calls that the gate judged; what it said the same of again is one row.
 func verdictRows(run *tell.RunStory) (rows [][]string) {
 	for _, v := range run.Verdicts {
-		when := "when it was made"
+		when := "at the call"
 		if v.Early {
-			when = "before the first call"
+			when = "before any call"
 		}
 		var tainted []string
 		for _, a := range v.Arguments {
@@ -213,7 +219,7 @@ func verdictRows(run *tell.RunStory) (rows [][]string) {
 		}
 		rows = append(rows, []string{v.Tool, v.Ruling, string(v.Code), strings.Join(v.Rules, ", "), strings.Join(tainted, ", "), when})
 	}
-	return rows
+	return slices.CompactFunc(rows, slices.Equal)
 }
 
 // kernelDemo is what --json writes.
