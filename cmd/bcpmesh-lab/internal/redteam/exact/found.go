@@ -21,8 +21,6 @@ type Found struct {
 // Search plays the configuration in every way, with more additional release
 // slots. The error is that of [Game.Search].
 func (c Configuration) Search(more int) (Found, error) {
-	mesh := gameMesh()
-	c.edit(mesh)
 	begin := time.Unix(1_800_000_000, 0)
 	at := func(slot int) time.Time { return begin.Add(time.Duration(slot) * gameSlot) }
 	var ticks []time.Time
@@ -32,8 +30,8 @@ func (c Configuration) Search(more int) (Found, error) {
 		}
 	}
 	game := &Game{
-		Config: state.Config{Mesh: mesh, Constraints: constraint.Compile, Runs: kernel.Open(gameKernel)}, Controller: "main", Planner: c.planner,
-		Ticks: ticks, End: at(c.slots + more + 4), Moves: c.moves, Act: c.act,
+		Config: state.Config{Mesh: c.mesh(), Constraints: constraint.Compile, Runs: kernel.Open(gameKernel)}, Controller: "main", Planner: c.planner,
+		Ticks: ticks, End: at(c.slots + more + 4), Moves: c.offer, Act: c.act,
 	}
 	out, err := game.Search()
 	if c.planner {

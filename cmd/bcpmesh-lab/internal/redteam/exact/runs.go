@@ -18,10 +18,6 @@ var gameKernel = func() *kernel.Kernel {
 		}
 		return t
 	}
-	spec, err := bcp.ParseSpec([]byte(askYes))
-	if err != nil {
-		panic(err)
-	}
 	boolean, caps := shape(`{"type":"boolean"}`), []kernel.Capability{"all"}
 	limits := kernel.DefaultLimits()
 	limits.MaxPlans, limits.RunTTL, limits.ApprovalTTL = 3, 5*gameSlot, 3*gameSlot/2
@@ -32,7 +28,7 @@ var gameKernel = func() *kernel.Kernel {
 			{Service: "files", Name: "look", Level: kernel.Read, RequiredCaps: caps, Input: shape(`{"type":"object","properties":{}}`), Output: boolean},
 			{Service: "files", Name: "write", Level: kernel.Write, RequiredCaps: caps, Input: shape(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`), Output: boolean},
 		},
-		Schemas: []kernel.Schema{{Name: "Yes", Reader: "mail", Spec: spec}},
+		Schemas: []kernel.Schema{{Name: "Yes", Reader: "mail", Spec: parse(askYes)}},
 		Rules: []kernel.Rule{
 			{ID: "read", Effect: kernel.Declassify, Tool: "write", When: "args.ok.tainted && task.influence == 0 && !control.tainted"},
 			{ID: "no", Effect: kernel.Forbid, Tool: "write", When: "!args.ok.value", ReadsData: true},
