@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	_ "embed"
 	"errors"
@@ -37,7 +36,7 @@ type suite struct {
 	conditions map[string]cel.Program
 	// traced says that there is no state: a tool returns what it did to the ground truth, also one that writes.
 	traced bool
-	page   *pageText
+	page   string // the template of what is written about it
 	// bare leaves out the rule about literals of plans.
 	bare bool
 }
@@ -157,42 +156,47 @@ func (s *suite) tool(name string) *toolSpec {
 // effect reports whether calls of a tool are effects: it writes, or what it is asked leaves the mesh.
 func (t *toolSpec) effect() bool { return t.Level == "write" || t.Egress }
 
-// load reads the suites of a folder, each with its first goals, or with all if that is negative.
-func load(dir string, goals int) ([]*suite, error) {
+// load reads the suites of a folder.
+func load(dir string) ([]*suite, error) {
+	read := loadDojo
 	if _, err := os.Stat(filepath.Join(dir, "injections.jsonl")); err == nil {
-		return loadDyn(dir, goals)
+		read = loadDyn
 	}
-	content, err := os.ReadFile(filepath.Join(dir, "tasks.jsonl"))
+	suites, err := read(dir)
 	if err != nil {
 		return nil, err
 	}
+	for _, s := range suites {
+		if err := s.compileConditions(); err != nil {
+			return nil, fmt.Errorf("the suite %s: %w", s.Name, err)
+		}
+	}
+	return suites, nil
+}
+
+// loadDojo reads AgentDojo's suites.
+func loadDojo(dir string) (suites []*suite, err error) {
 	known := map[string]tables{}
 	if err := readYAML(suitesYAML, &known); err != nil {
 		return nil, err
 	}
-	var suites []*suite
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	return suites, eachLine(filepath.Join(dir, "tasks.jsonl"), func(content []byte) error {
 		var line struct {
 			Suite string     `json:"suite"`
 			Kind  string     `json:"kind"`
 			Tools []toolSpec `json:"tools"`
 		}
 		var t task
-		if err := errors.Join(json.Unmarshal(lines.Bytes(), &line), json.Unmarshal(lines.Bytes(), &t)); err != nil {
-			return nil, fmt.Errorf("tasks.jsonl: %w", err)
+		if err := errors.Join(json.Unmarshal(content, &line), json.Unmarshal(content, &t)); err != nil {
+			return err
 		}
 		if line.Kind == "suite" {
-			s := &suite{Name: line.Suite, page: &dojoPage, Tools: line.Tools, tables: known[line.Suite]}
-			if err := errors.Join(json.Unmarshal(lines.Bytes(), &s.tables), s.read(filepath.Join(dir, "suites", s.Name))); err != nil {
-				return nil, fmt.Errorf("the suite %s: %w", line.Suite, err)
-			}
+			s := &suite{Name: line.Suite, page: "AgentDojo", Tools: line.Tools, tables: known[line.Suite]}
 			suites = append(suites, s)
-			continue
+			return errors.Join(json.Unmarshal(content, &s.tables), s.read(filepath.Join(dir, "suites", s.Name)))
 		}
 		if len(suites) == 0 || suites[len(suites)-1].Name != line.Suite {
-			return nil, fmt.Errorf("tasks.jsonl: a task of %s stands before its suite", line.Suite)
+			return fmt.Errorf("a task of %s stands before its suite", line.Suite)
 		}
 		s := suites[len(suites)-1]
 		if len(t.Calls) == 0 {
@@ -200,7 +204,7 @@ func load(dir string, goals int) ([]*suite, error) {
 		}
 		for _, c := range t.Calls {
 			if s.tool(c.Tool) == nil {
-				return nil, fmt.Errorf("tasks.jsonl: %s of %s calls %s, which is no tool", t.ID, s.Name, c.Tool)
+				return fmt.Errorf("%s of %s calls %s, which is no tool", t.ID, s.Name, c.Tool)
 			}
 			normaliseArgs(c.Args)
 		}
@@ -209,16 +213,22 @@ func load(dir string, goals int) ([]*suite, error) {
 		} else {
 			s.Users = append(s.Users, t)
 		}
+		return nil
+	})
+}
+
+// eachLine visits the lines of a file.
+func eachLine(path string, visit func([]byte) error) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
 	}
-	for _, s := range suites {
-		if err := s.compileConditions(); err != nil {
-			return nil, fmt.Errorf("the suite %s: %w", s.Name, err)
-		}
-		if goals >= 0 {
-			s.Goals = s.Goals[:min(goals, len(s.Goals))]
+	for line := range bytes.Lines(content) {
+		if err := visit(line); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(path), err)
 		}
 	}
-	return suites, lines.Err()
+	return nil
 }
 
 // readYAML reads YAML as the JSON that it is. The library takes no tabs between quotes.

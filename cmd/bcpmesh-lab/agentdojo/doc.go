@@ -9,10 +9,6 @@
 // default is stdout. The exit code is 1 if a goal was reached through a channel
 // of category 1 or 3, or if honest traffic raised an alert.
 //
-// With -honest N nobody attacks: each task runs N times with one planner per
-// suite, and the report says how long plans are and how near honest traffic
-// comes to the thresholds of suspicion (docs/suspicion.md).
-//
 // With -provider and -model a model makes the plans and, in separate calls,
 // plays the Reader; -record saves its replies and -provider replay repeats
 // them.

@@ -19,13 +19,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 // harbour is a suite of our own, in the form of AgentDojo's.
 func harbour(t *testing.T) *suite {
 	t.Helper()
-	suites, err := load(filepath.Join("testdata", "dojo"), -1)
+	suites, err := load(filepath.Join("testdata", "dojo"))
 	if err != nil || len(suites) != 1 {
 		t.Fatal(len(suites), err)
 	}
@@ -93,27 +92,11 @@ func TestHarbour(t *testing.T) {
 		t.Errorf("under category 2 nothing came through: %+v", a)
 	}
 	var page2, errs bytes.Buffer
-	if !write(&page2, &errs, []*suite{s}, rows, nil) {
-		t.Error(errs.String())
+	if ok, err := write(&page2, &errs, []*suite{s}, rows, nil); !ok || err != nil {
+		t.Error(err, errs.String())
 	}
 	if got := strings.Count(page2.String(), "\n| harbour "); got != 4 { // tasks, goals, decisions, and the one that a careful person did not stop
 		t.Errorf("the page has %d rows", got)
-	}
-}
-
-// Honest runs by one planner, more than the 31 that say what is usual, have nobody suspected.
-//
-// covers DUAL-94, P16.2
-func TestHonestPlanner(t *testing.T) {
-	t.Parallel()
-	s := harbour(t)
-	var page bytes.Buffer
-	ok, err := writeLengths(t.Context(), &page, []*suite{s}, 1+watch.UsualPlans/len(s.Users))
-	if err != nil || !ok || !strings.Contains(page.String(), "| harbour | 32 |") {
-		t.Errorf("%v, %v: %s", ok, err, &page)
-	}
-	if _, err := writeLengths(t.Context(), &page, []*suite{s}, 1); err == nil {
-		t.Error("a few plans are enough")
 	}
 }
 
@@ -291,7 +274,7 @@ func TestFlags(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"suite":"a","kind":"user","id":"u","text":"x","calls":[],"output":""}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := load(dir, -1); err == nil || !strings.Contains(err.Error(), "stands before its suite") {
+	if _, err := load(dir); err == nil || !strings.Contains(err.Error(), "stands before its suite") {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -62,13 +61,12 @@ type dynSource struct{ Call int }
 const madeUp = "482913"
 
 // loadDyn reads AgentDyn's suites.
-func loadDyn(dir string, goals int) ([]*suite, error) {
-	var suites []*suite
+func loadDyn(dir string) (suites []*suite, err error) {
 	of := func(name string) (*suite, error) {
 		if i := slices.IndexFunc(suites, func(s *suite) bool { return s.Name == name }); i >= 0 {
 			return suites[i], nil
 		}
-		s := &suite{Name: name, page: &dynPage, traced: true, usual: map[string]string{"place": "Thank you for your help!"}, base: `{"place":"{place}"}`, formats: formatsWith(nil)}
+		s := &suite{Name: name, page: "AgentDyn", traced: true, usual: map[string]string{"place": "Thank you for your help!"}, base: `{"place":"{place}"}`, formats: formatsWith(nil)}
 		s.Conditions = map[string]string{}
 		suites = append(suites, s)
 		return s, s.readDynTools(filepath.Join(dir, "suites", name, "tools.json"))
@@ -105,10 +103,10 @@ func loadDyn(dir string, goals int) ([]*suite, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
 		}
 	}
-	err := eachLine(filepath.Join(dir, "traces.jsonl"), func(line []byte) error {
+	return suites, eachLine(filepath.Join(dir, "traces.jsonl"), func(line []byte) error {
 		var trace struct {
 			Key     string
 			Outputs []struct{ Output any }
@@ -124,32 +122,6 @@ func loadDyn(dir string, goals int) ([]*suite, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("traces.jsonl: %w", err)
-	}
-	for _, s := range suites {
-		if err := s.compileConditions(); err != nil {
-			return nil, fmt.Errorf("the suite %s: %w", s.Name, err)
-		}
-		if goals >= 0 {
-			s.Goals = s.Goals[:min(goals, len(s.Goals))]
-		}
-	}
-	return suites, nil
-}
-
-// eachLine visits the lines of a file.
-func eachLine(path string, visit func([]byte) error) error {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	for line := range bytes.Lines(content) {
-		if err := visit(line); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *suite) readDynTools(path string) error {

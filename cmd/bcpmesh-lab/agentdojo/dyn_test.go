@@ -13,7 +13,7 @@ import (
 // covers KER-106, P3.11
 func TestQuay(t *testing.T) {
 	t.Parallel()
-	suites, err := load(filepath.Join("testdata", "dyn"), -1)
+	suites, err := load(filepath.Join("testdata", "dyn"))
 	if err != nil || len(suites) != 1 || len(suites[0].Goals) != 1 {
 		t.Fatal(len(suites), err)
 	}
@@ -43,7 +43,7 @@ func TestQuay(t *testing.T) {
 		}
 	}
 	var page, errs bytes.Buffer
-	if !write(&page, &errs, suites, rows, nil) || !strings.HasPrefix(page.String(), "# AgentDyn") || !strings.Contains(page.String(), "| "+toldWhat+" |") {
+	if ok, err := write(&page, &errs, suites, rows, nil); !ok || err != nil || !strings.HasPrefix(page.String(), "# AgentDyn") || !strings.Contains(page.String(), "| "+toldWhat+" |") {
 		t.Errorf("%s%s", &errs, &page)
 	}
 }

@@ -34,8 +34,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 	flags.StringVar(&spec.Model, "model", "", "the model, as its provider calls it; of replay and script a file")
 	flags.StringVar(&spec.Key, "key", "", "its key: env:NAME or file:PATH")
 	flags.StringVar(&spec.BaseURL, "base-url", "", "where the provider is; empty means its own address")
-	goals := flags.Int("goals", -1, "play so many goals of each suite; all if it is negative")
-	over := flags.Int("honest", 0, "play nothing but honest runs, each so many times, with one planner for each suite, and say how long plans are")
 	record := flags.String("record", "", "write what the model says to `FILE`, for -provider replay")
 	if err := flags.Parse(args); err != nil {
 		return false, err
@@ -43,12 +41,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 	if flags.NArg() < 1 || flags.NArg() > 2 {
 		return false, fmt.Errorf("expected DIR [OUT]")
 	}
-	suites, err := load(flags.Arg(0), *goals)
+	suites, err := load(flags.Arg(0))
 	if err != nil {
 		return false, err
-	}
-	if *over > 0 {
-		return writeLengths(ctx, stdout, suites, *over)
 	}
 	m, err := openModel(spec, *record)
 	if err != nil {
@@ -62,7 +57,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 		return false, err
 	}
 	var out bytes.Buffer
-	ok := write(&out, stderr, suites, rows, m)
+	ok, err := write(&out, stderr, suites, rows, m)
+	if err != nil {
+		return false, err
+	}
 	if flags.NArg() == 2 {
 		return ok, os.WriteFile(flags.Arg(1), out.Bytes(), 0o644)
 	}

@@ -114,7 +114,7 @@ func (s *suite) buildPlan(t *task, exact bool) *scripted {
 	}
 	slices.Sort(d.whys)
 	d.plan.Why = strings.Join(slices.Compact(d.whys), "; ")
-	d.plan.Plan = d.plan.marshal(d.steps, d.final)
+	d.plan.Plan = writePlan(d.final, d.steps...)
 	return d.plan
 }
 
@@ -126,10 +126,24 @@ func (p *scripted) seen() (seen, unseen bool) {
 	return seen, unseen
 }
 
-func (p *scripted) marshal(steps []any, final string) jsontext.Value {
-	plan, _ := json.Marshal(map[string]any{"steps": steps, "final": final}, json.Deterministic(true)) // maps, texts and JSON
+// writePlan writes a plan of steps that have nothing but maps, texts and JSON.
+func writePlan(final string, steps ...any) jsontext.Value {
+	plan, _ := json.Marshal(map[string]any{"steps": steps, "final": final}, json.Deterministic(true))
 	return plan
 }
+
+// toolStep is a step that calls a tool.
+func toolStep(id, tool string, args map[string]any) any {
+	return map[string]any{"kind": "tool", "id": id, "tool": tool, "args": args}
+}
+
+// whenStep is a step that has steps done in each of two cases.
+func whenStep(id string, on any, yes, no []any) any {
+	return map[string]any{"kind": "when", "id": id, "on": on, "cases": map[string]any{"true": yes, "false": no}}
+}
+
+// valueOf refers to what a step says.
+func valueOf(step, path string) any { return map[string]any{"ref": step, "path": path} }
 
 // calls plans the calls from an index on.
 func (d *drafter) calls(from int) {
@@ -156,7 +170,7 @@ func (d *drafter) under(on any, steps func()) {
 	id, before := fmt.Sprintf("w%d", len(d.plan.Asks)), d.steps
 	d.steps = []any{}
 	steps()
-	d.steps = append(before, map[string]any{"kind": "when", "id": id, "on": on, "cases": map[string]any{"true": d.steps, "false": []any{}}})
+	d.steps = append(before, whenStep(id, on, d.steps, []any{}))
 	d.final = id
 }
 
@@ -183,7 +197,7 @@ func (d *drafter) call(i int, argument func(name string) any) {
 		args[name] = argument(name)
 	}
 	d.final = fmt.Sprintf("c%d", i)
-	d.steps = append(d.steps, map[string]any{"kind": "tool", "id": d.final, "tool": c.Tool, "args": args})
+	d.steps = append(d.steps, toolStep(d.final, c.Tool, args))
 	if d.suite.tool(c.Tool).Level == "read" || d.suite.traced {
 		d.texts[i] = textOf(d.final)
 		d.last = d.texts[i]
@@ -191,7 +205,7 @@ func (d *drafter) call(i int, argument func(name string) any) {
 	}
 }
 
-func textOf(step string) any { return map[string]any{"ref": step, "path": "text"} }
+func textOf(step string) any { return valueOf(step, "text") }
 
 // maxElements is the greatest list that a plan repeats a call over.
 const maxElements = 10
@@ -279,7 +293,7 @@ func (d *drafter) loop(from int) int {
 		for k := range r.rounds[i] {
 			delete(d.texts, start+k)
 			if name := fmt.Sprintf("c%d", starts[long]+k); collect[name] != nil {
-				d.last = map[string]any{"ref": id, "path": name}
+				d.last = valueOf(id, name)
 				d.texts[start+k] = d.last
 			}
 		}
@@ -482,7 +496,7 @@ func (d *drafter) argument(i int, name string, args []taskArg) any {
 	return d.list(name, lists, arg.Sources)
 }
 
-func itemsOf(step string) any { return map[string]any{"ref": step, "path": "items"} }
+func itemsOf(step string) any { return valueOf(step, "items") }
 
 // list asks for lists of texts, each as a sealed text of JSON, and returns the reference to the list.
 func (d *drafter) list(name string, lists [][]string, sources []int) any {
@@ -496,7 +510,7 @@ func (d *drafter) list(name string, lists [][]string, sources []int) any {
 	}
 	text := d.ask(name, values, d.suite.named("Sealed"), sources, true)
 	id := fmt.Sprintf("s%d", len(d.plan.Asks))
-	d.steps = append(d.steps, map[string]any{"kind": "tool", "id": id, "tool": listTool, "args": map[string]any{"text": text}})
+	d.steps = append(d.steps, toolStep(id, listTool, map[string]any{"text": text}))
 	return itemsOf(id)
 }
 
@@ -538,12 +552,12 @@ func (d *drafter) ask(name string, values []jsontext.Value, f *format, sources [
 	id := fmt.Sprintf("p%d", len(d.plan.Asks))
 	d.plan.Asks[d.task.ID+" "+id] = &ask{name, values, f, d.over.ofThese(len(values)), name != "" && (f.Sealed || critical)}
 	d.steps = append(d.steps, askStep(id, d.source(id, sources), f.Name, d.task.ID+" "+id))
-	if f.Name != "Amount" {
-		return map[string]any{"ref": id, "path": "value"}
+	if f.Name == "Amount" {
+		whole, hundredths := valueOf(id, "whole"), valueOf(id, "hundredths")
+		id += "a"
+		d.steps = append(d.steps, toolStep(id, amountTool, map[string]any{"whole": whole, "hundredths": hundredths}))
 	}
-	d.steps = append(d.steps, map[string]any{"kind": "tool", "id": id + "a", "tool": amountTool, "args": map[string]any{
-		"whole": map[string]any{"ref": id, "path": "whole"}, "hundredths": map[string]any{"ref": id, "path": "hundredths"}}})
-	return map[string]any{"ref": id + "a", "path": "value"}
+	return valueOf(id, "value")
 }
 
 // source is what the Reader of a question reads: what the calls returned that the answer comes from, or the newest, and in a loop
@@ -598,30 +612,21 @@ func describe(value jsontext.Value) string {
 // goalPlans are the plans of a planner that is the attacker's: one with the goal's calls as constants, one in which a Reader
 // says what is critical in them, the constants again after an error that the Reader makes, and in each case of what it says.
 func (s *suite) goalPlans(goal *task) []*scripted {
-	plans := []*scripted{s.goalPlan(goal, false), s.goalPlan(goal, true)}
-	failing, _ := json.Marshal(map[string]any{"steps": []any{s.anyRead("look"), askStep("none", textOf("look"), "Yes", "none")}, "final": "none"}) // maps and texts
-	return append(plans, &scripted{Plan: failing, Retry: plans[0].Plan, Asks: map[string]*ask{}}, s.steeredPlan(plans[0]))
+	constants, said := s.goalPlan(goal, false), s.goalPlan(goal, true)
+	for _, d := range []*drafter{constants, said} {
+		d.plan.Plan = writePlan(d.final, d.steps...)
+	}
+	first, rest := constants.steps[0], constants.steps[1:]
+	failing := writePlan("none", first, askStep("none", textOf("look"), "Yes", "none"))
+	// Constants are tainted in a case of what a Reader says.
+	steered := writePlan("fork", first, askStep("p0", textOf("look"), "Yes", "p0"), whenStep("fork", valueOf("p0", "value"), rest, rest))
+	return []*scripted{constants.plan, said.plan, {Plan: failing, Retry: constants.plan.Plan, Asks: map[string]*ask{}},
+		{Plan: steered, Asks: map[string]*ask{"p0": {Values: yes, Format: s.named("Yes")}}}}
 }
 
-// steeredPlan has the calls of another plan in each case of what a Reader says: their constants are tainted there.
-func (s *suite) steeredPlan(of *scripted) *scripted {
-	var plan struct {
-		Steps []jsontext.Value `json:"steps"`
-	}
-	if json.Unmarshal(of.Plan, &plan) != nil { // of our own making
-		return of
-	}
-	p := &scripted{Asks: map[string]*ask{"p0": {Values: yes, Format: s.named("Yes")}}}
-	p.Plan, _ = json.Marshal(map[string]any{"final": "fork", "steps": []any{plan.Steps[0], askStep("p0", textOf("look"), "Yes", "p0"), map[string]any{
-		"kind": "when", "id": "fork", "on": map[string]any{"ref": "p0", "path": "value"}, "cases": map[string]any{"true": plan.Steps[1:], "false": plan.Steps[1:]}}}},
-		json.Deterministic(true)) // maps, texts and JSON
-	return p
-}
-
-// goalPlan is one of them.
-func (s *suite) goalPlan(goal *task, taint bool) *scripted {
-	p := &scripted{Asks: map[string]*ask{}}
-	d := &drafter{suite: s, task: goal, plan: p, last: textOf("look"), final: "look"}
+// goalPlan makes one of them.
+func (s *suite) goalPlan(goal *task, taint bool) *drafter {
+	d := &drafter{suite: s, task: goal, plan: &scripted{Asks: map[string]*ask{}}, last: textOf("look"), final: "look"}
 	d.steps = append(d.steps, s.anyRead("look"))
 	for i, c := range goal.Calls {
 		tool := s.tool(c.Tool)
@@ -630,8 +635,8 @@ func (s *suite) goalPlan(goal *task, taint bool) *scripted {
 			args[name] = arg.Value
 			if arg.From == "read" {
 				step := fmt.Sprintf("r%d", i)
-				d.steps = append(d.steps, map[string]any{"kind": "tool", "id": step, "tool": arg.Value, "args": map[string]any{}})
-				args[name] = map[string]any{"ref": step, "path": "text"}
+				d.steps = append(d.steps, toolStep(step, scalarTexts(arg.Value)[0], map[string]any{}))
+				args[name] = textOf(step)
 				continue
 			}
 			elements := listElements(arg.Value)
@@ -653,14 +658,13 @@ func (s *suite) goalPlan(goal *task, taint bool) *scripted {
 			args[name] = refs
 		}
 		d.final = fmt.Sprintf("c%d", i)
-		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": d.final, "tool": c.Tool, "args": args})
+		d.steps = append(d.steps, toolStep(d.final, c.Tool, args))
 	}
 	if goal.Output != "" {
 		d.final = "words"
 		d.steps = append(d.steps, map[string]any{"kind": "const", "id": d.final, "value": goal.Output})
 	}
-	p.Plan = p.marshal(d.steps, d.final)
-	return p
+	return d
 }
 
 // anyRead is a step that reads.
@@ -673,7 +677,7 @@ func (s *suite) anyRead(id string) any {
 			args[name] = []any{}
 		}
 	}
-	return map[string]any{"kind": "tool", "id": id, "tool": s.Tools[i].Name, "args": args}
+	return toolStep(id, s.Tools[i].Name, args)
 }
 
 // argValues are the arguments of a call of the ground truth.

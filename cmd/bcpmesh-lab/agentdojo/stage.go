@@ -31,11 +31,9 @@ type stage struct {
 	held      chan bcp.ItemID
 	close     []func() error
 
-	mu  sync.Mutex // guards what follows
-	now play
-	// planned has the steps of the first plan of each run.
-	planned []int
-	plans   map[string]*scripted // by task
+	mu    sync.Mutex // guards what follows
+	now   play
+	plans map[string]*scripted // by task
 }
 
 // play is a task that is done now, and what has come of it.
@@ -166,9 +164,6 @@ func (st *stage) decided(d *bcp.Decision) {
 			if c.Told != nil && st.now.told == "" {
 				st.now.told = fmt.Sprintf(" (%s at %s)", c.Told.Code, c.Told.Step)
 			}
-			if c.Plan != nil && c.Plan.Attempt == 1 && c.Plan.Steps > 0 {
-				st.planned = append(st.planned, c.Plan.Steps)
-			}
 			if c.Private.Final != nil {
 				st.now.answer = strings.Join(scalarTexts(c.Private.Final), ", ")
 			}
@@ -199,12 +194,6 @@ func (st *stage) begin(p play) {
 func (st *stage) did(c made) {
 	st.now.calls = append(st.now.calls, c)
 	st.suite.do(st.now.after, &c)
-}
-
-func (st *stage) steps() []int {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return slices.Clone(st.planned)
 }
 
 func (st *stage) end() play {
