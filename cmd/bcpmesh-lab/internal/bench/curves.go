@@ -41,21 +41,13 @@ func (r *runner) channels() error {
 			sides = append(sides, s)
 		}
 	}
-	used := make([][]float64, len(sides))
-	for round := range r.rounds + 1 {
-		for i, s := range sides {
-			m, err := s.load(load{Mode: modePush, InFlight: 16, Shape: shapes[i/len(kinds)], Duration: r.options.Duration})
-			if err != nil {
-				return err
-			}
-			if round > 0 {
-				used[i] = append(used[i], m.usedProjected)
-			}
-		}
+	used, err := r.pushes(sides, func(i int) shape { return shapes[i/len(kinds)] })
+	if err != nil {
+		return err
 	}
 	for k, kind := range kinds {
 		for i, one := range shapes {
-			kind.curve.Steps = append(kind.curve.Steps, Point{one.channels(), median(used[i*len(kinds)+k])})
+			kind.curve.Steps = append(kind.curve.Steps, Point{one.channels(), used[i*len(kinds)+k]})
 		}
 		r.curve("channels", kind.curve, kind.limit)
 	}
@@ -70,7 +62,6 @@ func (r *runner) decisions() error {
 	}
 	cost := Curve{Name: "processor time of a push", Over: "decisions in history", Unit: "µs"}
 	start := Curve{Name: "start", Over: "decisions in history", Unit: "ms"}
-	straight := shape{Readers: pairs, Controllers: pairs}
 	var sides []*side
 	defer func() {
 		for _, s := range sides {
@@ -85,20 +76,12 @@ func (r *runner) decisions() error {
 		sides = append(sides, s)
 		start.Steps = append(start.Steps, Point{n, float64(started.Took.Milliseconds())})
 	}
-	used := make([][]float64, len(sides))
-	for round := range r.rounds + 1 {
-		for i, s := range sides {
-			m, err := s.load(load{Mode: modePush, InFlight: 16, Shape: straight, Duration: r.options.Duration})
-			if err != nil {
-				return err
-			}
-			if round > 0 {
-				used[i] = append(used[i], m.usedProjected)
-			}
-		}
+	used, err := r.pushes(sides, func(int) shape { return straight })
+	if err != nil {
+		return err
 	}
 	for i, n := range counts {
-		cost.Steps = append(cost.Steps, Point{n, median(used[i])})
+		cost.Steps = append(cost.Steps, Point{n, used[i]})
 	}
 	limit := atMost(flat, "x the first")
 	r.curve("decisions", cost, &limit)
@@ -112,6 +95,27 @@ func (r *runner) decisions() error {
 	limit = atMost(2000, " ms")
 	r.report.add(Figure{Name: "decisions", What: fmt.Sprintf("start behind %d, from a snapshot", last.At), Value: float64(again.Took.Milliseconds()), Unit: "ms"}, &limit)
 	return nil
+}
+
+// pushes returns the processor time of a push on each side, of the given shape, including its projections. The sides take turns.
+func (r *runner) pushes(sides []*side, shapeOf func(i int) shape) ([]float64, error) {
+	used := make([][]float64, len(sides))
+	for round := range r.rounds + 1 {
+		for i, s := range sides {
+			m, err := s.load(load{Mode: modePush, InFlight: 16, Shape: shapeOf(i), Duration: r.options.Duration})
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				used[i] = append(used[i], m.usedProjected)
+			}
+		}
+	}
+	medians := make([]float64, len(sides))
+	for i := range used {
+		medians[i] = median(used[i])
+	}
+	return medians, nil
 }
 
 // curve adds a curve and compares its ends.

@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime/pprof"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,7 +20,6 @@ type host struct {
 	floor *floor
 	// operator speaks to a mesh.
 	operator *agents.Connection
-	profile  *os.File // nil without a profile
 }
 
 // startHost makes a host's keys and creds for all its agents, and runs it. took
@@ -73,15 +70,6 @@ func startHost(ctx context.Context, o order) (*host, reply, error) {
 	// Catching up is not part of the next measurement.
 	if o.History > 0 {
 		if err := h.projected(ctx); err != nil {
-			h.stop()
-			return nil, reply{}, err
-		}
-	}
-	if o.Profile != "" {
-		if h.profile, err = os.Create(o.Profile); err == nil {
-			err = pprof.StartCPUProfile(h.profile)
-		}
-		if err != nil {
 			h.stop()
 			return nil, reply{}, err
 		}
@@ -142,10 +130,6 @@ func (h *host) connected() int {
 
 // stop stops it; its state is discarded, so errors do not matter.
 func (h *host) stop() {
-	if h.profile != nil {
-		pprof.StopCPUProfile()
-		_ = h.profile.Close()
-	}
 	if h.operator != nil {
 		h.operator.Close()
 	}

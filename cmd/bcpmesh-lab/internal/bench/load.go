@@ -65,30 +65,26 @@ func (p *agentsPart) close() {
 
 // read makes a Reader answer every query at once.
 func (a *agent) read() error {
-	nc := a.NATS()
-	_, err := nc.Subscribe(subjects.QueriesOf(a.name), func(m *nats.Msg) {
+	return errors.Join(a.listen(subjects.QueriesOf(a.name), func(m *nats.Msg) {
 		if id, ok := member(m.Data, "query_id"); ok {
 			_ = m.Respond(answerBody(id)) // without it the flow fails, and says so
 		}
-	})
-	if err != nil {
-		return err
-	}
-	_, err = nc.Subscribe(subjects.DeliveriesOf(bcp.RoleReader, a.name), func(m *nats.Msg) {
+	}), a.listen(subjects.DeliveriesOf(bcp.RoleReader, a.name), func(m *nats.Msg) {
 		if kind, _ := member(m.Data, "type"); kind == bcp.TypeSubscriptionsActive {
 			_ = m.Respond(nil) // it comes again
 		}
-	})
-	if err != nil {
-		return err
-	}
-	return nc.Flush()
+	}))
+}
+
+// listen has messages on a subject handled from now on.
+func (a *agent) listen(subject string, handle nats.MsgHandler) error {
+	_, err := a.NATS().Subscribe(subject, handle)
+	return errors.Join(err, a.NATS().Flush())
 }
 
 // control makes a Controller acknowledge every delivery at once.
 func (a *agent) control() error {
-	nc := a.NATS()
-	_, err := nc.Subscribe(subjects.DeliveriesOf(bcp.RoleController, a.name), func(m *nats.Msg) {
+	return a.listen(subjects.DeliveriesOf(bcp.RoleController, a.name), func(m *nats.Msg) {
 		now := time.Now()
 		if id, _ := member(m.Data, "run_id"); id != "" { // how it ended
 			a.arrival(id) <- now
@@ -104,10 +100,6 @@ func (a *agent) control() error {
 		default:
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return nc.Flush()
 }
 
 // arrival returns the channel for the delivery time of a query, whoever asks first.
@@ -233,14 +225,19 @@ func (a *agent) push(ctx context.Context, subject string, body []byte) error {
 
 func (p *agentsPart) flow(ctx context.Context, reader, controller int) (time.Duration, error) {
 	a := p.controllers[controllerName(controller)]
+	return a.await(ctx, subjects.Ask(a.name, readerName(reader)), question, "query_id")
+}
+
+// await sends a request, and waits for what comes of the query or run that the receipt names.
+func (a *agent) await(ctx context.Context, subject, body, named string) (time.Duration, error) {
 	begin := time.Now()
-	m, err := a.NATS().RequestWithContext(ctx, subjects.Ask(a.name, readerName(reader)), []byte(question))
+	m, err := a.NATS().RequestWithContext(ctx, subject, []byte(body))
 	if err != nil {
-		return 0, fmt.Errorf("an ask: %w", err)
+		return 0, fmt.Errorf("a request on %s: %w", subject, err)
 	}
-	id, ok := member(m.Data, "query_id")
+	id, ok := member(m.Data, named)
 	if !ok {
-		return 0, fmt.Errorf("an ask was refused: %s", m.Data)
+		return 0, fmt.Errorf("a request on %s was refused: %s", subject, m.Data)
 	}
 	defer a.forget(id)
 	select {

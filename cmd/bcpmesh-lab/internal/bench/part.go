@@ -47,7 +47,6 @@ type order struct {
 	Interval bool   `json:"interval,omitempty"` // sync at an interval, not always
 	Deliver  bool   `json:"deliver,omitempty"`  // a floor delivers pushes
 	History  int    `json:"history,omitempty"`  // decisions to write before the start
-	Profile  string `json:"profile,omitempty"`  // file for a profile of the processor time
 
 	// Of connect.
 	URL     string  `json:"url,omitempty"`
@@ -149,7 +148,7 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 		}
 		p.host.stop()
 		o = p.begun
-		o.History, o.Profile = 0, ""
+		o.History = 0
 		p.host, r, err = startHost(ctx, o)
 		return r, err
 	case doUsage:

@@ -95,9 +95,6 @@ func (s *side) stop() {
 func (r *runner) start(name string, o order, connect func(party) bool) (*side, reply, error) {
 	r.folders++
 	o.Do, o.State = doStart, fmt.Sprintf("%s/%d", r.options.State, r.folders)
-	if o.Kind == kindMesh && r.options.Profile != "" {
-		o.Profile = fmt.Sprintf("%s/%d.pprof", r.options.Profile, r.folders)
-	}
 	s := &side{name: name}
 	var err error
 	if s.host, err = startProcess(r.options.Command(r)); err != nil {

@@ -34,8 +34,6 @@ type Options struct {
 	// Progress, if set, is called with the next measurement, the number of
 	// measurements done and the total.
 	Progress func(done, all int, next string)
-	// Profile, if set, is a folder for profiles of the meshes' processor time.
-	Profile string
 	// Version names the program in the report.
 	Version string
 }
@@ -167,6 +165,13 @@ type path struct {
 // pairs is the number of pairs of agents that share what is in flight.
 const pairs = 16
 
+// The shapes with so many agents, and how much is in flight.
+var (
+	straight  = shape{Readers: pairs, Controllers: pairs}
+	crossed   = shape{Readers: pairs, Controllers: pairs, Crossed: true}
+	inFlights = []int{1, 16, 256}
+)
+
 // compare runs the same load on all paths in turn, round after round, and
 // returns the medians by path and number in flight.
 func (r *runner) compare(name string, paths []path, inFlight []int, l load) (map[string]map[int]Load, error) {
@@ -287,12 +292,11 @@ func micro(d Span) float64 { return float64(d) / float64(time.Microsecond) }
 // push compares a push and its receipt. The Controllers are disconnected, so
 // that there is only one record for a push, as in floor B.
 func (r *runner) push() error {
-	crossed := shape{Readers: pairs, Controllers: pairs, Crossed: true}
 	got, err := r.compare("push", []path{
 		{pathA, order{Kind: kindEcho, Shape: crossed}, readersOnly},
 		{pathB, order{Kind: kindRecord, Shape: crossed}, readersOnly},
 		{pathMesh, order{Kind: kindMesh, Shape: crossed}, readersOnly},
-	}, []int{1, 16, 256}, load{Mode: modePush})
+	}, inFlights, load{Mode: modePush})
 	if err != nil {
 		return err
 	}
@@ -354,54 +358,35 @@ func (r *runner) delivered() error {
 // acknowledged is a push whose delivery is acknowledged while others are
 // pushed: two records in the mesh, and two plain ones in the floor.
 func (r *runner) acknowledged() error {
-	straight := shape{Readers: pairs, Controllers: pairs}
-	got, err := r.compare("acknowledged", []path{
-		{pathB, order{Kind: kindRecord, Shape: straight, Deliver: true}, everybody},
-		{pathMesh, order{Kind: kindMesh, Shape: straight}, everybody},
-	}, []int{1, 16, 256}, load{Mode: modePush})
-	if err != nil {
-		return err
-	}
-	r.rates("acknowledged", "pushes that are delivered", []int{16, 256}, got, "two of B", nil)
-	return nil
+	return r.ratio("acknowledged", "acknowledged", "pushes that are delivered", []int{16, 256},
+		order{Shape: straight, Deliver: true}, everybody, modePush, "two of B", nil)
 }
 
 func (r *runner) flow() error {
-	straight := shape{Readers: pairs, Controllers: pairs}
-	got, err := r.compare("flow", []path{
-		{pathB, order{Kind: kindRecord, Shape: straight}, everybody},
-		{pathMesh, order{Kind: kindMesh, Shape: straight}, everybody},
-	}, []int{1, 16, 256}, load{Mode: modeFlow})
-	if err != nil {
-		return err
-	}
 	least := atLeast(0.8, "x three of B")
-	r.rates("flow", "ask to delivery", []int{1, 16, 256}, got, "three of B", &least)
-	return nil
+	return r.ratio("flow", "flow", "ask to delivery", inFlights, order{Shape: straight}, everybody, modeFlow, "three of B", &least)
 }
 
 // interval is push and flow again, without fsync on both sides.
 func (r *runner) interval() error {
-	crossed, straight := shape{Readers: pairs, Controllers: pairs, Crossed: true}, shape{Readers: pairs, Controllers: pairs}
-	for _, one := range []struct {
-		what, is string
-		shape    shape
-		mode     string
-		connect  func(party) bool
-	}{
-		{"push to receipt", "B", crossed, modePush, readersOnly},
-		{"ask to delivery", "three of B", straight, modeFlow, everybody},
-	} {
-		got, err := r.compare("interval, "+one.what, []path{
-			{pathB, order{Kind: kindRecord, Shape: one.shape, Interval: true}, one.connect},
-			{pathMesh, order{Kind: kindMesh, Shape: one.shape, Interval: true}, one.connect},
-		}, []int{1, 16, 256}, load{Mode: one.mode})
-		if err != nil {
-			return err
-		}
-		least := atLeast(0.8, "x "+one.is)
-		r.rates("interval", one.what, []int{1, 16, 256}, got, one.is, &least)
+	one, three := atLeast(0.8, "x B"), atLeast(0.8, "x three of B")
+	if err := r.ratio("interval, push to receipt", "interval", "push to receipt", inFlights,
+		order{Shape: crossed, Interval: true}, readersOnly, modePush, "B", &one); err != nil {
+		return err
 	}
+	return r.ratio("interval, ask to delivery", "interval", "ask to delivery", inFlights,
+		order{Shape: straight, Interval: true}, everybody, modeFlow, "three of B", &three)
+}
+
+// ratio compares the rates of the mesh with those of floor B; is says what of B does the same.
+func (r *runner) ratio(paths, name, what string, shown []int, o order, connect func(party) bool, mode, is string, b *bound) error {
+	floor, mesh := o, o
+	floor.Kind, mesh.Kind = kindRecord, kindMesh
+	got, err := r.compare(paths, []path{{pathB, floor, connect}, {pathMesh, mesh, connect}}, inFlights, load{Mode: mode})
+	if err != nil {
+		return err
+	}
+	r.rates(name, what, shown, got, is, b)
 	return nil
 }
 

@@ -91,34 +91,13 @@ func (a *agent) serve() error {
 }
 
 func (a *agent) reply(subject string, answer func(*nats.Msg) []byte) error {
-	nc := a.NATS()
-	if _, err := nc.Subscribe(subject, func(m *nats.Msg) {
-		_ = m.Respond(answer(m)) // without it the run fails, and says so
-	}); err != nil {
-		return err
-	}
-	return nc.Flush()
+	return a.listen(subject, func(m *nats.Msg) { _ = m.Respond(answer(m)) }) // without it the run fails, and says so
 }
 
 // run asks for a run and waits until it has ended.
 func (p *agentsPart) run(ctx context.Context, mode string, controller int) (time.Duration, error) {
 	a := p.controllers[controllerName(controller)]
-	begin := time.Now()
-	m, err := a.NATS().RequestWithContext(ctx, subjects.Run(a.name, kernelName, grantName), []byte(`{"task":"`+mode+`","new_session":true}`))
-	if err != nil {
-		return 0, fmt.Errorf("a run: %w", err)
-	}
-	id, ok := member(m.Data, "run_id")
-	if !ok {
-		return 0, fmt.Errorf("a run was refused: %s", m.Data)
-	}
-	defer a.forget(id)
-	select {
-	case at := <-a.arrival(id):
-		return at.Sub(begin), nil
-	case <-ctx.Done():
-		return 0, errSilent
-	}
+	return a.await(ctx, subjects.Run(a.name, kernelName, grantName), `{"task":"`+mode+`","new_session":true}`, "run_id")
 }
 
 // runs measures runs of four steps from the request to the report of the end: two calls
@@ -127,7 +106,7 @@ func (p *agentsPart) run(ctx context.Context, mode string, controller int) (time
 func (r *runner) runs() error {
 	kernel := shape{Readers: 1, Controllers: pairs, Kernel: true}
 	for _, one := range []struct{ what, mode string }{{"two calls", modeRun}, {"two calls and a question", modeRunAsk}} {
-		got, err := r.compare("runs, "+one.what, []path{{pathMesh, order{Kind: kindMesh, Shape: kernel}, everybody}}, []int{1, 16, 256}, load{Mode: one.mode})
+		got, err := r.compare("runs, "+one.what, []path{{pathMesh, order{Kind: kindMesh, Shape: kernel}, everybody}}, inFlights, load{Mode: one.mode})
 		if err != nil {
 			return err
 		}

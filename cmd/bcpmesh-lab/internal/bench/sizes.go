@@ -79,7 +79,7 @@ func (r *runner) sizes() error {
 		}
 	}
 	r.report.Curves = append(r.report.Curves, load)
-	got, err := measure(order{Do: doMemory, Shape: shape{Readers: pairs, Controllers: pairs}, History: r.quick(400_000, 2_000)})
+	got, err := measure(order{Do: doMemory, Shape: straight, History: r.quick(400_000, 2_000)})
 	if err != nil {
 		return err
 	}

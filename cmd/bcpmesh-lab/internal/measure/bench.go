@@ -20,7 +20,6 @@ type benchOptions struct {
 	only          []string
 	duration      cli.DurationFlag
 	plots, state  string
-	profile       string
 }
 
 // BenchCommand returns the command bench.
@@ -43,8 +42,6 @@ func BenchCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().Var(&o.duration, "duration", "how long one measurement of a round takes (default 1s, quick 100ms)")
 	cmd.Flags().StringVar(&o.plots, "plots", "", "write plots and figures to `DIR`, and the tables into their places in DIR.md")
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` for the temporary state, whose disk is measured (default the system's)")
-	cmd.Flags().StringVar(&o.profile, "profile", "", "write processor profiles of the meshes to `DIR`, for go tool pprof")
-	cli.Complete(cmd, "profile", cli.CompleteFolders)
 	cli.Complete(cmd, "only", cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp))
 	cli.Complete(cmd, "plots", cli.CompleteFolders)
 	cli.Complete(cmd, "state", cli.CompleteFolders)
@@ -93,14 +90,9 @@ func runBench(ctx context.Context, p *cli.Program, o benchOptions) error {
 		return cli.Failf("a temporary folder: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it, and nothing in it is of use
-	if o.profile != "" {
-		if err := os.MkdirAll(o.profile, 0o700); err != nil {
-			return cli.Failf("--profile %s: %s", cli.Quoted(o.profile), cli.FileReason(err))
-		}
-	}
 	var bar *progressbar.ProgressBar
 	report, err := bench.Run(ctx, bench.Options{
-		Only: o.only, Quick: o.quick, Duration: o.duration.Value, State: folder, Profile: o.profile, Version: cli.ProgramVersion(),
+		Only: o.only, Quick: o.quick, Duration: o.duration.Value, State: folder, Version: cli.ProgramVersion(),
 		Command: func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, program, "bench-part")
 			cmd.Args[0] = os.Args[0]
