@@ -35,15 +35,20 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 		p.Fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
 	}
 	slices.SortStableFunc(items, func(a, b bcp.Item) int { return a.Deadline.Compare(b.Deadline) })
-	p.Of = approvalsData{person.Name, s.waiting(ctx, person, items), groups(items)}
+	given, more := person.Approver.Endorsements(ctx)
+	if more != nil && p.Fault == "" {
+		p.Fault = "What is endorsed is not known now: the mesh does not answer. Load the page again."
+	}
+	p.Of = approvalsData{person.Name, s.waiting(ctx, person, items), groups(items), endorsedRows(given)}
 	s.show(w, r, http.StatusOK, "approvals", p)
 }
 
 // approvalsData is what only the list of what waits has.
 type approvalsData struct {
-	As     bcp.AgentName
-	Items  []waiting
-	Groups []group
+	As       bcp.AgentName
+	Items    []waiting
+	Groups   []group
+	Endorsed []endorsed
 }
 
 // maxExcerpts is of how many items the list shows the words.
@@ -75,6 +80,7 @@ func itemPath(id bcp.ItemID) string { return "/approvals/" + string(id) }
 // desk is the item of a request, and the person who decides about it.
 type desk struct {
 	root     string // of the session
+	by       bcp.AgentName
 	approver *agents.Approver
 	passkey  accounts.Passkey // signs the decision; zero: the approver's own key does
 	view     bcp.ItemView
@@ -93,7 +99,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 		s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
 		return desk{}, false
 	}
-	d := desk{root: s.visit(r).root(), passkey: person.Passkey, approver: person.Approver}
+	d := desk{root: s.visit(r).root(), by: person.Name, passkey: person.Passkey, approver: person.Approver}
 	var err error
 	if d.view, err = d.approver.View(ctx, id); err != nil {
 		s.showUndecided(w, r, err)
@@ -116,7 +122,7 @@ func (s *Server) showUndecided(w http.ResponseWriter, r *http.Request, err error
 		status, title, text = http.StatusConflict, string(refused.Code), refused.Detail
 		switch refused.Code {
 		case bcp.AlreadyDecided:
-			title, text = "Already decided", "Somebody has decided about this item. The audit says who, and what."
+			title, text = "Already decided", "Somebody has decided about this. The audit says who, and what."
 		case bcp.ItemExpired:
 			title, text = "Expired", "The deadline of this item has passed. Nothing of it is delivered."
 		case bcp.ItemNotFound:
@@ -149,6 +155,7 @@ type itemData struct {
 	Approve, Reject act
 	Question        string
 	Edit            *editData // nil if nothing else may be released
+	Endorse         string    // the path where what is like it is let through; empty: it may not be
 	Numbers         []fact
 }
 
@@ -165,6 +172,9 @@ func (s *Server) itemPage(word string, frames []tell.Frame, d desk, fault string
 		} else {
 			p.Facts = append(p.Facts, f)
 		}
+	}
+	if _, _, why := s.endorsing(&d); why == "" {
+		of.Endorse = d.root + itemPath(v.ID) + "/endorse"
 	}
 	if tell.Editable(v.Kind) {
 		of.Edit = &editData{Title: "Release something else in its place", Label: "Your own words. The Controller cannot tell them from an answer.", Path: d.root + itemPath(v.ID) + "/preview", SHA256: digest(v.SHA256)}

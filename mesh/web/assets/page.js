@@ -111,10 +111,18 @@ async function decisionOf({ item, expires, digest, content }, act, reason) {
   return "bcpmesh approval 1\nitem " + item + "\ndecision " + act + "\nsha256 " + of + "\nexpires " + expires + "\n";
 }
 
+// endorsementOf is what a form has signed that lets later answers through.
+function endorsementOf({ endorsement, controller, reader, subscription, spec, codes, from, unit }, { uses, time, bits }) {
+  const until = Number(from) + Number(time.value) * Number(unit);
+  return "bcpmesh endorsement 1\nid " + endorsement + "\ncontroller " + controller + "\nreader " + reader + "\nsubscription " + subscription + "\nspec " + spec +
+    "\ncodes " + codes + "\nuses " + Number(uses.value) + "\nbits " + Number(bits.value) + "\nuntil " + until + "\n";
+}
+
 // statementOf is what a form has signed. Of several items it has a line for each.
 async function statementOf(form) {
   const { sign, nonce } = form.dataset;
   if (sign === "login") return "bcpmesh login 1\norigin " + location.origin + "\nnonce " + nonce + "\n";
+  if (sign === "endorse") return endorsementOf(form.dataset, form.elements);
   const { reason } = form.elements;
   const salts = form.querySelectorAll("input[data-item]");
   if (salts.length === 0) return decisionOf(form.dataset, sign, reason);

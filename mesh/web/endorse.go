@@ -1,0 +1,202 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+)
+
+// What is like a held item may be let through without a person from here on (PROTOCOL P7.8).
+
+const endorsedPath = "/approvals/endorsed"
+
+// What the form begins with, where the mesh allows as much.
+const (
+	firstUses = 5
+	firstTime = 24 * time.Hour
+)
+
+// endorsing begins an endorsement of what is like an item, and returns how much its person
+// may give; why says that there can be none. Who has no definitions at hand gives none here.
+func (s *Server) endorsing(d *desk) (e bcp.Endorsement, rule bcp.EndorseRule, why string) {
+	if e, why = bcp.EndorsementOf(&d.view, bcp.EndorsementID("e"+strings.ToLower(rand.Text()))); why != "" {
+		return e, rule, "That cannot be endorsed: " + why + "."
+	}
+	if mesh := s.mesh.Load().Definition(); mesh != nil {
+		channel, _ := mesh.Channel(e.Channel())
+		rule = channel.Endorse
+	}
+	if !slices.Contains(rule.People, d.by) {
+		return e, rule, "You may not endorse what is held on this channel: endorse of mesh.yaml does not name you, or these pages do not know the definitions."
+	}
+	return e, rule, ""
+}
+
+// endorseData is what only the page has that lets answers through.
+type endorseData struct {
+	Path, SHA256, Back string
+	// The rest is signed, with the fields that the person fills in; of it page.js makes
+	// what a passkey signs.
+	Credential       string // empty: the approver's own key signs
+	Endorsement      bcp.Endorsement
+	Spec, Codes      string
+	From             int64 // Unix seconds, from which the time counts
+	Unit             int64 // of the time, in seconds
+	UnitName         string
+	Uses, Time, Bits bound
+}
+
+// bound is a number that the person may give, and what the form begins with.
+type bound struct{ First, Most int64 }
+
+func (s *Server) endorseForm(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readTime)
+	defer cancel()
+	if d, ok := s.look(w, r, ctx); ok {
+		s.showEndorse(w, r, http.StatusOK, d, "")
+	}
+}
+
+func (s *Server) showEndorse(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
+	e, rule, why := s.endorsing(&d)
+	if why != "" {
+		s.showLeft(w, r, http.StatusForbidden, "Not endorsed", why)
+		return
+	}
+	v := &d.view
+	unit, name := time.Hour, "Hours"
+	if rule.MaxTime < unit {
+		unit, name = time.Minute, "Minutes"
+	}
+	each := int64((v.Capacity + bcp.Bit - 1) / bcp.Bit)
+	of := endorseData{Path: d.root + itemPath(v.ID) + "/endorse", SHA256: digest(v.SHA256), Back: itemPath(v.ID), Credential: d.passkey.ID, Endorsement: e,
+		Spec: digest(e.Spec), Codes: strings.Join(e.Codes, " "), From: s.logins.now().Unix(), Unit: int64(unit / time.Second), UnitName: name,
+		Uses: bound{firstUses, int64(rule.MaxUses)}, Time: bound{int64(firstTime / unit), int64(rule.MaxTime / unit)}, Bits: bound{firstUses * each, int64(rule.MaxBits / bcp.Bit)}}
+	for _, b := range []*bound{&of.Uses, &of.Time, &of.Bits} {
+		b.First = min(b.First, b.Most)
+	}
+	what := "answers to exactly this question"
+	if e.Subscription != "" {
+		what = "pushes of the subscription " + string(e.Subscription)
+	}
+	facts := []fact{{Name: "channel", Value: tell.Channel(e.Controller, e.Reader)}, {Name: "released", Value: what}, {Name: "signs", Value: strings.Join(e.Codes, ", ") + ", and no other"},
+		{Name: "capacity", Value: tell.Count(int(each), "bit") + " for each one"}}
+	if before := s.decidedAlike(&e); before != "" {
+		facts = append(facts, fact{Name: "before", Value: before})
+	}
+	frames := tell.ItemFrames(v, s.logins.now())[:1]
+	s.show(w, r, status, "endorse", page{Title: endorseTitle, Fault: fault, Facts: facts, Frames: framed(s.framing(r, frames), frames, &v.Item), Of: of})
+}
+
+const endorseTitle = "Let answers like this through"
+
+// decidedAlike says what people did, in the decisions that are kept, with what was held on
+// the channel with the same signs; empty if they did nothing.
+func (s *Server) decidedAlike(e *bcp.Endorsement) string {
+	alike, acts := map[bcp.ItemID]bool{}, map[bcp.Act]int{}
+	entries, _ := s.history.all()
+	for _, d := range entries {
+		if key, ok := d.Channel(); !ok || key != e.Channel() {
+			continue
+		}
+		switch {
+		case d.Verdict == bcp.Hold && d.Category != 3 && slices.Equal(d.Anomalies, e.Codes):
+			alike[d.Item] = true
+		case d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && alike[d.Item]:
+			acts[bcp.Act(d.Event)]++
+		}
+	}
+	if len(acts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("of what was held here with these signs people approved %d, edited %d and rejected %d", acts[bcp.Approve], acts[bcp.EditItem], acts[bcp.RejectItem])
+}
+
+// endorse handles the form that lets answers through. What it says is signed: the end too,
+// which counts from when the page was shown.
+func (s *Server) endorse(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
+	e, rule, why := s.endorsing(&d)
+	if why != "" {
+		s.showLeft(w, r, http.StatusForbidden, "Not endorsed", why)
+		return
+	}
+	number := func(name string, most int64) int64 {
+		n, err := strconv.ParseInt(r.PostFormValue(name), 10, 64)
+		if err != nil || n < 1 || n > most {
+			return 0
+		}
+		return n
+	}
+	now := s.logins.now()
+	uses, bits := number("uses", int64(rule.MaxUses)), number("bits", int64(rule.MaxBits/bcp.Bit))
+	unit, from := number("unit", int64(time.Hour/time.Second)), number("from", now.Unix())
+	length := number("time", int64(rule.MaxTime/time.Second)/max(unit, 1)) * unit
+	until := time.Unix(from+length, 0).UTC()
+	switch {
+	case uses == 0 || bits == 0 || length == 0 || !rule.Allows(d.by, int(uses), bcp.Bits(bits)*bcp.Bit, time.Duration(length)*time.Second):
+		s.showEndorse(w, r, http.StatusUnprocessableEntity, d, "Nothing was endorsed: give whole numbers, from 1 to what the form says.")
+		return
+	case !now.Before(until):
+		s.showEndorse(w, r, http.StatusUnprocessableEntity, d, "Nothing was endorsed: your page was so old that it would be over already.")
+		return
+	}
+	e.ID, e.Uses, e.Bits, e.Until = bcp.EndorsementID(r.PostFormValue("endorsement")), int(uses), int(bits), until
+	if err := d.approver.Endorse(ctx, e); err != nil {
+		s.showUndecided(w, r, err)
+		return
+	}
+	s.showLeft(w, r, http.StatusOK, "Endorsed", fmt.Sprintf("It is signed and counts: up to %s like it, with %s, will be released without a person until %s. The list of what waits has it, and ends it. This item itself still waits.",
+		tell.Count(e.Uses, "answer"), strings.Join(e.Codes, ", "), tell.Moment(until)))
+}
+
+// endorsed is an endorsement in the list.
+type endorsed struct {
+	bcp.EndorsementView
+	Channel, Signs, Left, State string
+}
+
+func endorsedRows(list []bcp.EndorsementView) (rows []endorsed) {
+	for i := range list {
+		e := &list[i]
+		state := e.Ended
+		if state == "" {
+			state = "until " + tell.Moment(e.Until)
+		}
+		rows = append(rows, endorsed{*e, tell.Channel(e.Controller, e.Reader), strings.Join(e.Codes, ", "), fmt.Sprintf("%d of %d", e.UsesLeft, e.Uses), state})
+	}
+	return rows
+}
+
+// revoke ends an endorsement. That gives nobody anything, and is not signed.
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readTime)
+	defer cancel()
+	person := s.person(r)
+	if s.mesh.Load() == nil || person == nil {
+		s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
+		return
+	}
+	list, err := person.Approver.Endorsements(ctx)
+	if err != nil {
+		s.showUndecided(w, r, err)
+		return
+	}
+	i := slices.IndexFunc(list, func(e bcp.EndorsementView) bool { return string(e.ID) == r.PostFormValue("endorsement") })
+	if i < 0 {
+		s.showLeft(w, r, http.StatusNotFound, "No such endorsement", "None of this number is known on your channels. It may be over.")
+		return
+	}
+	if err := person.Approver.Revoke(ctx, list[i]); err != nil {
+		s.showUndecided(w, r, err)
+		return
+	}
+	s.showLeft(w, r, http.StatusOK, "Ended", "What is like it is held again.")
+}
