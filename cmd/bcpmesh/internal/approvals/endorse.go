@@ -19,12 +19,18 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 	var uses, bits int
 	length := cli.DurationFlag{Least: time.Minute}
 	var yes bool
+	var revoke string
 	cmd := &cobra.Command{
-		Use:               "endorse ITEM",
-		Args:              cli.Arguments(1, "ITEM"),
+		Use:               "endorse [ITEM]",
 		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			switch {
+			case len(args) == 0:
+				return listEndorsed(ctx, p, &f, revoke)
+			case revoke != "":
+				return cli.Usagef("approvals endorse: --revoke takes no ITEM")
+			}
 			id, err := itemArgument(cmd, args)
 			if err != nil {
 				return err
@@ -71,48 +77,38 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().Var(&length, "for", "how long it holds")
 	cmd.Flags().IntVar(&bits, "bits", 0, "capacity in bits of all that it releases")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().StringVar(&revoke, "revoke", "", "end the endorsement with this `ID`")
 	return cmd
 }
 
-func endorsedCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
-	var revoke string
-	cmd := &cobra.Command{
-		Use:  "endorsed",
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			c, approver, err := f.connect(ctx)
-			if err != nil {
-				return err
+// listEndorsed lists what is endorsed, or ends the endorsement with an id.
+func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, revoke string) error {
+	c, approver, err := f.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var list []bcp.EndorsementView
+	err = f.withTimeout(ctx, func(ctx context.Context) error {
+		list, err = approver.Endorsements(ctx)
+		return err
+	})
+	if err != nil {
+		return ShowUndecided(p.Out, err)
+	}
+	if revoke != "" {
+		for i := range list {
+			if string(list[i].ID) != revoke {
+				continue
 			}
-			defer c.Close()
-			var list []bcp.EndorsementView
-			err = f.withTimeout(ctx, func(ctx context.Context) error {
-				list, err = approver.Endorsements(ctx)
-				return err
-			})
-			if err != nil {
+			if err := f.withTimeout(ctx, func(ctx context.Context) error { return approver.Revoke(ctx, list[i]) }); err != nil {
 				return ShowUndecided(p.Out, err)
 			}
-			if revoke != "" {
-				for i := range list {
-					if string(list[i].ID) != revoke {
-						continue
-					}
-					if err := f.withTimeout(ctx, func(ctx context.Context) error { return approver.Revoke(ctx, list[i]) }); err != nil {
-						return ShowUndecided(p.Out, err)
-					}
-					return p.Out.Show(list[i], func() { p.Out.Printf("ended %s: what is like it is held again\n", revoke) })
-				}
-				return cli.Failf("there is no endorsement %s", cli.Quoted(revoke)).WithHint("bcpmesh approvals endorsed lists them")
-			}
-			return showEndorsed(p.Out, list)
-		},
+			return p.Out.Show(list[i], func() { p.Out.Printf("ended %s: what is like it is held again\n", revoke) })
+		}
+		return cli.Failf("there is no endorsement %s", cli.Quoted(revoke)).WithHint("bcpmesh approvals endorse lists them")
 	}
-	f.addTo(cmd)
-	cmd.Flags().StringVar(&revoke, "revoke", "", "end the endorsement with this `ID`")
-	return cmd
+	return showEndorsed(p.Out, list)
 }
 
 // showEndorsed shows what may be released without a person.

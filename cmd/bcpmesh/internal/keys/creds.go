@@ -26,7 +26,7 @@ import (
 
 // CredsCommand returns the command creds.
 func CredsCommand(p *cli.Program) *cobra.Command {
-	return cli.Noun(credsListCommand(p), nil, credsIssueCommand(p), credsShowCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
+	return cli.Noun(credsListCommand(p), cli.IsID, credsIssueCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
 }
 
 func credsIssueCommand(p *cli.Program) *cobra.Command {

@@ -27,8 +27,15 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var all, gateways bool
 	cmd := &cobra.Command{
-		Use: "creds [COMMAND]",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:               "creds [FILE]",
+		ValidArgsFunction: cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && (all || gateways):
+				return cli.Usagef("creds: --all and --gateways are for the list")
+			case len(args) > 0:
+				return showCreds(p, where, args[0])
+			}
 			folder, store, err := where.KeyStore()
 			if err != nil {
 				return err
@@ -189,17 +196,7 @@ func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
 	return missing
 }
 
-func credsShowCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	cmd := &cobra.Command{
-		Use:               "show FILE",
-		ValidArgsFunction: cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt)),
-		RunE:              func(_ *cobra.Command, args []string) error { return showCreds(p, where, args[0]) },
-	}
-	where.AddTo(cmd)
-	return cmd
-}
-
+// showCreds shows whose credentials a file holds.
 func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
 	content, err := cli.ReadSmall(name)
 	if err != nil {

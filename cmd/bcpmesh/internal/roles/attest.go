@@ -108,7 +108,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 	keys := []string{gateway.PublicKey()}
 	for _, key := range f.keys {
 		if !nkeys.IsValidPublicUserKey(key) {
-			return cli.Usagef("role attest: --speaks: %s is not the public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds show FILE shows the public key of creds")
+			return cli.Usagef("role attest: --speaks: %s is not the public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds FILE shows the public key of creds")
 		}
 		keys = append(keys, key)
 	}
