@@ -131,15 +131,11 @@ func TestAttest(t *testing.T) {
 	}
 	want("its serial is revoked", first, contract.Revoked)
 	want("another serial is revoked", second, "")
-	if err := store.Revoke(creds.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(creds.PublicKey))
 	want("its user is revoked", second, contract.Revoked)
 	_, third := attest("UTWO")
 	want("signed after that", third, "")
-	if err := errors.Join(store.RevokeAttestedKey("UTWO"), store.RevokeAttestedKey("UTWO")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(store.RevokeAttestedKey("UTWO"), store.RevokeAttestedKey("UTWO")))
 	want("its key is revoked", third, contract.Revoked)
 	_, fourth := attest("UTHREE")
 	if serials, err := store.RevokeAttestations("agent-a@org1.example"); err != nil || len(serials) != 4 {
@@ -233,9 +229,7 @@ func TestAttestKey(t *testing.T) {
 		}
 	}
 	store.LittleWork()
-	if err := store.Seal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal(passphrase))
 	sealed, err := os.ReadFile(file)
 	if err != nil || !bytes.HasPrefix(sealed, []byte("age-encryption.org/v1\n")) {
 		t.Fatalf("the key lies open: %.20q, %v", sealed, err)
@@ -254,13 +248,9 @@ func TestAttestKey(t *testing.T) {
 	if signer, err = opened.Attester(); err != nil || !bytes.Equal(signer.PublicPEM(), made[0]) {
 		t.Errorf("another key: %v", err)
 	}
-	if err := opened.Unseal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, opened.Unseal(passphrase))
 	for name, content := range map[string][]byte{"nothing": nil, "no PEM": []byte("x"), "two": append(open, open...), "another type": bytes.ReplaceAll(open, []byte("PRIVATE"), []byte("PUBLIC"))} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, content, 0o600))
 		if _, err := opened.Attester(); err == nil {
 			t.Errorf("%s is taken for a key", name)
 		}
@@ -289,9 +279,7 @@ func TestOpensslVerifies(t *testing.T) {
 			Sig   string `json:"sig"`
 		} `json:"signatures"`
 	}
-	if err := json.Unmarshal(envelope, &e); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(envelope, &e))
 	signature, err := base64.StdEncoding.DecodeString(e.Signatures[0].Sig)
 	if err != nil {
 		t.Fatal(err)
@@ -299,9 +287,7 @@ func TestOpensslVerifies(t *testing.T) {
 	signer, _ := store.Attester()
 	write := func(name string, content []byte) string {
 		name = filepath.Join(folder, name)
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, content, 0o600))
 		return name
 	}
 	key := write("org1.pem", signer.PublicPEM())

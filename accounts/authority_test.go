@@ -90,9 +90,7 @@ func TestAuthorityIsRenewed(t *testing.T) {
 			t.Errorf("%s: who has the first one: %v", name, err)
 		}
 		if tt.renewed {
-			if err := os.RemoveAll(filepath.Dir(again.File())); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.RemoveAll(filepath.Dir(again.File())))
 			first, old = roots(t, authority(t, state, begin).File())
 		}
 	}
@@ -116,9 +114,7 @@ func TestDamagedAuthorityIsRefused(t *testing.T) {
 	} {
 		state := t.TempDir()
 		authority(t, state, time.Now())
-		if err := damage(state); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, damage(state))
 		if _, err := accounts.OpenAuthority(state, time.Now()); err == nil {
 			t.Errorf("%s: taken", name)
 		}

@@ -32,9 +32,7 @@ func TestStampTellsChanges(t *testing.T) {
 	}
 	creds := issue(t, other)
 	issued := stamp(store)
-	if err := other.Revoke(creds.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, other.Revoke(creds.PublicKey))
 	if before.Same(issued) || issued.Same(stamp(store)) {
 		t.Error("a change is not told")
 	}

@@ -63,16 +63,12 @@ func TestCheckpointKey(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key's file has mode %v (%v)", info.Mode(), err)
 	}
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(file, 0o644))
 	if _, _, err := store.CheckpointKey(); !errors.Is(err, accounts.ErrUnsafe) {
 		t.Errorf("a key that others may read: %v", err)
 	}
 	for _, damaged := range []string{"", string(content[1:]), string(content) + "x", string(content[:len(content)/2])} {
-		if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(damaged), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(os.Remove(file), os.WriteFile(file, []byte(damaged), 0o600)))
 		if _, _, err := store.CheckpointKey(); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("a damaged key was taken, or shown: %v", err)
 		}

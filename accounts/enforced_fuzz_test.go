@@ -289,8 +289,6 @@ func FuzzEnforced(fuzz *testing.F) {
 		}
 	}
 	fuzz.Fuzz(func(t *testing.T, account uint8, content []byte) {
-		if err := f.check(int(account)%len(f.contents), content); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, f.check(int(account)%len(f.contents), content))
 	})
 }

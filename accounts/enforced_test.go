@@ -62,9 +62,7 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	if _, err := store.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}})); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.RotateScope("main", 0, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RotateScope("main", 0, time.Hour))
 	if _, err := store.RevokeAll("relay", bcp.RoleReader); err != nil {
 		t.Fatal(err)
 	}
@@ -413,9 +411,7 @@ func unknownWords(t *testing.T, folder string, b accounts.Bundle) []string {
 		t.Fatal(err)
 	}
 	var says map[string]any
-	if err := json.Unmarshal(content, &says); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(content, &says))
 	maps.Copy(says["nats"].(map[string]any), map[string]any{"open_to_all": true})
 	if content, err = json.Marshal(says); err != nil {
 		t.Fatal(err)

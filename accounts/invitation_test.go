@@ -71,9 +71,7 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	if !writes(first) || writes(first) {
 		t.Error("who joins is not written once")
 	}
-	if err := store.Revoke(cancelled.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(cancelled.PublicKey))
 	wrong := func() {
 		if _, _, err := store.Join(unproved.PublicKey, publicKey(t, nkeys.CreateUser), bcp.Digest{}, []byte("proof")); !errors.Is(err, accounts.ErrNotInvited) {
 			t.Error(err)

@@ -72,9 +72,7 @@ func TestGuestsOfAClusterAreLetInToTheSystemAccountAlone(t *testing.T) {
 	if diff := cmp.Diff(before.SigningKeys, claimsOf(t, compileCluster(t, store, scopes()), accounts.System).SigningKeys); diff != "" {
 		t.Errorf("the claims changed: %s", diff)
 	}
-	if err := store.RevokeGateway("lab"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RevokeGateway("lab"))
 	b := compileCluster(t, store, scopes())
 	if revoked := claimsOf(t, b, accounts.System).Revocations; len(revoked) != 2 || revoked[keys[0]] == 0 || revoked[keys[1]] == 0 {
 		t.Errorf("revoked are %v", revoked)
@@ -115,9 +113,7 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 	if keys := refused(); len(keys) > 0 {
 		t.Errorf("refused before anybody was revoked: %q", keys)
 	}
-	if err := store.RevokeGateway("one"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RevokeGateway("one"))
 	want := []string{one.PublicKey, oneSystem.PublicKey}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, refused()); diff != "" {
@@ -213,9 +209,7 @@ func TestClaimsOfAClusterHaveNoHole(t *testing.T) {
 func checkNoHole(t *testing.T, b accounts.Bundle) {
 	t.Helper()
 	var claims proof.Claims
-	if err := claims.Add(strings.Join(append(tokensOf(b), b.Operator), "\n")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, claims.Add(strings.Join(append(tokensOf(b), b.Operator), "\n")))
 	report, err := proof.Prove(claims, proof.Policy{Trusted: []string{"gateway", "monitor", "push"}})
 	if err != nil || len(report.Holes) > 0 {
 		t.Errorf("%v: %v", err, report.Holes)
@@ -234,9 +228,7 @@ func outsideServer(t *testing.T, b accounts.Bundle) string {
 		t.Fatal(err)
 	}
 	for _, a := range b.Accounts {
-		if err := resolver.Store(a.PublicKey, a.JWT); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, resolver.Store(a.PublicKey, a.JWT))
 	}
 	s, err := natsserver.NewServer(&natsserver.Options{
 		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),

@@ -51,9 +51,7 @@ func TestRevocationIsForEver(t *testing.T) {
 	store, _ := newStore(t)
 	compile(t, store, scopes())
 	creds, other := issue(t, store), issue(t, store)
-	if err := store.Revoke(creds.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(creds.PublicKey))
 	for _, at := range []time.Time{time.Now(), now.Add(-time.Hour), creds.Expires.Add(time.Hour)} {
 		b := compileAt(t, store, scopes(), at)
 		if admitted(t, b, creds) || !admitted(t, b, other) {
@@ -169,9 +167,7 @@ func TestRotatedScopeLetsInUntilTheOverlapEnds(t *testing.T) {
 	compile(t, store, scopes())
 	old := issue(t, store)
 	start := time.Now()
-	if err := store.RotateScope("researcher", 0, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RotateScope("researcher", 0, time.Minute))
 	next := issue(t, store)
 	oldUser, _ := userOf(t, old)
 	if nextUser, _ := userOf(t, next); nextUser.Issuer == oldUser.Issuer {
@@ -255,9 +251,7 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second changes nothing
-		if err := store.Revoke(next.PublicKey); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, store.Revoke(next.PublicKey))
 	}
 	again, err := accounts.Open(folder)
 	if err != nil {
@@ -278,9 +272,7 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if err := again.Recorded(3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, again.Recorded(3))
 	if changes, _, err = store.Pending(now); err != nil || len(changes) != 1 || changes[0].Number != 4 {
 		t.Errorf("%v, %v", changes, err)
 	}

@@ -57,36 +57,28 @@ func TestOperatorIsReplaced(t *testing.T) {
 	creds := issue(t, store)
 	identity, signing := trusts(t, before)
 
-	if err := store.RotateOperator(false); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RotateOperator(false))
 	second := compile(t, store, scopes())
 	identity2, signing2 := trusts(t, second)
 	if identity2 != identity || signing2 == signing || !admitted(t, second, creds) {
 		t.Errorf("the operator is %s, was %s; it signs with %s, before with %s", identity2, identity, signing2, signing)
 	}
 	away := filepath.Join(folder, "operator.nk")
-	if err := os.Rename(filepath.Join(folder, "keys", "operator.nk"), away); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(filepath.Join(folder, "keys", "operator.nk"), away))
 	if err := store.RotateOperator(false); !errors.Is(err, accounts.ErrOperatorAway) {
 		t.Errorf("without the operator's key: %v", err)
 	}
 	if _, kept := trusts(t, compile(t, store, scopes())); kept != signing2 {
 		t.Error("what was refused has changed something")
 	}
-	if err := store.RotateOperator(true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RotateOperator(true))
 	third := compile(t, store, scopes())
 	identity3, signing3 := trusts(t, third)
 	if identity3 == identity || signing3 == signing2 || !admitted(t, third, creds) {
 		t.Errorf("the operator is %s, was %s; it signs with %s, before with %s", identity3, identity, signing3, signing2)
 	}
 	// Whose key is in the store is the operator: what puts the old one there is on record.
-	if err := os.Rename(away, filepath.Join(folder, "keys", "operator.nk")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(away, filepath.Join(folder, "keys", "operator.nk")))
 	if got, _ := trusts(t, compile(t, store, scopes())); got != identity {
 		t.Errorf("the key in the store is %s, and the operator %s", identity, got)
 	}
@@ -99,9 +91,7 @@ func TestOperatorIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "keys", "operator-signing.nk"), seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(folder, "keys", "operator-signing.nk"), seed, 0o600))
 	public, err := pair.PublicKey()
 	if err != nil {
 		t.Fatal(err)
@@ -131,9 +121,7 @@ func TestKeysOfAnAccountAreReplaced(t *testing.T) {
 	}
 	start := time.Now()
 	for _, name := range []string{accounts.Readers, accounts.Joiners, accounts.Core, accounts.System} {
-		if err := store.RotateAccount(name, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, store.RotateAccount(name, time.Minute))
 	}
 	if err := store.RotateAccount("READERS-2", time.Minute); !errors.Is(err, accounts.ErrUnknown) {
 		t.Errorf("an account that there is not: %v", err)
@@ -188,9 +176,7 @@ func TestCredsOfAReplacedKeyAreReplaced(t *testing.T) {
 	compile(t, store, scopes())
 	old := issue(t, store)
 	start := time.Now()
-	if err := store.RotateAll(false, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RotateAll(false, time.Minute))
 	next, err := store.Rotate(old.PublicKey, time.Hour, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -235,9 +221,7 @@ func TestSealedKeysAreReplacedBySealedOnes(t *testing.T) {
 	store, folder := newStore(t)
 	store.LittleWork()
 	compile(t, store, scopes())
-	if err := store.Seal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal(passphrase))
 	locked, err := accounts.Open(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -268,9 +252,7 @@ func TestSealedKeysAreReplacedBySealedOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := open.RotateAll(true, 0); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, open.RotateAll(true, 0))
 	compile(t, open, scopes())
 	if lie := openSeeds(t, folder); len(lie) > 0 {
 		t.Errorf("%v were made open", lie)

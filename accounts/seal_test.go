@@ -81,18 +81,12 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Seal(passphrase); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "keys", "gateway.nk"), kept, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal(passphrase))
+	noError(t, os.WriteFile(filepath.Join(folder, "keys", "gateway.nk"), kept, 0o600))
 	if err := store.Seal([]byte("another passphrase")); !errors.Is(err, accounts.ErrPassphrase) {
 		t.Errorf("sealed again with another: %v", err)
 	}
-	if err := store.Seal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal(passphrase))
 	if open := openSeeds(t, folder); len(open) > 0 {
 		t.Errorf("%v lie open", open)
 	}
@@ -133,9 +127,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := open.RotateScope("researcher", bcp.RoleReader, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, open.RotateScope("researcher", bcp.RoleReader, time.Minute))
 	after := compile(t, open, scopes())
 	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
 		t.Error("what was issued is refused")
@@ -150,9 +142,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	if err := open.Unseal([]byte("wrong horse battery")); !errors.Is(err, accounts.ErrPassphrase) {
 		t.Errorf("unsealed with a wrong passphrase: %v", err)
 	}
-	if err := open.Unseal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, open.Unseal(passphrase))
 	if _, err := locked.Issue("main", 0, 0); err != nil {
 		t.Errorf("unsealed: %v", err)
 	}
@@ -170,25 +160,19 @@ func TestDamagedSealIsRefused(t *testing.T) {
 	store, folder := newStore(t)
 	store.LittleWork()
 	compile(t, store, scopes())
-	if err := store.Seal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal(passphrase))
 	name := filepath.Join(folder, "keys", "seal.age")
 	content, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, damaged := range map[string][]byte{"cut": content[:len(content)-1], "changed": append(bytes.Clone(content[:len(content)-1]), content[len(content)-1]^1), "empty": nil} {
-		if err := os.WriteFile(name, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, damaged, 0o600))
 		if err := signWith(folder, asks(passphrase, nil)); err == nil {
 			t.Errorf("%s: signed", what)
 		}
 	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(name))
 	if _, err := accounts.Open(folder, asks(passphrase, nil)); err == nil {
 		t.Error("without it: opened")
 	}
@@ -239,9 +223,7 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := secretFiles(t, folder)
-	if err := store.Seal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal(passphrase))
 	sealed := secretFiles(t, folder)
 	for path, content := range sealed {
 		if bytes.Contains(content, []byte("PRIVATE KEY")) || bytes.HasPrefix(content, []byte("S")) || !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
@@ -293,13 +275,9 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 				if i < done {
 					content = sealed[path]
 				}
-				if err := os.WriteFile(path, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.WriteFile(path, content, 0o600))
 			}
-			if err := os.WriteFile(filepath.Join(folder, "tls", ".new-0123"), open[paths[0]], 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(filepath.Join(folder, "tls", ".new-0123"), open[paths[0]], 0o600))
 			what := fmt.Sprintf("%d of %d are sealed, %s", done, len(paths), complete)
 			works(what)
 			if err := finish(); err != nil {
@@ -310,9 +288,7 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 				if diff := cmp.Diff(open, secretFiles(t, folder)); diff != "" {
 					t.Fatalf("%s: %s", what, diff)
 				}
-				if err := store.Seal(passphrase); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, store.Seal(passphrase))
 				sealed = secretFiles(t, folder)
 			}
 			for path, content := range secretFiles(t, folder) {
@@ -334,9 +310,7 @@ func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	store.LittleWork()
-	if err := store.Seal(passphrase); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal(passphrase))
 	option := asks(passphrase, nil)
 	opened, err := accounts.Open(folder, option)
 	if err != nil {

@@ -102,9 +102,7 @@ func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
 	}
 	folder := t.TempDir()
 	path := filepath.Join(folder, "main.creds")
-	if err := creds.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, creds.WriteFile(path))
 	content, err := os.ReadFile(path)
 	if err != nil || string(content) != string(creds.Text()) {
 		t.Errorf("%v: wrote %d bytes of %d", err, len(content), len(creds.Text()))
@@ -116,9 +114,7 @@ func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
 		t.Errorf("replaced a file: %v", err)
 	}
 	link := filepath.Join(folder, "link.creds")
-	if err := os.Symlink("elsewhere", link); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Symlink("elsewhere", link))
 	if err := creds.WriteFile(link); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("wrote through a link: %v", err)
 	}

@@ -77,9 +77,7 @@ func TestOpenRefusesWhatOthersCouldReadOrReplace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, folder := newStore(t)
-			if err := spoil(filepath.Join(folder, "keys")); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, spoil(filepath.Join(folder, "keys")))
 			if _, err := accounts.Open(folder); !errors.Is(err, accounts.ErrUnsafe) {
 				t.Errorf("opened: %v", err)
 			}
@@ -95,9 +93,7 @@ func TestOpenRefusesWhatOthersCouldReadOrReplace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, folder := newStore(t)
-			if err := spoil(filepath.Join(folder, "keys", key)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, spoil(filepath.Join(folder, "keys", key)))
 			if _, err := accounts.Open(folder); err == nil {
 				t.Error("opened a store without a key")
 			}
@@ -152,9 +148,7 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	name := func(file string) string { return filepath.Join(folder, "keys", file) }
-	if err := os.Rename(name("operator.nk"), filepath.Join(t.TempDir(), "operator.nk")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(name("operator.nk"), filepath.Join(t.TempDir(), "operator.nk")))
 	if _, err := accounts.Compile(store, scopes(), now); !errors.Is(err, accounts.ErrOperatorAway) {
 		t.Errorf("without a root of trust: %v", err)
 	}
@@ -165,9 +159,7 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	away := filepath.Join(t.TempDir(), "operator.nk")
-	if err := os.Rename(name("operator.nk"), away); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(name("operator.nk"), away))
 	again, err := accounts.Open(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -186,24 +178,16 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs := compile(t, other, nil).Operator
-	if err := os.WriteFile(name("operator.jwt"), []byte(theirs), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name("operator.jwt"), []byte(theirs), 0o600))
 	if _, err := accounts.Compile(again, scopes(), now); !errors.Is(err, accounts.ErrOperatorAway) {
 		t.Errorf("with the root of another mesh: %v", err)
 	}
-	if err := os.WriteFile(name("operator.jwt"), []byte(before.Operator+"x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name("operator.jwt"), []byte(before.Operator+"x"), 0o600))
 	if _, err := accounts.Compile(again, scopes(), now); err == nil {
 		t.Error("with a root that nobody has signed")
 	}
-	if err := os.Rename(away, name("operator.nk")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(name("operator.jwt")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(away, name("operator.nk")))
+	noError(t, os.Remove(name("operator.jwt")))
 	if back := compile(t, again, scopes()); back.Operator == theirs {
 		t.Error("it is another's mesh")
 	}

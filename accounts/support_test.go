@@ -123,3 +123,11 @@ func accountKeyOf(b accounts.Bundle, name string) string {
 	a, _ := b.Account(name)
 	return a.PublicKey
 }
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -171,9 +171,7 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 		t.Error("revoked what was never issued")
 	}
 	for range 2 {
-		if err := store.Revoke(creds.PublicKey); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, store.Revoke(creds.PublicKey))
 	}
 	user, _ := userOf(t, creds)
 	second := compile(t, store, scopes())
@@ -193,9 +191,7 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Revoke(short.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(short.PublicKey))
 	for at, want := range map[time.Time]int{short.Expires.Add(24*time.Hour - 1): 2, short.Expires.Add(24 * time.Hour): 1} {
 		third, err := accounts.Compile(store, scopes(), at)
 		if err != nil {
@@ -252,9 +248,7 @@ func TestIssueTo(t *testing.T) {
 	if err := store.Revoke(append(keys, "U")...); !errors.Is(err, accounts.ErrNoUser) {
 		t.Errorf("one is not on record: %v", err)
 	}
-	if err := store.Revoke(keys...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(keys...))
 	users, err = store.Users()
 	if err != nil || users[0].Revoked.IsZero() || !users[1].Revoked.IsZero() || users[2].Revoked.IsZero() {
 		t.Errorf("%+v: %v", users, err)

@@ -93,9 +93,7 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := agent.Start(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, agent.Start())
 			refused := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "urgent: is missing"}
 			for range 3 {
 				g.respond(next(t, pushes, "the push"), refused)
@@ -114,9 +112,7 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 				g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, refused)
 				next(t, replies, "the receipt")
 			}
-			if err := stdin.Close(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, stdin.Close())
 			if err := agent.Wait(); err != nil {
 				t.Errorf("%v: %s", err, stderr.String())
 			}

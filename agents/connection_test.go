@@ -103,9 +103,7 @@ func TestWhoOpenedAConnectionClosesIt(t *testing.T) {
 			t.Errorf("the name is %s", c.Name())
 		}
 		controller := agents.NewController(c)
-		if err := controller.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, controller.Start(t.Context()))
 		c.Close()
 		c.Close()
 		if err := controller.Stop(t.Context()); err != nil {
@@ -148,9 +146,7 @@ func TestCallersOptionsApply(t *testing.T) {
 	if got := c.NATS().Opts.InboxPrefix; got != subjects.InboxPrefix(main) {
 		t.Errorf("the inbox prefix is %s", got)
 	}
-	if err := c.NATS().ForceReconnect(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.NATS().ForceReconnect())
 	until(t, "the reconnect", func() bool { return events[2].Load() == 1 })
 	c.Close()
 	for i := range events {
@@ -245,9 +241,7 @@ func TestBackAtOnceAfterADisconnect(t *testing.T) {
 	handled := make(chan struct{}, 1)
 	controller := agents.NewController(c)
 	controller.OnDelivery(func(context.Context, bcp.Delivery) error { handled <- struct{}{}; return nil })
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	// Stock options wait for 2 s, each time; a machine that is busy takes as long now and then.
 	for round := uint64(1); ; round++ {
 		id, err := c.NATS().GetClientID()
@@ -255,9 +249,7 @@ func TestBackAtOnceAfterADisconnect(t *testing.T) {
 			t.Fatal(err)
 		}
 		dropped := time.Now()
-		if err := s.DisconnectClientByID(id); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.DisconnectClientByID(id))
 		until(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == round })
 		took := time.Since(dropped)
 		if took < 2*time.Second {
@@ -291,9 +283,7 @@ func TestAskedAgainAtOnceAfterADisconnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DisconnectClientByID(id); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.DisconnectClientByID(id))
 	again := next(t, pushes, "the push again")
 	if !bytes.Equal(again.Data, first.Data) {
 		t.Errorf("%s, and then %s", first.Data, again.Data)
@@ -341,9 +331,7 @@ func TestStartWaitsForTheConnection(t *testing.T) {
 	controller := agents.NewController(c)
 	controller.OnDelivery(func(context.Context, bcp.Delivery) error { handled <- struct{}{}; return nil })
 	dial.cut.Store(true)
-	if err := controller.Start(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(within(t)))
 	if n := c.NATS().Stats().Reconnects; n != 1 {
 		t.Errorf("%d reconnects", n)
 	}

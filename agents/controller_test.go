@@ -234,9 +234,7 @@ func TestAskRefusesWhatCannotBeSent(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if err := c.NATS().FlushTimeout(patience); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.NATS().FlushTimeout(patience))
 	g.flush()
 	none(t, everything, "a message")
 }
@@ -261,9 +259,7 @@ func TestAskDoesNotUnderstandTheReply(t *testing.T) {
 			_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
 			ended <- err
 		}()
-		if err := next(t, asks, "the ask").Respond(reply); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, next(t, asks, "the ask").Respond(reply))
 		if err := next(t, ended, "the end"); !errors.Is(err, agents.ErrMessage) {
 			t.Errorf("%q: got %v", reply, err)
 		}

@@ -36,9 +36,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := creds.WriteFile(files[name]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, creds.WriteFile(files[name]))
 		held[name] = creds
 		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(files[name]), agents.Options{Name: name})
 		if err != nil {
@@ -49,9 +47,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 	}
 	r := agents.NewReader(connect(researcher))
 	r.OnQuery(func(context.Context, agents.Query) (any, error) { return urgent, nil })
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Start(t.Context()))
 	controller := agents.NewController(connect(main))
 	seen := map[bcp.DeliveryID]int{}
 	deliveries := make(chan bcp.DeliveryID, 100_000)
@@ -63,9 +59,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 			return ctx.Err()
 		}
 	})
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	pushed := 0
 	pace := time.NewTicker(10 * time.Millisecond) // the budget is to last
 	defer pace.Stop()
@@ -97,17 +91,13 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := next.ReplaceFile(file); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, next.ReplaceFile(file))
 			for end := time.Now().Add(patience); key(name) != next.PublicKey; exchange() {
 				if time.Now().After(end) {
 					t.Fatalf("%s does not go over to its new credentials", name)
 				}
 			}
-			if err := store.Revoke(held[name].PublicKey); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, store.Revoke(held[name].PublicKey))
 			held[name] = next
 		}
 	}

@@ -24,9 +24,7 @@ func receiver(t *testing.T, url string, o agents.Options, handler func(context.C
 	if handler != nil {
 		controller.OnDelivery(handler)
 	}
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	t.Cleanup(func() {
 		if err := controller.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -195,9 +193,7 @@ func TestInconsistentDeliveriesAreDropped(t *testing.T) {
 	} {
 		g.send(subject, reply, message)
 	}
-	if err := g.nc.PublishRequest(subject, reply, []byte("{")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.nc.PublishRequest(subject, reply, []byte("{")))
 	until(t, "all to be dropped", func() bool { return controller.Stats().Malformed == 9 })
 }
 
@@ -287,9 +283,7 @@ func TestStop(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	if err := controller.Start(t.Context()); !errors.Is(err, agents.ErrStarted) {
 		t.Errorf("second start: %v", err)
 	}
@@ -308,9 +302,7 @@ func TestStop(t *testing.T) {
 
 	// It can start again, and ends with the context of Start too.
 	again, end := context.WithCancel(t.Context())
-	if err := controller.Start(again); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(again))
 	g.deliver(pushed("patient", researcher))
 	next(t, acks, "the acknowledgement")
 	g.deliver(pushed("endless", researcher))

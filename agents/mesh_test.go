@@ -117,9 +117,7 @@ func TestAgainstAMesh(t *testing.T) {
 	controller := agents.NewController(join(t, m, main))
 	deliveries := make(chan bcp.Delivery, 9)
 	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error { deliveries <- d; return nil })
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	lists, details := make(chan []bcp.ActiveSubscription, 9), make(chan string, 9)
 	silent := make(chan struct{}, 1)
 	r := agents.NewReader(join(t, m, researcher))
@@ -135,9 +133,7 @@ func TestAgainstAMesh(t *testing.T) {
 		details <- q.LastDetail
 		return urgent, nil
 	})
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Start(t.Context()))
 	if list := next(t, lists, "the subscriptions"); len(list) != 1 || list[0].SubscriptionID != "mail" || list[0].Controller != main {
 		t.Errorf("got %v", list)
 	}
@@ -168,9 +164,7 @@ func TestAgainstAMesh(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	if err := m.Stop(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Stop(within(t)))
 	asked := make(chan error, 1)
 	go func() {
 		low, high := int64(0), int64(9)
@@ -227,13 +221,9 @@ func TestMessagePackAgainstAMesh(t *testing.T) {
 	t.Cleanup(func() { _ = m.Stop(context.Background()) })
 	r := agents.NewReader(joinIn(t, m, researcher, bcp.MessagePack))
 	r.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]any{"n": 7}, nil })
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Start(t.Context()))
 	controller := agents.NewController(joinIn(t, m, main, bcp.MessagePack))
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	low, high := int64(0), int64(119)
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &low, Max: &high}}}
 	d, err := controller.AskAndWait(within(t), researcher, spec, agents.AskOptions{})

@@ -89,21 +89,15 @@ func TestApproverDecides(t *testing.T) {
 			approver, other := agents.NewApprover(join(t, m.Mesh, "alice")), agents.NewApprover(join(t, m.Mesh, "bob"))
 			alerts := make(chan bcp.Alert, 16)
 			people := joinIn(t, m.Mesh, "bob", bcp.JSON)
-			if err := people.OnAlert(func(a bcp.Alert) { alerts <- a }); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, people.OnAlert(func(a bcp.Alert) { alerts <- a }))
 			reader := agents.NewReader(joinIn(t, m.Mesh, "reader", wire))
 			results := make(chan bcp.ValidationResult, 8)
 			reader.OnResult(func(r bcp.ValidationResult) { results <- r })
-			if err := reader.Start(ctx); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, reader.Start(ctx))
 			controller := agents.NewController(joinIn(t, m.Mesh, "main", wire))
 			deliveries := make(chan bcp.Delivery, 8)
 			controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error { deliveries <- d; return nil })
-			if err := controller.Start(ctx); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, controller.Start(ctx))
 			push := func(text string, id bcp.ClientID) bcp.ItemView {
 				t.Helper()
 				r, err := reader.Push(ctx, "main", "digest", map[string]string{"summary": text}, agents.PushOptions{PushID: id})
@@ -139,9 +133,7 @@ func TestApproverDecides(t *testing.T) {
 					t.Errorf("other bytes: %v", try)
 				}
 			}
-			if err := approver.Edit(ctx, view, preview); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, approver.Edit(ctx, view, preview))
 			if d := next(t, deliveries, "the delivery"); string(d.Response) != `{"summary":"rates may rise"}` || d.SubscriptionID != "digest" || d.BandwidthBits != 88*bcp.Bit {
 				t.Errorf("delivered %+v", d)
 			}
@@ -155,16 +147,12 @@ func TestApproverDecides(t *testing.T) {
 			}
 
 			view = push("Wire the money", "p2")
-			if err := approver.Reject(ctx, view, "off topic"); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, approver.Reject(ctx, view, "off topic"))
 			if r := next(t, results, "the result"); r.Success || r.Code != bcp.ApprovalRejected || r.Detail != "Publish rejected by reviewer: off topic" || r.PushID != "p2" {
 				t.Errorf("the Reader hears %+v", r)
 			}
 			view = push("Rates fall", "p3")
-			if err := other.Approve(ctx, view); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, other.Approve(ctx, view))
 			if d := next(t, deliveries, "the delivery"); string(d.Response) != `{"summary":"rates fall"}` {
 				t.Errorf("after a rejection and an approval came %s", d.Response)
 			}
@@ -205,15 +193,11 @@ func TestOperator(t *testing.T) {
 	if s := session(); s.Status != "open" || s.BegunBy != "controller" || s.Taint != bcp.TaintLow || s.Channels[0].Remaining != 2999*bcp.Bit || s.Channels[0].Open != 1 {
 		t.Errorf("%+v", s)
 	}
-	if err := errors.Join(controller.ReportTaint(ctx, bcp.SourceWeb), operator.ReportTaint(ctx, "main", bcp.SourceAPI)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(controller.ReportTaint(ctx, bcp.SourceWeb), operator.ReportTaint(ctx, "main", bcp.SourceAPI)))
 	if s := session(); s.Taint != bcp.TaintHigh || strings.Join(s.Sources, " ") != "web api" {
 		t.Errorf("%+v", s)
 	}
-	if err := errors.Join(operator.ResetTaint(ctx, "main"), operator.Renew(ctx, "main")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(operator.ResetTaint(ctx, "main"), operator.Renew(ctx, "main")))
 	if s := session(); s.Taint != bcp.TaintLow || s.Sources != nil || s.Channels[0].Epoch != 2 || s.Channels[0].Remaining != 3000*bcp.Bit {
 		t.Errorf("%+v", s)
 	}
@@ -239,9 +223,7 @@ func TestPrompts(t *testing.T) {
 	prompts := make(chan bcp.Prompt, 8)
 	reader := agents.NewReader(join(t, m.Mesh, "reader"))
 	reader.OnPrompt(func(_ context.Context, p bcp.Prompt) { prompts <- p })
-	if err := reader.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, reader.Start(ctx))
 	// To the next half past eight, UTC, and thirty seconds.
 	now := time.Now().UTC()
 	at := time.Date(now.Year(), now.Month(), now.Day(), 8, 30, 30, 0, time.UTC)
@@ -250,22 +232,16 @@ func TestPrompts(t *testing.T) {
 	}
 	m.ahead.Store(int64(at.Sub(now)))
 	// A message has the gateway look at the clock.
-	if err := m.Inspect(ctx, func(*state.State) {}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Inspect(ctx, func(*state.State) {}))
 	if p := next(t, prompts, "the Reader's prompt"); p.Message != "look for mail" || !p.Time.Equal(at.Truncate(time.Minute)) || p.Type != bcp.TypePrompt {
 		t.Errorf("%+v", p)
 	}
 	// The Controller's comes half an hour later, and it connects after that.
 	m.ahead.Add(int64(30 * time.Minute))
-	if err := m.Inspect(ctx, func(*state.State) {}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Inspect(ctx, func(*state.State) {}))
 	controller := agents.NewController(join(t, m.Mesh, "main"))
 	controller.OnPrompt(func(_ context.Context, p bcp.Prompt) { prompts <- p })
-	if err := controller.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(ctx))
 	if p := next(t, prompts, "the Controller's prompt"); p.Message != "ask for the summary" {
 		t.Errorf("%+v", p)
 	}

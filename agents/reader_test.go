@@ -33,9 +33,7 @@ func reader(t *testing.T, url string, o agents.Options, handler answer, change f
 	if change != nil {
 		change(r)
 	}
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Start(t.Context()))
 	t.Cleanup(func() {
 		if err := r.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -120,12 +118,8 @@ func TestReaderAnswersAgain(t *testing.T) {
 	if second := again(2); !bytes.Equal(first, second) || calls.Load() != 1 {
 		t.Errorf("%d calls, %s then %s", calls.Load(), first, second)
 	}
-	if err := r.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Stop(t.Context()))
+	noError(t, r.Start(t.Context()))
 	g.query("q1", 3)
 	if third := again(3); !bytes.Equal(first, third) {
 		t.Errorf("%s then %s", first, third)
@@ -499,9 +493,7 @@ func TestPushRefusesWhatCannotBeSent(t *testing.T) {
 			t.Errorf("%v was sent", name)
 		}
 	}
-	if err := c.NATS().FlushTimeout(patience); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.NATS().FlushTimeout(patience))
 	g.flush()
 	none(t, everything, "a message")
 }

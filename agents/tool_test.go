@@ -34,9 +34,7 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 			return map[string]any{"kernel": c.Kernel, "tool": c.Tool, "n": done.Add(1)}, nil
 		})
 	}
-	if err := tool.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tool.Start(t.Context()))
 	defer func() { _ = tool.Stop(context.Background()) }()
 	caller, err := nats.Connect(s.ClientURL())
 	if err != nil {
@@ -59,9 +57,7 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := `{"call_id":"` + id + `","attempt":1,"tool":"` + name + `","key":"k","args":` + arguments + `}`
-		if err := caller.PublishRequest(subjects.Call("mail", name, kernel), reply, []byte(body)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, caller.PublishRequest(subjects.Call("mail", name, kernel), reply, []byte(body)))
 		m, err := answers.NextMsgWithContext(within(t))
 		if err != nil {
 			t.Fatal(err)

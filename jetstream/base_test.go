@@ -49,9 +49,7 @@ func (m *maker) position(j *jetstream.Journal) jetstream.Position {
 
 func appendAll(t *testing.T, j *jetstream.Journal, decisions ...[]byte) {
 	t.Helper()
-	if err := j.Append(within(t), decisions); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), decisions))
 }
 
 // chainOf reads the journal and says whether its chain holds.
@@ -90,9 +88,7 @@ func TestTruncate(t *testing.T) {
 		}
 		appendAll(t, j, m.truncation(behind.Sequence))
 		appendAll(t, j, m.some(10)...)
-		if err := cutOff(t, js, behind); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, cutOff(t, js, behind))
 		if begin, err = jetstream.Begin(t.Context(), js); err != nil || begin.Position != behind || begin.Truncation.File != "a.tar.gz" {
 			t.Fatalf("it begins at %+v, %v, and not at %+v", begin, err, behind)
 		}
@@ -283,9 +279,7 @@ func TestBases(t *testing.T) {
 	if n, err := bases.Newest(); n != 600 || err != nil {
 		t.Errorf("the newest is %d %v", n, err)
 	}
-	if err := bases.Keep(begin.Position); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, bases.Keep(begin.Position))
 	if n, err := bases.Newest(); n != 100 || err != nil {
 		t.Errorf("the only one is %d %v", n, err)
 	}
@@ -295,22 +289,16 @@ func TestBases(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, content := range map[string][]byte{"changed": append([]byte{1}, good[1:]...), "cut": good[:len(good)-1], "short": good[:3], "empty": nil} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, content, 0o600))
 		if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(name))
 	if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
 		t.Errorf("missing: %v", err)
 	}
-	if err := os.WriteFile(name, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name, good, 0o600))
 	begin.Sequence++
 	if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
 		t.Errorf("of another place: %v", err)
@@ -330,16 +318,12 @@ func TestBackupWithoutItsBase(t *testing.T) {
 	behind := m.position(j)
 	base := []byte("base")
 	appendAll(t, j, m.apply(m.state.DecideTruncate(m.moment(), bcp.Truncation{Sequence: behind.Sequence, Base: sha256.Sum256(base)})))
-	if err := cutOff(t, js, behind); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, cutOff(t, js, behind))
 	for content, whole := range map[string]bool{"base": true, "bass": false, "": false} {
 		var file bytes.Buffer
 		w := jetstream.NewBackupWriter(&file, "test", time.Now())
 		if content != "" {
-			if err := w.Put("base/00000000000000000010.snapshot", []byte(content)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, w.Put("base/00000000000000000010.snapshot", []byte(content)))
 		}
 		if _, err := w.Journal(within(t), jetstream.JournalRecords(js, false), 0, nil); err != nil {
 			t.Fatal(err)

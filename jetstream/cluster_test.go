@@ -34,18 +34,14 @@ func TestReadingWhileANodeStandsStill(t *testing.T) {
 	journal, _ := open(t, js)
 	written := newMaker(t).some(200)
 	for _, d := range written {
-		if err := journal.Append(within(t), [][]byte{d}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, journal.Append(within(t), [][]byte{d}))
 	}
 	for still := 1; still < nodes.Size(); still++ {
 		// The client is there too. A node that stood still may have called for an election.
 		nodes.Lead(t, js.Conn(), jetstream.CommitStream, 0)
 		nodes.Pause(t, still)
 		for range 5 {
-			if err := jetstream.CreateJournal(t.Context(), js, topology); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, jetstream.CreateJournal(t.Context(), js, topology))
 			_, read := open(t, js)
 			if len(read) != len(written) || !bytes.Equal(read[len(read)-1], written[len(written)-1]) {
 				t.Errorf("%d decisions of %d", len(read), len(written))

@@ -46,20 +46,14 @@ func TestBaseOfACluster(t *testing.T) {
 		}
 	}
 	refused("no stream")
-	if err := jetstream.StoreBase(t.Context(), js, 1, 3, []byte("another")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.StoreBase(t.Context(), js, 1, 3, []byte("another")))
 	refused("none")
 	if _, err := js.PublishMsg(t.Context(), part(subjects.Base(7), "0", base.Content[:1000])); err != nil {
 		t.Fatal(err)
 	}
 	refused("a part")
-	if err := jetstream.StoreBase(t.Context(), js, 1, 7, base.Content); err != nil {
-		t.Fatal(err)
-	}
-	if err := read(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.StoreBase(t.Context(), js, 1, 7, base.Content))
+	noError(t, read())
 	stream, err := js.Stream(t.Context(), jetstream.BaseStream)
 	if err != nil {
 		t.Fatal(err)
@@ -94,9 +88,7 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := js.DeleteStream(t.Context(), jetstream.CommitStream); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
 	short, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer end()
 	if err := journal.AwaitInterest(short); !jetstream.Unanswered(err) {
@@ -114,12 +106,8 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	if _, err := asked.NextMsg(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if err := asked.Unsubscribe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, asked.Unsubscribe())
+	noError(t, jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

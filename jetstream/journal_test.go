@@ -34,9 +34,7 @@ func TestReplay(t *testing.T) {
 	var written [][]byte
 	for len(written) < 10_000 {
 		batch := m.some(1 + len(written)%300)
-		if err := j.Append(within(t), batch); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), batch))
 		written = append(written, batch...)
 	}
 	_, read := open(t, js)
@@ -55,9 +53,7 @@ func TestReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := again.state.Apply(&d, bcp.RecordDigest(b)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, again.state.Apply(&d, bcp.RecordDigest(b)))
 	}
 	found, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), meshtest.ReadKeys(t, js), map[string]int64{"main mailer": int64(100000 * bcp.Bit)})
 	if err != nil {
@@ -83,9 +79,7 @@ func TestReadersEnd(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	j, _ := open(t, js)
-	if err := j.Append(within(t), newMaker(t).some(3)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), newMaker(t).some(3)))
 	stop := errors.New("enough")
 	for _, apply := range []func([]byte) error{func([]byte) error { return nil }, func([]byte) error { return stop }} {
 		if err := j.Replay(within(t), apply); err != nil && !errors.Is(err, stop) {
@@ -110,9 +104,7 @@ func TestFailedReplay(t *testing.T) {
 	j, _ := open(t, streams(t))
 	m := newMaker(t)
 	for range 3 {
-		if err := j.Append(within(t), m.some(3)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), m.some(3)))
 	}
 	wrong, n := errors.New("a decision that is not liked"), 0
 	if err := j.Replay(within(t), func([]byte) error {
@@ -139,14 +131,10 @@ func TestSecondWriterIsFenced(t *testing.T) {
 	js := streams(t)
 	first, _ := open(t, js)
 	m := newMaker(t)
-	if err := first.Append(within(t), m.some(3)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, first.Append(within(t), m.some(3)))
 	second, _ := open(t, js)
 	batch := m.some(3)
-	if err := second.Append(within(t), batch); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, second.Append(within(t), batch))
 	for range 2 {
 		if err := first.Append(within(t), batch); !errors.Is(err, jetstream.ErrFenced) {
 			t.Errorf("got %v", err)
@@ -163,9 +151,7 @@ func TestUncertainWrite(t *testing.T) {
 	js := streams(t)
 	j, _ := open(t, js)
 	m := newMaker(t)
-	if err := j.Append(within(t), m.some(1)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), m.some(1)))
 	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
 	if err != nil {
 		t.Fatal(err)
@@ -254,22 +240,16 @@ func TestMissingRecords(t *testing.T) {
 			t.Parallel()
 			js := streams(t)
 			// The mesh's own stream refuses what this test does.
-			if err := js.DeleteStream(within(t), jetstream.CommitStream); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, js.DeleteStream(within(t), jetstream.CommitStream))
 			stream, err := js.CreateStream(within(t), natsjs.StreamConfig{Name: jetstream.CommitStream, Subjects: []string{subjects.All(subjects.KindCommit)}, AllowDirect: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			journal, _ := open(t, js)
 			for _, d := range newMaker(t).some(3) {
-				if err := journal.Append(within(t), [][]byte{d}); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, journal.Append(within(t), [][]byte{d}))
 			}
-			if err := stream.DeleteMsg(within(t), missing); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, stream.DeleteMsg(within(t), missing))
 			journal, err = jetstream.OpenJournal(within(t), js)
 			if err != nil {
 				t.Fatal(err)
@@ -308,9 +288,7 @@ func TestRecordLimits(t *testing.T) {
 			t.Parallel()
 			js := streams(t)
 			j, _ := open(t, js)
-			if err := j.Append(within(t), c.batch); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, j.Append(within(t), c.batch))
 			_, read := open(t, js)
 			if !slices.EqualFunc(read, c.batch, bytes.Equal) {
 				t.Errorf("%d decisions came back", len(read))
@@ -364,12 +342,8 @@ func TestTopology(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := js.DeleteStream(t.Context(), jetstream.KeyStream); err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteStream(t.Context(), jetstream.CommitStream); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, js.DeleteStream(t.Context(), jetstream.KeyStream))
+	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
 	if _, err := jetstream.OpenJournal(t.Context(), empty); !errors.Is(err, natsjs.ErrStreamNotFound) {
 		t.Errorf("a journal that is not there: %v", err)
 	}
@@ -387,9 +361,7 @@ func TestReplayOfFullRecords(t *testing.T) {
 	full := slices.Repeat([][]byte{decision}, jetstream.MaxRecordDecisions)
 	const records = 100
 	for range records {
-		if err := j.Append(within(t), full); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), full))
 	}
 	if _, read := open(t, js); len(read) != records*len(full) {
 		t.Errorf("%d decisions of %d", len(read), records*len(full))

@@ -25,9 +25,7 @@ func spoken(t *testing.T, keys *jetstream.SealingKeys, key bcp.ChannelKey, at ti
 	raw := []byte("raw " + at.String())
 	d := bcp.Decision{Seq: 1, Time: at.UnixNano(), Controller: key.Controller, Reader: key.Reader,
 		Private: bcp.Private{Salt: [16]byte{1}, Payload: []byte("said"), RawBytes: len(raw)}}
-	if err := keys.Seal(within(t), &d, raw); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, keys.Seal(within(t), &d, raw))
 	record, err := bcp.EncodeDecision(&d)
 	if err != nil {
 		t.Fatal(err)
@@ -304,9 +302,7 @@ func TestExpireRaw(t *testing.T) {
 				}
 			}
 		}
-		if err := keys.ExpireRaw(within(t), c.at, retention); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, keys.ExpireRaw(within(t), c.at, retention))
 		look("before the keys are overwritten")
 		for _, expired := range []int{c.expired, 0} { // by another gateway
 			if n, err := other.OverwriteExpired(within(t)); err != nil || n != expired {
@@ -349,9 +345,7 @@ func TestExpiryIsInABackup(t *testing.T) {
 	js := streams(t)
 	keys := jetstream.NewSealingKeys(js)
 	record, next := spoken(t, keys, channel, noon), spoken(t, keys, channel, noon.Add(24*time.Hour))
-	if err := keys.ExpireRaw(within(t), noon.Add(36*time.Hour), 24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, keys.ExpireRaw(within(t), noon.Add(36*time.Hour), 24*time.Hour))
 	var stored []jetstream.StoredKey
 	for subject, key := range meshtest.ReadKeys(t, js) {
 		if s, err := subjects.Parse(subject); err != nil || s.Sealed == subjects.SealedRaw && s.Day == "2026-03-20" {

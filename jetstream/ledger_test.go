@@ -46,9 +46,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 	journaled := func(t *testing.T) (natsjs.JetStream, *jetstream.Journal) {
 		js := streams(t)
 		j, _ := open(t, js)
-		if err := j.Append(within(t), first); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), first))
 		return js, j
 	}
 	store := func(t *testing.T, js natsjs.JetStream, messages []natsjs.RawStreamMsg) {
@@ -72,9 +70,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 			t.Parallel()
 			js, j := journaled(t)
 			store(t, js, whole[:n])
-			if err := j.Append(within(t), more); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, j.Append(within(t), more))
 			stop := run(t, js)
 			projected(t, js, 17)
 			stop()
@@ -92,9 +88,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 			for k := n; k <= len(again); k++ {
 				js, j := journaled(t)
 				store(t, js, again[:k])
-				if err := j.Append(within(t), more); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, j.Append(within(t), more))
 				stop := run(t, js)
 				projected(t, js, 17)
 				stop()
@@ -112,9 +106,7 @@ func TestLedgerMessageIsBounded(t *testing.T) {
 	for _, tt := range []struct{ pushes, messages int }{{256, 1}, {257, 2}} {
 		js := streams(t)
 		j, _ := open(t, js)
-		if err := j.Append(within(t), newMaker(t).pushes(tt.pushes, "mailer")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), newMaker(t).pushes(tt.pushes, "mailer")))
 		stop := run(t, js)
 		projected(t, js, uint64(tt.pushes))
 		stop()

@@ -38,9 +38,7 @@ func runAsking(t testing.TB, js natsjs.JetStream, asking *jetstream.Interrupter)
 
 func projected(t testing.TB, js natsjs.JetStream, seq uint64) {
 	t.Helper()
-	if err := jetstream.Projected(within(t), js, seq); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Projected(within(t), js, seq))
 }
 
 // contents are the messages of the audit and the lines of the ledger, in short.
@@ -87,9 +85,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 	for range 20 {
 		batch := m.some(20)
 		records = append(records, batch...)
-		if err := j.Append(within(t), batch); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), batch))
 	}
 	last := uint64(len(records))
 	run(t, whole)
@@ -124,9 +120,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 				}
 				end := stream.CachedInfo().State.LastSeq
 				for seq := end; seq > end-7; seq-- {
-					if err := stream.DeleteMsg(t.Context(), seq); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, stream.DeleteMsg(t.Context(), seq))
 				}
 			}
 		}},
@@ -136,15 +130,11 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := stream.Purge(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, stream.Purge(t.Context()))
 			}
 		}},
 		{"one stream lost", func(t *testing.T, js natsjs.JetStream, stop func()) {
-			if err := js.DeleteStream(t.Context(), jetstream.LedgerStream); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, js.DeleteStream(t.Context(), jetstream.LedgerStream))
 			create(t, js)
 		}},
 	} {
@@ -154,18 +144,14 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 			j, _ := open(t, js)
 			stop := run(t, js)
 			for i := range 10 {
-				if err := j.Append(within(t), records[i*20:(i+1)*20]); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, j.Append(within(t), records[i*20:(i+1)*20]))
 			}
 			projected(t, js, last/2)
 			stop()
 			c.damage(t, js, stop)
 			// Committed, and the projector is not there.
 			for i := range 10 {
-				if err := j.Append(within(t), records[200+i*20:200+(i+1)*20]); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, j.Append(within(t), records[200+i*20:200+(i+1)*20]))
 			}
 			run(t, js)
 			projected(t, js, last)
@@ -192,9 +178,7 @@ func TestProjectionsHaveNoDoubles(t *testing.T) {
 	run(t, js)
 	const decisions = 40
 	for range decisions / 2 {
-		if err := j.Append(within(t), m.some(2)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), m.some(2)))
 	}
 	projected(t, js, decisions)
 	messages := meshtest.ReadStream(t, js, jetstream.AuditStream)
@@ -214,14 +198,10 @@ func TestProjectionsHaveNoDoubles(t *testing.T) {
 func TestProjectorRetries(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
-	if err := js.DeleteStream(t.Context(), jetstream.AuditStream); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, js.DeleteStream(t.Context(), jetstream.AuditStream))
 	j, _ := open(t, js)
 	run(t, js)
-	if err := j.Append(within(t), newMaker(t).some(4)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), newMaker(t).some(4)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := jetstream.Projected(ctx, js, 4); err == nil {
@@ -262,9 +242,7 @@ func TestProjectorMissesNothingOnItsWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, _ := open(t, js)
-	if err := j.Append(within(t), newMaker(t).some(4)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), newMaker(t).some(4)))
 	late := &lagging{JetStream: js, before: before}
 	late.looks.Store(4) // at where it stands, and thrice at whether there is something
 	run(t, late)
@@ -309,9 +287,7 @@ func TestProjectorLooksWhenItsConnectionIsBack(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("it has not looked when its connection was back for the %dth time", n)
 		}
-		if err := lost.Conn().ForceReconnect(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, lost.Conn().ForceReconnect())
 		<-back
 	}
 }
@@ -344,9 +320,7 @@ func TestProjectorIsToldOfNoAnswer(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	j, _ := open(t, js)
-	if err := j.Append(within(t), newMaker(t).some(4)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), newMaker(t).some(4)))
 	const times = 5
 	closed := &silent{JetStream: js, dropped: make(chan struct{}, times)}
 	closed.left.Store(times)
@@ -361,9 +335,7 @@ func TestProjectorIsToldOfNoAnswer(t *testing.T) {
 			t.Fatalf("asked %d times", n)
 		}
 	}
-	if err := jetstream.Projected(ctx, js, 4); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Projected(ctx, js, 4))
 }
 
 // A projector begins where the audit stands, and reads nothing in front of it;
@@ -377,9 +349,7 @@ func TestProjectorBeginsWhereItStands(t *testing.T) {
 	j, _ := open(t, js)
 	m := newMaker(t)
 	for range 200 {
-		if err := j.Append(within(t), m.some(4)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), m.some(4)))
 	}
 	own := connect(t, js.Conn().ConnectedUrl()) // on which nothing else is received
 	stop := run(t, own)
@@ -398,14 +368,10 @@ func TestProjectorBeginsWhereItStands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq))
 		}
 		more := m.some(4)
-		if err := j.Append(within(t), more); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), more))
 		before := received()
 		stop := run(t, own)
 		last += uint64(len(more))
@@ -450,9 +416,7 @@ func TestProjectorIsLateAtMost(t *testing.T) {
 	for ; first.Load() == 0; <-tick.C {
 		decisions, before := m.some(20), asked
 		asked = time.Now()
-		if err := j.Append(within(t), decisions); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), decisions))
 		last += 20
 		if !before.IsZero() {
 			rested = max(rested, time.Since(before))
@@ -464,9 +428,7 @@ func TestProjectorIsLateAtMost(t *testing.T) {
 	}
 	// Little is left for the moment that it has at its end.
 	projected(t, js, last)
-	if err := j.Append(within(t), m.some(20)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), m.some(20)))
 	last += 20
 	stop()
 	if n := len(contents(t, js)[jetstream.AuditStream]); uint64(n) != last {

@@ -34,9 +34,7 @@ func TestReconcile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stream.DeleteMsg(within(t), last.Sequence); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, stream.DeleteMsg(within(t), last.Sequence))
 			publish(t, js, form(&line), last.Header)
 		}
 	}
@@ -78,18 +76,14 @@ func TestReconcile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stream.DeleteMsg(within(t), stream.CachedInfo().State.LastSeq); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, stream.DeleteMsg(within(t), stream.CachedInfo().State.LastSeq))
 		}, []string{"ledger"}},
 		{"no ledger", func(t *testing.T, js natsjs.JetStream, _ *maker) {
 			stream, err := js.Stream(within(t), jetstream.LedgerStream)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stream.Purge(within(t)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, stream.Purge(within(t)))
 		}, []string{"ledger"}},
 		{"what is no line", func(t *testing.T, js natsjs.JetStream, _ *maker) { publish(t, js, []byte("junk"), nil) }, []string{"ledger"}},
 		{"another state", func(_ *testing.T, _ natsjs.JetStream, m *maker) { m.next(); m.next(); m.next() }, []string{"state"}},
@@ -98,9 +92,7 @@ func TestReconcile(t *testing.T) {
 			t.Parallel()
 			js, m := streams(t), newMaker(t)
 			j, _ := open(t, js)
-			if err := j.Append(within(t), m.some(41)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, j.Append(within(t), m.some(41)))
 			stop := run(t, js)
 			projected(t, js, 41)
 			stop()
@@ -139,16 +131,12 @@ func TestReconcileUpToADecision(t *testing.T) {
 	t.Parallel()
 	js, m := streams(t), newMaker(t)
 	j, _ := open(t, js)
-	if err := j.Append(within(t), m.some(20)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), m.some(20)))
 	stop := run(t, js)
 	projected(t, js, 20)
 	stop()
 	pools := m.state.Pools()
-	if err := j.Append(within(t), m.some(20)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), m.some(20)))
 	r, err := jetstream.Reconcile(within(t), js, nil, 20, pools)
 	if err != nil || len(r.Differences) > 0 || r.Decisions != 20 || r.Behind != 0 {
 		t.Errorf("up to 20: %+v, %v", r, err)
@@ -166,9 +154,7 @@ func TestReconcileUpToADecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Append(within(t), [][]byte{lie}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Append(within(t), [][]byte{lie}))
 	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
 	if err != nil || len(r.Differences) != 1 || r.Differences[0].Where != status.BookJournal || r.Differences[0].Seq != 41 {
 		t.Errorf("a journal that lies: %+v, %v", r, err)

@@ -24,16 +24,10 @@ func TestSnapshots(t *testing.T) {
 	made := func(n uint64) jetstream.Snapshot {
 		return jetstream.Snapshot{Position: jetstream.Position{Sequence: n, Decision: 10 * n, Head: bcp.Digest{byte(n)}}, Checkpoint: bytes.Repeat([]byte{byte(n)}, 100)}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".new-1"), []byte("of a crash"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(dir, 0o700))
+	noError(t, os.WriteFile(filepath.Join(dir, ".new-1"), []byte("of a crash"), 0o600))
 	for n := uint64(1); n <= 12; n++ {
-		if err := snapshots.Write(made(n)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, snapshots.Write(made(n)))
 	}
 	names, err := snapshots.List()
 	if err != nil || len(names) != 3 {
@@ -60,18 +54,14 @@ func TestSnapshots(t *testing.T) {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1
 		for _, b := range [][]byte{damaged, whole[:i]} {
-			if err := os.WriteFile(name, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(name, b, 0o600))
 			if _, err := snapshots.Read(names[0]); !errors.Is(err, jetstream.ErrSnapshot) {
 				t.Fatalf("byte %d: %v", i, err)
 			}
 		}
 	}
 	// The journal lost its end and went on: what says to be newer is gone.
-	if err := snapshots.Write(made(5)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, snapshots.Write(made(5)))
 	if names, _ := snapshots.List(); len(names) != 1 {
 		t.Errorf("%v", names)
 	}
@@ -90,9 +80,7 @@ func TestReplayBehind(t *testing.T) {
 	var at []jetstream.Position
 	for n := range 5 {
 		batch := m.some(n + 1)
-		if err := j.Append(within(t), batch); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, j.Append(within(t), batch))
 		written = append(written, batch...)
 		at = append(at, jetstream.Position{Sequence: j.Last(), Decision: uint64(len(written)), Head: bcp.RecordDigest(written[len(written)-1])})
 	}
@@ -123,9 +111,7 @@ func TestRemoveSnapshotsBefore(t *testing.T) {
 	t.Parallel()
 	snapshots := jetstream.NewSnapshots(filepath.Join(t.TempDir(), "snapshots"))
 	for _, n := range []uint64{8, 9, 10} {
-		if err := snapshots.Write(jetstream.Snapshot{Position: jetstream.Position{Decision: n}}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, snapshots.Write(jetstream.Snapshot{Position: jetstream.Position{Decision: n}}))
 	}
 	for _, c := range []struct {
 		before uint64

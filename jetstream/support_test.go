@@ -72,9 +72,7 @@ func connect(t testing.TB, url string, options ...nats.Option) natsjs.JetStream 
 
 func create(t testing.TB, js natsjs.JetStream) {
 	t.Helper()
-	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}))
 	_, err := js.Publish(t.Context(), subjects.Key("main", "mailer", subjects.SealedPayload, makerDay), makerSecret[:], natsjs.WithExpectLastSequencePerSubject(0))
 	var api *natsjs.APIError
 	if err != nil && !(errors.As(err, &api) && api.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence) { // made again
@@ -225,4 +223,12 @@ func data(messages []natsjs.RawStreamMsg) [][]byte {
 		list[i] = messages[i].Data
 	}
 	return list
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -23,9 +23,7 @@ func TestCreateAgain(t *testing.T) {
 	}
 	expect := func(topology jetstream.Topology, want int) {
 		t.Helper()
-		if err := jetstream.Create(t.Context(), js, topology); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, jetstream.Create(t.Context(), js, topology))
 		for ; want > 0; want-- {
 			if _, err := changes.NextMsg(patience); err != nil {
 				t.Fatal(err)

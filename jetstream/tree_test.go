@@ -84,9 +84,7 @@ func (r *recording) write(t *testing.T, n int) {
 
 func (r *recording) append(t *testing.T, record [][]byte) {
 	t.Helper()
-	if err := r.journal.Append(within(t), record); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.journal.Append(within(t), record))
 	r.written, r.records = append(r.written, record...), append(r.records, record)
 }
 
@@ -160,9 +158,7 @@ func (r *recording) checkHashes(t *testing.T) {
 func TestTreeGrows(t *testing.T) {
 	t.Parallel()
 	r := startRecording(t)
-	if err := r.extend(t); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.extend(t))
 	if _, err := r.tree.Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
 		t.Errorf("a checkpoint of nothing: %v", err)
 	}
@@ -170,17 +166,13 @@ func TestTreeGrows(t *testing.T) {
 	for _, n := range []int{1, 1, 1, 5, 8, 100, 300} {
 		r.write(t, n)
 		for range 2 { // the second finds nothing new
-			if err := r.extend(t); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, r.extend(t))
 		}
 		r.checkHashes(t)
 		since = append(since, r.newest(t))
 		r.write(t, n) // and what somebody else reads
 		for range 2 {
-			if err := r.sign(r.tree.Extend(within(t), r.overMesh(t))); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, r.sign(r.tree.Extend(within(t), r.overMesh(t))))
 		}
 		r.checkHashes(t)
 		if err := errors.Join(r.tree.Check(within(t), r.overMesh(t)), r.tree.Check(within(t), r.reads)); err != nil {
@@ -233,9 +225,7 @@ func TestTreeIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	r := startRecording(t)
 	r.write(t, 50)
-	if err := r.extend(t); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.extend(t))
 	hashes := filepath.Join(r.dir, "hashes")
 	for name, damage := range map[string]func(b []byte) []byte{
 		"gone":  func([]byte) []byte { return nil },
@@ -269,15 +259,11 @@ func TestTreeRefusesAnotherHistory(t *testing.T) {
 			t.Parallel()
 			signed, other := startRecording(t), startRecording(t)
 			signed.write(t, 40)
-			if err := signed.extend(t); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, signed.extend(t))
 			other.maker.now = other.maker.now.Add(1) // a nanosecond later
 			other.write(t, 33)
 			if !withHashes {
-				if err := os.Remove(filepath.Join(signed.dir, "hashes")); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.Remove(filepath.Join(signed.dir, "hashes")))
 			}
 			expect := func(want ...error) {
 				t.Helper()
@@ -318,9 +304,7 @@ func TestTreeRefusesGaps(t *testing.T) {
 	t.Parallel()
 	r := startRecording(t)
 	r.write(t, 20)
-	if err := r.sign(r.tree.Extend(within(t), r.overMesh(t))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.sign(r.tree.Extend(within(t), r.overMesh(t))))
 	r.write(t, 20)
 	for what, from := range map[string]func(sequence uint64) uint64{
 		"one is missing":   func(n uint64) uint64 { return n + n/5 },
@@ -349,9 +333,7 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	r := startRecording(t)
 	extend := func() error { return r.sign(r.tree.Extend(within(t), r.overMesh(t))) }
 	r.write(t, 40)
-	if err := extend(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, extend())
 	signed := r.newest(t)
 	behind := uint64(len(r.records))
 	r.append(t, [][]byte{r.maker.truncation(behind)})
@@ -382,9 +364,7 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 		}
 	}
 	r.cut = behind
-	if err := extend(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, extend())
 	r.checkHashes(t)
 	hashes := filepath.Join(r.dir, "hashes")
 	r.write(t, 1)
@@ -400,9 +380,7 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	}
 	r.checkHashes(t)
 	r.write(t, 1)
-	if err := os.Remove(hashes); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(hashes))
 	if err := extend(); !errors.Is(err, jetstream.ErrHashes) {
 		t.Errorf("without the hashes of what was cut off: %v", err)
 	}
@@ -416,9 +394,7 @@ func TestTreeRefusesDamage(t *testing.T) {
 	r := startRecording(t)
 	for range 2 {
 		r.write(t, 10)
-		if err := r.extend(t); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.extend(t))
 	}
 	name := filepath.Join(r.dir, "checkpoints")
 	good, err := os.ReadFile(name)
@@ -432,9 +408,7 @@ func TestTreeRefusesDamage(t *testing.T) {
 		"no JSON":       slices.Concat(good, []byte("x\n")),
 		"half a line":   slices.Concat(lines[0][:20], []byte("\n"), lines[1]),
 	} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, content, 0o600))
 		for call, err := range map[string]error{
 			"extend": r.extend(t),
 			"check":  r.tree.Check(within(t), r.reads),
@@ -459,9 +433,7 @@ func TestProve(t *testing.T) {
 		t.Errorf("without a checkpoint: %v", err)
 	}
 	r.write(t, 37)
-	if err := r.extend(t); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.extend(t))
 	r.write(t, 1)
 	for i, d := range r.written[:37] {
 		proof, err := r.tree.Prove(uint64(i+1), d)

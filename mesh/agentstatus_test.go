@@ -27,9 +27,7 @@ func TestOperatorSeesAgents(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	script := "#!/bin/sh\nprintf 'canary \\033[31mred\\342\\200\\256\\n' >&2\nexit 3\n"
-	if err := os.WriteFile(filepath.Join(folder, "crash.sh"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(folder, "crash.sh"), []byte(script), 0o755))
 	m := meshtest.Start(t, map[string]string{
 		"main.md": "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 2, budget_bits: 1000, subscriptions: [{id: news, category: 1, fields: [{name: n, type: boolean}]}, " +
 			"{id: words, category: 2, questions: [{id: w, question: What?, expected_format: short_text, max_words: 9}]}]}\n---\n",

@@ -41,9 +41,7 @@ func TestAgentsApproveNothing(t *testing.T) {
 		tried := 0
 		for _, name := range []bcp.AgentName{"ann", a.Name} {
 			for _, verb := range subjects.Verbs() {
-				if err := a.PublishRequest(subjects.Approval(name, verb), subjects.InboxPrefix(a.Name)+".x", []byte(text)); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, a.PublishRequest(subjects.Approval(name, verb), subjects.InboxPrefix(a.Name)+".x", []byte(text)))
 				tried++
 			}
 		}
@@ -54,9 +52,7 @@ func TestAgentsApproveNothing(t *testing.T) {
 			if a == eve && slices.Contains(bcp.AuditorActs(), act) {
 				continue
 			}
-			if err := a.PublishRequest(subjects.Control(act), subjects.InboxPrefix(a.Name)+".x", []byte(`{"agent":"main"}`)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, a.PublishRequest(subjects.Control(act), subjects.InboxPrefix(a.Name)+".x", []byte(`{"agent":"main"}`)))
 			tried++
 		}
 		a.Sync(t)
@@ -196,12 +192,8 @@ func TestSignatures(t *testing.T) {
 		subjects.Ask("main", "mailer"), pushAlert, subjects.Commit(), subjects.Alert(bcp.AlertHeld), "$SYS.REQ.CLAIMS.UPDATE",
 	}
 	for _, reply := range replies {
-		if err := ann.PublishRequest(subjects.Approval("ann", subjects.VerbList), reply, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := ann.PublishRequest(subjects.Approval("ann", subjects.VerbGet), reply, fmt.Appendf(nil, `{"item_id":%q}`, view.ID)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, ann.PublishRequest(subjects.Approval("ann", subjects.VerbList), reply, nil))
+		noError(t, ann.PublishRequest(subjects.Approval("ann", subjects.VerbGet), reply, fmt.Appendf(nil, `{"item_id":%q}`, view.ID)))
 	}
 	ann.Sync(t)
 	m.Settle(t)

@@ -146,9 +146,7 @@ func TestDamagedBackup(t *testing.T) {
 		if _, err := w.Write(b); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, w.Close())
 		return out.Bytes()
 	}
 	for _, part := range []string{"journal/", "keys/", "snapshots/", "manifest.json", "manifest.sha256"} {
@@ -250,9 +248,7 @@ func TestSalvageLostEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Truncate(block, info.Size()/2), os.Remove(filepath.Join(found[0], "index.db"))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.Truncate(block, info.Size()/2), os.Remove(filepath.Join(found[0], "index.db"))))
 	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
 		t.Fatalf("a journal without its end: %v", err)
 	}
@@ -292,9 +288,7 @@ func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[st
 	from, to := tar.NewReader(zip), tar.NewWriter(zipped)
 	put := func(name string, size int64, content io.Reader) (sum [sha256.Size]byte) {
 		h := sha256.New()
-		if err := to.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, to.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Typeflag: tar.TypeReg}))
 		if _, err := io.Copy(io.MultiWriter(to, h), content); err != nil {
 			t.Fatal(err)
 		}
@@ -315,9 +309,7 @@ func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[st
 		}
 		if header.Name == "manifest.json" {
 			var m jetstream.Manifest
-			if err := json.Unmarshal(content, &m); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal(content, &m))
 			m.Files = append(files, m.Files...)
 			if content, err = json.Marshal(m); err != nil {
 				t.Fatal(err)
@@ -325,9 +317,7 @@ func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[st
 			put(header.Name, int64(len(content)), bytes.NewReader(content))
 			line := fmt.Sprintf("%x  %s\n", sha256.Sum256(content), header.Name)
 			put("manifest.sha256", int64(len(line)), bytes.NewReader([]byte(line)))
-			if err := errors.Join(to.Close(), zipped.Close()); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, errors.Join(to.Close(), zipped.Close()))
 			return out.Bytes()
 		}
 		put(header.Name, header.Size, bytes.NewReader(content))
@@ -350,9 +340,7 @@ func TestForgedBackup(t *testing.T) {
 	m := busy(t)
 	m.Stop(t)
 	// A writer that was killed may have left an old key, in the clear.
-	if err := os.WriteFile(filepath.Join(m.State, "keys", durable.DraftPrefix+"1"), []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(m.State, "keys", durable.DraftPrefix+"1"), []byte("secret"), 0o600))
 	var file bytes.Buffer
 	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)

@@ -240,9 +240,7 @@ func TestSignCheckpointsTogether(t *testing.T) {
 	if _, err := sign(ctx, len(journal)); !errors.Is(err, mesh.ErrSigning) {
 		t.Errorf("while another signs: %v", err)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, lock.Close())
 	if _, err := mesh.SignCheckpoint(t.Context(), t.TempDir(), nil); err == nil {
 		t.Error("signed without keys")
 	}

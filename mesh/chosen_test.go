@@ -151,9 +151,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 		t.Helper()
 		header := nats.Header{word("headers"): {word("headers")}, "Nats-Msg-Id": {word("headers")}}
 		reply := subjects.InboxPrefix(from.Name) + "." + word("queue groups, subscription ids of NATS, reply subjects")
-		if err := from.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: header, Data: []byte(text)}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, from.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: header, Data: []byte(text)}))
 		from.Sync(t)
 	}
 	mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
@@ -302,9 +300,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Seal([]byte("correct horse battery staple")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Seal([]byte("correct horse battery staple")))
 	for _, key := range private {
 		if found := filesWith(t, m.State, key); len(found) > 0 {
 			t.Errorf("a private key is in %v", found)

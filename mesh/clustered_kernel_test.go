@@ -93,9 +93,7 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	refused := make(chan error, 8)
 	caller.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
 	for _, subject := range []string{subjects.Call("mail", "send", "desk"), subjects.Commit(), subjects.Plan("ann", "desk")} {
-		if err := errors.Join(caller.Publish(subject, nil), caller.FlushTimeout(patience)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(caller.Publish(subject, nil), caller.FlushTimeout(patience)))
 		if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
 			t.Errorf("%s: %v", subject, err)
 		}
@@ -104,16 +102,12 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 		t.Errorf("its own call is refused: %v, %d refusals", err, len(refused))
 	}
 
-	if err := os.Remove(filepath.Join(c.folder, "two", cluster.DispatcherCreds(send))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(filepath.Join(c.folder, "two", cluster.DispatcherCreds(send))))
 	if _, err := mesh.StartGateway(t.Context(), c.config(t, def, "two")); !errors.Is(err, cluster.ErrCreds) {
 		t.Errorf("a gateway that cannot call a tool: %v", err)
 	}
 
-	if err := c.store.RevokeGateway("one"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.store.RevokeGateway("one"))
 	next, err := accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now())
 	if err != nil {
 		t.Fatal(err)

@@ -310,9 +310,7 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 			victims = append(victims, sub)
 			stolen[strings.TrimSuffix(p, ">")+"stolen"] = true
 		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, nc.Flush())
 	}
 	boss, clerk := stock("boss", bcp.RoleController, 1), stock("clerk", bcp.RoleReader, 2)
 	victim(boss, subjects.InboxesOf("boss"), subjects.DeliveriesOf(bcp.RoleController, "boss"))
@@ -334,9 +332,7 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 		own(mailer, push, `{"type":"bcp_response"}`, "malformed")
 		for reply := range stolen {
 			for nc, subject := range map[*nats.Conn]string{main: subjects.Session("main"), mailer: push} {
-				if err := nc.PublishRequest(subject, reply, []byte(list)); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, nc.PublishRequest(subject, reply, []byte(list)))
 			}
 		}
 	}
@@ -538,9 +534,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 		}
 	}
 	for _, content := range [][]byte{early, late, late} { // the first as if it had been interrupted there
-		if err := restore(content); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, restore(content))
 	}
 	if err := restore(early); !errors.Is(err, mesh.ErrNotEmpty) {
 		t.Errorf("an older backup into a longer journal: %v", err)

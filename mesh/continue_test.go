@@ -149,9 +149,7 @@ func damagedHashes(t *testing.T, m *meshtest.Mesh, file string) {
 	}
 	changed := make([]byte, len(good))
 	for name, content := range map[string][]byte{"gone": nil, "cut": good[:32], "changed": changed} {
-		if err := os.WriteFile(hashes, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(hashes, content, 0o600))
 		key, err := mesh.CheckpointKey(m.State)
 		if err != nil {
 			t.Fatal(err)
@@ -195,15 +193,11 @@ func TestBackupOfALostEnd(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	before := filepath.Join(t.TempDir(), "before")
-	if err := os.CopyFS(before, os.DirFS(found[0])); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.CopyFS(before, os.DirFS(found[0])))
 	m.Start(t)
 	more(t, m)
 	m.Stop(t)
-	if err := errors.Join(os.RemoveAll(found[0]), os.CopyFS(found[0], os.DirFS(before))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.RemoveAll(found[0]), os.CopyFS(found[0], os.DirFS(before))))
 	refused := func(what string) {
 		t.Helper()
 		if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrLost) {
@@ -214,23 +208,17 @@ func TestBackupOfALostEnd(t *testing.T) {
 	away := t.TempDir()
 	move := func(name, from, to string) {
 		t.Helper()
-		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Rename(filepath.Join(from, name), filepath.Join(to, name)))
 	}
 	move("snapshots", m.State, away)
 	move("tree", m.State, away)
 	refused("shown")
 	move("tree", away, m.State)
 	for _, name := range jetstream.Projections() {
-		if err := os.RemoveAll(filepath.Join(filepath.Dir(found[0]), name)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.RemoveAll(filepath.Join(filepath.Dir(found[0]), name)))
 	}
 	js, end := m.Streams(t)
-	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}))
 	end()
 	refused("signed")
 	move("snapshots", away, m.State)

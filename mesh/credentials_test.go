@@ -103,9 +103,7 @@ func TestRevokedCredentialsAreCutOff(t *testing.T) {
 	m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindConnect && d.Key == stolen.PublicKey && d.Note == "127.0.0.1"
 	})
-	if err := store.Revoke(stolen.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(stolen.PublicKey))
 	if _, err := owner.ApplyCredentials(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -146,9 +144,7 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 	before := issued(t, store, "mailer", bcp.RoleReader)
 	m.Wait(t, credentialAct(bcp.CredentialIssued, before.PublicKey)) // nobody told it
 	m.Stop(t)
-	if err := store.Revoke(before.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(before.PublicKey))
 	fresh := issued(t, store, "mailer", bcp.RoleReader)
 	m.Start(t)
 	if _, err := dial(t, m, "mailer", before); err == nil {
@@ -254,9 +250,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	}
 
 	cancelled := invite(t, store, time.Hour)
-	if err := store.Revoke(cancelled.PublicKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Revoke(cancelled.PublicKey))
 	refusedToJoin(t, m, "cancelled", cancelled.Text())
 	taken := invite(t, store, time.Hour)
 	if _, err := store.RevokeAll("mailer", 0); err != nil {
@@ -315,9 +309,7 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 		subjects.Ask("main", "mailer"), subjects.Approval("alice", subjects.VerbList), subjects.Control(bcp.ControlReload), subjects.ReplyReader("mailer", "q1", 0),
 		"$JS.API.INFO", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.USER.INFO", ">", "*", subjects.JoinInbox(other.PublicKey) + ".x",
 	} {
-		if err := conn.Publish(subject, []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.Publish(subject, []byte("{}")))
 		next("publish " + subject)
 	}
 	for _, subject := range []string{
@@ -387,9 +379,7 @@ func TestLastSeenIsKept(t *testing.T) {
 		m.Start(t)
 	}
 	m.Stop(t)
-	if err := os.WriteFile(filepath.Join(m.State, "seen.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(m.State, "seen.json"), []byte("{"), 0o600))
 	if _, err := mesh.Seen(m.State); err == nil {
 		t.Error("damage is not told")
 	}
@@ -442,9 +432,7 @@ func TestFloodOfJoins(t *testing.T) {
 			t.Fatal(err)
 		}
 		var refused struct{ Error string }
-		if err := json.Unmarshal(reply.Data, &refused); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(reply.Data, &refused))
 		return refused.Error
 	}
 	const flood, each = 2000, 30 // a minute

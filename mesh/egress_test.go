@@ -59,16 +59,12 @@ func TestEgressBudgetOutlivesEverything(t *testing.T) {
 	m := meshtest.Start(t, withNetwork("egress_budget_bits: 300\n"))
 	k := keeperOf(t, m, "reader")
 	for range 3 { // one request, and two repeats of it
-		if err := k.Reserve(t.Context(), composed("a", url)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, k.Reserve(t.Context(), composed("a", url)))
 	}
 	if n := m.Count(meshtest.Of(bcp.KindEgress)); n != 1 {
 		t.Errorf("%d records of one request", n)
 	}
-	if err := k.Settle(t.Context(), "a", 700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, k.Settle(t.Context(), "a", 700))
 	if err := k.Settle(t.Context(), "a", 700); err != nil {
 		t.Errorf("settled again: %v", err)
 	}
@@ -104,9 +100,7 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, withNetwork(""))
 	k := keeperOf(t, m, "reader")
-	if err := k.Reserve(t.Context(), composed("a", "https://a.example.net/")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, k.Reserve(t.Context(), composed("a", "https://a.example.net/")))
 	files := withNetwork("")
 	files["reader.md"] = strings.Replace(files["reader.md"], ", '*.example.net'", "", 1)
 	if _, err := m.Reload(t.Context(), meshtest.Parse(t, files)); err != nil {
@@ -176,9 +170,7 @@ func TestKeeperMayDoNothingElse(t *testing.T) {
 		subjects.Egress("main"), subjects.Push("reader", "main", "x"), subjects.Ask("main", "reader"), subjects.Session("main"), subjects.Control(bcp.ControlReload),
 		subjects.ReplyReader("reader", "q1", 0), subjects.InboxPrefix("main") + ".x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING", "exfil.x",
 	} {
-		if err := stock.Publish(subject, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, stock.Publish(subject, []byte("x")))
 		tried++
 	}
 	for _, subject := range []string{subjects.QueriesOf("reader"), subjects.DeliveriesOf(bcp.RoleReader, "reader"), subjects.Egress("reader"), subjects.Alerts(), ">"} {
@@ -190,9 +182,7 @@ func TestKeeperMayDoNothingElse(t *testing.T) {
 	stock.Sync(t)
 	for role, agent := range map[bcp.Role]bcp.AgentName{bcp.RoleReader: "reader", bcp.RoleController: "main"} {
 		other := m.Connect(t, agent, role)
-		if err := other.Publish(subjects.Egress("reader"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, other.Publish(subjects.Egress("reader"), []byte("x")))
 		tried++
 		other.Sync(t)
 	}

@@ -159,9 +159,7 @@ func TestErase(t *testing.T) {
 		t.Errorf("started again\n%s\nwant\n%s", got, want)
 	}
 	m.Stop(t)
-	if err := os.RemoveAll(snapshots); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(snapshots))
 	m.Start(t)
 	if got := picture(t, m); !sameBalances(got, want) {
 		t.Errorf("started from the journal\n%s\nwant\n%s", got, want)
@@ -289,16 +287,12 @@ func TestLostKey(t *testing.T) {
 	m, _ := startClocked(t)
 	talk(t, m, "kanarienvogel")
 	m.Stop(t)
-	if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 	streams, err := filepath.Glob(filepath.Join(m.State, "jetstream", "*", "*", "streams", jetstream.KeyStream))
 	if err != nil || len(streams) != 1 {
 		t.Fatal(streams, err)
 	}
-	if err := os.RemoveAll(streams[0]); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(streams[0]))
 	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrKeyLost) {
 		t.Errorf("it starts: %v", err)
 	}

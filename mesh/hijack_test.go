@@ -85,9 +85,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	t.Parallel()
 	const secret = "kanarienvogel7x9" // no rule knows its shape
 	envFile := filepath.Join(t.TempDir(), ".env")
-	if err := os.WriteFile(envFile, []byte("API_KEY="+secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(envFile, []byte("API_KEY="+secret+"\n"), 0o600))
 	evil := collect(t, nil)
 	allowed := collect(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/away" {
@@ -185,9 +183,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		"exfil." + stolen, "bcp.v1.egress.reader", subjects.Push("reader", "main", bcp.SubscriptionID(stolen)), subjects.Session("main"), subjects.Ask("main", "reader"),
 		subjects.Approval("alice", subjects.VerbApprove), subjects.Control(bcp.ControlReload), subjects.InboxPrefix("main") + "." + stolen, "$JS.API.STREAM.CREATE." + stolen, "$SYS.REQ.SERVER.PING",
 	} {
-		if err := reader.Publish(subject, []byte(stolen)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, reader.Publish(subject, []byte(stolen)))
 		tried++
 	}
 	reader.Sync(t)

@@ -102,9 +102,7 @@ func kernelSeatsBy(t *testing.T, plan func(agents.PlanRequest) string, connect f
 		return map[string]bool{"angry": true}, nil
 	})
 	for _, s := range []interface{ Start(context.Context) error }{planner, tool, reader} {
-		if err := s.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Start(t.Context()))
 	}
 	return sent
 }

@@ -63,9 +63,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	if err := run.Answer(ctx, question.QuestionID, map[string]string{"angry": "very"}, false); !errors.As(err, &refused) || refused.Code != string(kernel.BadOutcome) {
 		t.Errorf("an answer of another form: %v", err)
 	}
-	if err := run.Answer(ctx, question.QuestionID, map[string]bool{"angry": true}, false); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, run.Answer(ctx, question.QuestionID, map[string]bool{"angry": true}, false))
 	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" {
 		t.Fatalf("the run ended as %+v, %v", end, err)
 	}

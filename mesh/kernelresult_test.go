@@ -44,9 +44,7 @@ func hears(t *testing.T, m *meshtest.Mesh) <-chan bcp.Delivery {
 		heard <- d
 		return nil
 	})
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	return heard
 }
 

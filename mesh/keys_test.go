@@ -35,9 +35,7 @@ func TestOperatorIsReplacedUnderTraffic(t *testing.T) {
 		func() error { return store.RotateOperator(true) },
 		func() error { return store.RotateAccount(accounts.Core, 0) },
 	} {
-		if err := rotate(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, rotate())
 		if _, err := owner.ApplyCredentials(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -72,9 +70,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 	folder := t.TempDir()
 	for name, creds := range old {
 		file := filepath.Join(folder, string(name))
-		if err := creds.WriteFile(file); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, creds.WriteFile(file))
 		c, err := agents.Connect(ctx, m.URL(), agents.CredsFile(file), agents.Options{Name: name})
 		if err != nil {
 			t.Fatal(err)
@@ -84,9 +80,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 	}
 	all := startTraffic(ctx, t, m, clients["main"], clients["mailer"])
 	end := time.Now().Add(4 * time.Second)
-	if err := errors.Join(store.RotateAccount(accounts.Readers, 4*time.Second), store.RotateAccount(accounts.Controllers, 4*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(store.RotateAccount(accounts.Readers, 4*time.Second), store.RotateAccount(accounts.Controllers, 4*time.Second)))
 	if _, err := owner.ApplyCredentials(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +97,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := next.ReplaceFile(filepath.Join(folder, string(name))); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, next.ReplaceFile(filepath.Join(folder, string(name))))
 		m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindConnect && d.Key == next.PublicKey })
 	}
 	for name, creds := range old {
@@ -135,9 +127,7 @@ func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
 	store := keysOf(t, m)
 	old := issued(t, store, "mailer", bcp.RoleReader)
 	m.Stop(t)
-	if err := store.RotateAll(true, 0); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.RotateAll(true, 0))
 	fresh := issued(t, store, "mailer", bcp.RoleReader)
 	m.Start(t)
 	if _, err := dial(t, m, "mailer", old); !errors.Is(err, nats.ErrAuthorization) {

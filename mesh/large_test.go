@@ -53,9 +53,7 @@ func TestApproversAreNotBuried(t *testing.T) {
 	results := mailer.Listen(t, subjects.InboxPrefix("mailer")+".r")
 	for i := range n {
 		message := meshtest.PushText("main", "digest", `{"summary":"Look at me."}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
-		if err := mailer.PublishRequest(subjects.Push("mailer", "main", "digest"), subjects.InboxPrefix("mailer")+".r", []byte(message)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.PublishRequest(subjects.Push("mailer", "main", "digest"), subjects.InboxPrefix("mailer")+".r", []byte(message)))
 	}
 	for range n {
 		if r := results.Next(t); r.Text("status") != "held" {

@@ -35,9 +35,7 @@ func startMarked(t *testing.T, change ...func(*mesh.Config)) marked {
 	files["mesh.yaml"] = "approvers: [ann]\n"
 	m := marked{meshtest.Start(t, files, change...), t.TempDir()}
 	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader, "other": bcp.RoleController, "clerk": bcp.RoleReader, "ann": bcp.RoleApprover} {
-		if err := os.WriteFile(m.creds(name), m.Creds(t, name, role), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(m.creds(name), m.Creds(t, name, role), 0o600))
 	}
 	return m
 }
@@ -63,15 +61,11 @@ func (m marked) exchange(t *testing.T, controller, reader bcp.AgentName) {
 	defer from.Close()
 	r := agents.NewReader(from)
 	r.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]bool{"urgent": true}, nil })
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Start(t.Context()))
 	to := m.connect(t, controller)
 	defer to.Close()
 	c := agents.NewController(to)
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Start(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	if _, err := c.AskAndWait(ctx, reader, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{}); err != nil {
@@ -187,13 +181,9 @@ func TestReaderShowsARollback(t *testing.T) {
 	m.Stop(t)
 	m.restore(t, old)
 	m.Start(t)
-	if err := os.Remove(m.creds("main") + ".mark"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(m.creds("main")+".mark"))
 	c := m.connect(t, "mailer")
-	if err := agents.NewReader(c).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, agents.NewReader(c).Start(t.Context()))
 	m.WaitCount(t, 1, func(d *bcp.Decision) bool {
 		return d.Event == string(bcp.AlertRollbackSeen) && d.Agent == "mailer" && d.Role == bcp.RoleReader
 	})
@@ -268,13 +258,9 @@ func TestStrangeMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(m.creds("clerk")+".mark", stolen, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(m.creds("clerk")+".mark", stolen, 0o600))
 	m.exchange(t, "other", "clerk")
-	if err := os.WriteFile(m.creds("clerk")+".mark", []byte("AAAA\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(m.creds("clerk")+".mark", []byte("AAAA\n"), 0o600))
 	m.exchange(t, "other", "clerk")
 	m.WaitCount(t, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertMarkStrange) })
 	if n := m.alerts(bcp.AlertMarkStrange, "clerk"); n != 1 {

@@ -280,9 +280,7 @@ func TestDeliveriesOfOneThatNeverReads(t *testing.T) {
 	receipts := mailer.Listen(t, subjects.InboxPrefix("mailer")+".>")
 	for sent, heard := 0, 0; heard < deliveries; heard++ {
 		for ; sent < min(heard+256, deliveries); sent++ {
-			if err := mailer.PublishRequest(pushAlert, subjects.InboxPrefix("mailer")+".x", mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, mailer.PublishRequest(pushAlert, subjects.InboxPrefix("mailer")+".x", mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))))
 		}
 		if r := receipts.Next(t); r.Fields["success"] != true {
 			t.Fatalf("result %s", r.JSON)

@@ -36,9 +36,7 @@ func (p person) items(t testing.TB) []bcp.Item {
 	var list struct {
 		Items []bcp.Item `json:"items"`
 	}
-	if err := bcp.Decode([]byte(p.say(t, subjects.VerbList, "{}").JSON), bcp.JSON, &list); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, bcp.Decode([]byte(p.say(t, subjects.VerbList, "{}").JSON), bcp.JSON, &list))
 	return list.Items
 }
 

@@ -32,19 +32,13 @@ func began(t *testing.T, m *meshtest.Mesh, ago time.Duration) {
 	}
 	js, end := m.Streams(t)
 	defer end()
-	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}))
 	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := journal.Replay(t.Context(), func([]byte) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := journal.Append(t.Context(), [][]byte{record}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, journal.Replay(t.Context(), func([]byte) error { return nil }))
+	noError(t, journal.Append(t.Context(), [][]byte{record}))
 }
 
 // A schedule that came up while the mesh rested, a moment ago, prompts its agent

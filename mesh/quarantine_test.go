@@ -83,9 +83,7 @@ func TestQuarantine(t *testing.T) {
 		Message, Agent, Reader string
 		Stack                  []string
 	}
-	if err := errors.Join(err, json.Unmarshal(content, &one)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, json.Unmarshal(content, &one)))
 	if one.Message != "ask" || one.Agent != "main" || one.Reader != "mailer" || len(one.Stack) == 0 || strings.Contains(string(content), canary) {
 		t.Errorf("its file says %s", content)
 	}
@@ -99,9 +97,7 @@ func TestQuarantine(t *testing.T) {
 	if strings.Contains(m.Log()[strings.LastIndex(m.Log(), "in quarantine"):], "made a mistake") {
 		t.Error("it was looked at again")
 	}
-	if err := os.Remove(files[0]); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(files[0]))
 	if r := main.Ask(t, "mailer", poison); r.Text("error") != "" {
 		t.Errorf("once it is let out: %s", r.JSON)
 	}
@@ -149,9 +145,7 @@ func TestQuarantineHoldsItsSender(t *testing.T) {
 		if code := main.Ask(t, "mailer", withID(askUrgent, "request_id", fmt.Sprint("poison", n))).Text("error"); code != string(bcp.Internal) {
 			t.Fatalf("the ask that panics: %s", code)
 		}
-		if err := main.Conn.Publish(subjects.Ask("main", "mailer"), main.Encode(askUrgent)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, main.Conn.Publish(subjects.Ask("main", "mailer"), main.Encode(askUrgent)))
 		for _, passed := range []time.Duration{held - 1, 1} {
 			for range 3 {
 				if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {

@@ -33,9 +33,7 @@ func TestRebuild(t *testing.T) {
 		t.Helper()
 		decisions := m.Decisions()
 		last := decisions[len(decisions)-1].Seq
-		if err := m.Projected(ctx, last); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, m.Projected(ctx, last))
 		m.Stop(t)
 		js, end := m.Streams(t)
 		defer end()

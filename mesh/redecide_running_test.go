@@ -111,9 +111,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	if err != nil || len(bases) != 1 {
 		t.Fatal(bases, err)
 	}
-	if err := os.Remove(bases[0]); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(bases[0]))
 	o.Definition = m.Definition
 	if _, err := redecideFolder(t.Context(), m.State, m.Definition, o); !errors.Is(err, jetstream.ErrBase) {
 		t.Errorf("without its base: %v", err)
@@ -149,9 +147,7 @@ func TestKeysAreGivenToTheOperator(t *testing.T) {
 	// The raw key is destroyed: it is told, and nothing else.
 	m.Stop(t)
 	js, end := m.Streams(t)
-	if err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour))
 	end()
 	m.Start(t)
 	if k, err := operator(t, m).Key(t.Context(), subjects.Key("main", "mailer", subjects.SealedRaw, day)); err != nil || len(k.Key) != 0 || !k.Destroyed {

@@ -135,9 +135,7 @@ func TestRedecide(t *testing.T) {
 
 	// Expired: the specs of the asks are still there, the messages are not.
 	js, end := m.Streams(t)
-	if err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), begin.AddDate(0, 0, 40), 30*24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), begin.AddDate(0, 0, 40), 30*24*time.Hour))
 	end()
 	if c := redecide(t, m, fewer, nil); c.count[state.ComparedErased] != answers || c.count[state.ComparedSame] != 0 {
 		t.Errorf("expired: %v", c.count)

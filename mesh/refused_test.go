@@ -185,9 +185,7 @@ func TestFloodIsCounted(t *testing.T) {
 	const flood = 900 // with 1,000 in a second it is disconnected
 	answers := mailer.Listen(t, subjects.InboxPrefix("mailer")+".flood")
 	for range flood {
-		if err := mailer.PublishRequest(pushAlert, subjects.InboxPrefix("mailer")+".flood", []byte(`{"urgent":1}`)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.PublishRequest(pushAlert, subjects.InboxPrefix("mailer")+".flood", []byte(`{"urgent":1}`)))
 	}
 	heard := map[string]int{}
 	for range flood {
@@ -236,9 +234,7 @@ func TestViolationsAreAudited(t *testing.T) {
 			}
 		}
 		for _, s := range publishes {
-			if err := a.Publish(s, nil); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, a.Publish(s, nil))
 		}
 		a.Sync(t)
 		total := 0
@@ -279,9 +275,7 @@ func TestReplySubjects(t *testing.T) {
 	}
 	spied := spy.Listen(t, subjects.InboxesOf("spy"))
 	for _, reply := range replies {
-		if err := mailer.PublishRequest(pushAlert, reply, text); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.PublishRequest(pushAlert, reply, text))
 	}
 	mailer.Sync(t)
 	m.WaitCount(t, 1, meshtest.Of(bcp.KindRefusals))

@@ -100,15 +100,11 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 	asBefore("at first")
 	// The key store cannot be read.
 	file := filepath.Join(m.State, "keys", "state.json")
-	if err := os.Rename(file, file+".away"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(file, file+".away"))
 	if _, err := m.Reload(t.Context(), next); err == nil {
 		t.Error("reloaded without a key store")
 	}
-	if err := os.Rename(file+".away", file); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(file+".away", file))
 	asBefore("without a key store")
 	// Before it begins, while the journal is read, while the server changes.
 	const fewest = 3

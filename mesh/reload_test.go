@@ -70,9 +70,7 @@ func (e *edited) edit(t *testing.T, files map[string]string) reloaded {
 func (e *edited) ask(t *testing.T) reloaded {
 	t.Helper()
 	var r reloaded
-	if err := json.Unmarshal([]byte(e.operator.Request(t, subjects.Control(bcp.ControlReload), "{}").JSON), &r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(e.operator.Request(t, subjects.Control(bcp.ControlReload), "{}").JSON), &r))
 	return r
 }
 

@@ -55,9 +55,7 @@ func replicasOf(t *testing.T, m *meshtest.Mesh, n int) ([]replica, <-chan handle
 				return nil, ctx.Err()
 			}
 		})
-		if err := r.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.Start(t.Context()))
 		wait(t, all[i].listed)
 	}
 	return all, calls

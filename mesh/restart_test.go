@@ -162,9 +162,7 @@ func project(t *testing.T, m *meshtest.Mesh, seq uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	if err := m.Projected(ctx, seq); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Projected(ctx, seq))
 }
 
 // A projection that lost its tail, or everything, is filled from the journal.
@@ -191,9 +189,7 @@ func TestProjectionsAreFilledAgain(t *testing.T) {
 		return found[0]
 	}
 	old := filepath.Join(t.TempDir(), "old")
-	if err := os.CopyFS(filepath.Join(old, jetstream.AuditStream), os.DirFS(folders(jetstream.AuditStream))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.CopyFS(filepath.Join(old, jetstream.AuditStream), os.DirFS(folders(jetstream.AuditStream))))
 	m.Start(t)
 	mailer = reader(t, m, "mailer")
 	push(20)
@@ -201,15 +197,11 @@ func TestProjectionsAreFilledAgain(t *testing.T) {
 	// The audit as it was before, the ledger not at all.
 	for _, stream := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
 		folder := folders(stream)
-		if err := os.RemoveAll(folder); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.RemoveAll(folder))
 		if stream == jetstream.LedgerStream {
 			continue
 		}
-		if err := os.CopyFS(folder, os.DirFS(filepath.Join(old, stream))); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.CopyFS(folder, os.DirFS(filepath.Join(old, stream))))
 	}
 	m.Start(t)
 	if j := checkStreams(t, m); len(j.Delivered) != 40 {

@@ -73,9 +73,7 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 		return map[string]string{"link": fromReader}, nil
 	})
 	for _, s := range []interface{ Start(context.Context) error }{planner, tool, reader} {
-		if err := s.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Start(t.Context()))
 	}
 	run, end := runTask(t, m, "Send me the link.")
 	if end.Status != "committed" {

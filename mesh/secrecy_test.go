@@ -37,9 +37,7 @@ func TestCanary(t *testing.T) {
 			header := nats.Header{canary: {canary}, "Nats-Msg-Id": {canary}, "Nats-Expected-Stream": {canary}, "Status": {canary}}
 			say := func(subject, reply, text string) {
 				msg := &nats.Msg{Subject: subject, Reply: reply, Header: header, Data: mailer.Encode(text)}
-				if err := mailer.PublishMsg(msg); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, mailer.PublishMsg(msg))
 				mailer.Sync(t)
 			}
 			mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
@@ -188,9 +186,7 @@ func TestControllerSeesNothingOfAReader(t *testing.T) {
 	published := map[string]bool{}
 	say := func(subject, reply, text string) {
 		published[text] = true
-		if err := mailer.PublishRequest(subject, reply, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.PublishRequest(subject, reply, []byte(text)))
 	}
 	ids := map[string]bool{}
 	for range 5 {
@@ -312,9 +308,7 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 		"bcp.v1.control.reconcile", "bcp.v1.control.reload", "bcp.v1.control.renew", "bcp.v1.control.reset-taint", "bcp.v1.control.taint",
 	}
 	for _, s := range refused {
-		if err := ann.PublishRequest(s, subjects.InboxPrefix("ann")+".x", nil); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, ann.PublishRequest(s, subjects.InboxPrefix("ann")+".x", nil))
 	}
 	ann.Sync(t)
 	total := 0

@@ -108,9 +108,7 @@ func TestSlowReader(t *testing.T) {
 				var query struct {
 					ID string `json:"query_id"`
 				}
-				if err := json.Unmarshal(msg.Data, &query); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, json.Unmarshal(msg.Data, &query))
 				got[query.ID] = true
 			case <-closed:
 				open = false

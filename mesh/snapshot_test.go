@@ -96,9 +96,7 @@ func TestStartFromSnapshot(t *testing.T) {
 		// What the clean end made goes; the files of before stay as they are.
 		for _, name := range snapshotFiles(t, m) {
 			if !slices.Contains(files, name) {
-				if err := os.Remove(name); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.Remove(name))
 			}
 		}
 		change()
@@ -114,9 +112,7 @@ func TestStartFromSnapshot(t *testing.T) {
 	}
 	putBack := func() {
 		for name, b := range saved {
-			if err := os.WriteFile(name, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(name, b, 0o600))
 		}
 	}
 	for _, c := range []struct {
@@ -139,9 +135,7 @@ func TestStartFromSnapshot(t *testing.T) {
 		{"none is there", func() { _ = os.RemoveAll(filepath.Join(m.State, "snapshots")) }, 0, true},
 	} {
 		restart(func() {
-			if err := os.MkdirAll(filepath.Join(m.State, "snapshots"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.MkdirAll(filepath.Join(m.State, "snapshots"), 0o700))
 			putBack()
 			c.damage()
 		})
@@ -176,9 +170,7 @@ func TestSnapshotsWhileServing(t *testing.T) {
 	m.Stop(t)
 	for _, name := range snapshotFiles(t, m) { // as if it had crashed
 		if !slices.Contains(names, name) {
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Remove(name))
 		}
 	}
 	m.Start(t)
@@ -188,9 +180,7 @@ func TestSnapshotsWhileServing(t *testing.T) {
 	}
 	got := picture(t, m)
 	m.Stop(t)
-	if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 	m.Start(t)
 	if want := picture(t, m); got != want {
 		t.Errorf("from a snapshot\n%s\nfrom the journal\n%s", got, want)
@@ -298,8 +288,6 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 			break
 		}
 	}
-	if err := journal.Append(ctx, batch); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, journal.Append(ctx, batch))
 	return now
 }

@@ -26,14 +26,10 @@ func breakStream(t *testing.T, m *meshtest.Mesh, stream string) (mend func()) {
 		t.Fatalf("%s has %d blocks: %v", stream, len(blocks), err)
 	}
 	block, away := blocks[0], filepath.Join(t.TempDir(), "away")
-	if err := errors.Join(os.Rename(block, away), os.Mkdir(block, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.Rename(block, away), os.Mkdir(block, 0o700)))
 	return func() {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(block), os.Rename(away, block)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(os.RemoveAll(block), os.Rename(away, block)))
 	}
 }
 
@@ -57,9 +53,7 @@ func TestStopWhileStreamsAreClosed(t *testing.T) {
 				m.Restart(t)
 				mend := breakStream(t, m, stream)
 				mailer := m.Connect(t, "mailer", bcp.RoleReader)
-				if err := mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))))
 				for end := time.Now().Add(meshtest.Patience); !strings.Contains(m.Log(), "a stream could not be written"); time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatal("no stream was closed")
@@ -112,9 +106,7 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 	if _, err := m.Mesh.JetStream().UpdateStream(t.Context(), info.Config); err != nil {
 		t.Fatal(err)
 	}
-	if err := mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))))
 	const kept, lane = 4096, 256
 	var told atomic.Int64
 	telling := make(chan struct{})

@@ -186,3 +186,11 @@ func of(kind bcp.DecisionKind, code bcp.Code) func(*bcp.Decision) bool {
 }
 
 var pushAlert = subjects.Push("mailer", "main", "alerts")
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

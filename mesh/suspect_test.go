@@ -26,9 +26,7 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	main, mailer := connect(t, m)
 	// In the Controller's name, to it, and with answers to what was never asked.
 	for _, subject := range []string{subjects.Ask("main", "mailer"), subjects.Session("main"), "bcp.v1.push." + canary + ".main.alerts", "bcp.v1.ask.main." + canary} {
-		if err := mailer.Publish(subject, []byte(canary)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.Publish(subject, []byte(canary)))
 	}
 	mailer.Sync(t)
 	suspect := func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertSuspect) }
@@ -67,9 +65,7 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	if err := o.Lift(t.Context(), "main"); err == nil {
 		t.Error("who is not suspended is lifted")
 	}
-	if err := o.Lift(t.Context(), "mailer"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, o.Lift(t.Context(), "mailer"))
 	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("status") != bcp.StatusDelivered {
 		t.Errorf("after it was lifted: %s", r.JSON)
 	}
@@ -96,9 +92,7 @@ func TestOnlyTheOperatorLifts(t *testing.T) {
 	m := meshtest.Start(t, pair(1000))
 	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader} {
 		a := m.Connect(t, name, role)
-		if err := a.Publish(subjects.Control(bcp.ControlLift), []byte(`{"agent":"mailer"}`)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Publish(subjects.Control(bcp.ControlLift), []byte(`{"agent":"mailer"}`)))
 		a.Sync(t)
 		m.Wait(t, func(d *bcp.Decision) bool {
 			return d.Kind == bcp.KindViolation && d.Agent == name && d.Family == subjects.KindControl.String()

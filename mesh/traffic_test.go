@@ -39,9 +39,7 @@ func startTraffic(ctx context.Context, t *testing.T, m *meshtest.Mesh, main, mai
 		return nil
 	})
 	a.reader.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]bool{"urgent": true}, nil })
-	if err := errors.Join(a.controller.Start(ctx), a.reader.Start(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(a.controller.Start(ctx), a.reader.Start(ctx)))
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
 	for i := range 2 {
 		a.senders.Go(func() {

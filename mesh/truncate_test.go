@@ -125,9 +125,7 @@ func TestTruncate(t *testing.T) {
 			t.Fatal(audit, err)
 		}
 		if n == 0 { // a projection that is far behind
-			if err := os.RemoveAll(audit[0]); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.RemoveAll(audit[0]))
 		}
 		file, made := archive(t, m, fmt.Sprintf("office-%d.tar.gz", n))
 		archives = append(archives, file)
@@ -142,9 +140,7 @@ func TestTruncate(t *testing.T) {
 			}
 			m.Stop(t)
 		}
-		if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 		m.Start(t)
 		if got := picture(t, m); got != want {
 			t.Errorf("from its base it goes on with\n%s\nwant\n%s", got, want)
@@ -376,14 +372,10 @@ func TestDamagedTruncation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{"changed": bytes.Replace(good, []byte("main"), []byte("mian"), 1), "cut": good[:100]} {
-		if err := os.WriteFile(found[0], content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(found[0], content, 0o600))
 		t.Run("base "+name, func(t *testing.T) { refused(t, jetstream.ErrBase) })
 	}
-	if err := os.Remove(found[0]); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(found[0]))
 	t.Run("base missing", func(t *testing.T) { refused(t, jetstream.ErrBase) })
 	tar := exec.Command("tar", "-xzf", file, "-C", m.State, "base")
 	if out, err := tar.CombinedOutput(); err != nil {
@@ -404,12 +396,8 @@ func TestDamagedTruncation(t *testing.T) {
 	}
 	end()
 	t.Run("one record more", func(t *testing.T) { refused(t, jetstream.ErrRecord) })
-	if err := os.RemoveAll(filepath.Join(m.State, "jetstream")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(filepath.Join(m.State, "jetstream")))
+	noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 	t.Run("everything", func(t *testing.T) {
 		if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
 			t.Errorf("got %v", err)

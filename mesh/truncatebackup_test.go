@@ -194,9 +194,7 @@ func TestTruncateBackup(t *testing.T) {
 		}
 		c.empty(t)
 		for range 2 { // the second as if the first had been interrupted at its end
-			if err := c.restore(t, def, cut); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, c.restore(t, def, cut))
 		}
 		begin, err := jetstream.Begin(t.Context(), c.streams(t))
 		if err != nil || begin.Truncation.File != filepath.Base(wholes[round]) {
@@ -252,9 +250,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	half := filepath.Join(t.TempDir(), "half.tar.gz")
-	if err := os.WriteFile(half, content[:len(content)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(half, content[:len(content)/2], 0o600))
 	if _, err := c.cut(t, def, half); !errors.Is(err, jetstream.ErrBackup) {
 		t.Errorf("a half: %v", err)
 	}
@@ -270,9 +266,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.empty(t)
-	if err := c.restore(t, def, cut); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.restore(t, def, cut))
 	js := c.streams(t)
 	base, err := js.Stream(t.Context(), jetstream.BaseStream)
 	if err != nil {
@@ -286,9 +280,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := base.SecureDeleteMsg(t.Context(), part.Sequence); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, base.SecureDeleteMsg(t.Context(), part.Sequence))
 	part.Data[100] ^= 1
 	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: part.Subject, Header: part.Header, Data: part.Data}); err != nil {
 		t.Fatal(err)
@@ -337,9 +329,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.empty(t)
-	if err := c.restore(t, def, cut); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.restore(t, def, cut))
 	g = c.gateway(t, def, "one") // with an empty folder
 	push("first")                // again
 	push("second")

@@ -59,9 +59,7 @@ func TestTruncateRunning(t *testing.T) {
 		}
 		want := picture(t, m)
 		m.Stop(t)
-		if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 		m.Start(t)
 		if got := picture(t, m); got != want {
 			t.Errorf("from its base it goes on with\n%s\nwant\n%s", got, want)
@@ -207,9 +205,7 @@ func TestKilledWhileTruncating(t *testing.T) {
 			killTruncation(t, m.State, killRunningAt, n)
 			for _, without := range [][]string{nil, {"snapshots"}} {
 				for _, folder := range without {
-					if err := os.RemoveAll(filepath.Join(m.State, folder)); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, os.RemoveAll(filepath.Join(m.State, folder)))
 				}
 				m.Start(t)
 				if got := picture(t, m); got != want {

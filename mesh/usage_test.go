@@ -50,25 +50,19 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 	m := meshtest.Start(t, withModel("token_budget: 6000\n"))
 	k := keeperOf(t, m, "reader")
 	for range 3 { // one call, and two repeats of it
-		if err := k.ReserveCall(t.Context(), aCall("a")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, k.ReserveCall(t.Context(), aCall("a")))
 	}
 	if n := m.Count(meshtest.Of(bcp.KindUsage)); n != 1 {
 		t.Errorf("%d records of one call", n)
 	}
 	counted := cost.Tokens{Input: 900, CacheRead: 50, Output: 50}
 	for range 2 {
-		if err := k.SettleCall(t.Context(), "a", counted); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, k.SettleCall(t.Context(), "a", counted))
 	}
 	if err := k.ReserveCall(t.Context(), aCall("never settled")); err == nil {
 		t.Error("a name with blanks is taken")
 	}
-	if err := k.ReserveCall(t.Context(), aCall("never-settled")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, k.ReserveCall(t.Context(), aCall("never-settled")))
 	m.Restart(t)
 	k = keeperOf(t, m, "reader")
 	if err := k.ReserveCall(t.Context(), aCall("b")); err != nil {
@@ -206,9 +200,7 @@ func TestMeter(t *testing.T) {
 	}
 	refused := provider{reply: answered(llm.Usage{Input: 1})}
 	meter := keeper.NewMeter(k, "small", &refused)
-	if err := k.ReserveCall(t.Context(), bcp.UsageRequest{ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, k.ReserveCall(t.Context(), bcp.UsageRequest{ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}))
 	before := m.Count(meshtest.Of(bcp.KindUsage))
 	for range 50 { // a cell that asks on and on
 		if _, err := meter.Do(t.Context(), request, nil); !errors.Is(err, llm.Budget{}) {
@@ -259,9 +251,7 @@ func TestModelUsageIsTheKeepers(t *testing.T) {
 		}
 	}
 	a := m.Connect(t, "reader", bcp.RoleReader)
-	if err := a.Conn.Publish(subjects.Usage("reader"), []byte(`{"act":"reserve","call_id":"x","model":"small","request_bytes":1,"max_output_tokens":1}`)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Conn.Publish(subjects.Usage("reader"), []byte(`{"act":"reserve","call_id":"x","model":"small","request_bytes":1,"max_output_tokens":1}`)))
 	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Agent == "reader" })
 	if n := m.Count(meshtest.Of(bcp.KindUsage)); n != 0 {
 		t.Errorf("%d records of what a Reader said", n)

@@ -138,9 +138,7 @@ func TestUsersOfAnAccountsOwnKey(t *testing.T) {
 		i.scope(t, "A", "b").Template.Sub.Allow.Add("s")
 		token, _ := i.user(t, "A", a.Subject, "own", func(u *jwt.UserClaims) { u.Pub.Allow.Add("s") })
 		claims := i.claims(t)
-		if err := claims.Add(token); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, claims.Add(token))
 		report, err := proof.Prove(claims, proof.Policy{})
 		found := slices.ContainsFunc(report.Of(proof.Agents), func(h proof.Hole) bool { return h.From == "own" && h.To == "b" })
 		if err != nil || found == strict || (report.Refused == 1) != strict {
@@ -178,9 +176,7 @@ func TestTwoMeshes(t *testing.T) {
 		var c proof.Claims
 		for _, i := range []*issuer{one, one, two} {
 			operator, accounts := i.tokens(t)
-			if err := c.Add(strings.Join(append(accounts, operator), "\n")); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, c.Add(strings.Join(append(accounts, operator), "\n")))
 		}
 		report, err := proof.Prove(c, proof.Policy{})
 		if err != nil {
@@ -214,9 +210,7 @@ func TestTwoMeshes(t *testing.T) {
 	c := one.claims(t)
 	operator, _ := two.tokens(t)
 	for _, text := range []string{operator, token} {
-		if err := c.Add(text); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.Add(text))
 	}
 	if report, err := proof.Prove(c, proof.Policy{}); err != nil || len(report.Of(proof.Meshes)) == 0 {
 		t.Errorf("an account that was taken over is not found: %v", err)

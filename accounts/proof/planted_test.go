@@ -310,12 +310,8 @@ func listen(t *testing.T, nc *nats.Conn, subject string) *nats.Subscription {
 
 func say(t *testing.T, nc *nats.Conn, subject string) {
 	t.Helper()
-	if err := nc.Publish(subject, []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, nc.Publish(subject, []byte("{}")))
+	noError(t, nc.Flush())
 }
 
 func got(t *testing.T, sub *nats.Subscription, subject string) {
@@ -335,13 +331,9 @@ func (w *world) tryTrace(t *testing.T, h proof.Hole) {
 	}
 	// The trace comes on a subject that the sender may publish to, in its account.
 	traced := listen(t, w.watch(t, readers), h.Publish)
-	if err := gateway.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gateway.Flush())
 	from := w.who(t, readers, h.From)
-	if err := from.PublishMsg(&nats.Msg{Subject: h.Publish, Header: nats.Header{"Nats-Trace-Dest": {h.Publish}}}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, from.PublishMsg(&nats.Msg{Subject: h.Publish, Header: nats.Header{"Nats-Trace-Dest": {h.Publish}}}))
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		m, err := traced.NextMsg(patience)
 		if err != nil {

@@ -287,9 +287,7 @@ func TestServerKeepsRolesApart(t *testing.T) {
 				}
 			}
 		}
-		if err := conns[role].Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conns[role].Flush())
 		t.Cleanup(func() {
 			seen := map[string]bool{}
 			for len(own) > 0 {
@@ -306,40 +304,26 @@ func TestServerKeepsRolesApart(t *testing.T) {
 	if _, err := gateway.ChanSubscribe("bcp.>", heard); err != nil {
 		t.Fatal(err)
 	}
-	if err := gateway.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gateway.Flush())
 	// Calls are sent by dispatchers, in an account of their own.
 	for _, from := range []*nats.Conn{gateway, w.watch(t, accounts.Dispatchers)} {
 		for subject := range all {
 			if (from == gateway) != strings.Contains(subject, ".call.") {
-				if err := from.Publish(subject, []byte("orchestrator")); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, from.Publish(subject, []byte("orchestrator")))
 			}
 		}
-		if err := from.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, from.Flush())
 	}
 	for role, nc := range conns {
 		for subject := range all {
-			if err := nc.Publish(subject, []byte(role)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, nc.Publish(subject, []byte(role)))
 		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, nc.Flush())
 	}
 	for _, nc := range conns {
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, nc.Flush())
 	}
-	if err := gateway.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gateway.Flush())
 	for len(heard) > 0 {
 		m := <-heard
 		if by := string(m.Data); by != "orchestrator" && (by != "user" || m.Subject != "bcp.v1.run.kim.desk.all") {

@@ -184,9 +184,7 @@ func TestServerAgreesWithShipped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := gateway.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gateway.Flush())
 	conns := map[who]*nats.Conn{}
 	for _, a := range all {
 		conns[a] = w.as(t, a.account, a.name)
@@ -199,24 +197,16 @@ func TestServerAgreesWithShipped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := conns[a].Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conns[a].Flush())
 	}
 	for _, a := range all {
 		for _, subject := range tried {
-			if err := conns[a].Publish(subject, []byte(a.name)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, conns[a].Publish(subject, []byte(a.name)))
 		}
-		if err := conns[a].Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conns[a].Flush())
 	}
 	for _, nc := range append([]*nats.Conn{gateway}, slices.Collect(values(conns))...) {
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, nc.Flush())
 	}
 	arrived := map[string][]string{} // by sender
 	for len(inCore) > 0 {

@@ -198,9 +198,7 @@ func claimsOf(t testing.TB, tokens ...string) proof.Claims {
 	t.Helper()
 	var c proof.Claims
 	for _, token := range tokens {
-		if err := c.Add(token); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.Add(token))
 	}
 	return c
 }
@@ -257,9 +255,7 @@ func (i *issuer) serve(t testing.TB) *world {
 	operator, tokens := i.tokens(t)
 	resolver := &server.MemAccResolver{}
 	for n, name := range i.names {
-		if err := resolver.Store(i.accounts[name].Subject, tokens[n]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, resolver.Store(i.accounts[name].Subject, tokens[n]))
 		delete(i.accounts[name].SigningKeys, w.watched[name])
 	}
 	rules, err := jwt.DecodeOperatorClaims(operator)
@@ -336,4 +332,12 @@ func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
 	}
 	t.Cleanup(nc.Close)
 	return nc
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

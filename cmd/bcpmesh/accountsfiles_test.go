@@ -36,9 +36,7 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 		if moved == string(content) {
 			t.Fatalf("%s names no folder", name)
 		}
-		if err := os.WriteFile(file, []byte(moved), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(moved), 0o600))
 	}
 	o, err := natsserver.ProcessConfigFile(filepath.Join(out, keys.ExportedNode))
 	if err != nil {

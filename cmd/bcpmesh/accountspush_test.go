@@ -235,9 +235,7 @@ func TestAccountsPush(t *testing.T) {
 	}
 
 	// A push that ends half way has given servers one account of several.
-	if err := x.store().RevokeGateway("one"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, x.store().RevokeGateway("one"))
 	if _, err := x.store().RevokeAll("researcher", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -253,9 +251,7 @@ func TestAccountsPush(t *testing.T) {
 	}
 
 	// The end of an overlap takes a push, and this one says when.
-	if err := x.store().RotateScope("main", 0, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, x.store().RotateScope("main", 0, time.Hour))
 	if rotated, talk := x.push(cli.ExitOK, keys.ExportedSystem); len(rotated.Updated) != 1 || rotated.Due.IsZero() || !strings.Contains(talk, "until the push after") {
 		t.Errorf("%+v: %s", rotated, talk)
 	}
@@ -289,9 +285,7 @@ func TestAccountsPush(t *testing.T) {
 	}
 
 	// Servers trust the operator's keys that they began with, and keep what those signed.
-	if err := x.store().RotateOperator(false); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, x.store().RotateOperator(false))
 	if _, talk := x.push(cli.ExitFailed, keys.ExportedSystem); !strings.Contains(talk, "another key of the operator") || !strings.Contains(talk, "accounts export --force") {
 		t.Errorf("it says %q", talk)
 	}

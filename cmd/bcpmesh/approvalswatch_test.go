@@ -43,12 +43,8 @@ func writeNightMesh(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	for name, content := range nightMesh {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		noError(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	return dir
 }
@@ -101,9 +97,7 @@ func sitDown(t *testing.T, args ...string) *keyboard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	k := &keyboard{t: t, tty: master, ended: make(chan int, 1)}
 	reading := make(chan struct{})
 	go func() {

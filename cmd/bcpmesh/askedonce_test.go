@@ -31,9 +31,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	const wait = 8 * time.Second // several attempts of most requests, and time to connect
 	state, s := exportedToAnyone(t)
-	if err := meshdir.WriteReady(home.Ready(state), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, meshdir.WriteReady(home.Ready(state), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}))
 	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +61,9 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 			if _, err := gateway.Subscribe(subjects.Control(act), func(*nats.Msg) { asked.Add(1) }); err != nil {
 				t.Fatal(err)
 			}
-			if err := gateway.FlushTimeout(time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, gateway.FlushTimeout(time.Minute))
 			ask(t)
-			if err := gateway.FlushTimeout(time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, gateway.FlushTimeout(time.Minute))
 			if n := asked.Load(); n != 1 {
 				t.Errorf("asked for %d times", n)
 			}
@@ -165,9 +159,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := gateway.FlushTimeout(time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gateway.FlushTimeout(time.Minute))
 	store, err := accounts.Open(state)
 	if err != nil {
 		t.Fatal(err)

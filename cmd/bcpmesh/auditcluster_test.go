@@ -100,9 +100,7 @@ func TestAuditOfACluster(t *testing.T) {
 	x.says(cli.ExitOK, "audit redecide --channel boss/clerk", "4 same, 0 differ")
 	x.says(cli.ExitOK, "audit export --checkpoint", "— "+strings.Split(key, "+")[0]+" ")
 	checkpoints := filepath.Join(x.keys, "tree", "checkpoints")
-	if err := os.WriteFile(checkpoints, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(checkpoints, []byte("{}\n"), 0o600))
 	x.says(cli.ExitFailed, "audit export --checkpoint", "the record of checkpoints is damaged")
 	if content, err := os.ReadFile(checkpoints); err != nil || string(content) != "{}\n" {
 		t.Errorf("something was signed: %s, %v", content, err)
@@ -219,9 +217,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(home.Ready(empty), about, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(home.Ready(empty), about, 0o600)))
 	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e"), "audit export --checkpoint", "audit export --decision 1", "audit replay --raw"} {
 		args := append(strings.Fields(command), "--dir", x.dir, "--state", empty)
 		if r := execute(t, "", args...); r.code != cli.ExitFailed || !strings.Contains(r.stderr, "the keys of the mesh") || r.stdout != "" {

@@ -49,13 +49,9 @@ type clusterMesh struct{ *exported }
 func writeClusterDesk(t *testing.T) *clusterMesh {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "agents"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(filepath.Join(dir, "agents"), 0o700))
 	for name, text := range deskFiles() {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return &clusterMesh{exported: &exported{t: t, dir: dir}}
 }
@@ -217,8 +213,6 @@ func TestBackupOfACluster(t *testing.T) {
 			t.Errorf("%s: %d %s%s", step.command, r.code, r.stdout, r.stderr)
 		}
 	}
-	if err := os.Remove(filepath.Join(x.files, keys.GatewaysFolder, "one", "core.creds")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(filepath.Join(x.files, keys.GatewaysFolder, "one", "core.creds")))
 	x.says(cli.ExitFailed, "backup "+file+access, "cannot be read", "accounts export")
 }

@@ -174,9 +174,7 @@ func TestHelpListsCommands(t *testing.T) {
 	}
 	const page = "../../docs/commands.md"
 	if *update {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(page, []byte(b.String()), 0o644))
 	}
 	if is, err := os.ReadFile(page); err != nil || string(is) != b.String() {
 		t.Errorf("docs/commands.md is not that of the commands: go test ./cmd/bcpmesh -run Help -update (%v)", err)

@@ -105,9 +105,7 @@ func startMesh(t *testing.T, dir string, flags ...string) (url string, stop func
 			continue
 		}
 		var about struct{ URL string }
-		if err := json.Unmarshal(content, &about); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(content, &about))
 		return about.URL, stop
 	}
 	t.Fatal("the mesh is not ready")

@@ -47,9 +47,7 @@ func runDemo(t *testing.T, args ...string) demoResult {
 		t.Fatalf("exit %d, stderr %s", got.code, got.stderr)
 	}
 	var result demoResult
-	if err := json.Unmarshal([]byte(got.stdout), &result); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(got.stdout), &result))
 	return result
 }
 
@@ -102,9 +100,7 @@ func TestDemoAddsUp(t *testing.T) {
 			SettledCapacity bcp.Bits `json:"settled_capacity_bits"`
 		} `json:"balance"`
 	}
-	if err := json.Unmarshal([]byte(execute(t, "", "ledger", "show", "--dir", dir, "--json").stdout), &ledger); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(execute(t, "", "ledger", "show", "--dir", dir, "--json").stdout), &ledger))
 	if len(ledger) != 1 || ledger[0].Balance.Settled != nominal || totals.Nominal != nominal || ledger[0].Balance.SettledCapacity != capacity || totals.Capacity != capacity {
 		t.Errorf("events charged %d and %d, totals %+v, ledger %+v", nominal, capacity, totals, ledger)
 	}
@@ -137,9 +133,7 @@ func TestDemoRefusesTheAttacker(t *testing.T) {
 				continue
 			}
 			var values map[string]any
-			if err := json.Unmarshal(e.Delivered, &values); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal(e.Delivered, &values))
 			for name, value := range values {
 				if word, isText := value.(string); isText && !slices.Contains(declared, word) {
 					t.Errorf("mail %d: %s is %q", m.Number, name, word)

@@ -33,8 +33,6 @@ func TestDoctorOnCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	ahead := regexp.MustCompile(`"sequence":\d+`).ReplaceAll(content, []byte(`"sequence":99999`))
-	if err := os.WriteFile(file, ahead, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, ahead, 0o600))
 	x.says(cli.ExitFailed, "doctor", "fail journal it ends with record , and 99999 were signed")
 }

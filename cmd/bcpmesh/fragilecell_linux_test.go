@@ -113,12 +113,8 @@ func TestCellKilledByAMail(t *testing.T) {
 		"agents/reader.md": "---\nname: reader\ncommand: builtin\nsandbox: none\ntools: [mailbox]\nmailbox: mail\nmodel: scripted\nbcp_channels:\n- {peer: main, role: reader}\n---\nYou read mail.\n",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	log, err := os.Create(filepath.Join(folder, "log"))
 	if err != nil {
@@ -127,9 +123,7 @@ func TestCellKilledByAMail(t *testing.T) {
 	defer func() { _ = log.Close() }()
 	ready := filepath.Join(folder, "ready")
 	up := &exec.Cmd{Path: program, Args: []string{program, "up", dir, "--log-level", "info", "--listen", clustertest.FreeAddress(t), "--ready-file", ready}, Stdout: log, Stderr: log}
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, up.Start())
 	defer func() {
 		_ = up.Process.Kill()
 		_ = up.Wait()

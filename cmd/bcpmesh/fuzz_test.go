@@ -65,9 +65,7 @@ func FuzzValidateLine(f *testing.F) {
 func checkVerdict(t *testing.T, line string) {
 	t.Helper()
 	var v map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(line), &v); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(line), &v))
 	var keys []string
 	for k := range v {
 		keys = append(keys, k)
@@ -117,12 +115,8 @@ func FuzzCheck(f *testing.F) {
 		dir := t.TempDir()
 		for name, content := range map[string]string{"mesh.yaml": mesh, "agents/a.md": controller, "agents/b.md": reader} {
 			name = filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+			noError(t, os.WriteFile(name, []byte(content), 0o644))
 		}
 		human, machine := execute(t, "", "check", dir), execute(t, "", "check", dir, "--json")
 		if human.code != machine.code || human.code != cli.ExitOK && human.code != cli.ExitFailed {
@@ -177,9 +171,7 @@ func FuzzCredsShow(f *testing.F) {
 	f.Add([]byte("-----BEGIN NATS USER JWT-----\neyJ0eXAiOiJKV1QifQ.e30.\n------END NATS USER JWT------\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		name := filepath.Join(t.TempDir(), "x.creds")
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, content, 0o600))
 		for _, form := range []string{"--json=false", "--json"} {
 			got := execute(t, "", "creds", "show", name, "--state", state, form)
 			if got.code != cli.ExitOK {

@@ -220,12 +220,8 @@ func TestHostileCell(t *testing.T) {
 		"agents/reader.md": fmt.Sprintf("---\nname: reader\ncommand: builtin\nmodel: small\ntools: [web_fetch]\nnetwork: ['%s']\nstart_urls: ['http://%s/start']\nlinks_only: true\negress_budget_bits: 10000\ntoken_budget: %d\nmax_output_tokens: 16\nbcp_channels:\n- {peer: main, role: reader}\n---\n%s\n", address, address, budget, instructions),
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	var spent int64
 	for round := range 2 {
@@ -270,9 +266,7 @@ func upWithHostileCells(t *testing.T, program, dir, log string) string {
 	defer func() { _ = out.Close() }()
 	ready := log + ".ready"
 	up := &exec.Cmd{Path: program, Args: []string{program, "up", dir, "--log-level", "info", "--listen", clustertest.FreeAddress(t), "--ready-file", ready}, Stdout: out, Stderr: out}
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, up.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = up.Wait()
@@ -302,9 +296,7 @@ func upWithHostileCells(t *testing.T, program, dir, log string) string {
 	if got := execute(t, "", "query", "reader", "--boolean", "breaking", "--as", "main", "--dir", dir); got.code != cli.ExitOK || !strings.Contains(got.stdout, `{"breaking":true}`) {
 		t.Errorf("%+v", got)
 	}
-	if err := up.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, up.Process.Signal(os.Interrupt))
 	<-ended
 	return read()
 }

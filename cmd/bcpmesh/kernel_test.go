@@ -37,12 +37,8 @@ func TestKernelDocumentMesh(t *testing.T) {
 	folder := t.TempDir()
 	for i, name := range names[:len(names)-1] {
 		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, blocks[i][1], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		noError(t, os.WriteFile(file, blocks[i][1], 0o600))
 	}
 	got := execute(t, "", "check", "--elsewhere", "--json", folder)
 	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"requester":"kim","grant":"reply","tools":["read_inbox","send_email"]`) || !strings.Contains(got.stdout, `"warnings":[]`) {

@@ -71,9 +71,7 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 	x := startExported(t)
 	here := t.TempDir()
 	secret, ready := filepath.Join(here, "token"), filepath.Join(here, "ready.json")
-	if err := os.WriteFile(secret, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(secret, []byte(token), 0o600))
 	if len(p.Ports) != 1 || !slices.Contains(p.Args, ":"+p.Ports[0].ContainerPort) {
 		t.Fatalf("the ports %v are not that of %q", p.Ports, p.Args)
 	}
@@ -96,9 +94,7 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 	}
 	program := exec.Command("bcpmesh", append(args[2:], args[:2]...)...)
 	program.Stderr = t.Output()
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, program.Start())
 	t.Cleanup(func() {
 		_ = program.Process.Kill()
 		_ = program.Wait() // it was ended

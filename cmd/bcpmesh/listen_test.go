@@ -31,9 +31,7 @@ func ownCertificate(t *testing.T, folder string, names ...string) (cert, key str
 	}
 	cert, key = filepath.Join(folder, "own.pem"), filepath.Join(folder, "own.key")
 	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: der}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }

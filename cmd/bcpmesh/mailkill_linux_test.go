@@ -90,9 +90,7 @@ func TestKilledInTheMiddleOfACopy(t *testing.T) {
 	}()
 	t.Cleanup(func() { _ = listener.Close() })
 	trusted := filepath.Join(t.TempDir(), "mail.pem")
-	if err := os.WriteFile(trusted, pemOf(certificate), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(trusted, pemOf(certificate), 0o600))
 	var asked, served atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)

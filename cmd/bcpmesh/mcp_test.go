@@ -49,9 +49,7 @@ func mcpFiles(t *testing.T) (m *meshtest.Mesh, creds func(bcp.AgentName) string)
 	dir := t.TempDir()
 	return m, func(name bcp.AgentName) string {
 		file := filepath.Join(dir, string(name)+".creds")
-		if err := os.WriteFile(file, m.Creds(t, name, 0), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, m.Creds(t, name, 0), 0o600))
 		return file
 	}
 }
@@ -111,26 +109,20 @@ func TestMCPOverHTTP(t *testing.T) {
 	t.Parallel()
 	m, creds := mcpFiles(t)
 	own := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(own, []byte("a-token-of-my-own\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(own, []byte("a-token-of-my-own\n"), 0o600))
 	for _, more := range [][]string{nil, {"--token-file", own}} {
 		program := exec.Command("bcpmesh", append([]string{"mcp", "--json", "--creds", creds("main"), "--url", m.URL(), "--http", "127.0.0.1:0"}, more...)...)
 		out, err := program.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := program.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, program.Start())
 		line, err := bufio.NewReader(out).ReadBytes('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
 		var about serve.Address
-		if err := json.Unmarshal(line, &about); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(line, &about))
 		token := about.Token
 		if more != nil {
 			token = "a-token-of-my-own"
@@ -154,9 +146,7 @@ func TestMCPOverHTTP(t *testing.T) {
 				// The session is left open: the program ends all the same.
 			}
 		}
-		if err := program.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, program.Process.Signal(syscall.SIGTERM))
 		if err := program.Wait(); err != nil {
 			t.Errorf("it ended with %v", err)
 		}

@@ -25,18 +25,14 @@ func reservedPort(t *testing.T) (address string, listen func() net.Listener) {
 	}
 	file := os.NewFile(uintptr(fd), "reserved")
 	t.Cleanup(func() { _ = file.Close() })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	bound, err := syscall.Getsockname(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: bound.(*syscall.SockaddrInet4).Port}
 	return at.String(), func() net.Listener {
-		if err := syscall.Listen(fd, 16); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, syscall.Listen(fd, 16))
 		l, err := net.FileListener(file)
 		if err != nil {
 			t.Fatal(err)
@@ -89,9 +85,7 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := program.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, program.Start())
 		line, err := bufio.NewReader(talk).ReadString('\n')
 		if err != nil || !strings.HasSuffix(strings.TrimSpace(line), told) {
 			t.Fatalf("it says %q, %v", line, err)
@@ -101,9 +95,7 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 	}
 
 	program, in, _ := start()
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, in.Close())
 	if err := program.Wait(); err != nil {
 		t.Errorf("its host left, and it ended with %v", err)
 	}

@@ -47,12 +47,8 @@ func TestFindMesh(t *testing.T) {
 func write(t *testing.T, root, name, content string) {
 	t.Helper()
 	name = filepath.Join(root, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	noError(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 // What a running mesh left is taken as it should be, or not at all.

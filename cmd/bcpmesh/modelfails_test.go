@@ -153,9 +153,7 @@ func startDesk(ctx context.Context, t *testing.T, c *terminal) (log func() strin
 	up.Dir, up.Env, up.Stderr = c.dir, c.env, file
 	up.Cancel = func() error { return up.Process.Signal(os.Interrupt) }
 	up.WaitDelay = 20 * time.Second
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, up.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- up.Wait() }()
 	t.Cleanup(func() {

@@ -35,9 +35,7 @@ func buildPasted(t *testing.T, c *terminal, programs []string) (built []string) 
 	for i, program := range programs {
 		name := fmt.Sprintf("program%d", i)
 		file := filepath.Join(folder, name+".go")
-		if err := os.WriteFile(file, []byte(c.withFreePorts(program)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(c.withFreePorts(program)), 0o600))
 		overlay.Replace[filepath.Join(c.root, "pasted", name, "main.go")] = file
 		packages = append(packages, "./pasted/"+name)
 		built = append(built, filepath.Join(c.bin, name))
@@ -47,9 +45,7 @@ func buildPasted(t *testing.T, c *terminal, programs []string) (built []string) 
 		t.Fatal(err)
 	}
 	file := filepath.Join(folder, "overlay.json")
-	if err := os.WriteFile(file, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, list, 0o600))
 	for _, args := range [][]string{
 		append([]string{"list", "-export", "-overlay", file}, packages...), // compiles, and links nothing,
 		append([]string{"build", "-overlay", file, "-o", c.bin + string(os.PathSeparator)}, packages[:2]...),

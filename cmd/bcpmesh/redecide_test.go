@@ -31,9 +31,7 @@ import (
 // reader has read all of its mail, and returns what it pushed.
 func playMailroom(t *testing.T, dir string) map[bcp.ClientID]string {
 	t.Helper()
-	if err := os.CopyFS(dir, mailroom.Definitions()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.CopyFS(dir, mailroom.Definitions()))
 	return playMailroomWith(t, dir, mail.FS, nil)
 }
 
@@ -115,17 +113,13 @@ func runRedecide(t *testing.T, code int, args ...string) (lines []listed, last a
 	all := strings.Split(strings.TrimSpace(stdout.String()), "\n")
 	for _, line := range all[:len(all)-1] {
 		var l listed
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(line), &l))
 		if l.Comparison != "differs" || l.Incident {
 			t.Errorf("%s", line)
 		}
 		lines = append(lines, l)
 	}
-	if err := json.Unmarshal([]byte(all[len(all)-1]), &last); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(all[len(all)-1]), &last))
 	return lines, last
 }
 
@@ -145,9 +139,7 @@ func TestRedecideMailroom(t *testing.T) {
 		t.Errorf("the same definitions: %+v", same)
 	}
 
-	if err := os.CopyFS(proposed, mailroom.Definitions()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.CopyFS(proposed, mailroom.Definitions()))
 	name := filepath.Join(proposed, "agents", "assistant.md")
 	content, err := os.ReadFile(name)
 	if err != nil {

@@ -25,9 +25,7 @@ func TestReplayOfErasedMessages(t *testing.T) {
 	})
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
 	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"zebra-ghp_aaaaaaaaaaaaaaaaaaaa"`)
-	if err := mailer.Publish("bcp.v1.push.mailer.main.giraffe\u202e", nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, mailer.Publish("bcp.v1.push.mailer.main.giraffe\u202e", nil))
 	m.WaitCount(t, 1, meshtest.Of(bcp.KindViolation))
 	m.Settle(t)
 	m.Stop(t)
@@ -54,9 +52,7 @@ func TestReplayOfErasedMessages(t *testing.T) {
 		t.Errorf("unredacted:\n%s", told)
 	}
 	js, end := m.Streams(t)
-	if err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour))
 	end()
 	if told := replayOf("violation"); strings.Contains(told, "giraffe") || !strings.Contains(told, "verbatim: erased") {
 		t.Errorf("the denied subject afterwards:\n%s", told)

@@ -198,9 +198,7 @@ func signAttestation(t *testing.T) signed {
 	}
 	write := func(name string, b []byte) string {
 		file := filepath.Join(s.folder, name)
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, b, 0o600))
 		return file
 	}
 	s.attestation = write("attestation.json", s.envelope)
@@ -216,9 +214,7 @@ func TestRoleVerify(t *testing.T) {
 	s := signAttestation(t)
 	write := func(name, text string) string {
 		file := filepath.Join(s.folder, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	const agent, now = "agent-a@org1.example", "2026-03-01T06:00:00Z"

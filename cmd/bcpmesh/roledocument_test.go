@@ -34,9 +34,7 @@ func TestContractsDocument(t *testing.T) {
 		t.Errorf("the matrix is another one:\n%s", got.stdout)
 	}
 	file := filepath.Join(t.TempDir(), "planner.json")
-	if err := os.WriteFile(file, []byte(contract.Builtins()[0].Bytes), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, []byte(contract.Builtins()[0].Bytes), 0o600))
 	got := execute(t, "", "role", "contracts", file)
 	if shown := strings.Replace(got.stdout, file, "planner.json", 1); shown != checked {
 		t.Errorf("the contract is shown as:\n%s", shown)

@@ -475,9 +475,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(agent.Request(t, subjects.Role(peer.kernel, peer.kernel), string(body)).JSON), &answer); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(agent.Request(t, subjects.Role(peer.kernel, peer.kernel), string(body)).JSON), &answer))
 		return answer
 	}
 	var m contract.Message // the newest declaration

@@ -107,3 +107,11 @@ func TestScripts(t *testing.T) {
 
 // playScripts plays scripts until the test's deadline.
 func playScripts(t *testing.T, p testscript.Params) { clitest.Play(t, p) }
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -34,9 +34,7 @@ func TestJudgeForgets(t *testing.T) {
 			ID      int
 			Verdict string
 		}
-		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(line), &v))
 		if want := v.ID >= define.MaxReady/2; (v.Verdict == "accept") != want {
 			t.Errorf("maximum %d: %s", v.ID, v.Verdict)
 		}

@@ -56,15 +56,9 @@ func TestStrangeFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := syscall.Mkfifo(at("pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(at("zeros"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(at("zeros"), 8<<30); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Mkfifo(at("pipe"), 0o600))
+	noError(t, os.WriteFile(at("zeros"), nil, 0o600))
+	noError(t, os.Truncate(at("zeros"), 8<<30))
 	if out, err := exec.Command("bcpmesh", "init", at("mesh")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -86,9 +80,7 @@ func TestStrangeFiles(t *testing.T) {
 	for name, content := range map[string]string{
 		"file": "x\n", "script": `{"structured": {"urgent": true}}`, "key.pem": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
 	} {
-		if err := os.WriteFile(at(name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(at(name), []byte(content), 0o600))
 	}
 	for _, command := range readers {
 		t.Run(command, func(t *testing.T) {
@@ -113,9 +105,7 @@ func TestStrangeFiles(t *testing.T) {
 				cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
 				if words[0] == "adopt" { // it has its file in the folder
 					cmd.Dir = at("host-" + filepath.Base(file))
-					if err := errors.Join(os.MkdirAll(filepath.Join(cmd.Dir, ".cursor"), 0o700), os.Symlink(file, filepath.Join(cmd.Dir, ".cursor", "mcp.json"))); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, errors.Join(os.MkdirAll(filepath.Join(cmd.Dir, ".cursor"), 0o700), os.Symlink(file, filepath.Join(cmd.Dir, ".cursor", "mcp.json"))))
 				}
 				out, err := cmd.CombinedOutput()
 				if err == nil || ctx.Err() != nil || !refusal.Match(out) && !strings.Contains(string(out), filepath.Base(file)) {
@@ -164,9 +154,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 		"name\u202e\u200b\U000e0041": "x", "file": "x\n", "script": `{"structured": {"urgent": true}}`, "x": "x", "key.pem": hostile,
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	if out, err := exec.Command("bcpmesh", "init", filepath.Join(dir, "mesh")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -28,9 +28,7 @@ func TestTightenMailroom(t *testing.T) {
 	t.Parallel()
 	const older, newer = 7, 2 // times
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, mailroom.Definitions()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.CopyFS(dir, mailroom.Definitions()))
 	for _, name := range []string{"agents/assistant.md", "agents/mail-reader.md", "mesh.yaml"} {
 		file := filepath.Join(dir, name)
 		text, err := os.ReadFile(file)
@@ -38,9 +36,7 @@ func TestTightenMailroom(t *testing.T) {
 			t.Fatal(err)
 		}
 		wider := strings.NewReplacer("budget_bits: 12000", "budget_bits: 1000000", "max_refusals: 200/m", "max_refusals: 6000/m").Replace(string(text))
-		if err := os.WriteFile(file, []byte(wider), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(wider), 0o600))
 	}
 	box, messages := fstest.MapFS{}, 0
 	if err := fs.WalkDir(mail.FS, ".", func(name string, e fs.DirEntry, err error) error {

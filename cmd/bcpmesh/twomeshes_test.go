@@ -155,27 +155,21 @@ func reachNothing(t *testing.T, meshes map[string]*clusterMesh) {
 	}
 	flush := func() {
 		for _, p := range parties {
-			if err := p.conn.FlushTimeout(time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, p.conn.FlushTimeout(time.Minute))
 		}
 	}
 	flush()
 	for _, p := range parties {
 		for _, subject := range p.says {
 			if !p.silent {
-				if err := p.conn.PublishRequest(subject, subjects.InboxPrefix(bcp.AgentName("main"))+".x", []byte("said in "+p.mesh)); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, p.conn.PublishRequest(subject, subjects.InboxPrefix(bcp.AgentName("main"))+".x", []byte("said in "+p.mesh)))
 			}
 		}
 	}
 	flush() // the servers have taken all
 	flush() // and what they sent is here
 	for _, p := range parties {
-		if err := p.conn.Drain(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, p.conn.Drain())
 	}
 	for _, p := range parties {
 		for !p.conn.IsClosed() {

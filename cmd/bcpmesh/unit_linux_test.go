@@ -172,9 +172,7 @@ func TestSandboxInTheUnit(t *testing.T) {
 	doctor := func(unit string) string {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "filter")
-		if err := os.WriteFile(file, unitFilter(t, unit), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, unitFilter(t, unit), 0o600))
 		cmd := exec.CommandContext(t.Context(), inUnit, file, "bcpmesh", "doctor", "--sandbox", "--json")
 		cmd.Dir = t.TempDir()
 		out, err := cmd.CombinedOutput()

@@ -93,16 +93,12 @@ func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killabl
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, bytes.Replace(text, []byte("tools: []\n"), []byte(more), 1), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, bytes.Replace(text, []byte("tools: []\n"), []byte(more), 1), 0o600))
 		file = filepath.Join(dir, "mesh.yaml")
 		if text, err = os.ReadFile(file); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, append(text, "\nallow_addresses: [127.0.0.0/8]\n"...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, append(text, "\nallow_addresses: [127.0.0.0/8]\n"...), 0o600))
 	}
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -122,9 +118,7 @@ func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killabl
 	}
 	t.Cleanup(conn.Close)
 	main := agents.NewController(conn)
-	if err := main.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, main.Start(t.Context()))
 	t.Cleanup(func() { _ = main.Stop(context.Background()) })
 	return k, func() bcp.Delivery {
 		t.Helper()

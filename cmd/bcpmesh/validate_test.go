@@ -45,9 +45,7 @@ func TestValidateStreams(t *testing.T) {
 			t.Fatalf("got %q, %v", lines.Text(), lines.Err())
 		}
 	}
-	if err := cases.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, cases.Close())
 	if code := <-ended; code != cli.ExitOK {
 		t.Errorf("exit %d", code)
 	}

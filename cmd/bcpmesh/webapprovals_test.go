@@ -25,12 +25,8 @@ func heldMesh(t *testing.T) (dir string) {
 		"agents/mail.md": "---\nname: mail\nbcp_channels:\n  - {peer: main, role: reader, max_category: 3, budget_bits: 20000}\n---\n",
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		noError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -159,9 +155,7 @@ func TestDecideInAPage(t *testing.T) {
 	export := filepath.Join(t.TempDir(), "export")
 	run(cli.ExitOK, "audit", "export", export)
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(run(cli.ExitOK, "audit", "key")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(key, []byte(run(cli.ExitOK, "audit", "key")), 0o600))
 	if got := execute(t, "", "audit", "verify", export, "--key", key); got.code != cli.ExitOK {
 		t.Errorf("the export: %+v", got)
 	}

@@ -40,9 +40,7 @@ func messageSchemas(t *testing.T) map[string]*jsonschema.Schema {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
-	if err := compiler.AddResource("wire.json", document); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, compiler.AddResource("wire.json", document))
 	schemas := map[string]*jsonschema.Schema{}
 	for name := range document.(map[string]any)["$defs"].(map[string]any) {
 		if schemas[name], err = compiler.Compile("wire.json#/$defs/" + name); err != nil {
@@ -169,9 +167,7 @@ func TestWireExamples(t *testing.T) {
 			}
 			again, err := bcp.Encode(value, bcp.JSON)
 			want := jsontext.Value(bytes.Clone(message))
-			if err := want.Compact(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, want.Compact())
 			if err != nil || string(again) != string(want) {
 				t.Errorf("%s: written as\n%s\nnot\n%s\n%v", name, again, want, err)
 			}
@@ -231,9 +227,7 @@ func TestWireSchemaIsNoStricterThanTheCode(t *testing.T) {
 		taken, refusedBoth := 0, 0
 		for _, example := range examples[name] {
 			var message any
-			if err := json.Unmarshal(example, &message); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal(example, &message))
 			for _, other := range changed(message) {
 				text, err := json.Marshal(other, json.Deterministic(true))
 				if err != nil {
@@ -265,9 +259,7 @@ func TestWireSchemaOfAReaderIsTheCode(t *testing.T) {
 	schema, examples := messageSchemas(t)["response"], examplesOf(t)["response"]
 	for _, example := range examples {
 		var message any
-		if err := json.Unmarshal(example, &message); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(example, &message))
 		for _, other := range changed(message) {
 			text, err := json.Marshal(other, json.Deterministic(true))
 			if err != nil {
@@ -304,9 +296,7 @@ func TestWireTables(t *testing.T) {
 		page = before + begin + table + end + after
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(page), 0o644))
 	}
 }
 
@@ -442,9 +432,7 @@ func TestWireSchemaIsOpenToWhatAgentsGet(t *testing.T) {
 	for name, list := range examplesOf(t) {
 		for _, example := range list {
 			var message any
-			if err := json.Unmarshal(example, &message); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal(example, &message))
 			text, err := json.Marshal(withMember(message), json.Deterministic(true))
 			if err != nil {
 				t.Fatal(err)

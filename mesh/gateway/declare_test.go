@@ -192,9 +192,7 @@ func TestNegotiation(t *testing.T) {
 		t.Errorf("an ask of an accepted agent hears %q", code)
 	}
 	old := good.Revocations
-	if err := r.mailer.BringRevocations(t.Context(), r.org2.list(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.mailer.BringRevocations(t.Context(), r.org2.list(t)))
 	stranger, liar := newOrganisation(t, "org3.example"), newOrganisation(t, "org2.example")
 	theirs, _ := stranger.papers(t, "mailer", []string{r.key}, nil)
 	lies, _ := liar.papers(t, "mailer", []string{r.key}, nil)
@@ -237,9 +235,7 @@ func TestNegotiation(t *testing.T) {
 		t.Fatal(err)
 	}
 	revoked := r.org2.list(t)
-	if err := r.mailer.BringRevocations(t.Context(), revoked); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.mailer.BringRevocations(t.Context(), revoked))
 	if code := r.asks(t); code != bcp.RoleRequired {
 		t.Errorf("after the revocation an ask hears %q", code)
 	}
@@ -320,9 +316,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(a.Request(t, subjects.Role("mailer", "mailer"), string(body)).JSON), &answer); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(a.Request(t, subjects.Role("mailer", "mailer"), string(body)).JSON), &answer))
 		return answer
 	}
 	open := func() string {
@@ -502,9 +496,7 @@ func TestOperatorBringsRevocations(t *testing.T) {
 	if _, err := r.org2.store.RevokeAttestations(serial); err != nil {
 		t.Fatal(err)
 	}
-	if err := operator.BringRevocations(t.Context(), r.org2.list(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, operator.BringRevocations(t.Context(), r.org2.list(t)))
 	if code := r.asks(t); code != bcp.RoleRequired {
 		t.Errorf("an ask hears %q", code)
 	}

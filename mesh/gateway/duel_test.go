@@ -97,9 +97,7 @@ func TestGatewaysFight(t *testing.T) {
 	}
 	over.Store(true)
 	running.Wait()
-	if err := current.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, current.Stop())
 	journal := b.journal(t) // which checks every balance
 	total := 0
 	for c, n := range accepted {

@@ -31,22 +31,14 @@ func TestErasureIsRecordedWithItsBatch(t *testing.T) {
 			inspected <- g.Inspect(t.Context(), func(*state.State) { close(deciding); <-goOn })
 		}()
 		<-deciding
-		if err := mailer.Conn.Publish(pushAlert, []byte(alert(""))); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.Conn.Publish(pushAlert, []byte(alert(""))))
 		erase := []byte(`{"erase":{"controller":"main","reader":"mailer","before":"2020-01-01"}}`)
-		if err := operator.Conn.Publish(subjects.Control(bcp.ControlErase), erase); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, operator.Conn.Publish(subjects.Control(bcp.ControlErase), erase))
 		for _, conn := range slices.Concat([]*nats.Conn{mailer.Conn, operator.Conn}, g.conns[1:]) {
-			if err := conn.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, conn.Flush())
 		}
 		close(goOn)
-		if err := <-inspected; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-inspected)
 		g.wait(t, n+1, of(bcp.KindPush))
 		g.wait(t, n+1, of(bcp.KindErase))
 		for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {

@@ -135,9 +135,7 @@ func TestLostLinksLoseNothing(t *testing.T) {
 	}
 	delivery := deliveries.Next(t)
 	for _, conn := range g.conns[1:] { // but the journal's
-		if err := conn.ForceReconnect(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.ForceReconnect())
 	}
 	if again := queries.Next(t); again.Text("query_id") != string(id) || again.Reply == first.Reply {
 		t.Errorf("asked %s on %s, then %s on %s", first.JSON, first.Reply, again.JSON, again.Reply)
@@ -198,9 +196,7 @@ func TestConnectionsOfAgentsThatWent(t *testing.T) {
 	g := b.start(t, func(c *gateway.Config) { c.Cluster = true })
 	before, _ := g.Links()
 	next := state.Config{Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}, Mesh: meshtest.Parse(t, map[string]string{"main.md": "---\nname: main\n---\n"})}
-	if err := g.Reload(t.Context(), next, []string{"- mailer"}, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.Reload(t.Context(), next, []string{"- mailer"}, func() error { return nil }))
 	after, shares := g.Links()
 	open := 0
 	for _, conn := range g.conns[1:] { // but the journal's
@@ -300,15 +296,11 @@ func TestForeignSubjects(t *testing.T) {
 		"bcp.v1.push.mailer.main.a_b", "bcp.v1.push.mailer.main.*", "bcp.v1.push.mailer.main." + strings.Repeat("x", 65), "bcp.v1.session.main\x00", "bcp.v1.session.gateway",
 		"bcp.v1.reply.reader.mailer.q.1.2", "bcp.v1.reply.reader.mailer.q.x", "bcp.v1.reply.reader.mailer.q.01", "bcp.v1.reply.owner.main.d1", "bcp.v1.approval.alice.destroy",
 	} {
-		if err := conn.PublishMsg(&nats.Msg{Subject: subject, Reply: "answers.x", Data: []byte(askUrgent)}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.PublishMsg(&nats.Msg{Subject: subject, Reply: "answers.x", Data: []byte(askUrgent)}))
 	}
 	// Reply subjects that are no inbox of the sender: the message is only counted.
 	for _, reply := range []string{"answers.ask", subjects.InboxPrefix("mailer") + ".x", subjects.InboxPrefix("main")} {
-		if err := conn.PublishRequest(subjects.Ask("main", "mailer"), reply, []byte(askUrgent)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.PublishRequest(subjects.Ask("main", "mailer"), reply, []byte(askUrgent)))
 	}
 	g.wait(t, 1, of(bcp.KindRefusals))
 	if err := conn.Publish(subjects.Ask("main", "mailer"), []byte(askUrgent)); err != nil { // behind them, and it wants no answer
@@ -400,15 +392,11 @@ func TestForgedSilence(t *testing.T) {
 			t.Fatalf("query %s with reply subject %s", query.JSON, query.Reply)
 		}
 		seen[query.Reply] = true
-		if err := mailer.PublishMsg(silence(query.Reply)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.PublishMsg(silence(query.Reply)))
 	}
 	mailer.Answer(t, queries.Next(t), `"response":{"urgent":true}`)
 	first := told.Next(t)
-	if err := main.PublishMsg(silence(first.Reply)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, main.PublishMsg(silence(first.Reply)))
 	again := told.Next(t)
 	if again.Reply == first.Reply || again.JSON != first.JSON {
 		t.Errorf("%s, then %s", first.JSON, again.JSON)
@@ -438,9 +426,7 @@ func TestLargeBatch(t *testing.T) {
 	results := mailer.Listen(t, subjects.InboxPrefix("mailer")+".r")
 	for i := range n {
 		text := meshtest.PushText("main", "texts", `{"text":"`+word+`"}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
-		if err := mailer.PublishRequest(subjects.Push("mailer", "main", "texts"), subjects.InboxPrefix("mailer")+".r", []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, mailer.PublishRequest(subjects.Push("mailer", "main", "texts"), subjects.InboxPrefix("mailer")+".r", []byte(text)))
 	}
 	for range n {
 		if r := results.Next(t); r.Fields["success"] != true {

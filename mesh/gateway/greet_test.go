@@ -71,9 +71,7 @@ func TestSecondConnectionIsGreeted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := second.FlushTimeout(meshtest.Patience); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, second.FlushTimeout(meshtest.Patience))
 	clock.Add(int64(100 * time.Millisecond)) // less than the gateway's patience
 	await("list for the second", 0, func() bool { return len(lists) > 0 })
 	await("open query for the second", time.Millisecond, func() bool { return len(open) > 0 })

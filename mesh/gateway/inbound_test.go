@@ -74,9 +74,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 			pushed = append(pushed, id)
 			took = time.Since(begin)
 		}
-		if err := <-cut; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-cut)
 	}
 	for seen := map[string]bool{}; len(seen) < len(pushed); {
 		d := told.Next(t)

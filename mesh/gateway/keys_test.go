@@ -34,9 +34,7 @@ func TestTomorrowsKeysAreMadeAhead(t *testing.T) {
 	}
 	push()
 	today := len(meshtest.ReadKeys(t, b.js))
-	if err := g.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.Stop())
 
 	clock.Store(late.UnixNano())
 	b.start(t, clocked)

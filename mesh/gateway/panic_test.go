@@ -81,9 +81,7 @@ func TestMistakeOverWhatIsDue(t *testing.T) {
 			clock.Store(due.Add(time.Second).UnixNano())
 			push := func() {
 				t.Helper()
-				if err := pushUntilAccepted(mailer.Conn, "p"); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, pushUntilAccepted(mailer.Conn, "p"))
 			}
 			push() // wakes it
 			g.wait(t, 1, prompted("fine"))
@@ -123,9 +121,7 @@ func TestMistakeOverTheJournal(t *testing.T) {
 		}
 	})
 	g := b.start(t, poison)
-	if err := g.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.Stop())
 	before := b.stored(t)
 	broken.Store(true)
 	_, err := b.tryStart(t, poison)
@@ -157,9 +153,7 @@ func TestMistakeBesideDeciding(t *testing.T) {
 	g.wait(t, 1, of(bcp.KindConnect))
 	push := func(id string) {
 		t.Helper()
-		if err := pushUntilAccepted(mailer.Conn, id); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pushUntilAccepted(mailer.Conn, id))
 	}
 	push("p1")
 	if err := g.Inspect(t.Context(), func(*state.State) { panic("canary") }); err != nil {

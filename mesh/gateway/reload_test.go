@@ -134,9 +134,7 @@ func TestReloadHoldsNothingUp(t *testing.T) {
 	default:
 	}
 	close(goes)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, <-done)
 	push("p3")
 	if err := g.Stop(); err != nil {
 		t.Error(err)

@@ -54,12 +54,8 @@ func refusesAll(t *testing.T, who string, conn *nats.Conn, denied ...string) {
 		if subject == "" {
 			t.Fatal("no subject")
 		}
-		if err := conn.Publish(subject, []byte(`{}`)); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.Publish(subject, []byte(`{}`)))
+		noError(t, conn.Flush())
 		if err := conn.LastError(); err == nil || !strings.Contains(err.Error(), subject) {
 			t.Errorf("%s may publish %s: %v", who, subject, err)
 		}
@@ -95,9 +91,7 @@ func TestCompromisedPlannerAndHijackedReader(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, reader.Flush())
 	const (
 		inbox   = `{"kind":"tool","id":"inbox","tool":"read_inbox"}`
 		summary = `{"kind":"q_parse","id":"s","source":{"ref":"inbox","path":"body"},"schema_ref":"Summary","instruction":"Who should get it?"}`
@@ -284,9 +278,7 @@ func TestForgedOutcomesAndPlans(t *testing.T) {
 			Plan string `json:"plan_id"`
 			Call string `json:"call_id"`
 		}
-		if err := json.Unmarshal(m.Data, &ids); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(m.Data, &ids))
 		return ids.Plan + ids.Call
 	}
 	respond := func(m *nats.Msg, format string, args ...any) {

@@ -51,9 +51,7 @@ type starter interface {
 
 func started(t *testing.T, s starter) {
 	t.Helper()
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Start(t.Context()))
 	t.Cleanup(func() {
 		if err := s.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -166,13 +164,9 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-at
-	if err := g.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.Stop())
 	close(goOn) // it answers, and nobody hears it
-	if err := tool.Stop(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tool.Stop(ctx))
 	serve(make(chan struct{}), goOn)
 	b.start(t, b.withKernel)
 	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" {
@@ -214,9 +208,7 @@ func TestPersonDecidesACall(t *testing.T) {
 			if r := b.request(t, "all", helloTask); r.Status != bcp.RunOpen || r.Waits != bcp.WaitsForPerson {
 				t.Errorf("its requester hears %+v", r)
 			}
-			if err := g.Stop(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, g.Stop())
 			g = b.start(t, b.withKernel, verified)
 			ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 			defer cancel()
@@ -232,9 +224,7 @@ func TestPersonDecidesACall(t *testing.T) {
 			if made := b.made(); made != "read_inbox{}" {
 				t.Errorf("tools got %s before a person decided", made)
 			}
-			if err := c.decide(ctx, approver, view); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, c.decide(ctx, approver, view))
 			if end := g.ended(t); end != c.end {
 				t.Errorf("the run is %s", end)
 			}

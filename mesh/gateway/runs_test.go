@@ -156,9 +156,7 @@ func (b *kernelBench) serve(t testing.TB, name bcp.AgentName, role bcp.Role, sub
 	if _, err := conn.Subscribe(subject, handle); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.Flush())
 }
 
 func (b *kernelBench) answerPlan(m *nats.Msg) {
@@ -455,9 +453,7 @@ func TestRunsGoOnAfterAKill(t *testing.T) {
 			if c.waits == kernel.WaitTool {
 				b.until(t, "call", func() bool { return len(b.calls) > 0 })
 			}
-			if err := g.Stop(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, g.Stop())
 			b.set(func() {
 				b.outcome = answers
 				if b.plan == "" {
@@ -638,12 +634,8 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 	send, post := subjects.Call("mail", "send_email", "desk"), subjects.Call("mail", "post", "desk")
 	refuses := func(who string, conn *nats.Conn, subject string) {
 		t.Helper()
-		if err := conn.Publish(subject, []byte(`{}`)); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.Publish(subject, []byte(`{}`)))
+		noError(t, conn.Flush())
 		if err := conn.LastError(); err == nil || !strings.Contains(err.Error(), subject) {
 			t.Errorf("%s may publish %s: %v", who, subject, err)
 		}
@@ -678,9 +670,7 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 	if err := d.Flush(); err != nil || d.LastError() == nil || !strings.Contains(d.LastError().Error(), "Subscription") {
 		t.Errorf("a dispatcher may listen: %v, %v", err, d.LastError())
 	}
-	if err := d.Publish(post, []byte(`{"call_id":"x","tool":"post","args":{}}`)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Publish(post, []byte(`{"call_id":"x","tool":"post","args":{}}`)))
 	b.until(t, "call", func() bool { return len(b.calls) > 0 })
 	if made := b.made(); made != "post{}" {
 		t.Errorf("tools got %s", made)
@@ -733,9 +723,7 @@ func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
 	g := b.start(t, b.withKernel, kept)
 	b.request(t, "all", helloTask)
 	b.until(t, "plan request", func() bool { return len(b.asked) == 1 })
-	if err := g.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.Stop())
 	if names, err := snapshots.List(); err != nil || len(names) == 0 {
 		t.Fatalf("%v, %v", names, err)
 	}
@@ -753,9 +741,7 @@ func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
 	config.State.Definitions = bcp.Digest{1}
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	if err := g.Reload(ctx, config.State, nil, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.Reload(ctx, config.State, nil, func() error { return nil }))
 	b.set(func() {
 		_ = b.silent[0].Respond([]byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, b.calls[0].ID)))
 	})
@@ -793,9 +779,7 @@ func TestStepsAtOnce(t *testing.T) {
 	}
 	mailer.Answer(t, query, `"answers":[{"id":"text","answer":"noon"}]`)
 	g.wait(t, 1, of(bcp.KindAcknowledge))
-	if err := g.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.Stop())
 	b.set(func() { b.outcome = answers })
 	g = b.start(t, b.withKernel)
 	mailer.Answer(t, queries.Next(t), `"answers":[{"id":"text","answer":"meeting at three"}]`)

@@ -178,9 +178,7 @@ func (b *bench) damaged(t *testing.T, snapshots *jetstream.Snapshots) {
 	var records [][]byte
 	for _, fresh := range []string{"FIRST", "SECOND"} {
 		d, record := start(fresh)
-		if err := state.Apply(&d, bcp.RecordDigest(record)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, state.Apply(&d, bcp.RecordDigest(record)))
 		records = append(records, record)
 	}
 	journal, err := jetstream.OpenJournal(t.Context(), b.js)
@@ -188,18 +186,14 @@ func (b *bench) damaged(t *testing.T, snapshots *jetstream.Snapshots) {
 		t.Fatal(err)
 	}
 	for _, record := range [][]byte{other, records[1]} {
-		if err := journal.Append(t.Context(), [][]byte{record}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, journal.Append(t.Context(), [][]byte{record}))
 	}
 	checkpoint, err := state.Checkpoint()
 	if err != nil {
 		t.Fatal(err)
 	}
 	position := jetstream.Position{Sequence: 2, Decision: 2, Head: state.Head()}
-	if err := snapshots.Write(jetstream.Snapshot{Position: position, Checkpoint: checkpoint}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, snapshots.Write(jetstream.Snapshot{Position: position, Checkpoint: checkpoint}))
 }
 
 // A journal that is damaged in front of a snapshot is refused before anybody is served, and

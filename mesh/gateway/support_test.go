@@ -75,9 +75,7 @@ func newBench(t testing.TB) *bench {
 
 func (b *bench) createStreams(t testing.TB) {
 	t.Helper()
-	if err := jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1}))
 }
 
 // emptyBench has no streams.
@@ -327,4 +325,12 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Sprint(&l.b)
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

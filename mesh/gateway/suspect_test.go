@@ -66,9 +66,7 @@ func TestSuspendedAgentsMakeNoCalls(t *testing.T) {
 			if got := g.ended(t); got != tt.open {
 				t.Errorf("the open run is %s", got)
 			}
-			if err := g.Stop(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, g.Stop())
 			g.disconnect()
 			g = b.start(t, suspends)
 			receipt := b.request(t, "all", `{"request_id":"a2","task":"Say hello.","new_session":true}`)

@@ -118,9 +118,7 @@ func TestStoredQueryWakesItsReader(t *testing.T) {
 	main := b.agent(t, "main")
 	g.wait(t, 1, of(bcp.KindConnect))
 	b.unacknowledged(t, func() {
-		if err := main.Conn.Publish(subjects.Ask("main", "mailer"), []byte(askUrgent)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, main.Conn.Publish(subjects.Ask("main", "mailer"), []byte(askUrgent)))
 	})
 	g.Unwritten("the test says so")
 	select {

@@ -36,9 +36,7 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 		c.Now, c.State.Schedules = func() time.Time { return time.Unix(0, clock.Load()) }, definition.ParseSchedule
 	})
 	mailer := b.agent(t, "mailer")
-	if err := pushUntilAccepted(mailer.Conn, "p"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pushUntilAccepted(mailer.Conn, "p"))
 	clock.Add(int64(time.Minute))
 
 	// pass lets time pass, until it is up or something has come. Each answer to main comes
@@ -100,9 +98,7 @@ func TestLateSubscriberHearsInOrder(t *testing.T) {
 	mailer := b.agent(t, "mailer")
 	const pushed = 20
 	for i := range pushed {
-		if err := pushUntilAccepted(mailer.Conn, fmt.Sprintf("p%d", i)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pushUntilAccepted(mailer.Conn, fmt.Sprintf("p%d", i)))
 	}
 	var want []string
 	for _, d := range g.wait(t, pushed, of(bcp.KindPush)) {

@@ -33,9 +33,7 @@ func sender(m *nats.Msg) (userKey string, ok bool) {
 // query sends a Reader a query, which arrives.
 func query(t *testing.T, gateway *nats.Conn, reader *agent, arrived func() []*nats.Msg, reply string) {
 	t.Helper()
-	if err := gateway.PublishRequest(subjects.Query(reader.name, "main"), reply, []byte("?")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gateway.PublishRequest(subjects.Query(reader.name, "main"), reply, []byte("?")))
 	flush(t, gateway)
 	messages := arrived()
 	if len(messages) != 1 || messages[0].Reply != reply {
@@ -45,9 +43,7 @@ func query(t *testing.T, gateway *nats.Conn, reader *agent, arrived func() []*na
 
 func publish(t *testing.T, nc *nats.Conn, subject, data string) {
 	t.Helper()
-	if err := nc.Publish(subject, []byte(data)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, nc.Publish(subject, []byte(data)))
 }
 
 // covers A-REPLY, BCP-7, BCP-10, SUB-123, P9.5
@@ -133,9 +129,7 @@ func TestDeliveryIsAcknowledgedOnceByWhoeverGotIt(t *testing.T) {
 		subjects.Deliver(bcp.RoleController, "relay", "mailer"):    subjects.ReplyController("relay", "d2"),
 		subjects.Deliver(bcp.RoleReader, "relay", bcp.Gateway):     subjects.ReplyDelivery(bcp.RoleReader, "relay", "d3"),
 	} {
-		if err := gateway.PublishRequest(subject, reply, []byte("delivery")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, gateway.PublishRequest(subject, reply, []byte("delivery")))
 	}
 	flush(t, gateway)
 	for agent, take := range arrived {
@@ -164,9 +158,7 @@ func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
 	arrived := listen(t, main.Conn, subjects.DeliveriesOf(bcp.RoleController, "main"))
 	send := func(reply string) {
 		t.Helper()
-		if err := gateway.PublishRequest(subjects.Deliver(bcp.RoleController, "main", "researcher"), reply, nil); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, gateway.PublishRequest(subjects.Deliver(bcp.RoleController, "main", "researcher"), reply, nil))
 		flush(t, gateway)
 		if len(arrived()) != 1 {
 			t.Fatal("it did not arrive")
@@ -209,9 +201,7 @@ func TestSenderIsTheServersWord(t *testing.T) {
 		m := nats.NewMsg(subject)
 		m.Header["Nats-Request-Info"] = []string{forged, forged}
 		m.Header.Set("nats-request-info", forged)
-		if err := a.PublishMsg(m); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.PublishMsg(m))
 		flush(t, a.Conn)
 	}
 	send(alice, subjects.Approval("alice", subjects.VerbList))
@@ -275,9 +265,7 @@ func TestAnswersGoToInboxesOfTheSender(t *testing.T) {
 			own, subjects.InboxPrefix("writer") + ".x", subjects.InboxPrefix("mailer") + ".x", subjects.Query("mailer", "main"), subjects.Alerts(),
 			subjects.Deliver(bcp.RoleController, "writer", "researcher"), "_INBOX.x", "_R_.x.y", "$JS.ACK.S.C.1.1.1.1.1", "_GR_.a.b.c.d.e", "$JS.API.INFO",
 		} {
-			if err := party.a.PublishRequest(party.subject, reply, []byte("x")); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, party.a.PublishRequest(party.subject, reply, []byte("x")))
 			refused := party.a.refusals()
 			flush(t, gateway)
 			got := party.arrived()

@@ -98,13 +98,9 @@ func TestReplacedOperatorSignsNothing(t *testing.T) {
 		"the monitor's login":        func() error { return b.store.RotateAccount(accounts.System, 0) },
 	} {
 		stolen := b.key("operator-signing")
-		if err := rotate(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, rotate())
 		b.bundle = b.compile(b.scopes)
-		if err := b.UpdateAccounts(t.Context(), b.bundle); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.UpdateAccounts(t.Context(), b.bundle))
 		next(false)
 		next(true)
 		select {
@@ -163,14 +159,10 @@ func TestServerBeginsWhileNobodyListens(t *testing.T) {
 	if c := <-shown; !c.Connected {
 		t.Fatalf("%+v", c)
 	}
-	if err := b.store.RotateOperator(false); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.store.RotateOperator(false))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := b.UpdateAccounts(ctx, b.compile(b.scopes)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.UpdateAccounts(ctx, b.compile(b.scopes)))
 	listen()
 	for _, connected := range []bool{false, true} {
 		select {

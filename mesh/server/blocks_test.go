@@ -106,8 +106,6 @@ func damageNumber(t *testing.T, name string) (number uint64) {
 	}
 	number = binary.LittleEndian.Uint64(b[at+4:])
 	b[at+4+3] ^= 1 << 3 // 2^27
-	if err := os.WriteFile(name, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name, b, 0o600))
 	return number
 }

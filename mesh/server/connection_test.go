@@ -90,9 +90,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	last := b.connect("main", bcp.RoleController, nats.NoReconnect())
 	lastID := next(t, events).ClientID
 	for range 10 {
-		if err := b.LoseMonitor(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.LoseMonitor())
 		last.Close()
 		last = b.connect("main", bcp.RoleController, nats.NoReconnect())
 		id, err := last.GetClientID()
@@ -122,9 +120,7 @@ func kickClosesOneConnection(t *testing.T, w way) {
 	one := next(t, events)
 	other := b.connect("main", bcp.RoleController)
 	next(t, events)
-	if err := b.Kick(one.ClientID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.Kick(one.ClientID))
 	next(t, closed)
 	if got := next(t, events); got.Connected || got.ClientID != one.ClientID || got.Reason != "Kicked" {
 		t.Errorf("%+v", got)
@@ -158,9 +154,7 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 			edited[i].PubAllow = []string{fresh}
 		}
 	}
-	if err := b.UpdateAccounts(t.Context(), b.compile(edited)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.UpdateAccounts(t.Context(), b.compile(edited)))
 	if got := next(t, events); got.Connected || got.Agent != "researcher" {
 		t.Errorf("%+v", got)
 	}
@@ -181,13 +175,9 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 	}
 
 	// An agent that is no more, and creds that are revoked, are out.
-	if err := b.store.Revoke(researcher.key); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.store.Revoke(researcher.key))
 	removed := slices.DeleteFunc(slices.Clone(edited), func(s subjects.Scope) bool { return s.Agent == "mailer" })
-	if err := b.UpdateAccounts(t.Context(), b.compile(removed)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.UpdateAccounts(t.Context(), b.compile(removed)))
 	gone := []string{string(next(t, events).Agent), string(next(t, events).Agent)}
 	if diff := cmp.Diff([]string{"mailer", "researcher"}, sorted(gone)); diff != "" {
 		t.Error(diff)
@@ -226,9 +216,7 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	// The next one makes up for it.
-	if err := b.UpdateAccounts(t.Context(), nobody); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.UpdateAccounts(t.Context(), nobody))
 	for deadline := time.Now().Add(patience); researcher.IsConnected(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("who was removed is still connected")
@@ -287,9 +275,7 @@ func TestAuditorReadsTheAuditAlone(t *testing.T) {
 	}
 	// A batch has many replies to one request.
 	batch := listen(t, bob.Conn, subjects.InboxPrefix("bob")+".batch.>")
-	if err := bob.PublishRequest(subjects.AuditPrefix+".DIRECT.GET.BCP_AUDIT", subjects.InboxPrefix("bob")+".batch.1", []byte(`{"seq":1,"batch":10}`)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, bob.PublishRequest(subjects.AuditPrefix+".DIRECT.GET.BCP_AUDIT", subjects.InboxPrefix("bob")+".batch.1", []byte(`{"seq":1,"batch":10}`)))
 	var replies []*nats.Msg
 	for deadline := time.Now().Add(patience); len(replies) < 2; replies = append(replies, batch()...) {
 		if time.Now().After(deadline) {

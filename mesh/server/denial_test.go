@@ -41,9 +41,7 @@ func refusalsAreTold(t *testing.T, w way) {
 		{func() error { return researcher.Publish("$SYS.REQ.%d%s%n", nil) }, server.Publish, "$SYS.REQ.%d%s%n"},
 		{func() error { _, err := researcher.SubscribeSync("$JS.%s.>"); return err }, server.Subscribe, "$JS.%s.>"},
 	} {
-		if err := c.do(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.do())
 		got := next(t, denials)
 		want := server.Denial{
 			Operation: c.operation, Party: server.Party{Agent: "researcher", Role: bcp.RoleReader}, UserKey: researcher.key,
@@ -163,9 +161,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	}
 	nc := client()
 	publish(t, nc, canary+".%s", canary)
-	if err := nc.PublishRequest(subjects.Push("researcher", "main", "findings"), "_R_."+canary, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, nc.PublishRequest(subjects.Push("researcher", "main", "findings"), "_R_."+canary, nil))
 	for _, subject := range []string{canary, canary + ".>", "_INBOX.researcher." + strings.Repeat(canary+".", 20) + "x"} {
 		if _, err := nc.QueueSubscribe(subject, canary+"%d", func(*nats.Msg) {}); err != nil {
 			t.Fatal(err)
@@ -215,9 +211,7 @@ func raw(t *testing.T, url, text string, creds []byte) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.SetDeadline(time.Now().Add(patience)))
 	// What it says of itself comes first.
 	buffer := make([]byte, 4096)
 	n, err := c.Read(buffer)

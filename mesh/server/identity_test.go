@@ -85,9 +85,7 @@ func TestForgedUsersAreRefused(t *testing.T) {
 		creds := b.issue("researcher", bcp.RoleReader)
 		good := must(jwt.ParseDecoratedJWT(creds.Text()))
 		user := must(jwt.ParseDecoratedUserNKey(creds.Text()))
-		if err := try(good, user); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, try(good, user))
 		account := func(name string) string {
 			a, _ := b.bundle.Account(name)
 			return a.PublicKey
@@ -157,12 +155,8 @@ func TestForgedUsersAreRefused(t *testing.T) {
 		if err := try(good, user); err != nil {
 			t.Fatalf("the good ones in between: %v", err)
 		}
-		if err := b.store.Revoke(creds.PublicKey); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.UpdateAccounts(t.Context(), b.compile(b.scopes)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.store.Revoke(creds.PublicKey))
+		noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
 		for name, token := range map[string]string{
 			"revoked":                        good,
 			"revoked, and signed again":      forge(scope, keep),
@@ -223,9 +217,7 @@ func edit(t *testing.T, token string, change func(map[string]any)) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	var claims map[string]any
-	if err := json.Unmarshal(must(base64.RawURLEncoding.DecodeString(parts[1])), &claims); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(must(base64.RawURLEncoding.DecodeString(parts[1])), &claims))
 	change(claims)
 	parts[1] = base64.RawURLEncoding.EncodeToString(must(json.Marshal(claims)))
 	return strings.Join(parts, ".")

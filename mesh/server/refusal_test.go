@@ -130,9 +130,7 @@ func refusesWhatIsNotGranted(t *testing.T, w way) {
 		// its tree of permissions does.
 		granted := gsl.NewSublist[int]()
 		for i, pattern := range s.PubAllow {
-			if err := granted.Insert(pattern, i); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, granted.Insert(pattern, i))
 		}
 		for _, subject := range all {
 			if granted.HasInterest(subject) {

@@ -53,9 +53,7 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 			"WebSocket":            {issue(only(accounts.WebSocket)), "127.0.0.1", w.webSocket},
 			"both":                 {issue(only(accounts.WebSocket, accounts.Standard)), "127.0.0.1", true},
 		}
-		if err := b.UpdateAccounts(t.Context(), b.compile(b.scopes)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
 		for name, tt := range cases {
 			options := append(w.options(b), nats.UserCredentialBytes(tt.creds), nats.NoReconnect(), nats.Timeout(patience), from(tt.host))
 			nc, err := nats.Connect(b.address(), options...)

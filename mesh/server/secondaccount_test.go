@@ -28,9 +28,7 @@ func TestSecondAccountComesWhileTheServerRuns(t *testing.T) {
 		})
 	}
 	bundle := b.compile(scopes)
-	if err := b.UpdateAccounts(t.Context(), bundle); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.UpdateAccounts(t.Context(), bundle))
 	if _, ok := bundle.Account("READERS-2"); !ok {
 		t.Fatal("there is no second account")
 	}

@@ -78,9 +78,7 @@ func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
 	js, end := run(t, config)
 	defer end()
 	block, away := filepath.Join(folder, "msgs", "1.blk"), filepath.Join(config.StateDir, "away")
-	if err := errors.Join(os.Rename(block, away), os.Mkdir(block, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.Rename(block, away), os.Mkdir(block, 0o700)))
 	publish := func(text string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
@@ -99,9 +97,7 @@ func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
 		}
 	}
 	await() // closed
-	if err := errors.Join(os.RemoveAll(block), os.Rename(away, block)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.RemoveAll(block), os.Rename(away, block)))
 	await() // opened
 	for deadline := time.Now().Add(patience); publish("third") != nil; {
 		if time.Now().After(deadline) {
@@ -147,17 +143,13 @@ func TestUnopenedStreamsAreKept(t *testing.T) {
 	var config server.Config
 	folder := rested(t, &config)
 	unreadable := filepath.Join(folder, "msgs", "2.blk")
-	if err := errors.Join(os.Symlink("2.blk", unreadable), os.Remove(filepath.Join(folder, "msgs", "index.db"))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.Symlink("2.blk", unreadable), os.Remove(filepath.Join(folder, "msgs", "index.db"))))
 	for range 2 {
 		if _, err := server.Start(context.Background(), config); !errors.Is(err, server.ErrStreams) || !strings.Contains(err.Error(), "too many levels of symbolic links") {
 			t.Errorf("started: %v", err)
 		}
 	}
-	if err := os.Remove(unreadable); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(unreadable))
 	js, end := run(t, config)
 	defer end()
 	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
@@ -180,9 +172,7 @@ func TestDamagedDescription(t *testing.T) {
 	t.Parallel()
 	var config server.Config
 	folder := rested(t, &config)
-	if err := os.WriteFile(filepath.Join(folder, "meta.inf"), []byte(`{"name":"BCP_COMMIT"`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(folder, "meta.inf"), []byte(`{"name":"BCP_COMMIT"`), 0o600))
 	js, end := run(t, config)
 	if _, err := js.Stream(t.Context(), "BCP_COMMIT"); !errors.Is(err, natsjs.ErrStreamNotFound) {
 		t.Errorf("the damaged stream: %v", err)

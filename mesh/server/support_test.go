@@ -260,9 +260,7 @@ func listen(t *testing.T, nc *nats.Conn, subject string) (take func() []*nats.Ms
 
 func flush(t *testing.T, nc *nats.Conn) {
 	t.Helper()
-	if err := nc.FlushTimeout(patience); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, nc.FlushTimeout(patience))
 }
 
 func subjectsOf(messages []*nats.Msg) []string {
@@ -277,4 +275,12 @@ func sorted(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)
 	return list
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

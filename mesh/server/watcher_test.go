@@ -64,9 +64,7 @@ func TestNobodyIsMissedBeforeTheMonitorHears(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := b.watch()
-	if err := b.LoseMonitor(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.LoseMonitor())
 	b.connect("main", bcp.RoleController)
 	close(again)
 	l := next(t, back)
@@ -81,9 +79,7 @@ func TestNobodyIsMissedBeforeTheMonitorHears(t *testing.T) {
 		}
 	}
 	b.connect("relay", bcp.RoleController)
-	if err := l.release(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.release())
 	came := []bcp.AgentName{next(t, events).Agent, next(t, events).Agent}
 	slices.Sort(came)
 	if diff := cmp.Diff([]bcp.AgentName{"main", "relay"}, came); diff != "" {
