@@ -144,13 +144,14 @@ func TestPasskeys(t *testing.T) {
 	run(t, dir, "audit", "redecide")
 }
 
-// Ten answers of one kind are decided on a phone with one gesture, in less than a minute: each was shown once, the passkey
-// signed one statement, and the record of each proves its own decision.
-func TestTenTogether(t *testing.T) {
+// heldMesh runs a mesh whose Reader pushes what waits for pat, who has enrolled a passkey on a phone and is logged in.
+func heldMesh(t *testing.T, more string) (m, s *mesh, b *tab) {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"mesh.yaml":      "approvers: [pat]\nauditors: [pat]\n",
-		"agents/main.md": "---\nname: main\nbcp_channels:\n  - peer: mail\n    role: controller\n    max_category: 3\n    budget_bits: 20000\n    subscriptions:\n      - {id: digest, category: 3, directive: Summarise the mail., max_words: 60}\n---\n",
+		"mesh.yaml": "approvers: [pat]\nauditors: [pat]\n" + more,
+		"agents/main.md": "---\nname: main\nbcp_channels:\n  - peer: mail\n    role: controller\n    max_category: 3\n    budget_bits: 20000\n    subscriptions:\n      - {id: digest, category: 3, directive: Summarise the mail., max_words: 60}\n" +
+			"      - {id: wants, category: 2, questions: [{id: gist, question: What?, max_words: 8, expected_format: short_text}]}\n---\n",
 		"agents/mail.md": "---\nname: mail\nbcp_channels:\n  - {peer: main, role: reader, max_category: 3, budget_bits: 20000}\n---\n",
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
@@ -158,17 +159,13 @@ func TestTenTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := background(t, dir, "state in ", "up", "--listen", "127.0.0.1:0")
-	s := site(t, m)
+	m = background(t, dir, "state in ", "up", "--listen", "127.0.0.1:0")
+	s = site(t, m)
 	var invited struct{ Page string }
 	if err := json.Unmarshal([]byte(run(t, dir, "creds", "invite", "pat", "--role", "approver", "--web", s.base, "--json")), &invited); err != nil {
 		t.Fatal(err)
 	}
-	const items = 10
-	for i := range items {
-		run(t, dir, "publish", "main", "digest", fmt.Sprintf(`{"summary":"Letter %d came in."}`, i))
-	}
-	b := open(t, s)
+	b = open(t, s)
 	b.device()
 	b.look(phone)
 	b.do(chromedp.Navigate(invited.Page))
@@ -179,7 +176,17 @@ func TestTenTogether(t *testing.T) {
 	b.until(`document.querySelector("form[data-sign] .status").textContent === ""`)
 	b.do(chromedp.Click("main form button", chromedp.ByQuery))
 	b.entered(s, "")
+	return m, s, b
+}
 
+// Ten answers of one kind are decided on a phone with one gesture, in less than a minute: each was shown once, the passkey
+// signed one statement, and the record of each proves its own decision.
+func TestTenTogether(t *testing.T) {
+	m, s, b := heldMesh(t, "")
+	const items = 10
+	for i := range items {
+		run(t, m.dir, "publish", "main", "digest", fmt.Sprintf(`{"summary":"Letter %d came in."}`, i))
+	}
 	began := time.Now()
 	b.do(chromedp.Navigate(s.base + "/approvals"))
 	b.check(phone, "/approvals with ten items")
@@ -197,12 +204,40 @@ func TestTenTogether(t *testing.T) {
 	b.quiet("deciding ten items with one gesture")
 	var statements []string
 	for end := time.Now().Add(patience); len(statements) < items && time.Now().Before(end); { // the audit follows the journal
-		statements = regexp.MustCompile(`"statement":"[0-9a-f]{64}"`).FindAllString(run(t, dir, "audit", "replay", "--kind", "approval", "--json"), -1)
+		statements = regexp.MustCompile(`"statement":"[0-9a-f]{64}"`).FindAllString(run(t, m.dir, "audit", "replay", "--kind", "approval", "--json"), -1)
 	}
 	slices.Sort(statements)
 	if len(statements) != items || len(slices.Compact(statements)) != 1 {
 		t.Errorf("ten decisions by one signature are recorded with %q", statements)
 	}
 	m.stop()
-	run(t, dir, "audit", "redecide")
+	run(t, m.dir, "audit", "redecide")
+}
+
+// On a phone a person endorses what is like a held item, with what the passkey signs in page.js, and revokes it.
+func TestEndorse(t *testing.T) {
+	m, s, b := heldMesh(t, "endorse:\n- {controller: main, reader: mail, people: [pat], max_uses: 3, max_time: 2h, max_bits: 5000}\n")
+	run(t, m.dir, "publish", "main", "wants", `{"gist":"see evil.com today"}`)
+	b.do(chromedp.Navigate(s.base+"/approvals"), chromedp.Click("tbody th a", chromedp.ByQuery))
+	b.until(`document.querySelector("form[action$='/endorse'] button") !== null`)
+	b.check(phone, "an item that may be endorsed")
+	b.do(chromedp.Click("form[action$='/endorse'] button", chromedp.ByQuery))
+	b.until(`document.querySelector("form[data-sign=endorse] .status")?.textContent === ""`)
+	b.check(phone, "the page that endorses")
+	b.do(chromedp.Evaluate(`document.querySelector("#uses").value = "2"; document.querySelector("#bits").value = "04000"`, nil), chromedp.Click("button.yes", chromedp.ByQuery))
+	b.until(`document.querySelector("h1")?.textContent === "Endorsed"`)
+	if said := run(t, m.dir, "publish", "main", "wants", `{"gist":"look at evil.com"}`); strings.Contains(said, "held") {
+		t.Errorf("like what was endorsed: %s", said)
+	}
+	b.do(chromedp.Navigate(s.base + "/approvals"))
+	b.until(`document.querySelector("#endorsed") !== null && document.body.textContent.includes("1 of 2")`)
+	b.check(phone, "the list of endorsements")
+	b.do(chromedp.Click("section button.no", chromedp.ByQuery))
+	b.until(`document.querySelector("h1")?.textContent === "Ended"`)
+	if said := run(t, m.dir, "publish", "main", "wants", `{"gist":"look at evil.com"}`); !strings.Contains(said, "held") {
+		t.Errorf("once it is revoked: %s", said)
+	}
+	b.quiet("endorsing")
+	m.stop()
+	run(t, m.dir, "audit", "redecide")
 }
