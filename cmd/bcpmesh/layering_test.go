@@ -308,7 +308,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh-lab/internal/plot"},
+		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines},
 	},
 	{

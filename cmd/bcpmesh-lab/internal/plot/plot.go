@@ -1,13 +1,10 @@
-// Package plot draws small charts, as SVG for documents and as text for a
-// terminal. Labels are escaped in SVG; for a terminal, the caller makes text
-// of agents inert first.
+// Package plot draws small charts, as SVG for documents.
 package plot
 
 import (
 	"fmt"
 	"html"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -16,9 +13,8 @@ type Kind int
 
 // The kinds.
 const (
-	Bars  Kind = iota // a group of bars for each group
-	Line              // of one series
-	Areas             // one upon the other, a step for each group
+	Bars Kind = iota // a group of bars for each group
+	Line             // of one series
 )
 
 // Plot is one picture. The zero value is empty, and may be filled with Set.
@@ -75,10 +71,7 @@ const (
 	fieldWidth, fieldHeight = 620, 250
 )
 
-var (
-	plotColours = []string{"#9aa5b1", "#3d8bbd", "#d1682f", "#5a9a4b"}
-	areaColours = []string{"#5a9a4b", "#3d8bbd", "#d1682f"}
-)
+var plotColours = []string{"#9aa5b1", "#3d8bbd", "#d1682f", "#5a9a4b"}
 
 const limitColour = "#b3261e"
 
@@ -118,11 +111,7 @@ func (p *Plot) svg() []byte {
 	for i, s := range p.Series {
 		if len(p.Series) > 1 {
 			x := float64(fieldLeft + 150*i)
-			colour := plotColours[i%len(plotColours)]
-			if p.Kind == Areas {
-				colour = areaColours[i%len(areaColours)]
-			}
-			fmt.Fprintf(&b, `<rect x="%.1f" y="34" width="12" height="12" fill="%s"/>`+"\n", x, colour)
+			fmt.Fprintf(&b, `<rect x="%.1f" y="34" width="12" height="12" fill="%s"/>`+"\n", x, plotColours[i%len(plotColours)])
 			label(x+17, 44, "start", "", s.Name)
 		}
 	}
@@ -133,13 +122,7 @@ func (p *Plot) svg() []byte {
 		}
 		label(fieldLeft+group*(float64(g)+0.5), bottom+20, "middle", "", name)
 	}
-	if p.Kind == Areas {
-		p.areas(&b, height)
-	}
 	for i, s := range p.Series {
-		if p.Kind == Areas {
-			break
-		}
 		colour := plotColours[i%len(plotColours)]
 		bar := group * 0.8 / float64(len(p.Series))
 		points := make([]string, 0, len(s.Values))
@@ -168,26 +151,6 @@ func (p *Plot) svg() []byte {
 	return []byte(b.String())
 }
 
-// areas draws the series one upon the other, in steps: between two groups
-// nothing is known to have changed.
-func (p *Plot) areas(b *strings.Builder, height func(float64) float64) {
-	const bottom = fieldTop + fieldHeight
-	step := float64(fieldWidth) / float64(max(1, len(p.Groups)))
-	below := make([]float64, len(p.Groups))
-	for i, s := range p.Series {
-		var up, back []string
-		for g, v := range s.Values {
-			left, right := fieldLeft+step*float64(g), fieldLeft+step*float64(g+1)
-			low, high := bottom-height(below[g]), bottom-height(below[g]+v)
-			up = append(up, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", left, high, right, high))
-			back = append(back, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", right, low, left, low))
-			below[g] += v
-		}
-		slices.Reverse(back)
-		fmt.Fprintf(b, `<polygon points="%s" fill="%s"/>`+"\n", strings.Join(append(up, back...), " "), areaColours[i%len(areaColours)])
-	}
-}
-
 // top is a round number at or above every value.
 func (p *Plot) top() float64 {
 	most := 0.0
@@ -195,9 +158,6 @@ func (p *Plot) top() float64 {
 		for _, v := range s.Values {
 			most = max(most, v)
 		}
-	}
-	if p.Kind == Areas {
-		most = p.highest()
 	}
 	most = max(most, p.Limit)
 	if most <= 0 {
@@ -211,68 +171,4 @@ func (p *Plot) top() float64 {
 		}
 	}
 	return 10 * scale
-}
-
-// highest is the greatest sum of a group.
-func (p *Plot) highest() float64 {
-	most := 0.0
-	for g := range p.Groups {
-		sum := 0.0
-		for _, s := range p.Series {
-			sum += s.Values[g]
-		}
-		most = max(most, sum)
-	}
-	return most
-}
-
-// areaMarks tell the series of a text apart, without colours.
-var areaMarks = []rune{'░', '▒', '█'}
-
-// Text draws areas for a terminal, in a field with as many columns as groups
-// and some lines. Every line ends with a line feed.
-func (p *Plot) Text(lines int) string {
-	top := p.top()
-	const margin = 11
-	row := func(v float64) int { return int(math.Ceil(v / top * float64(lines))) } // counted from below, 0 for nothing
-	var b strings.Builder
-	for r := lines; r > 0; r-- {
-		axis := ""
-		if r == lines || r == (lines+1)/2 {
-			axis = Amount(top*float64(r)/float64(lines), p.Unit)
-		}
-		fmt.Fprintf(&b, "%*s ┤", margin-2, axis)
-		limit := p.Limit > 0 && row(p.Limit) == r
-		for g := range p.Groups {
-			b.WriteRune(p.mark(g, r, row, limit))
-		}
-		if limit {
-			b.WriteString(" " + p.LimitName)
-		}
-		b.WriteByte('\n')
-	}
-	fmt.Fprintf(&b, "%*s └%s\n", margin-2, "0", strings.Repeat("─", len(p.Groups)))
-	below := []rune(strings.Repeat(" ", len(p.Groups)))
-	for g, name := range p.Groups {
-		copy(below[min(g, max(0, len(below)-len([]rune(name)))):], []rune(name))
-	}
-	fmt.Fprintf(&b, "%*s%s\n", margin, "", strings.TrimRight(string(below), " "))
-	for i, s := range p.Series {
-		fmt.Fprintf(&b, "%*s%c %s\n", margin, "", areaMarks[i%len(areaMarks)], s.Name)
-	}
-	return b.String()
-}
-
-// mark returns the character at one place of a text.
-func (p *Plot) mark(group, r int, row func(float64) int, limit bool) rune {
-	sum := 0.0
-	for i, s := range p.Series {
-		if sum += s.Values[group]; s.Values[group] > 0 && row(sum) >= r {
-			return areaMarks[i%len(areaMarks)]
-		}
-	}
-	if limit {
-		return '╌'
-	}
-	return ' '
 }

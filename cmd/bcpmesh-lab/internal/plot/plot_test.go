@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"strings"
 	"testing"
 )
 
@@ -18,36 +17,15 @@ func TestAmount(t *testing.T) {
 	}
 }
 
-var areas = Plot{Title: "<bits>", Unit: "bits", Kind: Areas, Limit: 8, LimitName: "budget 8", Groups: []string{"a", "", "", "d"},
+var pair = Plot{Title: "<bits>", Unit: "bits", Limit: 8, LimitName: "budget 8", Groups: []string{"a", "", "", "d"},
 	Series: []Series{{"one", []float64{1, 2, 2, 0}}, {"two", []float64{0, 2, 6, 0}}}}
 
-// What is drawn is what was given: heights and the limit, in a text.
-func TestText(t *testing.T) {
-	t.Parallel()
-	const want = `  10 bits ┤    
-          ┤╌╌▒╌ budget 8
-   6 bits ┤  ▒ 
-          ┤ ▒▒ 
-          ┤░░░ 
-        0 └────
-           a  d
-           ░ one
-           ▒ two
-`
-	if got := areas.Text(5); got != want {
-		t.Errorf("got\n%s", got)
-	}
-	empty := Plot{Kind: Areas}
-	if got := empty.Text(2); strings.Count(got, "\n") != 4 {
-		t.Errorf("an empty plot is\n%s", got)
-	}
-}
-
-// A picture is well-formed whatever the labels are, one or several.
+// A picture is well-formed whatever the labels are, one or several, and has a bar for each value, or a line.
 func TestSVG(t *testing.T) {
 	t.Parallel()
-	for n, picture := range map[int][]byte{1: SVG(areas), 2: SVG(areas, areas), 0: SVG(Plot{Kind: Areas})} {
-		polygons := 0
+	line := Plot{Kind: Line, Limit: 8, LimitName: "budget 8", Groups: pair.Groups, Series: pair.Series[:1]}
+	for n, picture := range map[int][]byte{8: SVG(pair), 16: SVG(pair, pair), 4: SVG(line), 0: SVG(Plot{})} {
+		shapes := 0
 		decoder := xml.NewDecoder(bytes.NewReader(picture))
 		for {
 			token, err := decoder.Token()
@@ -57,16 +35,16 @@ func TestSVG(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e, ok := token.(xml.StartElement); ok && e.Name.Local == "polygon" {
-				polygons++
+			if e, ok := token.(xml.StartElement); ok && (e.Name.Local == "circle" || e.Name.Local == "rect" && e.Attr[1].Name.Local == "y" && e.Attr[1].Value != "34") {
+				shapes++
 			}
 		}
-		if polygons != 2*n || bytes.Contains(picture, []byte("<bits>")) || n > 0 && !bytes.Contains(picture, []byte("budget 8")) {
-			t.Errorf("%d plots:\n%s", n, picture)
+		if shapes != n || bytes.Contains(picture, []byte("<bits>")) || n > 0 && !bytes.Contains(picture, []byte("budget 8")) {
+			t.Errorf("%d shapes, want %d:\n%s", shapes, n, picture)
 		}
 	}
-	// 8 of 10 bits are 200 of the field's 250: the two areas meet at 2.
-	if !bytes.Contains(SVG(areas), []byte(`<path d="M80 110.0h620" stroke="#b3261e"`)) || !bytes.Contains(SVG(areas), []byte("390.0,110.0 545.0,110.0")) {
-		t.Errorf("the heights are wrong:\n%s", SVG(areas))
+	// 8 of 10 bits are 200 of the field's 250, and 6 are 150.
+	if !bytes.Contains(SVG(pair), []byte(`<path d="M80 110.0h620" stroke="#b3261e"`)) || !bytes.Contains(SVG(pair), []byte(`y="160.0" width="60.0" height="150.0"`)) {
+		t.Errorf("the heights are wrong:\n%s", SVG(pair))
 	}
 }
