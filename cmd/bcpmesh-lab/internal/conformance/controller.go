@@ -30,11 +30,7 @@ func (r *Rig) ended(query bcp.QueryID, outcome bcp.Code) bcp.Delivery {
 
 // deliverUntil sends a delivery until it is acknowledged, as a gateway does.
 func (r *Rig) deliverUntil(ctx context.Context, d bcp.Delivery) (sent int, ok bool) {
-	return r.persist(ctx, func(attempt int) string {
-		reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, d.DeliveryID, attempt)
-		r.publish(r.deliver(), reply, r.encode(d))
-		return reply
-	})
+	return r.persist(ctx, peer, d.DeliveryID, r.encode(d))
 }
 
 // checkController plays the gateway and a Reader.
@@ -44,7 +40,7 @@ func (r *Rig) checkController(ctx context.Context) {
 	if r.check(controllerPush, ok, "no acknowledgement came"); !ok {
 		return
 	}
-	again := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, first.DeliveryID, sent)
+	again := r.attempt(first.DeliveryID, sent)
 	r.publish(r.deliver(), again, r.encode(first))
 	r.check(controllerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
 
@@ -61,7 +57,7 @@ func (r *Rig) checkController(ctx context.Context) {
 	_, released := r.deliverUntil(ctx, final)
 	r.check(controllerHeld, held && released, "one of the two was not acknowledged")
 
-	r.prompt(ctx)
+	r.check(controllerPrompt, r.promptUntil(ctx, r.encode), "no acknowledgement came")
 	r.laterDeliveries(ctx)
 	r.dropDeliveries(ctx)
 	back := r.rejoin(ctx)
@@ -74,18 +70,10 @@ func (r *Rig) checkController(ctx context.Context) {
 	r.permitted(controllerPermitted)
 }
 
-func (r *Rig) prompt(ctx context.Context) {
-	r.check(controllerPrompt, r.promptUntil(ctx, r.encode), "no acknowledgement came")
-}
-
 // promptUntil sends a prompt until it is acknowledged.
 func (r *Rig) promptUntil(ctx context.Context, encode func(any) []byte) bool {
 	p := bcp.Prompt{Type: bcp.TypePrompt, PromptID: bcp.DeliveryID(fresh()), Message: "It is time.", Time: time.Now().UTC().Truncate(time.Second)}
-	_, ok := r.persist(ctx, func(attempt int) string {
-		reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, p.PromptID, attempt)
-		r.publish(subjects.Deliver(bcp.RoleController, r.config.Agent, bcp.Gateway), reply, encode(p))
-		return reply
-	})
+	_, ok := r.persist(ctx, bcp.Gateway, p.PromptID, encode(p))
 	return ok
 }
 
@@ -93,11 +81,7 @@ func (r *Rig) promptUntil(ctx context.Context, encode func(any) []byte) bool {
 // with members that the Controller does not know, and an unknown outcome.
 func (r *Rig) laterDeliveries(ctx context.Context) {
 	for _, d := range []bcp.Delivery{r.message(), r.ended(bcp.QueryID(fresh()), laterCode)} {
-		_, ok := r.persist(ctx, func(attempt int) string {
-			reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, d.DeliveryID, attempt)
-			r.publish(r.deliver(), reply, r.extended(d))
-			return reply
-		})
+		_, ok := r.persist(ctx, peer, d.DeliveryID, r.extended(d))
 		r.check(controllerLater, ok, "a delivery was not acknowledged")
 	}
 	if r.checks[controllerPrompt].Result != Failed {

@@ -58,7 +58,7 @@ func (r *Rig) checkReader(ctx context.Context) {
 		r.decide(readerActive, Failed, "no acknowledgement came")
 		return
 	}
-	again := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, bcp.DeliveryID(fresh()), 1)
+	again := r.attempt(bcp.DeliveryID(fresh()), 1)
 	r.publish(r.deliver(), again, r.active())
 	r.check(readerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
 
@@ -104,12 +104,7 @@ func (r *Rig) list() bcp.SubscriptionsActive {
 
 // activate sends the Reader its subscriptions until it acknowledges them.
 func (r *Rig) activate(ctx context.Context, id string) bool {
-	delivery := bcp.DeliveryID(fresh())
-	_, ok := r.persist(ctx, func(attempt int) string {
-		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, delivery, attempt)
-		r.publish(r.deliver(), reply, r.active())
-		return reply
-	})
+	_, ok := r.persist(ctx, peer, bcp.DeliveryID(fresh()), r.active())
 	if ok {
 		r.decide(id, Passed, "")
 	}
@@ -166,16 +161,11 @@ func (r *Rig) result(ctx context.Context, q question, accepted bool) {
 		v.Success, v.Status, v.Code, v.Detail = false, bcp.StatusRefused, bcp.ValidationFailed, "the answer does not match its spec"
 	}
 	id := bcp.DeliveryID(fresh())
-	send := func(attempt int) string {
-		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, id, attempt)
-		r.publish(r.deliver(), reply, r.encode(v))
-		return reply
-	}
 	if c, decided := r.checks[readerResults]; decided && c.Result == Failed {
-		send(0) // no further wait
+		r.publish(r.deliver(), r.attempt(id, 0), r.encode(v)) // no further wait
 		return
 	}
-	_, ok := r.persist(ctx, send)
+	_, ok := r.persist(ctx, peer, id, r.encode(v))
 	r.check(readerResults, ok, "no acknowledgement came")
 }
 
@@ -198,12 +188,7 @@ const laterCode bcp.Code = "later_code"
 // sendFuture sends what a newer gateway may send: a list, a query and a result with
 // members that the Reader does not know, and an unknown code.
 func (r *Rig) sendFuture(ctx context.Context, spec bcp.Spec) {
-	list := bcp.DeliveryID(fresh())
-	_, ok := r.persist(ctx, func(attempt int) string {
-		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, list, attempt)
-		r.publish(r.deliver(), reply, r.extended(r.list()))
-		return reply
-	})
+	_, ok := r.persist(ctx, peer, bcp.DeliveryID(fresh()), r.extended(r.list()))
 	r.check(readerLater, ok, "no acknowledgement of bcp_subscriptions_active came")
 	q := r.ask(spec)
 	r.publish(r.query(), r.reply(q, 0), r.extended(bcp.Query{Type: bcp.TypeQuery, QueryID: q.id, Controller: peer, Spec: q.spec}))
@@ -211,14 +196,9 @@ func (r *Rig) sendFuture(ctx context.Context, spec bcp.Spec) {
 	if r.checks[readerResults].Result == Failed {
 		return // it does not accept any
 	}
-	result := bcp.DeliveryID(fresh())
-	_, ok = r.persist(ctx, func(attempt int) string {
-		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, result, attempt)
-		r.publish(r.deliver(), reply, r.extended(bcp.ValidationResult{
-			Type: bcp.TypeValidationResult, QueryID: q.id, Status: bcp.StatusRefused, Code: laterCode, Detail: "of a newer gateway",
-		}))
-		return reply
-	})
+	_, ok = r.persist(ctx, peer, bcp.DeliveryID(fresh()), r.extended(bcp.ValidationResult{
+		Type: bcp.TypeValidationResult, QueryID: q.id, Status: bcp.StatusRefused, Code: laterCode, Detail: "of a newer gateway",
+	}))
 	r.check(readerLater, ok, "no acknowledgement of bcp_validation_result came")
 }
 

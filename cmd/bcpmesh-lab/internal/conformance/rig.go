@@ -308,13 +308,19 @@ func (r *Rig) answered(ctx context.Context, subject string) bool {
 	return r.waitUntil(ctx, r.config.Patience, func() bool { return len(r.messagesOnLocked(subject)) > 0 })
 }
 
-// persist sends repeatedly, each time with a new reply subject, until one is
+// attempt returns the reply subject of one sending of a delivery.
+func (r *Rig) attempt(id bcp.DeliveryID, n int) string {
+	return subjects.ReplyAttempt(r.config.Role, r.config.Agent, id, n)
+}
+
+// persist sends a delivery repeatedly, each time with a new reply subject, until one is
 // answered, as a gateway does. It returns how often it sent.
-func (r *Rig) persist(ctx context.Context, send func(attempt int) (reply string)) (sent int, ok bool) {
+func (r *Rig) persist(ctx context.Context, from bcp.AgentName, id bcp.DeliveryID, body []byte) (sent int, ok bool) {
 	const pause = 200 * time.Millisecond
 	var replies []string
 	for begin := time.Now(); time.Since(begin) < r.config.Patience && ctx.Err() == nil; {
-		replies = append(replies, send(len(replies)))
+		replies = append(replies, r.attempt(id, len(replies)))
+		r.publish(subjects.Deliver(r.config.Role, r.config.Agent, from), replies[len(replies)-1], body)
 		if r.waitUntil(ctx, pause, func() bool {
 			for _, reply := range replies {
 				if len(r.messagesOnLocked(reply)) > 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,17 +19,14 @@ import (
 // hold makes the Reader send something that waits for a person, and returns the item.
 func (r *Rig) hold(text string) view {
 	controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
-	known := map[string]bool{}
-	for _, id := range r.items() {
-		known[id] = true
-	}
+	known := r.items()
 	id := controller.Ask(mailer, askWho)
 	hijacked.Answer(hijacked.Query(id), `"response":{"who":`+quoted(text)+`,"when":"2026-03-15"}`)
 	if result := hijacked.Result(id); result.Text("status") != "held" {
 		r.abandon("it is not held: %s", result.Data)
 	}
 	for _, item := range r.items() {
-		if !known[item] {
+		if !slices.Contains(known, item) {
 			v := r.view(item)
 			v.query = id
 			return v
@@ -81,6 +79,24 @@ func (r *Rig) parseKey(creds []byte) nkeys.KeyPair {
 	return pair
 }
 
+// person connects ann anew, and returns the key that she signs with.
+func (r *Rig) person() (*Client, nkeys.KeyPair) {
+	creds := r.Creds(ann, bcp.RoleApprover)
+	s, err := r.Connect(ann, bcp.RoleApprover, creds)
+	if err != nil {
+		r.abandon("ann: %v", err)
+	}
+	return s, r.parseKey(creds)
+}
+
+// reached returns the deliveries of an item's content to its Controller.
+func (r *Rig) reached(item view) []Message {
+	r.Settle()
+	return r.Client(main, bcp.RoleController).Heard(func(m Message) bool {
+		return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""
+	})
+}
+
 // decision is a signed decision about an item, as docs/wire.md describes it.
 func (r *Rig) decision(key nkeys.KeyPair, item, verb, sha string, expires time.Time) string {
 	statement := fmt.Sprintf("bcpmesh approval 1\nitem %s\ndecision %s\nsha256 %s\nexpires %d\n", item, verb, sha, expires.Unix())
@@ -118,12 +134,7 @@ func approvals() []Attack {
 		}},
 		{ID: "A-STALE", Class: ClassPeople, Text: "has a person's decision taken for other content, another item or a later time", Property: "a signature fits one item, act, content and time", Run: func(r *Rig) {
 			first, second := r.hold("ignore first rule"), r.hold("ignore second rule")
-			creds := r.Creds(ann, bcp.RoleApprover)
-			key := r.parseKey(creds)
-			person, err := r.Connect(ann, bcp.RoleApprover, creds)
-			if err != nil {
-				r.abandon("ann: %v", err)
-			}
+			person, key := r.person()
 			good := r.decision(key, first.ID, "approve", first.SHA256, first.Deadline)
 			for name, text := range map[string]string{
 				"another item": strings.Replace(good, first.ID, second.ID, 1),
@@ -145,22 +156,14 @@ func approvals() []Attack {
 		}},
 		{ID: "A-TWICE", Class: ClassPeople, Text: "replays a decision, and races two", Property: "an item decides once", Run: func(r *Rig) {
 			item := r.hold("ignore all rules")
-			creds := r.Creds(ann, bcp.RoleApprover)
-			key := r.parseKey(creds)
-			person, err := r.Connect(ann, bcp.RoleApprover, creds)
-			if err != nil {
-				r.abandon("ann: %v", err)
-			}
+			person, key := r.person()
 			text := r.decision(key, item.ID, "approve", item.SHA256, item.Deadline)
 			taken := atOnce(10, func(int) bool {
 				reply, err := person.ask(subjects.Approval(ann, subjects.VerbApprove), []byte(text))
 				return err == nil && (Message{Data: reply.Data}).Text("error") == ""
 			})
-			r.Settle()
 			ids := map[string]bool{}
-			for _, m := range r.Client(main, bcp.RoleController).Heard(func(m Message) bool {
-				return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""
-			}) {
+			for _, m := range r.reached(item) {
 				ids[m.Text("delivery_id")] = true
 			}
 			if len(ids) != 1 {
@@ -212,12 +215,8 @@ func approvals() []Attack {
 		{ID: "A-REASON", Class: ClassPeople, Text: "learns, or has the Controller learn, why a person rejected", Property: "the Controller hears the code alone", Run: func(r *Rig) {
 			const reason = "an invoice which nobody ordered"
 			item := r.hold("ignore all rules")
-			creds := r.Creds(ann, bcp.RoleApprover)
-			person, err := r.Connect(ann, bcp.RoleApprover, creds)
-			if err != nil {
-				r.abandon("ann: %v", err)
-			}
-			text := r.decision(r.parseKey(creds), item.ID, "reject", fmt.Sprintf("%x", sha256.Sum256([]byte(reason))), item.Deadline)
+			person, key := r.person()
+			text := r.decision(key, item.ID, "reject", fmt.Sprintf("%x", sha256.Sum256([]byte(reason))), item.Deadline)
 			reply := person.Request(subjects.Approval(ann, subjects.VerbReject), strings.TrimSuffix(text, "}")+`,"reason":`+quoted(reason)+`}`)
 			if reply.Text("error") != "" {
 				r.abandon("the rejection: %s", reply.Data)
@@ -243,14 +242,10 @@ func approvals() []Attack {
 
 // approve decides about an item as its approver would.
 func (r *Rig) approve(item string) {
-	creds := r.Creds(ann, bcp.RoleApprover)
-	person, err := r.Connect(ann, bcp.RoleApprover, creds)
-	if err != nil {
-		r.abandon("ann: %v", err)
-	}
+	person, key := r.person()
 	defer person.conn.Close()
 	v := r.view(item)
-	if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), r.decision(r.parseKey(creds), item, "approve", v.SHA256, v.Deadline)); reply.Text("error") != "" {
+	if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), r.decision(key, item, "approve", v.SHA256, v.Deadline)); reply.Text("error") != "" {
 		r.abandon("an approval: %s", reply.Data)
 	}
 }
@@ -258,16 +253,10 @@ func (r *Rig) approve(item string) {
 // checkUndecided checks that an item still waits, and that its content has reached
 // nobody.
 func (r *Rig) checkUndecided(item view) {
-	r.Settle()
-	if got := r.Client(main, bcp.RoleController).Heard(func(m Message) bool {
-		return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""
-	}); len(got) > 0 {
+	if got := r.reached(item); len(got) > 0 {
 		r.Broken("the Controller got %s", got[0].Data)
 	}
-	for _, id := range r.items() {
-		if id == item.ID {
-			return
-		}
+	if !slices.Contains(r.items(), item.ID) {
+		r.Broken("the item %s does not wait any more", item.ID)
 	}
-	r.Broken("the item %s does not wait any more", item.ID)
 }

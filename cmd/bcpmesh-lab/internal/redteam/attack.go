@@ -90,21 +90,22 @@ func Catalogue() []Attack {
 // Select returns the attacks of a list whose ID or class is among words; all without
 // words. The error lists words without a match.
 func Select(all []Attack, words []string) ([]Attack, error) {
+	return Matching(all, words, "neither an attack nor a class", func(a Attack, word string) bool { return a.ID == word || string(a.Class) == word })
+}
+
+// Matching returns those of a list that one of the words is for; all without words. The error is
+// about words that are for none.
+func Matching[T any](all []T, words []string, unknown string, is func(T, string) bool) ([]T, error) {
 	if len(words) == 0 {
 		return all, nil
 	}
-	var unknown []string
-	for _, word := range words {
-		if !slices.ContainsFunc(all, func(a Attack) bool { return a.matches(word) }) {
-			unknown = append(unknown, word)
-		}
+	without := slices.DeleteFunc(slices.Clone(words), func(word string) bool {
+		return slices.ContainsFunc(all, func(one T) bool { return is(one, word) })
+	})
+	if len(without) > 0 {
+		return nil, fmt.Errorf("%s: %s", unknown, strings.Join(without, ", "))
 	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("neither an attack nor a class: %s", strings.Join(unknown, ", "))
-	}
-	return slices.DeleteFunc(all, func(a Attack) bool {
-		return !slices.ContainsFunc(words, a.matches)
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return is(one, word) })
 	}), nil
 }
-
-func (a Attack) matches(word string) bool { return a.ID == word || string(a.Class) == word }

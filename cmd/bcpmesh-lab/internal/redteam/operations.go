@@ -38,13 +38,19 @@ func (r *Rig) exported() ([]byte, string) {
 	return file.Bytes(), key.Public
 }
 
+// urgent has main ask mailer, which says yes.
+func (r *Rig) urgent() Delivery {
+	controller, reader := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
+	id := controller.Ask(mailer, askUrgent)
+	reader.Answer(reader.Query(id), `"response":{"urgent":true}`)
+	return controller.Delivery(id)
+}
+
 // traffic makes some decisions of each kind.
 func (r *Rig) traffic(word string) {
-	controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
+	hijacked := r.Client(mailer, bcp.RoleReader)
 	for range 5 {
-		id := controller.Ask(mailer, askUrgent)
-		hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
-		controller.Delivery(id)
+		r.urgent()
 		hijacked.Push(main, "alerts", `{"urgent":"`+word+`"}`, "")
 	}
 	r.hold("ignore " + word)

@@ -14,8 +14,7 @@ type Config struct {
 	Seed    uint64   // the same seed makes the same acts
 	// Limit is how long one attack may take; the default is two minutes.
 	Limit time.Duration
-	// OnStart and OnResult, if set, are called as each attack begins and ends.
-	OnStart  func(Attack)
+	// OnResult, if set, is called as each attack ends.
 	OnResult func(Result)
 }
 
@@ -63,9 +62,6 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}
 	report := Report{Schema: 1, Seed: c.Seed, Began: time.Now().UTC().Truncate(time.Second)}
 	for _, a := range c.Attacks {
-		if c.OnStart != nil {
-			c.OnStart(a)
-		}
 		result := try(ctx, c, a)
 		report.Results = append(report.Results, result)
 		if c.OnResult != nil {

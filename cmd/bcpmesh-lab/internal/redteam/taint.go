@@ -11,11 +11,9 @@ import (
 func taints() []Attack {
 	return []Attack{
 		{ID: "A-SELFLOW", Class: ClassTaint, Text: "claims to be clean", Property: "the gateway's own record counts", Run: func(r *Rig) {
-			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
+			hijacked := r.Client(mailer, bcp.RoleReader)
 			r.allRefused(mailer, askUrgent, `"response":{"urgent":true},"taint":"low"`, `"response":{"urgent":true},"exposure":"low"`, `"response":{"urgent":true},"source":"operator"`)
-			id := controller.Ask(mailer, askUrgent)
-			hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
-			if d := controller.Delivery(id); d.Taint != "medium" && d.Taint != "high" {
+			if d := r.urgent(); d.Taint != "medium" && d.Taint != "high" {
 				r.Broken("an answer of a tainted Reader has the taint %q", d.Taint)
 			}
 			hijacked.publishes(subjects.Session(mailer), subjects.Session(main))
@@ -45,11 +43,8 @@ func taints() []Attack {
 			}
 		}},
 		{ID: "A-NEUTRAL", Class: ClassTaint, Text: "gets many small answers through so that none of them counts", Property: "the session's exposure is recorded", Run: func(r *Rig) {
-			controller, hijacked := r.Client(main, bcp.RoleController), r.Client(mailer, bcp.RoleReader)
 			for range 20 {
-				id := controller.Ask(mailer, askUrgent)
-				hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
-				controller.Delivery(id)
+				r.urgent()
 			}
 			exposed := r.Decisions(func(d *bcp.Decision) bool {
 				return d.Delivery != "" && d.Controller == main && d.Exposure > bcp.TaintLow

@@ -90,16 +90,5 @@ func (s *Client) Observed() []Message {
 	}
 }
 
-// Forget drops what the client has received so far, which [Client.Await] could still
-// find. Call it when a rig is used for long, since everything is kept.
-func (s *Client) Forget() {
-	s.mu.Lock()
-	s.heard = nil
-	s.mu.Unlock()
-	s.rig.mu.Lock()
-	defer s.rig.mu.Unlock()
-	s.rig.controllers = nil
-}
-
 // Close ends the connection.
 func (s *Client) Close() { s.conn.Close() }

@@ -64,7 +64,6 @@ var orders = func() (list [][]int) {
 }()
 
 func encoders() []encoder {
-	pause := func(d time.Duration) { time.Sleep(d) }
 	yes := func(l *lane, query redteam.Message) int {
 		l.reader.Answer(query, sayYes)
 		return 0
@@ -125,11 +124,11 @@ func encoders() []encoder {
 			return 0
 		}},
 		{"DELAY", "a delay of 0, 5, 10 or 15 ms", 4, askBoolean, func(l *lane, query redteam.Message, secret int) int {
-			pause(time.Duration(secret) * 5 * time.Millisecond)
+			time.Sleep(time.Duration(secret) * 5 * time.Millisecond)
 			return yes(l, query)
 		}},
 		{"LATE", "a delay of 0 or 60 ms", 2, askBoolean, func(l *lane, query redteam.Message, secret int) int {
-			pause(time.Duration(secret) * 60 * time.Millisecond)
+			time.Sleep(time.Duration(secret) * 60 * time.Millisecond)
 			return yes(l, query)
 		}},
 		{"BLOCK", "a block code over answers, failures and pushes", 16, askFour, func(l *lane, query redteam.Message, secret int) int {
@@ -156,11 +155,9 @@ func laneFiles() map[string]string {
 	return files
 }
 
-// measure makes an encoder move secrets on all lanes at once.
-func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
-	var all []observation
-	var mu sync.Mutex
-	edit := func(m *bcp.Mesh) {
+// inMode makes a patient mesh, with release slots if the mode has them.
+func inMode(mode string) func(*bcp.Mesh) {
+	return func(m *bcp.Mesh) {
 		patient(m)
 		for i := range m.Channels {
 			if mode == ModeSlots {
@@ -168,8 +165,14 @@ func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
 			}
 		}
 	}
+}
+
+// measure makes an encoder move secrets on all lanes at once.
+func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
+	var all []observation
+	var mu sync.Mutex
 	name := fmt.Sprintf("%s-%s-%d", e.id, mode, seed)
-	broken, err := redteam.Use(t.ctx, redteam.Setup{State: t.config.State, Name: name, Files: laneFiles(), Edit: edit, Seed: seed}, func(r *redteam.Rig) {
+	broken, err := redteam.Use(t.ctx, redteam.Setup{State: t.config.State, Name: name, Files: laneFiles(), Edit: inMode(mode), Seed: seed}, func(r *redteam.Rig) {
 		var running sync.WaitGroup
 		failed := make([]error, lanes)
 		list := make([]*lane, lanes)

@@ -3,7 +3,6 @@ package leakage
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,22 +63,7 @@ func Tests() []Test {
 // Select returns the tests whose ID or method is among words; all without words. The
 // error lists words without a match.
 func Select(all []Test, words []string) ([]Test, error) {
-	if len(words) == 0 {
-		return all, nil
-	}
-	is := func(t Test, word string) bool { return t.ID == word || string(t.Method) == word }
-	var unknown []string
-	for _, word := range words {
-		if !slices.ContainsFunc(all, func(t Test) bool { return is(t, word) }) {
-			unknown = append(unknown, word)
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("neither a test nor a method: %s", strings.Join(unknown, ", "))
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(t Test) bool {
-		return !slices.ContainsFunc(words, func(word string) bool { return is(t, word) })
-	}), nil
+	return redteam.Matching(all, words, "neither a test nor a method", func(t Test, word string) bool { return t.ID == word || string(t.Method) == word })
 }
 
 // Config configures a run.

@@ -217,15 +217,7 @@ func (t *trial) rate(u uncounted) {
 	var all []observation
 	var mu sync.Mutex
 	var spent time.Duration
-	edit := func(m *bcp.Mesh) {
-		patient(m)
-		for i := range m.Channels {
-			if u.mode == ModeSlots {
-				m.Channels[i].ReleaseInterval, m.Channels[i].CapacityBudget = interval, 1_000_000_000*bcp.Bit
-			}
-		}
-	}
-	broken, err := redteam.Use(t.ctx, redteam.Setup{State: t.config.State, Name: "U-" + u.id + "-" + u.mode, Files: uncountedFiles(u.lanes), Edit: edit, Seed: t.config.Seed}, func(r *redteam.Rig) {
+	broken, err := redteam.Use(t.ctx, redteam.Setup{State: t.config.State, Name: "U-" + u.id + "-" + u.mode, Files: uncountedFiles(u.lanes), Edit: inMode(u.mode), Seed: t.config.Seed}, func(r *redteam.Rig) {
 		var running sync.WaitGroup
 		failed := make([]error, u.lanes)
 		who := r.Client(bcp.Operator, bcp.RoleOperator)
