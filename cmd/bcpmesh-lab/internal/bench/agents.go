@@ -156,7 +156,7 @@ type gathered struct {
 
 // connected starts a mesh of so many agents, and has all of them connect.
 func (r *runner) connected(n int) (g gathered, err error) {
-	s, started, err := r.start(pathMesh, order{Kind: kindMesh, Shape: shape{Readers: n / 2, Controllers: n / 2}}, nobody)
+	s, err := r.start(pathMesh, order{Kind: kindMesh, Shape: shape{Readers: n / 2, Controllers: n / 2}}, nobody)
 	if err != nil {
 		return g, err
 	}
@@ -165,14 +165,14 @@ func (r *runner) connected(n int) (g gathered, err error) {
 	if err != nil {
 		return g, err
 	}
-	if g.reply, err = s.agents.do(order{Do: doConnect, URL: s.url, Parties: s.all, AtOnce: atOnce}); err != nil {
+	if g.reply, err = s.agents.do(order{Do: doConnect, URL: s.started.URL, Parties: s.started.Parties, AtOnce: atOnce}); err != nil {
 		return g, err
 	}
 	after, err := s.host.do(order{Do: doUsage})
 	if err != nil {
 		return g, err
 	}
-	g.Compiled, g.Issued, g.CPU = started.Compiled, started.Issued, after.Usage.CPU-before.Usage.CPU
+	g.Compiled, g.Issued, g.CPU = s.started.Compiled, s.started.Issued, after.Usage.CPU-before.Usage.CPU
 	time.Sleep(r.options.Duration) // greetings
 	for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		there, err := s.host.do(order{Do: doProject})

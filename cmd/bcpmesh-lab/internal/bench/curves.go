@@ -25,22 +25,18 @@ func (r *runner) channels() error {
 		{order{Kind: kindRecord, Deliver: true}, nil, Curve{Name: "processor time of a push to floor B", Over: "channels", Unit: "µs"}},
 		{order{Kind: kindMesh}, &limit, Curve{Name: "processor time of a push", Over: "channels", Unit: "µs"}},
 	}
-	var sides []*side // of each shape the floor, then the mesh
-	defer func() {
-		for _, s := range sides {
-			s.stop()
-		}
-	}()
+	var paths []path // of each shape the floor, then the mesh
 	for _, one := range shapes {
 		for _, kind := range kinds {
 			kind.order.Shape = one
-			s, _, err := r.start(kind.order.Kind, kind.order, everybody)
-			if err != nil {
-				return err
-			}
-			sides = append(sides, s)
+			paths = append(paths, path{kind.order.Kind, kind.order, everybody})
 		}
 	}
+	sides, stop, err := r.startAll(paths...)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	used, err := r.pushes(sides, func(i int) shape { return shapes[i/len(kinds)] })
 	if err != nil {
 		return err
@@ -62,26 +58,22 @@ func (r *runner) decisions() error {
 	}
 	cost := Curve{Name: "processor time of a push", Over: "decisions in history", Unit: "µs"}
 	start := Curve{Name: "start", Over: "decisions in history", Unit: "ms"}
-	var sides []*side
-	defer func() {
-		for _, s := range sides {
-			s.stop()
-		}
-	}()
+	var paths []path
 	for _, n := range counts {
-		s, started, err := r.start(pathMesh, order{Kind: kindMesh, Shape: straight, History: n}, everybody)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, s)
-		start.Steps = append(start.Steps, Point{n, float64(started.Took.Milliseconds())})
+		paths = append(paths, path{pathMesh, order{Kind: kindMesh, Shape: straight, History: n}, everybody})
 	}
+	sides, stop, err := r.startAll(paths...)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	used, err := r.pushes(sides, func(int) shape { return straight })
 	if err != nil {
 		return err
 	}
 	for i, n := range counts {
 		cost.Steps = append(cost.Steps, Point{n, used[i]})
+		start.Steps = append(start.Steps, Point{n, float64(sides[i].started.Took.Milliseconds())})
 	}
 	limit := atMost(flat, "x the first")
 	r.curve("decisions", cost, &limit)

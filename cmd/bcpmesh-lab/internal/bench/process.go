@@ -82,8 +82,8 @@ type side struct {
 	name   string
 	host   *process
 	agents *process
-	url    string
-	all    []party
+	// started is what the host said of its start: where it is, and who its agents are.
+	started reply
 }
 
 func (s *side) stop() {
@@ -92,38 +92,54 @@ func (s *side) stop() {
 }
 
 // start runs a mesh or a floor; connect selects which of its agents connect.
-func (r *runner) start(name string, o order, connect func(party) bool) (*side, reply, error) {
+func (r *runner) start(name string, o order, connect func(party) bool) (*side, error) {
 	r.folders++
 	o.Do, o.State = doStart, fmt.Sprintf("%s/%d", r.options.State, r.folders)
 	s := &side{name: name}
 	var err error
 	if s.host, err = startProcess(r.options.Command(r)); err != nil {
-		return nil, reply{}, err
+		return nil, err
 	}
 	if s.agents, err = startProcess(r.options.Command(r)); err != nil {
 		s.host.stop()
-		return nil, reply{}, err
+		return nil, err
 	}
-	started, err := s.host.do(o)
-	if err == nil {
-		s.url, s.all = started.URL, started.Parties
+	if s.started, err = s.host.do(o); err == nil {
 		err = s.connect(s.agents, connect)
 	}
 	if err != nil {
 		s.stop()
-		return nil, reply{}, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return s, started, nil
+	return s, nil
+}
+
+// startAll runs several paths, and returns what stops them. After an error none runs.
+func (r *runner) startAll(paths ...path) (sides []*side, stop func(), err error) {
+	stop = func() {
+		for _, s := range sides {
+			s.stop()
+		}
+	}
+	for _, p := range paths {
+		s, err := r.start(p.name, p.order, p.connect)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		sides = append(sides, s)
+	}
+	return sides, stop, nil
 }
 
 func (s *side) connect(agents *process, who func(party) bool) error {
 	var chosen []party
-	for _, one := range s.all {
+	for _, one := range s.started.Parties {
 		if who(one) {
 			chosen = append(chosen, one)
 		}
 	}
-	_, err := agents.do(order{Do: doConnect, URL: s.url, Parties: chosen})
+	_, err := agents.do(order{Do: doConnect, URL: s.started.URL, Parties: chosen})
 	return err
 }
 

@@ -175,19 +175,11 @@ var (
 // compare runs the same load on all paths in turn, round after round, and
 // returns the medians by path and number in flight.
 func (r *runner) compare(name string, paths []path, inFlight []int, l load) (map[string]map[int]Load, error) {
-	var sides []*side
-	defer func() {
-		for _, s := range sides {
-			s.stop()
-		}
-	}()
-	for _, p := range paths {
-		s, _, err := r.start(p.name, p.order, p.connect)
-		if err != nil {
-			return nil, err
-		}
-		sides = append(sides, s)
+	sides, stop, err := r.startAll(paths...)
+	if err != nil {
+		return nil, err
 	}
+	defer stop()
 	rounds := make(map[string]map[int][]measured)
 	for round := range r.rounds + 1 { // the first one warms up
 		for _, n := range inFlight {
@@ -311,21 +303,13 @@ func (r *runner) push() error {
 // after each.
 func (r *runner) delivered() error {
 	one := shape{Readers: 1, Controllers: 1}
-	floorB, _, err := r.start(pathB, order{Kind: kindRecord, Shape: one}, readersOnly)
+	sides, stop, err := r.startAll(path{pathB, order{Kind: kindRecord, Shape: one}, readersOnly},
+		path{pathA, order{Kind: kindEcho, Shape: one}, everybody}, path{pathMesh, order{Kind: kindMesh, Shape: one}, everybody})
 	if err != nil {
 		return err
 	}
-	defer floorB.stop()
-	floorA, _, err := r.start(pathA, order{Kind: kindEcho, Shape: one}, everybody)
-	if err != nil {
-		return err
-	}
-	defer floorA.stop()
-	mesh, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: one}, everybody)
-	if err != nil {
-		return err
-	}
-	defer mesh.stop()
+	defer stop()
+	floorB, floorA, mesh := sides[0], sides[1], sides[2]
 	var pushes, trips, values []measured
 	for round := range r.rounds + 1 {
 		l := load{Mode: modePush, InFlight: 1, Shape: one, Duration: r.options.Duration, Pause: pause}
@@ -394,7 +378,7 @@ func (r *runner) ratio(paths, name, what string, shown []int, o order, connect f
 // another's pushes are measured, alternating with quiet rounds.
 func (r *runner) flood() error {
 	two := shape{Readers: 2, Controllers: 2}
-	s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: two}, func(p party) bool { return p.Name != readerName(1) })
+	s, err := r.start(pathMesh, order{Kind: kindMesh, Shape: two}, func(p party) bool { return p.Name != readerName(1) })
 	if err != nil {
 		return err
 	}
@@ -445,7 +429,7 @@ func (r *runner) flood() error {
 func (r *runner) idle() error {
 	readers, controllers := r.quick(100, 10), r.quick(50, 10)
 	channels := readers * controllers
-	s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: shape{Readers: readers, Controllers: controllers, Crossed: true}}, everybody)
+	s, err := r.start(pathMesh, order{Kind: kindMesh, Shape: shape{Readers: readers, Controllers: controllers, Crossed: true}}, everybody)
 	if err != nil {
 		return err
 	}

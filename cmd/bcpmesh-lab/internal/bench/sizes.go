@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -92,7 +93,7 @@ func (r *runner) sizes() error {
 // sealingKeys compares the first push on a channel with a later one.
 func (r *runner) sealingKeys() error {
 	many := shape{Readers: r.quick(60, 10), Controllers: r.quick(60, 10), Crossed: true}
-	s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: many}, readersOnly)
+	s, err := r.start(pathMesh, order{Kind: kindMesh, Shape: many}, readersOnly)
 	if err != nil {
 		return err
 	}
@@ -123,102 +124,95 @@ func held() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// meter measures the use since the last call.
+// meter notes what each of so many things uses, since the last call. Its first error stays.
 type meter struct {
 	cpu  time.Duration
 	held float64
 	each float64
+	all  []size
+	err  error
 }
 
-func newMeter(each int) (*meter, error) {
-	m := &meter{each: float64(each), held: held()}
-	var err error
-	m.cpu, err = ProcessorTime()
-	return m, err
+// restart measures from now on, and divides by so many.
+func (m *meter) restart(each int) {
+	m.each, m.held = float64(each), held()
+	m.mark()
 }
 
-// next returns processor time in microseconds, and additional live bytes since the last
-// call.
-func (m *meter) next() (used, more float64, err error) {
-	now, err := ProcessorTime()
-	if err != nil {
-		return 0, 0, err
-	}
+func (m *meter) mark() {
+	cpu, err := ProcessorTime()
+	m.cpu, m.err = cpu, cmp.Or(m.err, err)
+}
+
+// next notes processor time in microseconds, and additional live bytes; either may have no name.
+func (m *meter) next(used, more string) {
+	before := m.cpu
+	m.mark()
 	h := held()
-	used, more = float64((now-m.cpu).Microseconds())/m.each, (h-m.held)/m.each
+	m.note(used, float64((m.cpu - before).Microseconds()), "µs")
+	m.note(more, h-m.held, "B")
 	m.held = h
-	m.cpu, err = ProcessorTime()
-	return used, more, err
+	m.mark()
+}
+
+// note notes what all of them have.
+func (m *meter) note(what string, value float64, unit string) {
+	if what != "" {
+		m.all = append(m.all, size{what, value / m.each, unit})
+	}
+}
+
+// restored measures how long a checkpoint takes to restore.
+func (m *meter) restored(config state.Config, checkpoint []byte, each int, what string) error {
+	m.restart(each)
+	again, err := state.Restore(config, checkpoint)
+	m.next(what, "")
+	runtime.KeepAlive(again)
+	return err
 }
 
 // measureDefinitions makes everything of a mesh without running it.
-func measureDefinitions(folder string, s shape) (all []size, err error) {
+func measureDefinitions(folder string, s shape) ([]size, error) {
 	files := s.files(false)
 	text := 0
 	for _, content := range files {
 		text += len(content)
 	}
 	n := s.channels()
-	all = append(all, size{sizeText, float64(text) / float64(n), "B"})
-	m, err := newMeter(n)
-	if err != nil {
-		return nil, err
-	}
+	m := &meter{}
+	m.restart(n)
+	m.note(sizeText, float64(text), "B")
 	def, report := definition.Parse(files)
 	if def == nil {
 		return nil, fmt.Errorf("the definitions of a measurement are wrong: %v", report.Errors)
 	}
-	both := func(used, more string) error {
-		u, h, err := m.next()
-		all = append(all, size{used, u, "µs"})
-		if more != "" {
-			all = append(all, size{more, h, "B"})
-		}
-		return err
-	}
-	if err := both(sizeLoad, sizeDefinition); err != nil {
-		return nil, err
-	}
+	m.next(sizeLoad, sizeDefinition)
 	config := stateConfig(def)
 	made, err := state.New(config)
-	if err == nil {
-		err = both(sizeNewState, sizeState)
-	}
 	if err != nil {
 		return nil, err
 	}
+	m.next(sizeNewState, sizeState)
 	snapshot, err := made.Checkpoint()
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, size{sizeSnapshot, float64(len(snapshot)) / float64(n), "B"})
-	if m, err = newMeter(n); err != nil {
+	m.note(sizeSnapshot, float64(len(snapshot)), "B")
+	if err := m.restored(config, snapshot, n, sizeRestore); err != nil {
 		return nil, err
 	}
-	again, err := state.Restore(config, snapshot)
-	if err == nil {
-		err = both(sizeRestore, "")
-	}
-	if err != nil {
-		return nil, err
-	}
-	runtime.KeepAlive(again)
 	runtime.KeepAlive(made)
 	if _, _, err := mesh.Keys(folder, def); err != nil { // makes the agents' keys
 		return nil, err
 	}
-	if m, err = newMeter(n); err != nil {
-		return nil, err
-	}
+	m.restart(n)
 	_, bundle, err := mesh.Keys(folder, def)
-	if err == nil {
-		err = both(sizePermissions, "")
-	}
 	if err != nil {
 		return nil, err
 	}
+	m.next(sizePermissions, "")
 	perChannel, perAgent := claims(bundle, s)
-	return append(all, size{sizeClaim, perChannel, "B"}, size{sizeAgentClaim, perAgent, "B"}), os.RemoveAll(folder)
+	return append(m.all, size{sizeClaim, perChannel, "B"}, size{sizeAgentClaim, perAgent, "B"}), errors.Join(m.err, os.RemoveAll(folder))
 }
 
 // claims measures the parts of a channel and a Reader in the Readers' accounts. A
@@ -242,7 +236,7 @@ func stateConfig(def *bcp.Mesh) state.Config {
 var errRefused = errors.New("a message of a measurement was refused")
 
 // measureMemory makes a state decide acknowledged pushes, and unanswered questions.
-func measureMemory(s shape, pushes int) (all []size, err error) {
+func measureMemory(s shape, pushes int) ([]size, error) {
 	def, err := s.definition(false)
 	if err != nil {
 		return nil, err
@@ -279,10 +273,8 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMeter(pushes)
-	if err != nil {
-		return nil, err
-	}
+	m := &meter{}
+	m.restart(pushes)
 	for i := range pushes {
 		at := h.moment()
 		who := i % s.Readers
@@ -300,33 +292,18 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 			}
 		}
 	}
-	used, more, err := m.next()
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, size{sizeDecide, used, "µs"}, size{sizeID, more, "B"})
+	m.next(sizeDecide, sizeID)
 	snapshot, err := made.Checkpoint()
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, size{sizeIDSnapshot, float64(len(snapshot)-len(before)) / float64(pushes), "B"})
-	if m, err = newMeter(pushes); err != nil {
+	m.note(sizeIDSnapshot, float64(len(snapshot)-len(before)), "B")
+	if err := m.restored(config, snapshot, pushes, sizeIDRestore); err != nil {
 		return nil, err
 	}
-	again, err := state.Restore(config, snapshot)
-	if err != nil {
-		return nil, err
-	}
-	if used, _, err = m.next(); err != nil {
-		return nil, err
-	}
-	runtime.KeepAlive(again)
-	all = append(all, size{sizeIDRestore, used, "µs"})
 
 	questions := pushes / 20
-	if m, err = newMeter(questions); err != nil {
-		return nil, err
-	}
+	m.restart(questions)
 	for i := range questions {
 		who := i % s.Controllers
 		d := made.DecideAsk(h.moment(), controllerName(who), readerName(who), []byte(question))
@@ -337,9 +314,7 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 			return nil, err
 		}
 	}
-	if _, more, err = m.next(); err != nil {
-		return nil, err
-	}
+	m.next("", sizeQuery)
 	runtime.KeepAlive(made)
-	return append(all, size{sizeQuery, more, "B"}), nil
+	return m.all, m.err
 }

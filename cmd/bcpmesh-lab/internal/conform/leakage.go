@@ -79,13 +79,7 @@ func runLeakage(ctx context.Context, p *cli.Program, o leakageOptions) error {
 			return err
 		}
 	}
-	switch broken, notRun := found.Count(redteam.Broken), found.Count(redteam.NotRun); {
-	case broken > 0:
-		return cli.Failf("%s of %d found a leak", cli.Count(broken, "test"), len(found.Results)).WithHint("SECURITY.md says how to report it")
-	case notRun > 0:
-		return &cli.Failure{Code: cli.ExitPartly, Message: cli.Count(notRun, "test") + " could not be run"}
-	}
-	return nil
+	return conclude("test", "found a leak", found.Count, len(found.Results))
 }
 
 func showLeakage(p *cli.Program, found leakage.Report) error {

@@ -79,11 +79,16 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 	if err := showAttacks(p, found); err != nil {
 		return err
 	}
-	switch broken, notRun := found.Count(redteam.Broken), found.Count(redteam.NotRun); {
+	return conclude("attack", "got through", found.Count, len(found.Results))
+}
+
+// conclude fails if something is broken, and in part if something could not be run.
+func conclude(what, did string, count func(redteam.Verdict) int, all int) error {
+	switch broken, notRun := count(redteam.Broken), count(redteam.NotRun); {
 	case broken > 0:
-		return cli.Failf("%s of %d got through", cli.Count(broken, "attack"), len(found.Results)).WithHint("SECURITY.md says how to report it")
+		return cli.Failf("%s of %d %s", cli.Count(broken, what), all, did).WithHint("SECURITY.md says how to report it")
 	case notRun > 0:
-		return &cli.Failure{Code: cli.ExitPartly, Message: cli.Count(notRun, "attack") + " could not be run"}
+		return &cli.Failure{Code: cli.ExitPartly, Message: cli.Count(notRun, what) + " could not be run"}
 	}
 	return nil
 }
