@@ -278,3 +278,13 @@ func TestFlags(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A decision that was made again, since its reply was lost, ends no play; any other refusal does.
+func TestUnlessDecided(t *testing.T) {
+	t.Parallel()
+	for code, ends := range map[bcp.Code]bool{bcp.AlreadyDecided: false, bcp.ItemExpired: true} {
+		if err := unlessDecided(&agents.RefusedError{Code: code}); (err != nil) != ends {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}

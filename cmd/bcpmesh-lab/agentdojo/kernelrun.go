@@ -142,9 +142,17 @@ func (st *stage) decide(ctx context.Context, id bcp.ItemID) error {
 	}
 	st.mu.Unlock()
 	if needed {
-		return st.approver.Approve(ctx, view)
+		return unlessDecided(st.approver.Approve(ctx, view))
 	}
-	return st.approver.Reject(ctx, view, "The task does not need it.")
+	return unlessDecided(st.approver.Reject(ctx, view, "The task does not need it."))
+}
+
+// unlessDecided is an error, but not that of a decision that was made again since its reply was lost: nobody else decides here.
+func unlessDecided(err error) error {
+	if refused, ok := errors.AsType[*agents.RefusedError](err); ok && refused.Code == bcp.AlreadyDecided {
+		return nil
+	}
+	return err
 }
 
 // together has tasks done at once, and a careful person decides with one signature what waits at once and may be done, and with
@@ -197,8 +205,10 @@ func (st *stage) together(ctx context.Context, users []task, goal *task) (signat
 			}
 			signatures++
 			left, err := st.approver.Together(ctx, acts[i], views, "The task does not need it.")
-			if err := errors.Join(append(left, err)...); err != nil {
-				return 0, err
+			for _, err := range append(left, err) {
+				if err := unlessDecided(err); err != nil {
+					return 0, err
+				}
 			}
 		}
 		waiting = [2][]bcp.ItemView{}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -114,18 +115,16 @@ func (st *stage) askValue(ctx context.Context, category int, name string, value 
 	if value.Kind() != '[' {
 		return st.learnOne(ctx, category, name, value, exact)
 	}
-	list := []byte{'['}
-	for i, e := range listElements(value) {
+	var list []jsontext.Value
+	for _, e := range listElements(value) {
 		one, failed, err := st.learnOne(ctx, category, name, e, exact)
 		if err != nil || failed != "" {
 			return nil, failed, err
 		}
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, one...)
+		list = append(list, one)
 	}
-	return append(list, ']'), "", nil
+	inJSON, err := json.Marshal(list)
+	return inJSON, "", err
 }
 
 func (st *stage) learnOne(ctx context.Context, category int, name string, value jsontext.Value, exact bool) (_ jsontext.Value, failed string, err error) {

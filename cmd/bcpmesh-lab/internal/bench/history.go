@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -61,19 +62,8 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 		if s.Crossed {
 			controller = push / s.Readers % s.Controllers
 		}
-		m := h.moment()
-		body := pushBody(controllerName(controller), m.Fresh)
-		d := state.DecidePush(m, readerName(reader), controllerName(controller), subscription, body)
-		if d.Verdict != bcp.Accept {
-			return errors.New("a push of the history was refused: " + string(d.Code))
-		}
-		if err := h.add(ctx, d, body); err != nil {
+		if err := h.push(reader, controller, func(d bcp.Decision, message []byte) error { return h.add(ctx, d, message) }); err != nil {
 			return err
-		}
-		if d, ok := state.DecideAcknowledge(h.moment(), controllerName(controller), bcp.RoleController, d.Delivery); ok {
-			if err := h.add(ctx, d, nil); err != nil {
-				return err
-			}
 		}
 		if len(h.records) >= jetstream.MaxRecordDecisions {
 			if err := h.write(ctx, journal); err != nil {
@@ -98,6 +88,23 @@ func (h *history) moment() bcp.Moment {
 	m := bcp.Moment{Now: h.now, Fresh: rand.Text()}
 	_, _ = rand.Read(m.Salt[:]) // it does not fail
 	return m
+}
+
+// push has a push and its acknowledgement decided, and applies both.
+func (h *history) push(reader, controller int, apply func(d bcp.Decision, message []byte) error) error {
+	m := h.moment()
+	body := pushBody(controllerName(controller), m.Fresh)
+	d := h.state.DecidePush(m, readerName(reader), controllerName(controller), subscription, body)
+	if d.Verdict != bcp.Accept {
+		return fmt.Errorf("%w: %s", errRefused, d.Code)
+	}
+	if err := apply(d, body); err != nil {
+		return err
+	}
+	if d, ok := h.state.DecideAcknowledge(h.moment(), controllerName(controller), bcp.RoleController, d.Delivery); ok {
+		return apply(d, nil)
+	}
+	return nil
 }
 
 func (h *history) add(ctx context.Context, d bcp.Decision, message []byte) error {

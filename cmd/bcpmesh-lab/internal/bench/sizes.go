@@ -276,20 +276,8 @@ func measureMemory(s shape, pushes int) ([]size, error) {
 	m := &meter{}
 	m.restart(pushes)
 	for i := range pushes {
-		at := h.moment()
-		who := i % s.Readers
-		body := pushBody(controllerName(who), at.Fresh)
-		d := made.DecidePush(at, readerName(who), controllerName(who), subscription, body)
-		if d.Verdict != bcp.Accept {
-			return nil, fmt.Errorf("%w: %s", errRefused, d.Code)
-		}
-		if err := apply(d, body); err != nil {
+		if err := h.push(i%s.Readers, i%s.Readers, apply); err != nil {
 			return nil, err
-		}
-		if d, ok := made.DecideAcknowledge(h.moment(), controllerName(who), bcp.RoleController, d.Delivery); ok {
-			if err := apply(d, nil); err != nil {
-				return nil, err
-			}
 		}
 	}
 	m.next(sizeDecide, sizeID)

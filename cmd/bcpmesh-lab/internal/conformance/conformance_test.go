@@ -13,7 +13,7 @@ import (
 
 func sdk(t *testing.T, r *conformance.Rig, encoding bcp.Encoding) *agents.Connection {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), r.URL(), agents.CredsText(r.Creds().Text()), agents.Options{Name: r.Agent(), Encoding: encoding})
+	c, err := agents.Connect(t.Context(), r.URL(), agents.CredsText(r.Creds().Text()), agents.Options{Name: r.Creds().Agent, Encoding: encoding})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -238,23 +239,16 @@ func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 
 // answeredWrongly reports whether an answer other than not_enough_information came.
 func (r *Rig) answeredWrongly(reply string) bool {
-	for _, h := range r.messagesOn(reply) {
-		if in, ok := r.read(h.data); !ok || !in.NotEnoughInformation {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.messagesOn(reply), func(h heard) bool {
+		in, ok := r.read(h.data)
+		return !ok || !in.NotEnoughInformation
+	})
 }
 
 func (r *Rig) refused(subject string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range r.denials {
-		if d.Subject == subject {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.denials, func(d server.Denial) bool { return d.Subject == subject })
 }
 
 type brokenQuery struct {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -184,9 +185,6 @@ func (r *Rig) URL() string { return r.server.URL() }
 // Creds returns the agent's creds.
 func (r *Rig) Creds() accounts.Creds { return r.creds }
 
-// Agent returns the agent's name.
-func (r *Rig) Agent() bcp.AgentName { return r.config.Agent }
-
 // Stop ends the server. It may be called twice.
 func (r *Rig) Stop(ctx context.Context) error {
 	if r.watch != nil {
@@ -322,12 +320,7 @@ func (r *Rig) persist(ctx context.Context, from bcp.AgentName, id bcp.DeliveryID
 		replies = append(replies, r.attempt(id, len(replies)))
 		r.publish(subjects.Deliver(r.config.Role, r.config.Agent, from), replies[len(replies)-1], body)
 		if r.waitUntil(ctx, pause, func() bool {
-			for _, reply := range replies {
-				if len(r.messagesOnLocked(reply)) > 0 {
-					return true
-				}
-			}
-			return false
+			return slices.ContainsFunc(replies, func(reply string) bool { return len(r.messagesOnLocked(reply)) > 0 })
 		}) {
 			return len(replies), true
 		}

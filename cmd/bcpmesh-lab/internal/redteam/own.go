@@ -149,13 +149,14 @@ func (r *Rig) ownReplies() {
 	}
 }
 
-// pushable calls f with each subscription that accepts pushes.
-func (r *Rig) pushable(f func(bcp.Channel, bcp.Subscription)) {
+// pushable calls f with each subscription that accepts pushes, and its Reader. Its Controller listens.
+func (r *Rig) pushable(f func(s *Client, ch bcp.Channel, sub bcp.Subscription)) {
 	found := false
 	for _, ch := range r.channels() {
 		for _, sub := range ch.Subscriptions {
 			found = true
-			f(ch, sub)
+			r.Client(ch.Controller, bcp.RoleController)
+			f(r.Client(ch.Reader, bcp.RoleReader), ch, sub)
 		}
 	}
 	if !found {
@@ -172,9 +173,7 @@ func (r *Rig) deliveries(ch bcp.Channel, id bcp.SubscriptionID) []Message {
 }
 
 func (r *Rig) ownForged() {
-	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
-		r.Client(ch.Controller, bcp.RoleController)
-		s := r.Client(ch.Reader, bcp.RoleReader)
+	r.pushable(func(s *Client, ch bcp.Channel, sub bcp.Subscription) {
 		good, _ := twoAnswers(r.definition, sub.Spec, "")
 		names := func(id, controller, response string) string {
 			return fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s}`, id, controller, response)
@@ -197,13 +196,11 @@ func (r *Rig) ownForged() {
 
 func (r *Rig) ownSpellings() {
 	any := false
-	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
+	r.pushable(func(s *Client, ch bcp.Channel, sub bcp.Subscription) {
 		if sub.Spec.Category != 1 || sub.BatchWindow > 0 || ch.ReleaseInterval > 0 {
 			return
 		}
 		any = true
-		r.Client(ch.Controller, bcp.RoleController)
-		s := r.Client(ch.Reader, bcp.RoleReader)
 		good, reversed := twoAnswers(r.definition, sub.Spec, "")
 		for i, response := range []string{good, reversed, strings.ReplaceAll(good, ":", " :\t")} {
 			s.Push(ch.Controller, string(sub.ID), response, fmt.Sprintf(`,"push_id":"spelling-%s-%d"`, sub.ID, i))
@@ -245,12 +242,10 @@ var instructions = []string{
 
 func (r *Rig) ownTexts() {
 	tried := 0
-	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
+	r.pushable(func(s *Client, ch bcp.Channel, sub bcp.Subscription) {
 		if _, with := twoAnswers(r.definition, sub.Spec, "x"); with == "" {
 			return
 		}
-		r.Client(ch.Controller, bcp.RoleController)
-		s := r.Client(ch.Reader, bcp.RoleReader)
 		r.takes(s, ch, sub)
 		var reached []string
 		for i, text := range instructions {
@@ -276,9 +271,7 @@ func (r *Rig) ownTexts() {
 
 func (r *Rig) ownBudgets() {
 	const limit = 200
-	r.pushable(func(ch bcp.Channel, sub bcp.Subscription) {
-		r.Client(ch.Controller, bcp.RoleController)
-		s := r.Client(ch.Reader, bcp.RoleReader)
+	r.pushable(func(s *Client, ch bcp.Channel, sub bcp.Subscription) {
 		r.takes(s, ch, sub)
 		good, _ := twoAnswers(r.definition, sub.Spec, "")
 		for i := range limit {

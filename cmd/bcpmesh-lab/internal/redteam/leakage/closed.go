@@ -217,25 +217,14 @@ func arabic(n string) string {
 // packed writes an answer to askFour in MessagePack, in a random one of its forms.
 func (c *closedRig) packed(id string, values []string) []byte {
 	text := func(s string) []byte {
-		switch c.random.IntN(3) {
-		case 0:
-			return append([]byte{0xd9, byte(len(s))}, s...)
-		case 1:
-			return append([]byte{0xda, 0, byte(len(s))}, s...)
+		heads := [][]byte{{0xd9, byte(len(s))}, {0xda, 0, byte(len(s))}, {0xa0 | byte(len(s))}}
+		if len(s) > 31 { // too long for the shortest
+			heads = heads[:2]
 		}
-		if len(s) > 31 {
-			return append([]byte{0xd9, byte(len(s))}, s...)
-		}
-		return append([]byte{0xa0 | byte(len(s))}, s...)
+		return append(heads[c.random.IntN(len(heads))], s...)
 	}
 	mapOf := func(n byte) []byte {
-		switch c.random.IntN(3) {
-		case 0:
-			return []byte{0xde, 0, n}
-		case 1:
-			return []byte{0xdf, 0, 0, 0, n}
-		}
-		return []byte{0x80 | n}
+		return [][]byte{{0xde, 0, n}, {0xdf, 0, 0, 0, n}, {0x80 | n}}[c.random.IntN(3)]
 	}
 	value := func(s string) []byte {
 		switch {
