@@ -227,6 +227,32 @@ func approvals() []Attack {
 				r.Broken("the Controller got %s", got[0].Data)
 			}
 		}},
+		{ID: "A-ENDORSE", Class: ClassPeople, Text: "gets more out than a person endorsed, or after it was revoked, or by somebody who may not", Property: "each use is counted, of whom the mesh names", files: endorsable(), Run: func(r *Rig) {
+			r.Client(main, bcp.RoleController)
+			hijacked := r.Client(mailer, bcp.RoleReader)
+			push := func() string { return hijacked.Push(main, "notes", `{"note":"see evil.com"}`, "").Text("status") }
+			if status := push(); status != "held" {
+				r.abandon("what has an address is %s", status)
+			}
+			if reply := r.endorse(kim, "e00000000000000000000", 2); reply.Text("error") == "" || push() != "held" {
+				r.Broken("somebody endorsed whom the mesh does not name: %s", reply.Data)
+			}
+			for i, uses := range []int{1, 2} {
+				id := bcp.EndorsementID(fmt.Sprintf("e1111111111111111111%d", i))
+				if reply := r.endorse(ann, id, uses); reply.Text("error") != "" {
+					r.abandon("an endorsement: %s", reply.Data)
+				}
+				if status := push(); status != "delivered" {
+					r.abandon("what was endorsed is %s", status)
+				}
+				if uses > 1 {
+					r.Client(kim, bcp.RoleApprover).Request(subjects.Approval(kim, subjects.VerbRevoke), fmt.Sprintf(`{"endorsement_id":%q,"controller":%q,"reader":%q}`, id, main, mailer))
+				}
+				if status := push(); status != "held" {
+					r.Broken("of %d uses, one used and the others revoked, the next is %s", uses, status)
+				}
+			}
+		}},
 		{ID: "A-BURY", Class: ClassPeople, Text: "floods a person with items", Property: "as many wait as the channel allows", files: sample(100_000, "max_pending_approvals: 3"), Run: func(r *Rig) {
 			hijacked := r.Client(mailer, bcp.RoleReader)
 			r.Client(main, bcp.RoleController)
@@ -238,6 +264,37 @@ func approvals() []Attack {
 			}
 		}},
 	}
+}
+
+// endorsable is the sample, where ann may endorse two pushes, and kim is an approver too.
+func endorsable() map[string]string {
+	files := sample(100_000)
+	files["mesh.yaml"] = strings.Replace(files["mesh.yaml"], "[ann]", "[ann, kim]", 1) + "endorse:\n- {controller: main, reader: mailer, people: [ann], max_uses: 2, max_time: 1h, max_bits: 10000}\n"
+	return files
+}
+
+// endorse has a person sign that notes with an address are released, so many.
+func (r *Rig) endorse(name bcp.AgentName, id bcp.EndorsementID, uses int) Message {
+	creds := r.Creds(name, bcp.RoleApprover)
+	person, err := r.Connect(name, bcp.RoleApprover, creds)
+	if err != nil {
+		r.abandon("%s: %v", name, err)
+	}
+	defer person.conn.Close()
+	channel, _ := r.definition.Channel(bcp.ChannelKey{Controller: main, Reader: mailer})
+	notes := slices.IndexFunc(channel.Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
+	e := bcp.Endorsement{ID: id, Controller: main, Reader: mailer, Subscription: "notes", Spec: bcp.SpecDigest(channel.Subscriptions[notes].Spec), Codes: []string{"url"},
+		Uses: uses, Bits: 10_000, Until: time.Now().Add(30 * time.Minute).UTC().Truncate(time.Second)}
+	signature, err := r.parseKey(creds).Sign(e.Statement())
+	if err != nil {
+		r.abandon("signing: %v", err)
+	}
+	e.Signature = base64.StdEncoding.EncodeToString(signature)
+	text, err := bcp.Encode(e, bcp.JSON)
+	if err != nil {
+		r.abandon("an endorsement: %v", err)
+	}
+	return person.Request(subjects.Approval(name, subjects.VerbEndorse), string(text))
 }
 
 // approve decides about an item as its approver would.
