@@ -153,8 +153,7 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 // covers P7.6, P2.5
 func TestLoggerHearsOfRefusals(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	log := &lockedText{}
 	failing := make(chan struct{}, 8)
@@ -178,8 +177,7 @@ func TestLoggerHearsOfRefusals(t *testing.T) {
 // covers P9.5
 func TestReaderWithoutHandlerSaysSo(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	log := &lockedText{}
 	reader(t, s.ClientURL(), agents.Options{Logger: hclog.New(&hclog.LoggerOptions{Output: log})}, nil, nil)
 	g.query("q1", 0)

@@ -253,8 +253,7 @@ func TestAuditorWaitsForAStream(t *testing.T) {
 // covers P11.4, A-RECONN
 func TestLastIsAskedForAgain(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	data, err := bcp.EncodeDecision(&bcp.Decision{Seq: 7, Kind: bcp.KindStart})
 	if err != nil {
 		t.Fatal(err)

@@ -231,8 +231,7 @@ func TestServerRestart(t *testing.T) {
 // covers P1.5
 func TestBackAtOnceAfterADisconnect(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	c, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main})
 	if err != nil {
 		t.Fatal(err)
@@ -269,8 +268,7 @@ func TestBackAtOnceAfterADisconnect(t *testing.T) {
 // covers P2.6, P9.5
 func TestAskedAgainAtOnceAfterADisconnect(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	pushes := g.listen(subjects.All(subjects.KindPush))
 	c := connect(t, s.ClientURL(), agents.Options{Name: researcher, Attempt: time.Hour})
 	pushed := make(chan error, 1)
@@ -323,8 +321,7 @@ func (c *cutter) Dial(network, address string) (net.Conn, error) {
 // covers P9.1, A-RECONN
 func TestStartWaitsForTheConnection(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	dial := &cutter{}
 	c := connect(t, s.ClientURL(), agents.Options{Name: main, NATS: []nats.Option{nats.SetCustomDialer(dial)}})
 	handled := make(chan struct{}, 1)
@@ -371,8 +368,7 @@ func (l *lockedText) String() string {
 func TestLogsHoldNoContent(t *testing.T) {
 	t.Parallel()
 	const canary = "canary"
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	log := &lockedText{}
 	o := agents.Options{Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log})}
 	o.Handlers = 1

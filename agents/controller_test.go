@@ -23,8 +23,7 @@ func TestAskReturnsWhenAccepted(t *testing.T) {
 	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
 		t.Run(encoding.String(), func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t, nil)
-			g := startGateway(t, s.ClientURL(), encoding)
+			s, g := startBoth(t, encoding)
 			asks := make(chan bcp.Ask, 1)
 			g.accept(func(ask bcp.Ask) bcp.QueryID { asks <- ask; return "q1" })
 			controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Encoding: encoding}))
@@ -56,8 +55,7 @@ func TestAskReturnsWhenAccepted(t *testing.T) {
 // covers P2.2, P2.6
 func TestAskIsStrictlyValid(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
 	low, high := int64(0), int64(5)
@@ -91,8 +89,7 @@ func TestAskIsStrictlyValid(t *testing.T) {
 // covers P2.6
 func TestAskRetriesWithTheSameBytes(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Attempt: 30 * time.Millisecond}))
 	ended := make(chan error, 1)
@@ -108,8 +105,7 @@ func TestAskRetriesWithTheSameBytes(t *testing.T) {
 // covers P2.6
 func TestRequestIDsAreFresh(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	asks := make(chan bcp.Ask, 2)
 	g.accept(func(ask bcp.Ask) bcp.QueryID { asks <- ask; return "q1" })
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
@@ -126,8 +122,7 @@ func TestRequestIDsAreFresh(t *testing.T) {
 // covers SUB-16, P10
 func TestAskRefused(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.MessagePack)
+	s, g := startBoth(t, bcp.MessagePack)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Encoding: bcp.MessagePack}))
 	for _, line := range bcp.Catalogue() {
@@ -203,8 +198,7 @@ func TestAskWaitsForAGateway(t *testing.T) {
 // covers P1.1
 func TestAskRefusesWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	everything := g.listen(">")
 	c := connect(t, s.ClientURL(), agents.Options{Name: main})
 	controller := agents.NewController(c)
@@ -245,8 +239,7 @@ func TestAskRefusesWhatCannotBeSent(t *testing.T) {
 // covers P2.1
 func TestAskDoesNotUnderstandTheReply(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
 	packed, err := bcp.Encode(bcp.Accepted{QueryID: "q1"}, bcp.MessagePack)
@@ -297,8 +290,7 @@ func TestDeniedAskFailsInsteadOfWaiting(t *testing.T) {
 // covers P9.2
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	sessions := g.listen(subjects.All(subjects.KindSession))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
 	for verb, call := range map[string]func(context.Context) error{"open": controller.OpenSession, "close": controller.CloseSession} {

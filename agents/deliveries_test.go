@@ -42,8 +42,7 @@ func TestDeliveryIsAcknowledgedAfterItsHandler(t *testing.T) {
 	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
 		t.Run(encoding.String(), func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t, nil)
-			g := startGateway(t, s.ClientURL(), encoding)
+			s, g := startBoth(t, encoding)
 			acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 			got, release := make(chan bcp.Delivery, 1), make(chan struct{})
 			receiver(t, s.ClientURL(), agents.Options{Encoding: encoding}, func(_ context.Context, d bcp.Delivery) error {
@@ -71,8 +70,7 @@ func TestDeliveryIsAcknowledgedAfterItsHandler(t *testing.T) {
 // covers P9.1
 func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	var handled atomic.Int32
 	entered, release := make(chan struct{}, 9), make(chan struct{})
@@ -105,8 +103,7 @@ func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
 // covers P9.1, P9.5, A-RECONN
 func TestDeliveryThatOutlastsItsConnection(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	c := connect(t, s.ClientURL(), agents.Options{Name: main})
 	controller := agents.NewController(c)
@@ -129,8 +126,7 @@ func TestDeliveryThatOutlastsItsConnection(t *testing.T) {
 // covers A-REPLY, P9.1
 func TestForeignReplySubjectsAreDropped(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	everything := g.listen(">")
 	seen := &errorsSeen{}
 	handled := make(chan bcp.DeliveryID, 9)
@@ -176,8 +172,7 @@ func TestForeignReplySubjectsAreDropped(t *testing.T) {
 // covers P9.1, A-REPLY
 func TestInconsistentDeliveriesAreDropped(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
 		t.Errorf("handled %v", d)
 		return nil
@@ -203,8 +198,7 @@ func TestInconsistentDeliveriesAreDropped(t *testing.T) {
 // covers P9.1
 func TestOrderIsKeptPerChannel(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	handled := make(chan bcp.DeliveryID, 99)
 	var failed atomic.Bool
@@ -243,8 +237,7 @@ func TestOrderIsKeptPerChannel(t *testing.T) {
 // covers P9.1
 func TestPanicInADeliveryHandler(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	boom := errors.New("boom")
 	seen := &errorsSeen{}
@@ -267,8 +260,7 @@ func TestPanicInADeliveryHandler(t *testing.T) {
 // covers P9.1
 func TestStop(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	entered := make(chan struct{}, 9)
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
@@ -320,8 +312,7 @@ func TestStop(t *testing.T) {
 // covers P9.1, P7.6
 func TestAskAndWait(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	asks, acks := g.listen(subjects.All(subjects.KindAsk)), g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	handled := make(chan bcp.DeliveryID, 9)
 	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
@@ -389,8 +380,7 @@ func TestAskAndWait(t *testing.T) {
 // covers P9.1
 func TestAskAndWaitInAHandler(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	got := make(chan bcp.Delivery, 1)
 	var controller *agents.Controller
@@ -415,8 +405,7 @@ func TestAskAndWaitInAHandler(t *testing.T) {
 // covers P9.1
 func TestAskAndWaitGivesUp(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
 	handled := make(chan bcp.DeliveryID, 9)
 	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
@@ -454,8 +443,7 @@ func TestAskAndWaitGivesUp(t *testing.T) {
 // covers P9.1, P9.2
 func TestUnclaimedDeliveriesStayWithTheGateway(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
 	controller := receiver(t, s.ClientURL(), agents.Options{}, nil)
 	unclaimed, claimed := g.persist(pushed("d1", researcher)), g.persist(answered("d2", "q1"))
@@ -478,8 +466,7 @@ func TestUnclaimedDeliveriesStayWithTheGateway(t *testing.T) {
 // covers P9.1
 func TestDeliveriesLoop(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
 	acknowledged := g.persist(pushed("d1", researcher), pushed("d2", "other"), pushed("d3", researcher))
 	var got []bcp.DeliveryID
@@ -535,8 +522,7 @@ func TestDeliveriesLoop(t *testing.T) {
 // covers P9.1
 func TestKeptDeliveries(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	kept := make(chan bcp.DeliveryID, 9)
 	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {

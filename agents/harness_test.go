@@ -125,6 +125,13 @@ func startGateway(t *testing.T, url string, encoding bcp.Encoding) *gateway {
 	return &gateway{t: t, nc: nc, encoding: encoding}
 }
 
+// startBoth runs a plain server and a gateway by hand.
+func startBoth(t *testing.T, encoding bcp.Encoding) (*server.Server, *gateway) {
+	t.Helper()
+	s := startServer(t, nil)
+	return s, startGateway(t, s.ClientURL(), encoding)
+}
+
 // listen returns what comes on a pattern.
 func (g *gateway) listen(pattern string) <-chan *nats.Msg {
 	g.t.Helper()

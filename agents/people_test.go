@@ -260,8 +260,7 @@ func TestPrompts(t *testing.T) {
 // covers P9.2
 func TestOperatorListsAgentsInParts(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	asked := g.listen(subjects.Control(bcp.ControlAgents))
 	o := agents.NewOperator(connect(t, s.ClientURL(), agents.Options{Name: bcp.Operator}))
 	parts := map[bcp.AgentName]status.Agents{

@@ -32,8 +32,7 @@ func eachPrompted(t *testing.T, f func(t *testing.T, c promptCase)) {
 	for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader} {
 		t.Run(role.String(), func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t, nil)
-			g := startGateway(t, s.ClientURL(), bcp.JSON)
+			s, g := startBoth(t, bcp.JSON)
 			conn := connect(t, s.ClientURL(), agents.Options{Name: main})
 			c := promptCase{gateway: g, conn: conn, role: role, acks: g.listen(subjects.RepliesOf(role, main))}
 			if c.agent = agents.NewController(conn); role == bcp.RoleReader {

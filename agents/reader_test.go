@@ -51,8 +51,7 @@ func TestReaderAnswers(t *testing.T) {
 	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
 		t.Run(encoding.String(), func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t, nil)
-			g := startGateway(t, s.ClientURL(), encoding)
+			s, g := startBoth(t, encoding)
 			replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 			answers := map[bcp.QueryID]any{
 				"q1": urgent,
@@ -90,8 +89,7 @@ func TestReaderAnswers(t *testing.T) {
 // covers P9.5
 func TestReaderAnswersAgain(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	var calls atomic.Int32
 	entered, release := make(chan struct{}, 9), make(chan struct{})
@@ -137,8 +135,7 @@ func TestQueryThatOutlastsItsConnection(t *testing.T) {
 	for _, what := range []string{"query", "result"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t, nil)
-			g := startGateway(t, s.ClientURL(), bcp.JSON)
+			s, g := startBoth(t, bcp.JSON)
 			replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 			c := connect(t, s.ClientURL(), agents.Options{Name: researcher})
 			r := agents.NewReader(c)
@@ -173,8 +170,7 @@ func TestQueryThatOutlastsItsConnection(t *testing.T) {
 // covers P9.5, P3.10
 func TestReaderTriesAgainAfterARejection(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	seen := make(chan agents.Query, 9)
 	results := make(chan bcp.ValidationResult, 9)
@@ -214,8 +210,7 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 // covers A-REPLY, P9.5
 func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	everything := g.listen(">")
 	r := reader(t, s.ClientURL(), agents.Options{}, func(context.Context, agents.Query) (any, error) { return urgent, nil }, nil)
 	query := bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: main, Spec: boolean}
@@ -261,8 +256,7 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 // covers P9.5
 func TestReaderHandlerFails(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	seen := &errorsSeen{}
 	boom := errors.New("boom")
@@ -304,8 +298,7 @@ func TestReaderHandlerFails(t *testing.T) {
 // covers P9.5
 func TestReaderHandlersAreBounded(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	var running, most atomic.Int32
 	var all sync.WaitGroup
@@ -338,8 +331,7 @@ func TestReaderHandlersAreBounded(t *testing.T) {
 // covers SUB-55, P9.3
 func TestReaderSubscriptions(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.MessagePack)
+	s, g := startBoth(t, bcp.MessagePack)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	lists, release := make(chan []bcp.ActiveSubscription, 9), make(chan struct{})
 	reader(t, s.ClientURL(), agents.Options{Encoding: bcp.MessagePack}, nil, func(r *agents.Reader) {
@@ -373,8 +365,7 @@ func TestReaderSubscriptions(t *testing.T) {
 // covers P7.6
 func TestReaderResults(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	results := make(chan bcp.ValidationResult, 9)
 	seen := &errorsSeen{}
@@ -474,8 +465,7 @@ func TestPush(t *testing.T) {
 // covers SUB-105, SUB-106, SUB-107
 func TestPushRefusesWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	everything := g.listen(">")
 	c := connect(t, s.ClientURL(), agents.Options{Name: researcher})
 	r := agents.NewReader(c)
@@ -504,8 +494,7 @@ func TestPushRefusesWhatCannotBeSent(t *testing.T) {
 // covers A-REPLY
 func TestReaderTakesNoForeignResult(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	results := make(chan bcp.ValidationResult, 9)
 	r := reader(t, s.ClientURL(), agents.Options{}, nil, func(r *agents.Reader) {
@@ -528,8 +517,7 @@ func TestReaderTakesNoForeignResult(t *testing.T) {
 // covers SUB-67
 func TestQueryAndPushResolveIndependently(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	pushes, replies := g.listen(subjects.All(subjects.KindPush)), g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	results := make(chan bcp.ValidationResult, 9)
 	var r *agents.Reader
@@ -565,8 +553,7 @@ func TestQueryAndPushResolveIndependently(t *testing.T) {
 // covers P9.5
 func TestReaderStops(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	entered := make(chan struct{}, 9)
 	r := reader(t, s.ClientURL(), agents.Options{Handlers: 1}, func(ctx context.Context, _ agents.Query) (any, error) {

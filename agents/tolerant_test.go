@@ -24,8 +24,7 @@ func (g *gateway) sendRaw(subject, reply, text string) {
 // covers P2.7, P9.3, P9.1
 func TestAgentsUnderANewerGateway(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, nil)
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	lists, results, asked := make(chan []bcp.ActiveSubscription, 4), make(chan bcp.ValidationResult, 4), make(chan agents.Query, 4)
 	r := reader(t, s.ClientURL(), agents.Options{}, func(_ context.Context, q agents.Query) (any, error) {
