@@ -38,7 +38,7 @@ func (t tests) Run() int {
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfACluster", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleOnACluster", "TestCrash", "TestDemoRefusesTheAttacker", "TestFlowScripts",
 		"TestFlowsWithRestarts", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
-		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoMeshesOnACluster", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
+		"TestRecordedActsAreAskedForOnce", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoMeshesOnACluster", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
 	effort.Parallel(6)
