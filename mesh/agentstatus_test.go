@@ -35,11 +35,7 @@ func TestOperatorSeesAgents(t *testing.T) {
 		"crash.md":  "---\nname: crash\ncommand: [./crash.sh]\nsandbox: none\nbcp_channels:\n- {peer: boss, role: reader}\n---\n",
 		"boss.md":   "---\nname: boss\nbcp_channels:\n- {peer: crash, role: controller, max_category: 1, budget_bits: 10}\n---\n",
 	}, func(c *mesh.Config) { c.Folder, c.Environ = folder, os.Environ() })
-	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, bcp.Operator, bcp.RoleOperator)), agents.Options{Name: bcp.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := client(t, m, bcp.Operator, bcp.RoleOperator, agents.Options{})
 	o := agents.NewOperator(conn)
 
 	boss := m.Connect(t, "boss", bcp.RoleController)
@@ -93,11 +89,7 @@ func TestOperatorSeesAgents(t *testing.T) {
 	}
 
 	// Who is no operator may not ask, and what agents hear has nothing of it.
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "boss", bcp.RoleController)), agents.Options{Name: "boss"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := client(t, m, "boss", bcp.RoleController, agents.Options{})
 	if _, err := agents.NewOperator(c).Agents(t.Context()); !errors.Is(err, nats.ErrPermissionViolation) {
 		t.Errorf("a Controller asks how the agents are: %v", err)
 	}

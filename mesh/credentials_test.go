@@ -37,11 +37,7 @@ func keysOf(t *testing.T, m *meshtest.Mesh) *accounts.Store {
 // operator connects as whoever owns the state folder.
 func operator(t *testing.T, m *meshtest.Mesh) *agents.Operator {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, bcp.Operator, bcp.RoleOperator)), agents.Options{Name: bcp.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := client(t, m, bcp.Operator, bcp.RoleOperator, agents.Options{})
 	return agents.NewOperator(c)
 }
 

@@ -25,11 +25,7 @@ import (
 // keeperOf connects as the keeper of an agent, with its real creds.
 func keeperOf(t testing.TB, m *meshtest.Mesh, agent bcp.AgentName) *agents.Keeper {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, agent, bcp.RoleKeeper)), agents.Options{Name: agent})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := client(t, m, agent, bcp.RoleKeeper, agents.Options{})
 	return agents.NewKeeper(c)
 }
 

@@ -47,11 +47,7 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 			}
 			main.Acknowledge(t, d)
 
-			c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", Encoding: encoding})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Close)
+			c := client(t, m, "main", bcp.RoleController, agents.Options{Encoding: encoding})
 			item, err := agents.NewController(c).Hand(context.WithoutCancel(t.Context()), h)
 			again, errAgain := agents.NewController(c).Hand(t.Context(), h)
 			if err != nil || errAgain != nil || item == "" || again != item {

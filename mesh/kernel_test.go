@@ -72,11 +72,7 @@ func kernelSeatsOf(t *testing.T, m *meshtest.Mesh, plan func() string) <-chan st
 func kernelSeatsWith(t *testing.T, m *meshtest.Mesh, plan func(agents.PlanRequest) string) <-chan string {
 	t.Helper()
 	return kernelSeatsBy(t, plan, func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), agents.Options{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
+		c := client(t, m, name, role, agents.Options{})
 		return c
 	})
 }
@@ -110,22 +106,14 @@ func kernelSeatsBy(t *testing.T, plan func(agents.PlanRequest) string, connect f
 // runTask starts a run and waits for its end.
 func runTask(t *testing.T, m *meshtest.Mesh, task string) (*agents.Run, bcp.RunReceipt) {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := client(t, m, "main", bcp.RoleController, agents.Options{})
 	return runTaskBy(t, c, agents.RunTask{Task: task})
 }
 
 // runAnew is runTask of a requester that begins anew.
 func runAnew(t *testing.T, m *meshtest.Mesh, task string) bcp.RunReceipt {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := client(t, m, "main", bcp.RoleController, agents.Options{})
 	_, end := runTaskBy(t, c, agents.RunTask{Task: task, NewSession: true})
 	return end
 }

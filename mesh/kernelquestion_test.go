@@ -31,11 +31,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	defer cancel()
 	var question bcp.RunReceipt
 	connect := func() *agents.Connection {
-		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
+		c := client(t, m, "main", bcp.RoleController, agents.Options{})
 		return c
 	}
 	asked := func(c *agents.Connection) *agents.Run {

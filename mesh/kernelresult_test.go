@@ -33,11 +33,7 @@ const (
 // hears has main take what is delivered to it.
 func hears(t *testing.T, m *meshtest.Mesh) <-chan bcp.Delivery {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", OnError: func(err error) { t.Error(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := client(t, m, "main", bcp.RoleController, agents.Options{OnError: func(err error) { t.Error(err) }})
 	heard := make(chan bcp.Delivery, 16)
 	controller := agents.NewController(c)
 	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
@@ -233,11 +229,7 @@ func TestConversation(t *testing.T) {
 		return strings.Replace(plan, `"final":"send"`, `"final":"mood"`, 1)
 	})
 	heard := hears(t, m)
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := client(t, m, "main", bcp.RoleController, agents.Options{})
 	for i := range 10 {
 		task, to := "Tell me whether the writer is angry.", "kim@example.org"
 		if i%2 == 1 {

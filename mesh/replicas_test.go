@@ -33,11 +33,7 @@ func replicasOf(t *testing.T, m *meshtest.Mesh, n int) ([]replica, <-chan handle
 	calls := make(chan handled)
 	all := make([]replica, n)
 	for i := range all {
-		conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "mailer", bcp.RoleReader)), agents.Options{Name: "mailer", Handlers: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(conn.Close)
+		conn := client(t, m, "mailer", bcp.RoleReader, agents.Options{Handlers: 1})
 		all[i] = replica{i, conn, make(chan struct{}, 16)}
 		r := agents.NewReader(conn)
 		r.OnSubscriptions(func([]bcp.ActiveSubscription) { all[i].listed <- struct{}{} })

@@ -40,11 +40,7 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 ` + files["agents/desk.md"][strings.Index(files["agents/desk.md"], "bcp_channels:"):]
 	m := meshtest.Start(t, files)
 	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), agents.Options{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
+		c := client(t, m, name, role, agents.Options{})
 		return c
 	}
 	var mu sync.Mutex

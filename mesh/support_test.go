@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
@@ -186,6 +187,16 @@ func of(kind bcp.DecisionKind, code bcp.Code) func(*bcp.Decision) bool {
 }
 
 var pushAlert = subjects.Push("mailer", "main", "alerts")
+
+// client connects with the Go client until the test ends, as an agent of the mesh.
+func client(t testing.TB, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role, o agents.Options) *agents.Connection {
+	t.Helper()
+	o.Name = name
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), o)
+	noError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
 
 // noError ends a test that cannot go on.
 func noError(t testing.TB, err error) {

@@ -51,11 +51,7 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	suspended("after a restart")
 	main.Accepted(t, "mailer", askUrgent)
 
-	operator, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, bcp.Operator, bcp.RoleOperator)), agents.Options{Name: bcp.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer operator.Close()
+	operator := client(t, m, bcp.Operator, bcp.RoleOperator, agents.Options{})
 	o := agents.NewOperator(operator)
 	for name, want := range map[bcp.AgentName]bool{"mailer": true, "main": false} {
 		if status, ok, err := o.Agent(t.Context(), name); err != nil || !ok || status.Suspended != want {
