@@ -148,10 +148,7 @@ func TestAttest(t *testing.T) {
 		}
 	}
 	// Another process sees all of it.
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	if _, parsed, err := again.Revocations("org1.example", time.Hour); err != nil || len(parsed.Serials) != 4 || parsed.Number <= last || parsed.Number < time.Now().Unix()-60 {
 		t.Errorf("%+v: %v", parsed, err)
 	}
@@ -234,17 +231,11 @@ func TestAttestKey(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(sealed, []byte("age-encryption.org/v1\n")) {
 		t.Fatalf("the key lies open: %.20q, %v", sealed, err)
 	}
-	closed, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	closed := openStore(t, folder)
 	if _, err := closed.Attester(); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("without the passphrase: %v", err)
 	}
-	opened, err := accounts.Open(folder, asks(passphrase, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := openStore(t, folder, asks(passphrase, nil))
 	if signer, err = opened.Attester(); err != nil || !bytes.Equal(signer.PublicPEM(), made[0]) {
 		t.Errorf("another key: %v", err)
 	}

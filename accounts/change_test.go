@@ -14,10 +14,7 @@ func TestStampTellsChanges(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	compile(t, store, scopes())
-	other, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := openStore(t, folder)
 	stamp := func(s *accounts.Store) accounts.Stamp {
 		t.Helper()
 		is, err := s.Stamp()

@@ -200,10 +200,7 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 	}
 	user, _ := userOf(t, creds)
 
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	changed := scopes()
 	for i := range changed {
 		if changed[i].Agent == "main" {
@@ -279,10 +276,7 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 	if user.IssuerAccount != second.Subject || second.SigningKeys[user.Issuer] == nil {
 		t.Error("the last agent's creds are of another account")
 	}
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	compile(t, again, all[:1])
 	back := compile(t, again, all)
 	if claims := claimsOf(t, back, "READERS-2"); claims.SigningKeys[user.Issuer] == nil {

@@ -92,10 +92,7 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 	one, oneSystem := remote(t, store, "one")
 	two, twoSystem := remote(t, store, "two")
 	pusher := push(t, store)
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	if core, system := remote(t, again, "one"); core.PublicKey != one.PublicKey || system.PublicKey != oneSystem.PublicKey {
 		t.Error("the second call made other logins")
 	}

@@ -83,10 +83,7 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	if err != nil || len(revoked) != 2 {
 		t.Fatalf("%v, %v", revoked, err)
 	}
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	after := compile(t, again, scopes())
 	readers := claimsOf(t, after, accounts.Readers)
 	for _, c := range []accounts.Creds{creds, restricted} {
@@ -253,10 +250,7 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 	for range 2 { // the second changes nothing
 		noError(t, store.Revoke(next.PublicKey))
 	}
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	changes, _, err := again.Pending(now)
 	if err != nil {
 		t.Fatal(err)

@@ -222,14 +222,8 @@ func TestSealedKeysAreReplacedBySealedOnes(t *testing.T) {
 	store.LittleWork()
 	compile(t, store, scopes())
 	noError(t, store.Seal(passphrase))
-	locked, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrong, err := accounts.Open(folder, asks([]byte("wrong horse battery"), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	locked := openStore(t, folder)
+	wrong := openStore(t, folder, asks([]byte("wrong horse battery"), nil))
 	acts := actsOf(t, store)
 	for name, rotate := range map[string]func(*accounts.Store) error{
 		"the operator": func(s *accounts.Store) error { return s.RotateOperator(true) },
@@ -248,10 +242,7 @@ func TestSealedKeysAreReplacedBySealedOnes(t *testing.T) {
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
 	}
-	open, err := accounts.Open(folder, asks(passphrase, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := openStore(t, folder, asks(passphrase, nil))
 	noError(t, open.RotateAll(true, 0))
 	compile(t, open, scopes())
 	if lie := openSeeds(t, folder); len(lie) > 0 {

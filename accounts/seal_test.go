@@ -94,10 +94,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 		t.Errorf("sealed: %t, %v", sealed, err)
 	}
 
-	locked, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	locked := openStore(t, folder)
 	if _, err := locked.Issue("main", 0, 0); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("issued without the passphrase: %v", err)
 	}
@@ -119,10 +116,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	}
 
 	asked := 0
-	open, err := accounts.Open(folder, asks(passphrase, &asked))
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := openStore(t, folder, asks(passphrase, &asked))
 	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
 	if err != nil {
 		t.Fatal(err)
@@ -248,10 +242,7 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 		}
 	}
 	works("sealed")
-	locked, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	locked := openStore(t, folder)
 	if _, _, err := locked.CheckpointKey(); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("the key of checkpoints without a passphrase: %v", err)
 	}
@@ -312,10 +303,7 @@ func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
 	store.LittleWork()
 	noError(t, store.Seal(passphrase))
 	option := asks(passphrase, nil)
-	opened, err := accounts.Open(folder, option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := openStore(t, folder, option)
 	if _, _, err := opened.CheckpointKey(); err != nil {
 		t.Fatal(err)
 	}

@@ -160,10 +160,7 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	}
 	away := filepath.Join(t.TempDir(), "operator.nk")
 	noError(t, os.Rename(name("operator.nk"), away))
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	after := compile(t, again, scopes())
 	if key, err := again.OperatorKey(); err != nil || key != identity || after.Operator != before.Operator {
 		t.Errorf("%s is the operator, not %s: %v", key, identity, err)
@@ -173,10 +170,7 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	}
 	// Another root of trust needs the key: of other accounts, or by somebody else.
 	_, foreign := newStore(t)
-	other, err := accounts.Open(foreign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := openStore(t, foreign)
 	theirs := compile(t, other, nil).Operator
 	noError(t, os.WriteFile(name("operator.jwt"), []byte(theirs), 0o600))
 	if _, err := accounts.Compile(again, scopes(), now); !errors.Is(err, accounts.ErrOperatorAway) {

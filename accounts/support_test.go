@@ -124,6 +124,14 @@ func accountKeyOf(b accounts.Bundle, name string) string {
 	return a.PublicKey
 }
 
+// openStore opens a store that is there.
+func openStore(t testing.TB, folder string, options ...accounts.OpenOption) *accounts.Store {
+	t.Helper()
+	s, err := accounts.Open(folder, options...)
+	noError(t, err)
+	return s
+}
+
 // noError ends a test that cannot go on.
 func noError(t testing.TB, err error) {
 	t.Helper()

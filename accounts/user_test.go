@@ -56,10 +56,7 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	if user, _ := userOf(t, second); user.Expires != 0 || !second.Expires.IsZero() || second.PublicKey == creds.PublicKey {
 		t.Errorf("the second user: %+v", user)
 	}
-	again, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := openStore(t, folder)
 	users, err := again.Users()
 	if diff := cmp.Diff([]accounts.User{creds.User, second.User}, users); err != nil || diff != "" {
 		t.Errorf("on record: %s, %v", diff, err)
