@@ -28,10 +28,7 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 	}
 	for _, name := range []string{keys.ExportedNode, keys.ExportedResolver} {
 		file := filepath.Join(out, name)
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := readFile(t, file)
 		moved := strings.ReplaceAll(string(content), "/var/lib/nats", folder)
 		if moved == string(content) {
 			t.Fatalf("%s names no folder", name)

@@ -212,10 +212,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 		t.Error("an auditor has a key")
 	}
 	// Without the folder of the keys there is nothing to sign with, or to read by.
-	about, err := os.ReadFile(home.Ready(x.keys))
-	if err != nil {
-		t.Fatal(err)
-	}
+	about := readFile(t, home.Ready(x.keys))
 	empty := filepath.Join(t.TempDir(), "state")
 	noError(t, errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(home.Ready(empty), about, 0o600)))
 	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e"), "audit export --checkpoint", "audit export --decision 1", "audit replay --raw"} {

@@ -55,10 +55,7 @@ func TestDocumentsNameCommands(t *testing.T) {
 	}
 	named, word := 0, regexp.MustCompile("^[a-z][a-z0-9-]*$")
 	for _, file := range append(files, "../../README.md") {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, file)
 		for _, span := range regexp.MustCompile("`bcpmesh ([^`\n]+)`").FindAllSubmatch(text, -1) {
 			named++
 			command := ""
@@ -86,10 +83,7 @@ func TestDocumentsLink(t *testing.T) {
 	links, mark := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`), regexp.MustCompile(`[^\pL\pN _-]`)
 	anchors := map[string][]string{} // by document
 	read := func(name string) string {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, name)
 		return fence.ReplaceAllString("\n"+string(text), "")
 	}
 	followed := 0

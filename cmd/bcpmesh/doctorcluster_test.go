@@ -28,10 +28,7 @@ func TestDoctorOnCluster(t *testing.T) {
 		}
 	}
 	file := filepath.Join(x.keys, "tree", "checkpoints")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readFile(t, file)
 	ahead := regexp.MustCompile(`"sequence":\d+`).ReplaceAll(content, []byte(`"sequence":99999`))
 	noError(t, os.WriteFile(file, ahead, 0o600))
 	x.says(cli.ExitFailed, "doctor", "fail journal it ends with record , and 99999 were signed")

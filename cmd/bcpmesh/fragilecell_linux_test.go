@@ -129,10 +129,7 @@ func TestCellKilledByAMail(t *testing.T) {
 		_ = up.Wait()
 	}()
 	said := func() string {
-		b, err := os.ReadFile(log.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readFile(t, log.Name())
 		return string(b)
 	}
 	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(10 * time.Millisecond) {

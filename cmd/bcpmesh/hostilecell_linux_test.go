@@ -277,10 +277,7 @@ func upWithHostileCells(t *testing.T, program, dir, log string) string {
 		<-ended
 	}()
 	read := func() string {
-		said, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		said := readFile(t, log)
 		return string(said)
 	}
 	for deadline := time.Now().Add(clustertest.Patience); !strings.Contains(read(), "tried all"); time.Sleep(20 * time.Millisecond) {

@@ -20,10 +20,7 @@ import (
 // prints of its plan.
 func TestKernelDocumentMesh(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/kernel.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := readFile(t, "../../docs/kernel.md")
 	blocksOfSection := func(heading string) [][][]byte {
 		_, section, _ := bytes.Cut(document, []byte("\n## "+heading+"\n"))
 		section, _, _ = bytes.Cut(section, []byte("\n## "))

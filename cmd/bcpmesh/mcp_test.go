@@ -39,10 +39,7 @@ func mcpFiles(t *testing.T) (m *meshtest.Mesh, creds func(bcp.AgentName) string)
 	t.Helper()
 	files := map[string]string{}
 	for _, name := range []string{"mesh.yaml", "agents/main.md", "agents/researcher.md"} {
-		content, err := os.ReadFile(filepath.Join("../../examples/mcp/mesh", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := readFile(t, filepath.Join("../../examples/mcp/mesh", name))
 		files[name] = string(content)
 	}
 	m = meshtest.Start(t, files)

@@ -47,19 +47,13 @@ func children(t *testing.T, parent int) map[int]string {
 func holds(t *testing.T, pid int, text string) bool {
 	t.Helper()
 	folder := filepath.Join("/proc", strconv.Itoa(pid))
-	environ, err := os.ReadFile(filepath.Join(folder, "environ"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	environ := readFile(t, filepath.Join(folder, "environ"))
 	memory, err := os.Open(filepath.Join(folder, "mem"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = memory.Close() }() // nothing was written
-	maps, err := os.ReadFile(filepath.Join(folder, "maps"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := readFile(t, filepath.Join(folder, "maps"))
 	found := bytes.Contains(environ, []byte(text))
 	read := 0
 	for line := range strings.Lines(string(maps)) {

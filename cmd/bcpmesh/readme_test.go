@@ -29,10 +29,7 @@ type block struct {
 
 func blocksOf(t *testing.T, document string) []block {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("../..", document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readFile(t, filepath.Join("../..", document))
 	var blocks []block
 	inside := false
 	for line := range strings.Lines(string(content)) {

@@ -262,10 +262,7 @@ func TestRoleVerify(t *testing.T) {
 func TestRoleChallenge(t *testing.T) {
 	t.Parallel()
 	s := signAttestation(t)
-	key, err := os.ReadFile(s.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := readFile(t, s.key)
 	speaks, err := s.agent.PublicKey()
 	if err != nil {
 		t.Fatal(err)

@@ -20,10 +20,7 @@ import (
 // covers DUAL-83, DUAL-84, DUAL-99, DUAL-101, DUAL-104, DUAL-106, DUAL-107
 func TestContractsDocument(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../docs/contracts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := readFile(t, "../../docs/contracts.md")
 	document := string(raw)
 	blocks := regexp.MustCompile("(?s)```(?:json|text)\n(.*?)```").FindAllStringSubmatch(document, -1)
 	if len(blocks) != 4 {
@@ -75,10 +72,7 @@ func TestContractsDocument(t *testing.T) {
 // docs/suspicion.md has every rule of the watch with its threshold.
 func TestRolesDocument(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/suspicion.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := readFile(t, "../../docs/suspicion.md")
 	for _, rule := range watch.Rules() {
 		threshold, _ := watch.ThresholdOf(rule)
 		within := "10 minutes"

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -114,4 +115,12 @@ func noError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// readFile returns what is in a file that has to be there.
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	noError(t, err)
+	return content
 }

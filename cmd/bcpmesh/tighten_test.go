@@ -110,10 +110,7 @@ func TestTightenMailroom(t *testing.T) {
 	noError(t, os.CopyFS(dir, mailroom.Definitions()))
 	for _, name := range []string{"agents/assistant.md", "agents/mail-reader.md", "mesh.yaml"} {
 		file := filepath.Join(dir, name)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, file)
 		wider := strings.NewReplacer("budget_bits: 12000", "budget_bits: 1000000", "max_refusals: 200/m", "max_refusals: 6000/m").Replace(string(text))
 		noError(t, os.WriteFile(file, []byte(wider), 0o600))
 	}

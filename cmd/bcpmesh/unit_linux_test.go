@@ -99,10 +99,7 @@ func unitLine(t *testing.T, unit, name string) string {
 func unitFilter(t *testing.T, unit string) []byte {
 	t.Helper()
 	calls := systemCalls(t)
-	set, err := os.ReadFile("testdata/systemd-252.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := readFile(t, "testdata/systemd-252.txt")
 	_, list, _ := strings.Cut(string(set), "\n") // after the comment
 	var allowed []uint32
 	for _, name := range slices.Concat(strings.Fields(list), strings.Fields(strings.ReplaceAll(unitLine(t, unit, "SystemCallFilter"), "@system-service", ""))) {
@@ -164,10 +161,7 @@ func unitFilter(t *testing.T, unit string) []byte {
 // covers ALF-10
 func TestSandboxInTheUnit(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../../.ci/pack/files/bcpmesh.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readFile(t, "../../.ci/pack/files/bcpmesh.service")
 	unit := string(content)
 	doctor := func(unit string) string {
 		t.Helper()

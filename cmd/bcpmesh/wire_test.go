@@ -30,10 +30,7 @@ const (
 // messageSchemas are the schemas of docs/wire.schema.json, by name.
 func messageSchemas(t *testing.T) map[string]*jsonschema.Schema {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("../..", wireSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readFile(t, filepath.Join("../..", wireSchema))
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
 	if err != nil {
 		t.Fatal(err)
@@ -278,10 +275,7 @@ func TestWireSchemaOfAReaderIsTheCode(t *testing.T) {
 func TestWireTables(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("../..", wireDocument)
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readFile(t, file)
 	page := string(content)
 	for name, table := range map[string]string{"subjects": subjectTable(), "codes": codeTable()} {
 		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
