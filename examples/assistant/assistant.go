@@ -3,7 +3,6 @@ package assistant
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/office"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
 // The seats of the example.
@@ -45,9 +43,9 @@ type Options struct {
 	Requester, Planner, Reader agents.Credentials
 	Service, Parcels           agents.Credentials
 	Office                     string                         // a folder that [MakeOffice] made
-	Planned                    func(task string, plan []byte) // optional: hears what the planner is asked and answers
-	Said                       func(content, answer string)   // optional: hears what the Reader is given and says
-	Called                     func(tool string, args []byte) // optional: hears what the tools are asked for
+	Planned                    func(task string, plan []byte) // hears what the planner is asked and answers
+	Said                       func(content, answer string)   // hears what the Reader is given and says
+	Called                     func(tool string, args []byte) // hears what the tools are asked for
 }
 
 // Seats are agents that serve.
@@ -73,6 +71,12 @@ func MakeOffice(dir string) error {
 	return nil
 }
 
+// server is what serves in a seat.
+type server interface {
+	Start(context.Context) error
+	Stop(context.Context) error
+}
+
 // Serve takes the seats of planner, Reader and tools until Close.
 func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
 	s := &Seats{}
@@ -81,89 +85,66 @@ func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	connect := func(name bcp.AgentName, creds agents.Credentials) (*agents.Connection, error) {
-		c, err := agents.Connect(ctx, o.URL, creds, agents.Options{Name: name, Logger: hclog.NewNullLogger()})
-		if err == nil {
-			s.close = append(s.close, func() error { c.Close(); return nil })
-		}
-		return c, err
-	}
-	type seat interface {
-		Start(context.Context) error
-		Stop(context.Context) error
-	}
-	start := func(a seat) error {
-		err := a.Start(ctx)
-		if err == nil {
-			s.close = append(s.close, func() error { return a.Stop(context.WithoutCancel(ctx)) })
-		}
-		return err
-	}
-
-	conn, err := connect(Planner, o.Planner)
+	opened, err := office.Open(o.Office, "desk@example.org")
 	if err != nil {
 		return nil, err
 	}
+	s.close = append(s.close, opened.Close)
+	for _, seat := range []struct {
+		name  bcp.AgentName
+		creds agents.Credentials
+		take  func(*agents.Connection) server // nil for the requester, who serves nothing
+	}{{Requester, o.Requester, nil}, {Planner, o.Planner, o.planner}, {Reader, o.Reader, o.reader}, {Service, o.Service, o.tools(opened.Call)}, {Parcels, o.Parcels, o.tools(callParcels)}} {
+		conn, err := agents.Connect(ctx, o.URL, seat.creds, agents.Options{Name: seat.name, Logger: hclog.NewNullLogger()})
+		if err != nil {
+			return nil, err
+		}
+		s.close = append(s.close, func() error { conn.Close(); return nil })
+		if seat.take == nil {
+			s.requester = agents.NewRequester(conn)
+			continue
+		}
+		a := seat.take(conn)
+		if err := a.Start(ctx); err != nil {
+			return nil, err
+		}
+		s.close = append(s.close, func() error { return a.Stop(context.WithoutCancel(ctx)) })
+	}
+	return s, nil
+}
+
+func (o *Options) planner(conn *agents.Connection) server {
 	planner := agents.NewPlanner(conn)
 	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) {
 		plan := buildPlan(r.Task)
-		if o.Planned != nil {
-			o.Planned(r.Task, plan)
-		}
+		o.Planned(r.Task, plan)
 		return plan, nil
 	})
-	if err := start(planner); err != nil {
-		return nil, err
-	}
+	return planner
+}
 
-	if conn, err = connect(Reader, o.Reader); err != nil {
-		return nil, err
-	}
+func (o *Options) reader(conn *agents.Connection) server {
 	reader := agents.NewReader(conn)
 	reader.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
 		if _, link, found := strings.Cut(q.Content, "https://"); found {
 			return map[string]string{"url": "https://" + link}, nil // sealed
 		}
 		answer := hijackedReading(q.Content)
-		if o.Said != nil {
-			o.Said(q.Content, answer)
-		}
+		o.Said(q.Content, answer)
 		return map[string]string{"text": answer}, nil
 	})
-	if err := start(reader); err != nil {
-		return nil, err
-	}
+	return reader
+}
 
-	opened, err := office.Open(o.Office, "desk@example.org")
-	if err != nil {
-		return nil, err
-	}
-	s.close = append(s.close, opened.Close)
-	for _, service := range []struct {
-		name  bcp.AgentName
-		creds agents.Credentials
-		call  func(context.Context, agents.Call) (any, error)
-	}{{Service, o.Service, opened.Call}, {Parcels, o.Parcels, callParcels}} {
-		if conn, err = connect(service.name, service.creds); err != nil {
-			return nil, err
-		}
+func (o *Options) tools(call func(context.Context, agents.Call) (any, error)) func(*agents.Connection) server {
+	return func(conn *agents.Connection) server {
 		tool := agents.NewTool(conn, nil)
 		tool.HandleAll(func(ctx context.Context, c agents.Call) (any, error) {
-			if o.Called != nil {
-				o.Called(c.Tool, c.Args)
-			}
-			return service.call(ctx, c)
+			o.Called(c.Tool, c.Args)
+			return call(ctx, c)
 		})
-		if err := start(tool); err != nil {
-			return nil, err
-		}
+		return tool
 	}
-
-	if conn, err = connect(Requester, o.Requester); err != nil {
-		return nil, err
-	}
-	s.requester = agents.NewRequester(conn)
-	return s, nil
 }
 
 // Do has the kernel do a task, and waits for its end. Nobody remembers the task before.
@@ -221,21 +202,10 @@ func callParcels(_ context.Context, c agents.Call) (any, error) {
 	if c.Tool == "book_pickup" {
 		return map[string]bool{"booked": true}, nil
 	}
-	var args struct {
-		Box string `json:"box"`
-	}
+	var args map[string]string
 	if err := json.Unmarshal(c.Args, &args); err != nil {
 		return nil, err
 	}
-	notices, err := mesh.ReadFile("mesh/parcels/" + args.Box + ".json")
+	notices, err := mesh.ReadFile("mesh/parcels/" + args["box"] + ".json")
 	return jsontext.Value(notices), err
-}
-
-// Definition loads the example's definitions.
-func Definition() (*bcp.Mesh, error) {
-	def, report := definition.Load(Folder())
-	if def == nil {
-		return nil, fmt.Errorf("assistant: the definitions do not load: %s", report.Errors[0].Message)
-	}
-	return def, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/examples/assistant"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -33,9 +34,9 @@ type bench struct {
 
 func start(t *testing.T) *bench {
 	t.Helper()
-	def, err := assistant.Definition()
-	if err != nil {
-		t.Fatal(err)
+	def, report := definition.Load(assistant.Folder())
+	if def == nil {
+		t.Fatalf("the definitions do not load: %+v", report.Errors)
 	}
 	m, err := mesh.Start(t.Context(), mesh.Config{Definition: def, State: t.TempDir()})
 	if err != nil {
