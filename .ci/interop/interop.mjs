@@ -135,7 +135,7 @@ step("rotated the Controller's creds");
 
 await arrived(750);
 const before = reader.lines.length;
-const key = JSON.parse((await mesh("creds", "show", creds.researcher, "--json")).stdout).public_key;
+const key = JSON.parse((await mesh("creds", creds.researcher, "--json")).stdout).public_key;
 await mesh("creds", "revoke", "researcher", "--user", key);
 const revoked = Date.now();
 const cut = await reader.until("it is cut off", (line) => line.status === "disconnect", before);

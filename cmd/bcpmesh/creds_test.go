@@ -37,7 +37,7 @@ func TestIssueTogether(t *testing.T) {
 	}
 	together.Wait()
 	for i := range processes {
-		got := execute(t, "", "creds", "show", fmt.Sprintf("%s/%d.creds", dir, i), "--dir", dir)
+		got := execute(t, "", "creds", fmt.Sprintf("%s/%d.creds", dir, i), "--dir", dir)
 		if got.code != cli.ExitOK || !strings.Contains(got.stdout, "status      valid") {
 			t.Errorf("%+v", got)
 		}
@@ -75,7 +75,7 @@ func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
 		}
 		connection.Close()
 	}
-	if got := execute(t, "", "creds", "show", running, "--dir", dir); got.code != cli.ExitOK {
+	if got := execute(t, "", "creds", running, "--dir", dir); got.code != cli.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	stop()

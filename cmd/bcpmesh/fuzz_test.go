@@ -173,7 +173,7 @@ func FuzzCredsShow(f *testing.F) {
 		name := filepath.Join(t.TempDir(), "x.creds")
 		noError(t, os.WriteFile(name, content, 0o600))
 		for _, form := range []string{"--json=false", "--json"} {
-			got := execute(t, "", "creds", "show", name, "--state", state, form)
+			got := execute(t, "", "creds", name, "--state", state, form)
 			if got.code != cli.ExitOK {
 				checkTalk(t, got.stderr)
 			}
