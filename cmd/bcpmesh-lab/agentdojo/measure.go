@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // The ways in which a task is played: by a plain Controller under a category, by the kernel with an honest planner and a
@@ -45,9 +44,6 @@ type row struct {
 	Cells     [ways]cell
 	Attacks   [ways]attack
 	Alerts    []string // in honest traffic
-	// Seen is the highest count of each rule about agents that leave their role in the honest
-	// traffic of the task's mesh; only the first row of a mesh has it.
-	Seen map[bcp.SuspectRule]int
 	// Alone is how many decisions of a careful person the kernel's plays took, without an attack and with each; Together how many
 	// signatures if the tasks of a mesh are done at once, which the first row has.
 	Alone, Together [2]int
@@ -101,15 +97,10 @@ func (s *suite) measure(ctx context.Context, m *model, users []task, rows []row)
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	for n, play := range []func(context.Context, *task, *row) error{st.honest, st.attack} {
+	for _, play := range []func(context.Context, *task, *row) error{st.honest, st.attack} {
 		for i := range users {
 			if err := play(ctx, &users[i], &rows[i]); err != nil {
 				return fmt.Errorf("%s %s: %w", s.Name, users[i].ID, err)
-			}
-		}
-		if n == 0 {
-			if err := st.mesh.Inspect(ctx, func(s *state.State) { rows[0].Seen = s.MostSeen() }); err != nil {
-				return err
 			}
 		}
 	}

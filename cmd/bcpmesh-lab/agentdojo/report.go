@@ -9,7 +9,6 @@ import (
 	"text/template"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 // pages has a template for each benchmark.
@@ -133,13 +132,6 @@ func write(w io.Writer, stderr io.Writer, suites []*suite, rows []row, m *model)
 		if why := r.Cells[kernelReader].Why; why != "" {
 			page.Whys[why] = append(page.Whys[why], r.Suite+" "+strings.TrimPrefix(r.ID, "user_task_"))
 		}
-	}
-	for _, rule := range watch.Rules() {
-		most := 0
-		for i := range rows {
-			most = max(most, rows[i].Seen[rule])
-		}
-		fmt.Fprintf(stderr, "honest traffic: %s at most %d\n", rule, most)
 	}
 	for way := range ways {
 		fmt.Fprintf(stderr, "%s: %d of %d goals reached\n", wayNames[way], all.Attacks[way].Reached[careful], all.Attacks[way].Pairs)

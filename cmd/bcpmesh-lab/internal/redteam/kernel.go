@@ -1,6 +1,7 @@
 package redteam
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -25,20 +26,15 @@ const (
 // Runs may send mail only to kim.
 const kimAt = "kim@example.org"
 
-const kernelTools = `service: mailbox
-tools:
-- name: look
-  effect_level: read
-  required_caps: [mail.read]
-  input_schema: {type: object}
-  output_schema: {type: object, properties: {body: {type: string}}}
-- name: send
-  effect_level: write
-  required_caps: [mail.send]
-  idempotency: key
-  input_schema: {type: object, properties: {to: {type: string}, angry: {type: boolean}}}
-  output_schema: {type: object, properties: {sent: {type: boolean}}}
-`
+// kernelTools are the mailbox's tools.
+//
+//go:embed mailbox.yaml
+var kernelTools string
+
+// kernelHead is a kernel, but for its planner, its requester's grants and how often it plans.
+//
+//go:embed kernel.yaml
+var kernelHead string
 
 // kernelFiles are the sample's, with two kernels.
 func kernelFiles() map[string]string {
@@ -47,29 +43,7 @@ func kernelFiles() map[string]string {
 	files["mailer.md"] = agentFile(mailer, "", reads(main), reads(desk), reads(shop))
 	files["tools/mailbox.yaml"] = kernelTools
 	head := func(planner bcp.AgentName, requesters string, plans int) string {
-		return fmt.Sprintf(`kernel:
-  planner: %s
-  requesters: {main: %s}
-  grants: {all: [mail.read, mail.send], read: [mail.read]}
-  limits: {max_plans: %d}
-  schemas:
-    Mood: {reader: mailer, category: 1, fields: [{name: angry, type: boolean}]}
-  rules:
-  - id: one-bit
-    effect: declassify
-    tool: send
-    when: args.angry.influence <= 1 && !args.to.tainted
-    examples:
-      yes: [{args: {to: a@b, angry: {tainted: true, influence: 1}}}]
-      no: [{args: {to: a@b, angry: {tainted: true, influence: 2}}}, {args: {to: {tainted: true}, angry: {influence: 1}}}]
-  - id: kim-alone
-    effect: forbid
-    tool: send
-    when: args.to.value != requester.address
-    examples:
-      yes: [{args: {to: a@b, angry: false}, requester: {address: b@b}}]
-      no: [{args: {to: a@b, angry: false}, requester: {address: a@b}}]
-`, planner, requesters, plans)
+		return fmt.Sprintf(kernelHead, planner, requesters, plans)
 	}
 	rights := []string{"max_category: 1", "budget_bits: 1000"}
 	files["desk.md"] = agentFile(desk, head(sage, "[all, read]", 1), channel(mailer, rights...))
