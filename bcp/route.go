@@ -35,9 +35,10 @@ const (
 	WebhookJSON  WebhookFormat = 1 // our own
 	WebhookSlack WebhookFormat = 2 // of Slack's incoming webhooks
 	WebhookNtfy  WebhookFormat = 3 // text, with the headers of ntfy
+	WebhookTeams WebhookFormat = 4 // of the workflows of Microsoft Teams: an adaptive card
 )
 
-var webhookWords = []string{"", "json", "slack", "ntfy"}
+var webhookWords = []string{"", "json", "slack", "ntfy", "teams"}
 
 func (f WebhookFormat) String() string { return wire.Word(webhookWords, f) }
 

@@ -160,8 +160,3 @@ func FuzzCompileRule(f *testing.F) {
 		}
 	})
 }
-
-// listed are facts by index.
-type listed [11]constraint.Fact
-
-func (l *listed) Fact(i int) constraint.Fact { return l[i] }

@@ -406,7 +406,7 @@ var meshKeys = []Key{
 		Doc: "The approver or auditor whom it reaches."},
 	{Level: LevelNotify, Name: "webhook", Type: TypeSecretName, DefaultRule: "none", Rule: "P4.6", field: of(func(r *bcp.Route) any { return &r.Webhook }),
 		Doc: "The URL to post to."},
-	{Level: LevelNotify, Name: "format", Type: TypeWord, Words: wordsOf[bcp.WebhookFormat](1, 3), Default: "json", Rule: "P4.6", field: of(func(r *bcp.Route) any { return &r.Format }),
+	{Level: LevelNotify, Name: "format", Type: TypeWord, Words: wordsOf[bcp.WebhookFormat](1, 4), Default: "json", Rule: "P4.6", field: of(func(r *bcp.Route) any { return &r.Format }),
 		Doc: "The format of the posts to the webhook."},
 	{Level: LevelNotify, Name: "mail_server", Type: TypeServer, DefaultRule: "none", Rule: "P4.6", field: of(func(r *bcp.Route) any { return &r.MailServer }),
 		Doc: "The SMTP server: STARTTLS, or TLS at port 465, unless it is on this machine."},

@@ -52,7 +52,7 @@ func TestNoWordOfAnAgent(t *testing.T) {
 			t.Fatalf("decision %d is told nobody", i)
 		}
 		m := newMessage(def, everything(), []Notice{n})
-		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy} {
+		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy, bcp.WebhookTeams} {
 			body, header, err := encodeBody(format, &m)
 			if all := string(body) + fmt.Sprint(header); err != nil || strings.Contains(all, canary) {
 				t.Errorf("%s of %s: %s %v", format, n.Kind, all, err)
@@ -181,7 +181,7 @@ func TestLink(t *testing.T) {
 		}
 		m := newMessage(def, route, []Notice{n})
 		texts := []string{string(mailText(&bcp.Route{MailFrom: "a@b"}, &m, time.Now()))}
-		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy} {
+		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy, bcp.WebhookTeams} {
 			body, header, err := encodeBody(format, &m)
 			if err != nil {
 				t.Fatal(err)

@@ -44,6 +44,7 @@ func TestWebhook(t *testing.T) {
 		bcp.WebhookJSON:  `"says":"this is a test`,
 		bcp.WebhookSlack: `{"text":"*office: this is a test of the notification route desk*\n08:00:00Z info: this is a test`,
 		bcp.WebhookNtfy:  "08:00:00Z info: this is a test of the notification route desk\n",
+		bcp.WebhookTeams: `"contentType":"application/vnd.microsoft.card.adaptive"`,
 	} {
 		route.Format = format
 		if err := Send(t.Context(), route, place, &m, nil); err != nil {

@@ -115,6 +115,8 @@ func encodeBody(format bcp.WebhookFormat, m *Message) (body []byte, header http.
 			header.Set("Click", link)
 		}
 		body = []byte(text)
+	case bcp.WebhookTeams:
+		body, err = json.Marshal(teamsCard(m, text))
 	default:
 		body, err = json.Marshal(m)
 	}
@@ -122,6 +124,24 @@ func encodeBody(format bcp.WebhookFormat, m *Message) (body []byte, header http.
 		return nil, nil, fmt.Errorf("write a notification: %w", err)
 	}
 	return body, header, nil
+}
+
+// teamsCard is a message of Microsoft Teams with an adaptive card. Rich text, unlike a text block, reads no Markdown.
+func teamsCard(m *Message, text string) any {
+	type object = map[string]any
+	run := func(text string, bold bool) object {
+		o := object{"type": "TextRun", "text": text}
+		if bold {
+			o["weight"] = "Bolder"
+		}
+		return object{"type": "RichTextBlock", "inlines": []object{o}}
+	}
+	card := object{"type": "AdaptiveCard", "$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "version": "1.4",
+		"body": []object{run(m.Title, true), run(text, false)}}
+	if link := m.Notices[0].Link; link != "" {
+		card["actions"] = []object{{"type": "Action.OpenUrl", "title": "Open", "url": link}}
+	}
+	return object{"type": "message", "attachments": []object{{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}}}
 }
 
 func slackText(text string) string {

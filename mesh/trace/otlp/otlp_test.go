@@ -528,16 +528,3 @@ func TestLogHasNoWordOfCollectors(t *testing.T) {
 		t.Errorf("the log is %q", text)
 	}
 }
-
-// discard is a collector that looks at nothing.
-func discard(b *testing.B) *httptest.Server {
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
-	b.Cleanup(s.Close)
-	return s
-}
-
-func (c *counts) done() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sent + c.full + c.lost + c.un
-}
