@@ -26,20 +26,20 @@ type room struct {
 func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
-	{"lines: bcp", 54562, lines("bcp")},
-	{"lines: mesh", 26978, lines("mesh")},
+	{"lines: bcp", 54563, lines("bcp")},
+	{"lines: mesh", 26998, lines("mesh")},
 	{"lines: cmd", 29644, lines("cmd/bcpmesh", "cmd/internal")},
 	{"lines: agents", 29686, lines("agents")},
 	{"lines: jetstream, accounts, subjects", 15301, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 1985, lines("examples")},
-	{"lines: all of the root module", 158156, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
+	{"lines: all of the root module", 158177, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
 	{"lines: lab, bridge, .ci", 23939, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
-	{"lines: all", 182095, lines(".")},
-	{"lines of tests", 134617, func(t *tree) int { return t.tests }},
+	{"lines: all", 182116, lines(".")},
+	{"lines of tests", 134600, func(t *tree) int { return t.tests }},
 	{"packages", 124, func(t *tree) int { return len(t.packages) }},
 	{"commands", 85, func(t *tree) int { return t.commands }},
 	{"flags declared", 267, func(t *tree) int { return t.flags }},
-	{"words of documents", 59980, func(t *tree) int { return t.words }},
+	{"words of documents", 59984, func(t *tree) int { return t.words }},
 	{"words of help", 14544, func(t *tree) int { return t.help }},
 	{"decision records", 25, func(t *tree) int { return t.records }},
 }
