@@ -27,10 +27,15 @@ func seal(key string, statement []byte) []byte {
 func peopleLedger(t *testing.T) *ledger {
 	t.Helper()
 	ask := kernel.Rule{ID: "ask-first", Effect: kernel.Ask, Tool: "send_email", When: "true"}
-	l := newLedger(t)
-	k := mustKernel(t, func(d *kernel.Definition) {
+	return signedLedger(t, mustKernel(t, func(d *kernel.Definition) {
 		d.Approvers, d.Rules, d.UntestedRules = []bcp.AgentName{"ada", "bob"}, []kernel.Rule{ask}, true
-	})
+	}))
+}
+
+// signedLedger is a journal with a kernel, and with approvers whose signatures are seals.
+func signedLedger(t *testing.T, k *kernel.Kernel) *ledger {
+	t.Helper()
+	l := newLedger(t)
 	l.g = newGateway(t, k)
 	l.config.Runs = kernel.Open(k)
 	l.config.Mesh = &bcp.Mesh{Agents: []bcp.Agent{{Name: "bob"}}}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	shown "github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -309,18 +308,7 @@ func TestPlannersHearThatTheyMayAsk(t *testing.T) {
 // covers KER-70, P7.1
 func TestAnApproverAnswers(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	k := asking(t, 1, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} })
-	l.g = newGateway(t, k)
-	l.config.Runs = kernel.Open(k)
-	l.config.Mesh = &bcp.Mesh{Agents: []bcp.Agent{{Name: "bob"}}}
-	l.config.Verify = func(key string, statement, signature []byte) bool {
-		return string(signature) == string(seal(key, statement))
-	}
-	var err error
-	if l.state, err = state.New(l.config); err != nil {
-		t.Fatal(err)
-	}
+	l := signedLedger(t, asking(t, 1, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} }))
 	l.g.begin("all")
 	l.g.plan(fmt.Sprintf(`{"steps":[%s],"final":"q"}`, question("q", day)))
 	for _, c := range l.g.changes[len(l.records):] {
