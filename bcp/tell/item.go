@@ -2,6 +2,7 @@ package tell
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -496,4 +497,12 @@ func Span(seconds int64) string {
 		}
 	}
 	return b.String()
+}
+
+// UsesLeft says how many answers an endorsement still releases.
+func UsesLeft(e *bcp.EndorsementView) string { return fmt.Sprintf("%d of %d", e.UsesLeft, e.Uses) }
+
+// EndorsementState says until when an endorsement holds, or why it does not any more.
+func EndorsementState(e *bcp.EndorsementView) string {
+	return cmp.Or(e.Ended, "until "+Moment(e.Until))
 }

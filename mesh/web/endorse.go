@@ -166,11 +166,7 @@ type endorsed struct {
 func endorsedRows(list []bcp.EndorsementView) (rows []endorsed) {
 	for i := range list {
 		e := &list[i]
-		state := e.Ended
-		if state == "" {
-			state = "until " + tell.Moment(e.Until)
-		}
-		rows = append(rows, endorsed{*e, tell.Channel(e.Controller, e.Reader), strings.Join(e.Codes, ", "), fmt.Sprintf("%d of %d", e.UsesLeft, e.Uses), state})
+		rows = append(rows, endorsed{*e, tell.Channel(e.Controller, e.Reader), strings.Join(e.Codes, ", "), tell.UsesLeft(e), tell.EndorsementState(e)})
 	}
 	return rows
 }

@@ -123,12 +123,8 @@ func showEndorsed(o *cli.Output, list []bcp.EndorsementView) error {
 	var rows [][]string
 	for i := range list {
 		e := &list[i]
-		state := e.Ended
-		if state == "" {
-			state = "until " + tell.Moment(e.Until)
-		}
 		rows = append(rows, []string{string(e.ID), string(e.By), string(e.Controller) + " ← " + string(e.Reader), string(e.Subscription), strings.Join(e.Codes, "+"),
-			fmt.Sprintf("%d of %d", e.UsesLeft, e.Uses), e.BitsLeft.Rounded(), state})
+			tell.UsesLeft(e), e.BitsLeft.Rounded(), tell.EndorsementState(e)})
 	}
 	o.Table([]string{"endorsement", "by", "channel", "subscription", "signs", "uses left", "bits left", ""}, rows)
 	return nil
