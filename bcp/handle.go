@@ -21,6 +21,14 @@ func newHandle(id DeliveryID, i int) Handle {
 	return Handle(HandlePrefix + string(id) + "." + strconv.Itoa(i))
 }
 
+// HandleOf returns the handle that an item's content is, which is empty if it is none.
+func HandleOf(content []byte) (h Handle) {
+	if json.Unmarshal(content, &h) != nil {
+		return ""
+	}
+	return h
+}
+
 // Parse returns the delivery that the handle came with, and its place among the sealed
 // values there.
 func (h Handle) Parse() (id DeliveryID, i int, ok bool) {

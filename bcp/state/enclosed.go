@@ -111,11 +111,7 @@ func (s *State) applyHand(d *bcp.Decision, ch *channelState) {
 
 // handedOn returns what the content of an item that is a handle stands for.
 func (s *State) handedOn(content []byte) (e *envelope, i int, ok bool) {
-	var h bcp.Handle
-	if json.Unmarshal(content, &h) != nil {
-		return nil, 0, false
-	}
-	id, i, _ := h.Parse()
+	id, i, _ := bcp.HandleOf(content).Parse()
 	e = s.envelopes[id]
 	return e, i, e != nil
 }
@@ -129,9 +125,8 @@ func (s *State) used() map[bcp.DeliveryID]bool {
 		}
 	}
 	for _, it := range s.items {
-		var h bcp.Handle
-		if it.Kind == bcp.ItemHanded && json.Unmarshal(it.content, &h) == nil {
-			note(h)
+		if it.Kind == bcp.ItemHanded {
+			note(bcp.HandleOf(it.content))
 		}
 	}
 	for _, q := range s.open {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -104,9 +103,7 @@ func (g *Gateway) answerApproval(in *input) {
 				g.config.OnView(approver, a.Item)
 			}
 			if view.Kind == bcp.ItemHanded {
-				var h bcp.Handle
-				_ = json.Unmarshal(view.Content, &h) // it is the state's
-				view.Sealed, _ = g.unseal(view.Controller, h)
+				view.Sealed, _ = g.unseal(view.Controller, bcp.HandleOf(view.Content))
 			}
 			g.answer(in, view)
 		}
