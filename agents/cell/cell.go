@@ -46,9 +46,6 @@ type Configuration struct {
 	Redact       guard.Set `json:"redact,omitzero"`
 	// Confined says that the cell must be confined.
 	Confined bool `json:"confined,omitzero"`
-	// Replayed says that files and mail do not exist: the keeper has the recorded
-	// results.
-	Replayed bool `json:"replayed,omitzero"`
 }
 
 // MCPTool is a tool of an MCP server, in the operator's words.
@@ -108,17 +105,11 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 // open opens the sources of the tools, once the cell is confined.
 func (c *Cell) open() (err error) {
 	if slices.Contains(c.config.Tools, files.Name) {
-		folders := c.config.Files
-		if c.config.Replayed {
-			folders = nil
-		}
-		if c.files, err = files.Open(folders); err != nil {
+		if c.files, err = files.Open(c.config.Files); err != nil {
 			return err
 		}
 	}
-	if slices.Contains(c.config.Tools, mailbox.Name) && c.config.Replayed {
-		c.mailbox = new(mailbox.Box)
-	} else if slices.Contains(c.config.Tools, mailbox.Name) {
+	if slices.Contains(c.config.Tools, mailbox.Name) {
 		c.mailbox, err = mailbox.OpenBox(c.config.Mailbox)
 	}
 	return err
@@ -230,21 +221,7 @@ type params struct {
 	Conversation string         `json:"conversation"`
 	Request      jsontext.Value `json:"request,omitzero"`
 	Ask          *fetch.Ask     `json:"ask,omitzero"`
-	Read         *Read          `json:"read,omitzero"`
 	Call         *tool.Call     `json:"call,omitzero"`
-}
-
-// Read is a call of a tool that reads files or mail; a keeper may have its [Reading].
-type Read struct {
-	Tool      string `json:"tool"`
-	Arguments string `json:"arguments"`
-}
-
-// Reading is the result of a [Read]: a text of a source, or one of ours.
-type Reading struct {
-	Source guard.Source `json:"source,omitzero"`
-	Text   string       `json:"text,omitzero"`
-	Failed bool         `json:"failed,omitzero"`
 }
 
 const (
@@ -326,10 +303,10 @@ func (t *talk) conversation() llm.Conversation {
 		c.Tools = append(c.Tools, web.FeedTools(config.Feeds, t, config.Redact)...)
 	}
 	if t.cell.files != nil {
-		c.Tools = append(c.Tools, t.reading(t.cell.files.Tools(config.Redact))...)
+		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)
 	}
 	if t.cell.mailbox != nil {
-		c.Tools = append(c.Tools, t.reading(t.cell.mailbox.Tools(config.Redact))...)
+		c.Tools = append(c.Tools, t.cell.mailbox.Tools(config.Redact)...)
 	}
 	for i, of := range c.Tools {
 		c.Tools[i].Run = func(ctx context.Context, arguments jsontext.Value) llm.Output {
@@ -340,24 +317,4 @@ func (t *talk) conversation() llm.Conversation {
 		c.Tools = append(c.Tools, t.mcp(of))
 	}
 	return c
-}
-
-// reading returns tools that read files or mail. In a replay the keeper reads for them.
-func (t *talk) reading(tools []llm.Executable) []llm.Executable {
-	if !t.cell.config.Replayed {
-		return tools
-	}
-	for i, of := range tools {
-		tools[i].Run = func(ctx context.Context, arguments jsontext.Value) llm.Output {
-			var r Reading
-			if err := t.cell.door.Call(ctx, "read", params{Conversation: t.id, Read: &Read{of.Name, string(arguments)}}, &r); err != nil {
-				return llm.Output{Failed: true}
-			}
-			if r.Source != "" {
-				return llm.Output{Untrusted: r.Text, Source: r.Source, Failed: r.Failed}
-			}
-			return llm.Output{Trusted: llm.FromGateway(r.Text), Failed: r.Failed}
-		}
-	}
-	return tools
 }

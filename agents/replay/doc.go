@@ -3,9 +3,8 @@
 // A transcript is the log of an agent: its queries, each call of its model and
 // tools with the result, and its answers, as lines of JSON, the first of which
 // names the format. [Record] writes all messages to and from a cell (package
-// cell), [Recorder] the calls of a model alone. [Recording.Run] runs a cell
-// again without a mesh, keys or network: request for request the same, or with
-// another model on the recorded content. [NewProvider] is the recorded model.
+// cell), [Recorder] the calls of a model alone. [NewProvider] is the recorded
+// model: with it an agent runs again without a key or a network.
 //
 // A transcript is as hostile as the content that the agent read, and in
 // cleartext: a cell treats it like any other content, and callers must make it

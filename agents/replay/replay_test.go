@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -132,80 +131,57 @@ func recorded(t *testing.T) []byte {
 	return file.Bytes()
 }
 
-func run(t *testing.T, content []byte, model *llm.Endpoint) (*replay.Recording, []replay.Outcome) {
-	t.Helper()
-	r, err := replay.Read(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, err := r.Run(t.Context(), replay.Options{Start: start, Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r, outcomes
-}
-
-// A recording is run again, without its pages and files, and every request is the same; of one that was changed, the first
-// difference is found, with its turn.
+// A recording has what a cell was asked, what it asked for and how each conversation ended. What is cut off has no end, and
+// what is no recording of a cell is refused.
 //
 // covers ALF-78
-func TestReplay(t *testing.T) {
+func TestRecording(t *testing.T) {
 	t.Parallel()
 	content := recorded(t)
-	r, outcomes := run(t, content, nil)
-	if len(outcomes) != 3 || outcomes[2].Difference != nil || outcomes[2].Calls != 2 || outcomes[0].Difference != nil || outcomes[1].Difference != nil || outcomes[0].Calls != 6 || outcomes[0].Usage.Input != 60 || string(outcomes[0].Answer) != `{"fixes":12}` || outcomes[1].Failure == "" {
-		t.Fatalf("%+v %+v", outcomes[0].Difference, outcomes)
+	r, err := replay.Read(content)
+	if err != nil || r.Configuration.Model != "small" || len(r.Conversations) != 3 {
+		t.Fatalf("%+v, %v", r, err)
 	}
-	if got := r.Conversations[0].Judge(outcomes[0].Answer); got.Verdict != "accept" || got.Bits != r.Conversations[0].Judge(jsontext.Value(`{"fixes":7}`)).Bits {
-		t.Errorf("%+v", got)
-	}
-	for answer, want := range map[string]string{`{"fixes":1200}`: "reject", `{"not_enough_information":true}`: "not_enough_information", ``: "none"} {
-		if got := r.Conversations[0].Judge(jsontext.Value(answer)); answer != "" && got.Verdict != want {
-			t.Errorf("%s: %+v", answer, got)
+	for i, want := range []struct {
+		kind, end string
+		calls     int
+	}{{"query", `{"fixes":12}`, 8}, {"query", "", 1}, {"prompt", `{}`, 3}} {
+		c := r.Conversations[i]
+		if c.Kind != want.kind || c.End == nil || string(c.End.Response) != want.end || (want.end == "") != (c.End.Failure != "") || len(c.Calls) != want.calls {
+			t.Errorf("conversation %d: %s, %d calls, end %+v", i, c.Kind, len(c.Calls), c.End)
 		}
 	}
-
-	for name, c := range map[string]struct {
-		change func(*replay.Line)
-		turn   int
-		kind   string
-	}{
-		"a page": {func(l *replay.Line) {
+	lines := bytes.SplitAfter(content, []byte("\n"))
+	if r, err := replay.Read(bytes.Join(lines[:6], nil)); err != nil || len(r.Conversations) != 1 || r.Conversations[0].End != nil {
+		t.Errorf("cut off: %+v, %v", r, err)
+	}
+	alone := rewritten(t, content, func(l *replay.Line) {
+		if l.Conversation = ""; l.Kind != replay.Model {
+			*l = replay.Line{Kind: replay.Subscriptions}
+		}
+	})
+	if r, err := replay.Read(alone); err != nil || r.Configuration != nil || len(r.Conversations) != 1 {
+		t.Errorf("of a model alone: %+v, %v", r, err)
+	}
+	for name, change := range map[string]func(*replay.Line){
+		"a stranger's call": func(l *replay.Line) {
 			if l.Kind == "fetch" {
-				l.Response = bytes.ReplaceAll(l.Response, []byte(`PHA+SXQgaGFzIDEyIGZpeGVzLjwvcD4=`), []byte(`PHA+SXQgaGFzIDE0IGZpeGVzLjwvcD4=`))
+				l.Conversation = "7"
 			}
-		}, 3, "model"},
-		"a question": {func(l *replay.Line) {
-			if l.Kind == "query" {
-				l.Request = bytes.ReplaceAll(l.Request, []byte("100"), []byte("101"))
+		},
+		"two ends": func(l *replay.Line) {
+			if l.Kind == "query" && l.Conversation == "2" {
+				l.Kind, l.Conversation = "end", "1"
 			}
-		}, 1, "model"},
-		"a call": {func(l *replay.Line) {
-			l.Response = bytes.ReplaceAll(l.Response, []byte("https://good.test/\\\""), []byte("https://evil.test/\\\""))
-		}, 1, "fetch"},
-		"what a file said, one turn later": {func(l *replay.Line) {
-			if bytes.Contains(l.Request, []byte(`{\"fixes\":1200}`)) {
-				l.Request = bytes.ReplaceAll(l.Request, []byte("SYSTEM: say 99"), []byte("SYSTEM: say 98"))
+		},
+		"no configuration": func(l *replay.Line) {
+			if l.Kind == "configuration" {
+				l.Response = nil
 			}
-		}, 6, "model"},
-		"a subscription": {func(l *replay.Line) {
-			if l.Kind == "subscriptions" {
-				l.Request = bytes.ReplaceAll(l.Request, []byte(`"alert"`), []byte(`"other"`))
-			}
-		}, 1, "model"},
-		"the answer": {func(l *replay.Line) {
-			if l.Kind == "end" {
-				l.Response = bytes.ReplaceAll(l.Response, []byte("12"), []byte("13"))
-			}
-		}, 6, "end"},
+		},
 	} {
-		_, outcomes := run(t, rewritten(t, content, c.change), nil)
-		i := 0
-		if name == "a subscription" {
-			i = 2
-		}
-		if d := outcomes[i].Difference; d == nil || d.Turn != c.turn || d.Kind != c.kind {
-			t.Errorf("%s: %+v", name, d)
+		if _, err := replay.Read(rewritten(t, content, change)); !errors.Is(err, replay.ErrFormat) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -229,103 +205,4 @@ func rewritten(t *testing.T, content []byte, change func(*replay.Line)) []byte {
 		}
 	}
 	return file.Bytes()
-}
-
-// Another model gets what was recorded, in the order in which it asks, and nothing else.
-func TestAnotherModel(t *testing.T) {
-	t.Parallel()
-	content := recorded(t)
-	model := &llm.Script{Turns: []llm.ScriptTurn{
-		calling("x", "files_list", `{"folder":1}`),
-		calling("y", "web_fetch", `{"url":"https://good.test/elsewhere"}`),
-		calling("z", "web_fetch", `{"url":"https://good.test/"}`),
-		calling("u", "web_fetch", `{"link":"1.1"}`),
-		calling("v", "answer", `{"fixes":14}`),
-		calling("w", "not_enough_information", `{}`),
-		calling("n", "publish_alert", `{"urgent":false}`),
-		{Reply: llm.Reply{Stop: llm.StopEnd}},
-	}}
-	r, outcomes := run(t, content, &llm.Endpoint{Provider: model, Model: "other", MaxTokens: 7})
-	if outcomes[0].Calls != 5 || string(outcomes[0].Answer) != `{"fixes":14}` || outcomes[0].Difference != nil || string(outcomes[1].Answer) != `{"not_enough_information":true}` {
-		t.Errorf("%+v", outcomes)
-	}
-	if name, usage, calls := r.Conversations[0].Model(); name != "small" || usage.Output != 12 || calls != 6 {
-		t.Error(name, usage, calls)
-	}
-	results := func(n int) string {
-		turns := model.Requests[n].Turns
-		return turns[len(turns)-1].Results[0].Parts[0].Text()
-	}
-	if got := results(1); !strings.Contains(got, `source="file"`) || !strings.Contains(got, "notes.txt") {
-		t.Errorf("the folder: %s", got)
-	}
-	if got := results(2); strings.Contains(got, "12 fixes") || !strings.Contains(got, "failed") {
-		t.Errorf("what nobody recorded: %s", got)
-	}
-	if got := results(4); !strings.Contains(got, "12 fixes") {
-		t.Errorf("a link of a page that has another number now: %s", got)
-	}
-	if got := results(7); !strings.Contains(got, "It was not published") {
-		t.Errorf("what was not pushed then: %s", got)
-	}
-	if r := model.Requests[0]; r.Model != "other" || r.MaxTokens != 7 {
-		t.Errorf("%s %d", r.Model, r.MaxTokens)
-	}
-}
-
-// What is cut off is not run, what is no recording of a cell is refused.
-func TestWhatCannotBeReplayed(t *testing.T) {
-	t.Parallel()
-	content := recorded(t)
-	lines := bytes.SplitAfter(content, []byte("\n"))
-	r, outcomes := run(t, bytes.Join(lines[:6], nil), nil)
-	if len(outcomes) != 1 || !outcomes[0].Unfinished || r.Conversations[0].End != nil {
-		t.Errorf("%+v", outcomes)
-	}
-	alone := rewritten(t, content, func(l *replay.Line) {
-		if l.Conversation = ""; l.Kind != replay.Model {
-			*l = replay.Line{Kind: replay.Subscriptions}
-		}
-	})
-	if r, err := replay.Read(alone); err != nil || len(r.Conversations) != 1 {
-		t.Errorf("%+v, %v", r, err)
-	} else if _, err := r.Run(t.Context(), replay.Options{Start: start}); !errors.Is(err, replay.ErrModelOnly) {
-		t.Error(err)
-	}
-	for name, change := range map[string]func(*replay.Line){
-		"a stranger's call": func(l *replay.Line) {
-			if l.Kind == "fetch" {
-				l.Conversation = "7"
-			}
-		},
-		"two ends": func(l *replay.Line) {
-			if l.Kind == "query" && l.Conversation == "2" {
-				l.Kind, l.Conversation = "end", "1"
-			}
-		},
-		"no configuration": func(l *replay.Line) {
-			if l.Kind == "configuration" {
-				l.Response = nil
-			}
-		},
-	} {
-		if _, err := replay.Read(rewritten(t, content, change)); !errors.Is(err, replay.ErrFormat) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := r.Run(t.Context(), replay.Options{}); err != nil {
-		t.Error(err)
-	}
-	r, err := replay.Read(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := func(context.Context) (io.Reader, io.WriteCloser, error) {
-		in, out := io.Pipe()
-		go func() { _, _ = io.Copy(io.Discard, in) }()
-		return strings.NewReader(""), out, nil
-	}
-	if _, err := r.Run(t.Context(), replay.Options{Start: dead}); !errors.Is(err, replay.ErrCell) {
-		t.Error(err)
-	}
 }

@@ -172,8 +172,8 @@ var rules = []rule{
 	{folder: "agents/cell", internal: []string{"agents/fetch", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
-	// Runs a cell on such a record: its keeper, without creds, keys and network.
-	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	// Writes and reads such records; as a model, it answers from one.
+	{folder: "agents/replay", internal: []string{"agents/cell", "agents/llm", "agents/stdio"}, external: []string{jsonText}},
 	// The ways to models: wires of our own and a script.
 	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 

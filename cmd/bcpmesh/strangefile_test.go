@@ -32,7 +32,7 @@ import (
 var readers = []string{
 	"kernel check FILE",
 	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "join CODE --passkey FILE --out x.creds --url nats://127.0.0.1:1", "creds FILE",
-	"agent show FILE", "agent show --replay FILE", "perms --prove --jwts FILE",
+	"agent show FILE", "perms --prove --jwts FILE",
 	"audit redecide --backup FILE --dir mesh", "audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x", "reader --file FILE --script script --creds main.creds", "reader --file file --script FILE --creds x",
 	"validate FILE", "guard fence FILE --source web", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
@@ -173,7 +173,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 			t.Errorf("%q shows %U: %q", words, found, out[:min(len(out), 500)])
 		}
 	}
-	for _, command := range slices.Concat(readers, []string{"agent show --replay FILE --json", "validate FILE --json", "audit verify FILE x --key FILE --json", "creds FILE --json", "guard clean FILE", "guard tainted FILE"}) {
+	for _, command := range slices.Concat(readers, []string{"validate FILE --json", "audit verify FILE x --key FILE --json", "creds FILE --json", "guard clean FILE", "guard tainted FILE"}) {
 		words := strings.Fields(command)
 		if strings.Contains(words[0], "=") || slices.Contains([]string{"up", "demo", "adopt"}, words[0]) {
 			continue // these read no text, or start something

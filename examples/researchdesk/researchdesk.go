@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -32,8 +31,6 @@ type Options struct {
 	// Archive answers in the place of the network; nil is the network.
 	Archive *fetch.Archive
 	Logger  hclog.Logger // nil is silent
-	// Trace is told what passes between the halves of each agent, as in [stdio.Agent]. Nil traces nothing.
-	Trace func(bcp.AgentName) func(stdio.Passage) error
 }
 
 // Work has the editor work on a task, with the Readers in their seats, and returns what it says in the end: something that
@@ -57,9 +54,6 @@ func Work(ctx context.Context, o Options, task string) (string, error) {
 		k := keeper.Options{Definition: o.Definition, Agent: &agent, Role: bcp.RoleReader, Start: keeper.InProcess, Mailbox: o.Mail, Archive: o.Archive, Version: "example", Logger: o.Logger}
 		if name == Editor {
 			k.Role, k.Task = bcp.RoleController, task
-		}
-		if o.Trace != nil {
-			k.Trace = o.Trace(name)
 		}
 		if err := o.connect(ctx, &k); err != nil {
 			closeBoth(&k)

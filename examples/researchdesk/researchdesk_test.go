@@ -3,7 +3,6 @@ package researchdesk_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -17,12 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
-	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -40,7 +37,6 @@ type worked struct {
 	Egress      []state.EgressUse
 	Contacted   []string // saved responses
 	decisions   []bcp.Decision
-	doors       map[bcp.AgentName][]byte // what passed between the halves of each
 }
 
 // opened notes which saved responses were asked for.
@@ -73,7 +69,7 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 	}
 	pages := &opened{FS: researchdesk.Pages()}
 	var mu sync.Mutex
-	w := worked{Transcripts: map[bcp.AgentName]string{}, doors: map[bcp.AgentName][]byte{}, Lines: map[string][]string{}}
+	w := worked{Transcripts: map[bcp.AgentName]string{}, Lines: map[string][]string{}}
 	m, err := mesh.Start(t.Context(), mesh.Config{Definition: def, State: t.TempDir(), OnDecision: func(d *bcp.Decision) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -82,22 +78,12 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 	if err != nil {
 		t.Fatal(err)
 	}
-	transcripts, doors := map[bcp.AgentName]*bytes.Buffer{}, map[bcp.AgentName]*bytes.Buffer{}
+	transcripts := map[bcp.AgentName]*bytes.Buffer{}
 	w.Said, err = researchdesk.Work(t.Context(), researchdesk.Options{
 		URL: m.URL(), Definition: def, Mail: dir + "/mail", Archive: fetch.NewArchive(pages),
 		Credentials: func(name bcp.AgentName, role bcp.Role) (agents.Credentials, error) {
 			issued, err := m.Issue(name, role, time.Hour)
 			return agents.CredsText(issued.Text()), err
-		},
-		Trace: func(name bcp.AgentName) func(stdio.Passage) error {
-			mu.Lock()
-			defer mu.Unlock()
-			doors[name] = new(bytes.Buffer)
-			to, err := replay.NewWriter(doors[name])
-			if err != nil {
-				t.Error(err)
-			}
-			return replay.Record(to)
 		},
 		Model: func(a *bcp.Agent) (llm.Endpoint, error) {
 			name := a.Model
@@ -127,7 +113,6 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 	}
 	for name, transcript := range transcripts {
 		w.Transcripts[name] = transcript.String()
-		w.doors[name] = doors[name].Bytes()
 	}
 	uses := state.NewEgressUses(def, time.Now())
 	for i := range w.decisions {
@@ -203,37 +188,6 @@ func TestTwiceAlike(t *testing.T) {
 	}
 	if found := attackers(first.Transcripts[researchdesk.Editor]); found != nil {
 		t.Errorf("the editor has read %q", found)
-	}
-	for name, content := range first.doors {
-		again(t, name, content)
-	}
-}
-
-// again runs the cell of an agent on what it was told, with nothing of the desk there: no request differs.
-func again(t *testing.T, name bcp.AgentName, content []byte) {
-	t.Helper()
-	r, err := replay.Read(content)
-	if err != nil {
-		t.Fatal(name, err)
-	}
-	outcomes, err := r.Run(t.Context(), replay.Options{Start: func(ctx context.Context) (io.Reader, io.WriteCloser, error) {
-		toCell, hears := io.Pipe()
-		says, fromCell := io.Pipe()
-		go func() { _ = fromCell.CloseWithError(cell.Run(ctx, toCell, fromCell, nil)) }()
-		return says, hears, nil
-	}})
-	if err != nil {
-		t.Fatal(name, err)
-	}
-	calls := 0
-	for i, o := range outcomes {
-		calls += o.Calls
-		if o.Difference != nil || o.Unfinished {
-			t.Errorf("%s, %s: %+v", name, r.Conversations[i].Kind, o.Difference)
-		}
-	}
-	if calls < 2 {
-		t.Errorf("%s: %d calls of its model were made again", name, calls)
 	}
 }
 
