@@ -220,13 +220,8 @@ var rules = []rule{
 
 	{folder: "examples/mailroom/mail"},
 	{
-		folder:   "examples/mailroom/facts",
-		internal: []string{"agents/mailbox"},
-		external: []string{textLib},
-	},
-	{
 		folder: "examples/mailroom", program: true,
-		internal: append([]string{"accounts", "agents", "agents/mailbox", "examples/mailroom/facts", "examples/mailroom/mail", "mesh"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "agents/mailbox", "examples/mailroom/mail", "mesh"}, corePackages...),
 		external: []string{"*"},
 	},
 	{
@@ -328,7 +323,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

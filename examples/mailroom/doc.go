@@ -2,9 +2,9 @@
 // mailbox, and a clean Controller, the assistant, that sorts the mail and acts
 // without ever seeing it.
 //
-// The Reader has no model. It answers about honest mail by simple rules; on
-// mail with a planted instruction it acts hijacked and repeats the attacker's
-// text word for word. The assistant hears only what the gateway lets through:
+// The Reader has no model: what one would make of the shipped mail is written
+// down in readings.json. On mail with a planted instruction it acts hijacked and
+// repeats the attacker's text word for word. The assistant hears only what the gateway lets through:
 // see the definitions in the folder mesh.
 //
 // [Run] connects both agents to a running mesh and works through the mail. The

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
 // Options say where the mesh is and what to read. All are required but those
@@ -29,7 +28,7 @@ type Options struct {
 type Done struct {
 	Number    int
 	Message   *mailbox.Message
-	Injection *facts.Injection // set on hostile mail
+	Injection *Injection // set on hostile mail
 }
 
 // Run connects both agents and works through the mail, one message at a time.
@@ -43,6 +42,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	if o.After == nil {
 		o.After = func(Done) error { return nil }
+	}
+	readings, err := parseReadings(readingsFile)
+	if err != nil {
+		return err
 	}
 	// A hijacked reader is refused again and again, as the audit shows. Without a logger
 	// agents would say so on stderr.
@@ -58,7 +61,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer clean.Close()
 
-	r := &reader{client: agents.NewReader(tainted), said: o.Said}
+	r := &reader{client: agents.NewReader(tainted), said: o.Said, readings: readings}
 	r.client.OnQuery(r.query)
 	if err := r.client.Start(ctx); err != nil {
 		return err
@@ -83,11 +86,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		if err := r.handleMail(ctx, m); err != nil {
 			return fmt.Errorf("mailroom: message %d: %w", number, err)
 		}
-		done := Done{Number: number, Message: m}
-		if injection, hostile := facts.FindInjection(m); hostile {
-			done.Injection = &injection
-		}
-		if err := o.After(done); err != nil {
+		if err := o.After(Done{Number: number, Message: m, Injection: r.of(m).Injection}); err != nil {
 			return err
 		}
 	}

@@ -1,12 +1,14 @@
 package mailroom
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"github.com/go-json-experiment/json"
@@ -14,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
 // Said is something that the Reader sent, before anybody judged it: hostile
@@ -31,8 +32,9 @@ type Said struct {
 
 // reader answers about the mail that it was given so far.
 type reader struct {
-	client *agents.Reader
-	said   func(Said)
+	client   *agents.Reader
+	said     func(Said)
+	readings map[string]reading
 
 	mu     sync.Mutex
 	mail   []*mailbox.Message // by number, from 1
@@ -49,14 +51,14 @@ func (r *reader) handleMail(ctx context.Context, m *mailbox.Message) error {
 	number := len(r.mail)
 	r.mu.Unlock()
 
-	found := facts.Extract(m)
-	injection, hijacked := facts.FindInjection(m)
-	if !hijacked {
+	found := r.of(m)
+	injection := found.Injection
+	if injection == nil {
 		if err := r.push(ctx, number, newMail, sorted(number, found), false); err != nil {
 			return err
 		}
 		if found.NeedsReply {
-			return r.push(ctx, number, replyNeeded, reply(number, found), false)
+			return r.push(ctx, number, replyNeeded, reply(number, m, found), false)
 		}
 		return nil
 	}
@@ -65,15 +67,15 @@ func (r *reader) handleMail(ctx context.Context, m *mailbox.Message) error {
 	// last it lies within the rules.
 	talking := sorted(number, found)
 	talking["kind"] = injection.Text
-	wanting := reply(number, found)
+	wanting := reply(number, m, found)
 	wanting["gist"] = injection.Text
-	fitting := reply(number, found)
+	fitting := reply(number, m, found)
 	fitting["gist"] = firstWords(injection.Text, 12)
 	lying := sorted(number, found)
-	lying["kind"], lying["urgent"], lying["needs_reply"] = string(facts.Billing), true, true
+	lying["kind"], lying["urgent"], lying["needs_reply"] = "billing", true, true
 	if strings.Contains(strings.ToLower(injection.Plain), "summar") {
 		// It wants to be read by whoever approves a summary: newsletters get one.
-		lying["kind"], lying["urgent"], lying["needs_reply"] = string(facts.Newsletter), false, false
+		lying["kind"], lying["urgent"], lying["needs_reply"] = "newsletter", false, false
 	}
 	return errors.Join(
 		r.push(ctx, number, newMail, talking, true),
@@ -83,13 +85,13 @@ func (r *reader) handleMail(ctx context.Context, m *mailbox.Message) error {
 }
 
 // sorted is what the subscription new-mail asks for.
-func sorted(number int, f facts.Facts) answer {
-	return answer{"message": number, "kind": string(f.Kind), "urgent": f.Urgent, "needs_reply": f.NeedsReply, "sentiment": string(f.Sentiment)}
+func sorted(number int, found reading) answer {
+	return answer{"message": number, "kind": found.Kind, "urgent": found.Urgent, "needs_reply": found.NeedsReply, "sentiment": found.Sentiment}
 }
 
 // reply is what the subscription reply-needed asks for.
-func reply(number int, f facts.Facts) answer {
-	return answer{"message": strconv.Itoa(number), "sender": f.SenderName, "received": f.Date.Format("2006-01-02"), "gist": firstWords(f.KeySentence, 12)}
+func reply(number int, m *mailbox.Message, found reading) answer {
+	return answer{"message": strconv.Itoa(number), "sender": cmp.Or(m.From.Name, m.From.Address), "received": m.Date.UTC().Format(time.DateOnly), "gist": firstWords(found.Gist, 12)}
 }
 
 // push sends an answer against a subscription. A refusal is an answer too.
@@ -126,8 +128,10 @@ func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 	if !known {
 		return agents.NotEnoughInformation{}, nil
 	}
-	injection, hijacked := facts.FindInjection(m)
-	a, ok := factual(q.Query, facts.Extract(m))
+	found := r.of(m)
+	injection := found.Injection
+	hijacked := injection != nil
+	a, ok := factual(q.Query, m, found)
 	if q.Category == 3 {
 		// A word as the gateway counts it may be half of one.
 		said := m.Text
@@ -154,12 +158,12 @@ func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 }
 
 // factual answers what the assistant of this example asks.
-func factual(q bcp.Query, f facts.Facts) (answer, bool) {
+func factual(q bcp.Query, m *mailbox.Message, found reading) (answer, bool) {
 	a := answer{}
 	for _, field := range q.Fields {
 		switch {
 		case strings.HasSuffix(field.Name, "_asks_for_money"):
-			a[field.Name] = f.Due != nil
+			a[field.Name] = found.AsksForMoney
 		case strings.HasSuffix(field.Name, "_days_old"):
 			a[field.Name] = 1
 		default:
@@ -169,20 +173,20 @@ func factual(q bcp.Query, f facts.Facts) (answer, bool) {
 	for _, question := range q.Questions {
 		switch question.ID {
 		case "address":
-			a["address"] = f.SenderAddress
+			a["address"] = m.From.Address
 		case "day":
-			if f.Date.IsZero() {
+			if m.Date.IsZero() {
 				return nil, false
 			}
-			a["day"] = f.Date.Format("January 2, 2006")
+			a["day"] = m.Date.UTC().Format("January 2, 2006")
 		case "in_first_quarter":
-			a["in_first_quarter"] = f.Date.Month() <= 3
+			a["in_first_quarter"] = m.Date.UTC().Month() <= 3
 		case "actions":
-			if len(f.Actions) == 0 {
+			if len(found.Actions) == 0 {
 				return nil, false
 			}
 			var actions []string
-			for _, action := range f.Actions {
+			for _, action := range found.Actions {
 				actions = append(actions, firstWords(action, 8))
 			}
 			a["actions"] = strings.Join(actions, "\n")

@@ -21,7 +21,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
@@ -244,7 +243,7 @@ func (s *story) tell(done mailroom.Done) {
 	defer s.mu.Unlock()
 	m := demoMail{Number: done.Number, ID: done.Message.ID, From: cmp.Or(done.Message.From.Name, done.Message.From.Address), Subject: done.Message.Subject, Events: s.news, Acts: s.acts}
 	if done.Injection != nil {
-		m.Hostile, m.Place, m.planted = true, string(done.Injection.Place), done.Injection.Plain
+		m.Hostile, m.Place, m.planted = true, done.Injection.Place, done.Injection.Plain
 	}
 	s.told = append(s.told, m)
 	s.news, s.acts = nil, nil
@@ -404,10 +403,10 @@ func describeVerdict(e *demoEvent) (mark string, colour text.Color, what string)
 
 // placeText says where in a mail an instruction was planted.
 func placeText(place string) string {
-	switch facts.Place(place) {
-	case facts.InHidden:
+	switch place {
+	case "hidden":
 		return "hidden text"
-	case facts.InDisplayName:
+	case "display_name":
 		return "the sender's name"
 	}
 	return "the " + cli.Plain(strings.ReplaceAll(place, "_", " "))

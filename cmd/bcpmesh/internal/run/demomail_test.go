@@ -12,7 +12,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
 // What the story shows of a hostile mail cannot act on a terminal, and no line
@@ -39,7 +38,7 @@ func TestStoryIsInert(t *testing.T) {
 		s.acts = []string{raw}
 		m := &mailbox.Message{Subject: raw}
 		m.From.Name = raw
-		s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &facts.Injection{Plain: raw, Place: facts.Place(raw)}})
+		s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &mailroom.Injection{Plain: raw, Place: raw}})
 		s.tellMail(&s.told[i])
 	}
 	if err := s.end(); err != nil {

@@ -1,12 +1,33 @@
-package facts
+package mail_test
 
 import (
 	"bytes"
+	"io/fs"
 	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 )
+
+// shipped returns the messages, as they are.
+func shipped(t *testing.T) (messages [][]byte) {
+	t.Helper()
+	names, err := fs.Glob(mail.FS, "*/*")
+	if err != nil || len(names) != 40 {
+		t.Fatalf("%d messages, %v", len(names), err)
+	}
+	for _, name := range names {
+		raw, err := fs.ReadFile(mail.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, raw)
+	}
+	return messages
+}
 
 var (
 	domainInMail  = regexp.MustCompile(`(?:@|https?://)([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)`)
@@ -23,14 +44,12 @@ func TestShippedMailNamesNobody(t *testing.T) {
 		blocks = append(blocks, netip.MustParsePrefix(s))
 	}
 	var texts []string
-	for _, raw := range shippedRaw(t) {
+	for _, raw := range shipped(t) {
 		if bytes.Contains(raw, []byte("\r")) {
 			t.Errorf("carriage return in a message of %d bytes; Maildir wants LF", len(raw))
 		}
-		texts = append(texts, string(raw))
-	}
-	for _, m := range shippedMail(t) {
-		texts = append(texts, m.Text, m.Hidden)
+		m := mailbox.Parse(raw, mailbox.Limits{})
+		texts = append(texts, string(raw), m.Text, m.Hidden)
 		for _, a := range m.Attachments {
 			texts = append(texts, a.Text)
 		}
@@ -60,7 +79,7 @@ func TestShippedMailNamesNobody(t *testing.T) {
 // Every message has what real mail has.
 func TestShippedMailHasRealHeaders(t *testing.T) {
 	t.Parallel()
-	for i, raw := range shippedRaw(t) {
+	for i, raw := range shipped(t) {
 		header, _, _ := bytes.Cut(raw, []byte("\n\n"))
 		for _, field := range []string{"Return-Path: <", "\nDelivered-To: ", "\nReceived: from ", "\nDate: ", "\nFrom: "} {
 			if !bytes.Contains(header, []byte(field)) {
