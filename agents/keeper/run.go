@@ -43,7 +43,6 @@ type Options struct {
 	// MCP are its tools of MCP servers, which CallTools calls. Nil calls none.
 	MCP       []cell.MCPTool
 	CallTools func(context.Context, tool.Call) tool.Result
-	Words     func(conversation, text string) // hears what the model says; nil: nobody does
 	// Trace is told what passes the door, as in [stdio.Agent]; its error ends the keeper. Nil traces nothing.
 	Trace   func(stdio.Passage) error
 	Aside   []string     // inputs that ended cells before this one, which it is not to read
@@ -78,7 +77,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		Agent: o.Agent.Name, Role: o.Role, Task: o.Task, Instructions: o.Agent.Prompt, Model: model.Model, Tools: o.Agent.Tools, MCP: o.MCP, Files: o.Files, Mailbox: o.Mailbox, Feeds: o.Agent.Feeds,
 		MaxTurns: o.Agent.Run.MaxTurns, MaxTokens: o.Agent.Run.MaxTokens, Confined: o.Confined,
 	}, model, Desks(o.Definition, o.Agent, k, o.LookUp, o.Archive))
-	services.Tools, services.Words, services.aside = o.CallTools, o.Words, o.Aside
+	services.Tools, services.aside = o.CallTools, o.Aside
 	serving, end := context.WithCancel(ctx)
 	defer end()
 	door, err := o.Start(serving)

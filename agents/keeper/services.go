@@ -39,8 +39,6 @@ type Services struct {
 
 	// Tools performs the cell's calls of tools of MCP servers; nil performs none.
 	Tools func(context.Context, tool.Call) tool.Result
-	// Words gets what the model says in a conversation, while it says it; nil: nobody does.
-	Words func(conversation, text string)
 
 	atWork *semaphore.Weighted // bytes of what was asked, and of what may come
 
@@ -125,11 +123,7 @@ func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, erro
 	if s.model.MaxTokens > 0 && (r.MaxTokens <= 0 || r.MaxTokens > s.model.MaxTokens) {
 		r.MaxTokens = s.model.MaxTokens
 	}
-	var delta func(llm.Delta)
-	if s.Words != nil {
-		delta = func(d llm.Delta) { s.Words(p.Conversation, d.Text) }
-	}
-	reply, err := s.model.Provider.Do(ctx, r, delta)
+	reply, err := s.model.Provider.Do(ctx, r, nil)
 	if err != nil {
 		code := llm.ErrorCode(err)
 		return nil, &stdio.CallError{Code: code, Message: llm.ErrorOf(code).Error()}

@@ -35,9 +35,6 @@ const (
 	Delivery      = "delivery"
 	Model         = "model"
 	End           = "end" // of a conversation, with its answer
-	// Words are what a model says while it says it: they are shown to watchers, but
-	// never stored.
-	Words = "words"
 )
 
 // Line is one line. What has ended has a response or the code of a failure.

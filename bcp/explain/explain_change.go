@@ -96,7 +96,7 @@ func (e *explainer) changes() []string {
 	case bcp.CheckAnswer:
 		return e.answerable()
 	case bcp.CheckQueue:
-		changes := []string{"approvers decide what waits: bcpmesh approvals watch"}
+		changes := []string{"approvers decide what waits: bcpmesh approvals"}
 		if e.known {
 			changes = append(changes, key("max_pending_approvals", c.MaxPendingApprovals+1))
 		}

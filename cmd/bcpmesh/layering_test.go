@@ -294,7 +294,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/approvals", program: true,
 		internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
-		external: []string{"charm.land/bubbles", "charm.land/bubbletea", commandLines, jsonText, textTables},
+		external: []string{commandLines, jsonText, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/archive", program: true,

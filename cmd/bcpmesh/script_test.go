@@ -39,8 +39,7 @@ func (t tests) Run() int {
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfACluster", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleOnACluster", "TestCrash", "TestDemoRefusesTheAttacker", "TestFlowScripts",
 		"TestFlowsWithRestarts", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
-		"TestRecordedActsAreAskedForOnce", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoMeshesOnACluster", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
-		"TestWatchOnATerminal",
+		"TestRecordedActsAreAskedForOnce", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoMeshesOnACluster", "TestTwoOrganisations", "TestUsageSurvivesKills",
 	)
 	effort.Parallel(6)
 	return t.M.Run()

@@ -236,7 +236,7 @@ func (m *Message) lines() []string {
 		lines = append(lines, fmt.Sprintf("and %d more", m.More))
 	}
 	if held {
-		return append(lines, "", "Look at it and decide: bcpmesh approvals watch")
+		return append(lines, "", "Look at it and decide: bcpmesh approvals")
 	}
 	return append(lines, "", "What happened: bcpmesh audit replay, bcpmesh doctor")
 }

@@ -210,7 +210,7 @@ func WhatToDo(c bcp.Code) string {
 	case bcp.EscalationLimitReached:
 		return "bcpmesh session close, then bcpmesh session open"
 	case bcp.ApprovalQueueFull:
-		return "bcpmesh approvals watch shows what waits, and decides"
+		return "bcpmesh approvals shows what waits"
 	}
 	return c.Info().Decision
 }

@@ -69,9 +69,22 @@ func (b *batch) leave(o *cli.Output, d decision, err error) {
 		d.Error = refused.Code
 	}
 	if !o.JSON {
-		o.Printf("left out %s: %s\n", d.Item, strings.TrimPrefix(reasonOfDesk(err), "refused: "))
+		o.Printf("left out %s: %s\n", d.Item, strings.TrimPrefix(whyLeft(err), "refused: "))
 	}
 	b.out = append(b.out, d)
+}
+
+// whyLeft says in one line why an item could not be decided.
+func whyLeft(err error) string {
+	var f *cli.Failure
+	if errors.As(err, &f) {
+		return f.Message
+	}
+	var unanswered *agents.UnansweredError
+	if errors.As(err, &unanswered) {
+		return "the mesh does not answer"
+	}
+	return strings.TrimPrefix(err.Error(), "agents: ")
 }
 
 // decide signs a decision about the items, and says what follows.

@@ -26,15 +26,14 @@ const editWidth = 76
 // editable writes an item's content for an editor: a summary as text, anything
 // else as JSON. An editor is a program that acts on what it reads, so the text
 // is as inert as on a terminal, and holds no line that an editor takes as its
-// settings ("vim:", "Local Variables:"): no colon follows a letter. Lines
-// of a summary are wrapped to width, unless that is 0.
-func editable(v *bcp.ItemView, width int) (text string, isText bool) {
+// settings ("vim:", "Local Variables:"): no colon follows a letter.
+func editable(v *bcp.ItemView) (text string, isText bool) {
 	if answers, ok := tell.AnswersOf(v.Content); ok && len(answers) == 1 && answers[0].Name == tell.SummaryName && v.Category == 3 {
-		text = noSettings(inert.Text(answers[0].Text), inert.Mark(':'))
-		if width > 0 {
-			text = strings.Join(trimmed(inert.Wrap(text, width)), "\n")
+		lines := inert.Wrap(noSettings(inert.Text(answers[0].Text), inert.Mark(':')), editWidth)
+		for i := range lines {
+			lines[i] = strings.TrimRight(lines[i], " ")
 		}
-		return text, true
+		return strings.Join(lines, "\n"), true
 	}
 	if draft := tell.Draft(v); draft != "" {
 		return draft, false
@@ -44,13 +43,6 @@ func editable(v *bcp.ItemView, width int) (text string, isText bool) {
 		return "{}", false
 	}
 	return noSettings(string(cli.HarmlessJSON(content)), `\u003a`), false
-}
-
-func trimmed(lines []string) []string {
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return lines
 }
 
 func noSettings(s, colon string) string {
@@ -92,7 +84,7 @@ func openEditor(ctx context.Context, p *cli.Program, v *bcp.ItemView) (any, erro
 	if editor == "" {
 		return nil, cli.Usagef("approvals edit: $EDITOR names no editor").WithHint("give the new text with --summary or --response")
 	}
-	before, isText := editable(v, editWidth)
+	before, isText := editable(v)
 	dir, err := os.MkdirTemp("", "bcpmesh-edit-")
 	if err != nil {
 		return nil, cli.Failf("the file to edit: %s", cli.FileReason(err))

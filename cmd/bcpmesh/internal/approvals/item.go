@@ -39,6 +39,9 @@ type itemLine struct {
 	text string
 }
 
+// leastWidth is that of an item in columns, however narrow a terminal is.
+const leastWidth = 40
+
 // itemText collects the lines of an item.
 type itemText struct {
 	lines []itemLine
@@ -87,7 +90,7 @@ func (t *itemText) frames(frames []tell.Frame) {
 // ItemLines shows everything that an approver judges an item by (PROTOCOL P7.1,
 // P7.2): what the mesh knows first, then the content, framed.
 func ItemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
-	t := itemText{width: max(width, leastScreenWidth)}
+	t := itemText{width: max(width, leastWidth)}
 	t.facts(tell.ItemFacts(v, now))
 	t.frames(tell.ItemFrames(v, now))
 	return t.lines
@@ -95,7 +98,7 @@ func ItemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 
 // PreviewLines shows what an edit would release, and what it replaces.
 func PreviewLines(v *bcp.ItemView, preview bcp.EditPreview, width int) []itemLine {
-	t := itemText{width: max(width, leastScreenWidth)}
+	t := itemText{width: max(width, leastWidth)}
 	t.facts(tell.PreviewFacts(v, preview))
 	frames := tell.PreviewFrames(v, preview)
 	t.frames(frames)

@@ -17,6 +17,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
+var testNow = time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+
+// summaryView is a held summary.
+func summaryView(id, text string) bcp.ItemView {
+	quoted, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\ufffd")) // it is valid now
+	content := jsontext.Value(`{"summary":` + string(quoted) + `}`)
+	return bcp.ItemView{
+		Item: bcp.Item{ID: bcp.ItemID(id), Kind: bcp.ItemSummary, Controller: "main", Reader: "mail", Subscription: "digest", Category: 3,
+			Nominal: 660 * bcp.Bit, Capacity: 9000 * bcp.Bit, Taint: bcp.TaintMedium, Since: testNow.Add(-time.Minute), Deadline: testNow.Add(time.Hour)},
+		Source:  bcp.Source{Agent: "mail", Description: "Reads mail.", Network: "none", Tools: []string{"Read"}, Taint: bcp.TaintHigh},
+		Spec:    bcp.Spec{Category: 3, Directive: "Summarise.", MaxWords: 60},
+		Content: content, SHA256: sha256.Sum256(content),
+	}
+}
+
 // said returns what stands behind the gutter in the frame whose label holds
 // label.
 func said(t inerttest.T, lines []itemLine, label string) string {
@@ -140,9 +155,9 @@ func TestItemLinesProperty(t *testing.T) {
 		if got := said(t, lines, "untrusted content from"); got != other {
 			t.Fatalf("raw: shown as %q, want %q", got, other)
 		}
-		preview := bcp.EditPreview{Item: "i1", Content: summaryOf(other)}
+		preview := bcp.EditPreview{Item: "i1", Content: summaryView("i1", other).Content}
 		inerttest.Check(t, textsOf(PreviewLines(&v, preview, width)))
-		edit, _ := editable(&v, editWidth)
+		edit, _ := editable(&v)
 		for line := range strings.SplitSeq(edit, "\n") {
 			inerttest.Check(t, []string{strings.ReplaceAll(line, "\t", "")})
 		}
@@ -202,12 +217,12 @@ func TestIntact(t *testing.T) {
 func TestEditable(t *testing.T) {
 	t.Parallel()
 	v := summaryView("i1", "vim: set x:\nLocal Variables: y at 10:00 \x1b[2J")
-	text, isText := editable(&v, editWidth)
+	text, isText := editable(&v)
 	if want := "vim⟨U+003A⟩ set x⟨U+003A⟩⟨U+000A⟩\nLocal Variables⟨U+003A⟩ y at 10:00⟨U+0020⟩⟨U+001B⟩[2J"; text != want || !isText {
 		t.Errorf("%q, want %q", text, want)
 	}
 	v.Category, v.Content = 2, jsontext.Value("{\"who\":\"ex: \u202e\",\"n\":5}")
-	text, isText = editable(&v, editWidth)
+	text, isText = editable(&v)
 	if want := "{\n\t\"who\": \"ex\\u003a \\u202e\",\n\t\"n\": 5\n}"; text != want || isText {
 		t.Errorf("%q, want %q", text, want)
 	}

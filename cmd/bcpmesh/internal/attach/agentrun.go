@@ -150,8 +150,6 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	if creds := p.Env("BCPMESH_KEEPER_CREDS"); creds != "" { // the mesh's, which knows where its state is: STATE/run/NAME/keeper.creds
 		state = filepath.Dir(filepath.Dir(filepath.Dir(creds)))
 	}
-	watched := openWatch(state, agent.Name, log)
-	defer watched.close()
 	maildir, endMail, err := copyMail(ctx, folder, def, &agent, state, log)
 	if err != nil {
 		return done, err
@@ -174,12 +172,9 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		Start:    func(context.Context) (keeper.Cell, error) { return startCell(agent.Sandbox, read, output) },
 		Confined: agent.Sandbox == bcp.SandboxRequired,
 		Files:    read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Archive: archive, LookUp: os.LookupEnv,
-		MCP: listMCPTools(def, &agent), CallTools: tools.Call, Words: watched.words, Aside: readAside(state, agent.Name),
+		MCP: listMCPTools(def, &agent), CallTools: tools.Call, Aside: readAside(state, agent.Name),
 		Version: cli.ProgramVersion(), Logger: log,
-		Trace: func(passed stdio.Passage) error {
-			watched.tell(passed)
-			return record(passed)
-		},
+		Trace: record,
 	}
 	if o.task == "" {
 		p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))

@@ -13,18 +13,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 func agentShowCommand(p *cli.Program) *cobra.Command {
-	var whole, live bool
-	var where meshdir.StateFlags
+	var whole bool
 	cmd := &cobra.Command{
-		Use: "show FILE|NAME",
+		Use: "show FILE",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if live {
-				return watchAgent(cmd.Context(), p, where, args[0], whole)
-			}
 			r, err := readRecording(args[0])
 			if err != nil {
 				return err
@@ -33,9 +28,7 @@ func agentShowCommand(p *cli.Program) *cobra.Command {
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 	}
-	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&whole, "whole", false, "do not cut long texts")
-	cmd.Flags().BoolVar(&live, "live", false, "watch the agent NAME")
 	return cmd
 }
 

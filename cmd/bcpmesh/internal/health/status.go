@@ -223,7 +223,7 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 				it.Nominal.Rounded(), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
 		}
 		o.Table([]string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)
-		o.Printf("decide: bcpmesh approvals watch, or bcpmesh approvals --help\n")
+		o.Printf("decide: bcpmesh approvals approve ITEM, or bcpmesh approvals --help\n")
 	}
 	if len(s.Ledger) > 0 {
 		o.Printf("\n")
