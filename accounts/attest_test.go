@@ -26,9 +26,7 @@ func attestStore(t *testing.T) (*accounts.Store, string) {
 	t.Helper()
 	folder := t.TempDir()
 	store, err := accounts.Create(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return store, folder
 }
 
@@ -69,9 +67,7 @@ func attestPublic(t *testing.T, text []byte) (key [32]byte) {
 func judged(t *testing.T, store *accounts.Store, envelope, revocations []byte, last int64) contract.Acceptance {
 	t.Helper()
 	signer, err := store.Attester()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	verify := func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) }
 	e := contract.Examination{
 		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []contract.Trusted{{Organisation: "org1.example", Key: attestPublic(t, signer.PublicPEM())}},
@@ -98,17 +94,13 @@ func TestAttest(t *testing.T) {
 		t.Fatal(err)
 	}
 	creds, err := store.Issue("researcher", bcp.RoleReader, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	last := int64(0)
 	attest := func(keys ...string) (string, []byte) {
 		t.Helper()
 		s := attestedStatement(keys...)
 		envelope, err := store.Attest(s, shown, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return s.Serial, envelope
 	}
 	want := func(what string, envelope []byte, code contract.VerdictCode) {
@@ -215,9 +207,7 @@ func TestAttestKey(t *testing.T) {
 	}
 	file := filepath.Join(folder, "keys", accounts.AttestKeyFile)
 	open, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signer, _ := store.Attester()
 	block, _ := pem.Decode(open)
 	for _, text := range []string{fmt.Sprint(signer), fmt.Sprintf("%+v", signer), fmt.Sprintf("%#v", signer)} {
@@ -260,9 +250,7 @@ func TestOpensslVerifies(t *testing.T) {
 	}
 	store, folder := attestStore(t)
 	envelope, err := store.Attest(attestedStatement("U"), shown, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var e struct {
 		Payload    []byte `json:"payload"`
 		Signatures []struct {
@@ -272,9 +260,7 @@ func TestOpensslVerifies(t *testing.T) {
 	}
 	noError(t, json.Unmarshal(envelope, &e))
 	signature, err := base64.StdEncoding.DecodeString(e.Signatures[0].Sig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signer, _ := store.Attester()
 	write := func(name string, content []byte) string {
 		name = filepath.Join(folder, name)

@@ -17,18 +17,14 @@ import (
 func authority(t *testing.T, state string, now time.Time) *accounts.Authority {
 	t.Helper()
 	a, err := accounts.OpenAuthority(state, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return a
 }
 
 func roots(t *testing.T, file string) (*x509.Certificate, *x509.CertPool) {
 	t.Helper()
 	c, pool, err := accounts.ReadAuthority(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c, pool
 }
 
@@ -40,9 +36,7 @@ func TestAuthorityVouchesForAddresses(t *testing.T) {
 	_, pool := roots(t, a.File())
 	_, others := roots(t, authority(t, t.TempDir(), now).File())
 	issued, err := a.Issue([]string{"mesh.example", "192.0.2.7"}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, tt := range map[string]struct {
 		options x509.VerifyOptions
 		valid   bool
@@ -83,9 +77,7 @@ func TestAuthorityIsRenewed(t *testing.T) {
 			t.Errorf("%s: renewed is %t", name, !tt.renewed)
 		}
 		issued, err := again.Issue([]string{"localhost"}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if _, err := issued.Leaf.Verify(x509.VerifyOptions{Roots: old, DNSName: "localhost", CurrentTime: now}); err != nil {
 			t.Errorf("%s: who has the first one: %v", name, err)
 		}

@@ -18,9 +18,7 @@ func TestStampTellsChanges(t *testing.T) {
 	stamp := func(s *accounts.Store) accounts.Stamp {
 		t.Helper()
 		is, err := s.Stamp()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return is
 	}
 	before := stamp(store)

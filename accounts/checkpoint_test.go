@@ -21,13 +21,9 @@ func TestCheckpointKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store, err := accounts.Create(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signer, public, err := store.CheckpointKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	again, samePublic, err := store.CheckpointKey()
 	if err != nil || samePublic != public || again.KeyHash() != signer.KeyHash() {
 		t.Fatalf("the second call gave another key: %v", err)
@@ -37,9 +33,7 @@ func TestCheckpointKey(t *testing.T) {
 	}
 	file := filepath.Join(dir, "keys", "checkpoint.key")
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	secret, _, _ := strings.Cut(string(content), "\n")
 	secret = strings.SplitN(secret, "+", 5)[4] // the key may have a plus in it
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
@@ -48,13 +42,9 @@ func TestCheckpointKey(t *testing.T) {
 		}
 	}
 	signed, err := note.Sign(&note.Note{Text: signer.Name() + "\n"}, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := note.Open(signed, note.VerifierList(verifier)); err != nil {
 		t.Error(err)
 	}

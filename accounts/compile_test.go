@@ -132,9 +132,7 @@ func TestScopesAreWrittenExactly(t *testing.T) {
 	}
 	for name, own := range map[string]accounts.Login{accounts.Core: bundle.Gateway, accounts.System: bundle.Monitor} {
 		user, err := jwt.DecodeUserClaims(own.JWT)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		scope := claimsOf(t, bundle, name).SigningKeys[user.Issuer].(*jwt.UserScope)
 		if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeInProcess}, scope.Template.AllowedConnectionTypes); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -174,9 +172,7 @@ func TestOperatorIsStrict(t *testing.T) {
 	store, _ := newStore(t)
 	bundle := compile(t, store, nil)
 	operator, err := jwt.DecodeOperatorClaims(bundle.Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	identity, err := store.OperatorKey()
 	system, _ := bundle.Account(accounts.System)
 	if err != nil || operator.Subject != identity || !operator.StrictSigningKeyUsage || operator.SystemAccount != system.PublicKey {
@@ -195,9 +191,7 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 	store, folder := newStore(t)
 	first := compile(t, store, scopes())
 	creds, err := store.Issue("main", 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	user, _ := userOf(t, creds)
 
 	again := openStore(t, folder)
@@ -210,9 +204,7 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 	iat := claimsOf(t, first, accounts.Readers).IssuedAt
 	for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(time.Minute), now.Add(time.Minute)} {
 		bundle, err := accounts.Compile(again, changed, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, account := range bundle.Accounts {
 			claims := claimsOf(t, bundle, account.Name)
 			if claims.IssuedAt <= iat || claims.IssuedAt < at.Unix() {
@@ -269,9 +261,7 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 		t.Error("and there is one of another kind")
 	}
 	last, err := store.Issue(all[len(all)-1].Agent, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	user, _ := userOf(t, last)
 	if user.IssuerAccount != second.Subject || second.SigningKeys[user.Issuer] == nil {
 		t.Error("the last agent's creds are of another account")

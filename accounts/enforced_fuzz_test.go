@@ -208,9 +208,7 @@ func mutate(t *rapid.T, v any) any {
 func TestNullsInClaimsAreRefused(t *testing.T) {
 	t.Parallel()
 	f, err := newForger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for i, contents := range f.contents {
 		for _, field := range []string{"exports", "imports"} {
 			says := maps.Clone(contents)
@@ -220,13 +218,9 @@ func TestNullsInClaimsAreRefused(t *testing.T) {
 			nats[field] = append(slices.Clone(list), nil)
 			says["nats"] = nats
 			content, err := json.Marshal(says)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			token, err := f.sign(content)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			tokens := tokensOf(f.bundle)
 			tokens[i] = token
 			if _, err := accounts.Enforced(f.bundle.Operator, tokens); !errors.Is(err, accounts.ErrNotOurs) {
@@ -243,17 +237,13 @@ func TestNullsInClaimsAreRefused(t *testing.T) {
 func TestNoForgedClaimPassesForTheDefinitions(t *testing.T) {
 	t.Parallel()
 	f, err := newForger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for i := range f.contents {
 		content, err := json.Marshal(f.contents[i])
 		if err == nil {
 			err = f.check(i, content)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		account := rapid.IntRange(0, len(f.contents)-1).Draw(t, "account")
@@ -265,9 +255,7 @@ func TestNoForgedClaimPassesForTheDefinitions(t *testing.T) {
 		if err == nil {
 			err = f.check(account, content)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	})
 }
 

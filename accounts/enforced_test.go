@@ -24,9 +24,7 @@ import (
 func compileCluster(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
 	b, err := accounts.CompileCluster(store, scopes, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }
 
@@ -41,9 +39,7 @@ func tokensOf(b accounts.Bundle) []string {
 func enforced(t *testing.T, b accounts.Bundle) accounts.Bundle {
 	t.Helper()
 	read, err := accounts.Enforced(b.Operator, tokensOf(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read
 }
 
@@ -67,9 +63,7 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := accounts.CompileCluster(store, scopes(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	read := enforced(t, b)
 	if diff := cmp.Diff(b.Accounts, read.Accounts); diff != "" {
 		t.Error(diff)
@@ -188,9 +182,7 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			read, err := accounts.Enforced(b.Operator, rewrite(t, folder, b, tt.account, tt.change))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			lines := read.Differences(scopes())
 			if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, tt.want) }) {
 				t.Errorf("%q is not in %q", tt.want, lines)
@@ -209,9 +201,7 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 			}
 		}
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if diff := cmp.Diff([]string{"researcher (reader) may subscribe secret, and the definitions do not say so"}, read.Differences(scopes())); diff != "" {
 		t.Error(diff)
 	}
@@ -238,9 +228,7 @@ func TestEnforcedRefusesWhatIsNotOfThisMesh(t *testing.T) {
 	store, folder := newStore(t)
 	b := compileCluster(t, store, scopes())
 	foreign, err := nkeys.CreateOperator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	other, _ := newStore(t)
 	otherBundle := compileCluster(t, other, scopes())
 	none := func(*jwt.AccountClaims) {}
@@ -299,9 +287,7 @@ func TestEnforcedOfTwoMeshes(t *testing.T) {
 	b, theirs := compileCluster(t, store, scopes()), compileCluster(t, other, scopes())
 	for _, own := range []accounts.Bundle{b, theirs} {
 		read, err := accounts.Enforced(own.Operator, append(tokensOf(b), tokensOf(theirs)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if diff := cmp.Diff(own.Accounts, read.Accounts); diff != "" {
 			t.Error(diff)
 		}
@@ -313,9 +299,7 @@ func TestEnforcedOfTwoMeshes(t *testing.T) {
 		c.Imports.Add(&jwt.Import{Subject: "bcp.v1.ask.>", Account: accountKeyOf(b, accounts.Core), Type: jwt.Service})
 	})
 	read, err := accounts.Enforced(b.Operator, append(tokensOf(b), reaching...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if lines := read.Differences(scopes()); len(lines) != 1 || !strings.Contains(lines[0], "imports bcp.v1.ask.> from CORE, and is none of this mesh") {
 		t.Errorf("%q", lines)
 	}
@@ -342,16 +326,12 @@ func TestEnforcedLeavesOthersAloneUnlessTheyReachIn(t *testing.T) {
 	store, _ := newStore(t)
 	b := compileCluster(t, store, scopes())
 	operator, err := nkeys.CreateOperator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	others := jwt.NewAccountClaims(publicKey(t, nkeys.CreateAccount))
 	others.Name = "BILLING"
 	token := func() string {
 		text, err := others.Encode(operator)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return text
 	}
 	read, err := accounts.Enforced(b.Operator, append(tokensOf(b), token()))
@@ -360,9 +340,7 @@ func TestEnforcedLeavesOthersAloneUnlessTheyReachIn(t *testing.T) {
 	}
 	others.Imports.Add(&jwt.Import{Subject: "bcp.v1.ask.>", Account: accountKeyOf(b, accounts.Core), Type: jwt.Service})
 	read, err = accounts.Enforced(b.Operator, append(tokensOf(b), token()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want := []string{"account " + others.Subject + " imports bcp.v1.ask.> from CORE, and is none of this mesh"}
 	if diff := cmp.Diff(want, read.Differences(scopes())); diff != "" {
 		t.Error(diff)
@@ -407,9 +385,7 @@ func unknownWords(t *testing.T, folder string, b accounts.Bundle) []string {
 	tokens := tokensOf(b)
 	parts := strings.Split(tokens[0], ".")
 	content, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var says map[string]any
 	noError(t, json.Unmarshal(content, &says))
 	maps.Copy(says["nats"].(map[string]any), map[string]any{"open_to_all": true})
@@ -418,9 +394,7 @@ func unknownWords(t *testing.T, folder string, b accounts.Bundle) []string {
 	}
 	text := parts[0] + "." + base64.RawURLEncoding.EncodeToString(content)
 	signature, err := operatorOf(t, folder).Sign([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	tokens[0] = text + "." + base64.RawURLEncoding.EncodeToString(signature)
 	if _, err := jwt.DecodeAccountClaims(tokens[0]); err != nil {
 		t.Fatal(err)

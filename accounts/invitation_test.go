@@ -28,37 +28,25 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	invite := func() accounts.Token {
 		t.Helper()
 		token, err := store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return token
 	}
 	writes := func(f func()) bool {
 		t.Helper()
 		before, err := store.Stamp()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		f()
 		after, err := store.Stamp()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return !before.Same(after)
 	}
 	join := func(invitation string, want error) func() {
 		own, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		key, err := own.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		proof, err := own.Sign(bcp.JoinStatement(invitation, key, bcp.Digest{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return func() {
 			if _, token, err := store.Join(invitation, key, bcp.Digest{}, proof); !errors.Is(err, want) || (token == "") != (err != nil) {
 				t.Errorf("%v, want %v", err, want)
@@ -107,25 +95,17 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 	invite := func(role bcp.Role, options ...func(*accounts.Invitation)) string {
 		t.Helper()
 		token, err := store.Invite("alice", role, time.Hour, 0, accounts.Restriction{}, options...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return token.PublicKey
 	}
 	own, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	key, err := own.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	join := func(invitation string, signed, sent bcp.Digest) (accounts.User, string, error) {
 		t.Helper()
 		proof, err := own.Sign(bcp.JoinStatement(invitation, key, signed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return store.Join(invitation, key, sent, proof)
 	}
 	bound, auditor := invite(bcp.RoleApprover, accounts.InviteBound), invite(bcp.RoleAuditor)

@@ -45,18 +45,14 @@ func newAuthenticator(key crypto.Signer) authenticator {
 func (p *authenticator) hash(t testing.TB) bcp.Digest {
 	t.Helper()
 	spki, err := x509.MarshalPKIXPublicKey(p.key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return accounts.PasskeyHash(p.site, spki)
 }
 
 func (p *authenticator) assertion(t testing.TB) *bcp.Assertion {
 	t.Helper()
 	spki, err := x509.MarshalPKIXPublicKey(p.key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := base64.RawURLEncoding.EncodeToString
 	challenge, rp := sha256.Sum256(p.statement), sha256.Sum256([]byte(p.site))
 	clientData := p.clientData(fmt.Sprintf(`{"type":%q,"challenge":%q,"origin":%q%s}`, p.kind, text(challenge[:]), p.origin, p.more))
@@ -70,18 +66,14 @@ func (p *authenticator) assertion(t testing.TB) *bcp.Assertion {
 		digest := sha256.Sum256(message)
 		signature, err = p.key.Sign(rand.Reader, digest[:], crypto.SHA256)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &bcp.Assertion{RPID: p.site, PublicKey: p.publicKey(text(spki)), AuthenticatorData: text(data), ClientData: text([]byte(clientData)), Signature: p.signature(text(signature))}
 }
 
 func must[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return v
 	}
 }
@@ -98,9 +90,7 @@ func p256(t testing.TB) crypto.Signer {
 func TestPasskeysSign(t *testing.T) {
 	t.Parallel()
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, key := range map[string]crypto.Signer{
 		"ES256": p256(t), "EdDSA": edwards, "RS256": must[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048)),
 	} {

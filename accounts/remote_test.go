@@ -25,18 +25,14 @@ const patience = 45 * time.Second
 func remote(t *testing.T, store *accounts.Store, name bcp.AgentName) (core, system accounts.Creds) {
 	t.Helper()
 	core, system, err := store.Gateway(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return core, system
 }
 
 func push(t *testing.T, store *accounts.Store) accounts.Creds {
 	t.Helper()
 	creds, err := store.Push()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return creds
 }
 
@@ -52,18 +48,14 @@ func TestGuestsOfAClusterAreLetInToTheSystemAccountAlone(t *testing.T) {
 	var keys []string
 	for range 2 {
 		system, push, err := store.Guest("lab")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		keys = append(keys, system.PublicKey, push.PublicKey)
 	}
 	if keys[0] != keys[2] || keys[1] != keys[3] || keys[0] == keys[1] || keys[0] == own.PublicKey {
 		t.Errorf("logins %q", keys)
 	}
 	list, err := store.Remotes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, r := range list {
 		if r.Gateway == "lab" && r.Account != accounts.System {
 			t.Errorf("a guest is let in to %s", r.Account)
@@ -130,9 +122,7 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 		}
 	}
 	changes, _, err := store.Pending(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var acts []string
 	for _, c := range changes {
 		acts = append(acts, fmt.Sprint(c.Act, " ", c.Agent, " ", c.Limits))
@@ -184,9 +174,7 @@ func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
 		t.Error("the bundle of a cluster has logins")
 	}
 	user, err := jwt.DecodeUserClaims(embedded.Gateway.JWT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, ok := claimsOf(t, cluster, accounts.Core).SigningKeys[user.Issuer]; ok {
 		t.Error("a cluster lets in the gateway of an embedded mesh")
 	}
@@ -217,13 +205,9 @@ func checkNoHole(t *testing.T, b accounts.Bundle) {
 func outsideServer(t *testing.T, b accounts.Bundle) string {
 	t.Helper()
 	operator, err := jwt.DecodeOperatorClaims(b.Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	resolver, err := natsserver.NewDirAccResolver(t.TempDir(), 0, time.Hour, natsserver.NoDelete)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, a := range b.Accounts {
 		noError(t, resolver.Store(a.PublicKey, a.JWT))
 	}
@@ -231,9 +215,7 @@ func outsideServer(t *testing.T, b accounts.Bundle) string {
 		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
 		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: operator.SystemAccount, AccountResolver: resolver,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(patience) {
@@ -251,9 +233,7 @@ func dial(url string, c accounts.Creds, inbox string, options ...nats.Option) (*
 func mustDial(t *testing.T, url string, c accounts.Creds, inbox string) *nats.Conn {
 	t.Helper()
 	nc, err := dial(url, c, inbox, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -265,9 +245,7 @@ func refuses(t *testing.T, nc *nats.Conn, subject string) bool {
 	if err == nil {
 		err = nc.FlushTimeout(patience)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	// The refusal comes before the flush is answered.
 	last := nc.LastError()
 	return errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), `"`+subject+`"`)
@@ -288,9 +266,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 
 	gateway := mustDial(t, url, core, subjects.GatewayInbox)
 	js, err := natsjs.New(gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: subjects.JournalStream, Subjects: []string{subjects.All(subjects.KindCommit)}}); err != nil {
 		t.Error(err)
 	}
@@ -318,9 +294,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 	var tokens []string
 	for _, a := range b.Accounts {
 		reply, err := monitor.Request(subjects.LookupClaimsOf(a.PublicKey), nil, patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		tokens = append(tokens, string(reply.Data))
 	}
 	if read, err := accounts.Enforced(b.Operator, tokens); err != nil || len(read.Differences(scopes())) > 0 {

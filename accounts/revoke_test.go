@@ -18,9 +18,7 @@ import (
 func issue(t *testing.T, store *accounts.Store, options ...accounts.IssueOption) accounts.Creds {
 	t.Helper()
 	creds, err := store.Issue("researcher", bcp.RoleReader, time.Hour, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return creds
 }
 
@@ -36,9 +34,7 @@ func admitted(t *testing.T, b accounts.Bundle, creds accounts.Creds) bool {
 func compileAt(t *testing.T, store *accounts.Store, scopes []subjects.Scope, at time.Time) accounts.Bundle {
 	t.Helper()
 	b, err := accounts.Compile(store, scopes, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }
 
@@ -72,9 +68,7 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	compile(t, store, scopes())
 	creds, restricted := issue(t, store), issue(t, store, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
 	main, err := store.Issue("main", 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	before := compile(t, store, scopes())
 	if !admitted(t, before, creds) || !admitted(t, before, restricted) {
 		t.Fatal("not even before")
@@ -121,9 +115,7 @@ func TestRotatedCredsEndWithTheOverlap(t *testing.T) {
 	compile(t, store, scopes())
 	old := issue(t, store, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/16")}}))
 	next, err := store.Rotate(old.PublicKey, time.Minute, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if next.Agent != old.Agent || next.Role != old.Role || !cmp.Equal(next.Lines(), old.Lines()) || next.Expires.Sub(next.Issued) != time.Hour {
 		t.Errorf("not the same: %+v", next.User)
 	}
@@ -144,9 +136,7 @@ func TestRotatedCredsEndWithTheOverlap(t *testing.T) {
 		}
 	}
 	at, err := store.Rotate(next.PublicKey, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if b := compileAt(t, store, scopes(), time.Now()); admitted(t, b, next) || !admitted(t, b, at) {
 		t.Error("no overlap is one")
 	}
@@ -244,17 +234,13 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 	own := issue(t, store, accounts.ForItself)
 	creds := issue(t, store)
 	next, err := store.Rotate(creds.PublicKey, time.Minute, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for range 2 { // the second changes nothing
 		noError(t, store.Revoke(next.PublicKey))
 	}
 	again := openStore(t, folder)
 	changes, _, err := again.Pending(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var got []string
 	for i, c := range changes {
 		if c.Number != uint64(i+1) || c.Agent != "researcher" || c.Role != bcp.RoleReader || c.Time == 0 {

@@ -19,9 +19,7 @@ import (
 func actsOf(t *testing.T, store *accounts.Store) []bcp.CredentialAct {
 	t.Helper()
 	pending, _, err := store.Pending(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var acts []bcp.CredentialAct
 	for _, c := range pending {
 		acts = append(acts, c.Act)
@@ -84,18 +82,12 @@ func TestOperatorIsReplaced(t *testing.T) {
 	}
 	// A crash between the new key and the new root of trust.
 	pair, err := nkeys.CreateOperator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	seed, err := pair.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, os.WriteFile(filepath.Join(folder, "keys", "operator-signing.nk"), seed, 0o600))
 	public, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, signs := trusts(t, compile(t, store, scopes())); signs != public {
 		t.Errorf("%s signs", signs)
 	}
@@ -116,9 +108,7 @@ func TestKeysOfAnAccountAreReplaced(t *testing.T) {
 	first := compile(t, store, scopes())
 	old := issue(t, store)
 	token, err := store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	start := time.Now()
 	for _, name := range []string{accounts.Readers, accounts.Joiners, accounts.Core, accounts.System} {
 		noError(t, store.RotateAccount(name, time.Minute))
@@ -178,9 +168,7 @@ func TestCredsOfAReplacedKeyAreReplaced(t *testing.T) {
 	start := time.Now()
 	noError(t, store.RotateAll(false, time.Minute))
 	next, err := store.Rotate(old.PublicKey, time.Hour, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := store.Rotate(old.PublicKey, time.Hour, 0); !errors.Is(err, accounts.ErrNoUser) {
 		t.Errorf("twice: %v", err)
 	}

@@ -38,9 +38,7 @@ func openSeeds(t *testing.T, folder string) []string {
 	var open []string
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if !bytes.HasPrefix(content, []byte("age-encryption.org/v1\n")) {
 			open = append(open, filepath.Base(file))
 		}
@@ -78,9 +76,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	}
 	// A crash in between leaves some keys open: to seal again goes on.
 	kept, err := os.ReadFile(filepath.Join(folder, "keys", "gateway.nk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, store.Seal(passphrase))
 	noError(t, os.WriteFile(filepath.Join(folder, "keys", "gateway.nk"), kept, 0o600))
 	if err := store.Seal([]byte("another passphrase")); !errors.Is(err, accounts.ErrPassphrase) {
@@ -118,9 +114,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	asked := 0
 	open := openStore(t, folder, asks(passphrase, &asked))
 	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, open.RotateScope("researcher", bcp.RoleReader, time.Minute))
 	after := compile(t, open, scopes())
 	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
@@ -157,9 +151,7 @@ func TestDamagedSealIsRefused(t *testing.T) {
 	noError(t, store.Seal(passphrase))
 	name := filepath.Join(folder, "keys", "seal.age")
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for what, damaged := range map[string][]byte{"cut": content[:len(content)-1], "changed": append(bytes.Clone(content[:len(content)-1]), content[len(content)-1]^1), "empty": nil} {
 		noError(t, os.WriteFile(name, damaged, 0o600))
 		if err := signWith(folder, asks(passphrase, nil)); err == nil {
@@ -179,15 +171,11 @@ func TestDamagedSealIsRefused(t *testing.T) {
 func secretFiles(t *testing.T, folder string) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	found := map[string][]byte{}
 	for _, file := range append(files, filepath.Join(folder, "keys", "checkpoint.key"), filepath.Join(folder, "tls", "ca.key")) {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		found[file] = content
 	}
 	return found
@@ -205,17 +193,11 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	store.LittleWork()
 	compile(t, store, scopes())
 	_, public, err := store.CheckpointKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	authority, err := accounts.OpenAuthority(folder, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	certificate, err := os.ReadFile(authority.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	open := secretFiles(t, folder)
 	noError(t, store.Seal(passphrase))
 	sealed := secretFiles(t, folder)

@@ -21,9 +21,7 @@ func TestSecretsShowNothing(t *testing.T) {
 	store, folder := newStore(t)
 	bundle := compile(t, store, scopes())
 	creds, err := store.Issue("main", 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_, pair := userOf(t, creds)
 	secrets := [][]byte{seedOf(t, pair)}
 	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
@@ -32,9 +30,7 @@ func TestSecretsShowNothing(t *testing.T) {
 	}
 	for _, file := range files {
 		seed, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		secrets = append(secrets, seed)
 	}
 	type nested struct{ inner any }
@@ -51,9 +47,7 @@ func TestSecretsShowNothing(t *testing.T) {
 			}
 		}
 		encoded, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		text.Write(encoded)
 		for _, s := range secrets {
 			seed := string(s)
@@ -70,9 +64,7 @@ func TestSecretsShowNothing(t *testing.T) {
 func seedOf(t *testing.T, pair nkeys.KeyPair) []byte {
 	t.Helper()
 	seed, err := pair.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return seed
 }
 
@@ -97,9 +89,7 @@ func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
 	store, _ := newStore(t)
 	compile(t, store, scopes())
 	creds, err := store.Issue("main", 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	folder := t.TempDir()
 	path := filepath.Join(folder, "main.creds")
 	noError(t, creds.WriteFile(path))

@@ -155,9 +155,7 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	store, folder = newStore(t)
 	before := compile(t, store, scopes())
 	identity, err := store.OperatorKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	away := filepath.Join(t.TempDir(), "operator.nk")
 	noError(t, os.Rename(name("operator.nk"), away))
 	again := openStore(t, folder)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
+	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -21,9 +22,7 @@ func newStore(t *testing.T) (*accounts.Store, string) {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "state")
 	store, err := accounts.Create(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return store, folder
 }
 
@@ -50,9 +49,7 @@ func scopes() []subjects.Scope {
 func compile(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
 	b, err := accounts.Compile(store, scopes, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }
 
@@ -63,9 +60,7 @@ func claimsOf(t *testing.T, b accounts.Bundle, name string) *jwt.AccountClaims {
 		t.Fatalf("no account %s", name)
 	}
 	claims, err := jwt.DecodeAccountClaims(account.JWT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return claims
 }
 
@@ -73,17 +68,11 @@ func claimsOf(t *testing.T, b accounts.Bundle, name string) *jwt.AccountClaims {
 func userOf(t *testing.T, c accounts.Creds) (*jwt.UserClaims, nkeys.KeyPair) {
 	t.Helper()
 	token, err := jwt.ParseDecoratedJWT(c.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	claims, err := jwt.DecodeUserClaims(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	pair, err := jwt.ParseDecoratedUserNKey(c.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return claims, pair
 }
 
@@ -91,13 +80,9 @@ func userOf(t *testing.T, c accounts.Creds) (*jwt.UserClaims, nkeys.KeyPair) {
 func keyOf(t *testing.T, folder, name string) nkeys.KeyPair {
 	t.Helper()
 	seed, err := os.ReadFile(filepath.Join(folder, "keys", name+".nk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	pair, err := nkeys.FromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return pair
 }
 
@@ -109,13 +94,9 @@ func operatorOf(t *testing.T, folder string) nkeys.KeyPair {
 func publicKey(t *testing.T, create func() (nkeys.KeyPair, error)) string {
 	t.Helper()
 	pair, err := create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	public, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return public
 }
 
@@ -133,7 +114,7 @@ func openStore(t testing.TB, folder string, options ...accounts.OpenOption) *acc
 }
 
 // noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
+func noError(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -23,9 +23,7 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	bundle := compile(t, store, scopes())
 	before := time.Now().Truncate(time.Second)
 	creds, err := store.Issue("relay", bcp.RoleReader, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	user, pair := userOf(t, creds)
 	if public, err := pair.PublicKey(); err != nil || public != user.Subject || public != creds.PublicKey {
 		t.Errorf("the seed is of %s, the user is %s: %v", public, user.Subject, err)
@@ -50,9 +48,7 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 		t.Errorf("issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
 	}
 	second, err := store.Issue("relay", bcp.RoleController, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if user, _ := userOf(t, second); user.Expires != 0 || !second.Expires.IsZero() || second.PublicKey == creds.PublicKey {
 		t.Errorf("the second user: %+v", user)
 	}
@@ -161,9 +157,7 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	store, _ := newStore(t)
 	first := compile(t, store, scopes())
 	creds, err := store.Issue("researcher", 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if err := store.Revoke("UNKNOWN"); err == nil {
 		t.Error("revoked what was never issued")
 	}
@@ -185,15 +179,11 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 		}
 	}
 	short, err := store.Issue("researcher", 0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, store.Revoke(short.PublicKey))
 	for at, want := range map[time.Time]int{short.Expires.Add(24*time.Hour - 1): 2, short.Expires.Add(24 * time.Hour): 1} {
 		third, err := accounts.Compile(store, scopes(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got := claimsOf(t, third, accounts.Readers).Revocations; len(got) != want {
 			t.Errorf("at %v: %v", at, got)
 		}
@@ -212,9 +202,7 @@ func TestIssueTo(t *testing.T) {
 	store, _ := newStore(t)
 	compile(t, store, scopes())
 	all, err := store.IssueTo([]bcp.AgentName{"relay", "researcher"}, 0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var parties []string
 	for _, c := range all {
 		parties = append(parties, string(c.Agent)+" "+c.Role.String())

@@ -58,13 +58,9 @@ func BenchmarkValidate(b *testing.B) {
 func TestValidateRatios(t *testing.T) {
 	for _, w := range bcptest.Workloads() {
 		v, err := bcp.Compile(w.Spec, bcp.Settings{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		kept, err := bcp.Compile(w.Spec, bcp.Settings{PreserveCase: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		honest := w.Inputs(false)
 		validate := func(in []byte) { v.Validate(in, bcp.JSON) }
 		ours, mixed := fastest(honest, validate), fastest(w.Inputs(true), validate)

@@ -19,9 +19,7 @@ func TestCapacityDocument(t *testing.T) {
 	t.Parallel()
 	const file, begin, end = "CAPACITY.md", "<!-- figures -->\n", "<!-- end -->"
 	document, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	before, rest, ok := bytes.Cut(document, []byte(begin))
 	figures, behind, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {
@@ -29,9 +27,7 @@ func TestCapacityDocument(t *testing.T) {
 	}
 	want := capacityFigures(t)
 	if *update {
-		if err := os.WriteFile(file, []byte(string(before)+begin+want+end+string(behind)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(string(before)+begin+want+end+string(behind)), 0o644))
 		return
 	}
 	if string(figures) != want {

@@ -189,9 +189,7 @@ func TestValidatorIsSafeForConcurrentUse(t *testing.T) {
 		{ID: "n", Question: "What?", MaxWords: 1, ExpectedFormat: bcp.FormatInteger},
 		{ID: "text", Question: "What?", MaxWords: 3, ExpectedFormat: bcp.FormatShortText},
 		{ID: "again", Question: "What?", MaxWords: 3, ExpectedFormat: bcp.FormatShortText, SameAs: "text"}}}, bcp.Settings{Constraints: constraint.Compile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {

@@ -20,9 +20,7 @@ func TestChecksAreFrozen(t *testing.T) {
 		}
 	}
 	protocol, err := os.ReadFile("PROTOCOL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var words []string
 	for i, info := range checks[1:] {
 		word, err := info.Check.MarshalText()

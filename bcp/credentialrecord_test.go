@@ -88,9 +88,7 @@ func TestCredentialRecordsGoIntoBodies(t *testing.T) {
 			for len(waiting) > 0 {
 				body, some := CredentialRecordsOf(waiting)
 				text, err := Encode(body, JSON)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				changes, code := ParseCredentialRecords(text)
 				if code != "" || len(changes) != some || some == 0 || changes[0].Number != next {
 					t.Fatalf("%d lines, %d changes: %d of them, %q", lines, n, some, code)

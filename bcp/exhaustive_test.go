@@ -27,9 +27,7 @@ func deliveries(t *testing.T, spec bcp.Spec, preserveCase bool) *delivered {
 	t.Helper()
 	settings := bcp.Settings{PreserveCase: preserveCase, Subscriptions: 1, Vocabularies: bcptest.Vocabularies(), OnAnomaly: bcp.AnomalyReject}
 	v, err := bcp.Compile(spec, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	price := v.Prices().Capacity
 	settings.OnAnomaly = bcp.AnomalyFlag
 	if v, err = bcp.Compile(spec, settings); err != nil {

@@ -95,9 +95,7 @@ func FuzzValidate(f *testing.F) {
 			t.Fatalf("%q is delivered as %s, and that as %s", raw, answer, bcptest.Describe(again))
 		}
 		packedAnswer, err := wire.MsgpackFromJSON(nil, answer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if again := v.Validate(packedAnswer, bcp.MessagePack); !again.Answer.Equal(got.Answer) {
 			t.Fatalf("%s in MessagePack is delivered as %s", answer, bcptest.Describe(again))
 		}
@@ -135,9 +133,7 @@ func FuzzSpec(f *testing.F) {
 			t.Fatalf("%s costs %+v", b, p)
 		}
 		written, err := bcp.Encode(v.Spec(), bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		again, err := bcp.ParseSpec(written)
 		if err != nil {
 			t.Fatalf("%s is written as %s, which is no spec: %v", b, written, err)
@@ -205,8 +201,6 @@ func FuzzMessage(f *testing.F) {
 
 func dump(t *testing.T, v any) string {
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return strings.ReplaceAll(string(b), " ", "")
 }

@@ -15,9 +15,7 @@ import (
 func TestProtocolDocument(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("PROTOCOL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	document := string(b)
 	lists := map[string][]Code{}
 	for line := range strings.Lines(document) {

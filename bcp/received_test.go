@@ -70,22 +70,14 @@ func TestUnknownMembersAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, message := range fromTheGateway() {
 		canonical, err := bcp.Encode(message, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var tree any
-		if err := json.Unmarshal(canonical, &tree); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(canonical, &tree))
 		for _, value := range later {
 			text, err := json.Marshal(extended(tree, value), json.Deterministic(true))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			member, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			inOrder := append(canonical[:len(canonical)-1:len(canonical)-1], fmt.Sprintf(`,"later":%s}`, member)...)
 			for _, text := range [][]byte{text, inOrder} {
 				readsAs(t, text, bcp.JSON, message)
@@ -339,5 +331,13 @@ func BenchmarkReceive(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

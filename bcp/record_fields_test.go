@@ -29,18 +29,12 @@ const recordFields = "record_fields.go"
 func TestRecordFieldsAreGenerated(t *testing.T) {
 	t.Parallel()
 	want, err := generateFields(reflect.TypeFor[bcp.Decision](), reflect.TypeFor[bcp.Private]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if *update {
-		if err := os.WriteFile(recordFields, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(recordFields, want, 0o644))
 	}
 	got, err := os.ReadFile(recordFields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s is not what the types say: go generate ./bcp (-want +got):\n%s", recordFields, diff)
 	}
@@ -64,9 +58,7 @@ func TestFieldIsOneEdit(t *testing.T) {
 	}
 	lines := func(typ reflect.Type) []string {
 		b, err := generateFields(typ)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return strings.Split(strings.ReplaceAll(string(b), typ.Name(), "it"), "\n")
 	}
 	was, is := lines(reflect.TypeFor[before]()), lines(reflect.TypeFor[after]())

@@ -103,13 +103,9 @@ func TestDecisionRoundTrip(t *testing.T) {
 	}
 	for _, d := range []Decision{full, {}, {Seq: 1, Balance: Balance{Settled: -1}}} {
 		record, err := EncodeDecision(&d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		got, err := DecodeDecision(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		d.Private = Private{}
 		if diff := cmp.Diff(d, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("decoded (-want +got):\n%s", diff)
@@ -158,17 +154,11 @@ func TestRecordIsFrozen(t *testing.T) {
 	}
 	frozen := frozenDecision()
 	record, err := EncodeDecision(&frozen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text, err := os.ReadFile("testdata/decision.hex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if !bytes.Equal(record, want) {
 		t.Errorf("older journals would not verify: the decision is written as\n%x, want\n%x", record, want)
 	}
@@ -187,9 +177,7 @@ func TestPublic(t *testing.T) {
 	t.Parallel()
 	d := fullDecision()
 	d.Payload = []byte(`{"ok":"canary"}`)
-	if err := d.Seal(sealingKey); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Seal(sealingKey))
 	public := d.Public()
 	if public.Says() || public.Salt != [16]byte{} || public.Sealed != nil || public.SealedRaw != nil {
 		t.Errorf("public is %+v", public)
@@ -222,9 +210,7 @@ func TestDigestText(t *testing.T) {
 		var d, got Digest
 		copy(d[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
 		text, err := d.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if err := got.UnmarshalText(text); err != nil || got != d {
 			t.Fatalf("%s is read as %x, %v", text, got, err)
 		}
@@ -343,9 +329,7 @@ func TestDecodeCopies(t *testing.T) {
 	t.Parallel()
 	full := fullDecision()
 	record, err := EncodeDecision(&full)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	got, err := DecodeDecision(record)
 	clear(record)
 	full.Private = Private{}
@@ -413,20 +397,14 @@ func FuzzDecodeDecision(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, record []byte) {
 		p, err := decodePrivate(record)
-		if err := likeLibrary(record, &p, err); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, likeLibrary(record, &p, err))
 		d, err := DecodeDecision(record)
-		if err := likeLibrary(record, &d, err); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, likeLibrary(record, &d, err))
 		if err != nil {
 			return
 		}
 		again, err := EncodeDecision(&d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got, err := DecodeDecision(again); err != nil || cmp.Diff(d, got, cmpopts.EquateEmpty()) != "" {
 			t.Fatalf("%x decodes as %+v and then as %+v, %v", record, d, got, err)
 		}
@@ -552,5 +530,13 @@ func BenchmarkDecodeDecision(b *testing.B) {
 		if _, err := DecodeDecision(record); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// noError ends a test on an error.
+func noError(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

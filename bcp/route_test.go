@@ -12,9 +12,7 @@ import (
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	night, noon := Quiet{Begin: 22 * 60, End: 7 * 60}, Quiet{Begin: 12 * 60, End: 13*60 + 30}
 	for _, tt := range []struct {
 		quiet    Quiet
@@ -34,9 +32,7 @@ func TestQuiet(t *testing.T) {
 		{Quiet{Begin: 60, End: 60}, "2027-01-15T01:00:00", ""},
 	} {
 		at, err := time.ParseInLocation("2006-01-02T15:04:05", tt.at, berlin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		until, quiet := tt.quiet.Until(at.UTC(), berlin)
 		got := ""
 		if quiet {

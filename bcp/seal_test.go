@@ -20,9 +20,7 @@ func TestSealed(t *testing.T) {
 	d := fullDecision()
 	d.Payload, d.Client, d.Spec = canary, "canary-client", []byte("canary-spec")
 	said := d.Private
-	if err := errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, raw)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, raw)))
 	record, err := EncodeDecision(&d)
 	if err != nil || bytes.Contains(record, []byte("canary")) || bytes.Contains(record, d.Salt[:]) {
 		t.Fatalf("%q, %v", record, err)
@@ -38,9 +36,7 @@ func TestSealed(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	other, err := NewSealingKey([32]byte{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, change := range map[string]func(*Decision) SealingKey{
 		"another key": func(*Decision) SealingKey { return other },
 		"no key":      func(*Decision) SealingKey { return SealingKey{} },
@@ -55,9 +51,7 @@ func TestSealed(t *testing.T) {
 		"the wrong one": func(d *Decision) SealingKey { d.Sealed, d.SealedRaw = d.SealedRaw, d.Sealed; return sealingKey },
 	} {
 		changed, err := DecodeDecision(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		key := change(&changed)
 		if err := changed.Open(key); !errors.Is(err, ErrSealed) || changed.Says() {
 			t.Errorf("%s: opened %+v, %v", name, changed.Private, err)
@@ -106,9 +100,7 @@ func TestSealedLength(t *testing.T) {
 	t.Parallel()
 	sealed := func(salt byte, payload, raw string) *Decision {
 		d := Decision{Private: Private{Salt: [16]byte{salt}, Payload: []byte(payload), RawBytes: len(raw)}}
-		if err := errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, []byte(raw))); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, []byte(raw))))
 		return &d
 	}
 	yes, no := sealed(1, `{"ok":true}`, `{"response":{"ok":true}}`), sealed(2, `{"ok":false}`, `{"response":{"ok":false}}`)
@@ -137,9 +129,7 @@ func TestSealedLength(t *testing.T) {
 	for _, d := range []Decision{{Kind: KindAsk, Verdict: Reject}, {Kind: KindPush, Verdict: Accept, Repeat: true}, {Kind: KindSession, Verdict: Accept}, {Kind: KindTaint}, {Kind: KindDeclare, Verdict: Accept}, {Kind: KindViolation}} {
 		for _, size := range []int{MaxFreeBytes, MaxFreeBytes + 1} {
 			d.Salt = [16]byte{1}
-			if err := d.SealRaw(sealingKey, bytes.Repeat([]byte("x"), size)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, d.SealRaw(sealingKey, bytes.Repeat([]byte("x"), size)))
 			if got, err := d.OpenRaw(sealingKey); err != nil || len(got) != MaxFreeBytes {
 				t.Errorf("%s: of %d bytes %d are kept, %v", d.Kind, size, len(got), err)
 			}

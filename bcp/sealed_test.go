@@ -16,9 +16,7 @@ func TestSealedFields(t *testing.T) {
 	t.Parallel()
 	spec := func(fields, more string) bcp.Spec {
 		s, err := bcp.ParseSpec([]byte(`{"category":1,"fields":[` + fields + `]` + more + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return s
 	}
 	sealed := func(most int) string { return fmt.Sprintf(`{"name":"link","type":"sealed","max":%d}`, most) }
@@ -44,9 +42,7 @@ func TestSealedFields(t *testing.T) {
 		}
 	}
 	v, err := bcp.Compile(spec(sealed(64), ""), settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	yes, err := bcp.Compile(spec(`{"name":"link","type":"boolean"}`, ""), settings)
 	if err != nil || v.Prices() != yes.Prices() || v.Prices().Nominal != bcp.Bit {
 		t.Errorf("%v: it costs %+v, a boolean %+v", err, v.Prices(), yes.Prices())
@@ -56,9 +52,7 @@ func TestSealedFields(t *testing.T) {
 		strings.Repeat("a", 64): bcp.Accept, strings.Repeat("a", 65): bcp.Reject, strings.Repeat("\u00e9", 33): bcp.Reject,
 	} {
 		raw, err := json.Marshal(map[string]string{"link": said})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		verdict := v.Validate(raw, bcp.JSON)
 		var got map[string]string
 		if verdict.Outcome == bcp.Accept {

@@ -21,9 +21,7 @@ const vectorFolder = "testdata/vectors"
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	groups, err := bcptest.Load(os.DirFS(vectorFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	total := 0
 	for _, g := range groups {
 		total += len(g.Cases)
@@ -45,9 +43,7 @@ func TestVectors(t *testing.T) {
 				}
 			}
 			if *update {
-				if err := os.WriteFile(filepath.Join(vectorFolder, g.File), g.Format(), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.WriteFile(filepath.Join(vectorFolder, g.File), g.Format(), 0o644))
 			}
 		})
 	}
@@ -64,9 +60,7 @@ func TestVectors(t *testing.T) {
 func TestVectorsInBothEncodings(t *testing.T) {
 	t.Parallel()
 	groups, err := bcptest.Load(os.DirFS(vectorFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, g := range groups {
 		v, err := g.Compile()
 		if err != nil {

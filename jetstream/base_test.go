@@ -56,9 +56,7 @@ func appendAll(t *testing.T, j *jetstream.Journal, decisions ...[]byte) {
 func chainOf(t *testing.T, js natsjs.JetStream) (chain jetstream.Chain, err error) {
 	t.Helper()
 	j, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	err = j.Replay(t.Context(), func(decision []byte) error { return chain.Add([][]byte{decision}) })
 	return chain, err
 }
@@ -94,9 +92,7 @@ func TestTruncate(t *testing.T) {
 		}
 		create(t, js)
 		stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if info := stream.CachedInfo(); info.State.FirstSeq != behind.Sequence+1 || info.State.NumDeleted != 0 || info.Config.MaxMsgs != -1 ||
 			info.Config.Discard != natsjs.DiscardNew || !info.Config.DenyPurge || !info.Config.DenyDelete {
 			t.Errorf("the stream is %+v", info)
@@ -211,9 +207,7 @@ func TestUnrecordedTruncation(t *testing.T) {
 			}
 			appendAll(t, j, m.some(10)...)
 			stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			config := stream.CachedInfo().Config
 			config.Discard, config.MaxMsgs = natsjs.DiscardOld, c.kept
 			if _, err := js.UpdateStream(t.Context(), config); err != nil {
@@ -266,9 +260,7 @@ func TestBases(t *testing.T) {
 	for n := range uint64(6) { // more than the snapshots that are kept
 		at := jetstream.Position{Sequence: 10 * (n + 1), Decision: 100 * (n + 1), Head: bcp.Digest{byte(n)}}
 		file, err := bases.Write(jetstream.Snapshot{Position: at, Checkpoint: []byte("checkpoint")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if n == 0 {
 			begin = jetstream.Beginning{Position: at, Truncation: bcp.Truncation{Sequence: at.Sequence, Base: sha256.Sum256(file.Content), File: "a.tar.gz"}}
 		}
@@ -285,9 +277,7 @@ func TestBases(t *testing.T) {
 	}
 	name := filepath.Join(dir, "00000000000000000100.snapshot")
 	good, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for what, content := range map[string][]byte{"changed": append([]byte{1}, good[1:]...), "cut": good[:len(good)-1], "short": good[:3], "empty": nil} {
 		noError(t, os.WriteFile(name, content, 0o600))
 		if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {

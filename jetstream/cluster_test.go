@@ -28,9 +28,7 @@ func TestReadingWhileANodeStandsStill(t *testing.T) {
 	for end := time.Now().Add(clustertest.Patience); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		err = jetstream.Create(t.Context(), js, topology)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	journal, _ := open(t, js)
 	written := newMaker(t).some(200)
 	for _, d := range written {

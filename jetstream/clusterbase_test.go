@@ -55,16 +55,12 @@ func TestBaseOfACluster(t *testing.T) {
 	noError(t, jetstream.StoreBase(t.Context(), js, 1, 7, base.Content))
 	noError(t, read())
 	stream, err := js.Stream(t.Context(), jetstream.BaseStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	last, err := stream.GetLastMsgForSubject(t.Context(), subjects.Base(7))
 	if err == nil {
 		err = stream.SecureDeleteMsg(t.Context(), last.Sequence)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	refused("without its last part")
 	last.Data[5] ^= 1
 	if _, err := js.PublishMsg(t.Context(), part(subjects.Base(7), last.Header.Get("Bcp-Part"), last.Data)); err != nil {
@@ -85,9 +81,7 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	journal, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
 	short, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer end()
@@ -98,9 +92,7 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 		t.Error("it was not waited for")
 	}
 	asked, err := js.Conn().SubscribeSync(subjects.Commit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- journal.AwaitInterest(t.Context()) }()
 	if _, err := asked.NextMsg(10 * time.Second); err != nil {

@@ -50,15 +50,11 @@ func TestReplay(t *testing.T) {
 		if err == nil {
 			err = d.Open(makerKey(t))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		noError(t, again.state.Apply(&d, bcp.RecordDigest(b)))
 	}
 	found, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), meshtest.ReadKeys(t, js), map[string]int64{"main mailer": int64(100000 * bcp.Bit)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	epoch, balance, _ := again.state.Balance(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
 	sum := found.Balances["main mailer 1"]
 	if found.Decisions != len(written) || epoch != 1 || sum.Settled != int64(balance.Settled) || sum.Reserved != int64(balance.Reserved) || sum.Settled == 0 || sum.Reserved == 0 {
@@ -87,9 +83,7 @@ func TestReadersEnd(t *testing.T) {
 		}
 	}
 	stream, err := js.Stream(within(t), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if n := stream.CachedInfo().State.Consumers; n != 0 {
 		t.Errorf("%d readers are left", n)
 	}
@@ -153,9 +147,7 @@ func TestUncertainWrite(t *testing.T) {
 	m := newMaker(t)
 	noError(t, j.Append(within(t), m.some(1)))
 	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	config := stream.CachedInfo().Config
 	config.MaxMsgs = 1
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
@@ -182,9 +174,7 @@ func TestDamagedRecords(t *testing.T) {
 			Version   int      `msgpack:"v"`
 			Decisions [][]byte `msgpack:"d"`
 		}{version, decisions})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return b
 	}
 	good := newMaker(t).some(1)[0]
@@ -215,9 +205,7 @@ func TestDamagedRecords(t *testing.T) {
 				}
 			}
 			j, err := jetstream.OpenJournal(t.Context(), js)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			n := 0
 			err = j.Replay(within(t), func([]byte) error { n++; return nil })
 			if !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "message 2") {
@@ -242,18 +230,14 @@ func TestMissingRecords(t *testing.T) {
 			// The mesh's own stream refuses what this test does.
 			noError(t, js.DeleteStream(within(t), jetstream.CommitStream))
 			stream, err := js.CreateStream(within(t), natsjs.StreamConfig{Name: jetstream.CommitStream, Subjects: []string{subjects.All(subjects.KindCommit)}, AllowDirect: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			journal, _ := open(t, js)
 			for _, d := range newMaker(t).some(3) {
 				noError(t, journal.Append(within(t), [][]byte{d}))
 			}
 			noError(t, stream.DeleteMsg(within(t), missing))
 			journal, err = jetstream.OpenJournal(within(t), js)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if err := journal.Replay(within(t), func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrRecord) {
 				t.Errorf("got %v", err)
 			}
@@ -306,9 +290,7 @@ func TestTopology(t *testing.T) {
 	js := streams(t)
 	create(t, js) // again
 	commit, err := js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := js.Publish(t.Context(), subjects.Commit(), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -331,17 +313,13 @@ func TestTopology(t *testing.T) {
 		},
 	} {
 		stream, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if c := stream.CachedInfo().Config; !check(c) || c.Storage != natsjs.FileStorage || c.RePublish != nil || c.Duplicates > time.Second {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
 	empty, err := natsjs.New(js.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, js.DeleteStream(t.Context(), jetstream.KeyStream))
 	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
 	if _, err := jetstream.OpenJournal(t.Context(), empty); !errors.Is(err, natsjs.ErrStreamNotFound) {

@@ -14,9 +14,7 @@ import (
 func TestKeysInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	key, err := bcp.NewSealingKey([32]byte{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	k := NewSealingKeys(nil)
 	for day := range int64(maxKeys) {
 		k.keepKey(sealingKey{day: day}, key)
@@ -41,9 +39,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 func TestKeysAheadAreBounded(t *testing.T) {
 	t.Parallel()
 	key, err := bcp.NewSealingKey([32]byte{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	const today = 20_000
 	for _, c := range []struct{ yesterday, today, ahead int }{
 		{maxKeys / 2, maxKeys / 4, maxKeys / 2}, {maxKeys / 2, maxKeys / 2, maxKeys / 2}, {0, maxKeys - 2, 1}, {0, maxKeys, 0},

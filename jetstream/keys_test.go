@@ -27,9 +27,7 @@ func spoken(t *testing.T, keys *jetstream.SealingKeys, key bcp.ChannelKey, at ti
 		Private: bcp.Private{Salt: [16]byte{1}, Payload: []byte("said"), RawBytes: len(raw)}}
 	noError(t, keys.Seal(within(t), &d, raw))
 	record, err := bcp.EncodeDecision(&d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return record
 }
 
@@ -216,9 +214,7 @@ func TestDestroyedKeys(t *testing.T) {
 	}
 	// Lost: not there, or another one, or none at all.
 	stream, err := js.Stream(t.Context(), jetstream.KeyStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	subject := subjects.Key("main", "mailer", subjects.SealedPayload, "2026-03-21")
 	for _, put := range [][]byte{nil, make([]byte, 32), make([]byte, 31), make([]byte, 33), []byte("x")} {
 		msg, err := stream.GetLastMsgForSubject(t.Context(), subject)
@@ -228,9 +224,7 @@ func TestDestroyedKeys(t *testing.T) {
 		if put != nil && (err == nil || errors.Is(err, natsjs.ErrMsgNotFound)) {
 			_, err = js.Publish(t.Context(), subject, put)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if said, _ := opened(t, jetstream.NewSealingKeys(js), recent); said != "lost" {
 			t.Errorf("with %d bytes in its place: %s", len(put), said)
 		}
@@ -329,9 +323,7 @@ func TestExpireRaw(t *testing.T) {
 	if err == nil {
 		err = stream.Purge(t.Context(), natsjs.WithPurgeSubject(subjects.Key("main", "mailer", subjects.SealedRaw, "2026-03-23")))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if said, raw := opened(t, jetstream.NewSealingKeys(js), third); said != "open" || raw != "lost" {
 		t.Errorf("%s, %s", said, raw)
 	}
@@ -358,13 +350,9 @@ func TestExpiryIsInABackup(t *testing.T) {
 	if err == nil {
 		err = errors.Join(stream.Purge(t.Context()), jetstream.RestoreKeys(within(t), there, stored), jetstream.RestoreKeys(within(t), there, stored))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	alone, err := jetstream.SealingKeysOf(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, k := range map[string]*jetstream.SealingKeys{"alone": alone, "restored": jetstream.NewSealingKeys(there)} {
 		if said, raw := opened(t, k, record); said != "open" || raw != "erased" {
 			t.Errorf("%s: %s, %s", name, said, raw)

@@ -19,9 +19,7 @@ func inTime(t *testing.T, steps func(js natsjs.JetStream, bucket natsjs.KeyValue
 	for last := time.Now().Add(patience); ; {
 		js := streams(t)
 		bucket, err := jetstream.OpenLeases(t.Context(), js, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		begin := time.Now()
 		if err = steps(js, bucket); err == nil {
 			return

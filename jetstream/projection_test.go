@@ -59,9 +59,7 @@ func ledgerLines(t *testing.T, js natsjs.JetStream) (lines []bcp.LedgerLine) {
 	t.Helper()
 	for _, m := range meshtest.ReadStream(t, js, jetstream.LedgerStream) {
 		of, err := jetstream.DecodeLedger(m.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, line := range of {
 			if want := subjects.Ledger(line.Controller, line.Reader); m.Subject != want {
 				t.Fatalf("%s has a line of %s", m.Subject, want)
@@ -115,9 +113,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 		{"newest messages deleted", func(t *testing.T, js natsjs.JetStream, stop func()) {
 			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
 				stream, err := js.Stream(t.Context(), name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				end := stream.CachedInfo().State.LastSeq
 				for seq := end; seq > end-7; seq-- {
 					noError(t, stream.DeleteMsg(t.Context(), seq))
@@ -127,9 +123,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 		{"everything deleted", func(t *testing.T, js natsjs.JetStream, stop func()) {
 			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
 				stream, err := js.Stream(t.Context(), name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				noError(t, stream.Purge(t.Context()))
 			}
 		}},
@@ -238,9 +232,7 @@ func TestProjectorMissesNothingOnItsWay(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	before, err := js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	j, _ := open(t, js)
 	noError(t, j.Append(within(t), newMaker(t).some(4)))
 	late := &lagging{JetStream: js, before: before}
@@ -365,9 +357,7 @@ func TestProjectorBeginsWhereItStands(t *testing.T) {
 		want := contents(t, js)
 		if c.lost != "" {
 			stream, err := js.Stream(t.Context(), c.lost)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			noError(t, stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq))
 		}
 		more := m.some(4)

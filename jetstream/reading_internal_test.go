@@ -10,38 +10,29 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+	"pgregory.net/rapid"
 )
 
 // gapped is a stream whose third message of six is missing.
 func gapped(t *testing.T) (natsjs.JetStream, natsjs.Stream) {
 	t.Helper()
 	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	conn, err := nats.Connect("", nats.InProcessServer(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := natsjs.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stream, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: "S", Subjects: []string{"s"}, AllowDirect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for i := range 6 {
 		if _, err := js.Publish(t.Context(), "s", fmt.Append(nil, i+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := stream.DeleteMsg(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, stream.DeleteMsg(t.Context(), 3))
 	return js, stream
 }
 
@@ -57,9 +48,7 @@ func TestReaderAtAGap(t *testing.T) {
 			t.Run(fmt.Sprintf("whole %v, copies %v", whole, copies), func(t *testing.T) {
 				t.Parallel()
 				r, err := read(js, stream, 1, whole)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				defer r.end()
 				r.copies = copies
 				for sequence := range uint64(6) {
@@ -104,9 +93,7 @@ func TestReaderTurnsPages(t *testing.T) {
 	for _, most := range []int{1, 2, 3} {
 		for from := uint64(4); from <= 6; from++ {
 			r, err := read(js, stream, from, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			r.messages = most
 			for want := from; want <= 6; want++ {
 				if m, err := r.message(t.Context()); err != nil || m.sequence != want || string(m.data) != fmt.Sprint(want) {
@@ -115,5 +102,13 @@ func TestReaderTurnsPages(t *testing.T) {
 			}
 			r.end()
 		}
+	}
+}
+
+// noError ends a test on an error.
+func noError(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -23,17 +23,11 @@ func TestReconcile(t *testing.T) {
 	write := func(form func(*bcp.LedgerLine) []byte) func(*testing.T, natsjs.JetStream, *maker) {
 		return func(t *testing.T, js natsjs.JetStream, _ *maker) { // of the last line, as a message in its place
 			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			last, err := stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			line, err := bcp.DecodeLedgerLine(last.Data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			noError(t, stream.DeleteMsg(within(t), last.Sequence))
 			publish(t, js, form(&line), last.Header)
 		}
@@ -62,27 +56,19 @@ func TestReconcile(t *testing.T) {
 		{"a line twice", func(t *testing.T, js natsjs.JetStream, m *maker) {
 			rewrite(func(*bcp.LedgerLine) {})(t, js, m)
 			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			last, err := stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			publish(t, js, last.Data, last.Header)
 		}, []string{"ledger"}},
 		{"no last line", func(t *testing.T, js natsjs.JetStream, _ *maker) {
 			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			noError(t, stream.DeleteMsg(within(t), stream.CachedInfo().State.LastSeq))
 		}, []string{"ledger"}},
 		{"no ledger", func(t *testing.T, js natsjs.JetStream, _ *maker) {
 			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			noError(t, stream.Purge(within(t)))
 		}, []string{"ledger"}},
 		{"what is no line", func(t *testing.T, js natsjs.JetStream, _ *maker) { publish(t, js, []byte("junk"), nil) }, []string{"ledger"}},
@@ -98,9 +84,7 @@ func TestReconcile(t *testing.T) {
 			stop()
 			tt.plant(t, js, m)
 			r, err := jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			var where []string
 			for _, d := range r.Differences {
 				where = append(where, string(d.Where))
@@ -146,14 +130,10 @@ func TestReconcileUpToADecision(t *testing.T) {
 		t.Errorf("all: %+v, %v", r, err)
 	}
 	d, err := bcp.DecodeDecision(m.some(1)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d.Balance.Settled += bcp.Bit
 	lie, err := bcp.EncodeDecision(&d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, j.Append(within(t), [][]byte{lie}))
 	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
 	if err != nil || len(r.Differences) != 1 || r.Differences[0].Where != status.BookJournal || r.Differences[0].Seq != 41 {

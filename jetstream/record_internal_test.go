@@ -33,9 +33,7 @@ func TestRecordIsTheLibrarys(t *testing.T) {
 			Version   int      `msgpack:"v"`
 			Decisions [][]byte `msgpack:"d"`
 		}{recordVersion, decisions})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		const before = "before"
 		got := appendRecord([]byte(before), decisions)
 		if string(got[:len(before)]) != before || !bytes.Equal(got[len(before):], want) {

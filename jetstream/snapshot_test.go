@@ -44,9 +44,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	name := filepath.Join(dir, names[0])
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read it: %v", info.Mode())
 	}

@@ -45,9 +45,7 @@ func startServer(t testing.TB) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
 		NoSigs: true, NoLog: true, MaxPending: 16 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(patience) {
@@ -59,14 +57,10 @@ func startServer(t testing.TB) *natsserver.Server {
 func connect(t testing.TB, url string, options ...nats.Option) natsjs.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(url, append([]nats.Option{nats.Timeout(patience)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := natsjs.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return js
 }
 
@@ -88,9 +82,7 @@ const makerDay = "2026-03-15"
 func makerKey(t testing.TB) bcp.SealingKey {
 	t.Helper()
 	key, err := bcp.NewSealingKey(makerSecret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return key
 }
 
@@ -98,9 +90,7 @@ func makerKey(t testing.TB) bcp.SealingKey {
 func open(t testing.TB, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
 	t.Helper()
 	j, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var records [][]byte
 	if err := j.Replay(t.Context(), func(b []byte) error { records = append(records, b); return nil }); err != nil {
 		t.Fatal(err)
@@ -132,9 +122,7 @@ func newMaker(t testing.TB, readers ...bcp.AgentName) *maker {
 	files["main.md"] = "---\nname: main\nbcp_channels:\n" + channels.String() + "---\n"
 	definition := meshtest.Parse(t, files)
 	state, err := state.New(state.Config{Mesh: definition, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &maker{t: t, state: state, now: time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)}
 }
 

@@ -18,9 +18,7 @@ func TestCreateAgain(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	changes, err := js.Conn().SubscribeSync("$JS.API.STREAM.UPDATE.>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	expect := func(topology jetstream.Topology, want int) {
 		t.Helper()
 		noError(t, jetstream.Create(t.Context(), js, topology))
@@ -37,9 +35,7 @@ func TestCreateAgain(t *testing.T) {
 	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 3) // the keys have no limit
 	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 0)
 	commit, err := js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, change := range []func(*natsjs.StreamConfig){
 		func(c *natsjs.StreamConfig) { c.Discard, c.MaxMsgs = natsjs.DiscardOld, 7 },
 		func(c *natsjs.StreamConfig) { c.AllowDirect = false },

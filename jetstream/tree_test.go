@@ -20,13 +20,9 @@ import (
 func checkpointKey(t *testing.T) jetstream.CheckpointKey {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, "bcpmesh/test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return jetstream.CheckpointKey{Signer: signer, Public: public}
 }
 
@@ -48,9 +44,7 @@ type recording struct {
 func (r *recording) overMesh(t *testing.T) *jetstream.Reading {
 	t.Helper()
 	least, err := r.tree.Reaches()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return jetstream.NewReading(r.since, least)
 }
 
@@ -104,13 +98,9 @@ func (r *recording) sign(u jetstream.Unsigned, err error) error {
 func (r *recording) newest(t *testing.T) verify.Checkpoint {
 	t.Helper()
 	signed, err := r.tree.Newest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := verify.OpenCheckpoint(signed, []string{r.key.Public})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c
 }
 
@@ -118,9 +108,7 @@ func (r *recording) newest(t *testing.T) verify.Checkpoint {
 func (r *recording) checkHashes(t *testing.T) {
 	t.Helper()
 	got, err := os.ReadFile(filepath.Join(r.dir, "hashes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var want []byte
 	reader := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		hashes := make([]tlog.Hash, len(indexes))
@@ -131,9 +119,7 @@ func (r *recording) checkHashes(t *testing.T) {
 	})
 	for i, d := range r.written {
 		hashes, err := tlog.StoredHashes(int64(i), d, reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, h := range hashes {
 			want = append(want, h[:]...)
 		}
@@ -142,9 +128,7 @@ func (r *recording) checkHashes(t *testing.T) {
 		t.Errorf("%d bytes of hashes, want %d, or others", len(got), len(want))
 	}
 	root, err := tlog.TreeHash(int64(len(r.written)), reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if c := r.newest(t); c.Size != uint64(len(r.written)) || c.Root != verify.Hash(root) {
 		t.Errorf("the newest checkpoint is of %d decisions, want %d, or has another root", c.Size, len(r.written))
 	}
@@ -237,9 +221,7 @@ func TestTreeIsMadeAgain(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(hashes, damage(b), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		r.write(t, 3)
 		if err := r.extend(t); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -372,9 +354,7 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(hashes, good[:len(good)-1], 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if err := extend(); err != nil { // those behind the cut are made again
 		t.Fatal(err)
 	}
@@ -398,9 +378,7 @@ func TestTreeRefusesDamage(t *testing.T) {
 	}
 	name := filepath.Join(r.dir, "checkpoints")
 	good, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	lines := bytes.SplitAfter(good, []byte("\n"))
 	for what, content := range map[string][]byte{
 		"order":         slices.Concat(lines[1], lines[0]),
@@ -437,18 +415,14 @@ func TestProve(t *testing.T) {
 	r.write(t, 1)
 	for i, d := range r.written[:37] {
 		proof, err := r.tree.Prove(uint64(i+1), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		p, err := verify.Proof(proof, keys)
 		if err != nil || p.Decision != uint64(i+1) || !bytes.Equal(p.Bytes, d) || p.Checkpoint != r.newest(t) || p.Time.IsZero() {
 			t.Errorf("decision %d: %+v %v", i+1, p, err)
 		}
 	}
 	proof, err := r.tree.Prove(20, r.written[19])
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for i := range proof {
 		changed := bytes.Clone(proof)
 		changed[i] ^= 1

@@ -53,9 +53,7 @@ func TestOperatorSeesAgents(t *testing.T) {
 	var list map[bcp.AgentName]status.Agent
 	twice := func() bool {
 		all, err := o.Agents(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		list = map[bcp.AgentName]status.Agent{}
 		for _, a := range all {
 			list[a.Agent] = a
@@ -94,22 +92,16 @@ func TestOperatorSeesAgents(t *testing.T) {
 		t.Errorf("a Controller asks how the agents are: %v", err)
 	}
 	channels, err := agents.NewController(c).Channels(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	said, err := bcp.Encode(channels, bcp.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, word := range []string{"canary", "exit status", "crashed"} {
 		if strings.Contains(string(said), word) {
 			t.Errorf("a Controller's channels say %q: %s", word, said)
 		}
 		for _, d := range m.Decisions() {
 			record, err := bcp.EncodeDecision(&d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if word == "canary" && strings.Contains(string(record), word) {
 				t.Errorf("decision %d has what a process printed", d.Seq)
 			}

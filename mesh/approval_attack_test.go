@@ -164,9 +164,7 @@ func TestSignatures(t *testing.T) {
 	}
 	// Bob says in headers that he is ann; the server says that he is bob.
 	identity, err := json.Marshal(map[string]string{"acc": "x", "user": userKey(t, ann)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	forged := string(identity)
 	for _, header := range []nats.Header{
 		{"Nats-Request-Info": {forged}}, {"Nats-Request-Info": {forged, forged}}, {"nats-request-info": {forged}}, {"NATS-REQUEST-INFO": {forged}},
@@ -230,9 +228,7 @@ func TestSignatures(t *testing.T) {
 func userKey(t *testing.T, p person) string {
 	t.Helper()
 	token, err := p.Opts.UserJWT()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return claimedKey(t, token)
 }
 

@@ -60,9 +60,7 @@ func TestBackup(t *testing.T) {
 	want := picture(t, m)
 	m.Stop(t)
 	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if made.Decisions < 10 || made.Head.IsZero() || made.Lost != "" {
 		t.Errorf("%+v", made)
 	}
@@ -133,13 +131,9 @@ func TestDamagedBackup(t *testing.T) {
 	refused("empty", nil)
 	refused("no end", good[:len(good)-1])
 	zip, err := gzip.NewReader(bytes.NewReader(good))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	plain, err := io.ReadAll(zip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	packed := func(b []byte) []byte {
 		var out bytes.Buffer
 		w := gzip.NewWriter(&out)
@@ -245,9 +239,7 @@ func TestSalvageLostEnd(t *testing.T) {
 	}
 	block := filepath.Join(found[0], "1.blk")
 	info, err := os.Stat(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, errors.Join(os.Truncate(block, info.Size()/2), os.Remove(filepath.Join(found[0], "index.db"))))
 	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
 		t.Fatalf("a journal without its end: %v", err)
@@ -280,9 +272,7 @@ func TestSalvageLostEnd(t *testing.T) {
 func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[string]int64) []byte {
 	t.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(backup))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	from, to := tar.NewReader(zip), tar.NewWriter(zipped)
@@ -300,13 +290,9 @@ func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[st
 	}
 	for {
 		header, err := from.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		content, err := io.ReadAll(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if header.Name == "manifest.json" {
 			var m jetstream.Manifest
 			noError(t, json.Unmarshal(content, &m))

@@ -41,9 +41,7 @@ func TestBackupRunning(t *testing.T) {
 			}
 			first = false
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		m.Settle(t)
 		decisions := m.Decisions()
 		if len(decisions) <= before {

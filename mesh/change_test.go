@@ -200,9 +200,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1)), State: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cancel()
 	<-m.Done()
 	for range 2 {

@@ -38,14 +38,10 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 	m = &Mesh{config: Config{Definition: def, State: t.TempDir()}}
 	m.definition.Store(def)
 	store, bundle, err := Keys(m.config.State, def)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	m.store = store
 	running, err := server.Start(t.Context(), server.Config{StateDir: m.config.State, Bundle: bundle})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	m.onStop(func() error { return running.Stop(context.Background()) })
 	t.Cleanup(func() {
 		if err := m.Stop(context.Background()); err != nil {
@@ -55,16 +51,12 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 	given = make(chan *nats.Conn, 2)
 	m.bus = tellingBus{running, given}
 	conn, err := m.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	<-given
 	if js, err = natsjs.New(conn); err == nil {
 		c, err = m.prepareCheckpoints(hclog.NewNullLogger())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return m, c, js, given
 }
 
@@ -77,15 +69,11 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	ctx := t.Context()
 	m, c, js, given := checkpointing(t)
 	def := m.Definition()
-	if err := jetstream.Create(ctx, js, newTopology(def)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Create(ctx, js, newTopology(def)))
 	signBeginning(t, c, js, m.stateConfig(def))
 
 	stream, err := js.Stream(ctx, jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	whole := stream.CachedInfo().Config
 	silent := whole
 	silent.AllowDirect = false
@@ -127,9 +115,7 @@ func TestStartOfTheCheckpointsAwaitsTheJournal(t *testing.T) {
 			t.Fatal("it does not ask again")
 		}
 	}
-	if err := jetstream.Create(t.Context(), js, newTopology(m.Definition())); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jetstream.Create(t.Context(), js, newTopology(m.Definition())))
 	if err := <-started; err != nil {
 		t.Error(err)
 	}
@@ -142,14 +128,10 @@ const answerPatience = 20 * time.Second
 func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config state.Config) {
 	t.Helper()
 	state, err := state.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	start := state.DecideStart(bcp.Moment{Now: time.Now(), Fresh: "START"}, "test")
 	record, err := bcp.EncodeDecision(&start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err == nil {
 		err = journal.Replay(t.Context(), func([]byte) error { return nil })
@@ -157,13 +139,17 @@ func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config sta
 	if err == nil {
 		err = journal.Append(t.Context(), [][]byte{record})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	next, err := c.tree.Extend(t.Context(), journal)
 	if err == nil {
 		err = c.tree.Sign(next, c.key)
 	}
+	noError(t, err)
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

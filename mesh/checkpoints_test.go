@@ -26,17 +26,11 @@ import (
 func signed(t *testing.T, state string) (verify.Checkpoint, string) {
 	t.Helper()
 	key, err := mesh.CheckpointKey(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text, err := mesh.Tree(state).Newest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := verify.OpenCheckpoint(text, []string{key.Public})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c, key.Public
 }
 
@@ -44,21 +38,15 @@ func signed(t *testing.T, state string) (verify.Checkpoint, string) {
 func exported(t *testing.T, m *meshtest.Mesh, since ...verify.Checkpoint) verify.Summary {
 	t.Helper()
 	key, err := mesh.CheckpointKey(m.State)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var file bytes.Buffer
 	err = readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		_, err := jetstream.Export(t.Context(), &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s, err := verify.File(&file, verify.Options{Keys: []string{key.Public}, Since: since})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return s
 }
 
@@ -156,18 +144,14 @@ func TestRewrittenJournal(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(other.State, "tree", name), content, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	if err := other.TryStart(t); !errors.Is(err, jetstream.ErrRewritten) && !errors.Is(err, jetstream.ErrLost) {
 		t.Errorf("it starts: %v", err)
 	}
 	other.Mesh = nil
 	key, err := mesh.CheckpointKey(other.State)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	err = readSealed(t.Context(), other.State, other.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		_, err := jetstream.Export(t.Context(), new(bytes.Buffer), records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(other.State)})
 		return err

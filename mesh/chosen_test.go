@@ -291,15 +291,11 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	var private [][]byte
 	for _, name := range filesWith(t, m.State, nil) {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		private = append(private, regexp.MustCompile(`\bS[OAUCNX][A-Z2-7]{56}\b|PRIVATE.KEY.*`).FindAll(content, -1)...)
 	}
 	store, err := accounts.Open(m.State)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, store.Seal([]byte("correct horse battery staple")))
 	for _, key := range private {
 		if found := filesWith(t, m.State, key); len(found) > 0 {
@@ -345,9 +341,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	m.Start(t)
 	m.Wait(t, meshtest.Of(bcp.KindProcess))
 	place, err := os.ReadFile(filepath.Join(state, "run", "in-memory"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	creds, err := os.ReadFile(filepath.Join(string(place), "mailer", "reader.creds"))
 	seed := regexp.MustCompile(`\bSU[A-Z2-7]{56}\b`).Find(creds)
 	if err != nil || seed == nil {
@@ -395,9 +389,7 @@ func (k kept) clear() keptPlaces {
 func keptTable(t *testing.T) map[string]kept {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "SECURITY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_, section, ok := strings.Cut(string(text), "\n| what is chosen |")
 	if !ok {
 		t.Fatal("SECURITY.md has no table of what is chosen")
@@ -496,9 +488,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 		t.Fatal(err)
 	}
 	key, err := mesh.CheckpointKey(m.State)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var export, backup bytes.Buffer
 	if err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 		if _, err := jetstream.Export(t.Context(), &export, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)}); err != nil {
@@ -525,9 +515,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 	if err == nil {
 		f.open["backups"], err = io.ReadAll(unpacked)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return f
 }
 
@@ -535,9 +523,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 func unpackedExport(t *testing.T, export []byte) (text []byte) {
 	t.Helper()
 	unpack, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer unpack.Close()
 	blocks := 0
 	for rest := export[16:]; len(rest) > 0; {

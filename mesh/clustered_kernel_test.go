@@ -86,9 +86,7 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	}
 	look, send := subjects.Dispatcher("desk", "mail", "look"), subjects.Dispatcher("desk", "mail", "send")
 	caller, err := conn("one", look)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer caller.Close()
 	refused := make(chan error, 8)
 	caller.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
@@ -109,14 +107,10 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 
 	noError(t, c.store.RevokeGateway("one"))
 	next, err := accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	account, _ := next.Account(accounts.Dispatchers)
 	claims, err := jwt.DecodeAccountClaims(account.JWT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if len(claims.Revocations) != 2 {
 		t.Errorf("%d logins of dispatchers are refused, and the gateway has two", len(claims.Revocations))
 	}

@@ -63,16 +63,12 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "keys")
 	store, err := accounts.Create(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c := &clustered{store: store, state: state, folder: t.TempDir()}
 	logins := map[bcp.AgentName][]accounts.Creds{}
 	for _, name := range gateways {
 		core, system, err := store.Gateway(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		logins[name] = []accounts.Creds{core, system}
 	}
 	if c.bundle, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
@@ -80,9 +76,7 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 	}
 	for name, files := range logins {
 		calls, err := store.Dispatchers(name, subjects.Permissions(def))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for dispatcher, creds := range calls {
 			c.write(t, name, cluster.DispatcherCreds(dispatcher), creds.Text())
 		}
@@ -107,9 +101,7 @@ func (c *clustered) write(t *testing.T, gateway bcp.AgentName, name string, cont
 	t.Helper()
 	folder := filepath.Join(c.folder, string(gateway))
 	err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name), content, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }
 
 func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.GatewayConfig {
@@ -122,9 +114,7 @@ func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.Gatewa
 func (c *clustered) gateway(t *testing.T, def *bcp.Mesh, name string) *mesh.Gateway {
 	t.Helper()
 	g, err := mesh.StartGateway(t.Context(), c.config(t, def, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { c.stop(t, g) })
 	return g
 }
@@ -142,13 +132,9 @@ func (c *clustered) stop(t *testing.T, g *mesh.Gateway) {
 func (c *clustered) connect(t *testing.T, name bcp.AgentName, role bcp.Role, node int, options ...nats.Option) *agents.Connection {
 	t.Helper()
 	creds, err := c.store.Issue(name, role, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	conn, err := agents.Connect(t.Context(), c.NodeURL(node), agents.CredsText(creds.Text()), agents.Options{Name: name, NATS: options})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -252,9 +238,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	revoke, err := json.Marshal(bcp.CredentialRecords{Changes: []bcp.CredentialRecord{{
 		Act: bcp.CredentialRevoked, Agent: "mailer", Key: "UABC", CredentialChange: bcp.CredentialChange{Number: 1, Time: time.Now().UnixNano()},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	reply, err := operator.NATS().Request(subjects.Control(bcp.ControlCredentials), revoke, patience)
 	if err != nil || !strings.Contains(string(reply.Data), `"recorded":1`) {
 		t.Fatalf("the operator's changes: %s, %v", reply.Data, err)
@@ -288,13 +272,9 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 	stock := func(name bcp.AgentName, role bcp.Role, node int) *nats.Conn {
 		t.Helper()
 		creds, err := c.store.Issue(name, role, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		nc, err := nats.Connect(c.NodeURL(node), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(name)), nats.Timeout(patience))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(nc.Close)
 		return nc
 	}
@@ -304,9 +284,7 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 		t.Helper()
 		for _, p := range patterns {
 			sub, err := nc.SubscribeSync(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			victims = append(victims, sub)
 			stolen[strings.TrimSuffix(p, ">")+"stolen"] = true
 		}
@@ -364,9 +342,7 @@ func (c *clustered) core(t *testing.T, gateway string) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, cluster.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox),
 		nats.Timeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -375,22 +351,16 @@ func (c *clustered) core(t *testing.T, gateway string) *nats.Conn {
 func (c *clustered) decisions(t *testing.T, gateway string) func(func(bcp.Decision) bool) {
 	t.Helper()
 	js, err := natsjs.New(c.core(t, gateway))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	journal, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var all []bcp.Decision
 	err = journal.Replay(t.Context(), func(record []byte) error {
 		d, err := bcp.DecodeDecision(record)
 		all = append(all, d)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return slices.Values(all)
 }
 
@@ -452,9 +422,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	config := c.config(t, def, "one")
 	config.Load = func() (*bcp.Mesh, error) { return loaded, nil }
 	g, err := mesh.StartGateway(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.stop(t, g)
 	until(t, "a gateway that serves", g.Active)
 	if again, err := mesh.StartGateway(t.Context(), config); !errors.Is(err, server.ErrInUse) {

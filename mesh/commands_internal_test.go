@@ -54,12 +54,8 @@ func TestCommandCredentialsOfASealedFolder(t *testing.T) {
 		t.Fatalf("%q, %v", open, err)
 	}
 	left := filepath.Join(open, "reader", "reader.creds")
-	if err := os.MkdirAll(filepath.Dir(left), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(left, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(filepath.Dir(left), 0o700))
+	noError(t, os.WriteFile(left, []byte("secret"), 0o600))
 	first, err := makeCommandFolder(state, true)
 	if runtime.GOOS != "linux" {
 		if !errors.Is(err, ErrNoMemory) {
@@ -83,18 +79,10 @@ func TestCommandCredentialsOfASealedFolder(t *testing.T) {
 	// A file that names anything else deletes nothing.
 	kept := filepath.Join(t.TempDir(), memoryPrefix+"kept")
 	for name, want := range map[string]bool{second: false, kept: true} {
-		if err := os.MkdirAll(kept, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(open, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(open, inMemory), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := removeCommandFolder(state); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(kept, 0o700))
+		noError(t, os.MkdirAll(open, 0o700))
+		noError(t, os.WriteFile(filepath.Join(open, inMemory), []byte(name), 0o600))
+		noError(t, removeCommandFolder(state))
 		if _, err := os.Stat(name); want != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -93,9 +93,7 @@ func forgetCheckpoint(t *testing.T, state string) {
 	if err == nil {
 		err = os.WriteFile(name, content[:bytes.LastIndexByte(bytes.TrimSuffix(content, []byte("\n")), '\n')+1], 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }
 
 // booksAgree has a mesh that runs reconcile.
@@ -125,13 +123,9 @@ func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
 			return nil
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	proof, err := mesh.Tree(m.State).Prove(part.First, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_, key := signed(t, m.State)
 	if p, err := verify.Proof(proof, []string{key}); err != nil || p.Decision != part.First {
 		t.Errorf("decision %d: %v", p.Decision, err)
@@ -144,16 +138,12 @@ func damagedHashes(t *testing.T, m *meshtest.Mesh, file string) {
 	t.Helper()
 	hashes := filepath.Join(m.State, "tree", "hashes")
 	good, err := os.ReadFile(hashes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	changed := make([]byte, len(good))
 	for name, content := range map[string][]byte{"gone": nil, "cut": good[:32], "changed": changed} {
 		noError(t, os.WriteFile(hashes, content, 0o600))
 		key, err := mesh.CheckpointKey(m.State)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		export := mesh.Use(t.Context(), m.State, m.Definition, func(s *mesh.Source) error {
 			_, err := s.Export(t.Context(), io.Discard, jetstream.ExportOptions{Key: key})
 			return err

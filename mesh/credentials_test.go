@@ -28,9 +28,7 @@ import (
 func keysOf(t *testing.T, m *meshtest.Mesh) *accounts.Store {
 	t.Helper()
 	store, err := accounts.Open(m.State)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return store
 }
 
@@ -44,9 +42,7 @@ func operator(t *testing.T, m *meshtest.Mesh) *agents.Operator {
 func issued(t *testing.T, store *accounts.Store, agent bcp.AgentName, role bcp.Role, options ...accounts.IssueOption) accounts.Creds {
 	t.Helper()
 	creds, err := store.Issue(agent, role, time.Hour, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return creds
 }
 
@@ -89,13 +85,9 @@ func TestRevokedCredentialsAreCutOff(t *testing.T) {
 	store, owner := keysOf(t, m), operator(t, m)
 	stolen, kept := issued(t, store, "mailer", bcp.RoleReader), issued(t, store, "main", bcp.RoleController)
 	ended, err := dial(t, m, "mailer", stolen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stays, err := dial(t, m, "main", kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindConnect && d.Key == stolen.PublicKey && d.Note == "127.0.0.1"
 	})
@@ -174,13 +166,9 @@ func TestOverlapEndsByItself(t *testing.T) {
 	store, owner := keysOf(t, m), operator(t, m)
 	old := issued(t, store, "mailer", bcp.RoleReader)
 	ended, err := dial(t, m, "mailer", old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	next, err := store.Rotate(old.PublicKey, 2*time.Second, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := owner.ApplyCredentials(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -196,9 +184,7 @@ func TestOverlapEndsByItself(t *testing.T) {
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
 	t.Helper()
 	token, err := store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return token
 }
 
@@ -238,9 +224,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	refusedToJoin(t, m, "again", token.Text())
 	m.Wait(t, credentialAct(bcp.CredentialRefused, token.PublicKey))
 	users, err := store.Users()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if !slices.ContainsFunc(users, func(u accounts.User) bool { return u.PublicKey == d.Key && u.Agent == "mailer" && u.Valid(time.Now()) }) {
 		t.Error("who joined is not on record")
 	}
@@ -278,16 +262,12 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 	mine, other := invite(t, store, time.Hour), invite(t, store, time.Hour)
 	seed, token, _ := strings.Cut(strings.TrimPrefix(mine.Text(), "bcpjoin1."), ".")
 	pair, err := nkeys.FromSeed([]byte(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	refused := make(chan error, 100)
 	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
 		nats.CustomInboxPrefix(subjects.JoinInbox(mine.PublicKey)), nats.SkipSubjectValidation(), nats.Timeout(meshtest.Patience),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer conn.Close()
 	next := func(what string) {
 		t.Helper()
@@ -341,9 +321,7 @@ func TestStolenFileThatIsUsedTwiceIsNoticed(t *testing.T) {
 	for range 2 {
 		conn, err := nats.Connect(m.URL(), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix("mailer")),
 			nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.Timeout(meshtest.Patience))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(conn.Close)
 	}
 	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert && d.Event == string(bcp.AlertShared) })
@@ -396,37 +374,23 @@ func TestFloodOfJoins(t *testing.T) {
 	}
 	seed, token, _ := strings.Cut(strings.TrimPrefix(used.Text(), "bcpjoin1."), ".")
 	pair, err := nkeys.FromSeed([]byte(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
 		nats.CustomInboxPrefix(subjects.JoinInbox(used.PublicKey)), nats.Timeout(meshtest.Patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer conn.Close()
 	own, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	key, err := own.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	proof, err := own.Sign(bcp.JoinStatement(used.PublicKey, key, bcp.Digest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	body, err := bcp.Encode(bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: proof}, bcp.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ask := func() string {
 		t.Helper()
 		reply, err := conn.Request(subjects.Join(used.PublicKey), body, meshtest.Patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var refused struct{ Error string }
 		noError(t, json.Unmarshal(reply.Data, &refused))
 		return refused.Error
@@ -444,22 +408,16 @@ func TestFloodOfJoins(t *testing.T) {
 	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindRefusals && d.Agent == "" && d.Count > 0 })
 	for pending := true; pending; { // the mesh writes that it has recorded them
 		changes, _, err := store.Pending(time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		pending = len(changes) > 0
 	}
 	before, err := store.Stamp()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for range flood {
 		ask()
 	}
 	after, err := store.Stamp()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if n := m.Count(credentialAct(bcp.CredentialRefused, used.PublicKey)); n > 10 || n == 0 {
 		t.Errorf("%d refusals are recorded one by one", n)
 	}

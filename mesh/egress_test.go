@@ -209,9 +209,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	m := meshtest.Start(t, files)
 	ledger := ledgerOf(t, m, "reader")
 	tool, err := web.New(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if r := tool.Call(t.Context(), arguments(t, "url", host.URL+"/recorded")); r.Error != "" {
 		t.Fatalf("%+v", r)
 	}

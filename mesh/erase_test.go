@@ -143,9 +143,7 @@ func TestErase(t *testing.T) {
 		}
 		for subject, secret := range secrets {
 			s, err := subjects.Parse(subject)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			old := s.Day < "2026-03-11" && s.Controller == "main"
 			if found := filesWith(t, m.State, secret); (len(found) == 0) != old {
 				t.Errorf("%s: the key %s is in %v", when, subject, found)
@@ -203,9 +201,7 @@ func checkErased(t *testing.T, m *meshtest.Mesh, when string) {
 		t.Errorf("%s: %v", when, err)
 	}
 	journal, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	keys := jetstream.NewSealingKeys(js)
 	erased, kept := 0, 0
 	if err := journal.Replay(t.Context(), func(record []byte) error {
@@ -317,9 +313,7 @@ func TestRawRetention(t *testing.T) {
 		m.Stop(t)
 		js, end := m.Streams(t)
 		journal, err := jetstream.OpenJournal(t.Context(), js)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		keys, n := jetstream.NewSealingKeys(js), 0
 		if err := journal.Replay(t.Context(), func(record []byte) error {
 			d, err := keys.Decode(t.Context(), record)

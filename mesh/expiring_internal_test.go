@@ -20,9 +20,7 @@ func TestExpiringIsToldOnce(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	store, err := accounts.Create(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	def := &bcp.Mesh{Agents: []bcp.Agent{{Name: "mailer", Reader: true}, {Name: "main", Controller: true}, {Name: "other", Reader: true}},
 		Channels: []bcp.Channel{{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}}, {ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "other"}}}}
 	if _, err := accounts.Compile(store, subjects.Permissions(def), time.Now()); err != nil {

@@ -112,9 +112,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
 		Policy: fetch.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	// It reads the page, whose text reaches the model in a fence alone, and obeys.
 	read := tool.Call(t.Context(), arguments(t, "url", allowed.URL+"/"))
@@ -122,9 +120,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		t.Fatalf("%+v", read)
 	}
 	env, err := os.ReadFile(envFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stolen := strings.TrimSpace(strings.TrimPrefix(string(env), "API_KEY="))
 
 	// By HTTP, in a name, in a redirect, over IPv6, and in spellings that other parsers read otherwise.
@@ -228,8 +224,6 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 func arguments(t *testing.T, name, value string) jsontext.Value {
 	t.Helper()
 	b, err := json.Marshal(map[string]string{name: value})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }

@@ -123,13 +123,9 @@ func runTaskBy(t *testing.T, c *agents.Connection, task agents.RunTask) (*agents
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	run, err := agents.NewRequester(c).Run(ctx, "desk", "all", task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	end, err := run.Wait(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return run, end
 }
 
@@ -189,9 +185,7 @@ func TestReloadOfAKernel(t *testing.T) {
 	gone["agents/main.md"] = agentFile("main", "", controls("mailer", 100))
 	gone["agents/mailer.md"] = agentFile("mailer", "", reads("desk"), reads("main"))
 	reloaded, err := m.Reload(t.Context(), meshtest.Parse(t, gone))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, taken := range []string{"- main (controller) may publish bcp.v1.run.main.desk.all", "- mail (tool) may subscribe bcp.v1.call.mail.>"} {
 		if !slices.Contains(reloaded.Changes, taken) {
 			t.Errorf("without the kernel there is no %q in %q", taken, reloaded.Changes)

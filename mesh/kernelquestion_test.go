@@ -36,9 +36,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	}
 	asked := func(c *agents.Connection) *agents.Run {
 		run, err := agents.NewRequester(c).Run(ctx, "desk", "all", agents.RunTask{ID: "once", Task: "Tell kim how I feel."})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		looking, stop := context.WithCancel(ctx)
 		defer stop()
 		end, err := run.Follow(looking, func(r bcp.RunReceipt) {

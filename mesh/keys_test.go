@@ -72,9 +72,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 		file := filepath.Join(folder, string(name))
 		noError(t, creds.WriteFile(file))
 		c, err := agents.Connect(ctx, m.URL(), agents.CredsFile(file), agents.Options{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(c.Close)
 		clients[name] = c
 	}
@@ -94,9 +92,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 		if errors.Is(err, accounts.ErrNoUser) { // a machine that is slow: the overlap has ended
 			next, err = store.Issue(name, 0, 0)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		noError(t, next.ReplaceFile(filepath.Join(folder, string(name))))
 		m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindConnect && d.Key == next.PublicKey })
 	}

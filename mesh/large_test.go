@@ -32,9 +32,7 @@ func TestApproversAreNotBuried(t *testing.T) {
 	main, mailer := connect(t, m)
 	clerk, ann := reader(t, m, "clerk"), approver(t, m, "ann")
 	text, err := json.Marshal(strings.Repeat(strings.Repeat("キ", 24)+" ", 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for range 20 {
 		if r := mailer.Push(t, "main", "books", `{"book":`+string(text)+`}`, ""); r.Fields["success"] != true {
 			t.Fatal(r.JSON)

@@ -47,9 +47,7 @@ func (m marked) creds(name bcp.AgentName) string {
 func (m marked) connect(t *testing.T, name bcp.AgentName) *agents.Connection {
 	t.Helper()
 	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(m.creds(name)), agents.Options{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -84,9 +82,7 @@ func (m marked) refused(t *testing.T, controller, reader bcp.AgentName) {
 	}
 	ask := &nats.Msg{Subject: subjects.Ask(controller, reader), Data: []byte(askUrgent), Header: nats.Header{bcp.MarkHeader: {strings.TrimSpace(string(content))}}}
 	reply, err := to.NATS().RequestMsg(ask, meshtest.Patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var refusal bcp.Refusal
 	if err := bcp.Decode(reply.Data, bcp.JSON, &refusal); err != nil || refusal.Error != bcp.Unavailable {
 		t.Errorf("%s asks %s: %s", controller, reader, reply.Data)
@@ -255,9 +251,7 @@ func TestStrangeMarks(t *testing.T) {
 	m.restore(t, old)
 	m.Start(t)
 	stolen, err := os.ReadFile(m.creds("main") + ".mark")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, os.WriteFile(m.creds("clerk")+".mark", stolen, 0o600))
 	m.exchange(t, "other", "clerk")
 	noError(t, os.WriteFile(m.creds("clerk")+".mark", []byte("AAAA\n"), 0o600))

@@ -226,9 +226,7 @@ func TestNotificationsOnACluster(t *testing.T) {
 		config := c.config(t, def, name)
 		config.Environ = []string{"DESK=" + h.URL}
 		g, err := mesh.StartGateway(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(func() { c.stop(t, g) })
 		return g
 	}

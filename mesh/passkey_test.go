@@ -22,9 +22,7 @@ func byPasskey(t testing.TB, p *meshtest.Passkey, signed, sent act) string {
 	t.Helper()
 	challenge := sha256.Sum256(bcp.Statement(signed.item, signed.verb, signed.digest, signed.expires))
 	assertion, err := json.Marshal(p.Sign(t, challenge[:]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return strings.Replace(sent.text(""), `"signature":""`, `"passkey":`+string(assertion), 1)
 }
 
@@ -44,17 +42,13 @@ func TestPasskeysDecide(t *testing.T) {
 	elsewhere.Origin = "https://evil.example"
 	ann, bob := person{meshtest.NewAgent(bcp.Agent{Name: "ann"})}, approver(t, m, "bob")
 	token, err := store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, accounts.InviteBound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	refusedToJoin(t, m, "without a passkey", token.Text())
 	if _, name, role, err := agents.JoinBound(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
 		t.Fatalf("%s, %s, %v", name, role, err)
 	}
 	users, err := store.Users()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	first := users[len(users)-1]
 	rotated, err := store.Rotate(first.PublicKey, time.Hour, 0)
 	if err != nil || rotated.Passkey != own.Hash() {
@@ -94,9 +88,7 @@ func TestPasskeysDecide(t *testing.T) {
 
 	// A client of ours sends nothing that could only be refused, and what is signed already.
 	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(rotated.Text()), agents.Options{Name: "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	desk := agents.NewApprover(c)
 	if err := desk.Approve(t.Context(), view); !errors.Is(err, agents.ErrBound) {

@@ -89,9 +89,7 @@ func edits(view bcp.ItemView, response string) act {
 func (p person) sign(t testing.TB, a act) string {
 	t.Helper()
 	signature, err := p.Opts.SignatureCB(bcp.Statement(a.item, a.verb, a.digest, a.expires))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return base64.StdEncoding.EncodeToString(signature)
 }
 
@@ -134,8 +132,6 @@ const (
 func claimedKey(t testing.TB, token string) string {
 	t.Helper()
 	claims, err := jwt.DecodeUserClaims(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return claims.Subject
 }

@@ -22,21 +22,15 @@ func began(t *testing.T, m *meshtest.Mesh, ago time.Duration) {
 		Mesh: m.Definition, Constraints: constraint.Compile, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(m.Definition), Version: "test",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	start := state.DecideStart(bcp.Moment{Now: time.Now().Add(-ago), Fresh: "START"}, "test")
 	record, err := bcp.EncodeDecision(&start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	js, end := m.Streams(t)
 	defer end()
 	noError(t, jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}))
 	journal, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, journal.Replay(t.Context(), func([]byte) error { return nil }))
 	noError(t, journal.Append(t.Context(), [][]byte{record}))
 }

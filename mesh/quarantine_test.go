@@ -29,9 +29,7 @@ func breakAsks(t *testing.T, m *meshtest.Mesh) {
 		queries := reflect.ValueOf(s).Elem().FieldByName("queries")
 		*(*map[bcp.QueryID]struct{})(unsafe.Pointer(queries.UnsafeAddr())) = nil //nolint:gosec // a nil map of any type
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }
 
 // A message over which the gateway panics is refused, and again after a restart, until
@@ -106,9 +104,7 @@ func TestQuarantine(t *testing.T) {
 	js, end := m.Streams(t)
 	defer end()
 	journal, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	keys, sealed := jetstream.NewSealingKeys(js), ""
 	if err := journal.Replay(t.Context(), func(record []byte) error {
 		d, err := keys.Decode(t.Context(), record)

@@ -56,9 +56,7 @@ func TestRebuild(t *testing.T) {
 	lines := func(messages []natsjs.RawStreamMsg) (all []natsjs.RawStreamMsg) {
 		for _, msg := range messages {
 			of, err := jetstream.DecodeLedger(msg.Data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for _, line := range of {
 				all = append(all, natsjs.RawStreamMsg{Subject: msg.Subject, Data: bcp.EncodeLedgerLine(&line)})
 			}

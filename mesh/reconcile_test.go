@@ -82,9 +82,7 @@ func TestBooksAgree(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 		defer cancel()
 		r, err := reconcileFolder(ctx, m.State, m.Definition, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return r
 	}
 	if r := offline(); len(r.Differences) > 0 || r.Decisions < last {
@@ -94,9 +92,7 @@ func TestBooksAgree(t *testing.T) {
 	line := bcp.EncodeLedgerLine(&bcp.LedgerLine{Seq: 1, Controller: "main", Reader: "mailer"})
 	_, err := js.Publish(t.Context(), subjects.Ledger("main", "mailer"), line)
 	end()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if r := offline(); len(r.Differences) != 1 || r.Differences[0].Where != status.BookLedger {
 		t.Errorf("with a line that nobody decided: %+v", r)
 	}

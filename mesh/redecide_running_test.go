@@ -90,9 +90,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	look("truncated", func(def *bcp.Mesh) *compared { return redecide(t, m, def, nil) }, 2)
 	file, _ := backupTo(t, m, "second.tar.gz")
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	look("a truncated backup", func(def *bcp.Mesh) *compared {
 		c := &compared{count: map[state.Comparison]int{}}
 		if _, err := redecideBackup(t.Context(), bytes.NewReader(content), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {

@@ -152,13 +152,9 @@ func TestRedecide(t *testing.T) {
 	// Lost is not expired.
 	js, end = m.Streams(t)
 	stream, err := js.Stream(t.Context(), jetstream.KeyStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	info, err := stream.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
 		_ = stream.DeleteMsg(t.Context(), seq) // some are deleted already
 	}

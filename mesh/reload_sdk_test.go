@@ -14,9 +14,7 @@ import (
 func sdk(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) *agents.Connection {
 	t.Helper()
 	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, 0)), agents.Options{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }

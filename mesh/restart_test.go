@@ -139,9 +139,7 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 		records = append(records, r.Data)
 	}
 	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), budgets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	balances := map[string]meshtest.Balance{}
 	for _, line := range meshtest.CheckProjections(t, js, journal.Decisions) {
 		b := line.Balance

@@ -149,9 +149,7 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 	}
 	raw, keys := 0, jetstream.NewSealingKeys(js)
 	journal, err := jetstream.OpenJournal(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if err := journal.Replay(t.Context(), func(record []byte) error {
 		d, err := keys.Decode(t.Context(), record)
 		if err != nil {
@@ -253,17 +251,11 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 
 	ann := m.Connect(t, "ann", bcp.RoleAuditor)
 	js, err := natsjs.NewWithAPIPrefix(ann.Conn, subjects.AuditPrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	audit, err := js.Stream(t.Context(), jetstream.AuditStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	msg, err := audit.GetMsg(t.Context(), push.Seq)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	shown, err := bcp.DecodeDecision(msg.Data)
 	if err != nil || shown.Kind != bcp.KindPush || shown.Delivery != push.Delivery || shown.Payload != nil || shown.Salt != [16]byte{} {
 		t.Errorf("the audit shows %+v, %v", shown, err)
@@ -272,9 +264,7 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 		t.Errorf("commitment %x, not %x", shown.PayloadCommitment, want)
 	}
 	ledger, err := js.Stream(t.Context(), jetstream.LedgerStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if msg, err = ledger.GetLastMsgForSubject(t.Context(), subjects.Ledger("main", "mailer")); err != nil {
 		t.Fatal(err)
 	}
@@ -283,9 +273,7 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 	}
 
 	client, err := agents.Use(ann.Conn, agents.Options{Name: "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer client.Close()
 	figures := agents.NewOperator(client)
 	if all, err := figures.Forecasts(t.Context()); err != nil || len(all) != 1 || all[0].Reader != "mailer" {

@@ -30,9 +30,7 @@ var (
 func snapshotFiles(t *testing.T, m *meshtest.Mesh) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(m.State, "snapshots", "*.snapshot"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	slices.Sort(files)
 	slices.Reverse(files)
 	return files
@@ -86,9 +84,7 @@ func TestStartFromSnapshot(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(name, how(b), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	restart := func(change func()) {
 		t.Helper()
@@ -105,9 +101,7 @@ func TestStartFromSnapshot(t *testing.T) {
 	saved := map[string][]byte{}
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		saved[name] = b
 	}
 	putBack := func() {
@@ -232,13 +226,9 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 	defer cancel()
 	state, err := state.New(state.Config{Mesh: m.Definition, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey,
 		Schedules: definition.ParseSchedule, Definitions: definition.Digest(m.Definition), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	journal, err := jetstream.OpenJournal(ctx, js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	keys := jetstream.NewSealingKeys(js)
 	if err := journal.Replay(ctx, func(record []byte) error {
 		d, err := keys.Decode(ctx, record)
@@ -271,9 +261,7 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 				batch = nil
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	for n < *historyDecisions {
 		ask := state.DecideAsk(moment(), "main", "mailer", []byte(strings.Replace(askUrgent, "{", fmt.Sprintf(`{"request_id":"r%d",`, n), 1)))

@@ -98,9 +98,7 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
 	m.Settle(t)
 	stream, err := m.Mesh.JetStream().Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	info := stream.CachedInfo()
 	info.Config.MaxMsgs = int64(info.State.Msgs)
 	if _, err := m.Mesh.JetStream().UpdateStream(t.Context(), info.Config); err != nil {
@@ -152,9 +150,7 @@ func TestStopWhileItStarts(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		state := filepath.Join(t.TempDir(), "state")
 		m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1000)), State: state, OnDecision: func(*bcp.Decision) { cancel() }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		select {
 		case <-m.Done():
 		case <-time.After(meshtest.Patience):

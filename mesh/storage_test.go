@@ -50,9 +50,7 @@ func TestStorage(t *testing.T) {
 	held := uint64(0)
 	for _, name := range jetstream.Projections() {
 		stream, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		info := stream.CachedInfo()
 		if info.Config.Discard != natsjs.DiscardOld || info.Config.MaxBytes <= 0 || info.State.Bytes > uint64(info.Config.MaxBytes) {
 			t.Errorf("%s holds %d bytes with %+v", name, info.State.Bytes, info.Config)
@@ -65,13 +63,9 @@ func TestStorage(t *testing.T) {
 	fill := func(js natsjs.JetStream, until func(status.Storage, error) bool) {
 		t.Helper()
 		journal, err := jetstream.OpenJournal(t.Context(), js)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		state, err := state.New(state.Config{Mesh: m.Definition, Version: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if err := journal.Replay(t.Context(), func(b []byte) error {
 			d, err := bcp.DecodeDecision(b)
 			return errors.Join(err, state.Apply(&d, bcp.RecordDigest(b)))
@@ -81,14 +75,10 @@ func TestStorage(t *testing.T) {
 		for {
 			d := state.DecideProcess(bcp.Moment{}, "mailer", bcp.ProcessStarted, strings.Repeat("a", len(page)))
 			record, err := bcp.EncodeDecision(&d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			full := errors.Join(journal.Append(t.Context(), [][]byte{record}), state.Apply(&d, bcp.RecordDigest(record)))
 			s, err := jetstream.Measure(t.Context(), js)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if until(s, full) {
 				return
 			}

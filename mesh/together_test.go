@@ -30,13 +30,9 @@ func TestDecideTogether(t *testing.T) {
 			bound = append(bound, accounts.BoundTo(passkey.Hash()))
 		}
 		creds, err := store.Issue("ann", bcp.RoleApprover, time.Hour, bound...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: "ann"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(c.Close)
 		desk := agents.NewApprover(c)
 		for range 3 {
@@ -51,9 +47,7 @@ func TestDecideTogether(t *testing.T) {
 		var statements, salts [][]byte
 		for i := range items {
 			view, err := desk.View(t.Context(), items[i].ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			views = append(views, view)
 			decisions = append(decisions, bcp.Approval{Item: view.ID, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)})
 			statements = append(statements, bcp.Statement(view.ID, bcp.Approve, view.SHA256, decisions[i].Expires))

@@ -34,9 +34,7 @@ func archive(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Man
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	made, err := truncate(t.Context(), m.State, m.Definition, file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return file, made
 }
 
@@ -58,9 +56,7 @@ func backupTo(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Ma
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	made, err := backUp(t.Context(), m.State, m.Definition, f, mesh.BackupOptions{Version: "test"})
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
@@ -75,9 +71,7 @@ func restored(t *testing.T, files ...string) (string, jetstream.Manifest, error)
 	var from []io.ReadSeeker
 	for _, name := range files {
 		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer f.Close()
 		from = append(from, f)
 	}
@@ -101,9 +95,7 @@ func beginning(t *testing.T, m *meshtest.Mesh) jetstream.Beginning {
 	js, end := m.Streams(t)
 	defer end()
 	begin, err := jetstream.Begin(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return begin
 }
 
@@ -249,9 +241,7 @@ func killTruncation(t *testing.T, state, variable string, at int) {
 	if err == nil {
 		err = child.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	line := make([]byte, len("there\n"))
 	if _, err := io.ReadFull(out, line); err != nil || string(line) != "there\n" {
 		t.Errorf("it did not get there: %q %v", line, err)
@@ -368,9 +358,7 @@ func TestDamagedTruncation(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	good, err := os.ReadFile(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, content := range map[string][]byte{"changed": bytes.Replace(good, []byte("main"), []byte("mian"), 1), "cut": good[:100]} {
 		noError(t, os.WriteFile(found[0], content, 0o600))
 		t.Run("base "+name, func(t *testing.T) { refused(t, jetstream.ErrBase) })
@@ -386,9 +374,7 @@ func TestDamagedTruncation(t *testing.T) {
 
 	js, end := m.Streams(t)
 	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	config := stream.CachedInfo().Config
 	config.Discard, config.MaxMsgs = natsjs.DiscardOld, int64(stream.CachedInfo().State.Msgs)-1
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
@@ -514,9 +500,7 @@ func TestReloadBehindATruncation(t *testing.T) {
 	e.Stop(t)
 	last, _ := backupTo(t, e.Mesh, "last.tar.gz")
 	state, _, err := restored(t, append(whole, last)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	e.State, e.Definition = state, meshtest.Parse(t, files("budget_window: 300d"))
 	e.Start(t)
 }

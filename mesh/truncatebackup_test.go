@@ -47,14 +47,10 @@ func (c *clustered) backup(t *testing.T, name string) string {
 func (c *clustered) cut(t *testing.T, def *bcp.Mesh, whole string) (string, error) {
 	t.Helper()
 	content, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	file := filepath.Join(t.TempDir(), "cut-"+filepath.Base(whole))
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	source, err := mesh.Read(bytes.NewReader(content))
 	if err == nil {
 		_, err = source.TruncateBackup(t.Context(), whole, c.state, def, f, mesh.BackupOptions{Version: "test"})
@@ -67,9 +63,7 @@ func (c *clustered) restore(t *testing.T, def *bcp.Mesh, files ...string) error 
 	var from []io.ReadSeeker
 	for _, name := range files {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		from = append(from, bytes.NewReader(content))
 	}
 	_, err := mesh.RestoreCluster(t.Context(), from, c.access(), def, mesh.BackupOptions{})
@@ -116,19 +110,13 @@ func (c *clustered) sign(t *testing.T) ([]byte, error) {
 func (c *clustered) streams(t *testing.T) natsjs.JetStream {
 	t.Helper()
 	all, err := cluster.Connect(t.Context(), c.access())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer all.Close()
 	conn, err := all.Gateway()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := natsjs.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return js
 }
 
@@ -186,9 +174,7 @@ func TestTruncateBackup(t *testing.T) {
 		c.stop(t, g)
 		wholes = append(wholes, c.backup(t, fmt.Sprintf("office-%d.tar.gz", round)))
 		cut, err := c.cut(t, def, wholes[round])
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if err := c.restore(t, def, cut); !errors.Is(err, mesh.ErrNotEmpty) {
 			t.Errorf("into a cluster that has a journal: %v", err)
 		}
@@ -246,9 +232,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	c.stop(t, g)
 	whole := c.backup(t, "office.tar.gz")
 	content, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	half := filepath.Join(t.TempDir(), "half.tar.gz")
 	noError(t, os.WriteFile(half, content[:len(content)/2], 0o600))
 	if _, err := c.cut(t, def, half); !errors.Is(err, jetstream.ErrBackup) {
@@ -262,24 +246,16 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	}
 
 	cut, err := c.cut(t, def, whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c.empty(t)
 	noError(t, c.restore(t, def, cut))
 	js := c.streams(t)
 	base, err := js.Stream(t.Context(), jetstream.BaseStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	begin, err := jetstream.Begin(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	part, err := base.GetLastMsgForSubject(t.Context(), subjects.Base(begin.Sequence))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	noError(t, base.SecureDeleteMsg(t.Context(), part.Sequence))
 	part.Data[100] ^= 1
 	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: part.Subject, Header: part.Header, Data: part.Data}); err != nil {
@@ -325,9 +301,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	c.stop(t, g)
 	whole := c.backup(t, "office.tar.gz")
 	cut, err := c.cut(t, def, whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c.empty(t)
 	noError(t, c.restore(t, def, cut))
 	g = c.gateway(t, def, "one") // with an empty folder

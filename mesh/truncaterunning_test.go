@@ -124,9 +124,7 @@ func TestTruncateRunningRefuses(t *testing.T) {
 	}
 	// A base of the right place, and with a state that is not the journal's form.
 	base, err := jetstream.NewBases(filepath.Join(m.State, jetstream.BaseFolder)).Write(jetstream.Snapshot{Position: place, Checkpoint: []byte("no state")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got, err := ask(t.Context(), bcp.Truncation{Sequence: place.Sequence, Base: sha256.Sum256(base.Content), File: "x"}); err == nil {
 		t.Errorf("a base that restores to nothing: %+v", got)
 	}
@@ -266,9 +264,7 @@ func pushWhileTruncating(t *testing.T, m *meshtest.Mesh, file string) (made jets
 		took = append(took, time.Since(begun))
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			slices.Sort(took)
 			return made, took
 		default:

@@ -86,9 +86,7 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 		t.Errorf("one too many after a reload: %v", err)
 	}
 	said, err := m.Agents(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, a := range said.Agents {
 		if a.Agent == "main" && a.Model != nil || a.Agent == "reader" && (a.Model == nil || *a.Model != status.ModelUse{Tokens: 7000, USD: 900*1000 + 50*100 + 50*5000 + 3*aCallCosts, TokenBudget: 7000}) {
 			t.Errorf("the status of %s says %+v", a.Agent, a.Model)

@@ -51,17 +51,11 @@ func TestRequireWitness(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, err := mesh.CheckpointKey(m.State)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	w, err := witnesstest.New("witness.example/one", key.Public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	peer, err := witness.ParsePeer(w.Key+"="+server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	peers = []*witness.Peer{peer}
 	m.Start(t)
 	main := controller(t, m, "main")
@@ -97,13 +91,9 @@ func TestRolledBack(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	public, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	peer, err := witness.ParsePeer(verify.CosignerKey("witness.example/one", public)+"="+server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	accept := false
 	m := meshtest.Start(t, pair(1000), func(c *mesh.Config) { c.Witnesses, c.AcceptRollback = []*witness.Peer{peer}, accept })
 	main, mailer := controller(t, m, "main"), reader(t, m, "mailer") // one that is away stops nothing

@@ -39,17 +39,13 @@ func TestCreateAndReplace(t *testing.T) {
 	for _, create := range []func(string, []byte, fs.FileMode) error{durable.Create, durable.CreateUnsynced} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, name)
-		if err := create(file, []byte("first"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, create(file, []byte("first"), 0o600))
 		only(t, dir, "first", 0o600)
 		if err := create(file, []byte("second"), 0o600); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("over a file: %v", err)
 		}
 		only(t, dir, "first", 0o600)
-		if err := durable.Replace(file, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, durable.Replace(file, nil, 0o644))
 		only(t, dir, "", 0o644)
 	}
 }
@@ -59,9 +55,7 @@ func TestFailedWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, name, "below")
-	if err := os.MkdirAll(file, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(file, 0o700))
 	for what, err := range map[string]error{
 		"over a folder":    durable.Replace(filepath.Join(dir, name), []byte("x"), 0o600),
 		"into no folder":   durable.Create(filepath.Join(dir, "no", "file"), []byte("x"), 0o600),
@@ -85,18 +79,14 @@ func TestDraft(t *testing.T) {
 	file := filepath.Join(dir, name)
 	for _, finish := range []func(*durable.Draft) error{(*durable.Draft).Create, (*durable.Draft).Replace, nil} {
 		draft, err := durable.New(file, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, part := range []string{"in ", "parts"} {
 			if _, err := draft.Write([]byte(part)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if finish != nil {
-			if err := finish(draft); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, finish(draft))
 		}
 		draft.Discard()
 		only(t, dir, "in parts", 0o600)
@@ -110,9 +100,7 @@ func TestReplaceIsWhole(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, name)
 	contents := [][]byte{bytes.Repeat([]byte("a"), 1<<16), bytes.Repeat([]byte("b"), 1<<17)}
-	if err := durable.Create(file, contents[0], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, durable.Create(file, contents[0], 0o600))
 	var writing sync.WaitGroup
 	for _, content := range contents {
 		writing.Go(func() {
@@ -139,5 +127,13 @@ func TestReplaceIsWhole(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

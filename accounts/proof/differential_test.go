@@ -171,9 +171,7 @@ func (w *world) passes(t testing.TB) map[string]string {
 				if err == nil {
 					_, err = c.ChanQueueSubscribe(s, "q", c.heard)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 			}
 		}
 	}

@@ -179,9 +179,7 @@ func TestTwoMeshes(t *testing.T) {
 			noError(t, c.Add(strings.Join(append(accounts, operator), "\n")))
 		}
 		report, err := proof.Prove(c, proof.Policy{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return report
 	}
 	alone, report := one.prove(t), both()
@@ -204,9 +202,7 @@ func TestTwoMeshes(t *testing.T) {
 	stolen := one.accounts[accounts.Readers]
 	stolen.IssuedAt = time.Now().Add(time.Hour).Unix()
 	token, err := stolen.Encode(two.signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c := one.claims(t)
 	operator, _ := two.tokens(t)
 	for _, text := range []string{operator, token} {

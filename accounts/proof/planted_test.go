@@ -302,9 +302,7 @@ func listen(t *testing.T, nc *nats.Conn, subject string) *nats.Subscription {
 	if err == nil {
 		err = nc.Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return sub
 }
 
@@ -336,9 +334,7 @@ func (w *world) tryTrace(t *testing.T, h proof.Hole) {
 	noError(t, from.PublishMsg(&nats.Msg{Subject: h.Publish, Header: nats.Header{"Nats-Trace-Dest": {h.Publish}}}))
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		m, err := traced.NextMsg(patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if strings.Contains(string(m.Data), `"sub":"bcp.v1.push.\u003e"`) || strings.Contains(string(m.Data), `"sub":"bcp.v1.push.>"`) {
 			return
 		}
@@ -355,9 +351,7 @@ func (w *world) tryKey(t *testing.T, h proof.Hole) {
 		token, _ := w.user(t, account, w.scopes[account+" "+h.From], h.From, func(u *jwt.UserClaims) {})
 		nc, err := nats.Connect(w.server.ClientURL(), nats.NoReconnect(), nats.Timeout(patience),
 			nats.UserJWT(func() (string, error) { return token, nil }, func([]byte) ([]byte, error) { return nil, nil }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		nc.Close()
 	default:
 		token, seed := w.user(t, account, h.From, "anybody", func(u *jwt.UserClaims) { u.Pub.Allow.Add(">"); u.Sub.Allow.Add(">") })

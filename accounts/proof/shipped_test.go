@@ -27,9 +27,7 @@ func sound(t testing.TB, scopes []subjects.Scope) proof.Report {
 		tokens = append(tokens, a.JWT)
 	}
 	report, err := proof.Prove(claimsOf(t, tokens...), proof.Policy{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, h := range report.Holes {
 		t.Errorf("%s: %s", h.Claim, h)
 	}
@@ -90,9 +88,7 @@ func TestShippedHasNoHole(t *testing.T) {
 	folders := []string{"../../bcp/definition/testdata/seed", "../../examples/mailroom/mesh"}
 	for _, pattern := range []string{"../../cmd/bcpmesh/internal/define/meshes/*"} {
 		more, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		folders = append(folders, more...)
 	}
 	if len(folders) < 4 {

@@ -51,18 +51,14 @@ func newIssuer(t testing.TB) *issuer {
 func pair(t testing.TB, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {
 	t.Helper()
 	k, err := create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return k
 }
 
 func public(t testing.TB, k nkeys.KeyPair) string {
 	t.Helper()
 	p, err := k.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return p
 }
 
@@ -107,9 +103,7 @@ func shipped(t testing.TB, scopes []subjects.Scope) *issuer {
 	renamed := map[string]string{}
 	for _, a := range b.Accounts {
 		claims, err := jwt.DecodeAccountClaims(a.JWT)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if a.Name != accounts.System {
 			i.account(t, a.Name)
 		}
@@ -135,13 +129,9 @@ func shipped(t testing.TB, scopes []subjects.Scope) *issuer {
 func compiled(t testing.TB, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
 	store, err := accounts.Create(filepath.Join(t.TempDir(), "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	b, err := accounts.Compile(store, scopes, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }
 
@@ -166,14 +156,10 @@ func office() []subjects.Scope {
 func (i *issuer) tokens(t testing.TB) (operator string, accounts []string) {
 	t.Helper()
 	operator, err := i.rules.Encode(i.operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, name := range i.names {
 		token, err := i.accounts[name].Encode(i.signer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		accounts = append(accounts, token)
 	}
 	return operator, accounts
@@ -182,9 +168,7 @@ func (i *issuer) tokens(t testing.TB) (operator string, accounts []string) {
 func (i *issuer) mustToken(t testing.TB, account string) string {
 	t.Helper()
 	token, err := i.accounts[account].Encode(i.signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return token
 }
 
@@ -206,9 +190,7 @@ func claimsOf(t testing.TB, tokens ...string) proof.Claims {
 func (i *issuer) prove(t testing.TB) proof.Report {
 	t.Helper()
 	report, err := proof.Prove(i.claims(t), proof.Policy{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return report
 }
 
@@ -229,9 +211,7 @@ func (i *issuer) user(t testing.TB, account, key, name string, change func(*jwt.
 		change(u)
 	}
 	token, err := u.Encode(i.keys[key])
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if seed, err = k.Seed(); err != nil {
 		t.Fatal(err)
 	}
@@ -259,16 +239,12 @@ func (i *issuer) serve(t testing.TB) *world {
 		delete(i.accounts[name].SigningKeys, w.watched[name])
 	}
 	rules, err := jwt.DecodeOperatorClaims(operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	w.server, err = server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
 		TrustedOperators: []*jwt.OperatorClaims{rules}, SystemAccount: i.rules.SystemAccount, AccountResolver: resolver,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	w.server.Start()
 	t.Cleanup(func() {
 		w.server.Shutdown()
@@ -284,15 +260,11 @@ func (i *issuer) serve(t testing.TB) *world {
 func (w *world) dial(t testing.TB, token string, seed []byte) *nats.Conn {
 	t.Helper()
 	k, err := nkeys.FromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	nc, err := nats.Connect("", nats.InProcessServer(w.server), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX_test"),
 		nats.UserJWT(func() (string, error) { return token, nil }, k.Sign), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // denials are expected
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -322,9 +294,7 @@ func (w *world) watch(t testing.TB, account string) *nats.Conn {
 func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
 	t.Helper()
 	creds, err := jwt.FormatUserConfig(token, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	nc, err := nats.Connect(w.server.ClientURL(), nats.UserCredentialBytes(creds), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX_test"), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // denials are expected
 	if err != nil {

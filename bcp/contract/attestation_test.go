@@ -71,9 +71,7 @@ func (a *attested) subject() map[string]any { return a.statement["subject"].([]a
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }
 
@@ -404,9 +402,7 @@ func TestEachByteIsSigned(t *testing.T) {
 			Sig []byte `json:"sig"`
 		} `json:"signatures"`
 	}
-	if err := json.Unmarshal(whole, &envelope); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(whole, &envelope))
 	judge := func(payload, signature []byte) contract.Acceptance {
 		e := examination(t, marshal(t, fields{"payloadType": envelope.Type, "payload": payload, "signatures": []any{fields{"sig": signature}}}))
 		return contract.JudgeAttestation(&e)
@@ -519,5 +515,13 @@ func TestZeroValuesDeny(t *testing.T) {
 		if _, known := contract.ParseLevel(word); known {
 			t.Errorf("%q is a level that can be demanded", word)
 		}
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -38,14 +38,10 @@ func mustParse(t testing.TB, b []byte) contract.Contract {
 func edit(t testing.TB, name string, change func(c map[string]any)) []byte {
 	t.Helper()
 	var c map[string]any
-	if err := json.Unmarshal(builtin(t, name), &c); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(builtin(t, name), &c))
 	change(c)
 	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }
 

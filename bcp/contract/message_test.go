@@ -82,9 +82,7 @@ func TestWriteMessage(t *testing.T) {
 	t.Parallel()
 	attestation := []byte(`{"payloadType":"application\/vnd.in-toto+json","signatures":[],"payload":"e30="}`)
 	b, err := contract.WriteMessage(&contract.Message{Type: contract.TypeDeclaration, Attestation: attestation, Contracts: []string{"<&>"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	m, code := contract.ParseMessage(b)
 	if code != "" || !bytes.Equal(m.Attestation, attestation) || m.Contracts[0] != "<&>" {
 		t.Errorf("%s: %q", b, code)

@@ -35,9 +35,7 @@ func TestWritten(t *testing.T) {
 	t.Parallel()
 	evidence := contract.AttestedEvidence{Proof: &contract.PermissionProof{Claims: 7, JWTs: "aa"}, Definitions: bcp.Digest{1}, Reports: bcp.Digest{2}, Build: "test", Checkpoint: "a\nb\n"}
 	payload, err := contract.WriteStatement(writable(t), evidence)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	again, err := contract.WriteStatement(writable(t), evidence)
 	if err != nil || string(again) != string(payload) {
 		t.Errorf("written twice: %s and %s, %v", payload, again, err)
@@ -47,9 +45,7 @@ func TestWritten(t *testing.T) {
 	e.Requirement.Proof = true
 	list := e.Revocations
 	written, err := contract.WriteRevocations("org1.example", &list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signed := contract.WriteEnvelope(written, "", ed25519.Sign(signingKey, contract.PAE(contract.PayloadType, written)))
 	read, code := contract.OpenRevocations(signed, "org1.example", e.Trust, e.Now, verify)
 	if code != "" || read.Number != list.Number || read.Serials[0] != list.Serials[0] || !read.Next.Equal(list.Next) {

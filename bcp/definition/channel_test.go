@@ -114,9 +114,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 		}},
 	}
 	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want.TimeZone = zone
 	if diff := cmp.Diff(want, mesh, compareZones); diff != "" {
 		t.Error(diff)
@@ -170,9 +168,7 @@ func TestMaxWordsDefault(t *testing.T) {
 	mesh, report := mustParse(t, "c.md", controller("c", "r", keys), "r.md", reader("r", "", "c"))
 	spec := mesh.Channels[0].Subscriptions[0].Spec
 	validator, err := bcp.Compile(spec, bcp.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got := validator.Prices().Nominal; got != 10*bcp.WordBits {
 		t.Errorf("nominal %s", got)
 	}

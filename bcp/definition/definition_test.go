@@ -46,9 +46,7 @@ func codes(problems []definition.Problem) []string {
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(content)
 }
 

@@ -22,17 +22,11 @@ import (
 func compileSchema(t *testing.T, level definition.Level) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(jsonSchema(t, level)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", document); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, compiler.AddResource("schema.json", document))
 	compiled, err := compiler.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return compiled
 }
 
@@ -172,9 +166,7 @@ func TestJSONSchemaAcceptsWhatLoads(t *testing.T) {
 		folders[dir] = map[string][]byte{}
 		for _, pattern := range []string{"mesh.yaml", "agents/*.md"} {
 			names, err := fs.Glob(os.DirFS(dir), pattern)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for _, name := range names {
 				folders[dir][name] = []byte(readFile(t, dir+"/"+name))
 			}
@@ -480,4 +472,12 @@ func candidates(k definition.Key) (good, bad []string) {
 		}
 	}
 	return good, bad
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

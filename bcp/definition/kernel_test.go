@@ -91,9 +91,7 @@ func TestKernelOfAMesh(t *testing.T) {
 		t.Fatal(report)
 	}
 	runs, err := mesh.OpenRuns(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	k := runs.(*kernel.State).Kernels()["desk"]
 	if k == nil {
 		t.Fatal("there is no kernel desk")
@@ -137,9 +135,7 @@ func TestRulesOfAMesh(t *testing.T) {
 		t.Fatal(report)
 	}
 	runs, err := mesh.OpenRuns(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	k := runs.(*kernel.State).Kernels()["desk"]
 	plan := func(to string) kernel.Ruling {
 		checked, fault := k.ReadPlan(fmt.Appendf(nil, `{"steps":[{"kind":"tool","id":"s","tool":"send","args":{"to":%q,"body":"x"}}],"final":"s"}`, to),

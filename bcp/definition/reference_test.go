@@ -31,9 +31,7 @@ func generated(t *testing.T) map[string]string {
 func jsonSchema(t *testing.T, level definition.Level) string {
 	t.Helper()
 	b, err := definition.JSONSchema(level)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(b)
 }
 
@@ -46,9 +44,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	for name, want := range generated(t) {
 		file := filepath.Join("..", "..", "docs", name)
 		if *update {
-			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
 		if diff := cmp.Diff(want, readFile(t, file)); diff != "" {
 			t.Errorf("%s is stale; -update writes it (-want +got):\n%s", name, diff)
@@ -134,9 +130,7 @@ func examplesIn(t *testing.T) map[string]map[string][]byte {
 	files := os.DirFS(filepath.Join("testdata", "everything"))
 	for _, pattern := range []string{"*.yaml", "*/*.md", "*/*.yaml"} {
 		names, err := fs.Glob(files, pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, name := range names {
 			if full[name], err = fs.ReadFile(files, name); err != nil {
 				t.Fatal(err)

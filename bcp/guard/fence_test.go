@@ -21,9 +21,7 @@ var readableTag = regexp.MustCompile(`(?i)<[\s\v\x{a0}\x{3000}\x{2028}\x{feff}]*
 func mustFence(t testing.TB, text string, source Source) Fenced {
 	t.Helper()
 	f, err := Fence(text, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return f
 }
 

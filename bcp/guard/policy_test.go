@@ -96,9 +96,7 @@ func TestEntries(t *testing.T) {
 func TestZeroPolicyAllowsNothing(t *testing.T) {
 	t.Parallel()
 	target, err := ParseTarget("https://h.test/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, p := range []Policy{{}, policyOf(), policyOf("*"), Policy{}.Narrow(policyOf("h.test")), policyOf("h.test").Narrow(Policy{}), policyOf("h.test").Narrow(policyOf())} {
 		if codeOf(p.Check(target)) != DenyAll || !p.DeniesAll() || p.NamesPort(target) {
 			t.Errorf("%+v: %v", p, p.Check(target))
@@ -131,9 +129,7 @@ func TestNamesPort(t *testing.T) {
 func TestNamesPortInEachList(t *testing.T) {
 	t.Parallel()
 	target, err := ParseTarget("http://127.0.0.1/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	bare, ported := policyOf("127.0.0.1"), policyOf("127.0.0.1:80")
 	for _, test := range []struct {
 		p    Policy

@@ -94,9 +94,7 @@ func reserveSome(p counted, n int) {
 func TestPoolWindow(t *testing.T) {
 	t.Parallel()
 	p := countedBy(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
-	if err := p.Reserve(poolBegin, "1", "a", 10, 10); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.Reserve(poolBegin, "1", "a", 10, 10))
 	for after, want := range map[time.Duration]bool{time.Hour - 1: false, time.Hour: false, time.Hour + time.Hour/64: true} {
 		q := countedBy(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
 		_ = q.Reserve(poolBegin, "1", "a", 10, 10)
@@ -148,9 +146,7 @@ func TestPoolHosts(t *testing.T) {
 	t.Parallel()
 	p := countedBy(PoolLimits{Budget: 1, Bytes: 1 << 40, HostBytes: 1 << 40, Window: time.Hour})
 	for i := range maxPoolHosts {
-		if err := p.Reserve(poolBegin, "x", fmt.Sprint(i), 0, 1); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, p.Reserve(poolBegin, "x", fmt.Sprint(i), 0, 1))
 		p.Settle(poolBegin, "x", 1)
 	}
 	if p.Reserve(poolBegin, "x", "new", 0, 1) == nil || p.Reserve(poolBegin, "x", "0", 0, 1) != nil {
@@ -195,9 +191,7 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 				events = append(events, e)
 			}
 			saved, err := p.Save()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			restored, err := RestorePool(saved)
 			if err != nil {
 				t.Fatalf("%v: %s", err, saved)
@@ -231,4 +225,12 @@ func sortedIDs(open map[string]int) []string {
 		}
 	}
 	return ids
+}
+
+// noError ends a test on an error.
+func noError(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -136,9 +136,7 @@ func TestStreamIsWhole(t *testing.T) {
 			}
 			rest = rest[n:]
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Close())
 		if got.String() != want {
 			t.Fatalf("%d %v %+v %v\n in   %q\n got  %q\n want %q", seed, set, l, splits, text, got.String(), want)
 		}

@@ -113,9 +113,7 @@ func TestZeroTargetIsNone(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	base, err := ParseTarget("https://h.test:8443/a/b?q=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for reference, want := range map[string]string{
 		"":                           "https://h.test:8443/a/b?q=1",
 		"#x":                         "https://h.test:8443/a/b?q=1",

@@ -18,9 +18,7 @@ func TestAnswersAllocateNothing(t *testing.T) {
 	var dst [1024]byte
 	for _, doc := range [][]byte{category1, category2, category3} {
 		packed, err := MsgpackFromJSON(nil, doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for name, f := range map[string]func() error{
 			"walk": func() error {
 				s := NewScanner(doc)

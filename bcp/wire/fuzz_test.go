@@ -211,9 +211,7 @@ func FuzzAppendString(f *testing.F) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		b = b[1:]
 		s := NewScanner(b)
 		got, err := s.String(nil)
@@ -221,9 +219,7 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatalf("%q: %q reads as %q: %v", text, b, got, err)
 		}
 		want, err := jsontext.AppendQuote(nil, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if want = bytes.ReplaceAll(want, []byte{0x7f}, []byte(`\u007f`)); !bytes.Equal(b, want) {
 			t.Fatalf("%q: got %s, the oracle has %s", text, b, want)
 		}

@@ -371,9 +371,7 @@ func packedByLibrary(t *rapid.T, value any) []byte {
 	var packed bytes.Buffer
 	e := msgpack.NewEncoder(&packed)
 	e.UseCompactInts(true)
-	if err := e.Encode(value); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, e.Encode(value))
 	return packed.Bytes()
 }
 
@@ -389,17 +387,11 @@ func TestCompactLibraryOutputIsAccepted(t *testing.T) {
 		if _, err := JSONFromMsgpack(nil, packed); err != nil {
 			t.Fatalf("%x: %v", packed, err)
 		}
-		if err := compareWithLibrary(packed); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, compareWithLibrary(packed))
 		doc, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		doc = bytes.ReplaceAll(doc, []byte{0x7f}, []byte(`\u007f`))
-		if err := compareWithOracle(doc); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, compareWithOracle(doc))
 		if err := Check(doc); err != nil {
 			t.Fatalf("%s: %v", doc, err)
 		}
@@ -414,9 +406,7 @@ func TestMsgpackHasOneSpelling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		packed := packedByLibrary(t, drawValue(t, 2))
 		before, err := JSONFromMsgpack(nil, packed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		at := rapid.IntRange(0, len(packed)-1).Draw(t, "at")
 		packed[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
 		after, err := JSONFromMsgpack(nil, packed)
@@ -424,4 +414,12 @@ func TestMsgpackHasOneSpelling(t *testing.T) {
 			t.Fatalf("two spellings of %s", before)
 		}
 	})
+}
+
+// noError ends a test on an error.
+func noError(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

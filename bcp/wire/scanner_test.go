@@ -243,9 +243,7 @@ func TestScannerReadsValues(t *testing.T) {
 	var got []any
 	note := func(v any, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if b, ok := v.([]byte); ok {
 			v = string(b)
 		}
@@ -323,9 +321,7 @@ func TestScannerKinds(t *testing.T) {
 func TestScannerRefusalIsFinal(t *testing.T) {
 	t.Parallel()
 	s := NewScanner([]byte(`{"a":1.5,"b":2}`))
-	if err := s.ObjectStart(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.ObjectStart())
 	if !s.More() {
 		t.Fatal("no member")
 	}
@@ -414,9 +410,7 @@ func TestZeroScannerRefuses(t *testing.T) {
 func TestScannerCopyLooksAhead(t *testing.T) {
 	t.Parallel()
 	s := NewScanner([]byte(`[1,[2,3],4]`))
-	if err := s.ArrayStart(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.ArrayStart())
 	s.More()
 	ahead := s
 	if _, err := ahead.String(nil); !errors.Is(err, ErrKind) {
@@ -433,9 +427,7 @@ func TestScannerCopyLooksAhead(t *testing.T) {
 	if n, err := s.Int64(); n != 4 || err != nil || s.More() {
 		t.Fatal(n, err)
 	}
-	if err := s.End(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.End())
 }
 
 // Two keys are one if they spell the same text, whatever their hashes say.

@@ -66,9 +66,7 @@ func TestChanges(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			pack, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			c := &changer{t, rand.New(rand.NewPCG(1, 2)), pack, key, decisions, takeApart(t, good), good}
 			found := 0
 			for range n {

@@ -116,9 +116,7 @@ func TestTimeGoesOnBetweenBlocks(t *testing.T) {
 	for i, at := range times {
 		d := bcp.Decision{Seq: uint64(i + 1), Prev: previous, Time: at, Kind: bcp.KindStart}
 		b, err := bcp.EncodeDecision(&d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		decisions, previous = append(decisions, b), bcp.RecordDigest(b)
 	}
 	p := takeApart(t, signedFile(t, key, decisions...))

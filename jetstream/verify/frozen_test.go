@@ -16,14 +16,10 @@ import (
 func TestFrozenFile(t *testing.T) {
 	t.Parallel()
 	key, err := os.ReadFile("testdata/example.key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, first := range map[string]uint64{"testdata/example.bcpaudit": 1, "testdata/example-part.bcpaudit": 8} {
 		file, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		s, err := check(file, verify.Options{Keys: []string{strings.TrimSpace(string(key))}})
 		if err != nil || s.First != first || s.Last != 20 || s.Kinds[int(bcp.KindConnect)] == 0 {
 			t.Errorf("%s: %d to %d, %v", name, s.First, s.Last, err)
@@ -35,9 +31,7 @@ func TestFrozenFile(t *testing.T) {
 func TestFormatNamesTheKinds(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/audit-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var kinds []string
 	for _, k := range bcp.DecisionKinds() {
 		kinds = append(kinds, k.String())

@@ -23,9 +23,7 @@ import (
 func packer(t testing.TB) *zstd.Encoder {
 	t.Helper()
 	pack, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return pack
 }
 
@@ -41,9 +39,7 @@ func TestLargestBlock(t *testing.T) {
 		d := bcp.Decision{Seq: 1, Time: beginning.UnixNano(), Kind: bcp.KindStart}
 		for {
 			b, err := bcp.EncodeDecision(&d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if len(b) == size {
 				return b
 			}
@@ -95,9 +91,7 @@ func TestMostChannels(t *testing.T) {
 		for i := range most + over {
 			d := bcp.Decision{Seq: uint64(i + 1), Prev: previous, Time: 1, Kind: bcp.KindAsk, Controller: bcp.AgentName(fmt.Sprintf("c%d", i)), Reader: "r"}
 			b, err := bcp.EncodeDecision(&d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			decisions, previous = append(decisions, b), bcp.RecordDigest(b)
 		}
 		s, err := check(export(t, decisions, jetstream.ExportOptions{Key: key}), verify.Options{Keys: []string{key.Public}})
@@ -142,9 +136,7 @@ func TestUnreadableDecisions(t *testing.T) {
 		m := good()
 		change(m)
 		b, err := msgpack.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		_, err = check(signedFile(t, key, b), o)
 		var fault *verify.Fault
 		switch {
@@ -188,9 +180,7 @@ func TestTimeGoesOn(t *testing.T) {
 		for i, at := range times {
 			d := bcp.Decision{Seq: uint64(i + 1), Prev: previous, Time: at, Kind: bcp.KindStart}
 			b, err := bcp.EncodeDecision(&d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			decisions, previous = append(decisions, b), bcp.RecordDigest(b)
 			if i > 0 && at < times[i-1] {
 				bad = i + 1

@@ -26,13 +26,9 @@ import (
 func newKey(t testing.TB) jetstream.CheckpointKey {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, "bcpmesh/test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return jetstream.CheckpointKey{Signer: signer, Public: public}
 }
 
@@ -71,9 +67,7 @@ func chainOf(t testing.TB, n int) [][]byte {
 			d.Sealed = sealed[:]
 		}
 		b, err := bcp.EncodeDecision(&d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		list, previous = append(list, b), bcp.RecordDigest(b)
 	}
 	return list
@@ -128,18 +122,14 @@ const magicLength = 16
 func takeApart(t testing.TB, file []byte) parts {
 	t.Helper()
 	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	p := parts{magic: string(file[:magicLength])}
 	for at := magicLength; at < len(file); {
 		size := int(binary.BigEndian.Uint32(file[at+1:]))
 		f := frame{kind: file[at], offset: int64(at), payload: file[at+5 : at+5+size], whole: file[at : at+5+size+4]}
 		if f.kind == 'D' {
 			content, err := unpack.DecodeAll(f.payload[4:], nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for len(content) > 0 {
 				size := binary.BigEndian.Uint32(content)
 				f.decisions = append(f.decisions, content[4:4+size])
@@ -192,12 +182,18 @@ func sign(t testing.TB, key jetstream.CheckpointKey, size int, root [32]byte) []
 	t.Helper()
 	text := fmt.Sprintf("%s\n%d\n%s\n", key.Signer.Name(), size, base64.StdEncoding.EncodeToString(root[:]))
 	b, err := note.Sign(&note.Note{Text: text}, key.Signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return b
 }
 
 func check(file []byte, o verify.Options) (verify.Summary, error) {
 	return verify.File(bytes.NewReader(file), o)
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

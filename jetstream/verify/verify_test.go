@@ -66,15 +66,11 @@ func rootOf(t testing.TB, decisions [][]byte) verify.Hash {
 	})
 	for i, d := range decisions {
 		hashes, err := tlog.StoredHashes(int64(i), d, reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		stored = append(stored, hashes...)
 	}
 	root, err := tlog.TreeHash(int64(len(decisions)), reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return verify.Hash(root)
 }
 
@@ -145,9 +141,7 @@ func TestSince(t *testing.T) {
 	at := func(n int) time.Time { return beginning.Add(time.Duration(n-1) * time.Second) }
 	checkpoint := func(decisions [][]byte, n int) verify.Checkpoint {
 		s, err := check(export(t, decisions[:n], jetstream.ExportOptions{Key: key}), verify.Options{Keys: keys})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		opened, err := verify.OpenCheckpoint(s.Signed, keys)
 		if err != nil || opened != s.Checkpoint {
 			t.Fatalf("the checkpoint is not one by itself: %v", err)
@@ -201,14 +195,10 @@ func TestKeys(t *testing.T) {
 	// The name of the log is that of the key.
 	p := takeApart(t, file)
 	s, err := check(file, verify.Options{Keys: []string{key.Public}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := fmt.Sprintf("bcpmesh/another\n100\n%s\n", base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
 	renamed, err := note.Sign(&note.Note{Text: text}, key.Signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	last := len(p.frames) - 1
 	expectFault(t, p.with(last, slices.Concat(p.frames[last].payload[:32], renamed)), verify.Options{Keys: []string{key.Public}}, 0)
 	// With the other's key in the head, the signature is still another's.

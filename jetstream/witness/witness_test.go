@@ -31,13 +31,9 @@ type testLog struct {
 func newLog(t testing.TB, name string) *testLog {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &testLog{signer: signer, key: public}
 }
 
@@ -54,9 +50,7 @@ func (l *testLog) grow(t testing.TB, to int64, seed string) {
 	t.Helper()
 	for n := l.size(); n < to; n++ {
 		stored, err := tlog.StoredHashes(n, fmt.Appendf(nil, "%s %d", seed, n), l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		l.hashes = append(l.hashes, stored...)
 	}
 }
@@ -77,13 +71,9 @@ func (l *testLog) fork(n int64) *testLog {
 func (l *testLog) checkpoint(t testing.TB, n int64) []byte {
 	t.Helper()
 	root, err := tlog.TreeHash(n, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	signed, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", l.signer.Name(), n, root)}, l.signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return signed
 }
 
@@ -102,15 +92,11 @@ func (l *testLog) prove(old, n int64) tlog.TreeProof {
 func serve(t *testing.T, name string, l *testLog) (*witnesstest.Witness, *witness.Peer) {
 	t.Helper()
 	w, err := witnesstest.New(name, l.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	peer, err := witness.ParsePeer(w.Key+"="+server.URL+"/prefix/", server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return w, peer
 }
 
@@ -124,9 +110,7 @@ func TestCosignature(t *testing.T) {
 	log.grow(t, 3, "leaf")
 	w, peer := serve(t, "witness.example/one", log)
 	line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 3), 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cosigned := append(log.checkpoint(t, 3), line...)
 	c, by, err := verify.Cosigned(cosigned, []string{log.key}, []string{w.Key})
 	if err != nil || c.Size != 3 || len(by) != 1 || by[0].Time.IsZero() {
@@ -230,9 +214,7 @@ func TestPeerIsNotBelieved(t *testing.T) {
 	} {
 		server := httptest.NewServer(answer)
 		peer, err := witness.ParsePeer(w.Key+"="+server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 30), 0, func(old int64) (tlog.TreeProof, error) { return log.prove(old, 30), nil })
 		if err == nil || line != nil {
 			t.Errorf("%s: cosigned", name)
@@ -243,5 +225,13 @@ func TestPeerIsNotBelieved(t *testing.T) {
 		if _, err := witness.ParsePeer(s, nil); err == nil {
 			t.Errorf("%q is taken for a witness", s)
 		}
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -70,9 +70,7 @@ func TestNoWordOfAnAgent(t *testing.T) {
 func TestEachAlertIsSaid(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/alerts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	def := office()
 	for _, kind := range append(bcp.AlertKinds(), bcp.AlertJournal, bcp.AlertDamaged) {
 		if !regexp.MustCompile("(?m)^- [^:]*`" + string(kind) + "`[^:]*: ").Match(page) {
@@ -183,9 +181,7 @@ func TestLink(t *testing.T) {
 		texts := []string{string(mailText(&bcp.Route{MailFrom: "a@b"}, &m, time.Now()))}
 		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy, bcp.WebhookTeams} {
 			body, header, err := encodeBody(format, &m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if texts = append(texts, string(body)); format == bcp.WebhookNtfy && header.Get("Click") != n.Link {
 				t.Errorf("ntfy: %v", header)
 			}

@@ -47,9 +47,7 @@ func TestWebhook(t *testing.T) {
 		bcp.WebhookTeams: `"contentType":"application/vnd.microsoft.card.adaptive"`,
 	} {
 		route.Format = format
-		if err := Send(t.Context(), route, place, &m, nil); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, Send(t.Context(), route, place, &m, nil))
 		if !strings.Contains(body, want) || got.Header.Get("Idempotency-Key") != m.ID || got.Method != http.MethodPost {
 			t.Errorf("%s: %s, %v", format, body, got.Header)
 		}
@@ -95,9 +93,7 @@ func TestWebhookURL(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "pw"), []byte("  hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(folder, "pw"), []byte("  hunter2\n"), 0o600))
 	place := Place{Folder: folder, Environ: []string{"PW=first", "PW=second", "EMPTY="}}
 	for name, want := range map[bcp.SecretName]secret{{Variable: "PW"}: "second", {File: "pw"}: "hunter2", {File: filepath.Join(folder, "pw")}: "hunter2"} {
 		if got, err := place.read(name); err != nil || got != want {
@@ -125,9 +121,7 @@ func TestMail(t *testing.T) {
 	route.MailFrom, route.MailTo = "mesh@example.org", []string{"gone@example.org", "ann@example.org"}
 	place := Place{Environ: []string{"PW=hunter2"}}
 	m := testMessage()
-	if err := Send(t.Context(), route, place, &m, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Send(t.Context(), route, place, &m, nil))
 	mails, users := server.Mails(), server.Users()
 	if len(mails) != 1 || len(users) != 1 || users[0] != "\x00mesh\x00hunter2" {
 		t.Fatalf("%d mails, %d logins", len(mails), len(users))
@@ -164,9 +158,7 @@ func TestCommand(t *testing.T) {
 	m := testMessage()
 	place := Place{Folder: folder, Environ: append(os.Environ(), "DESK_WEBHOOK=T0KEN")}
 	route.Command = []string{"sh", "-c", "cat > got; env > env"}
-	if err := Send(t.Context(), route, place, &m, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Send(t.Context(), route, place, &m, nil))
 	got, _ := os.ReadFile(filepath.Join(folder, "got"))
 	env, err := os.ReadFile(filepath.Join(folder, "env"))
 	if err != nil || !strings.Contains(string(got), `"id":"`+m.ID) || strings.Contains(string(env), "T0KEN") {

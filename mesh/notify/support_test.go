@@ -24,3 +24,11 @@ func office() *bcp.Mesh {
 func everything() *bcp.Route {
 	return &bcp.Route{Name: "desk", Severity: bcp.SeverityInfo, Topics: []bcp.NoticeTopic{bcp.TopicHeld, bcp.TopicAlerts, bcp.TopicCredentials}}
 }
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

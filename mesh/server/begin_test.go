@@ -68,17 +68,13 @@ func TestReplacedOperatorSignsNothing(t *testing.T) {
 	must(js.Publish(t.Context(), "bcp.v1.commit.0", []byte("first")))
 	shown := make(chan server.Connection, 16)
 	unwatch, err := b.Watch(func(c server.Connection) { shown <- c })
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer unwatch()
 	creds := b.issue("researcher", bcp.RoleReader)
 	back := make(chan struct{}, 16)
 	agent, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1),
 		nats.Timeout(patience), nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer agent.Close()
 	next := func(connected bool) {
 		t.Helper()
@@ -152,9 +148,7 @@ func TestServerBeginsWhileNobodyListens(t *testing.T) {
 		}
 		shown <- c
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { listen(); unwatch() })
 	if c := <-shown; !c.Connected {
 		t.Fatalf("%+v", c)

@@ -75,9 +75,7 @@ func TestDamagedNumber(t *testing.T) {
 			t.Errorf("%s is not named: %s", c.block, log.text())
 		}
 		stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, number := range []uint64{lost - 1, 100} {
 			if m, err := stream.GetMsg(t.Context(), number); err != nil || !strings.HasPrefix(string(m.Data), fmt.Sprintf("%d ", number)) {
 				t.Errorf("%s: message %d: %v", c.block, number, err)
@@ -97,9 +95,7 @@ func TestDamagedNumber(t *testing.T) {
 func damageNumber(t *testing.T, name string) (number uint64) {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	at := 0
 	for range 3 {
 		at += int(binary.LittleEndian.Uint32(b[at:]))

@@ -21,9 +21,7 @@ import (
 func shown(t *testing.T, config *tls.Config) *x509.Certificate {
 	t.Helper()
 	c, err := config.GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c.Leaf
 }
 
@@ -32,9 +30,7 @@ func shown(t *testing.T, config *tls.Config) *x509.Certificate {
 func TestIssuedCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	authority, err := accounts.OpenAuthority(t.TempDir(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
 		config, err := IssuedTLS(func(now time.Time) (tls.Certificate, error) {
@@ -43,9 +39,7 @@ func TestIssuedCertificateIsRenewed(t *testing.T) {
 			}
 			return authority.Issue([]string{"mesh.example"}, now)
 		}, hclog.NewNullLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if config.MinVersion != tls.VersionTLS13 {
 			t.Error("older versions of TLS are spoken")
 		}
@@ -79,22 +73,14 @@ func TestIssuedCertificateIsRenewed(t *testing.T) {
 func pair(t *testing.T, folder string, now time.Time, name string) (cert, key string) {
 	t.Helper()
 	authority, err := accounts.OpenAuthority(t.TempDir(), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	issued, err := authority.Issue([]string{name}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(issued.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: der}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }
@@ -107,9 +93,7 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 	cert, key := pair(t, folder, time.Now(), "one.example")
 	synctest.Test(t, func(t *testing.T) {
 		config, err := FileTLS(cert, key, hclog.New(&hclog.LoggerOptions{Output: log}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		name := func() string {
 			time.Sleep(lookTime)
 			names, err := NamesOf(config)
@@ -124,9 +108,7 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 			t.Error("not what the files say")
 		}
 		other, _ := pair(t, t.TempDir(), time.Now(), "two.example")
-		if err := os.Rename(other, cert); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Rename(other, cert))
 		for range 2 {
 			if name() != "one.example" {
 				t.Error("a certificate without its key is shown")
@@ -139,9 +121,7 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 		if name() != "three.example" {
 			t.Error("the new pair is not taken")
 		}
-		if err := os.Remove(key); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Remove(key))
 		if name() != "three.example" {
 			t.Error("lost with its file")
 		}
@@ -158,5 +138,13 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 	})
 	if entries, err := os.ReadDir(folder); err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "cert.pem" }) {
 		t.Error(entries, err)
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -94,9 +94,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 		last.Close()
 		last = b.connect("main", bcp.RoleController, nats.NoReconnect())
 		id, err := last.GetClientID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		began, ended := next(t, events), next(t, events)
 		if !began.Connected {
 			began, ended = ended, began
@@ -228,9 +226,7 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 func auditStream(t *testing.T, gateway *nats.Conn) natsjs.JetStream {
 	t.Helper()
 	js, err := natsjs.New(gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, "BCP_KEYS": subjects.KindKey} {
 		if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true}); err != nil {
 			t.Fatal(err)
@@ -262,9 +258,7 @@ func TestAuditorReadsTheAuditAlone(t *testing.T) {
 		}
 	}
 	reply, err := bob.Request(subjects.AuditPrefix+".STREAM.INFO.BCP_AUDIT", nil, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var info struct {
 		Config struct {
 			Name string `json:"name"`
@@ -308,17 +302,11 @@ func TestOneServerRunsOnAStateFolder(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	again, err := server.Start(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	gateway, err := again.Gateway()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	js, err = natsjs.New(gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stream, err := js.Stream(t.Context(), subjects.AuditStream)
 	if err != nil || stream.CachedInfo().State.Msgs != 1 {
 		t.Errorf("what was written is gone: %v", err)
@@ -363,9 +351,7 @@ func TestStartRefusesABadConfig(t *testing.T) {
 	}
 	for _, payload := range []int{1 << 10, 8 << 20} {
 		s, err := server.Start(t.Context(), server.Config{StateDir: t.TempDir(), Bundle: b.bundle, MaxPayload: payload, SyncAlways: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		nc, err := s.Gateway()
 		if err != nil || nc.MaxPayload() != int64(payload) {
 			t.Errorf("%d: %v", payload, err)
@@ -382,9 +368,7 @@ func TestStartAndStopAtOnce(t *testing.T) {
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		s, err := server.Start(ctx, server.Config{StateDir: t.TempDir(), Bundle: b.bundle})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var group sync.WaitGroup
 		for range 4 {
 			group.Go(func() { stop(t, s) })

@@ -91,9 +91,7 @@ func TestAFloodOfRefusalsIsFewRecords(t *testing.T) {
 	for range connections {
 		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Timeout(patience),
 			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for range flood / connections {
 			publish(t, nc, "x", "")
 		}
@@ -153,9 +151,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	client := func() *nats.Conn {
 		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Name(canary+" %s%d"), nats.NoReconnect(), nats.Timeout(patience),
 			nats.CustomInboxPrefix(subjects.InboxPrefix("researcher")), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(nc.Close)
 		return nc
 	}
@@ -207,9 +203,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 func raw(t *testing.T, url, text string, creds []byte) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	noError(t, c.SetDeadline(time.Now().Add(patience)))
 	// What it says of itself comes first.

@@ -49,9 +49,7 @@ func behindGate(t *testing.T, webSocket bool, config *tls.Config) (e *entrance, 
 		t.Helper()
 		conn := <-inner
 		t.Cleanup(func() { conn.Close() })
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.SetDeadline(time.Now().Add(patience)))
 		return conn
 	}
 }
@@ -90,24 +88,18 @@ func at(number uint16) net.Addr { return &net.TCPAddr{Port: int(number)} }
 func certified(t *testing.T) *tls.Config {
 	t.Helper()
 	authority, err := accounts.OpenAuthority(t.TempDir(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	config, err := IssuedTLS(func(now time.Time) (tls.Certificate, error) {
 		return authority.Issue([]string{"127.0.0.1"}, now)
 	}, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return config
 }
 
 func listenHere(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -115,13 +107,9 @@ func listenHere(t *testing.T) net.Listener {
 func dial(t *testing.T, address string) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.SetDeadline(time.Now().Add(patience)))
 	return conn.(*net.TCPConn)
 }
 
@@ -260,9 +248,7 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 	lines := 0
 	for lines == 0 && time.Since(begin) < patience {
 		for _, server := range servers {
-			if err := server.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, server.SetReadDeadline(time.Now().Add(time.Second)))
 			go func() {
 				n, _ := io.Copy(io.Discard, server)
 				read <- int(n)
@@ -316,9 +302,7 @@ func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 	}
 	// The others, known or not, go on.
 	for _, conn := range []*net.TCPConn{first, second, last} {
-		if err := conn.SetReadDeadline(time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, conn.SetReadDeadline(time.Now()))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "timeout") {
 			t.Errorf("it is closed: %v", err)
 		}

@@ -26,9 +26,7 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 		b := start(t, w)
 		issue := func(r accounts.Restriction) []byte {
 			creds, err := b.store.Issue("main", bcp.RoleController, 0, accounts.Restricted(r))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return creds.Text()
 		}
 		networks := func(texts ...string) (r accounts.Restriction) {

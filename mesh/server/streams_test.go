@@ -22,9 +22,7 @@ func rested(t *testing.T, config *server.Config) string {
 	t.Helper()
 	config.StateDir = t.TempDir()
 	store, err := accounts.Create(config.StateDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if config.Bundle, err = accounts.Compile(store, subjects.Permissions(mesh()), time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -44,18 +42,14 @@ func rested(t *testing.T, config *server.Config) string {
 func create(t *testing.T, js natsjs.JetStream) natsjs.Stream {
 	t.Helper()
 	stream, err := js.CreateOrUpdateStream(t.Context(), natsjs.StreamConfig{Name: "BCP_COMMIT", Subjects: []string{"bcp.v1.commit.>"}, Duplicates: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return stream
 }
 
 func run(t *testing.T, config server.Config) (js natsjs.JetStream, end func()) {
 	t.Helper()
 	s, err := server.Start(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	conn, err := s.Gateway()
 	if err != nil {
 		t.Fatal(errors.Join(err, s.Stop(context.Background())))
@@ -105,9 +99,7 @@ func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
 		}
 	}
 	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	first, err := stream.GetMsg(t.Context(), 1)
 	if err != nil || string(first.Data) != "first" {
 		t.Errorf("the first message: %v %v", first, err)
@@ -122,9 +114,7 @@ func TestSync(t *testing.T) {
 	config := server.Config{}
 	rested(t, &config)
 	s, err := server.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer stop(t, s)
 	if err := s.Sync("BCP_COMMIT"); err != nil {
 		t.Error(err)
@@ -153,9 +143,7 @@ func TestUnopenedStreamsAreKept(t *testing.T) {
 	js, end := run(t, config)
 	defer end()
 	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
 		t.Errorf("its message: %v %v", m, err)
 	}
@@ -182,9 +170,7 @@ func TestDamagedDescription(t *testing.T) {
 	js, end = run(t, config)
 	defer end()
 	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
 		t.Errorf("its message: %v %v", m, err)
 	}

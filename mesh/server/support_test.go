@@ -97,9 +97,7 @@ func start(t *testing.T, change ...any) *bench {
 	b.bundle = b.compile(b.scopes)
 	config.Bundle = b.bundle
 	b.Server, err = server.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { stop(t, b.Server) })
 	return b
 }
@@ -243,9 +241,7 @@ func listen(t *testing.T, nc *nats.Conn, subject string) (take func() []*nats.Ms
 	t.Helper()
 	messages := make(chan *nats.Msg, 1<<16)
 	subscription, err := nc.ChanSubscribe(subject, messages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	flush(t, nc)
 	t.Cleanup(func() { _ = subscription.Unsubscribe() })
 	return func() []*nats.Msg {

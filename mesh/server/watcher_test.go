@@ -60,9 +60,7 @@ func TestNobodyIsMissedBeforeTheMonitorHears(t *testing.T) {
 		back <- l
 		return l
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	events := b.watch()
 	noError(t, b.LoseMonitor())
 	b.connect("main", bcp.RoleController)

@@ -64,9 +64,7 @@ func issued(t *testing.T, state string) *tls.Config {
 func rootsOf(t *testing.T, state string) *x509.CertPool {
 	t.Helper()
 	_, roots, err := accounts.ReadAuthority(accounts.AuthorityFile(state))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return roots
 }
 
@@ -113,9 +111,7 @@ func TestTLSIsRequiredOfClients(t *testing.T) {
 	issued(t, others)
 	port := func(url string) string {
 		_, port, err := net.SplitHostPort(url[strings.Index(url, "://")+3:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return port
 	}
 	nats4222, ws := port(b.URL()), port(b.WebSocketURL())

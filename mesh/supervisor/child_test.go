@@ -166,15 +166,11 @@ func newSwitchboard(t *testing.T) *switchboard {
 	t.Helper()
 	// The path of a socket is short, that of t.TempDir may not be.
 	folder, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	path := filepath.Join(folder, "s")
 	listen, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = listen.Close() })
 	return &switchboard{t, path, listen}
 }

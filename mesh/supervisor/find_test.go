@@ -19,9 +19,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, content string, mode os.FileMode) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), mode))
 	}
 	write("good.sh", "#!/bin/sh\nexit 0\n", 0o755)
 	write("spaced.sh", "#! /bin/sh -e\nexit 0\n", 0o755)

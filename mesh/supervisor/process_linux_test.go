@@ -19,14 +19,10 @@ import (
 func TestProcessHasNoFileOfOurs(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer file.Close()
 	inherited, err := syscall.Dup(int(file.Fd())) // a copy is not closed by exec
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer syscall.Close(inherited)
 	b := newBench(t, supervisor.Config{})
 	c := b.start("main")
@@ -46,14 +42,10 @@ func TestProcessEndsWithItsMesh(t *testing.T) {
 	s := newSwitchboard(t)
 	p := program("", "mesh", s.path)
 	mesh := exec.Command(p.Command[0], p.Command[1:]...)
-	if err := mesh.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, mesh.Start())
 	c := s.accept()
 	c.do("ignore")
-	if err := mesh.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, mesh.Process.Kill())
 	_ = mesh.Wait()
 	c.gone()
 }

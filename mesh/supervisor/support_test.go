@@ -174,3 +174,11 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 }
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

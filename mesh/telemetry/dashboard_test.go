@@ -80,9 +80,7 @@ func dashboard(t *testing.T) []byte {
 		"time": object{"from": "now-6h", "to": "now"}, "panels": panels,
 		"templating": object{"list": []object{{"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}}},
 	}, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return append(text, '\n')
 }
 
@@ -107,14 +105,10 @@ func TestOperationsFiles(t *testing.T) {
 	for name, want := range all {
 		got, err := os.ReadFile(name)
 		if *update && !bytes.Equal(got, want) {
-			if err := os.WriteFile(name, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(name, want, 0o644))
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}

@@ -24,9 +24,7 @@ const document = "../../docs/metrics.md"
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	const begin, end = "<!-- begin -->\n", "<!-- end -->\n"
 	head, rest, found := strings.Cut(string(text), begin)
 	_, tail, closed := strings.Cut(rest, end)
@@ -45,9 +43,7 @@ func TestDocument(t *testing.T) {
 	}
 	want := []byte(head + begin + list.String() + end + tail)
 	if *update && !bytes.Equal(want, text) {
-		if err := os.WriteFile(document, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(document, want, 0o644))
 		text = want
 	}
 	if diff := cmp.Diff(string(want), string(text)); diff != "" {

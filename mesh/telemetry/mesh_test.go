@@ -61,9 +61,7 @@ func (m *measured) check(t *testing.T, since int) scrape {
 func (m *measured) approver(t *testing.T) *agents.Approver {
 	t.Helper()
 	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "ann", bcp.RoleApprover)), agents.Options{Name: "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	return agents.NewApprover(conn)
 }
@@ -99,9 +97,7 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 	s.expect(t, 0, "queries_total", "controller=main", "reader=mailer", "category=3", "escalation=false")
 	s.expect(t, 1, "channel_open", "kind=queries", "controller=main", "reader=mailer")
 	shown := m.Decisions()[len(m.Decisions())-1].Seq
-	if err := m.Projected(t.Context(), shown); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Projected(t.Context(), shown))
 	for m.Shown() < shown && t.Context().Err() == nil { // the audit is there, and it will know
 		time.Sleep(time.Millisecond)
 	}
@@ -170,9 +166,7 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 	}
 	for _, it := range items {
 		view, err := ann.View(t.Context(), it.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		switch it.Kind {
 		case bcp.ItemEscalation:
 			err = ann.Reject(t.Context(), view, "no")
@@ -219,9 +213,7 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 	if err == nil {
 		err = ann.Approve(t.Context(), view)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	told.NextOf(t, func(d meshtest.Message) bool { return d.Text("query_id") == string(held) && d.Text("outcome") == "" })
 	s = m.check(t, since)
 	s.expect(t, 1, "query_seconds_count", "outcome=delivered")
@@ -264,9 +256,7 @@ func TestFloodOfNamesMakesNoSeries(t *testing.T) {
 			{random(), random()},
 		} {
 			msg := &nats.Msg{Subject: message.subject, Reply: inbox, Data: []byte(message.text), Header: nats.Header{canary: {canary}}}
-			if err := mailer.PublishMsg(msg); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, mailer.PublishMsg(msg))
 		}
 		_ = main.PublishRequest(subjects.Ask("main", "mailer"), subjects.InboxPrefix("main")+".x",
 			[]byte(`{"request_id":"`+random()+`","category":1,"fields":[{"name":"`+random()+`","type":"boolean"}]}`))
@@ -368,9 +358,7 @@ func TestHeldCallsOfRuns(t *testing.T) {
 	t.Parallel()
 	definition := &bcp.Mesh{Kernels: []bcp.KernelRights{{Kernel: "desk"}}}
 	s, err := state.New(state.Config{Mesh: definition, Runs: func([]byte) (bcp.Runs, error) { return heldRuns{}, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	scraped := scrapeOf(t, telemetry.New(definition), held{state: s})
 	scraped.expect(t, 2, "held_items", "controller=desk", "reader=", "kind=effect")
 	scraped.expect(t, 0, "held_items", "controller=desk", "reader=", "kind=in_doubt")
@@ -438,9 +426,7 @@ func TestScrapeWhileTrafficFlows(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
 	server, err := telemetry.Serve(t.Context(), "127.0.0.1:0", "", m.metrics.Load(), m.Mesh)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	main, mailer := m.Connect(t, "main", bcp.RoleController), m.Connect(t, "mailer", bcp.RoleReader)
 	queries := mailer.Queries(t)
 	var scrapers sync.WaitGroup

@@ -69,9 +69,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 		}
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = taken.Close() }()
 	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), "", metrics, resting{}); err == nil {
 		t.Errorf("got %v", s)
@@ -82,9 +80,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := telemetry.Serve(ctx, "127.0.0.1:0", "", metricsOf(t), resting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cancel()
 	for deadline := time.Now().Add(meshtest.Patience); ; {
 		if _, err := client.Get(s.URL()); err != nil {
@@ -185,9 +181,7 @@ func TestScrapesAreBounded(t *testing.T) {
 func localHosts(t *testing.T) (hosts []string) {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, a := range addresses {
 		if network, ok := a.(*net.IPNet); ok && network.IP.To4() != nil {
 			hosts = append(hosts, network.IP.String())
@@ -207,14 +201,10 @@ func TestServeWithToken(t *testing.T) {
 		}
 	}
 	s, err := telemetry.Serve(t.Context(), "0.0.0.0:0", token, m.metrics.Load(), m.Mesh)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = s.Stop(context.Background()) }()
 	address, err := url.Parse(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	hosts := localHosts(t)
 	if len(hosts) == 0 {
 		t.Fatal("this machine has no address")
@@ -229,16 +219,12 @@ func TestServeWithToken(t *testing.T) {
 			{"/", "Bearer " + token, 404}, {"/debug/pprof/", "Bearer " + token, 404},
 		} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(host, address.Port())+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if c.authorization != "" {
 				r.Header.Set("Authorization", c.authorization)
 			}
 			response, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			text := body(t, response)
 			if response.StatusCode != c.want || c.want == 401 && strings.Contains(text, "bcpmesh_") {
 				t.Errorf("%s%s with %q: %d, not %d: %s", host, c.path, c.authorization, response.StatusCode, c.want, text)

@@ -184,8 +184,14 @@ func body(t testing.TB, r *http.Response) string {
 	t.Helper()
 	defer func() { _ = r.Body.Close() }()
 	b, err := io.ReadAll(r.Body)
+	noError(t, err)
+	return string(b)
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(b)
 }

@@ -61,13 +61,9 @@ func pagesOf(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, passkey *meshte
 		person.Passkey = accounts.Passkey{RPID: passkey.Site, PublicKey: base64.RawURLEncoding.EncodeToString(passkey.PublicKey), ID: "AAAA"}
 	}
 	creds, err := m.Issue(name, bcp.RoleApprover, time.Hour, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	person.Approver = agents.NewApprover(c)
 	b := &desktop{Server: newServer(testPort, config)}
@@ -94,9 +90,7 @@ func (b *desktop) ask(t *testing.T, method, path, site string, form url.Values) 
 	w := httptest.NewRecorder()
 	b.http.Handler.ServeHTTP(w, r)
 	body, err := io.ReadAll(w.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return w.Code, string(body)
 }
 
@@ -152,9 +146,7 @@ func changed(form url.Values, name, value string) url.Values {
 func waitingItems(t *testing.T, approver *agents.Approver) map[string]string {
 	t.Helper()
 	items, err := approver.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	found := map[string]string{}
 	for _, it := range items {
 		found[strings.Join(append([]string{string(it.Kind)}, it.Anomalies...), " ")] = itemPath(it.ID)

@@ -21,9 +21,7 @@ func (s *site) listen(t *testing.T, address, cookie, query string, header map[st
 	t.Cleanup(cancel)
 	place, cookie, _ := strings.Cut(cookie, " ")
 	r, err := http.NewRequestWithContext(ctx, "GET", address+"/"+place+"/events"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.Host = "localhost:" + testPort
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	r.AddCookie(&http.Cookie{Name: s.cookie, Value: cookie})
@@ -32,9 +30,7 @@ func (s *site) listen(t *testing.T, address, cookie, query string, header map[st
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	reply, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = reply.Body.Close() }) // what it says was read, or does not matter
 	return reply
 }
@@ -43,9 +39,7 @@ func nextMessage(t *testing.T, lines *bufio.Scanner) (m news) {
 	t.Helper()
 	for lines.Scan() {
 		if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			if err := json.Unmarshal([]byte(text), &m, json.RejectUnknownMembers(true)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal([]byte(text), &m, json.RejectUnknownMembers(true)))
 			return m
 		}
 	}

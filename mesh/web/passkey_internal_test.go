@@ -117,9 +117,7 @@ func TestGuests(t *testing.T) {
 	d := logins{now: func() time.Time { return now }}
 	enter := func() string {
 		person, err := g.connect(t.Context(), people, accounts.Passkey{ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		id, _, ok := d.open(person)
 		if !ok {
 			t.Fatal("no room for a session")

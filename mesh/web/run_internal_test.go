@@ -31,9 +31,7 @@ func TestARunIsDrawn(t *testing.T) {
 	}
 	page := s.do(request("GET", "/decisions/"+strconv.FormatUint(first, 10), s.logIn(t, s.codes[0]), nil))
 	body, err := io.ReadAll(page.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := string(body)
 	if strings.Contains(text, hostile) {
 		t.Error("a step's name is markup")

@@ -184,9 +184,7 @@ func TestRoutes(t *testing.T) {
 					t.Errorf("%s %s: headers %v", method, path, h)
 				}
 				body, err := io.ReadAll(got.Body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if who == "" && strings.Contains(string(body), "mailer") {
 					t.Errorf("%s %s shows a channel without a session", method, path)
 				}
@@ -255,9 +253,7 @@ func TestSessionIsOfItsPlace(t *testing.T) {
 		t.Errorf("places %q and %q", place, other)
 	}
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	at := &url.URL{Scheme: "http", Host: "localhost:" + testPort, Path: "/login"}
 	jar.SetCookies(at, []*http.Cookie{s.sessionCookie(value, place, 0)})
 	for _, path := range []string{"/", "/approvals", "/" + other + "/", "/" + place} {
@@ -274,9 +270,7 @@ func TestSessionIsOfItsPlace(t *testing.T) {
 	}
 	// All links of a page stay in its place.
 	page, err := io.ReadAll(s.do(request("GET", "/", first, nil)).Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, link := range regexp.MustCompile(`(?:href|action)="([^"]*)"`).FindAllSubmatch(page, -1) {
 		if to := string(link[1]); to != "#main" && to != stylePath && !strings.HasPrefix(to, "/"+place+"/") {
 			t.Errorf("a link to %s", to)
@@ -297,9 +291,7 @@ func TestBothAddressesOfLocalhostAreHeld(t *testing.T) {
 	for listen, other := range map[string]string{"localhost:0": "[::1]", "127.0.0.1:0": "[::1]", "[::1]:0": "127.0.0.1"} {
 		config.Listen = listen
 		s, err := Listen(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if l, err := net.Listen("tcp", other+":"+s.port); err == nil {
 			t.Errorf("%s: somebody else listens at %s", listen, l.Addr())
 			l.Close()
@@ -311,9 +303,7 @@ func TestBothAddressesOfLocalhostAreHeld(t *testing.T) {
 			t.Error(err)
 		}
 		l, err := net.Listen("tcp", other+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		config.Listen = strings.TrimSuffix(listen, "0") + port
@@ -378,9 +368,7 @@ func TestItemSkeleton(t *testing.T) {
 	s := newSite("x")
 	page := func(text string, kind bcp.ItemKind) string {
 		content, err := json.Marshal(map[string]string{"summary": text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		v := bcp.ItemView{Item: bcp.Item{ID: "i1", Kind: kind, Controller: "main", Reader: "mailer", Category: 3, Anomalies: []string{text}, Query: bcp.QueryID(text)},
 			Source: bcp.Source{Agent: "mailer", Description: text, Network: text, Tools: []string{text}}, Spec: bcp.Spec{Category: 3, Directive: text, MaxWords: 9},
 			Justification: text, Content: content, Earlier: []bcp.Release{{Reader: "mailer", Content: content}}}
@@ -390,9 +378,7 @@ func TestItemSkeleton(t *testing.T) {
 		}
 		var b bytes.Buffer
 		item := s.itemPage("amber heron", tell.ItemFrames(&v, s.logins.now()), desk{view: v}, "")
-		if err := pages.ExecuteTemplate(&b, "item", &item); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pages.ExecuteTemplate(&b, "item", &item))
 		return b.String()
 	}
 	for _, kind := range bcp.ItemKinds() {
@@ -539,9 +525,7 @@ func TestDecidingSkeletons(t *testing.T) {
 	s := newSite("x")
 	written := func(name string, p page) string {
 		var b bytes.Buffer
-		if err := pages.ExecuteTemplate(&b, name, &p); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pages.ExecuteTemplate(&b, name, &p))
 		return skeleton(t, &b)
 	}
 	benign := s.decidingPages("benign")
@@ -576,9 +560,7 @@ func TestNoWayAround(t *testing.T) {
 		}
 		for _, name := range names {
 			content, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if found := regexp.MustCompile(wrong).Find(content); found != nil && !strings.HasSuffix(name, "_test.go") {
 				t.Errorf("%s has %q", name, found)
 			}
@@ -618,9 +600,7 @@ func TestFault(t *testing.T) {
 		t.Helper()
 		for _, path := range []string{"/", "/agents", "/sessions", "/audit", "/alerts", "/channels/main/mailer", "/decisions/1"} {
 			body, err := io.ReadAll(s.do(request("GET", path, cookie, nil)).Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if fault := strings.Contains(string(body), `class="fault"`); fault != (want != "") || !strings.Contains(string(body), want) {
 				t.Errorf("%s does not say %q: %s", path, want, body)
 			}
@@ -651,16 +631,12 @@ func TestServe(t *testing.T) {
 	}
 	config.Listen = "127.0.0.1:0"
 	s, err := Listen(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
 	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+s.port+"/login", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	request.Host = "localhost:" + s.port
 	got, err := http.DefaultClient.Do(request)
 	if err != nil || got.StatusCode != http.StatusOK || got.Body.Close() != nil {
@@ -679,9 +655,7 @@ func TestStory(t *testing.T) {
 	s.logins.renew()
 	body := func(r *http.Response) string {
 		b, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return string(b)
 	}
 	entered := func() *http.Response {
@@ -740,5 +714,13 @@ func TestViewsAreAskedForBeside(t *testing.T) {
 	v := viewCache{mesh: &Mesh{}, known: before, at: time.Now()}
 	if got := v.current(mesh, true); got == before {
 		t.Error("what another mesh said is shown")
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
