@@ -75,6 +75,7 @@ func TestPiecesOfCalls(t *testing.T) {
 		"arguments in a fence":       {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"\u0060\u0060\u0060json\n{\"x\":1}\n\u0060\u0060\u0060"}}`), `a f {"x":1}`},
 		"arguments as a text again":  {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"\"{\\\"x\\\": 12.0}\""}}`), `a f {"x": 12}`},
 		"a namespace":                {chunks(`{"index":0,"id":"a","function":{"name":" functions.f","arguments":"{}"}}`), `a f {}`},
+		"another namespace":          {chunks(`{"index":0,"id":"a","function":{"name":"default_api:f","arguments":"{}"}}`), `a f {}`},
 		"arguments that are null":    {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":null}}`), `a f {}`},
 		"an integer as JSON has it":  {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":12.0,\"y\":1e3,\"z\":1.5,\"w\":9007199254740993}"}}`), `a f {"x":12,"y":1000,"z":1.5,"w":9007199254740993}`},
 		"arguments cut":              {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"ok\": tru"}}`), `a f {"ok": tru`},
@@ -94,6 +95,26 @@ func TestPiecesOfCalls(t *testing.T) {
 					t.Errorf("%s, %s, as %q: %q, %v, want %q", name, how, contentType, got, err, tt.want)
 				}
 			}
+		}
+	}
+}
+
+// What Gemini says where others say nothing: a call that it broke, a list in place of a stream.
+func TestRepliesOfGoogle(t *testing.T) {
+	t.Parallel()
+	call := `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"default_api.f","args":{"x":12.0}}}]},"finishReason":"STOP"}]}`
+	for body, want := range map[string]string{
+		`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL"}]}`: "", `{"candidates":[{"finishReason":"UNEXPECTED_TOOL_CALL"}]}`: "",
+		call: `call-1. f {"x":12}`, "[" + call + "]": `call-1. f {"x":12}`,
+		`[{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]},{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}]}]`: "Hello",
+	} {
+		if got, reply, err := replied(t, "google", "application/json", body); err != nil || got != want || want == "" && reply.Stop != llm.StopEnd {
+			t.Errorf("%s: %q, %v", body, got, err)
+		}
+	}
+	for _, body := range []string{"[]", "[" + call, `[{"candidates":[]}]`} {
+		if got, _, err := replied(t, "google", "application/json", body); err == nil {
+			t.Errorf("%s: %q", body, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package wires
 
 import (
+	"bytes"
 	"context"
 	"net/url"
 	"strconv"
@@ -110,8 +111,7 @@ func (w *google) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	}
 	switch got.finish {
 	case "STOP", "MAX_TOKENS":
-	case "MALFORMED_FUNCTION_CALL":
-		return nil, llm.Protocol{What: "the model called no function of ours"}
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL": // the model is asked to call one of ours
 	case "OTHER":
 		return nil, llm.Protocol{What: "the reply ended for no reason"}
 	default: // SAFETY, RECITATION, BLOCKLIST, PROHIBITED_CONTENT, SPII, …
@@ -130,9 +130,18 @@ type googleReading struct {
 	finish string
 }
 
+// whole reads one document, or the list of them that is sent in place of a stream.
 func (g *googleReading) whole(raw []byte) error {
-	if _, err := g.event(raw); err != nil {
-		return err
+	documents := []jsontext.Value{raw}
+	if bytes.HasPrefix(raw, []byte("[")) {
+		if err := decode(raw, &documents); err != nil {
+			return err
+		}
+	}
+	for _, document := range documents {
+		if _, err := g.event(document); err != nil {
+			return err
+		}
 	}
 	if g.finish == "" {
 		return llm.Protocol{What: "the reply has no candidate, or does not end"}

@@ -128,8 +128,10 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 		if c.id == "" {
 			c.id = "call-" + strconv.Itoa(i+1)
 		}
-		// A model that writes calls as text may name its namespace too.
-		c.name = strings.TrimPrefix(strings.TrimSpace(c.name), "functions.")
+		// A model that writes calls as text may name its namespace too: functions.f,
+		// default_api:f. No tool's name has these characters.
+		c.name = strings.TrimSpace(c.name)
+		c.name = c.name[strings.LastIndexAny(c.name, ".:")+1:]
 		if c.name == "" {
 			b.breaks("a call names no tool")
 		}
