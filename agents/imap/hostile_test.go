@@ -106,7 +106,7 @@ func TestHostileServers(t *testing.T) {
 	cut := func(c *client, _ string) bool { _ = c.Close(); return false }
 	hang := func(c *client, _ string) bool { _, _ = io.Copy(io.Discard, c.r); return false }
 	leak := func(*client, string) bool { t.Error("the key was sent"); return false }
-	want := []string{one}
+	want, long := []string{one}, strings.Repeat("x", 400_000)
 	for name, tt := range map[string]struct {
 		box  box
 		err  error
@@ -137,7 +137,11 @@ func TestHostileServers(t *testing.T) {
 		"endless untagged lines":              {box{logs: forever("* OK x\r\n")}, errTooMuch, nil},
 		"an endless line":                     {box{logs: forever("* X ")}, errTooMuch, nil},
 		"no UIDVALIDITY":                      {box{examines: says("* 1 EXISTS\r\nTAG OK done")}, errAnswer, nil},
-		"UIDVALIDITY 0":                       {box{examines: says("* 1 EXISTS\r\n* OK [UIDVALIDITY 0] x\r\nTAG OK done")}, errAnswer, nil},
+		"UIDVALIDITY 0":                       {box{examines: says("* 1 EXISTS\r\n* OK [UIDVALIDITY 0] x\r\nTAG OK done")}, nil, want},
+		"an empty line":                       {box{examines: says("\r\n* 1 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n\r\nTAG OK done")}, nil, want},
+		"endless empty lines":                 {box{examines: forever("\r\n")}, errTooMuch, nil},
+		"a literal with a plus":               {box{fetches: says("* 1 FETCH (UID 4 BODY[] {4+}\r\nbody)\r\nTAG OK done")}, nil, []string{"body"}},
+		"a size that is too small":            {box{lists: says("* 1 FETCH (UID 4 RFC822.SIZE 0)\r\nTAG OK done"), fetches: says(fmt.Sprintf("* 1 FETCH (UID 4 BODY[] {%d}\r\n%s)\r\nTAG OK done", len(long), long))}, nil, []string{long}},
 		"UIDVALIDITY -1":                      {box{examines: says("* OK [UIDVALIDITY -1] x\r\nTAG OK done")}, errAnswer, nil},
 		"UIDVALIDITY 2^32":                    {box{examines: says("* OK [UIDVALIDITY 4294967296] x\r\nTAG OK done")}, errAnswer, nil},
 		"no mailbox":                          {box{examines: says("TAG NO IGNORE")}, errMailbox, nil},

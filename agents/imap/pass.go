@@ -12,7 +12,6 @@ import (
 const (
 	maxBatch = 32 // messages that one command asks for
 	maxTries = 3  // for a message, before it is skipped for a while
-	overhead = 16 << 10
 )
 
 // choose marks the copied messages to keep, and returns the missing ones, the newest
@@ -82,16 +81,14 @@ func (c *Copier) fetchAll(s *session, validity int64, missing []message) (left i
 // fetch fetches messages, and returns how many came. A cut message is the first bytes
 // of a large one.
 func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (came int, err error) {
-	wanted, expected, set, section := map[int64]bool{}, int64(0), []string{}, "BODY.PEEK[]"
+	wanted, set, section := map[int64]bool{}, []string{}, "BODY.PEEK[]"
 	for _, m := range batch {
 		wanted[m.uid] = true
-		expected += m.size + m.size/4 + overhead // servers err about sizes
 		set = append(set, strconv.FormatInt(m.uid, 10))
 	}
 	most := c.o.limits.message + 1
 	if cut {
 		section += "<0." + strconv.FormatInt(most, 10) + ">"
-		expected = most + overhead
 	}
 	if c.bytes > c.o.limits.all { // the server's sizes were wrong
 		return 0, nil
@@ -105,7 +102,7 @@ func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (c
 		}
 	}()
 	var size int64
-	s.allow(expected+maxChatter, transferred)
+	s.allow(2*most+maxChatter, transferred) // servers err about sizes, or say that each is 0
 	_, err = s.command("UID FETCH "+strings.Join(set, ",")+" (UID "+section+")", fetching{
 		most: most,
 		body: func(r io.Reader) (err error) {

@@ -100,6 +100,7 @@ func (s *session) command(line string, f fetching) (string, error) {
 		}
 		word, rest, _ := strings.Cut(text, " ")
 		switch {
+		case text == "": // some servers send an empty line
 		case word == "+" && len(f.says) > 0:
 			err, f.says = s.send(f.says[0]), f.says[1:]
 		case word == "*":
@@ -288,14 +289,14 @@ func (s *session) login(user, key string) error {
 // examine opens a mailbox to read.
 func (s *session) examine(mailbox string) error {
 	s.allow(maxChatter, chatterTime)
-	s.exists, s.validity, s.uidNext = 0, 0, 0
+	s.exists, s.validity, s.uidNext = 0, -1, 0 // a UIDVALIDITY of 0 is against RFC 3501, and occurs
 	status, err := s.command("EXAMINE "+quote(mailboxName(mailbox)), fetching{})
 	switch {
 	case err != nil:
 		return err
 	case status != "OK":
 		return errMailbox
-	case s.validity == 0:
+	case s.validity < 0:
 		return errAnswer
 	}
 	return nil

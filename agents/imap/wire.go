@@ -104,8 +104,8 @@ func (w *wire) line() (string, error) {
 }
 
 var (
-	// announced is the end of a line that a literal follows: bytes of any kind.
-	announced = regexp.MustCompile(`\{([0-9]+)\}$`)
+	// announced is the end of a line that a literal follows: bytes of any kind (RFC 7888 has the plus, RFC 3516 the tilde).
+	announced = regexp.MustCompile(`~?\{([0-9]+)\+?\}$`)
 	// free is a response whose text may have any form.
 	free = regexp.MustCompile(`(?i)^(\+|\S+ (OK|NO|BAD|PREAUTH|BYE))( |$)`)
 )
