@@ -42,14 +42,13 @@ type connection struct {
 type acks struct{ sending, count int }
 
 // noteConnection follows the server's events.
-func (g *Gateway) noteConnection(d *bcp.Decision) {
-	who := agentRole{d.Agent, d.Role}
+func (g *Gateway) noteConnection(kind bcp.DecisionKind, who agentRole) {
 	c := g.agents[who]
-	if d.Kind == bcp.KindDisconnect {
+	if kind == bcp.KindDisconnect {
 		if c != nil {
 			if c.count--; c.count <= 0 {
 				delete(g.agents, who)
-				g.reportAbsent(d.Agent)
+				g.reportAbsent(who.Agent)
 			} else {
 				g.lostOne(who, c)
 			}
@@ -188,12 +187,35 @@ const (
 	noticeLetter    = 'n'
 )
 
-func isHandshake(s subjects.Subject) bool { return acknowledges(s, handshakeLetter) }
-func isReceipt(s subjects.Subject) bool   { return acknowledges(s, receiptLetter) }
-func isNotice(s subjects.Subject) bool    { return acknowledges(s, noticeLetter) }
+// handshakes are the acknowledgements of bcp_subscriptions_active.
+type handshakes struct{ plain }
 
-func acknowledges(s subjects.Subject, letter byte) bool {
-	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == letter
+func (handshakes) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
+	return bcp.Decision{}, false
+}
+
+func (handshakes) answer(g *Gateway, o *outcome) { g.acknowledgedSubscriptions(o.message.subject) }
+
+// receipts are the acknowledgements of results of answers, which change nothing.
+type receipts struct{ plain }
+
+func (receipts) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
+	return bcp.Decision{}, false
+}
+
+// acknowledgements are those of deliveries and notices.
+type acknowledgements struct{ plain }
+
+func (acknowledgements) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	s := &o.message.subject
+	return g.state.DecideAcknowledge(now, s.Agent, s.Role, bcp.DeliveryID(s.ID))
+}
+
+func (acknowledgements) release(g *Gateway, o *outcome) {
+	d := &o.decision
+	delete(g.sending, d.Delivery)
+	delete(g.notices, d.Notice)
+	g.listens(agentRole{d.Agent, d.Role})
 }
 
 // acknowledgedSubscriptions notes that a Reader is ready for its open queries: each of
@@ -307,30 +329,4 @@ func (g *Gateway) sendingAttempt(id bcp.QueryID, sending int) int {
 		return attempts[sending]
 	}
 	return 0
-}
-
-// sendResult sends a Reader the result of its answer. A Reader that misses it
-// sees its query again, or not, so the gateway does not wait for a reply on the
-// reply subject. This only proves that the result is ours: another Reader can
-// have its own receipt sent to any subject, but not with a reply subject.
-func (g *Gateway) sendResult(d *bcp.Decision) {
-	peer := d.Controller
-	if peer == "" {
-		peer = bcp.Gateway
-	}
-	id := bcp.DeliveryID(string(rune(receiptLetter)) + g.moment().Fresh)
-	g.publish(agentRole{d.Reader, bcp.RoleReader}, subjects.Deliver(bcp.RoleReader, d.Reader, peer),
-		subjects.ReplyDelivery(bcp.RoleReader, d.Reader, id), d.Result())
-}
-
-// refuseAnswer refuses an unrecorded answer, for example of a Reader beyond
-// max_refusals. Its one permission to answer is used up, so the query is sent
-// again in the next minute, when the Reader's messages are accepted again.
-func (g *Gateway) refuseAnswer(s subjects.Subject, code bcp.Code) {
-	if s.Role != bcp.RoleReader {
-		return
-	}
-	id := bcp.QueryID(s.ID)
-	g.sendResult(&bcp.Decision{Kind: bcp.KindAnswer, Reader: s.Agent, Query: id, Verdict: bcp.Reject, Code: code})
-	g.runAt(g.clock().Truncate(time.Minute).Add(time.Minute), func() { g.sendQuery(id) })
 }

@@ -16,31 +16,24 @@ const (
 	crowdedInterval = time.Minute
 )
 
-// decideEvent decides about a report of the server. Events that are only counted
-// are counted at release, so that a failed record neither loses nor repeats one.
-func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
-	e := in.event
-	switch {
-	case e.call != nil, g.onlyCounted(e):
-		return bcp.Decision{}, false
-	case e.change != nil:
-		return g.state.DecideCredential(g.moment(), e.change.Act, e.change.Agent, e.change.Key, e.change.CredentialChange), true
-	case e.alert == bcp.AlertShared:
-		return g.state.DecideShared(g.moment(), e.agent.Agent, e.agent.Role, e.key, e.note), true
-	case e.alert == bcp.AlertExpiring:
-		return g.state.DecideExpiring(g.moment(), e.agent.Agent, e.agent.Role, e.key), true
-	case e.alert == bcp.AlertPanic:
-		return g.state.DecidePanic(g.moment(), e.agent.Agent, e.agent.Role, e.channel, in.body), true
-	case e.alert == bcp.AlertRollbackSeen, e.alert == bcp.AlertMarkStrange, e.alert == bcp.AlertShare:
-		d := g.state.DecideAlert(g.moment(), e.alert)
-		d.Agent, d.Role = e.agent.Agent, e.agent.Role
-		return d, true
-	case e.kind == bcp.KindAlert:
-		return g.state.DecideAlert(g.moment(), e.alert), true
-	case e.kind == bcp.KindProcess:
-		return g.state.DecideProcess(g.moment(), e.agent.Agent, e.process, e.note), true
-	}
-	return g.state.DecideConnection(g.moment(), e.kind, e.agent.Agent, e.agent.Role, e.key, e.note), true
+// counted is the key of what is recorded once a second as a number.
+type counted struct {
+	kind    bcp.DecisionKind
+	agent   agentRole
+	act     string // of a violation: what the server denied
+	subject string // denied to an agent, or pushed to too often
+}
+
+// count is how many there were, and when the first of them was.
+type count struct {
+	n     int
+	since time.Time
+}
+
+// countingRecord says which counts a decision records.
+type countingRecord struct {
+	counted
+	seq uint64
 }
 
 // count adds to the next record of counts of an agent.
@@ -60,7 +53,7 @@ func (g *Gateway) count(c counted, n int) {
 		since = g.clock()
 	}
 	g.counts[c] = count{before + max(1, n), since}
-	if !floods(c, before) && floods(c, g.counts[c].n) && g.config.Slow != nil {
+	if !c.floods(before) && c.floods(g.counts[c].n) && g.config.Slow != nil {
 		g.config.Slow(c.agent.Agent, c.agent.Role)
 	}
 }
@@ -103,12 +96,12 @@ func (g *Gateway) nextCounted() (outcome, bool) {
 func (g *Gateway) decideCounted(c counted, n int) outcome {
 	if c.kind == bcp.KindViolation {
 		denied := []byte(c.subject)
-		return outcome{in: &input{body: denied}, decision: g.state.DecideViolation(g.moment(), c.agent.Agent, c.agent.Role, c.act, subjects.Family(c.subject), denied, n)}
+		return outcome{body: denied, decision: g.state.DecideViolation(g.moment(), c.agent.Agent, c.agent.Role, c.act, subjects.Family(c.subject), denied, n)}
 	}
 	if s, err := subjects.Parse(c.subject); c.kind == bcp.KindRefusals && err == nil {
-		return unasked(g.state.DecideLimited(g.moment(), s.Reader, s.Controller, s.Subscription, n))
+		return outcome{decision: g.state.DecideLimited(g.moment(), s.Reader, s.Controller, s.Subscription, n)}
 	}
-	return unasked(g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, n))
+	return outcome{decision: g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, n)}
 }
 
 // countsRecorded removes the counts in this batch's decisions up to the last stored
@@ -129,5 +122,20 @@ func (g *Gateway) tellShare(who agentRole) {
 		g.crowding[who.Agent] = now
 		g.log.Warn("an agent has more of the journal than is free: its messages are refused until the journal is truncated", "agent", who.Agent)
 		g.raiseAlert(bcp.AlertShare, who)
+	}
+}
+
+// floods reports whether an agent has too many refusals or violations in a second.
+func (c counted) floods(count int) bool {
+	return (c.kind == bcp.KindRefusals || c.kind == bcp.KindViolation) && c.agent.Agent != "" && count >= floodRefusals
+}
+
+// release disconnects an agent that floods, once the record that counts its refusals is
+// written.
+func (counts) release(g *Gateway, o *outcome) {
+	d := &o.decision
+	if (counted{kind: d.Kind, agent: agentRole{d.Agent, d.Role}}).floods(d.Count) && g.config.Kick != nil {
+		g.log.Warn("disconnecting an agent that floods", "agent", d.Agent, "role", d.Role, "refusals", d.Count)
+		g.config.Kick(d.Agent, d.Role)
 	}
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // Negotiation about roles (PROTOCOL P14): the gateway judges agents of other
@@ -50,81 +50,101 @@ type challenge struct {
 	until              time.Time
 }
 
-// rolesAnswer is the answer to a message about roles.
-type rolesAnswer struct {
-	message *contract.Message
-	verdict *contract.Message // of a decision
-	over    bcp.Role          // the role of the connection
-}
+// roles are messages about roles.
+type roles struct{ plain }
 
-// decideRole judges a message about roles. It is false if there is nothing to record;
-// then in.roles has the answer.
-func (g *Gateway) decideRole(m bcp.Moment, in *input) (bcp.Decision, bool) {
-	s := &in.subject
+func (roles) prepare(_ *Gateway, m *message, sent *nats.Msg) { m.from = readSender(sent) }
+
+// decide judges a message about roles. It is false if there is nothing to record; then the
+// outcome has the reply.
+func (roles) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	m := o.message
+	s := &m.subject
 	if g.config.Roles == nil || g.config.State.Mesh.Organisation == "" {
 		return bcp.Decision{Code: bcp.NotPermitted}, false
 	}
-	if g.state.Limited(s.Agent, m) {
+	if g.state.Limited(s.Agent, now) {
 		return bcp.Decision{Code: bcp.RateLimited}, false
 	}
-	message, code := contract.ParseMessage(in.body)
+	said, code := contract.ParseMessage(m.body)
 	if code != "" {
 		return bcp.Decision{Code: code}, false
 	}
-	role, own := in.roles.over, s.Agent == s.Peer
+	role, own := g.rolesOver(s.Agent), s.Agent == s.Peer
 	switch {
-	case message.Type == contract.TypeRevocations:
-		list, ok := g.openRevocations(message.Revocations, m.Now)
+	case said.Type == contract.TypeRevocations:
+		list, ok := g.openRevocations(said.Revocations, now.Now)
 		if !ok {
 			return bcp.Decision{Code: bcp.Malformed}, false
 		}
-		in.roles.message = &contract.Message{Type: contract.TypeVerdict, Accepted: true}
-		return g.state.DecideRevocations(m, s.Agent, role, in.body, list)
-	case own && message.Type == contract.TypeOpen:
-		in.roles.message, code = g.challenge(m.Now, s.Agent, message.Name)
+		o.reply = &contract.Message{Type: contract.TypeVerdict, Accepted: true}
+		return g.state.DecideRevocations(now, s.Agent, role, m.body, list)
+	case own && said.Type == contract.TypeOpen:
+		o.reply, code = g.challenge(now.Now, s.Agent, said.Name)
 		return bcp.Decision{Code: code}, false
-	case own && message.Type == contract.TypeDeclaration:
-		asked := g.takeChallenge(m.Now, s.Agent)
-		verdict := g.judge(m.Now, in, &message, asked)
-		d := g.state.DecideDeclare(m, s.Agent, role, asked.requirement, in.from.Key, in.body, verdict)
+	case own && said.Type == contract.TypeDeclaration:
+		asked := g.takeChallenge(now.Now, s.Agent)
+		verdict := g.judge(now.Now, m, &said, asked)
+		d := g.state.DecideDeclare(now, s.Agent, role, asked.requirement, m.from.Key, m.body, verdict)
 		if d.Declare != nil {
-			in.roles.verdict = &contract.Message{Type: contract.TypeVerdict, Accepted: d.Verdict == bcp.Accept, Code: contract.VerdictCode(d.Declare.Why)}
+			o.verdict = &contract.Message{Type: contract.TypeVerdict, Accepted: d.Verdict == bcp.Accept, Code: contract.VerdictCode(d.Declare.Why)}
 			if d.Verdict == bcp.Accept {
-				in.roles.verdict.Until = time.Unix(0, d.Declare.Until).UTC().Truncate(time.Second)
+				o.verdict.Until = time.Unix(0, d.Declare.Until).UTC().Truncate(time.Second)
 			}
 		}
 		return d, d.Code != bcp.RateLimited
-	case !own && message.Type == contract.TypeChallenge:
-		in.roles.message, code = g.declare(s.Peer, in.from.Key, &message)
+	case !own && said.Type == contract.TypeChallenge:
+		o.reply, code = g.declare(s.Peer, m.from.Key, &said)
 		return bcp.Decision{Code: code}, false
-	case !own && message.Type == contract.TypeVerdict:
-		in.roles.message = &contract.Message{Type: contract.TypeVerdict, Accepted: true}
-		return g.state.DecideHeard(m, s.Agent, role, s.Peer, in.body, state.RoleVerdict{Accepted: message.Accepted, Code: string(message.Code), Until: message.Until}), true
+	case !own && said.Type == contract.TypeVerdict:
+		o.reply = &contract.Message{Type: contract.TypeVerdict, Accepted: true}
+		return g.state.DecideHeard(now, s.Agent, role, s.Peer, m.body, state.RoleVerdict{Accepted: said.Accepted, Code: string(said.Code), Until: said.Until}), true
 	}
 	return bcp.Decision{Code: bcp.Malformed}, false
 }
 
-// answerRole answers a message about roles, always in JSON.
-func (g *Gateway) answerRole(in *input, d *bcp.Decision) {
-	conn, to := g.agentLink(in.sender()), in.inbox()
+func (r roles) refuse(g *Gateway, o *outcome) {
+	if o.gathered {
+		r.plain.refuse(g, o)
+	} else {
+		r.answer(g, o)
+	}
+}
+
+// answer answers a message about roles, always in JSON.
+func (roles) answer(g *Gateway, o *outcome) {
+	conn, to := g.agentLink(g.sender(o.message)), g.replyTo(o.message)
 	if conn == nil || to == "" {
 		return
 	}
 	var b []byte
 	var err error
-	switch {
-	case in.roles.verdict != nil:
-		b, err = contract.WriteMessage(in.roles.verdict)
-	case d.Code != "":
-		b, err = json.Marshal(bcp.RefusalOf(d.Code))
+	switch code := o.decision.Code; {
+	case o.verdict != nil:
+		b, err = contract.WriteMessage(o.verdict)
+	case code != "":
+		b, err = json.Marshal(bcp.RefusalOf(code))
 	default:
-		b, err = contract.WriteMessage(in.roles.message)
+		b, err = contract.WriteMessage(o.reply)
 	}
 	if err == nil {
 		err = conn.Publish(to, b)
 	}
 	if err != nil {
 		g.log.Warn("answering about roles", "error", err)
+	}
+}
+
+// release answers whoever caused the decision: also the operator, who brought a list, and
+// a requester whose role is missing.
+func (r roles) release(g *Gateway, o *outcome) {
+	switch o.message.kind.request.(type) {
+	case roles:
+		r.answer(g, o)
+	case controls:
+		g.answer(o.message, contract.Message{Type: contract.TypeVerdict, Accepted: o.decision.Verdict == bcp.Accept})
+	default:
+		g.answer(o.message, bcp.RefusalOf(o.decision.Code))
 	}
 }
 
@@ -186,30 +206,30 @@ func verifyEd25519(key [32]byte, message, signature []byte) bool {
 }
 
 // judge judges a declaration. Without a challenge nothing is proved.
-func (g *Gateway) judge(now time.Time, in *input, message *contract.Message, asked challenge) state.RoleVerdict {
-	v := state.RoleVerdict{Statement: sha256.Sum256(message.Attestation)}
+func (g *Gateway) judge(now time.Time, m *message, said *contract.Message, asked challenge) state.RoleVerdict {
+	v := state.RoleVerdict{Statement: sha256.Sum256(said.Attestation)}
 	requirement, ok := g.requirement(asked.requirement)
 	if !ok {
 		v.Code = string(contract.NoProof)
 		return v
 	}
-	agent, _ := contract.AttestedAgent(message.Attestation)
+	agent, _ := contract.AttestedAgent(said.Attestation)
 	organisation := agent.Organisation
-	agent.Name = in.subject.Agent // its creds say so
+	agent.Name = m.subject.Agent // its creds say so
 	e := contract.Examination{
-		Envelope: message.Attestation, Agent: agent.String(), Trust: g.trust(), LastNumber: g.state.LastRevocations(organisation), Now: now,
-		Requirement: requirement, Declaration: message.Declaration, Challenge: &contract.Challenge{Nonce: asked.nonce, Asker: g.config.State.Mesh.Organisation}, Verify: verifyEd25519,
+		Envelope: said.Attestation, Agent: agent.String(), Trust: g.trust(), LastNumber: g.state.LastRevocations(organisation), Now: now,
+		Requirement: requirement, Declaration: said.Declaration, Challenge: &contract.Challenge{Nonce: asked.nonce, Asker: g.config.State.Mesh.Organisation}, Verify: verifyEd25519,
 	}
-	if asked.nonce != "" && message.Proof != nil && message.Proof.Key == in.from.Key {
-		e.Challenge.Verify, e.Proof = g.config.State.Verify, *message.Proof
+	if asked.nonce != "" && said.Proof != nil && said.Proof.Key == m.from.Key {
+		e.Challenge.Verify, e.Proof = g.config.State.Verify, *said.Proof
 	}
-	if list, code := contract.OpenRevocations(message.Revocations, organisation, e.Trust, now, verifyEd25519); code == "" {
+	if list, code := contract.OpenRevocations(said.Revocations, organisation, e.Trust, now, verifyEd25519); code == "" {
 		e.Revocations, v.List = list, newRevocations(organisation, &list)
 	}
 	for _, b := range contract.Builtins() {
 		e.Contracts = append(e.Contracts, []byte(b.Bytes))
 	}
-	for _, c := range message.Contracts {
+	for _, c := range said.Contracts {
 		e.Contracts = append(e.Contracts, []byte(c))
 	}
 	a := contract.JudgeAttestation(&e)
@@ -248,16 +268,16 @@ func (g *Gateway) declare(about bcp.AgentName, asker string, c *contract.Message
 }
 
 // decideRevocations accepts a list from the operator.
-func (g *Gateway) decideRevocations(m bcp.Moment, in *input) (bcp.Decision, bool) {
-	message, code := contract.ParseMessage(in.body)
-	if code != "" || message.Type != contract.TypeRevocations {
+func (g *Gateway) decideRevocations(now bcp.Moment, m *message) (bcp.Decision, bool) {
+	said, code := contract.ParseMessage(m.body)
+	if code != "" || said.Type != contract.TypeRevocations {
 		return bcp.Decision{Code: bcp.Malformed}, false
 	}
-	list, ok := g.openRevocations(message.Revocations, m.Now)
+	list, ok := g.openRevocations(said.Revocations, now.Now)
 	if !ok {
 		return bcp.Decision{Code: bcp.NotPermitted}, false
 	}
-	return g.state.DecideRevocations(m, bcp.Operator, bcp.RoleOperator, in.body, list)
+	return g.state.DecideRevocations(now, bcp.Operator, bcp.RoleOperator, m.body, list)
 }
 
 // showsRoles reports whether an agent's requests about roles are accepted in this role:
@@ -267,21 +287,10 @@ func (g *Gateway) showsRoles(who agentRole) bool {
 	return who.Role == bcp.RoleController || who.Role == bcp.RoleReader && !a.Controller
 }
 
+// rolesOver is in which role an agent negotiates: of an agent with both only one counts.
 func (g *Gateway) rolesOver(agent bcp.AgentName) bcp.Role {
 	if a, _ := g.config.State.Mesh.Agent(agent); !a.Controller {
 		return bcp.RoleReader
 	}
 	return bcp.RoleController
-}
-
-// releaseDeclare answers after the decision about roles is recorded.
-func (g *Gateway) releaseDeclare(o *outcome) {
-	switch o.in.subject.Kind {
-	case subjects.KindRole:
-		g.answerRole(o.in, &o.decision)
-	case subjects.KindControl:
-		g.answer(o.in, contract.Message{Type: contract.TypeVerdict, Accepted: o.decision.Verdict == bcp.Accept})
-	default: // a run
-		g.answer(o.in, bcp.RefusalOf(o.decision.Code))
-	}
 }

@@ -29,21 +29,24 @@ type Erased struct {
 }
 
 // decideErase judges the operator's act: what the mesh needs is not erased. It returns
-// false if there is nothing to record, and the input's reasons say why.
-func (g *Gateway) decideErase(m bcp.Moment, in *input) (d bcp.Decision, recorded bool) {
-	c, ok := bcp.ParseControl(in.body)
+// false if there is nothing to record, and the outcome's reasons say why.
+func (g *Gateway) decideErase(m bcp.Moment, o *outcome) (d bcp.Decision, recorded bool) {
+	c, ok := bcp.ParseControl(o.message.body)
 	if !ok || c.Erase == nil || c.Agent != "" || c.Taint != nil || c.Key != "" {
 		return bcp.Decision{Code: bcp.Malformed}, false
 	}
-	if d, in.reasons = g.state.DecideErase(m, *c.Erase); len(in.reasons) > 0 {
+	if d, o.reasons = g.state.DecideErase(m, *c.Erase); len(o.reasons) > 0 {
 		return bcp.Decision{}, false
 	}
 	return d, true
 }
 
-// erase carries out a recorded erasure of the batch.
-func (g *Gateway) erase(in *input, d bcp.Decision) {
-	config := g.config.State
+// erasures are the operator's acts that destroy keys.
+type erasures struct{}
+
+// release carries out a recorded erasure of the batch.
+func (erasures) release(g *Gateway, o *outcome) {
+	m, d, config := o.message, o.decision, g.config.State
 	g.calls.Go(func() {
 		ctx, cancel := g.whileServing(context.Background(), eraseTimeout)
 		defer cancel()
@@ -55,7 +58,7 @@ func (g *Gateway) erase(in *input, d bcp.Decision) {
 			g.log.Info("erased", "controller", d.Controller, "reader", d.Reader, "before", time.Unix(0, d.Before).UTC().Format(time.DateOnly),
 				"keys", result.Keys, "raw_keys", result.RawKeys)
 		}
-		g.tell(event{call: func() { g.answer(in, result) }})
+		g.tell(call(func() { g.answer(m, result) }))
 	})
 }
 

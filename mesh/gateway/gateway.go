@@ -16,10 +16,8 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 const (
@@ -50,11 +48,11 @@ type Gateway struct {
 	inbox       *inbox
 	events      *lane // reports of the server
 	linked      sync.Mutex
-	links       map[agentRole]link          // guarded by linked, as the next is
-	pool        []*pooled                   // connections that agents share
-	calls       sync.WaitGroup              // of Reload and reconcile
-	truncating  map[bcp.Truncation][]*input // who waits for what is done about the journal's beginning
-	interrupter *jetstream.Interrupter      // the journal
+	links       map[agentRole]link            // guarded by linked, as the next is
+	pool        []*pooled                     // connections that agents share
+	calls       sync.WaitGroup                // of Reload and reconcile
+	truncating  map[bcp.Truncation][]*message // who waits for what is done about the journal's beginning
+	interrupter *jetstream.Interrupter        // the journal
 	cancel      context.CancelCauseFunc
 	ending      <-chan struct{} // closed when the gateway is about to end
 	done        chan struct{}
@@ -105,7 +103,7 @@ type Gateway struct {
 	dueAside map[state.Due]aside
 	overdue  bool
 	// reconciling are the requests that wait for a recount.
-	reconciling []*input
+	reconciling []*message
 	// dispatched is the attempt of each sending of an open query.
 	dispatched map[bcp.QueryID][]int
 	counts     map[counted]count
@@ -126,60 +124,11 @@ type Gateway struct {
 	judged      int // of the batch of this step
 }
 
-// input is a message or event to decide.
-type input struct {
-	subject subjects.Subject
-	reply   string
-	body    []byte
-	from    bcp.Sender // of an approval, and of messages about roles
-	event   *event     // instead of a message
-	unheard bool       // the server says that nobody listened to a message with this reply subject
-
-	shows bool // it has a mark, or says that its sender has none
-	mark  string
-	lane  *lane // where it arrived
-	// prepared is an ask's spec, compiled.
-	prepared *state.Prepared
-	// rules are those of a run, compiled.
-	rules   *kernel.OwnRules
-	dropped bool // it found a mistake
-	// gathered says that its decision is only counted, with others of its sender.
-	gathered bool
-
-	change   *kernel.Change   // decided by a kernel, with its consequences
-	releases []kernel.Release // once it is applied
-	repeats  kernel.RunID     // the run that it asks for again
-	ended    *kernel.End      // the end of that run
-	wait     string           // of a kernel's ask: what a run waits for
-	reasons  []string         // why the operator's act is refused
-	roles    rolesAnswer      // of a message about roles
-}
-
 // agentRole is one end of a connection: an agent has one set of credentials
 // for each of its roles.
 type agentRole struct {
 	Agent bcp.AgentName
 	Role  bcp.Role
-}
-
-// counted is the key of what is recorded once a second as a number.
-type counted struct {
-	kind    bcp.DecisionKind
-	agent   agentRole
-	act     string // of a violation: what the server denied
-	subject string // denied to an agent, or pushed to too often
-}
-
-// count is how many there were, and when the first of them was.
-type count struct {
-	n     int
-	since time.Time
-}
-
-// countingRecord says which counts a decision records.
-type countingRecord struct {
-	counted
-	seq uint64
 }
 
 // Start replays the journal and begins to serve. The streams must exist. If the
@@ -208,7 +157,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), interrupter: config.Interrupter,
-		inbox: newInbox(), links: make(map[agentRole]link), truncating: make(map[bcp.Truncation][]*input), done: make(chan struct{}),
+		inbox: newInbox(), links: make(map[agentRole]link), truncating: make(map[bcp.Truncation][]*message), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), modelSaid: make(map[bcp.AgentName]string), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
@@ -514,15 +463,14 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 		g.log.Error("a record was not acknowledged; reading the journal again", "error", cause)
 	}
 	refuse := func(in *input) {
-		switch {
-		case in.isOnceOnly() && !in.dropped:
+		switch m := in.message; {
+		case in.dropped && m != nil:
+			g.answer(m, m.kind.refusal(g, m, bcp.Internal))
+		case in.dropped:
+		case m == nil || m.isOnceOnly():
 			events = append(events, in)
-		case in.event == nil && in.dropped:
-			g.answer(in, g.refusal(in, bcp.Internal))
-		case in.event == nil:
-			g.answer(in, g.refusal(in, bcp.Unavailable))
-		case !in.dropped:
-			events = append(events, in)
+		default:
+			g.answer(m, m.kind.refusal(g, m, bcp.Unavailable))
 		}
 	}
 	for _, in := range batch {
@@ -566,7 +514,7 @@ func (g *Gateway) releaseStored(events []*input) []*input {
 	released := make(map[*input]bool)
 	for i := range g.uncertain {
 		o := &g.uncertain[i]
-		if o.record != nil && o.in.subject.Kind == 0 && o.decision.Seq <= g.stored {
+		if o.record != nil && o.message == nil && o.decision.Seq <= g.stored {
 			g.releaseSafely(o)
 			released[o.in] = true
 		}

@@ -40,6 +40,36 @@ type inbox struct {
 	closed bool
 }
 
+// input waits to be decided about: a message or an event.
+type input struct {
+	message *message
+	event   event
+	lane    *lane // where it waits; nil for an event of the gateway's own
+	dropped bool  // it found a mistake
+}
+
+func (in *input) size() int {
+	if in.message == nil {
+		return 0
+	}
+	return len(in.message.body)
+}
+
+// message is what an agent or a person sent.
+type message struct {
+	subject subjects.Subject
+	kind    *received // what is done with it
+	reply   string
+	body    []byte
+	from    bcp.Sender // of an approval, and of messages about roles
+
+	shows bool // it has a mark, or says that its sender has none
+	mark  string
+
+	prepared *state.Prepared  // an ask's spec, compiled
+	rules    *kernel.OwnRules // those of a run, compiled
+}
+
 // lane is the bounded queue of one agent, or of the server's events.
 type lane struct {
 	inbox   *inbox
@@ -72,7 +102,7 @@ func (l *lane) putUntil(ctx context.Context, in *input) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	full := func() bool {
-		return len(l.waiting) >= laneMessages || l.bytes+len(in.body) > laneBytes && len(l.waiting) > 0
+		return len(l.waiting) >= laneMessages || l.bytes+in.size() > laneBytes && len(l.waiting) > 0
 	}
 	for !b.closed && ctx.Err() == nil && !l.hurried && full() {
 		stop := context.AfterFunc(ctx, func() {
@@ -88,7 +118,7 @@ func (l *lane) putUntil(ctx context.Context, in *input) {
 	}
 	in.lane = l
 	l.waiting = append(l.waiting, in)
-	l.bytes += len(in.body)
+	l.bytes += in.size()
 	if len(l.waiting) == 1 && !l.held {
 		b.turns = append(b.turns, l)
 	}
@@ -142,8 +172,8 @@ func (b *inbox) take(batch []*input) []*input {
 			b.turns = append(b.turns, l)
 		}
 		batch = append(batch, in)
-		bytes += len(in.body)
-		l.bytes -= len(in.body)
+		bytes += in.size()
+		l.bytes -= in.size()
 		l.room.Broadcast()
 	}
 	return batch
@@ -161,7 +191,7 @@ func (b *inbox) putBack(batch []*input) (rest []*input) {
 			continue
 		}
 		l.waiting = slices.Insert(l.waiting, 0, in)
-		l.bytes += len(in.body)
+		l.bytes += in.size()
 		if len(l.waiting) == 1 && !l.held {
 			b.turns = append(b.turns, l)
 		}
@@ -359,13 +389,13 @@ func (g *Gateway) share() (*pooled, error) {
 			before(conn)
 		}
 		// Answers were lost with the connection, and nobody else repeats a query.
-		g.tell(event{call: func() {
+		g.tell(call(func() {
 			for who, c := range g.agents {
 				if g.agentLink(who) == conn {
 					g.guard("a connection", func() { g.sendWaiting(who, c) })
 				}
 			}
-		}})
+		}))
 	})
 	of := &pooled{Conn: conn}
 	g.pool = append(g.pool, of)
@@ -436,7 +466,7 @@ func (g *Gateway) listen(conn *nats.Conn, who agentRole, l *lane, pattern string
 	dropped := 0
 	sub, err := conn.Subscribe(pattern, func(m *nats.Msg) {
 		if n, err := m.Sub.Dropped(); err == nil && n > dropped {
-			g.tell(event{kind: bcp.KindRefusals, agent: who, count: n - dropped})
+			g.tell(counts{counted: counted{kind: bcp.KindRefusals, agent: who}, n: n - dropped})
 			dropped = n
 		}
 		g.receive(l, m)
@@ -467,34 +497,33 @@ func agentPatterns(who agentRole) []string {
 
 // receive drops a message unless its subject is exactly one that package
 // subjects makes: no credentials of ours permit others.
-func (g *Gateway) receive(l *lane, m *nats.Msg) {
-	if subject, err := subjects.Parse(m.Subject); err == nil {
-		in := &input{subject: subject, reply: m.Reply, body: m.Data}
-		if subjects.Identified(m.Subject) { // the server replaced the reply subject
-			in.reply = m.Header.Get(bcp.ReplyHeader)
-		}
-		if values := m.Header[bcp.MarkHeader]; len(values) == 1 {
-			in.shows, in.mark = true, values[0]
-		}
-		switch subject.Kind {
-		case subjects.KindAsk:
-			in.prepared = prepare(g, m.Data, "constraints", func(c *state.Config) *state.Prepared {
-				return c.Prepare(bcp.ChannelKey{Controller: subject.Controller, Reader: subject.Reader}, m.Data)
-			})
-		case subjects.KindRun:
-			in.rules = prepare(g, m.Data, "forbid", func(c *state.Config) *kernel.OwnRules {
-				if k := kernelOf(c, subject.Kernel); k != nil {
-					return k.Prepare(subject.Agent, subject.Grant, m.Data)
-				}
-				return nil
-			})
-		case subjects.KindReply:
-			in.unheard = nobodyListens(m)
-		case subjects.KindApproval, subjects.KindRole:
-			in.from = readSender(m)
-		}
-		l.put(in)
+func (g *Gateway) receive(l *lane, sent *nats.Msg) {
+	subject, err := subjects.Parse(sent.Subject)
+	if err != nil {
+		return
 	}
+	m := &message{subject: subject, kind: requestOn(&subject), reply: sent.Reply, body: sent.Data}
+	if subjects.Identified(sent.Subject) { // the server replaced the reply subject
+		m.reply = sent.Header.Get(bcp.ReplyHeader)
+	}
+	if values := sent.Header[bcp.MarkHeader]; len(values) == 1 {
+		m.shows, m.mark = true, values[0]
+	}
+	if m.kind == nil {
+		return
+	}
+	if p, ok := m.kind.request.(preparer); ok {
+		p.prepare(g, m, sent)
+	}
+	if subject.Kind == subjects.KindReply && nobodyListens(sent) {
+		m.kind = notHeard
+	}
+	l.put(&input{message: m})
+}
+
+// A preparer is a request that takes more of a message than its subject and its body.
+type preparer interface {
+	prepare(*Gateway, *message, *nats.Msg)
 }
 
 // prepare compiles the conditions that a message has under a key, which takes long, outside
@@ -534,6 +563,24 @@ func kernelOf(c *state.Config, name bcp.AgentName) *kernel.Kernel {
 // the reply subject: so messages to and from an agent share a connection.
 func nobodyListens(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header.Get("Status") == "503"
+}
+
+// unheard is a message with which the server says that nobody listened to one with this
+// reply subject.
+type unheard struct{ plain }
+
+var notHeard = &received{request: unheard{}}
+
+func (unheard) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
+	return bcp.Decision{}, false
+}
+
+func (unheard) answer(g *Gateway, o *outcome) {
+	if m := o.message; m.isOnceOnly() {
+		g.unheardPlan(m.subject.ID)
+	} else {
+		g.noteUnheard(m.subject)
+	}
 }
 
 // senderHeader is added by the server if an export shares the sender's

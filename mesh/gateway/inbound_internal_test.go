@@ -18,7 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func named(id string) *input { return &input{reply: id} }
+func named(id string) *input { return &input{message: &message{reply: id}} }
 
 // covers A-FLOODRESP, A-SLOW
 func TestLanesTakeTurns(t *testing.T) {
@@ -33,7 +33,7 @@ func TestLanesTakeTurns(t *testing.T) {
 	third.put(named("t"))
 	got := ""
 	for _, in := range b.take(nil)[:6] {
-		got += in.reply + " "
+		got += in.message.reply + " "
 	}
 	if got != "f o1 t f o2 f " {
 		t.Errorf("taken in the order %s", got)
@@ -53,7 +53,7 @@ func TestRestOfABatchWaitsAgain(t *testing.T) {
 	t.Parallel()
 	b := newInbox()
 	slow, held := b.lane(), b.lane()
-	named := func(name string) *input { return &input{reply: name, body: []byte(name)} }
+	named := func(name string) *input { return &input{message: &message{reply: name, body: []byte(name)}} }
 	for _, name := range []string{"s1", "s2", "s3"} {
 		slow.put(named(name))
 	}
@@ -62,7 +62,7 @@ func TestRestOfABatchWaitsAgain(t *testing.T) {
 	slow.put(named("s4"))
 	held.hold(true)
 	b.lane().put(named("o1"))
-	if rest := b.putBack(batch[1:]); len(rest) != 1 || rest[0].reply != "alert" {
+	if rest := b.putBack(batch[1:]); len(rest) != 1 || rest[0].message.reply != "alert" {
 		t.Errorf("of no lane are %v", rest)
 	}
 	if slow.bytes != 6 || held.bytes != 2 {
@@ -71,12 +71,12 @@ func TestRestOfABatchWaitsAgain(t *testing.T) {
 	got := ""
 	for len(b.turns) > 0 {
 		for _, in := range b.take(nil) {
-			got += in.reply + " "
+			got += in.message.reply + " "
 		}
 	}
 	held.hold(false)
 	for _, in := range b.take(nil) {
-		got += in.reply + " "
+		got += in.message.reply + " "
 	}
 	if got != "s2 o1 s3 s4 h1 " {
 		t.Errorf("taken in the order %s", got)
@@ -99,11 +99,11 @@ func TestLaneIsBounded(t *testing.T) {
 				b := newInbox()
 				l := b.lane()
 				for range tt.n {
-					l.put(&input{body: tt.body})
+					l.put(&input{message: &message{body: tt.body}})
 				}
 				var put atomic.Int64
 				for range 2 {
-					go func() { l.put(&input{body: []byte("x")}); put.Add(1) }()
+					go func() { l.put(&input{message: &message{body: []byte("x")}}); put.Add(1) }()
 					synctest.Wait()
 				}
 				if put.Load() != 0 {
@@ -149,7 +149,7 @@ func TestLaneIsHeld(t *testing.T) {
 		l, other := b.lane(), b.lane()
 		got := func() (names string) {
 			for _, in := range b.take(nil) {
-				names += in.reply
+				names += in.message.reply
 			}
 			return names
 		}
@@ -198,7 +198,7 @@ func TestNobodyWaitsTooLong(t *testing.T) {
 			},
 		} {
 			for len(g.events.waiting) < laneMessages-1 {
-				g.tell(event{})
+				g.tell(call(func() {}))
 			}
 			for range 2 { // the lane is full the second time
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -208,8 +208,8 @@ func TestNobodyWaitsTooLong(t *testing.T) {
 				cancel()
 			}
 			for _, in := range g.events.waiting {
-				if in.event.call != nil {
-					in.event.call()
+				if c, ok := in.event.(call); ok {
+					c()
 				}
 			}
 			g.events.waiting = nil
@@ -226,11 +226,11 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 		for minute := range 2 {
 			for i := range maxConnectionEvents + 2 {
 				kind := []bcp.DecisionKind{bcp.KindConnect, bcp.KindDisconnect}[i%2]
-				if got := g.onlyCounted(&event{kind: kind, agent: mailer}); got != (i >= maxConnectionEvents) {
+				if got := g.onlyCounted(&connects{kind: kind, agent: mailer}); got != (i >= maxConnectionEvents) {
 					t.Errorf("minute %d, event %d: only counted: %v", minute, i+1, got)
 				}
 			}
-			again := &event{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleController}}
+			again := &connects{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleController}}
 			for range maxConnectionEvents + 1 { // as often as no record of it is acknowledged
 				if g.onlyCounted(again) {
 					t.Fatal("another role pays for it, or one event twice")
@@ -326,7 +326,7 @@ func TestFlooderAtTheLimit(t *testing.T) {
 			log: hclog.NewNullLogger(), counts: map[counted]count{},
 			config: Config{Now: time.Now, Kick: note(&kicked), Slow: note(&slowed)},
 		}
-		g.kickFlooder(&bcp.Decision{Kind: tt.kind, Agent: tt.agent.Agent, Role: tt.agent.Role, Count: tt.count})
+		counts{}.release(g, &outcome{decision: bcp.Decision{Kind: tt.kind, Agent: tt.agent.Agent, Role: tt.agent.Role, Count: tt.count}})
 		c := counted{kind: tt.kind, agent: tt.agent}
 		g.count(c, tt.count)
 		if tt.want == 1 {

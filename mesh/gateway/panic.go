@@ -120,9 +120,9 @@ func (g *Gateway) logMistake(doing string, mistake *panicError) {
 }
 
 // tellMistake has an alert recorded with the next batch, unless there are many.
-func (g *Gateway) tellMistake(alert *input) {
+func (g *Gateway) tellMistake(alert event) {
 	if len(g.mistakes) < maxBatch {
-		g.mistakes = append(g.mistakes, alert)
+		g.mistakes = append(g.mistakes, &input{event: alert})
 	}
 }
 
@@ -131,7 +131,7 @@ func (g *Gateway) tellMistake(alert *input) {
 func (g *Gateway) tellOwnMistake() {
 	if now := g.clock(); now.Sub(g.ownMistake).Abs() >= ownMistakePause {
 		g.ownMistake = now
-		g.tellMistake(&input{event: &event{kind: bcp.KindAlert, alert: bcp.AlertPanic}})
+		g.tellMistake(panicked{})
 	}
 }
 
@@ -140,15 +140,16 @@ func (g *Gateway) setAside(mistake *panicError) {
 	w := g.working
 	g.working = work{}
 	switch {
-	case w.in != nil && w.in.event == nil:
+	case w.in != nil && w.in.message != nil:
 		g.quarantine(w.in, mistake)
 	case w.in != nil:
 		g.logMistake("an event", mistake)
 		w.in.dropped = true
-		if e := w.in.event; e.alert != bcp.AlertPanic {
+		if e, again := w.in.event.(panicked); !again {
 			g.tellOwnMistake()
-		} else if len(w.in.body) > 0 { // without the message, which may be the reason
-			g.tellMistake(&input{event: e})
+		} else if len(e.body) > 0 { // without the message, which may be the reason
+			e.body = nil
+			g.tellMistake(e)
 		}
 	case w.due != nil:
 		g.logMistake("what is due", mistake)
@@ -177,13 +178,14 @@ func (g *Gateway) setAside(mistake *panicError) {
 // quarantine keeps a message from being tried again, and stops reading its sender for a
 // while.
 func (g *Gateway) quarantine(in *input, mistake *panicError) {
-	who, channel := in.sender(), g.inputChannel(in)
-	g.logMistake(in.subject.Kind.String()+" of "+string(who.Agent), mistake)
+	m := in.message
+	who, channel := g.sender(m), g.channelOf(m)
+	g.logMistake(m.subject.Kind.String()+" of "+string(who.Agent), mistake)
 	in.dropped = true
-	if err := g.config.Quarantine.add(in, who, channel, mistake, g.clock()); err != nil {
+	if err := g.config.Quarantine.add(m, who, channel, mistake, g.clock()); err != nil {
 		g.log.Error("the quarantine cannot be written: the message is refused until the gateway ends", "error", err)
 	}
-	g.tellMistake(&input{body: in.body, event: &event{kind: bcp.KindAlert, alert: bcp.AlertPanic, agent: who, channel: channel}})
+	g.tellMistake(panicked{agent: who, channel: channel, body: m.body})
 	if l := in.lane; l != nil {
 		l.aside.lengthen(g.clock())
 		l.hold(true)
@@ -195,9 +197,9 @@ func (g *Gateway) quarantine(in *input, mistake *panicError) {
 	}
 }
 
-// inputChannel returns the channel of a message, or zero.
-func (g *Gateway) inputChannel(in *input) bcp.ChannelKey {
-	s := in.subject
+// channelOf returns the channel of a message, or zero.
+func (g *Gateway) channelOf(m *message) bcp.ChannelKey {
+	s := m.subject
 	if s.Controller != "" && s.Reader != "" {
 		return bcp.ChannelKey{Controller: s.Controller, Reader: s.Reader}
 	}
@@ -221,7 +223,7 @@ func (g *Gateway) releaseSafely(o *outcome) {
 	mistake := mistakeIn(safely(func() error { g.release(o); return nil }))
 	switch {
 	case mistake == nil:
-	case o.in.subject.Kind != 0:
+	case o.message != nil:
 		g.quarantine(o.in, mistake)
 	default:
 		g.logMistake("a release", mistake)

@@ -26,10 +26,10 @@ func TestPanicIsARefusal(t *testing.T) {
 	var log bytes.Buffer
 	g := &Gateway{config: Config{Now: time.Now}, log: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &log})} // without a state, deciding panics
 	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindSession} {
-		in := &input{subject: subjects.Subject{Kind: kind, Controller: "main", Reader: "mailer", Subscription: "alerts"}, body: []byte("canary")}
-		d, recorded := g.decideSafely(in)
-		if recorded || d.Code != bcp.Internal || !in.dropped {
-			t.Errorf("%s: %v, recorded %v", kind, d.Code, recorded)
+		in := &input{message: &message{kind: requests[kind], subject: subjects.Subject{Kind: kind, Controller: "main", Reader: "mailer", Subscription: "alerts"}, body: []byte("canary")}}
+		o, recorded := g.decideSafely(in)
+		if recorded || o.decision.Code != bcp.Internal || !in.dropped {
+			t.Errorf("%s: %v, recorded %v", kind, o.decision.Code, recorded)
 		}
 	}
 	if n := strings.Count(log.String(), "made a mistake"); n != 3 || strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "state.(*State).DecidePush decide.go:") {
@@ -87,7 +87,7 @@ func TestPanicInARunsConsequence(t *testing.T) {
 func TestEveryPanicIsAnAlert(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]work{
-		"an event":         {in: &input{event: &event{}}},
+		"an event":         {in: &input{event: call(nil)}},
 		"what is due":      {due: &state.Due{}},
 		"what was counted": {counts: true},
 		"a run":            {runs: true},
@@ -96,7 +96,7 @@ func TestEveryPanicIsAnAlert(t *testing.T) {
 		var log bytes.Buffer
 		g := &Gateway{config: Config{Now: time.Now}, log: hclog.New(&hclog.LoggerOptions{Output: &log}), working: w, dueAside: map[state.Due]aside{}}
 		g.setAside(mistakeIn(safely(func() error { panic("canary") })))
-		if len(g.mistakes) != 1 || g.mistakes[0].event.alert != bcp.AlertPanic || !strings.Contains(log.String(), name) {
+		if len(g.mistakes) != 1 || g.mistakes[0].event.(panicked).body != nil || !strings.Contains(log.String(), name) {
 			t.Errorf("%s: %d alerts, %s", name, len(g.mistakes), &log)
 		}
 	}
@@ -123,7 +123,7 @@ func TestBatchIsDecidedAboutForAWhile(t *testing.T) {
 		done := 0
 		var batch []*input
 		for range 5 {
-			batch = append(batch, &input{event: &event{call: func() { done++ }}})
+			batch = append(batch, &input{event: call(func() { done++ })})
 		}
 		if err := g.step(t.Context(), batch); err != nil {
 			t.Fatal(err)

@@ -5,37 +5,59 @@ import (
 	"errors"
 	"time"
 
-	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Requests of people: approvers decide about held items, the operator
-// administers the mesh. Only acts that change something are recorded.
+// approvals are the decisions of people about what waits for them, and endorsements.
+type approvals struct{ plain }
 
-// decideApproval judges an approver's act.
-func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
-	act, decides := verbAct(in.subject.Verb)
-	if !decides || act == bcp.EditItem && unsigned(in.body) {
+func (approvals) prepare(_ *Gateway, m *message, sent *nats.Msg) { m.from = readSender(sent) }
+
+// channel is that of the item or the endorsement.
+func (approvals) channel(g *Gateway, m *message) bcp.ChannelKey {
+	if act, _ := verbAct(m.subject.Verb); act == bcp.Endorse || act == bcp.Revoke {
+		e, _ := bcp.ParseEndorsement(act, m.body)
+		return e.Channel()
+	}
+	act, _ := bcp.ParseApproval(m.body)
+	for _, item := range g.state.ItemsFor(m.subject.Agent) {
+		if item.ID == act.Item {
+			return bcp.ChannelKey{Controller: item.Controller, Reader: item.Reader}
+		}
+	}
+	return bcp.ChannelKey{}
+}
+
+func (approvals) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	m := o.message
+	act, _ := verbAct(m.subject.Verb)
+	if act == bcp.EditItem && unsigned(m.body) {
 		return bcp.Decision{}, false
 	}
 	if act == bcp.Endorse || act == bcp.Revoke {
-		return g.state.DecideEndorse(m, in.subject.Agent, in.from, act, in.body), true
+		return g.state.DecideEndorse(now, m.subject.Agent, m.from, act, m.body), true
 	}
-	d := g.state.DecideApproval(m, in.subject.Agent, in.from, act, in.body)
+	d := g.state.DecideApproval(now, m.subject.Agent, m.from, act, m.body)
 	if d.Kind.IsRun() {
 		c, err := kernel.ReadRecord(&d)
 		if err != nil {
 			return bcp.Decision{Code: bcp.Unavailable}, false
 		}
-		in.change = &c
+		o.change = &c
 	}
 	return d, true
+}
+
+func (approvals) release(g *Gateway, o *outcome) {
+	g.answer(o.message, g.decided(o))
+	if d := &o.decision; len(g.dispatched[d.Query]) == 0 {
+		g.sendQuery(d.Query)
+	}
 }
 
 func verbAct(verb subjects.Verb) (act bcp.Act, decides bool) {
@@ -61,55 +83,62 @@ func unsigned(body []byte) bool {
 }
 
 // decided returns the reply to an approver's act.
-func (g *Gateway) decided(d *bcp.Decision, in *input) any {
+func (g *Gateway) decided(o *outcome) any {
+	d, m := &o.decision, o.message
 	if d.Kind == bcp.KindEndorse && d.Verdict == bcp.Accept {
 		return bcp.Decided{Item: bcp.ItemID(d.Endorsed.ID), Act: bcp.Act(d.Event)}
 	}
 	if d.Verdict == bcp.Accept {
 		return bcp.Decided{Item: d.Item, Act: bcp.Act(d.Event)}
 	}
-	if d.Code == bcp.Malformed && in.subject.Verb == subjects.VerbEdit {
-		if _, why := g.state.Preview(in.subject.Agent, in.body); why.Error != "" {
+	if d.Code == bcp.Malformed && m.subject.Verb == subjects.VerbEdit {
+		if _, why := g.state.Preview(m.subject.Agent, m.body); why.Error != "" {
 			return why
 		}
 	}
 	return bcp.RefusalOf(d.Code)
 }
 
-// answerApproval answers requests that change nothing: the list, one item, the
-// preview of an edit.
-func (g *Gateway) answerApproval(in *input) {
-	approver := in.subject.Agent
-	switch in.subject.Verb {
-	case subjects.VerbList:
-		items := g.state.ItemsFor(approver)
-		g.answer(in, itemList{Items: items[:min(len(items), maxListed)], Endorsements: g.state.Endorsements(approver, g.moment())})
-	case subjects.VerbEdit:
-		if preview, refused := g.state.Preview(approver, in.body); refused.Error != "" {
-			g.answer(in, refused)
-		} else {
-			g.answer(in, preview)
-		}
-	case subjects.VerbGet:
-		a, code := bcp.ParseApproval(in.body)
-		var view bcp.ItemView
-		if code == "" {
-			view, code = g.state.View(approver, a.Item)
-		}
-		if code != "" {
-			g.answer(in, bcp.RefusalOf(code))
-		} else {
-			if g.config.OnView != nil {
-				g.config.OnView(approver, a.Item)
-			}
-			if view.Kind == bcp.ItemHanded {
-				view.Sealed, _ = g.unseal(view.Controller, bcp.HandleOf(view.Content))
-			}
-			g.answer(in, view)
-		}
-	default:
-		g.answer(in, bcp.RefusalOf(bcp.Malformed))
+// answer shows what an unsigned edit would release.
+func (approvals) answer(g *Gateway, o *outcome) {
+	if preview, refused := g.state.Preview(o.message.subject.Agent, o.body); refused.Error != "" {
+		g.answer(o.message, refused)
+	} else {
+		g.answer(o.message, preview)
 	}
+}
+
+// viewings are requests of people that decide nothing: the list, or one item.
+type viewings struct{ plain }
+
+func (viewings) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
+	return bcp.Decision{}, false
+}
+
+func (viewings) answer(g *Gateway, o *outcome) {
+	m := o.message
+	approver := m.subject.Agent
+	if m.subject.Verb == subjects.VerbList {
+		items := g.state.ItemsFor(approver)
+		g.answer(m, itemList{Items: items[:min(len(items), maxListed)], Endorsements: g.state.Endorsements(approver, g.moment())})
+		return
+	}
+	a, code := bcp.ParseApproval(m.body)
+	var view bcp.ItemView
+	if code == "" {
+		view, code = g.state.View(approver, a.Item)
+	}
+	if code != "" {
+		g.answer(m, bcp.RefusalOf(code))
+		return
+	}
+	if g.config.OnView != nil {
+		g.config.OnView(approver, a.Item)
+	}
+	if view.Kind == bcp.ItemHanded {
+		view.Sealed, _ = g.unseal(view.Controller, bcp.HandleOf(view.Content))
+	}
+	g.answer(m, view)
 }
 
 // maxListed is the maximum length of a list, which must fit in a message. It
@@ -119,170 +148,6 @@ const maxListed = 1000
 type itemList struct {
 	Items        []bcp.Item            `json:"items"`
 	Endorsements []bcp.EndorsementView `json:"endorsements,omitempty"`
-}
-
-type sessionList struct {
-	Sessions []bcp.SessionView `json:"sessions"`
-}
-
-type proposalList struct {
-	Proposals []bcp.ApprovedProposal `json:"proposals"`
-}
-
-type forecastList struct {
-	Forecasts []bcp.Forecast `json:"forecasts"`
-}
-
-// reconcile adds up the journal so far again, in the background, and then
-// answers. Requests that come meanwhile get the same answer.
-func (g *Gateway) reconcile(in *input) {
-	if g.reconciling = append(g.reconciling, in); len(g.reconciling) > 1 {
-		return
-	}
-	last, pools := g.state.Last(), g.state.Pools()
-	g.calls.Go(func() {
-		ctx, cancel := g.whileServing(context.Background(), reconcileTimeout)
-		defer cancel()
-		var answer any
-		result, err := g.recount(ctx, last, pools)
-		if answer = result; err != nil {
-			g.log.Error("reconciling", "error", err)
-			answer = bcp.RefusalOf(bcp.Unavailable)
-		}
-		g.tell(event{call: func() {
-			for _, in := range g.reconciling {
-				g.answer(in, answer)
-			}
-			g.reconciling = nil
-		}})
-	})
-}
-
-func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (status.Reconciliation, error) {
-	g.reading.RLock()
-	defer g.reading.RUnlock()
-	conn, err := g.config.Connect()
-	if err != nil {
-		return status.Reconciliation{}, err
-	}
-	defer conn.Close()
-	js, err := natsjs.New(conn)
-	if err != nil {
-		return status.Reconciliation{}, err
-	}
-	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
-}
-
-// Reloaded is the result of a reload.
-type Reloaded struct {
-	// Changes are the removed and added permissions, one a line.
-	Changes []string `json:"changes"`
-	// Notes list what takes effect only at the next start.
-	Notes []string `json:"notes,omitempty"`
-	// Errors are those of the definitions: then nothing was changed.
-	Errors []string `json:"errors,omitempty"`
-}
-
-// Applied is the result of applying the key store's changes.
-type Applied struct {
-	// Recorded counts the changes that were added to the audit.
-	Recorded int `json:"recorded"`
-	// Connections are those of agents and people.
-	Connections []ClientConnection `json:"connections,omitempty"`
-}
-
-// ClientConnection is an open connection.
-type ClientConnection struct {
-	Key   string        `json:"public_key"` // of its credentials
-	Agent bcp.AgentName `json:"agent"`
-	Role  bcp.Role      `json:"role"`
-	Host  string        `json:"host"`
-	Since time.Time     `json:"since"`
-}
-
-// answerControl answers the operator's acts that do not involve the state.
-func (g *Gateway) answerControl(in *input) {
-	switch act := in.subject.Event; {
-	case act == bcp.ControlSessions:
-		g.answer(in, sessionList{Sessions: g.state.Sessions(g.clock())})
-		return
-	case act == bcp.ControlProposals:
-		g.answer(in, proposalList{Proposals: g.state.Approved()})
-		return
-	case act == bcp.ControlForecast:
-		g.answer(in, forecastList{Forecasts: g.state.Forecasts(g.clock())})
-		return
-	case act == bcp.ControlReconcile:
-		g.reconcile(in)
-		return
-	case act == bcp.ControlErase:
-		g.answer(in, Erased{Reasons: in.reasons})
-		return
-	case act == bcp.ControlKey:
-		g.giveKey(in)
-		return
-	case act == bcp.ControlCredentials && g.config.Credentials != nil:
-		g.calls.Go(func() {
-			ctx, cancel := g.whileServing(context.Background(), reloadTimeout)
-			defer cancel()
-			var answer any
-			result, err := g.config.Credentials(ctx, in.body)
-			if answer = result; err != nil {
-				g.log.Error("looking at the key store", "error", err)
-				answer = bcp.RefusalOf(bcp.Unavailable)
-			}
-			g.tell(event{call: func() { g.answer(in, answer) }})
-		})
-		return
-	case act == bcp.ControlStorage && g.config.Storage != nil:
-		g.calls.Go(func() {
-			s := g.config.Storage(context.Background())
-			g.tell(event{call: func() {
-				s.Decisions, s.Closed = g.state.Last(), g.closedBy()
-				g.answer(in, s)
-			}})
-		})
-		return
-	case act == bcp.ControlAgents && g.config.Agents != nil:
-		g.tellAgents(in)
-		return
-	case act == bcp.ControlTruncate && g.config.Truncate != nil:
-		g.truncate(in)
-		return
-	case act == bcp.ControlStorage, act == bcp.ControlCredentials, act == bcp.ControlAgents, act == bcp.ControlTruncate, g.config.Reload == nil:
-		g.answer(in, bcp.RefusalOf(bcp.Unavailable))
-		return
-	}
-	g.calls.Go(func() {
-		ctx, cancel := g.whileServing(context.Background(), reloadTimeout)
-		defer cancel()
-		result, err := g.config.Reload(ctx)
-		if err != nil {
-			g.log.Error("reloading", "error", err)
-			result.Errors = append(result.Errors, err.Error())
-		}
-		g.tell(event{call: func() { g.answer(in, result) }})
-	})
-}
-
-// tellAgents sends the status of the agents, beginning with one.
-func (g *Gateway) tellAgents(in *input) {
-	c, ok := bcp.ParseControl(in.body)
-	if !ok || c != (bcp.Control{Agent: c.Agent}) {
-		g.answer(in, bcp.RefusalOf(bcp.Malformed))
-		return
-	}
-	g.calls.Go(func() {
-		ctx, cancel := g.whileServing(context.Background(), recordTimeout)
-		defer cancel()
-		var answer any
-		list, err := g.config.Agents(ctx, c.Agent)
-		if answer = list; err != nil {
-			g.log.Error("looking at the agents", "error", err)
-			answer = bcp.RefusalOf(bcp.Unavailable)
-		}
-		g.tell(event{call: func() { g.answer(in, answer) }})
-	})
 }
 
 // whileServing returns a context for work that must not delay the gateway's end: it
@@ -299,30 +164,6 @@ func (g *Gateway) whileServing(ctx context.Context, limit time.Duration) (contex
 	return ctx, cancel
 }
 
-// giveKey gives the operator a sealing key, which is in the state folder anyway:
-// so its owner can also open content while the mesh runs.
-func (g *Gateway) giveKey(in *input) {
-	c, ok := bcp.ParseControl(in.body)
-	if !ok || c.Key == "" || c.Agent != "" || c.Taint != nil || c.Erase != nil {
-		g.answer(in, bcp.RefusalOf(bcp.Malformed))
-		return
-	}
-	g.calls.Go(func() {
-		ctx, cancel := g.whileServing(context.Background(), recordTimeout)
-		defer cancel()
-		var answer any
-		given, err := g.keys.Give(ctx, c.Key)
-		switch answer = given; {
-		case errors.Is(err, subjects.ErrSubject):
-			answer = bcp.RefusalOf(bcp.Malformed)
-		case err != nil:
-			g.log.Error("giving out a sealing key", "error", err)
-			answer = bcp.RefusalOf(bcp.Unavailable)
-		}
-		g.tell(event{call: func() { g.answer(in, answer) }})
-	})
-}
-
 const (
 	// reloadTimeout is the timeout of a reload, and recordTimeout that of its record.
 	reloadTimeout = 30 * time.Second
@@ -336,12 +177,12 @@ const (
 // gateway ended.
 func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
 	called := make(chan struct{})
-	g.tellUntil(ctx, event{call: func() {
+	g.tellUntil(ctx, call(func() {
 		defer close(called)
 		if ctx.Err() == nil {
 			f(g.state)
 		}
-	}})
+	}))
 	select {
 	case <-called:
 		return context.Cause(ctx)
@@ -356,10 +197,10 @@ func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
 // notices), as soon as it has no connection: the server reports the end of one a
 // moment later. Of several calls the last counts. f must not block.
 func (g *Gateway) Waiting(agent bcp.AgentName, f func(ids []string)) {
-	g.tell(event{call: func() {
+	g.tell(call(func() {
 		g.leaving[agent] = f
 		g.reportAbsent(agent)
-	}})
+	}))
 }
 
 // reportAbsent answers a call of Waiting for an agent, if it has no connection.

@@ -11,24 +11,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// toKernel returns the kind of decision for a message to a kernel.
-func toKernel(s *subjects.Subject) (bcp.DecisionKind, bool) {
-	switch {
-	case s.Kind == subjects.KindRun:
-		return bcp.KindRun, true
-	case s.Kind == subjects.KindReply && (s.Role == bcp.RolePlanner || s.Role == bcp.RoleSubplanner):
-		return bcp.KindPlan, true
-	case s.Kind == subjects.KindReply && s.Role == bcp.RoleTool:
-		return bcp.KindOutcome, true
-	}
-	return 0, false
-}
-
 // isOnceOnly reports whether a message can be sent only once: the server lets planners
 // and tools answer each message once.
-func (in *input) isOnceOnly() bool {
-	kind, ok := toKernel(&in.subject)
-	return ok && kind != bcp.KindRun && in.event == nil
+func (m *message) isOnceOnly() bool {
+	switch m.subject.Role {
+	case bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool:
+		return m.subject.Kind == subjects.KindReply
+	}
+	return false
 }
 
 // servesKernel returns the planners and tools of a kernel. Its requesters are

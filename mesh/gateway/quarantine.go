@@ -85,21 +85,21 @@ func (q *Quarantine) Len() int {
 
 // quarantineName returns the file name of a message: the same each time that it is
 // sent.
-func quarantineName(in *input) string {
-	subject := in.subject
+func quarantineName(m *message) string {
+	subject := m.subject
 	subject.Attempt = 0
 	h := sha256.New()
 	h.Write([]byte(subject.String() + "\n"))
-	h.Write(in.body)
+	h.Write(m.body)
 	return hex.EncodeToString(h.Sum(nil)) + quarantineSuffix
 }
 
 // holds reports whether a message is in quarantine. Whoever removes the file takes it out.
-func (q *Quarantine) holds(in *input) bool {
+func (q *Quarantine) holds(m *message) bool {
 	if q.Len() == 0 {
 		return false
 	}
-	name := quarantineName(in)
+	name := quarantineName(m)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	one, held := q.held[name]
@@ -114,12 +114,12 @@ func (q *Quarantine) holds(in *input) bool {
 }
 
 // add puts a message into quarantine. After an error it is there until the process ends.
-func (q *Quarantine) add(in *input, who agentRole, channel bcp.ChannelKey, mistake *panicError, now time.Time) error {
+func (q *Quarantine) add(m *message, who agentRole, channel bcp.ChannelKey, mistake *panicError, now time.Time) error {
 	if q == nil {
 		return nil
 	}
-	name := quarantineName(in)
-	one := Quarantined{Time: now.UTC(), Message: in.subject.Kind.String(), Agent: who.Agent, Role: who.Role, Controller: channel.Controller, Reader: channel.Reader,
+	name := quarantineName(m)
+	one := Quarantined{Time: now.UTC(), Message: m.subject.Kind.String(), Agent: who.Agent, Role: who.Role, Controller: channel.Controller, Reader: channel.Reader,
 		Panic: mistake.kind, Stack: mistake.stack}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func pushed(body string) *input {
-	return &input{subject: subjects.Subject{Kind: subjects.KindPush, Reader: "mailer", Controller: "main", Subscription: "alerts"}, body: []byte(body)}
+func pushed(body string) *message {
+	return &message{subject: subjects.Subject{Kind: subjects.KindPush, Reader: "mailer", Controller: "main", Subscription: "alerts"}, body: []byte(body)}
 }
 
 // What is in quarantine stays there over a restart, whatever its file says by then, and
@@ -78,7 +78,7 @@ func TestQuarantineIsKept(t *testing.T) {
 	}
 
 	// Another sending of a query has another subject, and the same answer.
-	answer := &input{subject: subjects.Subject{Kind: subjects.KindReply, Role: bcp.RoleReader, Agent: "mailer", ID: "q1"}, body: []byte("x")}
+	answer := &message{subject: subjects.Subject{Kind: subjects.KindReply, Role: bcp.RoleReader, Agent: "mailer", ID: "q1"}, body: []byte("x")}
 	if err := q.add(answer, who, channel, mistake, begin); err != nil {
 		t.Fatal(err)
 	}

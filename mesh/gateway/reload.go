@@ -35,14 +35,14 @@ func (g *Gateway) switchTo(ctx context.Context, next nextState, changes []string
 func (g *Gateway) between(ctx context.Context, f func(context.Context) error) error {
 	result := make(chan error, 1)
 	var begun atomic.Bool // or given up
-	g.tellUntil(ctx, event{call: func() {
+	g.tellUntil(ctx, call(func() {
 		if !begun.CompareAndSwap(false, true) {
 			return
 		}
 		ctx, cancel := g.whileServing(ctx, reloadTimeout)
 		defer cancel()
 		result <- g.interrupter.Do(ctx, f)
-	}})
+	}))
 	begins := ctx.Done()
 	for {
 		select {

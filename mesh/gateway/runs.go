@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -53,50 +55,83 @@ func (g *Gateway) runMoment() bcp.Moment {
 	return m
 }
 
-// decideRun judges a message to a kernel. It returns false if there is nothing to
-// record: for a message beyond the limit, or one that was already decided.
-func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, bool) {
-	state, m, s := g.runState(), g.runMoment(), &in.subject
+// runRequests are those of requesters: for a run, and answers to what one asks.
+type runRequests struct{ plain }
+
+func (runRequests) prepare(g *Gateway, m *message, _ *nats.Msg) {
+	m.rules = prepare(g, m.body, "forbid", func(c *state.Config) *kernel.OwnRules {
+		if k := kernelOf(c, m.subject.Kernel); k != nil {
+			return k.Prepare(m.subject.Agent, m.subject.Grant, m.body)
+		}
+		return nil
+	})
+}
+
+// decide returns false for a message beyond the limit, or one that was already decided.
+func (runRequests) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	state, now, m := g.runState(), g.runMoment(), o.message
 	if state == nil {
 		return bcp.Decision{Code: bcp.Unavailable}, false
 	}
-	switch kind {
-	case bcp.KindRun:
-		if g.state.Limited(s.Agent, m) {
-			return bcp.Decision{Code: bcp.RateLimited}, false
-		}
-		if g.state.Suspended(s.Agent) {
-			return g.recordRun(m, in, state.RefuseRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent)}, s.Grant, kernel.Suspended), s.Agent), true
-		}
-		if !g.state.MayRun(s.Kernel, s.Agent, m.Now) {
-			return g.state.DecideRoleMissing(m, s.Agent, in.body), true
-		}
-		task, tells := kernel.Trusted(), g.state.Told
-		if kernel.BeginsAnew(in.body) {
-			tells = g.state.Anew
-		}
-		if bits, told := tells(s.Agent, m); told {
-			task = kernel.Told(wholeBits(bits))
-		}
-		requester, _ := g.config.State.Mesh.Agent(s.Agent)
-		state.Adopt(in.rules)
-		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, in.body)
-		if c.Code == kernel.Repeated {
-			if in.repeats, in.ended = c.Run, c.End; c.End == nil || !g.state.HasForgotten(s.Agent, state.Ended(c.Run)) {
-				return bcp.Decision{}, false
-			}
-		}
-		return g.recordRun(m, in, c, s.Agent), true
-	case bcp.KindPlan:
-		delete(g.runs.unheard, s.ID)
-		if g.state.Suspended(s.Agent) {
-			return g.recordRun(m, in, state.Suspended(m, kernel.ChangePlan, s.ID), s.Agent), true
-		}
-		return g.recordRun(m, in, state.DecidePlan(m, s.Agent, s.ID, in.body), s.Agent), true
-	default:
-		delete(g.runs.sent, s.ID)
-		return g.recordRun(m, in, state.DecideOutcome(m, s.Agent, s.ID, s.Attempt, in.body), s.Agent), true
+	s := &m.subject
+	if g.state.Limited(s.Agent, now) {
+		return bcp.Decision{Code: bcp.RateLimited}, false
 	}
+	if g.state.Suspended(s.Agent) {
+		return g.recordRun(now, o, state.RefuseRun(now, s.Kernel, kernel.Requester{Name: string(s.Agent)}, s.Grant, kernel.Suspended), s.Agent), true
+	}
+	if !g.state.MayRun(s.Kernel, s.Agent, now.Now) {
+		return g.state.DecideRoleMissing(now, s.Agent, m.body), true
+	}
+	task, tells := kernel.Trusted(), g.state.Told
+	if kernel.BeginsAnew(m.body) {
+		tells = g.state.Anew
+	}
+	if bits, told := tells(s.Agent, now); told {
+		task = kernel.Told(wholeBits(bits))
+	}
+	requester, _ := g.config.State.Mesh.Agent(s.Agent)
+	state.Adopt(m.rules)
+	c := state.DecideRun(now, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, m.body)
+	if c.Code == kernel.Repeated {
+		if o.repeats, o.ended = c.Run, c.End; c.End == nil || !g.state.HasForgotten(s.Agent, state.Ended(c.Run)) {
+			return bcp.Decision{}, false
+		}
+	}
+	return g.recordRun(now, o, c, s.Agent), true
+}
+
+func (runRequests) answer(g *Gateway, o *outcome) {
+	if o.repeats != "" {
+		g.answer(o.message, g.receiptOr(o.repeats, o.ended))
+	}
+}
+
+// plans are those of planners and sub-planners. They and tools answer each message once.
+type plans struct{ plain }
+
+func (plans) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	state, now, s := g.runState(), g.runMoment(), &o.message.subject
+	if state == nil {
+		return bcp.Decision{Code: bcp.Unavailable}, false
+	}
+	delete(g.runs.unheard, s.ID)
+	if g.state.Suspended(s.Agent) {
+		return g.recordRun(now, o, state.Suspended(now, kernel.ChangePlan, s.ID), s.Agent), true
+	}
+	return g.recordRun(now, o, state.DecidePlan(now, s.Agent, s.ID, o.message.body), s.Agent), true
+}
+
+// toolOutcomes are the answers of tools to calls.
+type toolOutcomes struct{ plain }
+
+func (toolOutcomes) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	state, now, s := g.runState(), g.runMoment(), &o.message.subject
+	if state == nil {
+		return bcp.Decision{Code: bcp.Unavailable}, false
+	}
+	delete(g.runs.sent, s.ID)
+	return g.recordRun(now, o, state.DecideOutcome(now, s.Agent, s.ID, s.Attempt, o.message.body), s.Agent), true
 }
 
 // wholeBits rounds bits up to whole ones; unlimited stays unbounded.
@@ -108,13 +143,13 @@ func wholeBits(bits bcp.Bits) kernel.Width {
 }
 
 // decideStop ends a run because the operator says so.
-func (g *Gateway) decideStop(in *input) bcp.Decision {
+func (g *Gateway) decideStop(o *outcome) bcp.Decision {
 	state, m := g.runState(), g.runMoment()
 	var c bcp.Control
-	if state == nil || bcp.Decode(in.body, bcp.JSON, &c) != nil || c.Run == "" {
-		return g.state.DecideControl(g.moment(), bcp.ControlStopRun, in.body) // which refuses it
+	if state == nil || bcp.Decode(o.body, bcp.JSON, &c) != nil || c.Run == "" {
+		return g.state.DecideControl(g.moment(), bcp.ControlStopRun, o.body) // which refuses it
 	}
-	return g.recordRun(m, in, state.DecideStop(m, kernel.RunID(c.Run), kernel.Cancelled), bcp.Operator)
+	return g.recordRun(m, o, state.DecideStop(m, kernel.RunID(c.Run), kernel.Cancelled), bcp.Operator)
 }
 
 // stopReceipt says how a stopped run ended, also if it had already ended: the request
@@ -127,12 +162,12 @@ func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
 }
 
 // recordRun makes a decision from a kernel's change.
-func (g *Gateway) recordRun(m bcp.Moment, in *input, c kernel.Change, from bcp.AgentName) bcp.Decision {
+func (g *Gateway) recordRun(m bcp.Moment, o *outcome, c kernel.Change, from bcp.AgentName) bcp.Decision {
 	r := g.runState().Record(&c, from)
-	if r.Body = in.body; c.Start != nil {
+	if r.Body = o.body; c.Start != nil {
 		r.Agent, r.Role = from, bcp.RoleController
 	}
-	in.change = &c
+	o.change = &c
 	return g.state.DecideRun(m, r)
 }
 
@@ -184,9 +219,9 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 }
 
 // unaskedRun is a decision about a run without a message.
-func (g *Gateway) unaskedRun(m bcp.Moment, c kernel.Change) outcome {
-	in := new(input)
-	return outcome{in: in, decision: g.recordRun(m, in, c, "")}
+func (g *Gateway) unaskedRun(m bcp.Moment, c kernel.Change) (o outcome) {
+	o.decision = g.recordRun(m, &o, c, "")
+	return o
 }
 
 // runsDue is when nextRun has something to decide.
@@ -215,23 +250,26 @@ func (g *Gateway) todo(do func() (outcome, bool)) { g.runs.todo = append(g.runs.
 // a kernel: they are released once it is stored.
 func (g *Gateway) appliedRun(o *outcome) {
 	g.runs.suspects = g.runs.suspects || o.decision.Suspends
-	if c := o.in.change; c != nil {
-		o.in.releases = g.runState().Releases(c)
+	if c := o.change; c != nil {
+		o.releases = g.runState().Releases(c)
 		if c.Code == "" && (c.Wait == nil || c.Wait.ID != c.Input) {
 			delete(g.runs.sent, c.Input) // nobody waits for its outcome any more
 		}
 	}
-	if o.in.wait != "" && o.decision.Query != "" {
-		g.runs.waits[o.decision.Query] = o.in.wait
+	if o.wait != "" && o.decision.Query != "" {
+		g.runs.waits[o.decision.Query] = o.wait
 	}
 }
 
-// releaseRun sends the consequences of a recorded decision about a run.
-func (g *Gateway) releaseRun(o *outcome) {
-	for i := range o.in.releases {
-		r := &o.in.releases[i]
-		if r.Kind == kernel.ReleaseReply && o.in.repeats != "" {
-			g.answer(o.in, g.receiptOr(o.in.repeats, o.in.ended))
+// changes are those of runs, whoever causes them.
+type changes struct{}
+
+// release sends the consequences of a recorded decision about a run.
+func (changes) release(g *Gateway, o *outcome) {
+	for i := range o.releases {
+		r := &o.releases[i]
+		if r.Kind == kernel.ReleaseReply && o.repeats != "" {
+			g.answer(o.message, g.receiptOr(o.repeats, o.ended))
 			continue
 		}
 		if r.Kind == kernel.ReleaseReply {
@@ -239,23 +277,26 @@ func (g *Gateway) releaseRun(o *outcome) {
 			if at := r.Place; at != nil {
 				receipt.Rule, receipt.Line, receipt.Column = at.Rule, at.Line, at.Column
 			}
-			g.answer(o.in, receipt)
+			g.answer(o.message, receipt)
 			continue
 		}
 		g.releaseWait(r)
 	}
-	switch in := o.in; in.subject.Kind {
-	case subjects.KindControl:
-		g.answer(in, g.stopReceipt(o.decision.Run))
-	case subjects.KindApproval:
-		g.answer(in, g.decided(&o.decision, in))
-	case subjects.KindRun:
-		if c := in.change; c != nil && c.Start == nil { // the answer to a question
+	if o.message == nil {
+		return
+	}
+	switch o.message.kind.request.(type) {
+	case controls:
+		g.answer(o.message, g.stopReceipt(o.decision.Run))
+	case approvals:
+		g.answer(o.message, g.decided(o))
+	case runRequests:
+		if c := o.change; c != nil && c.Start == nil { // the answer to a question
 			receipt := bcp.RunReceipt{Type: bcp.TypeRun, Code: string(c.Code)}
 			if c.Code == "" {
 				receipt = g.runReceipt(c.Run)
 			}
-			g.answer(in, receipt)
+			g.answer(o.message, receipt)
 		}
 	}
 }
@@ -269,7 +310,7 @@ func (g *Gateway) releaseWait(r *kernel.Release) {
 		id, reader := r.Wait.ID, r.Agent
 		g.todo(func() (outcome, bool) {
 			d, tainted := g.state.DecideContent(g.moment(), reader)
-			return unasked(d), tainted
+			return outcome{decision: d}, tainted
 		})
 		g.todo(func() (outcome, bool) { return g.ask(id) })
 	case kernel.ReleaseCall:
@@ -357,13 +398,13 @@ func (g *Gateway) unsent(call string, code kernel.Code) (outcome, bool) {
 // refusedTool decides about the calls of a tool that the server refuses. It may be
 // called by any goroutine.
 func (g *Gateway) refusedTool(of bcp.AgentName, tool string) {
-	g.tell(event{call: func() {
+	g.tell(call(func() {
 		for _, id := range g.runState().Unanswered() {
 			if r, open := g.runState().Waiting(id); open && r.Kernel == of && r.Wait.Tool == tool {
 				g.todo(func() (outcome, bool) { return g.unsent(id, kernel.ToolUnavailable) })
 			}
 		}
-	}})
+	}))
 }
 
 // ask asks a Reader what a run waits for: an ask of the kernel as a Controller, with
@@ -387,12 +428,12 @@ func (g *Gateway) ask(wait string) (outcome, bool) {
 		})
 		return outcome{}, false
 	}
-	return outcome{in: &input{wait: wait, body: body}, decision: d}, true
+	return outcome{wait: wait, body: body, decision: d}, true
 }
 
 // askedReader continues once an ask of a kernel is recorded.
 func (g *Gateway) askedReader(o *outcome) {
-	d, wait := &o.decision, o.in.wait
+	d, wait := &o.decision, o.wait
 	switch {
 	case d.Verdict == bcp.Reject:
 		code := d.Code
@@ -451,7 +492,7 @@ func (g *Gateway) collect(key bcp.ChannelKey) {
 
 func (g *Gateway) acknowledge(who agentRole, id bcp.DeliveryID) (outcome, bool) {
 	d, waits := g.state.DecideAcknowledge(g.moment(), who.Agent, who.Role, id)
-	return unasked(d), waits
+	return outcome{decision: d}, waits
 }
 
 // runQuery adds to a kernel's query what its Reader needs. It returns false while that
@@ -519,28 +560,27 @@ func (g *Gateway) restarted(call string) (outcome, bool) {
 // committed: a push of the kernel on the channel of both, if there is one. It is recorded
 // right after that decision, in the same record unless the batch needs several.
 func (g *Gateway) result(o *outcome) (outcome, bool) {
-	for i := range o.in.releases {
-		r := &o.in.releases[i]
+	for i := range o.releases {
+		r := &o.releases[i]
 		if r.Kind != kernel.ReleaseOutcome || r.Final == nil {
 			continue
 		}
 		if c, has := g.config.State.Mesh.Channel(bcp.ChannelKey{Controller: r.Agent, Reader: r.Kernel}); !has || len(c.Subscriptions) == 0 {
 			continue
 		}
-		s := subjects.Subject{Kind: subjects.KindPush, Reader: r.Kernel, Controller: r.Agent, Subscription: bcp.ResultSubscription}
 		body, err := bcp.Encode(bcp.Response{
-			Type: bcp.TypeResponse, SubscriptionID: s.Subscription, Controller: s.Controller, PushID: bcp.ClientID(r.Run), Response: r.Final,
+			Type: bcp.TypeResponse, SubscriptionID: bcp.ResultSubscription, Controller: r.Agent, PushID: bcp.ClientID(r.Run), Response: r.Final,
 		}, cmp.Or(g.state.Encoding(r.Kernel), bcp.JSON))
 		if err != nil {
 			g.log.Error("writing the result of a run", "run", r.Run, "error", err)
 			continue
 		}
-		d := g.state.DecidePush(g.moment(), s.Reader, s.Controller, s.Subscription, body)
+		d := g.state.DecidePush(g.moment(), r.Kernel, r.Agent, bcp.ResultSubscription, body)
 		if d.Code == bcp.RateLimited {
-			g.count(counted{kind: bcp.KindRefusals, agent: agentRole{s.Reader, bcp.RoleReader}}, 1)
+			g.count(counted{kind: bcp.KindRefusals, agent: agentRole{r.Kernel, bcp.RoleReader}}, 1)
 			continue
 		}
-		return outcome{in: &input{subject: s, body: body}, decision: d}, true
+		return outcome{body: body, decision: d}, true
 	}
 	return outcome{}, false
 }

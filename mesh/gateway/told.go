@@ -38,23 +38,23 @@ type telling struct {
 
 // readMark checks a message's mark before the message is decided.
 func (g *Gateway) readMark(ctx context.Context, in *input) {
-	if g.marker != nil && in.shows {
-		g.guard("a mark", func() { g.hearMark(ctx, in) })
+	if m := in.message; g.marker != nil && m != nil && m.shows {
+		g.guard("a mark", func() { g.hearMark(ctx, m) })
 	}
 }
 
-func (g *Gateway) hearMark(ctx context.Context, in *input) {
-	who := in.sender()
+func (g *Gateway) hearMark(ctx context.Context, said *message) {
+	who := g.sender(said)
 	t := g.tellings[who]
 	if t == nil {
 		t = &telling{}
 		g.tellings[who] = t
 	}
-	if in.mark == "" {
+	if said.mark == "" {
 		t.heard = true
 		return
 	}
-	m, own, err := g.marker.open(in.mark, who)
+	m, own, err := g.marker.open(said.mark, who)
 	switch {
 	case own:
 		t.heard = true
@@ -97,7 +97,11 @@ func (g *Gateway) compare(ctx context.Context, who agentRole, t *telling, m mark
 
 // raiseAlert has an alert about somebody recorded with the next batch.
 func (g *Gateway) raiseAlert(kind bcp.AlertKind, who agentRole) {
-	g.tellMistake(&input{event: &event{kind: bcp.KindAlert, alert: kind, agent: who}})
+	g.tellMistake(report{made: func(m bcp.Moment) bcp.Decision {
+		d := g.state.DecideAlert(m, kind)
+		d.Agent, d.Role = who.Agent, who.Role
+		return d
+	}})
 }
 
 // markFor returns the mark for a message, or nothing. delivers says that it releases

@@ -64,14 +64,14 @@ type truncated struct {
 
 // truncate has the mesh do what an operator asks for, in the background. It may take longer than a client waits for an
 // answer: whoever asks for the same meanwhile, as a client does that asks again, gets the same answer.
-func (g *Gateway) truncate(in *input) {
-	c, ok := bcp.ParseControl(in.body)
+func (g *Gateway) truncate(m *message) {
+	c, ok := bcp.ParseControl(m.body)
 	if !ok || c.Truncate == nil || c != (bcp.Control{Truncate: c.Truncate}) {
-		g.answer(in, bcp.RefusalOf(bcp.Malformed))
+		g.answer(m, bcp.RefusalOf(bcp.Malformed))
 		return
 	}
 	asked := *c.Truncate
-	waiting := append(g.truncating[asked], in)
+	waiting := append(g.truncating[asked], m)
 	if g.truncating[asked] = waiting; len(waiting) > 1 {
 		return
 	}
@@ -84,11 +84,11 @@ func (g *Gateway) truncate(in *input) {
 			g.log.Error("truncating the journal", "error", err)
 			result.Failed = err.Error()
 		}
-		g.tell(event{call: func() {
-			for _, in := range g.truncating[asked] {
-				g.answer(in, result)
+		g.tell(call(func() {
+			for _, m := range g.truncating[asked] {
+				g.answer(m, result)
 			}
 			delete(g.truncating, asked)
-		}})
+		}))
 	})
 }

@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// controls are the acts of the operator.
+type controls struct{ plain }
+
+func (controls) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	switch act := o.message.subject.Event; {
+	case act == bcp.ControlErase:
+		return g.decideErase(now, o)
+	case act == bcp.ControlStopRun:
+		return g.decideStop(o), true
+	case act == bcp.ControlRevocations:
+		return g.decideRevocations(now, o.message)
+	case bcp.ControlAside(act):
+		return bcp.Decision{}, false
+	default:
+		return g.state.DecideControl(now, act, o.message.body), true
+	}
+}
+
+// release answers an act that is recorded as an alert.
+func (controls) release(g *Gateway, o *outcome) { g.answer(o.message, sessionReceipt{}) }
+
+// answer answers acts that do not involve the state.
+func (controls) answer(g *Gateway, o *outcome) {
+	m := o.message
+	switch act := m.subject.Event; {
+	case act == bcp.ControlSessions:
+		g.answer(m, sessionList{Sessions: g.state.Sessions(g.clock())})
+	case act == bcp.ControlProposals:
+		g.answer(m, proposalList{Proposals: g.state.Approved()})
+	case act == bcp.ControlForecast:
+		g.answer(m, forecastList{Forecasts: g.state.Forecasts(g.clock())})
+	case act == bcp.ControlReconcile:
+		g.reconcile(m)
+	case act == bcp.ControlErase:
+		g.answer(m, Erased{Reasons: o.reasons})
+	case act == bcp.ControlKey:
+		g.giveKey(m)
+	case act == bcp.ControlCredentials && g.config.Credentials != nil:
+		g.background(m, "looking at the key store", reloadTimeout, func(ctx context.Context) (any, error) {
+			return g.config.Credentials(ctx, m.body)
+		})
+	case act == bcp.ControlStorage && g.config.Storage != nil:
+		g.calls.Go(func() {
+			s := g.config.Storage(context.Background())
+			g.tell(call(func() {
+				s.Decisions, s.Closed = g.state.Last(), g.closedBy()
+				g.answer(m, s)
+			}))
+		})
+	case act == bcp.ControlAgents && g.config.Agents != nil:
+		g.tellAgents(m)
+	case act == bcp.ControlTruncate && g.config.Truncate != nil:
+		g.truncate(m)
+	case act == bcp.ControlReload && g.config.Reload != nil:
+		g.background(m, "reloading", reloadTimeout, func(ctx context.Context) (any, error) {
+			result, err := g.config.Reload(ctx)
+			if err != nil {
+				g.log.Error("reloading", "error", err)
+				result.Errors = append(result.Errors, err.Error())
+			}
+			return result, nil
+		})
+	default:
+		g.answer(m, bcp.RefusalOf(bcp.Unavailable))
+	}
+}
+
+// background answers a message with what f returns, which must not use the state and ends
+// with its context. After an error it is refused.
+func (g *Gateway) background(m *message, doing string, limit time.Duration, f func(context.Context) (any, error)) {
+	g.calls.Go(func() {
+		ctx, cancel := g.whileServing(context.Background(), limit)
+		defer cancel()
+		answer, err := f(ctx)
+		if err != nil {
+			g.log.Error(doing, "error", err)
+			answer = bcp.RefusalOf(bcp.Unavailable)
+		}
+		g.tell(call(func() { g.answer(m, answer) }))
+	})
+}
+
+// tellAgents sends the status of the agents, beginning with one.
+func (g *Gateway) tellAgents(m *message) {
+	c, ok := bcp.ParseControl(m.body)
+	if !ok || c != (bcp.Control{Agent: c.Agent}) {
+		g.answer(m, bcp.RefusalOf(bcp.Malformed))
+		return
+	}
+	g.background(m, "looking at the agents", recordTimeout, func(ctx context.Context) (any, error) {
+		return g.config.Agents(ctx, c.Agent)
+	})
+}
+
+// giveKey gives the operator a sealing key, which is in the state folder anyway:
+// so its owner can also open content while the mesh runs.
+func (g *Gateway) giveKey(m *message) {
+	c, ok := bcp.ParseControl(m.body)
+	if !ok || c.Key == "" || c.Agent != "" || c.Taint != nil || c.Erase != nil {
+		g.answer(m, bcp.RefusalOf(bcp.Malformed))
+		return
+	}
+	g.background(m, "giving out a sealing key", recordTimeout, func(ctx context.Context) (any, error) {
+		given, err := g.keys.Give(ctx, c.Key)
+		if errors.Is(err, subjects.ErrSubject) {
+			return bcp.RefusalOf(bcp.Malformed), nil
+		}
+		return given, err
+	})
+}
+
+// reconcile adds up the journal so far again, in the background, and then
+// answers. Requests that come meanwhile get the same answer.
+func (g *Gateway) reconcile(m *message) {
+	if g.reconciling = append(g.reconciling, m); len(g.reconciling) > 1 {
+		return
+	}
+	last, pools := g.state.Last(), g.state.Pools()
+	g.calls.Go(func() {
+		ctx, cancel := g.whileServing(context.Background(), reconcileTimeout)
+		defer cancel()
+		var answer any
+		result, err := g.recount(ctx, last, pools)
+		if answer = result; err != nil {
+			g.log.Error("reconciling", "error", err)
+			answer = bcp.RefusalOf(bcp.Unavailable)
+		}
+		g.tell(call(func() {
+			for _, m := range g.reconciling {
+				g.answer(m, answer)
+			}
+			g.reconciling = nil
+		}))
+	})
+}
+
+func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (status.Reconciliation, error) {
+	g.reading.RLock()
+	defer g.reading.RUnlock()
+	conn, err := g.config.Connect()
+	if err != nil {
+		return status.Reconciliation{}, err
+	}
+	defer conn.Close()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return status.Reconciliation{}, err
+	}
+	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
+}
+
+type sessionList struct {
+	Sessions []bcp.SessionView `json:"sessions"`
+}
+
+type proposalList struct {
+	Proposals []bcp.ApprovedProposal `json:"proposals"`
+}
+
+type forecastList struct {
+	Forecasts []bcp.Forecast `json:"forecasts"`
+}
+
+// Reloaded is the result of a reload.
+type Reloaded struct {
+	// Changes are the removed and added permissions, one a line.
+	Changes []string `json:"changes"`
+	// Notes list what takes effect only at the next start.
+	Notes []string `json:"notes,omitempty"`
+	// Errors are those of the definitions: then nothing was changed.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// Applied is the result of applying the key store's changes.
+type Applied struct {
+	// Recorded counts the changes that were added to the audit.
+	Recorded int `json:"recorded"`
+	// Connections are those of agents and people.
+	Connections []ClientConnection `json:"connections,omitempty"`
+}
+
+// ClientConnection is an open connection.
+type ClientConnection struct {
+	Key   string        `json:"public_key"` // of its credentials
+	Agent bcp.AgentName `json:"agent"`
+	Role  bcp.Role      `json:"role"`
+	Host  string        `json:"host"`
+	Since time.Time     `json:"since"`
+}

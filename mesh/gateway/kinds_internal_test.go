@@ -1,0 +1,42 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Every kind of decision is released by something, and every subject that the gateway
+// listens to has what is done with its messages.
+//
+// covers P10
+func TestEveryKindHasItsHandler(t *testing.T) {
+	t.Parallel()
+	kinds := bcp.DecisionKinds()
+	if len(releasers) != len(kinds)+1 {
+		t.Errorf("%d kinds are released, and there are %d", len(releasers)-1, len(kinds))
+	}
+	for _, kind := range kinds {
+		if int(kind) >= len(releasers) || releasers[kind] == nil {
+			t.Errorf("nothing releases decisions of the kind %s", kind)
+		}
+	}
+	for _, subject := range []string{
+		subjects.Ask("main", "mailer"), subjects.Push("mailer", "main", "alerts"), subjects.Session("main"), subjects.Egress("main"), subjects.Usage("main"),
+		subjects.Approval("ann", subjects.VerbList), subjects.Control(bcp.ControlReload), subjects.Role("peer", "peer"), subjects.Run("main", "desk", "all"),
+		subjects.ReplyReader("mailer", "q1", 0), subjects.ReplyController("main", "d1"), subjects.ReplyDelivery(bcp.RoleReader, "mailer", "h1"),
+		subjects.ReplyDelivery(bcp.RoleReader, "mailer", "r1"), subjects.ReplyDelivery(bcp.RoleReader, "mailer", "n1"),
+		subjects.ReplyPlanner(bcp.RolePlanner, "plan", "p1", 1), subjects.ReplyPlanner(bcp.RoleSubplanner, "plan", "p1", 1), subjects.ReplyTool("tool", "c1", 1),
+	} {
+		s, err := subjects.Parse(subject)
+		if err != nil || requestOn(&s) == nil {
+			t.Errorf("nothing is done with messages on %q: %v", subject, err)
+		}
+	}
+	for _, kind := range []subjects.Kind{subjects.KindQuery, subjects.KindDeliver, subjects.KindCommit, subjects.KindAudit, subjects.KindAlert, subjects.KindPlan, subjects.KindCall, 0, 255} {
+		if requestOn(&subjects.Subject{Kind: kind}) != nil {
+			t.Errorf("the gateway takes what others send of the kind %s", kind)
+		}
+	}
+}
