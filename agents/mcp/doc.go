@@ -1,5 +1,5 @@
 // Package mcp lets any host of the Model Context Protocol be an agent of a mesh:
-// it serves one agent, in one role, as MCP tools, resources and a prompt.
+// it serves one agent, in one role, as MCP tools and a prompt.
 //
 // A Controller's host gets BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a
 // Reader's host gets BCPQueries, BCPRespond and, if its definition lists it and a

@@ -119,18 +119,16 @@ func serve(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role) (s
 // host is a host of MCP: the client of the SDK.
 type host struct {
 	*sdk.ClientSession
-	tools   chan struct{} // the list of tools has changed
-	updates chan string   // a resource was updated
+	tools chan struct{} // the list of tools has changed
 }
 
 // transports are the ways for a host to reach a server.
 var transports = map[string]func(*testing.T, *mcp.Server) *host{"lines": overLines, "http": overHTTP}
 
 func newHost() (*sdk.Client, *host) {
-	h := &host{tools: make(chan struct{}, 64), updates: make(chan string, 64)}
+	h := &host{tools: make(chan struct{}, 64)}
 	return sdk.NewClient(&sdk.Implementation{Name: "host", Version: "1"}, &sdk.ClientOptions{
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { h.tools <- struct{}{} },
-		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { h.updates <- r.Params.URI },
 	}), h
 }
 

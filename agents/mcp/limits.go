@@ -44,8 +44,6 @@ const (
 	readyTimeout = 20 * time.Second
 	// defaultRefresh is how often a Controller asks for its channels.
 	defaultRefresh = 5 * time.Second
-	// notifyTimeout bounds one notification to the hosts.
-	notifyTimeout = 10 * time.Second
 	// sessionIdle is how long a session over HTTP lives without a request.
 	sessionIdle = 24 * time.Hour
 )

@@ -17,12 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// The resources of a Reader.
-const (
-	queriesURI       = "bcp://queries"
-	subscriptionsURI = "bcp://subscriptions"
-)
-
 // reader is the side of a Reader. A query waits here, with its handler, until the
 // host answers it; the result of the answer is that of the host's call.
 type reader struct {
@@ -53,12 +47,6 @@ func newReader(s *Server, conn *agents.Connection) *reader {
 	r.agent.OnSubscriptions(r.subscribed)
 	r.agent.OnResult(r.judged)
 	r.agent.OnPrompt(r.prompts.handle)
-	s.resource(queriesURI, "queries", "The queries that wait for an answer, each with the JSON Schema of it.",
-		func(ctx context.Context) (any, error) { return r.waiting(ctx, 0, nil), nil })
-	s.resource(subscriptionsURI, "subscriptions", "The subscriptions that Controllers have declared to this Reader.",
-		func(context.Context) (any, error) {
-			return map[string]any{"subscriptions": r.active()}, nil
-		})
 	s.prompt("reader", "How to be a Reader", "How to answer queries and publish against subscriptions.", func() string { return readerPrompt })
 	return r
 }
@@ -98,7 +86,6 @@ func (r *reader) queried(ctx context.Context, q agents.Query) (any, error) {
 		}
 	}
 	r.pending.put(q.QueryID, p)
-	r.server.updated(queriesURI)
 	select {
 	case answer := <-p.answer:
 		return answer, nil
@@ -121,7 +108,6 @@ func (r *reader) subscribed(list []bcp.ActiveSubscription) {
 		tools[publishTool(list)] = handler(r.log, r.publish)
 	}
 	r.server.announce(tools)
-	r.server.updated(subscriptionsURI)
 	r.once.Do(func() { close(r.listed) })
 }
 
@@ -231,7 +217,6 @@ func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
 		return nil, newFault(bcp.AlreadyAnswered).next("BCPQueries lists the queries that wait for an answer")
 	}
 	p.answer <- answer.value()
-	r.server.updated(queriesURI)
 	timer := time.NewTimer(resultTimeout)
 	defer timer.Stop()
 	select {

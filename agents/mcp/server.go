@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -46,15 +45,11 @@ type Server struct {
 	options Options
 	ready   chan struct{} // closed when Start knows the agent's channels or subscriptions
 
-	mu        sync.Mutex                                    // guards what follows
-	side      side                                          // nil before Start
-	resources map[string]func(context.Context) (any, error) // by URI
+	mu        sync.Mutex // guards what follows
+	side      side       // nil before Start
 	announced map[string][]byte
-	changed   map[string]bool // resources whose subscribers must be notified
 	stop      context.CancelFunc
 	work      sync.WaitGroup
-
-	signal chan struct{} // has an element if changed may not be empty
 }
 
 // side is the part of a Server that depends on the role.
@@ -79,18 +74,14 @@ func New(name bcp.AgentName, role bcp.Role, o Options) *Server {
 	if role == bcp.RoleReader {
 		instructions = readerInstructions
 	}
-	s := &Server{log: o.Logger.Named("mcp"), role: role, options: o, ready: make(chan struct{}), resources: map[string]func(context.Context) (any, error){},
-		announced: map[string][]byte{}, changed: map[string]bool{}, signal: make(chan struct{}, 1)}
+	s := &Server{log: o.Logger.Named("mcp"), role: role, options: o, ready: make(chan struct{}), announced: map[string][]byte{}}
 	s.mcp = sdk.NewServer(&sdk.Implementation{Name: "bcpmesh", Title: fmt.Sprintf("bcpmesh %s %s", role, name), Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &sdk.ServerCapabilities{
 			Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
-			Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true},
 		},
 		// Results are private to the agent.
-		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
-		SubscribeHandler:   func(_ context.Context, r *sdk.SubscribeRequest) error { return s.knows(r.Params.URI) },
-		UnsubscribeHandler: func(_ context.Context, r *sdk.UnsubscribeRequest) error { return s.knows(r.Params.URI) },
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	})
 	s.mcp.AddReceivingMiddleware(s.whenReady)
 	return s
@@ -101,7 +92,7 @@ func New(name bcp.AgentName, role bcp.Role, o Options) *Server {
 func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		kind, _, _ := strings.Cut(method, "/")
-		if kind == "tools" || kind == "resources" || kind == "prompts" {
+		if kind == "tools" || kind == "prompts" {
 			patience := time.NewTimer(readyTimeout)
 			defer patience.Stop()
 			select {
@@ -114,28 +105,9 @@ func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
 				}
 			}
 		}
-		// The SDK's own error quotes the address in a way that is not always JSON, which
-		// would end the host's session.
-		if read, ok := r.GetParams().(*sdk.ReadResourceParams); ok {
-			if err := s.knows(read.URI); err != nil {
-				return nil, err
-			}
-		}
 		return next(ctx, method, r)
 	}
 }
-
-// knows fails unless a resource is there.
-func (s *Server) knows(uri string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.resources[uri] == nil {
-		return errNoResource
-	}
-	return nil
-}
-
-var errNoResource = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such resource: resources/list says what there is"}
 
 // Start connects the tools with the mesh and returns once the agent's channels or
 // subscriptions are known, so that the first list of tools is correct. A Reader's
@@ -152,7 +124,6 @@ func (s *Server) Start(ctx context.Context, c *agents.Connection) error {
 	s.stop, s.side = cancel, side
 	s.mu.Unlock()
 	run := func(f func(context.Context)) { s.work.Go(func() { f(work) }) }
-	run(s.notify)
 	if err := side.start(ctx, run); err != nil {
 		cancel()
 		s.work.Wait()
@@ -209,25 +180,6 @@ func (s *Server) announce(tools map[*sdk.Tool]sdk.ToolHandler) {
 	}
 }
 
-// resource adds a resource that hosts may read and subscribe to.
-func (s *Server) resource(uri, name, description string, content func(context.Context) (any, error)) {
-	s.mu.Lock()
-	s.resources[uri] = content
-	s.mu.Unlock()
-	s.mcp.AddResource(&sdk.Resource{URI: uri, Name: name, Description: description, MIMEType: "application/json"},
-		func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-			value, err := content(ctx)
-			if err != nil {
-				return nil, err
-			}
-			b, err := json.Marshal(value, json.Deterministic(true))
-			if err != nil {
-				return nil, fmt.Errorf("encoding %s: %w", uri, err)
-			}
-			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: "application/json", Text: string(b)}}}, nil
-		})
-}
-
 // prompt adds the prompt of the role.
 func (s *Server) prompt(name, title, description string, text func() string) {
 	s.mcp.AddPrompt(&sdk.Prompt{Name: name, Title: title, Description: description},
@@ -235,37 +187,4 @@ func (s *Server) prompt(name, title, description string, text func() string) {
 			return &sdk.GetPromptResult{Description: description,
 				Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text()}}}}, nil
 		})
-}
-
-// updated notifies the subscribers of a resource. It does not wait for them.
-func (s *Server) updated(uri string) {
-	s.mu.Lock()
-	s.changed[uri] = true
-	s.mu.Unlock()
-	select {
-	case s.signal <- struct{}{}:
-	default:
-	}
-}
-
-// notify notifies subscribers of changes, one notification for many changes.
-func (s *Server) notify(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.signal:
-		}
-		s.mu.Lock()
-		changed := slices.Sorted(maps.Keys(s.changed))
-		clear(s.changed)
-		s.mu.Unlock()
-		for _, uri := range changed {
-			told, cancel := context.WithTimeout(ctx, notifyTimeout)
-			if err := s.mcp.ResourceUpdated(told, &sdk.ResourceUpdatedNotificationParams{URI: uri}); err != nil {
-				s.log.Debug("a notification was not sent", "resource", uri, "error", err)
-			}
-			cancel()
-		}
-	}
 }

@@ -90,7 +90,6 @@ func (c *controller) callWrapped(ctx context.Context, reader bcp.AgentName, t *w
 		}
 		return nil, f
 	}
-	c.server.updated(budgetURI)
 	its := func(d bcp.Delivery) bool { return d.QueryID == accepted.QueryID }
 	found, _ := c.inbox.wait(ctx, silence, nil, 1, its)
 	if len(found) == 0 && c.away != nil && ctx.Err() == nil && c.away(ctx, reader) {
@@ -120,7 +119,6 @@ func (c *controller) callWrapped(ctx context.Context, reader bcp.AgentName, t *w
 	}
 	if _, waits := c.inbox.take(d.DeliveryID); waits {
 		c.agent.Acknowledge(d.DeliveryID)
-		c.server.updated(inboxURI)
 	}
 	return result, nil
 }
